@@ -1,0 +1,173 @@
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+#define ALIGNMENT     _Alignof(max_align_t)
+#define FIRST_CHUNK   ((size_t)4 << 10)
+#define LARGEST_CHUNK ((size_t)1 << 20)
+
+/* Chunks form a list, newest first; objects are cut from the newest until it is full:
+ *
+ *   arena -> [chunk: used####....free] -> [chunk: full########] -> NULL
+ */
+struct chunk {
+    struct chunk *previous;
+    size_t size; /* bytes of `data` */
+    size_t used;
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+struct sp_arena {
+    struct sp_budget *budget;
+    struct chunk *chunk;
+    size_t held; /* bytes taken from the system, headers included */
+    size_t next_size;
+};
+
+static bool budget_take(struct sp_budget *budget, size_t bytes)
+{
+    if (budget == NULL)
+        return true;
+    size_t used;
+    if (!sp_add_size(budget->used, bytes, &used) || (budget->limit != 0 && used > budget->limit))
+        return false;
+    budget->used = used;
+    if (used > budget->peak)
+        budget->peak = used;
+    return true;
+}
+
+static void budget_give(struct sp_budget *budget, size_t bytes)
+{
+    if (budget == NULL)
+        return;
+    assert(budget->used >= bytes);
+    budget->used -= bytes;
+}
+
+struct sp_arena *sp_arena_create(struct sp_budget *budget)
+{
+    if (!budget_take(budget, sizeof(struct sp_arena)))
+        return NULL;
+    struct sp_arena *arena = calloc(1, sizeof *arena);
+    if (arena == NULL) {
+        budget_give(budget, sizeof *arena);
+        return NULL;
+    }
+    arena->budget = budget;
+    arena->held = sizeof *arena;
+    arena->next_size = FIRST_CHUNK;
+    return arena;
+}
+
+static void drop_chunk(struct sp_arena *arena)
+{
+    struct chunk *chunk = arena->chunk;
+    size_t bytes = sizeof *chunk + chunk->size;
+    arena->chunk = chunk->previous;
+    arena->held -= bytes;
+    budget_give(arena->budget, bytes);
+    free(chunk);
+}
+
+void sp_arena_destroy(struct sp_arena *arena)
+{
+    if (arena == NULL)
+        return;
+    while (arena->chunk != NULL)
+        drop_chunk(arena);
+    budget_give(arena->budget, sizeof *arena);
+    free(arena);
+}
+
+static bool add_chunk(struct sp_arena *arena, size_t at_least)
+{
+    size_t size = arena->next_size > at_least ? arena->next_size : at_least;
+    size_t bytes;
+    if (!sp_add_size(size, sizeof(struct chunk), &bytes) || !budget_take(arena->budget, bytes))
+        return false;
+    struct chunk *chunk = malloc(bytes);
+    if (chunk == NULL) {
+        budget_give(arena->budget, bytes);
+        return false;
+    }
+    chunk->previous = arena->chunk;
+    chunk->size = size;
+    chunk->used = 0;
+    arena->chunk = chunk;
+    arena->held += bytes;
+    if (arena->next_size < LARGEST_CHUNK)
+        arena->next_size *= 2;
+    return true;
+}
+
+void *sp_arena_alloc(struct sp_arena *arena, size_t size)
+{
+    size_t rounded;
+    if (!sp_add_size(size == 0 ? 1 : size, ALIGNMENT - 1, &rounded))
+        return NULL;
+    rounded -= rounded % ALIGNMENT;
+    if ((arena->chunk == NULL || arena->chunk->size - arena->chunk->used < rounded) && !add_chunk(arena, rounded))
+        return NULL;
+    void *memory = arena->chunk->data + arena->chunk->used;
+    arena->chunk->used += rounded;
+    memset(memory, 0, rounded);
+    return memory;
+}
+
+void *sp_arena_array(struct sp_arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+    return sp_mul_size(count, size, &bytes) ? sp_arena_alloc(arena, bytes) : NULL;
+}
+
+char *sp_arena_string(struct sp_arena *arena, const char *bytes, size_t size)
+{
+    size_t with_nul;
+    char *copy = sp_add_size(size, 1, &with_nul) ? sp_arena_alloc(arena, with_nul) : NULL;
+    if (copy != NULL && size > 0)
+        memcpy(copy, bytes, size);
+    return copy;
+}
+
+char *sp_arena_printf(struct sp_arena *arena, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : sp_arena_alloc(arena, (size_t)length + 1);
+    if (text != NULL)
+        (void)vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+struct sp_arena_mark sp_arena_mark(struct sp_arena *arena)
+{
+    struct sp_arena_mark mark = {arena->chunk, arena->chunk == NULL ? 0 : arena->chunk->used};
+    return mark;
+}
+
+void sp_arena_rewind(struct sp_arena *arena, struct sp_arena_mark mark)
+{
+    /* The newest chunk survives even when it is younger than the mark: scratch arenas rewind often, and giving the
+       memory back to the system each time would cost more than the work between. */
+    while (arena->chunk != mark.chunk && arena->chunk->previous != mark.chunk)
+        drop_chunk(arena);
+    if (arena->chunk != NULL)
+        arena->chunk->used = arena->chunk == mark.chunk ? mark.used : 0;
+}
+
+size_t sp_arena_bytes(const struct sp_arena *arena)
+{
+    return arena->held;
+}

@@ -1,0 +1,41 @@
+#pragma once
+/*
+ * limits - every named limit of the library, in one place.
+ *
+ * Nothing that is read from an input is allowed to size a buffer, a table, a loop or a recursion without one of these.
+ * Hitting one is an error of status SP_ERR_LIMIT that carries the limit's name (see base/error.h). Units are in the
+ * names or the comments.
+ */
+
+/* Protobuf records, checked on the wire before anything is unpacked (sources: protobuf's own 2 GiB bound and its
+   canonical depth of 100; the ONNX checker allows 10,000 functions and a call depth of 100). */
+#define SP_MAX_NESTING         64         /* messages inside messages, and graphs inside graphs, below ModelProto */
+#define SP_MAX_RECORD_BYTES    (1u << 20) /* one small record handed to protobuf-c (a value info, an opset, a spec) */
+#define SP_MAX_NAME_BYTES      4096       /* one name, operator type, domain or dimension parameter */
+#define SP_MAX_NODES           2000000    /* nodes of a model, subgraphs and function bodies included */
+#define SP_MAX_VALUES          8000000    /* distinct values of one model */
+#define SP_MAX_NODE_OPERANDS   65536      /* inputs or outputs of one node */
+#define SP_MAX_NODE_ATTRIBUTES 1024       /* attributes of one node */
+#define SP_MAX_ATTRIBUTE_ITEMS 1048576    /* items of one repeated attribute */
+#define SP_MAX_TENSORS         4000000    /* initializers and tensor attributes of one model */
+#define SP_MAX_METADATA        65536      /* metadata entries, opset imports, configurations of one model */
+#define SP_MAX_FUNCTIONS       10000      /* model-local functions */
+#define SP_MAX_CALL_DEPTH      100        /* functions calling functions */
+#define SP_MAX_EXPANDED_NODES  2000000    /* nodes after every function call is expanded */
+#define SP_MAX_RANK            64         /* axes of one tensor */
+#define SP_MAX_EMPTY_RECORDS   65536      /* messages of zero bytes in one file: no exporter writes them */
+#define SP_MAX_UNKNOWN_FIELDS  1048576    /* fields that the schema does not know, in one file */
+
+/* Values of shape tensors carried through the graph, elements per value. */
+#define SP_MAX_DATA_ELEMENTS 4096
+
+/* Symbolic dimensions. */
+#define SP_MAX_EXPR_TERMS 64      /* terms of one symbolic expression; beyond it the dimension is unknown */
+#define SP_MAX_EXPRS      4000000 /* distinct expressions of one model */
+
+/* Planning. */
+#define SP_MAX_DEVICES   65536 /* devices of one cluster */
+#define SP_MAX_MESH_AXES 16    /* link levels of one cluster */
+
+/* Memory of one job: the graph, its shapes and the search. The file itself is mapped and not counted. */
+#define SP_DEFAULT_JOB_BYTES ((size_t)4 << 30)

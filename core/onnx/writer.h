@@ -1,0 +1,43 @@
+#pragma once
+/*
+ * writer - multi-device annotations into and out of a model, by splicing the original bytes.
+ *
+ * Adding: each annotated NodeProto gets a NodeDeviceConfigurationProto, the ModelProto a DeviceConfigurationProto, and
+ * the length prefixes of the messages above are rewritten. `ir_version` is raised to 11 when it is lower, and a
+ * metadata entry (key SP_WRITER_METADATA_KEY) records the original value and the configuration, so that sp_onnx_strip()
+ * can give the original back byte for byte. All other bytes, unknown fields included, come out as they went in. A
+ * length prefix that was longer than needed keeps its width.
+ *
+ * Existing annotations of the same configuration name are replaced; other configurations are kept.
+ *
+ * Source: ONNX proposal 0006, IR.md section on multi-device, wire numbers of IR 11.
+ */
+#include "graph/model.h"
+#include "onnx/splice.h"
+
+#define SP_WRITER_METADATA_KEY     "shardplan.annotations"
+#define SP_MULTI_DEVICE_IR_VERSION 11
+
+/* One node's annotation. Specs follow proposal 0006; has_stage says whether pipeline_stage is written. */
+struct sp_annotation {
+    const struct sp_node *node;                 /* of the model's main graph */
+    struct sp_node_configuration configuration; /* its configuration_id is ignored: the set's name is used */
+};
+
+struct sp_annotations {
+    const char *configuration; /* the DeviceConfiguration's name, not empty */
+    int32_t num_devices;
+    const char *const *device_names; /* num_devices of them, or NULL */
+    uint32_t count;
+    const struct sp_annotation *nodes; /* ascending node->index */
+};
+
+/* The annotated model as a splice over the model's bytes; the caller destroys it. */
+enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_annotations *annotations,
+                                struct sp_splice **ret_splice, struct sp_error *err);
+
+/*
+ * The model without multi-device annotations. When the metadata entry of sp_onnx_annotate() is there, exactly what it
+ * added is removed and the original `ir_version` restored; otherwise every configuration and node annotation goes.
+ */
+enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **ret_splice, struct sp_error *err);

@@ -1,0 +1,67 @@
+#pragma once
+/*
+ * infer - helpers that the infer functions of the operator families share.
+ *
+ * All take the context of the node at work. Getters are safe for omitted inputs and unknown types; setters put types
+ * and data on output values in the model's arena. Functions that return a pointer return NULL without memory or when
+ * the thing asked for is not known; functions that can be wrong about the model return a status and record the error
+ * with the node's label.
+ */
+#include "ops/op.h"
+
+/* ---- inputs ---- */
+
+bool sp_has_input(const struct sp_op_context *context, uint32_t input);
+/* Element type of an input, UNDEFINED when unknown or omitted. */
+enum sp_dtype sp_in_dtype(const struct sp_op_context *context, uint32_t input);
+/* The shape of a tensor input when its rank is known, else NULL. */
+const struct sp_shape *sp_in_shape(const struct sp_op_context *context, uint32_t input);
+/* Known elements of an input, or NULL. Individual ints may still be symbolic or unknown. */
+const struct sp_data *sp_in_data(const struct sp_op_context *context, uint32_t input);
+/* As sp_in_data(), but only when every int is a known number (axes, steps). */
+const struct sp_data *sp_in_known_ints(const struct sp_op_context *context, uint32_t input);
+
+/* ---- outputs ---- */
+
+/* Sets a tensor type; a NULL shape means unknown rank. Ignored for an omitted output. The dims are copied. */
+enum sp_status sp_set_output(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype, uint32_t rank,
+                             const struct sp_dim *dims);
+enum sp_status sp_set_output_shape(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype,
+                                   const struct sp_shape *shape);
+enum sp_status sp_set_output_unranked(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype);
+/* Known elements of an output. Kept only up to SP_MAX_DATA_ELEMENTS; copied. Types must be set first. */
+enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, uint32_t count,
+                                const struct sp_dim *ints);
+enum sp_status sp_set_data_reals(struct sp_op_context *context, uint32_t output, uint32_t count, const double *reals);
+
+/* Scratch from the model's arena: `count` dims, all unknown; NULL without memory. */
+struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count);
+
+/* ---- common computations ---- */
+
+/* An axis in [-rank, rank-1] made non-negative; SP_ERR_MODEL otherwise, naming the node. */
+enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, uint32_t rank, uint32_t *ret_axis);
+
+/* NumPy broadcasting of two shapes, symbol aware: equal symbols stay, 1 gives way, a number other than 1 wins over a
+   symbol, two different symbols give an unknown dim (max is not provable); two different numbers other than 1 are
+   SP_ERR_MODEL. *ret_dims is new. */
+enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape *a, const struct sp_shape *b,
+                            struct sp_shape *ret_shape);
+
+/* Product of dims[from..to). */
+struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dims, uint32_t from, uint32_t to);
+
+/* SP_ERR_MODEL with the node's label in front: `return sp_op_fail(context, "CODE", "axis %d is ...", axis)`. */
+__attribute__((format(printf, 3, 4))) enum sp_status sp_op_fail(struct sp_op_context *context, const char *code,
+                                                                const char *format, ...);
+
+/* ---- rules that many operators share ---- */
+
+/* Every output axis is a parallel factor; inputs are aligned from the right, size-1 axes replicated. `flops` per output
+   element. For unary and n-ary elementwise operators. */
+enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops);
+
+/* Input 0 and output 0 have the same axes, one parallel factor each, but the axes in `special` (bit per axis) get
+   `kind` and `combiner`. Returns with no term added: the caller adds its own. */
+enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *rule, uint64_t special,
+                                 enum sp_factor_kind kind, enum sp_combiner combiner);

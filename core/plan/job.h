@@ -1,0 +1,73 @@
+#pragma once
+/*
+ * job - the whole way from the bytes of a model to an answer, as the command line and the daemon's workers take it.
+ *
+ * A job owns one arena with a budget; everything it makes dies with it. The caller maps the file and keeps it mapped
+ * while the job lives. Nothing here does I/O, reads a clock or logs.
+ */
+#include <jansson.h>
+
+#include "base/cancel.h"
+#include "plan/plan.h"
+
+#define SP_ASSUMED_BATCH     1   /* extent of an unbound symbolic first dimension */
+#define SP_ASSUMED_DIMENSION 128 /* extent of any other unbound symbolic dimension */
+
+struct sp_job;
+
+struct sp_job_options {
+    size_t memory_budget; /* bytes; 0 = SP_DEFAULT_JOB_BYTES */
+    uint64_t hash_seed;
+    const char *name;             /* what to call the model (file name), or NULL */
+    const char *sha256;           /* 64 hex digits when the caller knows it, or NULL: left empty */
+    const struct sp_watch *watch; /* may be NULL; must outlive the job */
+};
+
+/* What is asked of a plan. */
+struct sp_plan_options {
+    enum sp_objective objective;
+    const char *strategy; /* "auto" or "grouping" */
+    int64_t batch;        /* 0 = not given: binds the symbolic first dimension of the inputs */
+    uint32_t dim_count;
+    const char *const *dim_names;
+    const int64_t *dim_values;
+    bool optimal;
+    uint64_t seed;
+};
+void sp_plan_options_init(struct sp_plan_options *options);
+
+/*
+ * Reads "objective" (a string) and the members of `options` ("strategy", "batch", "dims": {NAME: N}, "optimal", "seed",
+ * "time_limit_seconds") of a request. json may be NULL. Strings stay owned by `json`; arrays are in `arena`. Unknown
+ * members, wrong types and strategies that this version does not have are SP_ERR_REQUEST with a JSON pointer.
+ */
+enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
+                                     struct sp_plan_options *ret_options, struct sp_error *err);
+
+/* Reads the model and infers shapes. dims are bound first; names that the model does not have are SP_ERR_REQUEST.
+   On success *ret_job is the caller's, to be destroyed before the bytes are unmapped. */
+enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job_options *options, uint32_t dim_count,
+                           const char *const *dim_names, const int64_t *dim_values, struct sp_job **ret_job,
+                           struct sp_error *err);
+void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
+
+const struct sp_model *sp_job_model(const struct sp_job *job);
+struct sp_arena *sp_job_arena(struct sp_job *job);
+
+/* ---- inspect ---- */
+
+/* The inspection as JSON: name, ir_version, opsets, node_count, operators, parameters, parameter_bytes, flops, inputs,
+   outputs, configurations, symbols; with `values`, also every value of the main graph. */
+enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_json *json, struct sp_error *err);
+/* The same for people. */
+enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_buf *buf, struct sp_error *err);
+
+/* ---- plan ---- */
+
+/*
+ * Opens the model with the options' dims, fills unbound symbols with the assumed extents (each a note), costs it and
+ * searches. `*ret_plan` lives in the job's arena.
+ */
+enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                           const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                           struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
