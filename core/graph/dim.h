@@ -100,5 +100,5 @@ bool sp_dim_differs(struct sp_dims *dims, struct sp_dim a, struct sp_dim b);
 /* Whether a >= b (a <= b) holds whatever the symbols (each >= 0) are; false when not provable. */
 bool sp_dim_surely_ge(struct sp_dims *dims, struct sp_dim a, struct sp_dim b);
 
-/* Appends the dimension as people write it: `12`, `2*seq + 1`, `floor(h/2)`, `?`. */
+/* Appends the dimension as people write it: `12`, `2*seq + 1`, `floordiv(h, 2)`, `?`. */
 void sp_dim_print(struct sp_dim a, struct sp_buf *buf);

@@ -1,0 +1,349 @@
+#include "graph/dim.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "graph/dim_internal.h"
+
+struct sp_dims *sp_dims_create(struct sp_arena *arena)
+{
+    struct sp_dims *dims = SP_NEW(arena, struct sp_dims);
+    if (dims == NULL)
+        return NULL;
+    dims->arena = arena;
+    /* Symbol names come from strangers, but their number is bounded by SP_MAX_VALUES and results do not depend on the
+       order in a bucket: a fixed seed keeps contexts reproducible. */
+    dims->symbol_names = sp_intern_create(arena, 0x5ead);
+    dims->atom_keys = sp_intern_create(arena, 0x5ead);
+    dims->expr_keys = sp_intern_create(arena, 0x5ead);
+    return dims->symbol_names == NULL || dims->atom_keys == NULL || dims->expr_keys == NULL ? NULL : dims;
+}
+
+/* The table entry of a symbol, added if new. */
+static struct symbol *symbol_entry(struct sp_dims *dims, const char *name, uint32_t *ret_id)
+{
+    uint32_t id = sp_intern_add(dims->symbol_names, name, strlen(name));
+    if (id == SP_NO_NAME)
+        return NULL;
+    if (id >= dims->symbol_capacity) {
+        uint32_t capacity = dims->symbol_capacity == 0 ? 16 : dims->symbol_capacity * 2;
+        struct symbol *symbols = SP_NEW_ARRAY(dims->arena, capacity, struct symbol);
+        if (symbols == NULL)
+            return NULL;
+        if (dims->symbol_capacity > 0)
+            memcpy(symbols, dims->symbols, dims->symbol_capacity * sizeof *symbols);
+        dims->symbols = symbols;
+        dims->symbol_capacity = capacity;
+    }
+    dims->symbols[id].name = sp_intern_name(dims->symbol_names, id);
+    *ret_id = id;
+    return &dims->symbols[id];
+}
+
+bool sp_dims_bind(struct sp_dims *dims, const char *name, int64_t value)
+{
+    uint32_t id;
+    struct symbol *symbol = value < 0 ? NULL : symbol_entry(dims, name, &id);
+    if (symbol == NULL || symbol->used)
+        return false;
+    symbol->bound = true;
+    symbol->value = value;
+    return true;
+}
+
+static bool note_use(struct sp_dims *dims, struct symbol *symbol, uint32_t id)
+{
+    if (symbol->used)
+        return true;
+    if (dims->used_count == dims->used_capacity) {
+        uint32_t capacity = dims->used_capacity == 0 ? 16 : dims->used_capacity * 2;
+        uint32_t *used = SP_NEW_ARRAY(dims->arena, capacity, uint32_t);
+        if (used == NULL)
+            return false;
+        if (dims->used_count > 0)
+            memcpy(used, dims->used, dims->used_count * sizeof *used);
+        dims->used = used;
+        dims->used_capacity = capacity;
+    }
+    dims->used[dims->used_count++] = id;
+    symbol->used = true;
+    return true;
+}
+
+uint32_t sp_dims_symbol_count(const struct sp_dims *dims)
+{
+    return dims->used_count;
+}
+
+const char *sp_dims_symbol_name(const struct sp_dims *dims, uint32_t index)
+{
+    return dims->symbols[dims->used[index]].name;
+}
+
+bool sp_dims_symbol_is_fresh(const struct sp_dims *dims, uint32_t index)
+{
+    return dims->symbols[dims->used[index]].fresh;
+}
+
+struct sp_dim sp_dim_unknown(void)
+{
+    return (struct sp_dim){.kind = SP_DIM_UNKNOWN};
+}
+
+struct sp_dim sp_dim_known(int64_t value)
+{
+    return (struct sp_dim){.kind = SP_DIM_KNOWN, .value = value};
+}
+
+struct sp_dim sp_dim_symbol(struct sp_dims *dims, const char *name)
+{
+    uint32_t id;
+    struct symbol *symbol = symbol_entry(dims, name, &id);
+    if (symbol == NULL)
+        return sp_dim_unknown();
+    if (symbol->bound)
+        return sp_dim_known(symbol->value);
+    return note_use(dims, symbol, id) ? symbol_dim(dims, id) : sp_dim_unknown();
+}
+
+struct sp_dim sp_dim_fresh(struct sp_dims *dims, const char *hint)
+{
+    char name[SP_MAX_NAME_BYTES + 32];
+    do {
+        (void)snprintf(name, sizeof name, "%.*s_%" PRIu32, SP_MAX_NAME_BYTES, hint, dims->fresh_count++);
+    } while (sp_intern_find(dims->symbol_names, name, strlen(name)) != SP_NO_NAME);
+    uint32_t id;
+    struct symbol *symbol = symbol_entry(dims, name, &id);
+    if (symbol == NULL || !note_use(dims, symbol, id))
+        return sp_dim_unknown();
+    symbol->fresh = true;
+    return symbol_dim(dims, id);
+}
+
+static struct sp_dim add_scaled(struct sp_dims *dims, struct sp_dim a, struct sp_dim b, int64_t factor)
+{
+    struct poly sum, addend;
+    if (!poly_from_dim(a, &sum) || !poly_from_dim(b, &addend) || !poly_add_scaled(&sum, &addend, factor, NULL))
+        return sp_dim_unknown();
+    return poly_to_dim(dims, &sum);
+}
+
+struct sp_dim sp_dim_add(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return add_scaled(dims, a, b, 1);
+}
+
+struct sp_dim sp_dim_sub(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return add_scaled(dims, a, b, -1);
+}
+
+struct sp_dim sp_dim_mul(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    struct poly left, right, product;
+    if (sp_dim_is(a, 0) || sp_dim_is(b, 0))
+        return sp_dim_known(0);
+    if (!poly_from_dim(a, &left) || !poly_from_dim(b, &right) || !poly_mul(&left, &right, &product))
+        return sp_dim_unknown();
+    return poly_to_dim(dims, &product);
+}
+
+struct sp_dim sp_dim_exact_div(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    struct poly left, right, quotient;
+    if (!poly_from_dim(a, &left) || !poly_from_dim(b, &right) || !poly_divide(&left, &right, &quotient))
+        return sp_dim_unknown();
+    return poly_to_dim(dims, &quotient);
+}
+
+static int64_t floor_quotient(int64_t a, int64_t b)
+{
+    int64_t quotient = a / b;
+    return quotient - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static bool divides_safely(int64_t a, int64_t b)
+{
+    return b != 0 && !(a == INT64_MIN && b == -1);
+}
+
+/* floor(floor(x / c) / b) = floor(x / (b * c)) for positive b and c, and the same for ceil: pooling layers stack such.
+ */
+static bool unnest(enum atom_kind kind, struct sp_dim *a, int64_t *divisor)
+{
+    if (a->kind != SP_DIM_SYMBOLIC || a->expr->count != 1 || a->expr->terms[0].degree != 1 ||
+        a->expr->terms[0].coefficient != 1)
+        return false;
+    const struct atom *atom = a->expr->terms[0].atoms[0];
+    if (atom->kind != kind || !sp_dim_is_known(atom->b) || atom->b.value <= 0 ||
+        !sp_mul_i64(*divisor, atom->b.value, divisor))
+        return false;
+    *a = atom->a;
+    return true;
+}
+
+/* floor or ceil of a / divisor, divisor > 0: whole multiples come out of it, then nested quotients are joined, which
+   may free more multiples. */
+static struct sp_dim divide_by_number(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, int64_t divisor)
+{
+    struct sp_dim quotient = sp_dim_known(0);
+    for (;;) {
+        struct poly poly, whole, rest;
+        if (!poly_from_dim(a, &poly))
+            return sp_dim_unknown();
+        poly_split(&poly, divisor, &whole, &rest);
+        quotient = sp_dim_add(dims, quotient, poly_to_dim(dims, &whole));
+        struct sp_dim remainder = poly_to_dim(dims, &rest);
+        if (sp_dim_is_known(remainder)) { /* 0 <= remainder < divisor */
+            bool up = kind == ATOM_CEILDIV && remainder.value > 0;
+            return up ? sp_dim_add(dims, quotient, sp_dim_known(1)) : quotient;
+        }
+        a = remainder;
+        if (whole.count == 0 && !unnest(kind, &a, &divisor))
+            return sp_dim_add(dims, quotient, atom_dim(dims, kind, a, sp_dim_known(divisor)));
+    }
+}
+
+static struct sp_dim divide(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, struct sp_dim b)
+{
+    if (a.kind == SP_DIM_UNKNOWN || b.kind == SP_DIM_UNKNOWN || sp_dim_is(b, 0))
+        return sp_dim_unknown();
+    if (sp_dim_is_known(a) && sp_dim_is_known(b)) {
+        if (!divides_safely(a.value, b.value))
+            return sp_dim_unknown();
+        int64_t quotient = floor_quotient(a.value, b.value);
+        return sp_dim_known(kind == ATOM_CEILDIV && a.value % b.value != 0 ? quotient + 1 : quotient);
+    }
+    struct sp_dim exact = sp_dim_exact_div(dims, a, b);
+    if (exact.kind != SP_DIM_UNKNOWN)
+        return exact;
+    if (sp_dim_is_known(b) && b.value > 0)
+        return divide_by_number(dims, kind, a, b.value);
+    return atom_dim(dims, kind, a, b);
+}
+
+struct sp_dim sp_dim_floordiv(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return divide(dims, ATOM_FLOORDIV, a, b);
+}
+
+struct sp_dim sp_dim_ceildiv(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return divide(dims, ATOM_CEILDIV, a, b);
+}
+
+struct sp_dim sp_dim_truncdiv(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    if (sp_dim_is_known(a) && sp_dim_is_known(b))
+        return divides_safely(a.value, b.value) ? sp_dim_known(a.value / b.value) : sp_dim_unknown();
+    struct sp_dim exact = sp_dim_exact_div(dims, a, b);
+    if (exact.kind != SP_DIM_UNKNOWN)
+        return exact;
+    bool positive = sp_dim_surely_ge(dims, a, sp_dim_known(0)) && sp_dim_surely_ge(dims, b, sp_dim_known(0));
+    return positive ? sp_dim_floordiv(dims, a, b) : sp_dim_unknown();
+}
+
+struct sp_dim sp_dim_mod(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    if (a.kind == SP_DIM_UNKNOWN || b.kind == SP_DIM_UNKNOWN || sp_dim_is(b, 0))
+        return sp_dim_unknown();
+    if (sp_dim_is_known(a) && sp_dim_is_known(b)) {
+        if (b.value == -1)
+            return sp_dim_known(0);
+        int64_t rest = a.value % b.value;
+        return sp_dim_known(rest != 0 && (rest < 0) != (b.value < 0) ? rest + b.value : rest);
+    }
+    if (sp_dim_exact_div(dims, a, b).kind != SP_DIM_UNKNOWN)
+        return sp_dim_known(0);
+    struct poly poly, whole, rest;
+    if (sp_dim_is_known(b) && b.value > 0 && poly_from_dim(a, &poly)) {
+        poly_split(&poly, b.value, &whole, &rest);
+        struct sp_dim remainder = poly_to_dim(dims, &rest);
+        return sp_dim_is_known(remainder) ? remainder : atom_dim(dims, ATOM_MOD, remainder, b);
+    }
+    return atom_dim(dims, ATOM_MOD, a, b);
+}
+
+bool sp_dim_surely_ge(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    (void)dims;
+    struct poly difference, subtrahend;
+    int64_t lower;
+    if (sp_dim_is_known(a) && a.value >= EXTENT_INFINITY && b.kind == SP_DIM_SYMBOLIC)
+        return true;
+    return poly_from_dim(a, &difference) && poly_from_dim(b, &subtrahend) &&
+           poly_add_scaled(&difference, &subtrahend, -1, NULL) && poly_lower(&difference, &lower) && lower >= 0;
+}
+
+/* Operands of commutative functions in one order: numbers last, then by age. */
+static void order_operands(struct sp_dim *a, struct sp_dim *b)
+{
+    bool swap = sp_dim_is_known(*a) || (!sp_dim_is_known(*b) && a->expr->id > b->expr->id);
+    if (swap) {
+        struct sp_dim held = *a;
+        *a = *b;
+        *b = held;
+    }
+}
+
+static struct sp_dim extreme(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, struct sp_dim b)
+{
+    if (a.kind == SP_DIM_UNKNOWN || b.kind == SP_DIM_UNKNOWN)
+        return sp_dim_unknown();
+    bool a_is_larger = sp_dim_surely_ge(dims, a, b);
+    if (a_is_larger || sp_dim_surely_ge(dims, b, a))
+        return a_is_larger == (kind == ATOM_MAX) ? a : b;
+    order_operands(&a, &b);
+    return atom_dim(dims, kind, a, b);
+}
+
+struct sp_dim sp_dim_min(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return extreme(dims, ATOM_MIN, a, b);
+}
+
+struct sp_dim sp_dim_max(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return extreme(dims, ATOM_MAX, a, b);
+}
+
+bool sp_dim_differs(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    if (a.kind == SP_DIM_UNKNOWN || b.kind == SP_DIM_UNKNOWN)
+        return false;
+    struct sp_dim one = sp_dim_known(1);
+    struct sp_dim above_a = sp_dim_add(dims, a, one), above_b = sp_dim_add(dims, b, one);
+    return sp_dim_surely_ge(dims, a, above_b) || sp_dim_surely_ge(dims, b, above_a);
+}
+
+static void print_term(const struct term *term, bool first, struct sp_buf *buf)
+{
+    int64_t coefficient = term->coefficient;
+    if (!first) {
+        sp_buf_text(buf, coefficient < 0 ? " - " : " + ");
+        coefficient = coefficient < 0 && coefficient != INT64_MIN ? -coefficient : coefficient;
+    }
+    if (term->degree == 0 || (coefficient != 1 && coefficient != -1))
+        sp_buf_printf(buf, "%" PRId64 "%s", coefficient, term->degree > 0 ? "*" : "");
+    else if (coefficient == -1)
+        sp_buf_text(buf, "-");
+    for (uint32_t i = 0; i < term->degree; i++)
+        sp_buf_printf(buf, "%s%s", i > 0 ? "*" : "", term->atoms[i]->text);
+}
+
+void sp_dim_print(struct sp_dim a, struct sp_buf *buf)
+{
+    switch (a.kind) {
+    case SP_DIM_UNKNOWN:
+        sp_buf_text(buf, "?");
+        break;
+    case SP_DIM_KNOWN:
+        sp_buf_printf(buf, "%" PRId64, a.value);
+        break;
+    case SP_DIM_SYMBOLIC:
+        for (uint32_t i = 0; i < a.expr->count; i++)
+            print_term(&a.expr->terms[i], i == 0, buf);
+        break;
+    }
+}

@@ -1,0 +1,252 @@
+#include <string.h>
+
+#include "base/arith.h"
+#include "graph/dim_internal.h"
+
+static struct term constant_term(int64_t value)
+{
+    struct term term;
+    memset(&term, 0, sizeof term);
+    term.coefficient = value;
+    return term;
+}
+
+bool poly_from_dim(struct sp_dim dim, struct poly *ret)
+{
+    ret->count = 0;
+    switch (dim.kind) {
+    case SP_DIM_KNOWN:
+        if (dim.value != 0)
+            ret->terms[ret->count++] = constant_term(dim.value);
+        return true;
+    case SP_DIM_SYMBOLIC:
+        memcpy(ret->terms, dim.expr->terms, dim.expr->count * sizeof *ret->terms);
+        ret->count = dim.expr->count;
+        return true;
+    case SP_DIM_UNKNOWN:
+        break;
+    }
+    return false;
+}
+
+/* Graded lexicographic: higher degree first, then the one with the older atom first. */
+static int compare_monomials(const struct term *a, const struct term *b)
+{
+    if (a->degree != b->degree)
+        return a->degree > b->degree ? -1 : 1;
+    for (uint32_t i = 0; i < a->degree; i++) {
+        if (a->atoms[i]->id != b->atoms[i]->id)
+            return a->atoms[i]->id < b->atoms[i]->id ? -1 : 1;
+    }
+    return 0;
+}
+
+/* Adds one term at its place. */
+static bool insert_term(struct poly *poly, const struct term *term)
+{
+    uint32_t at = 0;
+    int order = 1;
+    while (at < poly->count && (order = compare_monomials(&poly->terms[at], term)) < 0)
+        at++;
+    if (at < poly->count && order == 0) {
+        if (!sp_add_i64(poly->terms[at].coefficient, term->coefficient, &poly->terms[at].coefficient))
+            return false;
+        if (poly->terms[at].coefficient == 0) {
+            poly->count--;
+            memmove(&poly->terms[at], &poly->terms[at + 1], (poly->count - at) * sizeof *poly->terms);
+        }
+        return true;
+    }
+    if (poly->count == SP_MAX_EXPR_TERMS)
+        return false;
+    memmove(&poly->terms[at + 1], &poly->terms[at], (poly->count - at) * sizeof *poly->terms);
+    poly->terms[at] = *term;
+    poly->count++;
+    return true;
+}
+
+/* The product of two monomials, their atoms merged in order. */
+static bool multiply_terms(const struct term *a, const struct term *b, struct term *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    if (a->degree + b->degree > POLY_MAX_DEGREE || !sp_mul_i64(a->coefficient, b->coefficient, &ret->coefficient))
+        return false;
+    uint32_t i = 0, j = 0;
+    while (i < a->degree || j < b->degree) {
+        bool from_a = j == b->degree || (i < a->degree && a->atoms[i]->id <= b->atoms[j]->id);
+        ret->atoms[ret->degree++] = from_a ? a->atoms[i++] : b->atoms[j++];
+    }
+    return true;
+}
+
+bool poly_add_scaled(struct poly *sum, const struct poly *addend, int64_t factor, const struct term *monomial)
+{
+    struct term scale = monomial == NULL ? constant_term(1) : *monomial;
+    if (!sp_mul_i64(scale.coefficient, factor, &scale.coefficient))
+        return false;
+    for (uint32_t i = 0; i < addend->count; i++) {
+        struct term product;
+        if (!multiply_terms(&addend->terms[i], &scale, &product))
+            return false;
+        if (product.coefficient != 0 && !insert_term(sum, &product))
+            return false;
+    }
+    return true;
+}
+
+bool poly_mul(const struct poly *a, const struct poly *b, struct poly *ret)
+{
+    ret->count = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (!poly_add_scaled(ret, b, 1, &a->terms[i]))
+            return false;
+    }
+    return true;
+}
+
+/* a / b as monomials with whole coefficients. */
+static bool divide_terms(const struct term *a, const struct term *b, struct term *ret)
+{
+    if (b->degree > a->degree || (a->coefficient == INT64_MIN && b->coefficient == -1) ||
+        a->coefficient % b->coefficient != 0)
+        return false;
+    memset(ret, 0, sizeof *ret);
+    ret->coefficient = a->coefficient / b->coefficient;
+    uint32_t j = 0;
+    for (uint32_t i = 0; i < a->degree; i++) {
+        if (j < b->degree && b->atoms[j]->id == a->atoms[i]->id)
+            j++;
+        else
+            ret->atoms[ret->degree++] = a->atoms[i];
+    }
+    return j == b->degree;
+}
+
+bool poly_divide(const struct poly *a, const struct poly *b, struct poly *ret)
+{
+    struct poly rest = *a;
+    ret->count = 0;
+    if (b->count == 0)
+        return false;
+    /* Each step removes the leading term; the order is a well-order, and the bound guards against nothing but bugs. */
+    for (uint32_t steps = 0; rest.count > 0; steps++) {
+        struct term quotient;
+        if (steps == 4 * SP_MAX_EXPR_TERMS || !divide_terms(&rest.terms[0], &b->terms[0], &quotient) ||
+            !insert_term(ret, &quotient) || !poly_add_scaled(&rest, b, -1, &quotient))
+            return false;
+    }
+    return true;
+}
+
+void poly_split(const struct poly *a, int64_t divisor, struct poly *ret_quotient, struct poly *ret_rest)
+{
+    ret_quotient->count = 0;
+    ret_rest->count = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct term term = a->terms[i];
+        if (divisor > 0 && term.degree == 0) {
+            /* The constant splits too: 7 = 3 * 2 + 1, with a rest that is never negative. */
+            int64_t rest = term.coefficient % divisor;
+            if (rest < 0)
+                rest += divisor;
+            struct term whole = constant_term((term.coefficient - rest) / divisor);
+            if (whole.coefficient != 0)
+                ret_quotient->terms[ret_quotient->count++] = whole;
+            if (rest != 0)
+                ret_rest->terms[ret_rest->count++] = constant_term(rest);
+        } else if (divisor > 0 && term.coefficient % divisor == 0) {
+            term.coefficient /= divisor;
+            ret_quotient->terms[ret_quotient->count++] = term;
+        } else {
+            ret_rest->terms[ret_rest->count++] = term;
+        }
+    }
+}
+
+/* The smallest value of a product of atoms that are all >= 0, or false. */
+static bool monomial_lower(const struct term *term, int64_t *ret_lower)
+{
+    int64_t lower = 1;
+    for (uint32_t i = 0; i < term->degree; i++) {
+        const struct atom *atom = term->atoms[i];
+        if (!atom->has_lower || atom->lower < 0 || !sp_mul_i64(lower, atom->lower, &lower))
+            return false;
+    }
+    *ret_lower = lower;
+    return true;
+}
+
+static bool monomial_upper(const struct term *term, int64_t *ret_upper)
+{
+    int64_t upper = 1;
+    for (uint32_t i = 0; i < term->degree; i++) {
+        const struct atom *atom = term->atoms[i];
+        if (!atom->has_lower || atom->lower < 0 || !atom->has_upper || !sp_mul_i64(upper, atom->upper, &upper))
+            return false;
+    }
+    *ret_upper = upper;
+    return true;
+}
+
+bool poly_lower(const struct poly *poly, int64_t *ret_lower)
+{
+    int64_t lower = 0;
+    for (uint32_t i = 0; i < poly->count; i++) {
+        const struct term *term = &poly->terms[i];
+        int64_t bound;
+        bool found = term->coefficient > 0 ? monomial_lower(term, &bound) : monomial_upper(term, &bound);
+        if (!found || !sp_mul_i64(bound, term->coefficient, &bound) || !sp_add_i64(lower, bound, &lower))
+            return false;
+    }
+    *ret_lower = lower;
+    return true;
+}
+
+struct sp_dim poly_to_dim(struct sp_dims *dims, const struct poly *poly)
+{
+    if (poly->count == 0)
+        return sp_dim_known(0);
+    if (poly->count == 1 && poly->terms[0].degree == 0)
+        return sp_dim_known(poly->terms[0].coefficient);
+
+    /* The key is the polynomial itself: coefficient, degree and atom ids of each term. */
+    unsigned char key[SP_MAX_EXPR_TERMS * (sizeof(int64_t) + sizeof(uint32_t) * (POLY_MAX_DEGREE + 1))];
+    size_t size = 0;
+    for (uint32_t i = 0; i < poly->count; i++) {
+        const struct term *term = &poly->terms[i];
+        memcpy(key + size, &term->coefficient, sizeof term->coefficient);
+        size += sizeof term->coefficient;
+        memcpy(key + size, &term->degree, sizeof term->degree);
+        size += sizeof term->degree;
+        for (uint32_t j = 0; j < term->degree; j++) {
+            memcpy(key + size, &term->atoms[j]->id, sizeof(uint32_t));
+            size += sizeof(uint32_t);
+        }
+    }
+    uint32_t before = sp_intern_count(dims->expr_keys);
+    if (before >= SP_MAX_EXPRS && sp_intern_find(dims->expr_keys, (const char *)key, size) == SP_NO_NAME)
+        return sp_dim_unknown();
+    uint32_t id = sp_intern_add(dims->expr_keys, (const char *)key, size);
+    if (id == SP_NO_NAME)
+        return sp_dim_unknown();
+    if (id >= dims->expr_capacity) {
+        uint32_t capacity = dims->expr_capacity == 0 ? 64 : dims->expr_capacity * 2;
+        const struct sp_expr **exprs = SP_NEW_ARRAY(dims->arena, capacity, const struct sp_expr *);
+        if (exprs == NULL)
+            return sp_dim_unknown();
+        if (dims->expr_capacity > 0)
+            memcpy(exprs, dims->exprs, dims->expr_capacity * sizeof *exprs);
+        dims->exprs = exprs;
+        dims->expr_capacity = capacity;
+    }
+    if (dims->exprs[id] == NULL) {
+        struct sp_expr *expr = SP_NEW(dims->arena, struct sp_expr);
+        struct term *terms = SP_NEW_ARRAY(dims->arena, poly->count, struct term);
+        if (expr == NULL || terms == NULL)
+            return sp_dim_unknown();
+        memcpy(terms, poly->terms, poly->count * sizeof *terms);
+        *expr = (struct sp_expr){.id = id, .count = poly->count, .terms = terms};
+        dims->exprs[id] = expr;
+    }
+    return (struct sp_dim){.kind = SP_DIM_SYMBOLIC, .expr = dims->exprs[id]};
+}
