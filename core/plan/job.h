@@ -10,8 +10,12 @@
 #include "base/cancel.h"
 #include "plan/plan.h"
 
-#define SP_ASSUMED_BATCH     1   /* extent of an unbound symbolic first dimension */
-#define SP_ASSUMED_DIMENSION 128 /* extent of any other unbound symbolic dimension */
+/* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is taken
+   for the batch when it is the first dimension of an input and nowhere another one. */
+#define SP_ASSUMED_BATCH     1   /* extent of an unbound batch */
+#define SP_ASSUMED_DIMENSION 128 /* extent of any other unbound dimension */
+
+#define SP_MAX_BOUND_DIMS 4096 /* dimensions that one request may bind */
 
 struct sp_job;
 
@@ -27,13 +31,17 @@ struct sp_job_options {
 struct sp_plan_options {
     enum sp_objective objective;
     const char *strategy; /* "auto" or "grouping" */
-    int64_t batch;        /* 0 = not given: binds the symbolic first dimension of the inputs */
+    int64_t batch;        /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
+                             fixed to another number is SP_ERR_REQUEST */
     uint32_t dim_count;
     const char *const *dim_names;
     const int64_t *dim_values;
-    bool optimal;
+    bool optimal; /* move until no move helps; false: the first placement that fits */
     uint64_t seed;
+    double time_limit_seconds; /* 0 = none; only recorded here: the caller's watch enforces it */
 };
+
+/* Throughput, "auto", optimal, nothing bound. */
 void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
@@ -43,6 +51,12 @@ void sp_plan_options_init(struct sp_plan_options *options);
  */
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
                                      struct sp_plan_options *ret_options, struct sp_error *err);
+
+/* "throughput", "latency", "devices"; static. */
+const char *sp_objective_name(enum sp_objective objective);
+
+/* The objective of that name; false when there is none. */
+bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);
 
 /* Reads the model and infers shapes. dims are bound first; names that the model does not have are SP_ERR_REQUEST.
    On success *ret_job is the caller's, to be destroyed before the bytes are unmapped. */
@@ -56,8 +70,15 @@ struct sp_arena *sp_job_arena(struct sp_job *job);
 
 /* ---- inspect ---- */
 
-/* The inspection as JSON: name, ir_version, opsets, node_count, operators, parameters, parameter_bytes, flops, inputs,
-   outputs, configurations, symbols; with `values`, also every value of the main graph. */
+/*
+ * The inspection as JSON: name, sha256 (when known), ir_version, producer, opsets, node_count, operators, parameters,
+ * parameter_bytes, flops, symbols, inputs, outputs, configurations, external_data (when there is any),
+ * unknown_operators; with `values`, also every value of the main graph.
+ *
+ * Dimensions are numbers, strings (a symbol or an expression over symbols) or null. `parameters` are counted as
+ * frameworks do: elements of the constant tensors that the nodes which run use, shapes and axes left out. `flops` is
+ * null when it depends on a symbol or on an operator without a rule.
+ */
 enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_json *json, struct sp_error *err);
 /* The same for people. */
 enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_buf *buf, struct sp_error *err);
@@ -65,8 +86,9 @@ enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_bu
 /* ---- plan ---- */
 
 /*
- * Opens the model with the options' dims, fills unbound symbols with the assumed extents (each a note), costs it and
- * searches. `*ret_plan` lives in the job's arena.
+ * Opens the model with the options' dims, fills unbound symbols with the assumed extents (each a note
+ * DIMENSION_ASSUMED), costs it and searches. `*ret_plan` lives in the job's arena; `cluster` and the bytes must outlive
+ * the job. Nothing is returned on an error.
  */
 enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
                            const struct sp_cluster *cluster, const struct sp_plan_options *options,

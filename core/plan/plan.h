@@ -32,22 +32,54 @@ struct sp_plan {
     struct sp_lower_bounds bounds;
     enum sp_objective objective;
     const char *strategy; /* "grouping" */
+    uint64_t seed;
     const char *id;       /* hex; of model, cluster and options: the same question has the same id */
-    char model_sha256[65];
+    const char *model_name;
+    char model_sha256[65];    /* "" when the caller did not know it: the id is then made of name and size */
     const char *options_json; /* the options as they were understood, canonical JSON */
     const char *bottleneck;   /* one sentence */
     uint32_t note_count;
     const struct sp_plan_note *notes;
 };
 
+/*
+ * The estimate of the objective and the bound that was proved for it: the interval between two results for throughput
+ * and for the fewest devices, the latency of one request for latency. gap = (value - bound) / value, in [0, 1].
+ */
+struct sp_plan_gap {
+    double value_seconds, bound_seconds, gap;
+};
+struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan);
+
 /* Completes `plan` (bottleneck, id) once model .. options_json and notes are set. */
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
 
-/* The contract's JSON. `search_seconds` is measured by the caller and the only member that differs between runs. */
+/*
+ * The contract's JSON, streamed; memory is that of one tensor's entry. `search_seconds` is measured by the caller and
+ * the only member that differs between runs.
+ *
+ *  devices      every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
+ *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
+ *               communication and idle need not add up to the interval.
+ *  tensors      all values that occupy a device: inputs, weights that running nodes use, activations. A spec without
+ *               "sharded_dim" is the whole tensor on each listed device (ONNX proposal 0006).
+ *  collectives  transfers between stages, kind "send", devices [from, to]
+ *
+ * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.
+ */
 void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struct sp_json *json);
+
+/* The built-in device catalog, as JSON {"devices": [...]} and as a table. */
+void sp_devices_write_json(struct sp_json *json);
+void sp_devices_write_text(struct sp_buf *buf);
 
 /* What people read: a header, a line per stage, transfers, the estimate. Appended to `buf`. */
 void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf);
 
-/* The model with the plan's configuration, stages and placement specs; see onnx/writer.h. */
+/*
+ * The model with the plan's configuration, stages and placement specs; see onnx/writer.h. The configuration names the
+ * devices that are used ("a100-sxm4-80gb:2" is device 2 of the cluster), numbered in the cluster's order. Each node of
+ * the main graph gets its stage and, for each of its inputs and outputs, the device that holds the whole tensor for it.
+ * *ret_splice is the caller's to destroy.
+ */
 enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **ret_splice, struct sp_error *err);

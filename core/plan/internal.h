@@ -1,0 +1,82 @@
+#pragma once
+/*
+ * internal - what the sources of plan/ share and nobody else sees.
+ */
+#include "plan/job.h"
+#include "plan/plan.h"
+
+/* ---- job ---- */
+
+struct sp_job {
+    struct sp_budget budget;
+    struct sp_arena *arena;
+    struct sp_model *model;
+    struct sp_shape_summary summary;
+    const void *bytes;
+    uint64_t size;
+    uint64_t hash_seed;
+    char *name; /* malloc'ed, never NULL */
+    char sha256[65];
+    const struct sp_watch *watch;
+};
+
+/* Symbols to bind when the model is read, and what to say about those that nobody gave. Lives in `arena`. */
+struct sp_bindings {
+    struct sp_arena *arena;
+    uint32_t count, capacity;
+    const char **names;
+    int64_t *values;
+    uint32_t note_count, note_capacity;
+    struct sp_plan_note *notes;
+};
+
+/* The dims that the request names; SP_ERR_REQUEST for one that the model (just read, nothing bound) does not have, that
+   stands there twice, or that is data dependent. */
+enum sp_status sp_bind_given(const struct sp_model *model, uint32_t count, const char *const *names,
+                             const int64_t *values, struct sp_bindings *bindings, struct sp_error *err);
+
+/* Adds --batch and the assumed extents for the symbols of the model's inputs that are still free. */
+enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
+                              struct sp_error *err);
+
+/* Nameless unknown dimensions of inputs cannot be bound by reading again: they are set in the model itself, before
+   shapes are inferred. `given` counts what the file leaves open in the first dimension as the batch. */
+enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
+                                struct sp_error *err);
+
+/* ---- plan ---- */
+
+/* Where one tensor is: the stages that hold it, ascending. */
+struct sp_places {
+    uint32_t count;
+    uint32_t *stages;
+    uint32_t *seen; /* per stage: tensor + 1 that was looked at last */
+};
+
+/* Scratch for sp_plan_places(), in `arena`; false without memory. */
+bool sp_places_init(const struct sp_plan *plan, struct sp_places *places);
+
+/* The stages where `tensor` is held: where it is made (activations) and where running nodes use it. None for constants
+   that only folded nodes use. */
+void sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_places *places);
+
+/* The stage that makes an activation, or SP_NO_STAGE. */
+#define SP_NO_STAGE UINT32_MAX
+uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor);
+
+/* First and last node (by number) of each stage that does work; SP_NO_WORK for a stage without any. */
+struct sp_borders {
+    uint32_t *first, *last;
+};
+bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders);
+
+/* Sentences (without the final dot for `because` members). */
+void sp_reason_tensor(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);
+void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf);
+void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
+
+/* Enough for one reason or one line of a table. */
+#define SP_REASON_BYTES ((size_t)64 << 10)
+
+/* The stage of a device of the cluster, or SP_NO_STAGE. */
+uint32_t sp_plan_stage_of_device(const struct sp_plan *plan, uint32_t device);

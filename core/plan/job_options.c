@@ -1,0 +1,197 @@
+#include <math.h>
+#include <string.h>
+
+#include "plan/job.h"
+
+static const char *const objective_names[] = {
+    [SP_OBJECTIVE_THROUGHPUT] = "throughput",
+    [SP_OBJECTIVE_LATENCY] = "latency",
+    [SP_OBJECTIVE_DEVICES] = "devices",
+};
+
+const char *sp_objective_name(enum sp_objective objective)
+{
+    return objective_names[objective];
+}
+
+bool sp_objective_parse(const char *name, enum sp_objective *ret_objective)
+{
+    for (size_t i = 0; i < sizeof objective_names / sizeof objective_names[0]; i++) {
+        if (strcmp(name, objective_names[i]) == 0) {
+            *ret_objective = (enum sp_objective)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+void sp_plan_options_init(struct sp_plan_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->objective = SP_OBJECTIVE_THROUGHPUT;
+    options->strategy = "auto";
+    options->optimal = true;
+}
+
+__attribute__((format(printf, 3, 4))) static enum sp_status refuse(struct sp_error *err, const char *pointer,
+                                                                   const char *format, ...)
+{
+    char text[SP_ERROR_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)sp_fail(err, SP_ERR_REQUEST, "INVALID_OPTION", "%s", text);
+    return sp_error_at(err, "%s", pointer);
+}
+
+/* "/options/<name>" with the two characters that a JSON pointer escapes (RFC 6901). */
+static void pointer_to(char *text, size_t size, const char *parent, const char *name)
+{
+    int head = snprintf(text, size, "%s/", parent);
+    size_t used = head < 0 ? size : (size_t)head;
+    for (; *name != '\0' && used + 3 < size; name++) {
+        if (*name == '~' || *name == '/') {
+            text[used++] = '~';
+            text[used++] = *name == '~' ? '0' : '1';
+        } else {
+            text[used++] = *name;
+        }
+    }
+    if (used < size)
+        text[used] = '\0';
+}
+
+static enum sp_status parse_objective(const json_t *json, struct sp_plan_options *options, struct sp_error *err)
+{
+    const char *name = json_string_value(json);
+    if (json == NULL || json_is_null(json))
+        return SP_OK;
+    if (name == NULL)
+        return refuse(err, "/objective", "The objective must be a string: throughput, latency or devices.");
+    if (!sp_objective_parse(name, &options->objective))
+        return refuse(err, "/objective",
+                      "There is no objective '%.64s'; it must be throughput, latency or "
+                      "devices.",
+                      name);
+    return SP_OK;
+}
+
+static enum sp_status parse_strategy(const json_t *json, const char *pointer, struct sp_plan_options *options,
+                                     struct sp_error *err)
+{
+    const char *name = json_string_value(json);
+    if (name == NULL)
+        return refuse(err, pointer, "The strategy must be a string: auto or grouping.");
+    if (strcmp(name, "pipeline") == 0 || strcmp(name, "tensor") == 0) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "STRATEGY_UNAVAILABLE",
+                      "This version does not have the strategy '%s'; use auto or grouping.", name);
+        return sp_error_at(err, "%s", pointer);
+    }
+    if (strcmp(name, "auto") != 0 && strcmp(name, "grouping") != 0)
+        return refuse(err, pointer, "There is no strategy '%.64s'; it must be auto or grouping.", name);
+    options->strategy = name;
+    return SP_OK;
+}
+
+static enum sp_status parse_positive(const json_t *json, const char *pointer, const char *what, int64_t *ret_value,
+                                     struct sp_error *err)
+{
+    if (!json_is_integer(json) || json_integer_value(json) < 1)
+        return refuse(err, pointer, "%s must be a whole number of 1 or more.", what);
+    *ret_value = json_integer_value(json);
+    return SP_OK;
+}
+
+static enum sp_status parse_dims(struct sp_arena *arena, const json_t *json, const char *parent,
+                                 struct sp_plan_options *options, struct sp_error *err)
+{
+    const char *name;
+    json_t *value;
+    uint32_t count = 0;
+    if (!json_is_object(json))
+        return refuse(err, parent, "Dimensions are an object of names and whole numbers, like {\"seq\": 128}.");
+    if (json_object_size(json) > SP_MAX_BOUND_DIMS)
+        return sp_fail_limit(err, "TOO_MANY_DIMENSIONS", "SP_MAX_BOUND_DIMS", SP_MAX_BOUND_DIMS,
+                             (int64_t)json_object_size(json), "One request may bind at most %d dimensions.",
+                             SP_MAX_BOUND_DIMS);
+    const char **names = SP_NEW_ARRAY(arena, json_object_size(json), const char *);
+    int64_t *values = SP_NEW_ARRAY(arena, json_object_size(json), int64_t);
+    if (names == NULL || values == NULL)
+        return sp_fail_memory(err);
+    json_object_foreach((json_t *)json, name, value)
+    {
+        char pointer[SP_ERROR_WHERE_SIZE];
+        pointer_to(pointer, sizeof pointer, parent, name);
+        enum sp_status status = parse_positive(value, pointer, "A dimension", &values[count], err);
+        if (status != SP_OK)
+            return status;
+        names[count++] = name;
+    }
+    options->dim_count = count;
+    options->dim_names = names;
+    options->dim_values = values;
+    return SP_OK;
+}
+
+static enum sp_status parse_member(struct sp_arena *arena, const char *name, const json_t *value,
+                                   struct sp_plan_options *options, struct sp_error *err)
+{
+    char pointer[SP_ERROR_WHERE_SIZE];
+    pointer_to(pointer, sizeof pointer, "/options", name);
+    if (json_is_null(value) && strcmp(name, "dims") != 0)
+        return refuse(err, pointer, "This option may not be null; leave it out for its default.");
+    if (strcmp(name, "strategy") == 0)
+        return parse_strategy(value, pointer, options, err);
+    if (strcmp(name, "batch") == 0)
+        return parse_positive(value, pointer, "The batch", &options->batch, err);
+    if (strcmp(name, "dims") == 0)
+        return parse_dims(arena, value, pointer, options, err);
+    if (strcmp(name, "optimal") == 0) {
+        if (!json_is_boolean(value))
+            return refuse(err, pointer, "\"optimal\" must be true or false.");
+        options->optimal = json_is_true(value);
+        return SP_OK;
+    }
+    if (strcmp(name, "seed") == 0) {
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+            return refuse(err, pointer, "The seed must be a whole number of 0 or more.");
+        options->seed = (uint64_t)json_integer_value(value);
+        return SP_OK;
+    }
+    if (strcmp(name, "time_limit_seconds") == 0) {
+        double seconds = json_number_value(value);
+        if (!json_is_number(value) || !isfinite(seconds) || seconds <= 0)
+            return refuse(err, pointer, "The time limit must be a number of seconds above 0.");
+        options->time_limit_seconds = seconds;
+        return SP_OK;
+    }
+    return refuse(err, pointer,
+                  "There is no option '%.64s'; known are strategy, batch, dims, optimal, seed and "
+                  "time_limit_seconds.",
+                  name);
+}
+
+enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
+                                     struct sp_plan_options *ret_options, struct sp_error *err)
+{
+    struct sp_plan_options parsed;
+    const char *name;
+    json_t *value;
+    sp_plan_options_init(&parsed);
+    enum sp_status status = parse_objective(objective, &parsed, err);
+    if (status != SP_OK)
+        return status;
+    if (options != NULL && !json_is_null(options)) {
+        if (!json_is_object(options))
+            return refuse(err, "/options", "The options must be an object, like {\"batch\": 8}.");
+        json_object_foreach((json_t *)options, name, value)
+        {
+            status = parse_member(arena, name, value, &parsed, err);
+            if (status != SP_OK)
+                return status;
+        }
+    }
+    *ret_options = parsed;
+    return SP_OK;
+}

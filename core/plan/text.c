@@ -1,0 +1,130 @@
+#include "plan/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Three significant digits, at most one decimal above 100. */
+static void number(struct sp_buf *buf, double value)
+{
+    if (value < 9.995)
+        sp_buf_printf(buf, "%.2f", value);
+    else if (value < 999.95)
+        sp_buf_printf(buf, "%.1f", value);
+    else
+        sp_buf_printf(buf, "%.0f", value);
+}
+
+void sp_text_seconds(struct sp_buf *buf, double seconds)
+{
+    if (!isfinite(seconds)) {
+        sp_buf_text(buf, "unbounded");
+    } else if (seconds == 0) {
+        sp_buf_text(buf, "0 s");
+    } else if (seconds < 0.9995e-6) {
+        number(buf, seconds * 1e9);
+        sp_buf_text(buf, " ns");
+    } else if (seconds < 0.9995e-3) {
+        number(buf, seconds * 1e6);
+        sp_buf_text(buf, " us");
+    } else if (seconds < 0.9995) {
+        number(buf, seconds * 1e3);
+        sp_buf_text(buf, " ms");
+    } else {
+        number(buf, seconds);
+        sp_buf_text(buf, " s");
+    }
+}
+
+/* Divides by 1000 until the value prints with at most three digits before the point. */
+static const char *scale(double *value)
+{
+    static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+    size_t prefix = 0;
+    while (*value >= 999.5 && prefix + 1 < sizeof prefixes / sizeof prefixes[0]) {
+        *value /= 1000;
+        prefix++;
+    }
+    return prefixes[prefix];
+}
+
+void sp_text_bytes(struct sp_buf *buf, double bytes)
+{
+    const char *prefix = scale(&bytes);
+    if (prefix[0] == '\0')
+        sp_buf_printf(buf, "%.0f B", bytes);
+    else
+        sp_buf_printf(buf, "%.1f %sB", bytes, prefix);
+}
+
+void sp_text_scaled(struct sp_buf *buf, double value)
+{
+    const char *prefix = scale(&value);
+    if (prefix[0] == '\0')
+        sp_buf_printf(buf, "%.0f ", value);
+    else
+        sp_buf_printf(buf, "%.2f %s", value, prefix);
+}
+
+void sp_text_integer(struct sp_buf *buf, uint64_t value)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, value);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            sp_buf_append(buf, ",", 1);
+        sp_buf_append(buf, &digits[i], 1);
+    }
+}
+
+static bool starts_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static void put_printable(struct sp_buf *buf, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        /* C1 controls (U+0080..U+009F) are escape sequences to some terminals. */
+        bool c1 = c == 0xc2 && i + 1 < size && (unsigned char)text[i + 1] < 0xa0;
+        sp_buf_append(buf, c < 0x20 || c == 0x7f || c1 ? "?" : &text[i], 1);
+        if (c1)
+            i++;
+    }
+}
+
+void sp_text_cut(struct sp_buf *buf, const char *text, size_t width)
+{
+    size_t size = strlen(text), columns = 0, head = 0, tail = size;
+    for (size_t i = 0; i < size; i++)
+        columns += starts_character(text[i]) ? 1 : 0;
+    if (columns <= width || width < 6) {
+        put_printable(buf, text, size);
+        return;
+    }
+    for (size_t kept = 0; kept <= (width - 2) / 2; head++)
+        kept += starts_character(text[head]) ? 1 : 0;
+    head--; /* back to the start of the first character that is left out */
+    for (size_t kept = 0; kept < width - 2 - (width - 2) / 2;)
+        kept += starts_character(text[--tail]) ? 1 : 0;
+    put_printable(buf, text, head);
+    sp_buf_text(buf, "..");
+    put_printable(buf, text + tail, size - tail);
+}
+
+void sp_text_shape(struct sp_buf *buf, const struct sp_shape *shape)
+{
+    if (!shape->has_rank) {
+        sp_buf_text(buf, "unknown rank");
+        return;
+    }
+    sp_buf_text(buf, "[");
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        if (i > 0)
+            sp_buf_text(buf, ", ");
+        sp_dim_print(shape->dims[i], buf);
+    }
+    sp_buf_text(buf, "]");
+}
