@@ -34,8 +34,9 @@
 #define SP_MAX_EXPRS      4000000 /* distinct expressions of one model */
 
 /* Planning. */
-#define SP_MAX_DEVICES   65536 /* devices of one cluster */
-#define SP_MAX_MESH_AXES 16    /* link levels of one cluster */
+#define SP_MAX_DEVICES       65536 /* devices of one cluster */
+#define SP_MAX_MESH_AXES     16    /* link levels of one cluster */
+#define SP_MAX_DEVICE_GROUPS 256   /* device groups of one cluster: each kind of device has its own time per node */
 
 /* Memory of one job: the graph, its shapes and the search. The file itself is mapped and not counted. */
 #define SP_DEFAULT_JOB_BYTES ((size_t)4 << 30)

@@ -8,10 +8,22 @@
  *
  *   mesh [{node,2},{gpu,4}]     device 5 = (1,1); 5 and 6 differ at gpu: fast; 1 and 5 differ at node: slow
  *
- * Without a mesh there is one level, made of the slowest device's link (or host link, when it has none).
+ * Without a mesh there is one level, "link", as slow as the slowest device's link (its host link, when it has none).
  *
- * JSON forms: {"device": NAME, "count": N} or {"groups": [{"name","count","device": NAME or {..}}], "mesh": [..],
- * "memory_limit_bytes", "efficiency"}. Unknown members are errors that name the JSON pointer.
+ * JSON forms
+ *   short   {"device": NAME or {..}, "count": N}
+ *   full    {"groups": [{"name", "count", "device": NAME or {..}}, ..], "device_count": N}
+ *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
+ * "launch_seconds" device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if
+ * wanted "link_bandwidth", "link_latency", "host_bandwidth", "watts", "source"
+ *
+ * Required: device and count, or groups with device and count in each; size and bandwidth of a level; the four members
+ * of a described device. Everything else has a default. "device_count" plans on the first N devices only; it keeps the
+ * numbering of a mesh of which only a part is used. Unknown members are errors; an error's `where` is the JSON pointer
+ * of the member, its message says what is expected there.
+ *
+ * Invariants: 1 <= device_count <= SP_MAX_DEVICES; group counts add up to it; level sizes multiply to it, or to more
+ * when sp_cluster_prefix() cut a mesh in the middle. All figures are finite and positive (latencies may be 0).
  */
 #include <jansson.h>
 
@@ -48,6 +60,11 @@ struct sp_cluster {
 #define SP_DEFAULT_EFFICIENCY     0.7
 #define SP_DEFAULT_LAUNCH_SECONDS 7e-6
 
+/* Figures outside are typing errors, and would make sums of times meaningless. */
+#define SP_MIN_EFFICIENCY 1e-6
+#define SP_MAX_FIGURE     1e24 /* bytes, bytes per second, FLOP per second; the smallest is 1 */
+#define SP_MAX_SECONDS    1e6  /* a latency, a launch */
+
 /* `count` catalog devices; SP_ERR_REQUEST for an unknown name (the message lists the known ones) or a bad count. */
 enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, int64_t count,
                                   struct sp_cluster **ret_cluster, struct sp_error *err);
@@ -56,9 +73,13 @@ enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, in
 enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 struct sp_cluster **ret_cluster, struct sp_error *err);
 
-/* The same cluster with its first `count` devices (1 <= count <= device_count); levels are kept. */
+/*
+ * The same cluster with its first `count` devices (1 <= count <= device_count); NULL without memory. Levels are kept,
+ * their sizes shrink to the part that is used: 4 of [{node,2},{gpu,8}] are [{node,1},{gpu,4}]; 12 keep both sizes.
+ */
 struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t count);
 
+/* What device `device` is; it lives as long as the cluster. */
 const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint32_t device);
 
 /* Bytes that a plan may use on a device. */
@@ -70,5 +91,5 @@ const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, ui
 /* Seconds to move `bytes` from a to b: latency + bytes / bandwidth; 0 when a == b. */
 double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a, uint32_t b, double bytes);
 
-/* Writes the full form. */
+/* Writes the full form with every figure; sp_cluster_parse() makes the same cluster of it. */
 void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json);

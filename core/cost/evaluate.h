@@ -7,12 +7,22 @@
  *
  * Model of execution (forward only, one request at a time in each stage, requests in a pipeline):
  *  - A stage computes its nodes one after another; sends and receives overlap with computing (double buffers), so a
- *    stage's interval is max(compute, send, receive). Throughput is 1 / the largest interval.
+ *    stage's interval is max(compute, sum of sends, sum of receives). Throughput is 1 / the largest interval.
  *  - Latency of one request is the longest path over stages, compute plus transfers: a stage starts a request when all
- * it receives has arrived; parallel stages overlap.
- *  - Memory of a device: its weights once; the largest sum of live activations over its nodes in order (a tensor lives
- *    from its producer to its last use in the stage, to the end when it leaves the stage or the model); and two buffers
+ *    it receives has arrived, and sends when it has finished. What goes from one stage to one other goes one after the
+ *    other; sends to different stages overlap, and so do parallel stages.
+ *  - Memory of a device: its weights once; the largest sum of live activations over its nodes in order; and two buffers
  *    for each tensor that crosses its border (planners: 2 * (in + out)).
+ *  - Weights, also those that folded nodes make, are on every device that uses them and are never sent. Requests bring
+ *    model inputs and take results without a cost.
+ *
+ * Liveness within a stage
+ *    a tensor made here   from its producer to its last use here; to the end when it is sent or a result of the model
+ *    a received tensor    from its first use here (before that it waits in its buffer) to the last
+ *    a model input        from the start to its last use here
+ *    an alias             is its root: the root lives as long as any alias that is used here; it is held once
+ *    inside a node        its workspace, while it runs
+ * Outputs are made while inputs are still there: nothing runs in place.
  *
  * Sources: Huang et al., GPipe, 2019; Narayanan et al., PipeDream, 2019; Tarnawski et al., 2020 (max-load objective).
  */
@@ -50,16 +60,40 @@ struct sp_placement {
     uint32_t *stage_device; /* stage -> device, distinct */
 };
 
-/* Evaluates in time linear in nodes + operands. Results are allocated in `arena`. The placement must be monotone: no
-   node in an earlier stage than a producer of one of its activations (SP_ERR_INTERNAL otherwise). */
+/*
+ * Evaluates in time linear in nodes + operands. Results are allocated in `arena`, and nothing else stays there.
+ *
+ * The placement must be monotone: no node in an earlier stage than a producer of one of its activations. That, and
+ * stages or devices out of range, are SP_ERR_INTERNAL. Stages without nodes are allowed.
+ */
 enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err);
 
 /*
+ * One stage at a time, for searches that move a few nodes: after a move only the stages it touches, and those that
+ * exchange tensors with them, change.
+ *
+ * An evaluator holds scratch tables (of the size of the workload, made once); its memory is in `arena`. NULL without
+ * memory.
+ */
+struct sp_evaluator;
+struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp_workload *workload,
+                                         const struct sp_cluster *cluster);
+
+/*
+ * The cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not); all of
+ * `ret_cost` but start_seconds, which is 0. Time is linear in these nodes, their operands and the consumers of what
+ * they make. The placement must be in range and monotone where these nodes are concerned; nothing is checked.
+ */
+void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
+                        const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost);
+
+/*
  * Lower bounds that hold for every placement on this cluster, whatever the search:
- *  interval  max(total seconds on the fastest mix / devices, the slowest single node on its fastest device)
- *  latency   the longest path through the DAG with each node on its fastest device and free transfers
+ *  interval  the largest of: the slowest single node on its fastest device; a bound on the total work (bounds.c)
+ *  latency   the largest of: the longest path through the DAG with each node on its fastest device and free transfers;
+ *            the interval bound, since no stage computes longer than the request takes
  */
 struct sp_lower_bounds {
     double interval_seconds, latency_seconds;

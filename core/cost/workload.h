@@ -11,10 +11,16 @@
  *  folded    a node that runs at load time: no time, no activations; its outputs are weights
  *  alias     a tensor that is another one under a different shape (Reshape, Identity): no memory of its own
  *  kind      devices with the same figures share a kind; node seconds are kept per kind
+ *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node
  *
  * Invariants
  *  - Node ids are topological: a node's inputs come from smaller ids.
- *  - Work nodes correspond one to one, in order, to the nodes of the model's main graph.
+ *  - Work nodes correspond one to one, in order, to the nodes of the model's main graph; tensors to its values (id =
+ *    value->id).
+ *  - A use counts where work is done: consumers are never folded. A folded node still lists its inputs, so that the
+ *    graph can be followed through it; they need not be on its device.
+ *  - An alias has its root's kind where the root is a weight, else SP_WORK_ACTIVATION. It points to the root itself,
+ *    which is no alias. `bytes` of an alias is its size, as what is sent when it crosses a border.
  */
 #include "base/cancel.h"
 #include "cost/cluster.h"
@@ -28,11 +34,11 @@ struct sp_work_tensor {
     const char *name;
     const struct sp_value *value; /* NULL in a workload not made from a model */
     enum sp_work_kind kind;
-    double bytes;
+    double bytes;      /* 0 for a tensor that nothing uses and whose size is not known */
     uint32_t producer; /* SP_NO_WORK for inputs and initializers */
     uint32_t alias_of; /* the tensor whose memory this is, or SP_NO_WORK; chains are already followed */
     uint32_t consumer_count;
-    uint32_t *consumers; /* ascending, distinct */
+    uint32_t *consumers; /* ascending, distinct, none of them folded */
     bool is_output;      /* a result of the model: alive to the end */
 };
 
@@ -40,10 +46,12 @@ struct sp_work_node {
     const char *name;           /* the node's name, or a made-up unique one ("MatMul_12") */
     const struct sp_node *node; /* NULL in a workload not made from a model */
     bool folded;
-    double flops, bytes; /* work and memory traffic; 0 for folded nodes and views */
-    double *seconds;     /* per device kind */
+    double flops, bytes;       /* work and memory traffic; 0 for folded nodes and views */
+    double *seconds;           /* per device kind */
+    double inner_weight_bytes; /* constants inside it: on its device, beside the weights among its inputs */
+    double workspace_bytes;    /* peak of the activations inside it, in memory only while it runs */
     uint32_t input_count, output_count;
-    uint32_t *inputs, *outputs; /* tensor ids, distinct */
+    uint32_t *inputs, *outputs; /* tensor ids, distinct; inputs include what its subgraphs use by name */
 };
 
 struct sp_workload {
@@ -52,14 +60,19 @@ struct sp_workload {
     struct sp_work_node *nodes;
     struct sp_work_tensor *tensors;
     uint32_t *kind_of;                 /* device -> kind */
-    double flops, bytes, weight_bytes; /* totals; weights counted once */
+    double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
 };
 
 /*
- * Costs every node of `model` (shapes inferred, dims bound) on the devices of `cluster`.
+ * Costs every node of `model` (shapes inferred, dims bound) on the devices of `cluster`; it may be used with every
+ * sp_cluster_prefix() of that cluster too. Time and memory are linear in nodes, operands and kinds.
  *
- * Errors: SP_ERR_MODEL or SP_ERR_UNSUPPORTED naming the node whose work cannot be told: an unknown operator, an unbound
- * dimension (the message says which --dim binds it).
+ * An operator without a rule whose outputs' sizes are known is taken as bound by memory: no FLOPs, the bytes of its
+ * operands.
+ *
+ * Errors: SP_ERR_MODEL naming a value whose size is not known (the message says which --dim binds it, or that it
+ * depends on data); SP_ERR_UNSUPPORTED naming a node without a rule whose outputs cannot be told, or a value that is no
+ * tensor; SP_ERR_CANCELLED.
  */
 enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *model, const struct sp_cluster *cluster,
                                       const struct sp_watch *watch, struct sp_workload **ret_workload,
@@ -75,7 +88,28 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
 double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                            double flops, double bytes);
 
-/* FLOPs and traffic of one node, subgraphs and expanded bodies included (a loop body counts once per known trip, else
-   once). 0 for folded nodes and views. */
-enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch, double *ret_flops,
-                            double *ret_bytes, struct sp_error *err);
+/*
+ * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that
+ * output where no input is); else of the first input, so that quantised products count as int8.
+ */
+enum sp_dtype sp_node_dtype(const struct sp_node *node);
+
+/* What one node does, everything inside it included. */
+struct sp_node_work {
+    double flops, bytes;
+    double inner_weight_bytes, workspace_bytes; /* as in sp_work_node */
+};
+
+/*
+ * The work of one node. All 0 for folded nodes, views, and operators that look at shapes only.
+ *
+ * Inside a node each operator is a kernel of its own: FLOPs, bytes and seconds add up. A loop counts its body once per
+ * trip when the number of trips is known, else once; of the branches of an If the most expensive one counts, figure by
+ * figure. Sizes that are not known inside count as nothing.
+ *
+ * When `kind_count` > 0, `ret_seconds[k]` is the node's time on kind_devices[k]. Errors are those of sp_op_rule().
+ */
+enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
+                            const struct sp_cluster *cluster, uint32_t kind_count,
+                            const struct sp_device *const *kind_devices, struct sp_node_work *ret_work,
+                            double *ret_seconds, struct sp_error *err);
