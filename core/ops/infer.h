@@ -16,23 +16,30 @@ bool sp_has_input(const struct sp_op_context *context, uint32_t input);
 enum sp_dtype sp_in_dtype(const struct sp_op_context *context, uint32_t input);
 /* The shape of a tensor input when its rank is known, else NULL. */
 const struct sp_shape *sp_in_shape(const struct sp_op_context *context, uint32_t input);
-/* Known elements of an input, or NULL. Individual ints may still be symbolic or unknown. */
+/* Known elements of an input, or NULL. Individual ints may still be symbolic or unknown. The elements of constant
+   tensors are read from the file when they are first asked for. */
 const struct sp_data *sp_in_data(const struct sp_op_context *context, uint32_t input);
 /* As sp_in_data(), but only when every int is a known number (axes, steps). */
 const struct sp_data *sp_in_known_ints(const struct sp_op_context *context, uint32_t input);
 
 /* ---- outputs ---- */
 
-/* Sets a tensor type; a NULL shape means unknown rank. Ignored for an omitted output. The dims are copied. */
+/* Sets a tensor type. Ignored for an omitted output. The dims are copied; one that is known and negative is
+   SP_ERR_MODEL, a rank above SP_MAX_RANK SP_ERR_LIMIT. */
 enum sp_status sp_set_output(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype, uint32_t rank,
                              const struct sp_dim *dims);
 enum sp_status sp_set_output_shape(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype,
                                    const struct sp_shape *shape);
 enum sp_status sp_set_output_unranked(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype);
-/* Known elements of an output. Kept only up to SP_MAX_DATA_ELEMENTS; copied. Types must be set first. */
+/* Known elements of an output. Kept only up to SP_MAX_DATA_ELEMENTS, copied, brought into the range of the output's
+   element type (ops/data.h). Types must be set first. */
 enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, uint32_t count,
                                 const struct sp_dim *ints);
 enum sp_status sp_set_data_reals(struct sp_op_context *context, uint32_t output, uint32_t count, const double *reals);
+
+/* The elements of any value as sp_in_data() gives them, and whether there are any without reading them. */
+const struct sp_data *sp_value_elements(struct sp_model *model, struct sp_value *value);
+bool sp_value_has_elements(const struct sp_value *value);
 
 /* Scratch from the model's arena: `count` dims, all unknown; NULL without memory. */
 struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count);

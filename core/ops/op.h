@@ -85,17 +85,19 @@ struct sp_operand_rule {
 struct sp_term {
     double coefficient; /* FLOPs at each point */
     uint8_t count;
-    uint8_t factors[SP_RULE_MAX_FACTORS];
+    uint8_t *factors;
 };
 
 struct sp_rule {
     struct sp_arena *arena;
     uint32_t factor_count, term_count, input_count, output_count;
-    struct sp_factor factors[SP_RULE_MAX_FACTORS];
-    struct sp_term terms[SP_RULE_MAX_TERMS];
+    /* Grows while the rule is built: pointers into it are good until the next sp_rule_factor(). */
+    struct sp_factor *factors;
+    struct sp_term *terms;
     struct sp_operand_rule *inputs, *outputs; /* one per node input/output; rank 0 where omitted */
     /* Bytes read and written, when not simply the sum of all operands (Gather reads what it gathers); -1 = the sum. */
     double bytes;
+    uint32_t faults; /* what went wrong while building; sp_op_rule() reports it, and a rule it returns has none */
 };
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
@@ -130,7 +132,9 @@ const struct sp_op *const *sp_op_all(uint32_t *ret_count);
 
 /*
  * The rule of a node whose types are inferred, in `arena`. Checks what the operator's function built: every factor
- * index in range, every mapped axis' extent equal to the product of its factors where both are known.
+ * index in range, every mapped axis' extent equal to the product of its factors where both are known (input axes with
+ * a HALO factor excepted: their extent differs by stride and window). A node with an operand that is no tensor of known
+ * rank gets a rule without factors: everything is replicated.
  * SP_ERR_UNSUPPORTED for a node without an entry, SP_ERR_MODEL for shapes that contradict the operator.
  */
 enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
@@ -144,8 +148,8 @@ void sp_rule_print(const struct sp_rule *rule, struct sp_buf *buf);
 
 /* ---- building rules (used by the families) -------------------------------------------------------------------- */
 
-/* A new factor's index; name is cut to fit. Never fails: beyond SP_RULE_MAX_FACTORS the last factor is reused and
-   sp_op_rule() reports SP_ERR_LIMIT. */
+/* A new factor's index; name is cut to fit; block is 1. Never fails: beyond SP_RULE_MAX_FACTORS the last factor is
+   reused and sp_op_rule() reports SP_ERR_LIMIT. */
 uint8_t sp_rule_factor(struct sp_rule *rule, const char *name, enum sp_factor_kind kind, struct sp_dim extent);
 
 /* Appends a factor to the list of an operand's axis (major to minor). Out-of-range operands and axes are remembered and

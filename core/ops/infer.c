@@ -1,0 +1,281 @@
+#include "ops/infer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "onnx/reader.h"
+#include "ops/data.h"
+
+/* ---- inputs ---------------------------------------------------------------------------------------------------- */
+
+bool sp_has_input(const struct sp_op_context *context, uint32_t input)
+{
+    return input < context->node->input_count && context->node->inputs[input] != NULL;
+}
+
+enum sp_dtype sp_in_dtype(const struct sp_op_context *context, uint32_t input)
+{
+    if (!sp_has_input(context, input))
+        return SP_DTYPE_UNDEFINED;
+    const struct sp_type *type = &context->node->inputs[input]->type;
+    return type->kind == SP_TYPE_TENSOR || type->kind == SP_TYPE_SPARSE_TENSOR ? type->dtype : SP_DTYPE_UNDEFINED;
+}
+
+const struct sp_shape *sp_in_shape(const struct sp_op_context *context, uint32_t input)
+{
+    if (!sp_has_input(context, input))
+        return NULL;
+    const struct sp_type *type = &context->node->inputs[input]->type;
+    if (type->kind != SP_TYPE_TENSOR && type->kind != SP_TYPE_SPARSE_TENSOR)
+        return NULL;
+    return type->shape.has_rank ? &type->shape : NULL;
+}
+
+/* The tensor in the file that a value stands for, or NULL. */
+static const struct sp_tensor *constant_tensor(const struct sp_value *value)
+{
+    if (value->kind == SP_VALUE_INITIALIZER)
+        return value->tensor;
+    if (value->producer == NULL || value->producer->op == NULL || !(value->producer->op->flags & SP_OP_CONSTANT))
+        return NULL;
+    const struct sp_attribute *attribute = sp_node_attribute(value->producer, "value");
+    return attribute != NULL && attribute->type == SP_ATTR_TENSOR ? attribute->tensors[0] : NULL;
+}
+
+bool sp_value_has_elements(const struct sp_value *value)
+{
+    if (value->data != NULL)
+        return true;
+    const struct sp_tensor *tensor = constant_tensor(value);
+    return tensor != NULL && tensor->storage != SP_STORAGE_EXTERNAL && tensor->elements >= 0 &&
+           tensor->elements <= SP_MAX_DATA_ELEMENTS &&
+           (sp_dtype_is_integer(tensor->dtype) || sp_dtype_is_float(tensor->dtype) || tensor->dtype == SP_DTYPE_BOOL);
+}
+
+const struct sp_data *sp_value_elements(struct sp_model *model, struct sp_value *value)
+{
+    if (value->data == NULL && sp_value_has_elements(value)) {
+        struct sp_data *data = NULL;
+        struct sp_error ignored;
+        sp_error_clear(&ignored);
+        /* What cannot be read is not known; running out of memory shows at the next allocation. */
+        if (sp_onnx_tensor_data(model, model->arena, constant_tensor(value), &data, &ignored) == SP_OK)
+            value->data = data;
+    }
+    return value->data;
+}
+
+const struct sp_data *sp_in_data(const struct sp_op_context *context, uint32_t input)
+{
+    return sp_has_input(context, input) ? sp_value_elements(context->model, context->node->inputs[input]) : NULL;
+}
+
+const struct sp_data *sp_in_known_ints(const struct sp_op_context *context, uint32_t input)
+{
+    const struct sp_data *data = sp_in_data(context, input);
+    if (data == NULL || data->ints == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < data->count; i++) {
+        if (!sp_dim_is_known(data->ints[i]))
+            return NULL;
+    }
+    return data;
+}
+
+/* ---- outputs --------------------------------------------------------------------------------------------------- */
+
+static struct sp_value *output_value(const struct sp_op_context *context, uint32_t output)
+{
+    return output < context->node->output_count ? context->node->outputs[output] : NULL;
+}
+
+enum sp_status sp_set_output(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype, uint32_t rank,
+                             const struct sp_dim *dims)
+{
+    struct sp_value *value = output_value(context, output);
+    if (value == NULL)
+        return SP_OK;
+    if (rank > SP_MAX_RANK)
+        return sp_fail_limit(context->err, "RANK_TOO_LARGE", "SP_MAX_RANK", SP_MAX_RANK, rank,
+                             "Output '%.120s' would have %u axes; at most %d are supported.", value->name, rank,
+                             SP_MAX_RANK);
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        if (sp_dim_is_known(dims[axis]) && dims[axis].value < 0)
+            return sp_op_fail(context, "NEGATIVE_DIMENSION", "axis %u of its output '%.120s' would have %lld elements",
+                              axis, value->name, (long long)dims[axis].value);
+    }
+    struct sp_dim *copy = SP_NEW_ARRAY(context->arena, rank, struct sp_dim);
+    if (copy == NULL)
+        return sp_fail_memory(context->err);
+    if (rank != 0)
+        memcpy(copy, dims, rank * sizeof(*copy));
+    value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype, .shape = {true, rank, copy}};
+    return SP_OK;
+}
+
+enum sp_status sp_set_output_shape(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype,
+                                   const struct sp_shape *shape)
+{
+    if (shape == NULL || !shape->has_rank)
+        return sp_set_output_unranked(context, output, dtype);
+    return sp_set_output(context, output, dtype, shape->rank, shape->dims);
+}
+
+enum sp_status sp_set_output_unranked(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype)
+{
+    struct sp_value *value = output_value(context, output);
+    if (value != NULL)
+        value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype};
+    return SP_OK;
+}
+
+enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, uint32_t count,
+                                const struct sp_dim *ints)
+{
+    struct sp_data *data = sp_data_room(context, output) == count ? sp_data_new(context, output, false) : NULL;
+    if (data == NULL)
+        return SP_OK;
+    if (count != 0)
+        memcpy(data->ints, ints, count * sizeof(*ints));
+    sp_data_attach(context, output, data);
+    return SP_OK;
+}
+
+enum sp_status sp_set_data_reals(struct sp_op_context *context, uint32_t output, uint32_t count, const double *reals)
+{
+    struct sp_data *data = sp_data_room(context, output) == count ? sp_data_new(context, output, true) : NULL;
+    if (data == NULL)
+        return SP_OK;
+    if (count != 0)
+        memcpy(data->reals, reals, count * sizeof(*reals));
+    sp_data_attach(context, output, data);
+    return SP_OK;
+}
+
+struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count)
+{
+    return SP_NEW_ARRAY(context->arena, count, struct sp_dim); /* zeroed memory is unknown dims */
+}
+
+/* ---- common computations --------------------------------------------------------------------------------------- */
+
+enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, uint32_t rank, uint32_t *ret_axis)
+{
+    if (axis < -(int64_t)rank || axis >= (int64_t)rank)
+        return sp_op_fail(context, "AXIS_OUT_OF_RANGE", "axis %lld is outside of a tensor with %u axes",
+                          (long long)axis, rank);
+    *ret_axis = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return SP_OK;
+}
+
+static struct sp_dim broadcast_dim(struct sp_dim a, struct sp_dim b)
+{
+    if (sp_dim_is(a, 1) || sp_dim_equal(a, b))
+        return b;
+    if (sp_dim_is(b, 1))
+        return a;
+    if (sp_dim_is_known(a)) /* not 1, so the other is 1 or the same */
+        return a;
+    if (sp_dim_is_known(b))
+        return b;
+    return sp_dim_unknown();
+}
+
+enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape *a, const struct sp_shape *b,
+                            struct sp_shape *ret_shape)
+{
+    uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
+    struct sp_dim *dims = sp_new_dims(context, rank);
+    if (dims == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t back = 1; back <= rank; back++) {
+        struct sp_dim one = sp_dim_known(1);
+        struct sp_dim left = back <= a->rank ? a->dims[a->rank - back] : one;
+        struct sp_dim right = back <= b->rank ? b->dims[b->rank - back] : one;
+        if (sp_dim_is_known(left) && sp_dim_is_known(right) && left.value != right.value && left.value != 1 &&
+            right.value != 1)
+            return sp_op_fail(context, "CANNOT_BROADCAST",
+                              "axis %u from the end has %lld elements in one and %lld in "
+                              "another input, so they do not broadcast",
+                              back, (long long)left.value, (long long)right.value);
+        dims[rank - back] = broadcast_dim(left, right);
+    }
+    *ret_shape = (struct sp_shape){true, rank, dims};
+    return SP_OK;
+}
+
+struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dims, uint32_t from, uint32_t to)
+{
+    struct sp_dim product = sp_dim_known(1);
+    for (uint32_t axis = from; axis < to; axis++)
+        product = sp_dim_mul(context->dims, product, dims[axis]);
+    return product;
+}
+
+enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const char *format, ...)
+{
+    char label[256], text[SP_ERROR_MESSAGE_SIZE / 2];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    sp_node_label(context->node, label, sizeof(label));
+    (void)sp_fail(context->err, SP_ERR_MODEL, code, "Node %s: %s.", label, text);
+    (void)sp_error_at(context->err, "node %s", label);
+    return SP_ERR_MODEL;
+}
+
+/* ---- shared rules ---------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops)
+{
+    const struct sp_node *node = context->node;
+    if (rule->output_count == 0 || node->outputs[0] == NULL)
+        return SP_OK;
+    const struct sp_shape *shape = &node->outputs[0]->type.shape;
+    for (uint32_t axis = 0; axis < shape->rank; axis++) {
+        char name[SP_FACTOR_NAME_SIZE];
+        (void)snprintf(name, sizeof(name), "d%u", axis);
+        uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, shape->dims[axis]);
+        for (uint32_t output = 0; output < rule->output_count; output++) {
+            if (axis < rule->outputs[output].rank)
+                sp_rule_map_output(rule, output, axis, factor);
+        }
+        uint32_t back = shape->rank - axis;
+        for (uint32_t input = 0; input < rule->input_count; input++) {
+            uint32_t rank = rule->inputs[input].rank;
+            if (back > rank)
+                continue;
+            struct sp_dim extent = node->inputs[input]->type.shape.dims[rank - back];
+            /* A size-1 axis under a longer one is broadcast. One of unknown size is taken to be of full size. */
+            if (!sp_dim_is(extent, 1) || sp_dim_is(shape->dims[axis], 1))
+                sp_rule_map_input(rule, input, rank - back, factor);
+        }
+    }
+    if (flops != 0)
+        sp_rule_term_output(rule, flops);
+    return SP_OK;
+}
+
+enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *rule, uint64_t special,
+                                 enum sp_factor_kind kind, enum sp_combiner combiner)
+{
+    const struct sp_node *node = context->node;
+    if (rule->input_count == 0 || node->inputs[0] == NULL)
+        return SP_OK;
+    const struct sp_shape *shape = &node->inputs[0]->type.shape;
+    for (uint32_t axis = 0; axis < shape->rank; axis++) {
+        bool is_special = axis < 64 && (special >> axis & 1) != 0;
+        char name[SP_FACTOR_NAME_SIZE];
+        (void)snprintf(name, sizeof(name), "d%u", axis);
+        uint8_t factor = sp_rule_factor(rule, name, is_special ? kind : SP_FACTOR_PARALLEL, shape->dims[axis]);
+        if (is_special)
+            rule->factors[factor].combiner = combiner;
+        sp_rule_map_input(rule, 0, axis, factor);
+        if (rule->output_count != 0 && axis < rule->outputs[0].rank)
+            sp_rule_map_output(rule, 0, axis, factor);
+    }
+    return SP_OK;
+}

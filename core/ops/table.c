@@ -1,0 +1,75 @@
+#include <assert.h>
+#include <pthread.h>
+
+#include "ops/families.h"
+
+/* One family a line, in the order in which sp_op_all() lists them. */
+static const struct sp_op *const families[] = {
+    sp_ops_shape,
+    sp_ops_movement,
+    sp_ops_indexing,
+    sp_ops_casting,
+};
+
+#define MAX_ENTRIES 1024
+
+/* Built once, by whoever asks first, and read-only from then on. */
+static pthread_once_t built = PTHREAD_ONCE_INIT;
+static const struct sp_op *in_order[MAX_ENTRIES];
+static const struct sp_op *by_name[MAX_ENTRIES];
+static uint32_t entry_count;
+
+static int compare_name(const char *domain, const char *name, const struct sp_op *op)
+{
+    int order = strcmp(name, op->name);
+    return order != 0 ? order : strcmp(domain, op->domain);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct sp_op *left = *(const struct sp_op *const *)a, *right = *(const struct sp_op *const *)b;
+    int order = compare_name(left->domain, left->name, right);
+    if (order != 0)
+        return order;
+    return (left->since > right->since) - (left->since < right->since);
+}
+
+static void build(void)
+{
+    for (size_t family = 0; family < sizeof(families) / sizeof(families[0]); family++) {
+        for (const struct sp_op *op = families[family]; op->name != NULL; op++) {
+            assert(entry_count < MAX_ENTRIES);
+            in_order[entry_count++] = op;
+        }
+    }
+    memcpy(by_name, in_order, entry_count * sizeof(by_name[0]));
+    qsort(by_name, entry_count, sizeof(by_name[0]), compare_entries);
+}
+
+const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t version)
+{
+    (void)pthread_once(&built, build);
+    if (strcmp(domain, "ai.onnx") == 0)
+        domain = "";
+    uint32_t low = 0, high = entry_count; /* the first entry that is not before (domain, name) */
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (compare_name(domain, name, by_name[middle]) > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < entry_count && compare_name(domain, name, by_name[low]) == 0; low++) {
+        const struct sp_op *op = by_name[low];
+        if (version >= op->since && (op->last == 0 || version <= op->last))
+            return op;
+    }
+    return NULL;
+}
+
+const struct sp_op *const *sp_op_all(uint32_t *ret_count)
+{
+    (void)pthread_once(&built, build);
+    *ret_count = entry_count;
+    return in_order;
+}
