@@ -2,6 +2,7 @@
 /*
  * internal - what the sources of plan/ share and nobody else sees.
  */
+#include "ops/shapes.h"
 #include "plan/job.h"
 #include "plan/plan.h"
 
@@ -78,5 +79,5 @@ void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
 /* Enough for one reason or one line of a table. */
 #define SP_REASON_BYTES ((size_t)64 << 10)
 
-/* The stage of a device of the cluster, or SP_NO_STAGE. */
-uint32_t sp_plan_stage_of_device(const struct sp_plan *plan, uint32_t device);
+/* For each device of the cluster its stage, or SP_NO_STAGE; in the plan's arena, NULL without memory. */
+uint32_t *sp_plan_device_stages(const struct sp_plan *plan);

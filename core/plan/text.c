@@ -128,3 +128,20 @@ void sp_text_shape(struct sp_buf *buf, const struct sp_shape *shape)
     }
     sp_buf_text(buf, "]");
 }
+
+void sp_json_dim(struct sp_json *json, struct sp_dim dim, struct sp_buf *scratch)
+{
+    switch (dim.kind) {
+    case SP_DIM_KNOWN:
+        sp_json_int(json, dim.value);
+        break;
+    case SP_DIM_SYMBOLIC:
+        sp_dim_print(dim, scratch);
+        sp_json_string(json, sp_buf_failed(scratch) ? NULL : scratch->data);
+        sp_buf_clear(scratch);
+        break;
+    case SP_DIM_UNKNOWN:
+        sp_json_null(json);
+        break;
+    }
+}

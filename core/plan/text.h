@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/json_writer.h"
 #include "graph/model.h"
 
 /* "12.1 ms", "7.00 us", "0 s", "unbounded" for infinity. */
@@ -27,3 +28,7 @@ void sp_text_cut(struct sp_buf *buf, const char *text, size_t width);
 
 /* "[2, seq, 64]", "[?, 3]", "unknown rank". */
 void sp_text_shape(struct sp_buf *buf, const struct sp_shape *shape);
+
+/* One dimension as a JSON value: a number, a string (a symbol or an expression) or null. `scratch` is an initialised
+   buffer that is empty before and after. */
+void sp_json_dim(struct sp_json *json, struct sp_dim dim, struct sp_buf *scratch);

@@ -1,0 +1,148 @@
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "plan/internal.h"
+#include "plan/version.h"
+
+struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan)
+{
+    bool latency = plan->objective == SP_OBJECTIVE_LATENCY;
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    struct sp_plan_gap gap = {
+        .value_seconds = latency ? evaluation->latency_seconds : evaluation->interval_seconds,
+        .bound_seconds = latency ? plan->bounds.latency_seconds : plan->bounds.interval_seconds,
+    };
+    /* Value and bound add the same numbers in another order, so the bound may come out a rounding error higher. */
+    if (gap.value_seconds > gap.bound_seconds)
+        gap.gap = (gap.value_seconds - gap.bound_seconds) / gap.value_seconds;
+    return gap;
+}
+
+uint32_t *sp_plan_device_stages(const struct sp_plan *plan)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    uint32_t *stages = SP_NEW_ARRAY(plan->arena, plan->cluster->device_count, uint32_t);
+    if (stages == NULL)
+        return NULL;
+    for (uint32_t d = 0; d < plan->cluster->device_count; d++)
+        stages[d] = SP_NO_STAGE;
+    for (uint32_t s = 0; s < placement->stage_count; s++)
+        stages[placement->stage_device[s]] = s;
+    return stages;
+}
+
+/* ---- where tensors are ---- */
+
+bool sp_places_init(const struct sp_plan *plan, struct sp_places *places)
+{
+    places->count = 0;
+    places->stages = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, uint32_t);
+    places->seen = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, uint32_t);
+    return places->stages != NULL && places->seen != NULL;
+}
+
+uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor)
+{
+    const struct sp_work_tensor *t = &plan->workload->tensors[tensor];
+    if (t->kind != SP_WORK_ACTIVATION || t->producer == SP_NO_WORK)
+        return SP_NO_STAGE;
+    return plan->result->placement.stage_of[t->producer];
+}
+
+static void place(struct sp_places *places, uint32_t tensor, uint32_t stage)
+{
+    if (places->seen[stage] == tensor + 1)
+        return;
+    places->seen[stage] = tensor + 1;
+    places->stages[places->count++] = stage;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_places *places)
+{
+    const struct sp_work_tensor *t = &plan->workload->tensors[tensor];
+    const struct sp_placement *placement = &plan->result->placement;
+    uint32_t origin = sp_plan_origin(plan, tensor);
+    places->count = 0;
+    if (origin != SP_NO_STAGE)
+        place(places, tensor, origin);
+    for (uint32_t i = 0; i < t->consumer_count; i++) {
+        if (!plan->workload->nodes[t->consumers[i]].folded)
+            place(places, tensor, placement->stage_of[t->consumers[i]]);
+    }
+    if (places->count > 1)
+        qsort(places->stages, places->count, sizeof *places->stages, by_number);
+}
+
+bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders)
+{
+    uint32_t count = plan->result->placement.stage_count;
+    borders->first = SP_NEW_ARRAY(plan->arena, count, uint32_t);
+    borders->last = SP_NEW_ARRAY(plan->arena, count, uint32_t);
+    if (borders->first == NULL || borders->last == NULL)
+        return false;
+    for (uint32_t s = 0; s < count; s++)
+        borders->first[s] = borders->last[s] = SP_NO_WORK;
+    for (uint32_t n = 0; n < plan->workload->node_count; n++) {
+        uint32_t s = plan->result->placement.stage_of[n];
+        if (plan->workload->nodes[n].folded)
+            continue;
+        if (borders->first[s] == SP_NO_WORK)
+            borders->first[s] = n;
+        borders->last[s] = n;
+    }
+    return true;
+}
+
+/* ---- completion ---- */
+
+/* Everything that the answer depends on, each part ended by a NUL so that no two questions run together. */
+static enum sp_status make_id(struct sp_plan *plan, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    struct sp_buf text;
+    struct sp_json json;
+    XXH128_canonical_t canonical;
+    char *id;
+    sp_buf_init(&text, (size_t)16 << 20);
+    sp_buf_printf(&text, "shardplan %s%c", SP_VERSION, 0);
+    if (plan->model_sha256[0] != '\0')
+        sp_buf_printf(&text, "%s%c", plan->model_sha256, 0);
+    else
+        sp_buf_printf(&text, "%s %llu%c", plan->model_name, (unsigned long long)plan->model->size, 0);
+    sp_json_init_buf(&json, false, &text);
+    sp_cluster_write(plan->cluster, &json);
+    if (sp_json_finish(&json, NULL) != SP_OK)
+        text.failed = true;
+    sp_buf_printf(&text, "%c%s%c%s%c", 0, sp_objective_name(plan->objective), 0, plan->options_json, 0);
+    if (sp_buf_failed(&text) || (id = sp_arena_alloc(plan->arena, 2 * sizeof canonical + 1)) == NULL) {
+        status = sp_fail_memory(err);
+        goto out;
+    }
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text.data, text.size));
+    for (size_t i = 0; i < sizeof canonical; i++)
+        (void)snprintf(id + 2 * i, 3, "%02x", canonical.digest[i]);
+    plan->id = id;
+out:
+    sp_buf_release(&text);
+    return status;
+}
+
+enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
+{
+    struct sp_buf text;
+    sp_buf_init(&text, SP_REASON_BYTES);
+    sp_reason_bottleneck(plan, &text);
+    plan->bottleneck = sp_buf_failed(&text) ? NULL : sp_arena_string(plan->arena, text.data, text.size);
+    sp_buf_release(&text);
+    if (plan->bottleneck == NULL)
+        return sp_fail_memory(err);
+    return make_id(plan, err);
+}
