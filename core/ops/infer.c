@@ -84,6 +84,60 @@ const struct sp_data *sp_in_known_ints(const struct sp_op_context *context, uint
     return data;
 }
 
+enum sp_status sp_get_list(struct sp_op_context *context, const char *attribute, int64_t input_since, uint32_t input,
+                           struct sp_list *ret_list)
+{
+    struct sp_list list = {0};
+    if (context->version >= input_since) {
+        list.is_given = sp_has_input(context, input);
+        const struct sp_shape *shape = sp_in_shape(context, input);
+        const struct sp_data *data = sp_in_data(context, input);
+        if (data != NULL && data->ints != NULL) {
+            list.has_count = list.has_values = true;
+            list.count = data->count;
+            list.values = data->ints;
+        } else if (shape != NULL && shape->rank <= 1) {
+            struct sp_dim count = shape->rank == 0 ? sp_dim_known(1) : shape->dims[0];
+            list.has_count = sp_dim_is_known(count) && count.value >= 0 && count.value <= UINT32_MAX;
+            list.count = list.has_count ? (uint32_t)count.value : 0;
+        }
+    } else {
+        const struct sp_attribute *given = sp_node_attribute(context->node, attribute);
+        bool is_one = given != NULL && given->type == SP_ATTR_INT;
+        if (is_one || (given != NULL && given->type == SP_ATTR_INTS)) {
+            list.count = is_one ? 1 : given->count;
+            struct sp_dim *values = sp_new_dims(context, list.count);
+            if (values == NULL)
+                return sp_fail_memory(context->err);
+            for (uint32_t i = 0; i < list.count; i++)
+                values[i] = sp_dim_known(is_one ? given->i : given->ints[i]);
+            list.is_given = list.has_count = list.has_values = true;
+            list.values = values;
+        }
+    }
+    list.is_known = list.has_values;
+    for (uint32_t i = 0; list.has_values && i < list.count; i++)
+        list.is_known = list.is_known && sp_dim_is_known(list.values[i]);
+    *ret_list = list;
+    return SP_OK;
+}
+
+enum sp_status sp_get_axes(struct sp_op_context *context, const struct sp_list *list, uint32_t rank, uint64_t *ret_mask)
+{
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t axis = 0;
+        enum sp_status status = sp_normalize_axis(context, list->values[i].value, rank, &axis);
+        if (status != SP_OK)
+            return status;
+        if (mask >> axis & 1)
+            return sp_op_fail(context, "AXIS_TWICE", "axis %u is given twice", axis);
+        mask |= (uint64_t)1 << axis;
+    }
+    *ret_mask = mask;
+    return SP_OK;
+}
+
 /* ---- outputs --------------------------------------------------------------------------------------------------- */
 
 static struct sp_value *output_value(const struct sp_op_context *context, uint32_t output)
@@ -206,6 +260,16 @@ enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape
     return SP_OK;
 }
 
+enum sp_status sp_join_dims(struct sp_op_context *context, struct sp_dim a, struct sp_dim b, struct sp_dim *ret_dim)
+{
+    if (sp_dim_is_known(a) && sp_dim_is_known(b) && a.value != b.value)
+        return sp_op_fail(context, "SHAPES_DISAGREE", "one input has %lld and another %lld elements on the same axis",
+                          (long long)a.value, (long long)b.value);
+    bool takes_b = a.kind == SP_DIM_UNKNOWN || (a.kind == SP_DIM_SYMBOLIC && sp_dim_is_known(b));
+    *ret_dim = takes_b ? b : a;
+    return SP_OK;
+}
+
 struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dims, uint32_t from, uint32_t to)
 {
     struct sp_dim product = sp_dim_known(1);
@@ -257,6 +321,44 @@ enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule
     if (flops != 0)
         sp_rule_term_output(rule, flops);
     return SP_OK;
+}
+
+static void axis_name(char *text, size_t size, char letter, uint32_t axis)
+{
+    (void)snprintf(text, size, "%c%u", letter, axis);
+}
+
+uint8_t sp_rule_input_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t input,
+                           uint32_t axis, enum sp_factor_kind kind)
+{
+    char name[SP_FACTOR_NAME_SIZE];
+    axis_name(name, sizeof(name), letter, axis);
+    uint8_t factor = sp_rule_factor(rule, name, kind, context->node->inputs[input]->type.shape.dims[axis]);
+    sp_rule_map_input(rule, input, axis, factor);
+    return factor;
+}
+
+uint8_t sp_rule_output_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t output,
+                            uint32_t axis, enum sp_factor_kind kind)
+{
+    char name[SP_FACTOR_NAME_SIZE];
+    axis_name(name, sizeof(name), letter, axis);
+    uint8_t factor = sp_rule_factor(rule, name, kind, context->node->outputs[output]->type.shape.dims[axis]);
+    sp_rule_map_output(rule, output, axis, factor);
+    return factor;
+}
+
+double sp_input_bytes(const struct sp_op_context *context, uint32_t input)
+{
+    int64_t bytes = sp_has_input(context, input) ? sp_value_bytes(context->node->inputs[input]) : 0;
+    return bytes > 0 ? (double)bytes : 0;
+}
+
+double sp_output_bytes(const struct sp_op_context *context, uint32_t output)
+{
+    const struct sp_value *value = output_value(context, output);
+    int64_t bytes = value != NULL ? sp_value_bytes(value) : 0;
+    return bytes > 0 ? (double)bytes : 0;
 }
 
 enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *rule, uint64_t special,

@@ -22,6 +22,25 @@ const struct sp_data *sp_in_data(const struct sp_op_context *context, uint32_t i
 /* As sp_in_data(), but only when every int is a known number (axes, steps). */
 const struct sp_data *sp_in_known_ints(const struct sp_op_context *context, uint32_t input);
 
+/* A list of integers that is an attribute in old operator versions and an input in newer ones (axes, pads, split). */
+struct sp_list {
+    bool is_given;   /* false: absent, or an omitted input */
+    bool has_count;  /* `count` is known */
+    uint32_t count;  /* with has_count */
+    bool has_values; /* `values` are there: `count` of them, each known, symbolic or unknown */
+    bool is_known;   /* every one of them is a number */
+    const struct sp_dim *values;
+};
+
+/* Reads `attribute` (an INTS, or one INT) when the operator's version is below `input_since`, else input `input`. */
+enum sp_status sp_get_list(struct sp_op_context *context, const char *attribute, int64_t input_since, uint32_t input,
+                           struct sp_list *ret_list);
+
+/* The axes of a list with is_known as a bit mask; SP_ERR_MODEL for an axis outside of [-rank, rank-1] or given twice.
+   `rank` is at most SP_MAX_RANK. */
+enum sp_status sp_get_axes(struct sp_op_context *context, const struct sp_list *list, uint32_t rank,
+                           uint64_t *ret_mask);
+
 /* ---- outputs ---- */
 
 /* Sets a tensor type. Ignored for an omitted output. The dims are copied; one that is known and negative is
@@ -55,6 +74,10 @@ enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, ui
 enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape *a, const struct sp_shape *b,
                             struct sp_shape *ret_shape);
 
+/* Joins two claims about the same extent: the known one, else the symbolic one; SP_ERR_MODEL for two different
+   numbers. */
+enum sp_status sp_join_dims(struct sp_op_context *context, struct sp_dim a, struct sp_dim b, struct sp_dim *ret_dim);
+
 /* Product of dims[from..to). */
 struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dims, uint32_t from, uint32_t to);
 
@@ -67,6 +90,16 @@ __attribute__((format(printf, 3, 4))) enum sp_status sp_op_fail(struct sp_op_con
 /* Every output axis is a parallel factor; inputs are aligned from the right, size-1 axes replicated. `flops` per output
    element. For unary and n-ary elementwise operators. */
 enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops);
+
+/* A new factor named `letter` and the axis' number, of the axis' extent and mapped to it; its index. */
+uint8_t sp_rule_input_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t input,
+                           uint32_t axis, enum sp_factor_kind kind);
+uint8_t sp_rule_output_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t output,
+                            uint32_t axis, enum sp_factor_kind kind);
+
+/* Bytes of an operand, or 0 when not known; for rules that set their own traffic. */
+double sp_input_bytes(const struct sp_op_context *context, uint32_t input);
+double sp_output_bytes(const struct sp_op_context *context, uint32_t output);
 
 /* Input 0 and output 0 have the same axes, one parallel factor each, but the axes in `special` (bit per axis) get
    `kind` and `combiner`. Returns with no term added: the caller adds its own. */
