@@ -167,6 +167,11 @@ void sp_arena_rewind(struct sp_arena *arena, struct sp_arena_mark mark)
         arena->chunk->used = arena->chunk == mark.chunk ? mark.used : 0;
 }
 
+struct sp_budget *sp_arena_budget(const struct sp_arena *arena)
+{
+    return arena->budget;
+}
+
 size_t sp_arena_bytes(const struct sp_arena *arena)
 {
     return arena->held;

@@ -52,6 +52,9 @@ __attribute__((format(printf, 2, 3))) char *sp_arena_printf(struct sp_arena *are
 struct sp_arena_mark sp_arena_mark(struct sp_arena *arena);
 void sp_arena_rewind(struct sp_arena *arena, struct sp_arena_mark mark);
 
+/* The budget it was created with, or NULL: for a helper's own scratch arena, that it counts against the same job. */
+struct sp_budget *sp_arena_budget(const struct sp_arena *arena);
+
 /* Bytes this arena holds from the system. */
 size_t sp_arena_bytes(const struct sp_arena *arena);
 
