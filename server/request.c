@@ -1,0 +1,125 @@
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "respond.h"
+#include "text.h"
+
+const char *request_header(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const char *request_parameter(const struct request *request, const char *name)
+{
+    for (unsigned i = 0; i < request->parameter_count; i++) {
+        if (strcmp(request->parameters[i].name, name) == 0)
+            return request->parameters[i].value;
+    }
+    return NULL;
+}
+
+void request_add_header(struct request *request, const char *name, const char *format, ...)
+{
+    if (request->header_count == REQUEST_MAX_HEADERS)
+        return;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(request->headers[request->header_count].value, sizeof request->headers[0].value, format, args);
+    va_end(args);
+    request->headers[request->header_count++].name = name;
+}
+
+/* The q value of one range of Accept, in thousandths; 1000 without or with a broken one. */
+static int quality(const char *range, size_t size)
+{
+    const char *q = memmem(range, size, "q=", 2);
+    if (q == NULL)
+        return 1000;
+    int value = 0, scale = 1000;
+    bool fraction = false;
+    for (const char *c = q + 2; c < range + size; c++) {
+        if (*c == '.' && !fraction) {
+            fraction = true;
+        } else if (*c >= '0' && *c <= '9') {
+            if (fraction)
+                scale /= 10;
+            value += (*c - '0') * scale;
+        } else {
+            break;
+        }
+    }
+    return value > 1000 ? 1000 : value;
+}
+
+int request_accepts(const struct request *request, const char *type)
+{
+    const char *accept = request_header(request, "Accept");
+    if (accept == NULL || *accept == '\0')
+        return 1000;
+    size_t family = (size_t)(strchr(type, '/') - type) + 1;
+    int best = 0, precision = -1;
+    for (const char *range = accept; *range != '\0';) {
+        range += strspn(range, " \t,");
+        size_t size = strcspn(range, ","), name = strcspn(range, ",; \t");
+        int match = name == strlen(type) && strncasecmp(range, type, name) == 0                             ? 2
+                    : name == family + 1 && strncasecmp(range, type, family) == 0 && range[family] == '*' ? 1
+                    : name == 3 && strncmp(range, "*/*", 3) == 0                                          ? 0
+                                                                                                          : -1;
+        if (match > precision || (match == precision && match >= 0 && quality(range, size) > best)) {
+            precision = match;
+            best = quality(range, size);
+        }
+        range += size;
+    }
+    return best;
+}
+
+enum verdict request_suspend(struct request *request, enum verdict (*step)(struct request *request))
+{
+    request->step = step;
+    MHD_suspend_connection(request->connection);
+    return VERDICT_SUSPENDED;
+}
+
+void request_resume(struct request *request)
+{
+    MHD_resume_connection(request->connection);
+}
+
+bool request_page(struct request *request, int *ret_size, int64_t *ret_before, enum verdict *ret_verdict)
+{
+    const char *size_text = request_parameter(request, "page_size");
+    const char *token = request_parameter(request, "page_token");
+    int64_t size = SPD_DEFAULT_PAGE, before = INT64_MAX;
+    if (size_text != NULL && !text_to_int(size_text, 1, INT64_MAX, &size)) {
+        *ret_verdict = respond_error(request, 400, "BAD_PAGE_SIZE", "page_size must be a number from 1 up.");
+        return false;
+    }
+    if (token != NULL && !text_to_int(token, 1, INT64_MAX, &before)) {
+        *ret_verdict =
+            respond_error(request, 400, "BAD_PAGE_TOKEN", "page_token must be the next_page_token of an answer.");
+        return false;
+    }
+    *ret_size = size > SPD_MAX_PAGE ? SPD_MAX_PAGE : (int)size;
+    *ret_before = before;
+    return true;
+}
+
+unsigned request_wait_seconds(const struct request *request)
+{
+    const char *prefer = request_header(request, "Prefer");
+    unsigned seconds = 0;
+    for (const char *at = prefer; at != NULL && *at != '\0';) {
+        at += strspn(at, " \t,;");
+        if (strncasecmp(at, "wait=", 5) == 0) {
+            for (at += 5; *at >= '0' && *at <= '9'; at++)
+                seconds = seconds > SPD_MAX_WAIT_SECONDS ? seconds : seconds * 10 + (unsigned)(*at - '0');
+            return seconds > SPD_MAX_WAIT_SECONDS ? SPD_MAX_WAIT_SECONDS : seconds;
+        }
+        at += strcspn(at, ",;");
+    }
+    return 0;
+}

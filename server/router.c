@@ -1,0 +1,100 @@
+#include "router.h"
+
+#include <string.h>
+
+#include "routes.h"
+#include "text.h"
+
+const struct route routes[] = {
+    {"GET", "/", BODY_IGNORED, NULL, index_finish, NULL, "this list"},
+    {"GET", "/livez", BODY_IGNORED, NULL, livez_finish, NULL, "the process serves"},
+    {"GET", "/readyz", BODY_IGNORED, NULL, readyz_finish, NULL, "new work is welcome"},
+    {"GET", "/metrics", BODY_IGNORED, NULL, metrics_finish, NULL, "Prometheus text"},
+    {"GET", "/version", BODY_IGNORED, NULL, version_finish, NULL, "version of the service and of ONNX"},
+    {"GET", "/openapi.json", BODY_IGNORED, NULL, openapi_finish, NULL, "the contract, OpenAPI 3.1"},
+    {"GET", "/v1/devices", BODY_IGNORED, NULL, devices_finish, NULL, "the device catalog"},
+    {"POST", "/v1/models", BODY_MODEL, models_upload_begin, models_upload_finish, "name", "store an ONNX model"},
+    {"GET", "/v1/models", BODY_IGNORED, NULL, models_list_finish, "page_size page_token", "stored models"},
+    {"GET", "/v1/models/{id}", BODY_IGNORED, NULL, model_get_finish, NULL, "what a model is"},
+    {"DELETE", "/v1/models/{id}", BODY_IGNORED, NULL, model_delete_finish, NULL, "delete a model"},
+    {"GET", "/v1/models/{id}/content", BODY_IGNORED, NULL, model_content_finish, NULL, "the bytes of a model"},
+    {"POST", "/v1/models/{id}/inspect", BODY_JSON, NULL, model_inspect_finish, NULL, "inspect, with every value"},
+    {"POST", "/v1/plans", BODY_EITHER, plans_submit_begin, plans_submit_finish,
+     "devices device objective strategy batch name", "plan a model"},
+    {"GET", "/v1/plans", BODY_IGNORED, NULL, plans_list_finish, "page_size page_token", "plans, newest first"},
+    {"GET", "/v1/plans/{id}", BODY_IGNORED, NULL, plan_get_finish, NULL, "state and plan"},
+    {"DELETE", "/v1/plans/{id}", BODY_IGNORED, NULL, plan_delete_finish, NULL, "cancel and delete a plan"},
+    {"POST", "/v1/plans/{id}/cancel", BODY_IGNORED, NULL, plan_cancel_finish, NULL, "cancel a plan"},
+    {"GET", "/v1/plans/{id}/model", BODY_IGNORED, NULL, plan_model_finish, NULL, "the annotated model"},
+    {0},
+};
+
+/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits. */
+static bool match(const char *pattern, const char *path, char *ret_id, size_t id_size)
+{
+    ret_id[0] = '\0';
+    while (*pattern != '\0') {
+        if (strncmp(pattern, "{id}", 4) == 0) {
+            size_t length = strcspn(path, "/");
+            if (length == 0 || length >= id_size)
+                return false;
+            memcpy(ret_id, path, length);
+            ret_id[length] = '\0';
+            if (!text_is_hex(ret_id, length))
+                return false;
+            pattern += 4;
+            path += length;
+        } else if (*pattern++ != *path++) {
+            return false;
+        }
+    }
+    return *path == '\0';
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; at != NULL && *at != '\0';) {
+        size_t size = strcspn(at, " ");
+        if (size == length && memcmp(at, word, size) == 0)
+            return true;
+        at += size + strspn(at + size, " ");
+    }
+    return false;
+}
+
+static bool check_parameters(const struct request *request, struct problem *problem)
+{
+    for (unsigned i = 0; i < request->parameter_count; i++) {
+        const char *name = request->parameters[i].name;
+        if (!has_word(request->route->parameters, name))
+            return problem_set(problem, 400, "UNKNOWN_PARAMETER",
+                               "The query parameter '%.64s' is not known here; known are: %s.", name,
+                               request->route->parameters != NULL ? request->route->parameters : "none");
+    }
+    return true;
+}
+
+bool router_find(struct request *request, struct problem *problem)
+{
+    const char *method = strcmp(request->method, "HEAD") == 0 ? "GET" : request->method;
+    char allow[128] = "";
+    for (const struct route *route = routes; route->method != NULL; route++) {
+        char id[sizeof request->id];
+        if (!match(route->pattern, request->uri, id, sizeof id))
+            continue;
+        if (strcmp(route->method, method) == 0) {
+            request->route = route;
+            request->body_kind = route->body;
+            memcpy(request->id, id, sizeof id);
+            return check_parameters(request, problem);
+        }
+        size_t used = strlen(allow);
+        (void)snprintf(allow + used, sizeof allow - used, "%s%s", used > 0 ? ", " : "",
+                       strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method);
+    }
+    if (allow[0] == '\0')
+        return problem_set(problem, 404, "NOT_FOUND", "There is nothing at this path; GET / lists what there is.");
+    request_add_header(request, "Allow", "%s", allow);
+    return problem_set(problem, 405, "METHOD_NOT_ALLOWED", "This path serves %s only.", allow);
+}

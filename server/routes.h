@@ -1,0 +1,35 @@
+#pragma once
+/* routes - the handlers that the router's table names; see request.h for begin and finish. */
+#include "request.h"
+
+/* routes_misc.c */
+enum verdict index_finish(struct request *request);
+enum verdict livez_finish(struct request *request);
+enum verdict readyz_finish(struct request *request);
+enum verdict metrics_finish(struct request *request);
+enum verdict version_finish(struct request *request);
+enum verdict openapi_finish(struct request *request);
+enum verdict devices_finish(struct request *request);
+
+/* routes_models.c */
+enum verdict models_upload_begin(struct request *request);
+enum verdict models_upload_finish(struct request *request);
+enum verdict models_list_finish(struct request *request);
+enum verdict model_get_finish(struct request *request);
+enum verdict model_delete_finish(struct request *request);
+enum verdict model_content_finish(struct request *request);
+enum verdict model_inspect_finish(struct request *request);
+
+/* routes_submit.c */
+enum verdict plans_submit_begin(struct request *request);
+enum verdict plans_submit_finish(struct request *request);
+
+/* routes_plans.c */
+enum verdict plans_list_finish(struct request *request);
+enum verdict plan_get_finish(struct request *request);
+enum verdict plan_delete_finish(struct request *request);
+enum verdict plan_cancel_finish(struct request *request);
+enum verdict plan_model_finish(struct request *request);
+
+/* What a plan is at the moment: 200 or 202 with the JSON, or text when the client prefers it. */
+enum verdict plan_answer(struct request *request, const char *id, bool submitted);
