@@ -24,6 +24,7 @@ struct sp_job {
 /* Symbols to bind when the model is read, and what to say about those that nobody gave. Lives in `arena`. */
 struct sp_bindings {
     struct sp_arena *arena;
+    uint64_t hash_seed;
     uint32_t count, capacity;
     const char **names;
     int64_t *values;
@@ -41,9 +42,38 @@ enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struc
                               struct sp_error *err);
 
 /* Nameless unknown dimensions of inputs cannot be bound by reading again: they are set in the model itself, before
-   shapes are inferred. `given` counts what the file leaves open in the first dimension as the batch. */
+   shapes are inferred. A nameless first dimension is the batch. */
 enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
                                 struct sp_error *err);
+
+/* ---- inspect ---- */
+
+struct sp_operator_count {
+    const char *name; /* "Conv", "com.microsoft.Gelu" */
+    uint64_t count;
+    bool is_known; /* has a rule, or is a function of the model */
+};
+
+/* What an inspection reports beyond what stands in the model itself. */
+struct sp_inspection {
+    uint32_t operator_count;
+    struct sp_operator_count *operators; /* by name */
+    uint64_t parameters;
+    double parameter_bytes;
+    bool has_flops;
+    double flops;
+    uint64_t external_files;
+    double external_bytes;
+};
+
+/* Looks at the whole model; what is returned lives in the job's arena. */
+enum sp_status sp_inspect(struct sp_job *job, struct sp_inspection *ret_inspection, struct sp_error *err);
+
+/* A graph input that each request brings; one with a default is a weight. */
+static inline bool sp_is_request_input(const struct sp_value *value)
+{
+    return value->tensor == NULL && value->sparse == NULL;
+}
 
 /* ---- plan ---- */
 

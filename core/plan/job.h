@@ -10,8 +10,8 @@
 #include "base/cancel.h"
 #include "plan/plan.h"
 
-/* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is taken
-   for the batch when it is the first dimension of an input and nowhere another one. */
+/* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is
+   taken for the batch when it is the first dimension of an input and nowhere another one. */
 #define SP_ASSUMED_BATCH     1   /* extent of an unbound batch */
 #define SP_ASSUMED_DIMENSION 128 /* extent of any other unbound dimension */
 

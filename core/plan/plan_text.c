@@ -3,9 +3,9 @@
 #include "plan/internal.h"
 #include "plan/text.h"
 
-#define SP_TEXT_TRANSFERS 16  /* transfers listed before they are only counted */
-#define SP_TEXT_NOTES     16  /* notes likewise */
-#define SP_TEXT_NAME      34  /* columns of a name in a table */
+#define SP_TEXT_TRANSFERS 16 /* transfers listed before they are only counted */
+#define SP_TEXT_NOTES     16 /* notes likewise */
+#define SP_TEXT_NAME      34 /* columns of a name in a table */
 
 /* One cell: the text that `write` puts into `cell`, padded to `width` columns. */
 static void cell_end(struct sp_buf *buf, struct sp_buf *cell, int width, bool right)

@@ -1,0 +1,262 @@
+#include "plan/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx/reader.h"
+#include "plan/internal.h"
+
+/* Canonical options of a plan, as JSON. */
+#define SP_OPTIONS_BYTES ((size_t)16 << 20)
+
+void sp_job_destroy(struct sp_job *job)
+{
+    if (job == NULL)
+        return;
+    sp_arena_destroy(job->arena);
+    free(job->name);
+    free(job);
+}
+
+const struct sp_model *sp_job_model(const struct sp_job *job)
+{
+    return job->model;
+}
+
+struct sp_arena *sp_job_arena(struct sp_job *job)
+{
+    return job->arena;
+}
+
+static struct sp_job *create(const void *bytes, uint64_t size, const struct sp_job_options *options)
+{
+    static const struct sp_job_options defaults;
+    struct sp_job *job = calloc(1, sizeof *job);
+    if (job == NULL)
+        return NULL;
+    if (options == NULL)
+        options = &defaults;
+    job->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
+    job->hash_seed = options->hash_seed;
+    job->watch = options->watch;
+    job->bytes = bytes;
+    job->size = size;
+    job->name = strdup(options->name != NULL ? options->name : "");
+    job->arena = sp_arena_create(&job->budget);
+    if (options->sha256 != NULL)
+        (void)snprintf(job->sha256, sizeof job->sha256, "%s", options->sha256);
+    if (job->name == NULL || job->arena == NULL) {
+        sp_job_destroy(job);
+        return NULL;
+    }
+    return job;
+}
+
+static enum sp_status read_model(struct sp_job *job, const struct sp_bindings *bindings, struct sp_error *err)
+{
+    const struct sp_read_options options = {
+        .hash_seed = job->hash_seed,
+        .watch = job->watch,
+        .binding_count = bindings != NULL ? bindings->count : 0,
+        .binding_names = bindings != NULL ? bindings->names : NULL,
+        .binding_values = bindings != NULL ? bindings->values : NULL,
+    };
+    return sp_onnx_read(job->arena, job->bytes, job->size, &options, &job->model, err);
+}
+
+/*
+ * Symbols are bound while the model is read, but which symbols there are is known only afterwards. So a model whose
+ * symbols get numbers is read twice; the first reading's memory is given back before the second.
+ */
+static enum sp_status reread(struct sp_job *job, const struct sp_bindings *bindings, struct sp_error *err)
+{
+    if (bindings->count == 0)
+        return SP_OK;
+    sp_arena_destroy(job->arena);
+    job->model = NULL;
+    job->arena = bindings->arena;
+    return read_model(job, bindings, err);
+}
+
+/* Reads the model with the bindings that the request gives and, with `assume`, with extents for what the inputs leave
+   open. Bindings and notes live in an arena of their own until it becomes the job's, or is dropped because nothing is
+   bound. */
+static enum sp_status open_bound(struct sp_job *job, uint32_t dim_count, const char *const *dim_names,
+                                 const int64_t *dim_values, bool assume, int64_t batch, struct sp_bindings *bindings,
+                                 struct sp_error *err)
+{
+    enum sp_status status = read_model(job, NULL, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_arena *arena = sp_arena_create(&job->budget);
+    if (arena == NULL)
+        return sp_fail_memory(err);
+    bindings->arena = arena;
+    bindings->hash_seed = job->hash_seed;
+    status = sp_bind_given(job->model, dim_count, dim_names, dim_values, bindings, err);
+    if (status == SP_OK && assume)
+        status = sp_bind_inputs(job->model, batch, bindings, err);
+    if (status == SP_OK)
+        status = reread(job, bindings, err);
+    if (job->arena != arena) {
+        sp_arena_destroy(arena);
+        *bindings = (struct sp_bindings){.arena = job->arena};
+    }
+    if (status == SP_OK && assume)
+        status = sp_bind_nameless(job->model, batch, bindings, err);
+    return status;
+}
+
+enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job_options *options, uint32_t dim_count,
+                           const char *const *dim_names, const int64_t *dim_values, struct sp_job **ret_job,
+                           struct sp_error *err)
+{
+    struct sp_bindings bindings = {0};
+    struct sp_job *job = create(bytes, size, options);
+    if (job == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = open_bound(job, dim_count, dim_names, dim_values, false, 0, &bindings, err);
+    if (status == SP_OK)
+        status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
+    if (status != SP_OK) {
+        sp_job_destroy(job);
+        return status;
+    }
+    *ret_job = job;
+    return SP_OK;
+}
+
+/* ---- planning ---- */
+
+struct dim {
+    const char *name;
+    int64_t value;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct dim *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* Canonical: members in a fixed order, dims by name, defaults written out. */
+static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_plan_options *options,
+                                        const char **ret_json, struct sp_error *err)
+{
+    struct sp_buf buf;
+    struct sp_json json;
+    char *text = NULL;
+    struct dim *dims = SP_NEW_ARRAY(arena, options->dim_count, struct dim);
+    if (dims == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < options->dim_count; i++)
+        dims[i] = (struct dim){options->dim_names[i], options->dim_values[i]};
+    if (options->dim_count > 1)
+        qsort(dims, options->dim_count, sizeof *dims, by_name);
+    sp_buf_init(&buf, SP_OPTIONS_BYTES);
+    sp_json_init_buf(&json, false, &buf);
+    sp_json_begin_object(&json);
+    sp_json_member_string(&json, "strategy", options->strategy);
+    if (options->batch > 0)
+        sp_json_member_int(&json, "batch", options->batch);
+    sp_json_key(&json, "dims");
+    sp_json_begin_object(&json);
+    for (uint32_t i = 0; i < options->dim_count; i++)
+        sp_json_member_int(&json, dims[i].name, dims[i].value);
+    sp_json_end_object(&json);
+    sp_json_member_bool(&json, "optimal", options->optimal);
+    sp_json_member_int(&json, "seed", (int64_t)options->seed);
+    if (options->time_limit_seconds > 0)
+        sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
+    sp_json_end_object(&json);
+    if (sp_json_finish(&json, NULL) == SP_OK)
+        text = sp_arena_string(arena, buf.data, buf.size);
+    sp_buf_release(&buf);
+    if (text == NULL)
+        return sp_fail_memory(err);
+    *ret_json = text;
+    return SP_OK;
+}
+
+/* A model that contradicts itself only because extents were assumed deserves a message that says so. */
+static void mention_assumptions(const struct sp_bindings *bindings, struct sp_error *err)
+{
+    if (err == NULL || err->status != SP_ERR_MODEL || bindings->note_count == 0)
+        return;
+    size_t used = strlen(err->message);
+    (void)snprintf(err->message + used, sizeof err->message - used,
+                   " (Extents were assumed for %u dimensions that the request does not bind, first: %.200s Bind them.)",
+                   bindings->note_count, bindings->notes[0].message);
+}
+
+static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
+                             const struct sp_plan_options *options, struct sp_plan *plan, struct sp_error *err)
+{
+    struct sp_grouping_options grouping;
+    struct sp_workload *workload;
+    struct sp_grouping_result *result;
+    enum sp_status status = sp_workload_from_model(job->arena, job->model, cluster, job->watch, &workload, err);
+    if (status != SP_OK)
+        return status;
+    sp_grouping_options_init(&grouping);
+    grouping.objective = options->objective;
+    grouping.optimal = options->optimal;
+    grouping.watch = job->watch;
+    status = sp_group(job->arena, workload, cluster, &grouping, &result, err);
+    if (status != SP_OK)
+        return status;
+    plan->workload = workload;
+    plan->result = result;
+    return sp_lower_bounds(job->arena, workload, cluster, &plan->bounds, err);
+}
+
+static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *cluster,
+                                const struct sp_plan_options *options, const struct sp_bindings *bindings,
+                                struct sp_plan **ret_plan, struct sp_error *err)
+{
+    struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
+    if (plan == NULL)
+        return sp_fail_memory(err);
+    plan->arena = job->arena;
+    plan->model = job->model;
+    plan->cluster = cluster;
+    plan->objective = options->objective;
+    plan->strategy = "grouping";
+    plan->seed = options->seed;
+    plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;
+    memcpy(plan->model_sha256, job->sha256, sizeof plan->model_sha256);
+    plan->note_count = bindings->note_count;
+    plan->notes = bindings->notes;
+    enum sp_status status = canonical_options(job->arena, options, &plan->options_json, err);
+    if (status == SP_OK)
+        status = search(job, cluster, options, plan, err);
+    if (status == SP_OK)
+        status = sp_plan_finish(plan, err);
+    if (status != SP_OK)
+        return status;
+    *ret_plan = plan;
+    return SP_OK;
+}
+
+enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                           const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                           struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+{
+    struct sp_bindings bindings = {0};
+    struct sp_job *job = create(bytes, size, job_options);
+    if (job == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = open_bound(job, options->dim_count, options->dim_names, options->dim_values, true,
+                                       options->batch, &bindings, err);
+    if (status == SP_OK)
+        status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
+    if (status == SP_OK)
+        status = make_plan(job, cluster, options, &bindings, ret_plan, err);
+    if (status != SP_OK) {
+        mention_assumptions(&bindings, err);
+        sp_job_destroy(job);
+        return status;
+    }
+    *ret_job = job;
+    return SP_OK;
+}
