@@ -95,21 +95,26 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
 enum sp_dtype sp_node_dtype(const struct sp_node *node);
 
 /* What one node does, everything inside it included. */
-struct sp_node_work {
+struct sp_node_cost {
     double flops, bytes;
     double inner_weight_bytes, workspace_bytes; /* as in sp_work_node */
 };
 
 /*
- * The work of one node. All 0 for folded nodes, views, and operators that look at shapes only.
+ * The cost of one node. All 0 for folded nodes, views, and operators that look at shapes only.
  *
  * Inside a node each operator is a kernel of its own: FLOPs, bytes and seconds add up. A loop counts its body once per
  * trip when the number of trips is known, else once; of the branches of an If the most expensive one counts, figure by
  * figure. Sizes that are not known inside count as nothing.
  *
- * When `kind_count` > 0, `ret_seconds[k]` is the node's time on kind_devices[k]. Errors are those of sp_op_rule().
+ * ret_seconds[k] is the node's time on devices[k], for k < device_count; that may be 0. Errors are those of
+ * sp_op_rule().
  */
-enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
-                            const struct sp_cluster *cluster, uint32_t kind_count,
-                            const struct sp_device *const *kind_devices, struct sp_node_work *ret_work,
-                            double *ret_seconds, struct sp_error *err);
+enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
+                            const struct sp_cluster *cluster, uint32_t device_count,
+                            const struct sp_device *const *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
+                            struct sp_error *err);
+
+/* FLOPs and traffic of one node, as sp_node_cost(). */
+enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch, double *ret_flops,
+                            double *ret_bytes, struct sp_error *err);

@@ -1,0 +1,194 @@
+/*
+ * Lower bounds on the interval and the latency of every placement.
+ *
+ * Notation: s(i,k) seconds of node i on kind k, n(k) devices of kind k, T the interval of a placement.
+ *
+ * Node bound. Some device computes node i, and its interval is at least its computing: T >= max_i min_k s(i,k).
+ *
+ * Work bound. Take any weights y(k) >= 0 with  sum_k n(k) y(k) = 1.  Every device's computing is at most T, so
+ *
+ *     T = sum_devices y(kind) T >= sum_devices y(kind) * (its nodes' seconds) >= sum_i min_k y(k) s(i,k)
+ *
+ * because each node is on one device. Any y gives a bound that holds; the best y gives the smallest T of all schedules
+ * that may cut nodes into fractions (linear programming duality). With one kind y = 1/n is the only choice: total
+ * seconds / devices. With more, three sorts of y are tried: equal ones; ones in proportion to the kinds' speed, which
+ * are the best when a kind is faster by the same factor for every node; and these improved by a few steps of
+ * multiplicative subgradient ascent (kinds that would be overloaded weigh more).
+ *
+ * Latency. Nodes on a path through activations are computed one after another: in one stage by the model of execution,
+ * and in different stages because a stage starts after what it receives was made. And each stage computes within the
+ * latency, so the interval bounds hold for it too.
+ */
+#include <float.h>
+
+#include "cost/evaluate.h"
+
+#define MAX_ASCENT_STEPS 64
+#define MAX_ASCENT_WORK  8e6 /* node times looked at in all steps; keeps the bound's time well below the search's */
+
+struct bound_input {
+    const struct sp_workload *workload;
+    uint32_t kind_count; /* kinds that have devices in this cluster */
+    uint32_t *kinds;     /* their numbers in the workload */
+    double *devices;     /* n, per entry of `kinds` */
+    double *share;       /* n(k) y(k): sums to 1 */
+    double *load;        /* seconds of the nodes that choose the kind */
+};
+
+static double fastest(const struct bound_input *input, const struct sp_work_node *node)
+{
+    double seconds = node->seconds[input->kinds[0]];
+    for (uint32_t k = 1; k < input->kind_count; k++) {
+        if (node->seconds[input->kinds[k]] < seconds)
+            seconds = node->seconds[input->kinds[k]];
+    }
+    return seconds;
+}
+
+/* The work bound for the present shares; leaves each kind's load behind. */
+static double work_bound(struct bound_input *input)
+{
+    double bound = 0;
+
+    memset(input->load, 0, input->kind_count * sizeof *input->load);
+    for (uint32_t i = 0; i < input->workload->node_count; i++) {
+        const struct sp_work_node *node = &input->workload->nodes[i];
+        uint32_t best = 0;
+        double best_cost = 0;
+        if (node->folded)
+            continue;
+        for (uint32_t k = 0; k < input->kind_count; k++) {
+            double cost = input->share[k] / input->devices[k] * node->seconds[input->kinds[k]];
+            if (k == 0 || cost < best_cost) {
+                best = k;
+                best_cost = cost;
+            }
+        }
+        input->load[best] += node->seconds[input->kinds[best]];
+    }
+    for (uint32_t k = 0; k < input->kind_count; k++)
+        bound += input->share[k] * (input->load[k] / input->devices[k]);
+    return bound;
+}
+
+static void normalise(struct bound_input *input)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < input->kind_count; k++)
+        sum += input->share[k];
+    for (uint32_t k = 0; k < input->kind_count; k++)
+        input->share[k] /= sum;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double best_work_bound(struct bound_input *input)
+{
+    const struct sp_workload *workload = input->workload;
+    double bound, work = (double)workload->node_count * input->kind_count;
+
+    memcpy(input->share, input->devices, input->kind_count * sizeof *input->share);
+    normalise(input);
+    bound = work_bound(input);
+    if (input->kind_count == 1)
+        return bound;
+
+    for (uint32_t k = 0; k < input->kind_count; k++) {
+        double total = 0;
+        for (uint32_t i = 0; i < workload->node_count; i++)
+            total += workload->nodes[i].seconds[input->kinds[k]];
+        if (total <= 0)
+            return bound; /* nothing to do */
+        input->share[k] = input->devices[k] / total;
+    }
+    normalise(input);
+    bound = larger(bound, work_bound(input));
+    for (int step = 1; step <= MAX_ASCENT_STEPS && step * work <= MAX_ASCENT_WORK; step++) {
+        double largest = 0;
+        for (uint32_t k = 0; k < input->kind_count; k++)
+            largest = larger(largest, input->load[k] / input->devices[k]);
+        if (largest <= 0)
+            break; /* every node found a kind on which it takes no time */
+        for (uint32_t k = 0; k < input->kind_count; k++)
+            input->share[k] *= 1 + input->load[k] / input->devices[k] / largest / step;
+        normalise(input);
+        bound = larger(bound, work_bound(input));
+    }
+    return bound;
+}
+
+/* The longest path; `finish` has a zeroed entry per node. */
+static double longest_path(const struct bound_input *input, double *finish)
+{
+    const struct sp_workload *workload = input->workload;
+    double longest = 0;
+
+    for (uint32_t i = 0; i < workload->node_count; i++) {
+        const struct sp_work_node *node = &workload->nodes[i];
+        if (node->folded)
+            continue;
+        for (uint32_t j = 0; j < node->input_count; j++) {
+            const struct sp_work_tensor *tensor = &workload->tensors[node->inputs[j]];
+            if (tensor->kind == SP_WORK_ACTIVATION && tensor->producer != SP_NO_WORK)
+                finish[i] = larger(finish[i], finish[tensor->producer]);
+        }
+        finish[i] += fastest(input, node);
+        longest = larger(longest, finish[i]);
+    }
+    return longest;
+}
+
+/* Which kinds have devices here; false without memory. */
+static bool list_kinds(struct sp_arena *scratch, const struct sp_cluster *cluster, struct bound_input *input)
+{
+    uint32_t kind_count = input->workload->kind_count;
+    uint32_t *entry = SP_NEW_ARRAY(scratch, kind_count, uint32_t); /* kind -> entry + 1 */
+
+    input->kinds = SP_NEW_ARRAY(scratch, kind_count, uint32_t);
+    input->devices = SP_NEW_ARRAY(scratch, kind_count, double);
+    input->share = SP_NEW_ARRAY(scratch, kind_count, double);
+    input->load = SP_NEW_ARRAY(scratch, kind_count, double);
+    if (entry == NULL || input->kinds == NULL || input->devices == NULL || input->share == NULL || input->load == NULL)
+        return false;
+    for (uint32_t device = 0; device < cluster->device_count; device++) {
+        uint32_t kind = input->workload->kind_of[device];
+        if (entry[kind] == 0) {
+            input->kinds[input->kind_count++] = kind;
+            entry[kind] = input->kind_count;
+        }
+        input->devices[entry[kind] - 1]++;
+    }
+    return true;
+}
+
+enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workload *workload,
+                               const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
+                               struct sp_error *err)
+{
+    struct sp_arena_mark start = sp_arena_mark(scratch);
+    struct bound_input input = {.workload = workload};
+    double *finish = SP_NEW_ARRAY(scratch, workload->node_count, double);
+    double interval, latency, slack = 1;
+
+    if (finish == NULL || !list_kinds(scratch, cluster, &input)) {
+        sp_arena_rewind(scratch, start);
+        return sp_fail_memory(err);
+    }
+    /* On one device sums are added in the same order as by the evaluation and come out the same; else rounding may
+       lift a bound above a placement that reaches it. */
+    if (cluster->device_count > 1)
+        slack -= 2 * DBL_EPSILON * workload->node_count;
+    interval = best_work_bound(&input) * slack;
+    for (uint32_t i = 0; i < workload->node_count; i++) {
+        if (!workload->nodes[i].folded)
+            interval = larger(interval, fastest(&input, &workload->nodes[i]));
+    }
+    latency = larger(longest_path(&input, finish) * slack, interval);
+    sp_arena_rewind(scratch, start);
+    ret_bounds->interval_seconds = interval;
+    ret_bounds->latency_seconds = latency;
+    return SP_OK;
+}

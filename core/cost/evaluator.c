@@ -1,0 +1,219 @@
+#include "cost/evaluate.h"
+
+#define TO_THE_END UINT32_MAX /* the position of a last use that never comes */
+
+/* What is known of a tensor in the stage at hand. It holds while `epoch` is the evaluator's: no table is ever cleared.
+ */
+struct resident {
+    uint32_t epoch;          /* of the fields below, which matter for roots only */
+    uint32_t last;           /* position of the last use */
+    uint32_t received_epoch; /* counted as received; of this tensor itself, alias or not */
+    bool from_start, born, dead;
+};
+
+struct sp_evaluator {
+    const struct sp_workload *workload;
+    const struct sp_cluster *cluster;
+    uint32_t epoch;             /* one per stage evaluated */
+    struct resident *residents; /* per tensor */
+    uint64_t send_epoch;        /* one per tensor that is made */
+    uint64_t *sent;             /* per stage: the send epoch in which it was last counted as a receiver */
+};
+
+struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp_workload *workload,
+                                         const struct sp_cluster *cluster)
+{
+    struct sp_evaluator *evaluator = SP_NEW(arena, struct sp_evaluator);
+
+    if (evaluator == NULL)
+        return NULL;
+    evaluator->workload = workload;
+    evaluator->cluster = cluster;
+    evaluator->residents = SP_NEW_ARRAY(arena, workload->tensor_count, struct resident);
+    evaluator->sent = SP_NEW_ARRAY(arena, cluster->device_count, uint64_t); /* stages are on distinct devices */
+    return evaluator->residents == NULL || evaluator->sent == NULL ? NULL : evaluator;
+}
+
+static void next_epoch(struct sp_evaluator *evaluator)
+{
+    if (evaluator->epoch == UINT32_MAX) {
+        memset(evaluator->residents, 0, evaluator->workload->tensor_count * sizeof *evaluator->residents);
+        evaluator->epoch = 0;
+    }
+    evaluator->epoch++;
+}
+
+static uint32_t root_of(const struct sp_workload *workload, uint32_t tensor)
+{
+    uint32_t root = workload->tensors[tensor].alias_of;
+    return root == SP_NO_WORK ? tensor : root;
+}
+
+/* A stage's walk: the stage, its device, what adds up. */
+struct walk {
+    struct sp_evaluator *evaluator;
+    const struct sp_placement *placement;
+    uint32_t stage, device;
+    double start_bytes; /* live before the first node: model inputs */
+    double received_bytes, sent_bytes;
+    struct sp_stage_cost *cost;
+};
+
+/* Notes a use of the tensor's root at `position`; NULL for a weight, which is counted here the first time. */
+static struct resident *use_root(struct walk *walk, uint32_t tensor, uint32_t position)
+{
+    struct sp_evaluator *evaluator = walk->evaluator;
+    uint32_t root = root_of(evaluator->workload, tensor);
+    const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
+    struct resident *resident = &evaluator->residents[root];
+    bool first = resident->epoch != evaluator->epoch;
+
+    if (first) {
+        resident->epoch = evaluator->epoch;
+        resident->last = position;
+        resident->from_start = resident->born = resident->dead = false;
+    }
+    if (memory->kind == SP_WORK_WEIGHT) {
+        if (first)
+            walk->cost->weights_bytes += memory->bytes;
+        return NULL;
+    }
+    if (resident->last != TO_THE_END)
+        resident->last = position;
+    return resident;
+}
+
+static void note_input(struct walk *walk, uint32_t t, uint32_t position)
+{
+    struct sp_evaluator *evaluator = walk->evaluator;
+    const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
+    struct resident *root = use_root(walk, t, position), *self = &evaluator->residents[t];
+
+    if (root == NULL)
+        return;
+    if (tensor->kind == SP_WORK_INPUT && !root->from_start) {
+        root->from_start = true;
+        walk->start_bytes += tensor->bytes;
+    }
+    if (tensor->producer == SP_NO_WORK || self->received_epoch == evaluator->epoch)
+        return;
+    uint32_t from = walk->placement->stage_of[tensor->producer];
+    if (from == walk->stage)
+        return;
+    self->received_epoch = evaluator->epoch;
+    walk->received_bytes += tensor->bytes;
+    walk->cost->receive_seconds += sp_cluster_transfer_seconds(evaluator->cluster, walk->placement->stage_device[from],
+                                                               walk->device, tensor->bytes);
+}
+
+static void note_output(struct walk *walk, uint32_t t, uint32_t position)
+{
+    struct sp_evaluator *evaluator = walk->evaluator;
+    const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
+    struct resident *root = use_root(walk, t, position);
+
+    if (root == NULL)
+        return;
+    if (tensor->is_output)
+        root->last = TO_THE_END;
+    evaluator->send_epoch++;
+    for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+        uint32_t to = walk->placement->stage_of[tensor->consumers[i]];
+        if (to == walk->stage || evaluator->sent[to] == evaluator->send_epoch)
+            continue;
+        evaluator->sent[to] = evaluator->send_epoch;
+        root->last = TO_THE_END;
+        walk->sent_bytes += tensor->bytes;
+        walk->cost->send_seconds += sp_cluster_transfer_seconds(evaluator->cluster, walk->device,
+                                                                walk->placement->stage_device[to], tensor->bytes);
+    }
+}
+
+/* Bytes that come into memory with these operands. */
+static double births(struct sp_evaluator *evaluator, const uint32_t *tensors, uint32_t count)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t root = root_of(evaluator->workload, tensors[i]);
+        const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
+        struct resident *resident = &evaluator->residents[root];
+        if (memory->kind == SP_WORK_WEIGHT || resident->born)
+            continue;
+        resident->born = true;
+        if (!resident->from_start)
+            bytes += memory->bytes;
+    }
+    return bytes;
+}
+
+/* Bytes whose last use `position` was; only operands of the node there can have theirs there. */
+static double deaths(struct sp_evaluator *evaluator, const uint32_t *tensors, uint32_t count, uint32_t position)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t root = root_of(evaluator->workload, tensors[i]);
+        const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
+        struct resident *resident = &evaluator->residents[root];
+        if (memory->kind == SP_WORK_WEIGHT || resident->dead || resident->last != position)
+            continue;
+        resident->dead = true;
+        bytes += memory->bytes;
+    }
+    return bytes;
+}
+
+/* The largest sum of live activations; last uses are known. */
+static double live_peak(const struct walk *walk, const uint32_t *nodes, uint32_t count)
+{
+    struct sp_evaluator *evaluator = walk->evaluator;
+    double live = walk->start_bytes, peak = live;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_work_node *node = &evaluator->workload->nodes[nodes[i]];
+        if (node->folded)
+            continue;
+        live += births(evaluator, node->inputs, node->input_count);
+        live += births(evaluator, node->outputs, node->output_count);
+        if (live + node->workspace_bytes > peak)
+            peak = live + node->workspace_bytes;
+        live -= deaths(evaluator, node->inputs, node->input_count, i);
+        live -= deaths(evaluator, node->outputs, node->output_count, i);
+    }
+    return peak;
+}
+
+static double largest(double a, double b, double c)
+{
+    double larger = a > b ? a : b;
+    return larger > c ? larger : c;
+}
+
+void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
+                        const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost)
+{
+    const struct sp_workload *workload = evaluator->workload;
+    uint32_t device = placement->stage_device[stage], kind = workload->kind_of[device];
+    struct walk walk = {evaluator, placement, stage, device, 0, 0, 0, ret_cost};
+
+    next_epoch(evaluator);
+    *ret_cost = (struct sp_stage_cost){.device = device, .node_count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_work_node *node = &workload->nodes[nodes[i]];
+        if (node->folded)
+            continue;
+        ret_cost->flops += node->flops;
+        ret_cost->compute_seconds += node->seconds[kind];
+        ret_cost->weights_bytes += node->inner_weight_bytes;
+        for (uint32_t j = 0; j < node->input_count; j++)
+            note_input(&walk, node->inputs[j], i);
+        for (uint32_t j = 0; j < node->output_count; j++)
+            note_output(&walk, node->outputs[j], i);
+    }
+    ret_cost->activations_peak_bytes = live_peak(&walk, nodes, count);
+    ret_cost->communication_bytes = 2 * (walk.received_bytes + walk.sent_bytes);
+    ret_cost->total_bytes = ret_cost->weights_bytes + ret_cost->activations_peak_bytes + ret_cost->communication_bytes;
+    ret_cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, device);
+    ret_cost->interval_seconds = largest(ret_cost->compute_seconds, ret_cost->send_seconds, ret_cost->receive_seconds);
+}

@@ -1,0 +1,306 @@
+/*
+ * The cost of one node with everything inside it. Subgraphs and bodies nest as deep as the input likes (within the
+ * reader's limits), so the walk keeps its own stack: a frame per node whose inside is being walked.
+ */
+#include "cost/inner.h"
+#include "cost/workload.h"
+#include "ops/op.h"
+
+/* Exporters write "until the condition fails" as a trip count near 2^63; beyond this the number says nothing. */
+#define MAX_BELIEVED_TRIPS 1000000
+
+struct figures {
+    struct sp_node_cost cost;
+    double *seconds; /* per device */
+};
+
+struct frame {
+    struct frame *below;
+    struct sp_arena_mark mark;
+    const struct sp_node *node;
+    uint32_t attribute, item; /* the graph at hand: of this attribute, unless it is the body */
+    struct sp_graph *graph;   /* NULL: all done */
+    uint32_t next;            /* node of that graph */
+    double trips;
+    bool alternatives, loops;
+    struct inner_memory memory; /* of that graph */
+    struct figures sum, total;  /* of that graph so far; of those before it */
+};
+
+struct walk {
+    struct sp_model *model;
+    struct sp_arena *scratch;
+    const struct sp_cluster *cluster;
+    uint32_t device_count;
+    const struct sp_device *const *devices;
+    struct sp_error *err;
+    struct frame *top;
+};
+
+static bool is_operator(const struct sp_node *node, const char *name)
+{
+    return node->domain[0] == '\0' && strcmp(node->op_type, name) == 0;
+}
+
+static bool has_inside(const struct sp_node *node)
+{
+    if (inner_is_folded(node))
+        return false;
+    if (node->body != NULL)
+        return true;
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        const struct sp_attribute *attribute = &node->attributes[i];
+        if ((attribute->type == SP_ATTR_GRAPH || attribute->type == SP_ATTR_GRAPHS) && attribute->count > 0 &&
+            attribute->graphs != NULL)
+            return true;
+    }
+    return false;
+}
+
+static double operand_bytes(struct sp_value *const *values, uint32_t count)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t bytes = values[i] == NULL ? 0 : sp_value_bytes(values[i]);
+        sum += bytes > 0 ? (double)bytes : 0;
+    }
+    return sum;
+}
+
+/* The work of the operator itself. */
+static enum sp_status own_work(const struct walk *walk, struct sp_node *node, double *ret_flops, double *ret_bytes)
+{
+    const uint32_t free_of_work = SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT | SP_OP_CONTROL;
+    struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
+    struct sp_rule *rule;
+    enum sp_status status = SP_OK;
+
+    *ret_flops = *ret_bytes = 0;
+    if (inner_is_folded(node) || node->body != NULL || (node->op != NULL && (node->op->flags & free_of_work) != 0))
+        return SP_OK;
+    *ret_bytes = operand_bytes(node->inputs, node->input_count) + operand_bytes(node->outputs, node->output_count);
+    if (node->op == NULL || node->op->rule == NULL)
+        return SP_OK;
+    status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
+    if (status == SP_OK) {
+        *ret_flops = sp_rule_flops(rule);
+        if (rule->bytes >= 0)
+            *ret_bytes = rule->bytes;
+    }
+    sp_arena_rewind(walk->scratch, mark);
+    return status;
+}
+
+/* Adds what the node does itself. */
+static enum sp_status add_own(const struct walk *walk, struct sp_node *node, struct figures *figures)
+{
+    double flops, bytes;
+    enum sp_dtype dtype = sp_node_dtype(node);
+    enum sp_status status = own_work(walk, node, &flops, &bytes);
+
+    if (status != SP_OK)
+        return status;
+    figures->cost.flops += flops;
+    figures->cost.bytes += bytes;
+    for (uint32_t i = 0; i < walk->device_count; i++)
+        figures->seconds[i] += sp_roofline_seconds(walk->devices[i], walk->cluster, dtype, flops, bytes);
+    return SP_OK;
+}
+
+static void add_scaled(const struct walk *walk, struct figures *to, const struct figures *from, double factor)
+{
+    to->cost.flops += factor * from->cost.flops;
+    to->cost.bytes += factor * from->cost.bytes;
+    to->cost.inner_weight_bytes += from->cost.inner_weight_bytes;
+    for (uint32_t i = 0; i < walk->device_count; i++)
+        to->seconds[i] += factor * from->seconds[i];
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Either ran: the more expensive one counts. Both are in memory. */
+static void take_larger(const struct walk *walk, struct figures *to, const struct figures *from)
+{
+    to->cost.flops = larger(to->cost.flops, from->cost.flops);
+    to->cost.bytes = larger(to->cost.bytes, from->cost.bytes);
+    to->cost.inner_weight_bytes += from->cost.inner_weight_bytes;
+    for (uint32_t i = 0; i < walk->device_count; i++)
+        to->seconds[i] = larger(to->seconds[i], from->seconds[i]);
+}
+
+static double believed_trips(struct sp_dim trips)
+{
+    return sp_dim_is_known(trips) && trips.value >= 0 && trips.value <= MAX_BELIEVED_TRIPS ? (double)trips.value : 1;
+}
+
+static struct sp_dim extent(const struct sp_value *value, int64_t axis)
+{
+    const struct sp_shape *shape = &value->type.shape;
+    if (axis < 0)
+        axis += shape->rank;
+    return shape->has_rank && axis >= 0 && axis < shape->rank ? shape->dims[axis] : sp_dim_unknown();
+}
+
+/*
+ * How often the subgraph runs. Loop: input 0 is the number of trips. Scan: the extent of the scanned axis of the first
+ * scan input, which comes after the states; in version 8 axis 1, and once per element of the batch axis 0. (ONNX
+ * operator specification, Loop and Scan.)
+ */
+static double count_trips(const struct sp_node *node)
+{
+    if (is_operator(node, "Loop")) {
+        const struct sp_value *trips = node->input_count > 0 ? node->inputs[0] : NULL;
+        bool known = trips != NULL && trips->data != NULL && trips->data->ints != NULL && trips->data->count == 1;
+        return known ? believed_trips(trips->data->ints[0]) : 1;
+    }
+    if (is_operator(node, "Scan")) {
+        int64_t scanned = sp_node_int(node, "num_scan_inputs", 0);
+        const struct sp_value *value;
+        uint32_t count;
+        const int64_t *axes = sp_node_ints(node, "scan_input_axes", &count);
+        if (scanned < 1 || scanned > node->input_count)
+            return 1;
+        value = node->inputs[node->input_count - (uint32_t)scanned];
+        if (value == NULL)
+            return 1;
+        if (node->version == 8)
+            return believed_trips(extent(value, 0)) * believed_trips(extent(value, 1));
+        return believed_trips(extent(value, count > 0 ? axes[0] : 0));
+    }
+    return 1;
+}
+
+/* Goes to the frame's next graph, or to none. */
+static bool open_next_graph(const struct walk *walk, struct frame *frame)
+{
+    const struct sp_node *node = frame->node;
+
+    frame->graph = NULL;
+    frame->next = 0;
+    if (node->body != NULL) {
+        if (frame->item == 0)
+            frame->graph = node->body;
+        frame->item = 1;
+    } else {
+        for (; frame->attribute < node->attribute_count; frame->attribute++, frame->item = 0) {
+            const struct sp_attribute *attribute = &node->attributes[frame->attribute];
+            bool graphs = attribute->type == SP_ATTR_GRAPH || attribute->type == SP_ATTR_GRAPHS;
+            if (graphs && attribute->graphs != NULL && frame->item < attribute->count) {
+                frame->graph = attribute->graphs[frame->item++];
+                break;
+            }
+        }
+    }
+    if (frame->graph == NULL)
+        return true;
+    memset(frame->sum.seconds, 0, walk->device_count * sizeof *frame->sum.seconds);
+    frame->sum.cost = (struct sp_node_cost){0};
+    return inner_memory_init(&frame->memory, walk->scratch, frame->graph, frame->loops);
+}
+
+static bool push(struct walk *walk, const struct sp_node *node)
+{
+    struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
+    struct frame *frame = SP_NEW(walk->scratch, struct frame);
+
+    if (frame == NULL)
+        return false;
+    frame->below = walk->top;
+    frame->mark = mark;
+    frame->node = node;
+    frame->alternatives = is_operator(node, "If");
+    frame->loops = node->body == NULL && !frame->alternatives;
+    frame->trips = node->body == NULL ? count_trips(node) : 1;
+    frame->sum.seconds = SP_NEW_ARRAY(walk->scratch, walk->device_count, double);
+    frame->total.seconds = SP_NEW_ARRAY(walk->scratch, walk->device_count, double);
+    if (frame->sum.seconds == NULL || frame->total.seconds == NULL || !open_next_graph(walk, frame))
+        return false;
+    walk->top = frame;
+    return true;
+}
+
+static bool close_graph(const struct walk *walk, struct frame *frame)
+{
+    frame->sum.cost.inner_weight_bytes += frame->memory.weight_bytes;
+    if (frame->alternatives)
+        take_larger(walk, &frame->total, &frame->sum);
+    else
+        add_scaled(walk, &frame->total, &frame->sum, 1);
+    frame->total.cost.workspace_bytes = larger(frame->total.cost.workspace_bytes, frame->memory.peak);
+    return open_next_graph(walk, frame);
+}
+
+/* One step of the topmost frame: a node of its graph, the end of that graph, or its own end. */
+static enum sp_status step(struct walk *walk, struct figures *result)
+{
+    struct frame *frame = walk->top;
+
+    if (frame->graph != NULL && frame->next < frame->graph->node_count) {
+        struct sp_node *node = &frame->graph->nodes[frame->next];
+        enum sp_status status;
+        if (has_inside(node))
+            return push(walk, node) ? SP_OK : sp_fail_memory(walk->err);
+        status = add_own(walk, node, &frame->sum);
+        if (status == SP_OK && !inner_is_folded(node))
+            inner_memory_step(&frame->memory, frame->next, 0);
+        frame->next++;
+        return status;
+    }
+    if (frame->graph != NULL)
+        return close_graph(walk, frame) ? SP_OK : sp_fail_memory(walk->err);
+
+    struct frame *below = frame->below;
+    if (below == NULL) {
+        add_scaled(walk, result, &frame->total, frame->trips);
+        result->cost.workspace_bytes = frame->total.cost.workspace_bytes;
+    } else {
+        enum sp_status status = add_own(walk, &below->graph->nodes[below->next], &below->sum);
+        if (status != SP_OK)
+            return status;
+        add_scaled(walk, &below->sum, &frame->total, frame->trips);
+        inner_memory_step(&below->memory, below->next, frame->total.cost.workspace_bytes);
+        below->next++;
+    }
+    walk->top = below;
+    sp_arena_rewind(walk->scratch, frame->mark);
+    return SP_OK;
+}
+
+enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
+                            const struct sp_cluster *cluster, uint32_t device_count,
+                            const struct sp_device *const *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
+                            struct sp_error *err)
+{
+    struct sp_arena_mark start = sp_arena_mark(scratch);
+    struct walk walk = {model, scratch, cluster, device_count, devices, err, NULL};
+    struct figures result = {.seconds = ret_seconds};
+    enum sp_status status;
+
+    if (device_count > 0)
+        memset(ret_seconds, 0, device_count * sizeof *ret_seconds);
+    status = add_own(&walk, node, &result);
+    if (status == SP_OK && has_inside(node) && !push(&walk, node))
+        status = sp_fail_memory(err);
+    while (status == SP_OK && walk.top != NULL)
+        status = step(&walk, &result);
+    sp_arena_rewind(scratch, start);
+    if (status == SP_OK)
+        *ret_cost = result.cost;
+    return status;
+}
+
+enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch, double *ret_flops,
+                            double *ret_bytes, struct sp_error *err)
+{
+    struct sp_node_cost cost;
+    enum sp_status status = sp_node_cost(model, node, scratch, NULL, 0, NULL, &cost, NULL, err);
+
+    if (status != SP_OK)
+        return status;
+    *ret_flops = cost.flops;
+    *ret_bytes = cost.bytes;
+    return SP_OK;
+}

@@ -1,0 +1,467 @@
+#include "cost/workload.h"
+
+#include "cost/inner.h"
+
+#define TICK_NODES       1024 /* nodes between two looks at the watch */
+#define TEXT_SIZE        256  /* what messages and made-up names show of a name */
+#define DIM_TEXT_CEILING 4096
+
+/* ---- kinds ---------------------------------------------------------------------------------------------------- */
+
+static bool same_figures(const struct sp_device *a, const struct sp_device *b)
+{
+    if (a->memory_bandwidth != b->memory_bandwidth)
+        return false;
+    for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++) {
+        if (a->flops[dtype] != b->flops[dtype])
+            return false;
+    }
+    return true;
+}
+
+/* Numbers the kinds in the order of the groups; *ret_devices holds one device of each. */
+static bool number_kinds(struct sp_workload *workload, const struct sp_cluster *cluster,
+                         const struct sp_device ***ret_devices)
+{
+    uint32_t *kind_of_group = SP_NEW_ARRAY(workload->arena, cluster->group_count, uint32_t);
+    const struct sp_device **devices = SP_NEW_ARRAY(workload->arena, cluster->group_count, const struct sp_device *);
+
+    workload->kind_of = SP_NEW_ARRAY(workload->arena, cluster->device_count, uint32_t);
+    if (kind_of_group == NULL || devices == NULL || workload->kind_of == NULL)
+        return false;
+    for (uint32_t group = 0; group < cluster->group_count; group++) {
+        uint32_t kind = 0;
+        while (kind < workload->kind_count && !same_figures(devices[kind], &cluster->groups[group].device))
+            kind++;
+        if (kind == workload->kind_count)
+            devices[workload->kind_count++] = &cluster->groups[group].device;
+        kind_of_group[group] = kind;
+    }
+    for (uint32_t device = 0; device < cluster->device_count; device++)
+        workload->kind_of[device] = kind_of_group[cluster->group_of[device]];
+    *ret_devices = devices;
+    return true;
+}
+
+/* ---- names ---------------------------------------------------------------------------------------------------- */
+
+/* Copies as much of a name as fits, whole UTF-8 characters only. */
+static const char *shorten(const char *name, char *text, size_t size)
+{
+    size_t length = strnlen(name, size);
+    if (length >= size) {
+        length = size - 1;
+        while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
+            length--;
+    }
+    memcpy(text, name, length);
+    text[length] = '\0';
+    return text;
+}
+
+/*
+ * A name that ends in the node's number, so it differs from all other made-up ones, and that the model does not use.
+ * The loop ends: each attempt but the last finds another name of the model.
+ */
+static const char *make_name(struct sp_arena *arena, const struct sp_model *model, const struct sp_node *node)
+{
+    char base[TEXT_SIZE];
+    char *name;
+
+    (void)shorten(node->name[0] != '\0' ? node->name : node->op_type, base, sizeof base);
+    name = sp_arena_printf(arena, "%s_%u", base, node->index);
+    for (uint32_t attempt = 1; name != NULL && sp_intern_find(model->names, name, strlen(name)) != SP_NO_NAME;
+         attempt++)
+        name = sp_arena_printf(arena, "%s_%u_%u", base, attempt, node->index);
+    return name;
+}
+
+static bool name_nodes(struct sp_workload *workload, const struct sp_model *model)
+{
+    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    uint32_t name_count = sp_intern_count(model->names);
+    bool *taken = SP_NEW_ARRAY(workload->arena, name_count, bool);
+
+    if (taken == NULL)
+        return false;
+    for (uint32_t i = 0; i < workload->node_count; i++) {
+        const char *name = model->graph->nodes[i].name;
+        uint32_t id = sp_intern_find(model->names, name, strlen(name));
+        if (name[0] == '\0' || id == SP_NO_NAME || taken[id])
+            continue;
+        taken[id] = true;
+        workload->nodes[i].name = name;
+    }
+    sp_arena_rewind(workload->arena, mark);
+    for (uint32_t i = 0; i < workload->node_count; i++) {
+        if (workload->nodes[i].name == NULL)
+            workload->nodes[i].name = make_name(workload->arena, model, &model->graph->nodes[i]);
+        if (workload->nodes[i].name == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the graph ------------------------------------------------------------------------------------------------ */
+
+static void fill_tensors(struct sp_workload *workload, const struct sp_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const struct sp_value *value = graph->values[i];
+        struct sp_work_tensor *tensor = &workload->tensors[i];
+        bool constant = value->tensor != NULL || value->sparse != NULL;
+        tensor->name = value->name;
+        tensor->value = value;
+        tensor->producer = value->producer == NULL ? SP_NO_WORK : value->producer->index;
+        tensor->alias_of = SP_NO_WORK;
+        tensor->is_output = value->is_graph_output;
+        if (constant || (value->producer != NULL && inner_is_folded(value->producer)))
+            tensor->kind = SP_WORK_WEIGHT;
+        else
+            tensor->kind = value->producer == NULL ? SP_WORK_INPUT : SP_WORK_ACTIVATION;
+    }
+}
+
+/* Values that subgraphs use by name, by the node that holds the subgraph. */
+struct outer_uses {
+    uint32_t *first; /* node -> its first entry; one entry more than nodes */
+    uint32_t *values;
+};
+
+static bool find_outer_uses(struct sp_arena *arena, const struct sp_graph *graph, struct outer_uses *ret_uses)
+{
+    size_t total = 0;
+    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)graph->node_count + 2, uint32_t), *values;
+
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        for (uint32_t j = 0; j < graph->values[i]->use_count; j++)
+            total += graph->values[i]->uses[j].input == UINT32_MAX;
+    }
+    values = SP_NEW_ARRAY(arena, total, uint32_t);
+    if (first == NULL || values == NULL || total > UINT32_MAX)
+        return false;
+    for (uint32_t i = 0; total > 0 && i < graph->value_count; i++) {
+        for (uint32_t j = 0; j < graph->values[i]->use_count; j++) {
+            if (graph->values[i]->uses[j].input == UINT32_MAX)
+                first[graph->values[i]->uses[j].node->index + 2]++;
+        }
+    }
+    for (uint32_t n = 2; n <= graph->node_count; n++)
+        first[n] += first[n - 1];
+    for (uint32_t i = 0; total > 0 && i < graph->value_count; i++) {
+        for (uint32_t j = 0; j < graph->values[i]->use_count; j++) {
+            if (graph->values[i]->uses[j].input == UINT32_MAX)
+                values[first[graph->values[i]->uses[j].node->index + 1]++] = i;
+        }
+    }
+    *ret_uses = (struct outer_uses){first, values};
+    return true;
+}
+
+/* Upper bound of all operands; they share one array. */
+static size_t count_operands(const struct sp_graph *graph)
+{
+    size_t total = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        total += (size_t)graph->nodes[n].input_count + graph->nodes[n].output_count;
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        for (uint32_t j = 0; j < graph->values[i]->use_count; j++)
+            total += graph->values[i]->uses[j].input == UINT32_MAX;
+    }
+    return total;
+}
+
+static bool fill_nodes(struct sp_workload *workload, const struct sp_graph *graph)
+{
+    uint32_t *pool = SP_NEW_ARRAY(workload->arena, count_operands(graph), uint32_t);
+    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    uint32_t *seen = SP_NEW_ARRAY(workload->arena, graph->value_count, uint32_t); /* value -> last node + 1 */
+    struct outer_uses outer;
+
+    if (pool == NULL || seen == NULL || !find_outer_uses(workload->arena, graph, &outer))
+        return false;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct sp_node *node = &graph->nodes[n];
+        struct sp_work_node *work = &workload->nodes[n];
+        work->node = node;
+        work->folded = inner_is_folded(node);
+        work->inputs = pool;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            if (node->inputs[i] != NULL && seen[node->inputs[i]->id] != n + 1) {
+                seen[node->inputs[i]->id] = n + 1;
+                *pool++ = node->inputs[i]->id;
+            }
+        }
+        for (uint32_t i = outer.first[n]; i < outer.first[n + 1]; i++) {
+            if (seen[outer.values[i]] != n + 1) {
+                seen[outer.values[i]] = n + 1;
+                *pool++ = outer.values[i];
+            }
+        }
+        work->input_count = (uint32_t)(pool - work->inputs);
+        work->outputs = pool;
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            if (node->outputs[i] != NULL)
+                *pool++ = node->outputs[i]->id;
+        }
+        work->output_count = (uint32_t)(pool - work->outputs);
+    }
+    sp_arena_rewind(workload->arena, mark);
+    return true;
+}
+
+static bool fill_consumers(struct sp_workload *workload)
+{
+    size_t total = 0;
+    uint32_t *pool;
+
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        const struct sp_work_node *node = &workload->nodes[n];
+        for (uint32_t i = 0; !node->folded && i < node->input_count; i++)
+            workload->tensors[node->inputs[i]].consumer_count++;
+    }
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        total += workload->tensors[t].consumer_count;
+    pool = SP_NEW_ARRAY(workload->arena, total, uint32_t);
+    if (pool == NULL)
+        return false;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        workload->tensors[t].consumers = pool;
+        pool += workload->tensors[t].consumer_count;
+        workload->tensors[t].consumer_count = 0;
+    }
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        const struct sp_work_node *node = &workload->nodes[n];
+        for (uint32_t i = 0; !node->folded && i < node->input_count; i++) {
+            struct sp_work_tensor *tensor = &workload->tensors[node->inputs[i]];
+            tensor->consumers[tensor->consumer_count++] = n;
+        }
+    }
+    return true;
+}
+
+static void find_aliases(struct sp_workload *workload)
+{
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        const struct sp_node *node = workload->nodes[n].node;
+        struct sp_work_tensor *view;
+        uint32_t root;
+        if (!inner_is_view(node))
+            continue;
+        root = node->inputs[0]->id;
+        if (workload->tensors[root].alias_of != SP_NO_WORK)
+            root = workload->tensors[root].alias_of;
+        view = &workload->tensors[node->outputs[0]->id];
+        if (workload->nodes[n].folded && workload->tensors[root].kind != SP_WORK_WEIGHT)
+            continue; /* known without running: a constant of its own */
+        view->alias_of = root;
+        if (workload->tensors[root].kind == SP_WORK_WEIGHT)
+            view->kind = SP_WORK_WEIGHT;
+    }
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------------------------- */
+
+static bool is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool mentions(const char *text, const char *symbol)
+{
+    size_t size = strlen(symbol);
+    for (const char *at = strstr(text, symbol); at != NULL && size > 0; at = strstr(at + 1, symbol)) {
+        bool starts = at == text || !is_name_character(at[-1]);
+        if (starts && !is_name_character(at[size]))
+            return true;
+    }
+    return false;
+}
+
+/* The symbol to bind for this dimension: the longest one that its text mentions, rather one that can be bound. */
+static const char *find_symbol(const struct sp_dims *dims, struct sp_dim dim, bool *ret_is_fresh)
+{
+    const char *found = NULL;
+    struct sp_buf text;
+
+    sp_buf_init(&text, DIM_TEXT_CEILING);
+    sp_dim_print(dim, &text);
+    for (uint32_t i = 0; i < sp_dims_symbol_count(dims) && !sp_buf_failed(&text) && text.data != NULL; i++) {
+        const char *symbol = sp_dims_symbol_name(dims, i);
+        bool fresh = sp_dims_symbol_is_fresh(dims, i);
+        bool better =
+            found == NULL || (*ret_is_fresh && !fresh) || (*ret_is_fresh == fresh && strlen(symbol) > strlen(found));
+        if (better && mentions(text.data, symbol)) {
+            found = symbol;
+            *ret_is_fresh = fresh;
+        }
+    }
+    sp_buf_release(&text);
+    return found;
+}
+
+static enum sp_status refuse_value(const struct sp_model *model, const struct sp_value *value, struct sp_error *err)
+{
+    char name[TEXT_SIZE], label[TEXT_SIZE], symbol_text[TEXT_SIZE];
+    const struct sp_node *producer = value->producer;
+    const char *symbol = NULL;
+    bool fresh = false;
+
+    (void)shorten(value->name, name, sizeof name);
+    if (producer != NULL)
+        (void)sp_node_label(producer, label, sizeof label);
+    if (producer != NULL && producer->op == NULL && producer->body == NULL && !sp_type_is_full(&value->type)) {
+        (void)sp_fail(err, SP_ERR_UNSUPPORTED, "OPERATOR_UNKNOWN",
+                      "There is no rule for the operator of %s, and the shape of its output '%s' is not declared; "
+                      "declare it as value_info to plan it as one opaque piece of work.",
+                      label, name);
+        return sp_error_at(err, "%s", label);
+    }
+    if (value->type.kind != SP_TYPE_TENSOR && value->type.kind != SP_TYPE_NONE) {
+        (void)sp_fail(err, SP_ERR_UNSUPPORTED, "VALUE_NOT_A_TENSOR",
+                      "The value '%s' is no tensor but a sequence, an optional, a map or sparse; its size cannot be "
+                      "told.",
+                      name);
+        return sp_error_at(err, "%s", name);
+    }
+    for (uint32_t i = 0; symbol == NULL && value->type.shape.has_rank && i < value->type.shape.rank; i++) {
+        if (value->type.shape.dims[i].kind == SP_DIM_SYMBOLIC)
+            symbol = find_symbol(model->dims, value->type.shape.dims[i], &fresh);
+    }
+    if (symbol == NULL)
+        (void)sp_fail(err, SP_ERR_MODEL, "SHAPE_UNKNOWN",
+                      "The size of the value '%s' is not known: its type or shape could not be inferred.", name);
+    else if (fresh)
+        (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_DEPENDS_ON_DATA",
+                      "The size of the value '%s' depends on the data that flows through the model (dimension '%s').",
+                      name, shorten(symbol, symbol_text, sizeof symbol_text));
+    else
+        (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_UNBOUND",
+                      "The size of the value '%s' is not known: the dimension '%s' has no number; give it one with "
+                      "--dim %s=N.",
+                      name, shorten(symbol, symbol_text, sizeof symbol_text), symbol_text);
+    return sp_error_at(err, "%s", name);
+}
+
+static int64_t value_bytes(const struct sp_value *value)
+{
+    if (value->tensor != NULL)
+        return value->tensor->bytes;
+    if (value->sparse != NULL && value->sparse->values != NULL && value->sparse->indices != NULL)
+        return value->sparse->values->bytes + value->sparse->indices->bytes;
+    return sp_value_bytes(value);
+}
+
+static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_model *model, uint32_t t,
+                                  struct sp_error *err)
+{
+    struct sp_work_tensor *tensor = &workload->tensors[t];
+    bool needed = tensor->consumer_count > 0 || (tensor->is_output && tensor->kind != SP_WORK_WEIGHT);
+    int64_t bytes = value_bytes(tensor->value);
+
+    if (bytes < 0 && needed)
+        return refuse_value(model, tensor->value, err);
+    tensor->bytes = bytes > 0 ? (double)bytes : 0;
+    return SP_OK;
+}
+
+/* In the order of the graph, so that the first value that cannot be told is named, not one made from it. */
+static enum sp_status size_tensors(struct sp_workload *workload, const struct sp_model *model, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+
+    for (uint32_t t = 0; status == SP_OK && t < workload->tensor_count; t++) {
+        if (workload->tensors[t].producer == SP_NO_WORK)
+            status = size_tensor(workload, model, t, err);
+    }
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        for (uint32_t i = 0; status == SP_OK && i < workload->nodes[n].output_count; i++)
+            status = size_tensor(workload, model, workload->nodes[n].outputs[i], err);
+    }
+    return status;
+}
+
+static bool add_up_weights(struct sp_workload *workload)
+{
+    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    bool *counted = SP_NEW_ARRAY(workload->arena, workload->tensor_count, bool);
+
+    if (counted == NULL)
+        return false;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        uint32_t root = tensor->alias_of == SP_NO_WORK ? t : tensor->alias_of;
+        if (tensor->kind != SP_WORK_WEIGHT || tensor->consumer_count == 0 || counted[root])
+            continue;
+        counted[root] = true;
+        workload->weight_bytes += workload->tensors[root].bytes;
+    }
+    sp_arena_rewind(workload->arena, mark);
+    return true;
+}
+
+/* ---- the work ------------------------------------------------------------------------------------------------- */
+
+static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *model, const struct sp_cluster *cluster,
+                                 const struct sp_device *const *devices, const struct sp_watch *watch,
+                                 struct sp_error *err)
+{
+    size_t kind_count = workload->kind_count;
+    double *seconds = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, double);
+
+    if (seconds == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        struct sp_work_node *work = &workload->nodes[n];
+        struct sp_node_cost cost;
+        enum sp_status status;
+        if (n % TICK_NODES == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
+            return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
+        work->seconds = seconds + n * kind_count;
+        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, cluster, workload->kind_count, devices,
+                              &cost, work->seconds, err);
+        if (status != SP_OK)
+            return status;
+        work->flops = cost.flops;
+        work->bytes = cost.bytes;
+        work->inner_weight_bytes = cost.inner_weight_bytes;
+        work->workspace_bytes = cost.workspace_bytes;
+        workload->flops += cost.flops;
+        workload->bytes += cost.bytes;
+        workload->weight_bytes += cost.inner_weight_bytes;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *model, const struct sp_cluster *cluster,
+                                      const struct sp_watch *watch, struct sp_workload **ret_workload,
+                                      struct sp_error *err)
+{
+    struct sp_workload *workload = SP_NEW(arena, struct sp_workload);
+    const struct sp_graph *graph = model->graph;
+    const struct sp_device **devices;
+    enum sp_status status;
+
+    if (workload == NULL)
+        return sp_fail_memory(err);
+    workload->arena = arena;
+    workload->node_count = graph->node_count;
+    workload->tensor_count = graph->value_count;
+    workload->nodes = SP_NEW_ARRAY(arena, graph->node_count, struct sp_work_node);
+    workload->tensors = SP_NEW_ARRAY(arena, graph->value_count, struct sp_work_tensor);
+    if (workload->nodes == NULL || workload->tensors == NULL || !number_kinds(workload, cluster, &devices) ||
+        !name_nodes(workload, model))
+        return sp_fail_memory(err);
+    fill_tensors(workload, graph);
+    if (!fill_nodes(workload, graph) || !fill_consumers(workload))
+        return sp_fail_memory(err);
+    find_aliases(workload);
+    status = size_tensors(workload, model, err);
+    if (status == SP_OK && !add_up_weights(workload))
+        status = sp_fail_memory(err);
+    if (status == SP_OK)
+        status = cost_nodes(workload, model, cluster, devices, watch, err);
+    if (status == SP_OK)
+        *ret_workload = workload;
+    return status;
+}
