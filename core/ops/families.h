@@ -7,6 +7,21 @@
 #include "ops/op.h"
 
 extern const struct sp_op sp_ops_shape[];
+extern const struct sp_op sp_ops_reshape[];
 extern const struct sp_op sp_ops_movement[];
+extern const struct sp_op sp_ops_pad[];
+extern const struct sp_op sp_ops_slice[];
 extern const struct sp_op sp_ops_indexing[];
+extern const struct sp_op sp_ops_scatter[];
 extern const struct sp_op sp_ops_casting[];
+extern const struct sp_op sp_ops_elementwise[];
+extern const struct sp_op sp_ops_unary[];
+extern const struct sp_op sp_ops_contraction[];
+extern const struct sp_op sp_ops_einsum[];
+extern const struct sp_op sp_ops_convolution[];
+extern const struct sp_op sp_ops_pooling[];
+extern const struct sp_op sp_ops_normalization[];
+extern const struct sp_op sp_ops_reduction[];
+extern const struct sp_op sp_ops_recurrent[];
+extern const struct sp_op sp_ops_selection[];
+extern const struct sp_op sp_ops_image[];

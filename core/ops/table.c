@@ -6,8 +6,12 @@
 /* One family a line, in the order in which sp_op_all() lists them. */
 static const struct sp_op *const families[] = {
     sp_ops_shape,
+    sp_ops_reshape,
     sp_ops_movement,
+    sp_ops_pad,
+    sp_ops_slice,
     sp_ops_indexing,
+    sp_ops_scatter,
     sp_ops_casting,
 };
 

@@ -1,0 +1,147 @@
+/* pad - Pad: elements added (or, with negative pads, removed) at the borders of each axis. */
+#include <string.h>
+
+#include "base/arith.h"
+#include "base/limits.h"
+#include "ops/data.h"
+#include "ops/families.h"
+
+/* What is added below and above each axis; unknown where not known. */
+struct pads {
+    struct sp_dim low[SP_MAX_RANK], high[SP_MAX_RANK];
+};
+
+/* Pad-18 may give pads for some axes only. */
+static enum sp_status padded_axes(struct sp_op_context *context, uint32_t rank, uint32_t *ret_count,
+                                  uint32_t axes[SP_MAX_RANK], bool *ret_known)
+{
+    struct sp_list list = {0};
+    uint64_t mask = 0;
+    enum sp_status status = sp_get_list(context, "axes", 18, 3, &list);
+    *ret_known = !list.is_given || list.is_known;
+    *ret_count = list.is_given ? list.count : rank;
+    if (status != SP_OK || !*ret_known)
+        return status;
+    for (uint32_t i = 0; !list.is_given && i < rank; i++)
+        axes[i] = i;
+    if (list.is_given)
+        status = sp_get_axes(context, &list, rank, &mask); /* checks: then there are at most `rank` of them */
+    for (uint32_t i = 0; status == SP_OK && list.is_given && i < list.count; i++)
+        status = sp_normalize_axis(context, list.values[i].value, rank, &axes[i]);
+    return status;
+}
+
+static enum sp_status get_pads(struct sp_op_context *context, uint32_t rank, struct pads *pads)
+{
+    struct sp_list list = {0};
+    uint32_t axes[SP_MAX_RANK], count = 0;
+    bool is_known = false;
+    memset(pads, 0, sizeof(*pads));
+    enum sp_status status = sp_get_list(context, context->version < 2 ? "paddings" : "pads", 11, 1, &list);
+    if (status != SP_OK)
+        return status;
+    if (!list.is_given)
+        return sp_op_fail(context, "MISSING_ATTRIBUTE", "its pads are missing");
+    status = padded_axes(context, rank, &count, axes, &is_known);
+    if (status != SP_OK || !is_known)
+        return status;
+    if (list.has_count && list.count != 2 * count)
+        return sp_op_fail(context, "WRONG_PADS", "it has %u pads for %u axes instead of two for each", list.count,
+                          count);
+    uint64_t padded = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        padded |= (uint64_t)1 << axes[i];
+        pads->low[axes[i]] = list.has_values ? list.values[i] : sp_dim_unknown();
+        pads->high[axes[i]] = list.has_values ? list.values[count + i] : sp_dim_unknown();
+    }
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        if (!(padded >> axis & 1))
+            pads->low[axis] = pads->high[axis] = sp_dim_known(0);
+    }
+    return SP_OK;
+}
+
+/* The elements that a constant Pad fills in; false when they are not known. */
+static bool fill_value(struct sp_op_context *context, const struct sp_data **ret_fill)
+{
+    *ret_fill = NULL;
+    if (context->version >= 11 && sp_has_input(context, 2)) {
+        *ret_fill = sp_in_data(context, 2);
+        return *ret_fill != NULL && (*ret_fill)->count == 1;
+    }
+    return context->version >= 11 || sp_node_float(context->node, "value", 0) == 0;
+}
+
+static enum sp_status pad_elements(struct sp_op_context *context, const struct pads *pads)
+{
+    int64_t count = sp_data_room(context, 0);
+    const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
+    const struct sp_data *fill = NULL;
+    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0 ||
+        strcmp(sp_node_string(context->node, "mode", "constant"), "constant") != 0 || !fill_value(context, &fill))
+        return SP_OK;
+    for (uint32_t axis = 0; axis < from->rank; axis++) {
+        if (!sp_dim_is_known(pads->low[axis]))
+            return SP_OK;
+    }
+    uint32_t *index = SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t);
+    if (index == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t rest = i, position = 0, stride = 1;
+        bool is_inside = true;
+        for (uint32_t axis = to->rank; axis-- > 0;) {
+            int64_t place = 0, own = from->dims[axis].value;
+            if (!sp_sub_i64(rest % to->dims[axis].value, pads->low[axis].value, &place))
+                return SP_OK;
+            is_inside = is_inside && place >= 0 && place < own;
+            position += is_inside ? place * stride : 0;
+            rest /= to->dims[axis].value;
+            stride *= own;
+        }
+        index[i] = is_inside ? (uint32_t)position : UINT32_MAX;
+    }
+    return sp_data_pick(context, 0, index, fill);
+}
+
+static enum sp_status infer_pad(struct sp_op_context *context)
+{
+    const struct sp_shape *from = sp_in_shape(context, 0);
+    struct sp_dim dims[SP_MAX_RANK] = {{0}};
+    struct pads pads;
+    if (from == NULL)
+        return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
+    enum sp_status status = get_pads(context, from->rank, &pads);
+    for (uint32_t axis = 0; status == SP_OK && axis < from->rank; axis++) {
+        struct sp_dim added = sp_dim_add(context->dims, pads.low[axis], pads.high[axis]);
+        dims[axis] = sp_dim_add(context->dims, from->dims[axis], added);
+    }
+    if (status == SP_OK)
+        status = sp_set_output(context, 0, sp_in_dtype(context, 0), from->rank, dims);
+    return status != SP_OK ? status : pad_elements(context, &pads);
+}
+
+static enum sp_status rule_pad(struct sp_op_context *context, struct sp_rule *rule)
+{
+    struct pads pads;
+    enum sp_status status = get_pads(context, rule->inputs[0].rank, &pads);
+    for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
+        if (sp_dim_is(pads.low[axis], 0) && sp_dim_is(pads.high[axis], 0)) {
+            uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
+            sp_rule_map_output(rule, 0, axis, factor);
+        } else {
+            (void)sp_rule_input_axis(context, rule, 'i', 0, axis, SP_FACTOR_REPLICATE);
+            (void)sp_rule_output_axis(context, rule, 'o', 0, axis, SP_FACTOR_REPLICATE);
+        }
+    }
+    return status;
+}
+
+#define TEXT "[d.., i] -> [d.., i + low + high]; padded axes are replicated"
+
+const struct sp_op sp_ops_pad[] = {
+    {"", "Pad", 1, 10, 1, 1, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-1, Pad-2"},
+    {"", "Pad", 11, 17, 2, 3, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13"},
+    {"", "Pad", 18, 0, 2, 4, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25"},
+    {.name = NULL},
+};

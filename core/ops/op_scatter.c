@@ -1,0 +1,219 @@
+/*
+ * scatter - operators that write by index: ScatterElements (Scatter before opset 11) and ScatterND.
+ *
+ * The written axes need the whole extent on every device; the others follow the data.
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "ops/data.h"
+#include "ops/families.h"
+
+/* Whether writes replace what was there (true), or combine with it in a way that is not followed here. */
+static bool replaces(const struct sp_op_context *context)
+{
+    return strcmp(sp_node_string(context->node, "reduction", "none"), "none") == 0;
+}
+
+static const struct sp_shape *output_shape(const struct sp_op_context *context)
+{
+    return &context->node->outputs[0]->type.shape;
+}
+
+/* A copy of the data's elements for the writes to change, with everything that writing needs known, or NULL. */
+static struct sp_data *start_elements(struct sp_op_context *context)
+{
+    if (sp_data_room(context, 0) < 0 || !replaces(context))
+        return NULL;
+    for (uint32_t input = 0; input < 3; input++) {
+        if (!sp_data_available(context, input) || sp_shape_elements(sp_in_shape(context, input)) < 0)
+            return NULL;
+    }
+    const struct sp_data *from = sp_in_data(context, 0), *updates = sp_in_data(context, 2);
+    if (from == NULL || updates == NULL || sp_in_known_ints(context, 1) == NULL ||
+        (from->reals != NULL) != (updates->reals != NULL))
+        return NULL;
+    struct sp_data *data = sp_data_new(context, 0, from->reals != NULL);
+    if (data == NULL || data->count != from->count)
+        return NULL;
+    for (uint32_t i = 0; i < data->count; i++)
+        sp_data_copy(data, i, from, i);
+    return data;
+}
+
+static enum sp_status check_index(struct sp_op_context *context, int64_t *index, int64_t extent)
+{
+    if (*index < -extent || *index >= extent)
+        return sp_op_fail(context, "INDEX_OUT_OF_RANGE", "index %lld is outside of an axis with %lld elements",
+                          (long long)*index, (long long)extent);
+    *index += *index < 0 ? extent : 0;
+    return SP_OK;
+}
+
+/* ---- ScatterElements ----------------------------------------------------------------------------------------------
+ */
+
+static enum sp_status write_elements(struct sp_op_context *context, uint32_t written)
+{
+    const struct sp_shape *to = output_shape(context);
+    struct sp_data *data = start_elements(context);
+    if (data == NULL)
+        return SP_OK;
+    const struct sp_shape *shape = sp_in_shape(context, 1);
+    const struct sp_data *indices = sp_in_data(context, 1), *updates = sp_in_data(context, 2);
+    if (updates->count != indices->count)
+        return sp_op_fail(context, "SHAPES_DISAGREE", "it has %u indices and %u updates", indices->count,
+                          updates->count);
+    for (uint32_t i = 0; i < indices->count; i++) {
+        int64_t rest = i, position = 0, stride = 1;
+        for (uint32_t axis = to->rank; axis-- > 0;) {
+            int64_t extent = shape->dims[axis].value, at = rest % extent;
+            if (axis == written)
+                at = indices->ints[i].value;
+            enum sp_status status = check_index(context, &at, to->dims[axis].value);
+            if (status != SP_OK)
+                return status;
+            position += at * stride;
+            stride *= to->dims[axis].value;
+            rest /= extent;
+        }
+        sp_data_copy(data, (uint32_t)position, updates, i);
+    }
+    sp_data_attach(context, 0, data);
+    return SP_OK;
+}
+
+static enum sp_status infer_scatter_elements(struct sp_op_context *context)
+{
+    const struct sp_shape *data = sp_in_shape(context, 0);
+    enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), data);
+    uint32_t axis = 0;
+    if (status != SP_OK || data == NULL || context->node->outputs[0] == NULL)
+        return status;
+    for (uint32_t input = 1; input < 3; input++) {
+        const struct sp_shape *shape = sp_in_shape(context, input);
+        if (shape != NULL && shape->rank != data->rank)
+            return sp_op_fail(context, "SHAPES_DISAGREE", "input %u has %u axes and its data %u", input, shape->rank,
+                              data->rank);
+    }
+    status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), data->rank, &axis);
+    return status != SP_OK ? status : write_elements(context, axis);
+}
+
+static enum sp_status rule_scatter_elements(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
+    uint32_t written = 0;
+    enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), data->rank, &written);
+    for (uint32_t axis = 0; status == SP_OK && axis < data->rank; axis++) {
+        bool is_aligned = axis != written && sp_dim_equal(data->dims[axis], indices->dims[axis]);
+        enum sp_factor_kind kind = is_aligned ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE;
+        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, kind), other = factor;
+        sp_rule_map_output(rule, 0, axis, factor);
+        if (is_aligned)
+            sp_rule_map_input(rule, 1, axis, factor);
+        else
+            other = sp_rule_input_axis(context, rule, 'i', 1, axis, SP_FACTOR_REPLICATE);
+        sp_rule_map_input(rule, 2, axis, other);
+    }
+    return status;
+}
+
+/* ---- ScatterND ----------------------------------------------------------------------------------------------------
+ */
+
+/* data [depth axes.., rest..], indices [places.., depth], updates [places.., rest..] */
+static enum sp_status get_depth(struct sp_op_context *context, uint32_t *ret_depth, bool *ret_known)
+{
+    const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
+    *ret_known = data != NULL && indices != NULL;
+    if (!*ret_known)
+        return SP_OK;
+    if (indices->rank == 0)
+        return sp_op_fail(context, "SHAPES_DISAGREE", "its indices are a scalar");
+    struct sp_dim depth = indices->dims[indices->rank - 1];
+    *ret_known = sp_dim_is_known(depth);
+    if (*ret_known && (depth.value < 1 || depth.value > data->rank))
+        return sp_op_fail(context, "SHAPES_DISAGREE", "index tuples of %lld entries do not fit data with %u axes",
+                          (long long)depth.value, data->rank);
+    *ret_depth = *ret_known ? (uint32_t)depth.value : 0;
+    const struct sp_shape *updates = sp_in_shape(context, 2);
+    if (*ret_known && updates != NULL && updates->rank != indices->rank - 1 + data->rank - *ret_depth)
+        return sp_op_fail(context, "SHAPES_DISAGREE", "its updates have %u axes where indices and data ask for %u",
+                          updates->rank, indices->rank - 1 + data->rank - *ret_depth);
+    return SP_OK;
+}
+
+static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth)
+{
+    const struct sp_shape *to = output_shape(context);
+    struct sp_data *data = start_elements(context);
+    if (data == NULL)
+        return SP_OK;
+    const struct sp_data *indices = sp_in_data(context, 1), *updates = sp_in_data(context, 2);
+    struct sp_shape tail = {true, to->rank - depth, to->dims + depth};
+    uint32_t slice = (uint32_t)sp_shape_elements(&tail), places = indices->count / depth;
+    if ((uint64_t)places * slice != updates->count)
+        return sp_op_fail(context, "SHAPES_DISAGREE", "it has %u updates for %u places of %u elements", updates->count,
+                          places, slice);
+    for (uint32_t i = 0; i < places; i++) {
+        int64_t position = 0;
+        for (uint32_t axis = 0; axis < depth; axis++) {
+            int64_t at = indices->ints[i * depth + axis].value;
+            enum sp_status status = check_index(context, &at, to->dims[axis].value);
+            if (status != SP_OK)
+                return status;
+            position = position * to->dims[axis].value + at;
+        }
+        for (uint32_t k = 0; k < slice; k++)
+            sp_data_copy(data, (uint32_t)position * slice + k, updates, i * slice + k);
+    }
+    sp_data_attach(context, 0, data);
+    return SP_OK;
+}
+
+static enum sp_status infer_scatter_nd(struct sp_op_context *context)
+{
+    uint32_t depth = 0;
+    bool is_known = false;
+    enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
+    if (status == SP_OK)
+        status = get_depth(context, &depth, &is_known);
+    if (status != SP_OK || !is_known || context->node->outputs[0] == NULL)
+        return status;
+    return write_slices(context, depth);
+}
+
+static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_rule *rule)
+{
+    uint32_t depth = 0, rank = rule->inputs[0].rank, places = rule->inputs[1].rank;
+    bool is_known = false;
+    enum sp_status status = get_depth(context, &depth, &is_known);
+    for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
+        bool is_slice = is_known && axis >= depth;
+        uint8_t factor =
+            sp_rule_input_axis(context, rule, 'd', 0, axis, is_slice ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
+        sp_rule_map_output(rule, 0, axis, factor);
+        if (is_slice)
+            sp_rule_map_input(rule, 2, places - 1 + axis - depth, factor);
+    }
+    for (uint32_t axis = 0; status == SP_OK && is_known && axis < places; axis++) {
+        uint8_t factor = sp_rule_input_axis(context, rule, 'i', 1, axis, SP_FACTOR_REPLICATE);
+        if (axis + 1 < places)
+            sp_rule_map_input(rule, 2, axis, factor);
+    }
+    return status;
+}
+
+#define ELEMENTS_TEXT "[d.., v] [d.., i] [d.., i] -> [d.., v]; written axes are replicated"
+
+const struct sp_op sp_ops_scatter[] = {
+    {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
+     "ONNX Operators.md, Scatter-9"},
+    {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
+     "ONNX Operators.md, ScatterElements-11 to ScatterElements-18"},
+    {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, infer_scatter_nd, rule_scatter_nd,
+     "[v.., d..] [i.., _] [i.., d..] -> [v.., d..]; written axes are replicated",
+     "ONNX Operators.md, ScatterND-11 to ScatterND-18"},
+    {.name = NULL},
+};
