@@ -1,0 +1,20 @@
+#pragma once
+/*
+ * declared - what the file says about a value, joined with what inference finds; private to ops/shapes.
+ *
+ * Inference is derived from the operators, so it wins; the declaration fills what it leaves open. Only contradictions
+ * that no run of the model could satisfy are errors.
+ *
+ *   inferred      declared      result
+ *   unknown       anything      declared
+ *   number        number        the number; two different ones are SP_ERR_MODEL
+ *   number        symbol        the number
+ *   expression    anything      the expression (unless the two surely differ: SP_ERR_MODEL)
+ *   new symbol    not unknown   declared: a symbol that was made for this very value says no more than "some extent"
+ */
+#include "graph/model.h"
+
+/* Joins value->declared into value->type. `symbols_before` is sp_dims_symbol_count() before the value's node was
+   inferred: symbols from there on were made for it. */
+enum sp_status sp_join_declared(struct sp_model *model, struct sp_value *value, uint32_t symbols_before,
+                                struct sp_error *err);
