@@ -1,0 +1,136 @@
+#include <inttypes.h>
+
+#include "onnx/read.h"
+
+/*
+ * The graph of calls between functions, as arrays: callees of function f are callees[first[f]..first[f + 1]). The main
+ * graph is the caller behind the last function. Functions are finished in post-order by an iterative depth-first walk:
+ * a callee that is on the path closes a cycle; the size of an expanded function is its own nodes and its callees'
+ * sizes, once for each call, so a chain of doublings ("billion laughs") shows before anything is expanded.
+ */
+struct calls {
+    uint32_t count;    /* functions and the main graph */
+    uint32_t *first;   /* count + 1 */
+    uint32_t *callees; /* one per call */
+    uint32_t *next;    /* the next callee to visit, by function */
+    uint32_t *path;    /* the functions that are open */
+    uint32_t *depth;   /* calls below it, counting itself; 0 while not finished */
+    uint64_t *nodes;   /* expanded nodes, saturating just above the limit */
+    bool *on_path;
+};
+
+static void release(struct calls *calls)
+{
+    free(calls->first);
+    free(calls->callees);
+    free(calls->next);
+    free(calls->path);
+    free(calls->depth);
+    free(calls->nodes);
+    free(calls->on_path);
+}
+
+static uint32_t caller_index(const struct calls *calls, const struct sp_call_edge *edge)
+{
+    return edge->caller == SP_MAIN_CALLER ? calls->count - 1 : edge->caller;
+}
+
+static bool build(struct calls *calls, const struct sp_call_edge *edges, uint32_t edge_count)
+{
+    calls->first = calloc((size_t)calls->count + 1, sizeof *calls->first);
+    calls->callees = calloc((size_t)edge_count + 1, sizeof *calls->callees);
+    calls->next = calloc(calls->count, sizeof *calls->next);
+    calls->path = calloc(calls->count, sizeof *calls->path);
+    calls->depth = calloc(calls->count, sizeof *calls->depth);
+    calls->nodes = calloc(calls->count, sizeof *calls->nodes);
+    calls->on_path = calloc(calls->count, sizeof *calls->on_path);
+    if (calls->first == NULL || calls->callees == NULL || calls->next == NULL || calls->path == NULL ||
+        calls->depth == NULL || calls->nodes == NULL || calls->on_path == NULL)
+        return false;
+    for (uint32_t i = 0; i < edge_count; i++)
+        calls->first[caller_index(calls, &edges[i]) + 1]++;
+    for (uint32_t i = 0; i < calls->count; i++) {
+        calls->first[i + 1] += calls->first[i];
+        calls->next[i] = calls->first[i];
+    }
+    for (uint32_t i = 0; i < edge_count; i++)
+        calls->callees[calls->next[caller_index(calls, &edges[i])]++] = edges[i].callee;
+    for (uint32_t i = 0; i < calls->count; i++)
+        calls->next[i] = calls->first[i];
+    return true;
+}
+
+static enum sp_status finish(struct calls *calls, const struct sp_model *model, uint32_t f, uint64_t own,
+                             struct sp_error *err)
+{
+    uint64_t nodes = own;
+    uint32_t depth = 0;
+    for (uint32_t i = calls->first[f]; i < calls->first[f + 1]; i++) {
+        const uint32_t callee = calls->callees[i];
+        if (depth < calls->depth[callee])
+            depth = calls->depth[callee];
+        if (nodes <= SP_MAX_EXPANDED_NODES)
+            nodes += calls->nodes[callee];
+    }
+    calls->nodes[f] = nodes > SP_MAX_EXPANDED_NODES ? SP_MAX_EXPANDED_NODES + 1 : nodes;
+    calls->depth[f] = depth + 1;
+    if (f == calls->count - 1) {
+        if (calls->nodes[f] > SP_MAX_EXPANDED_NODES)
+            return sp_fail_limit(err, "EXPANSION_TOO_LARGE", "SP_MAX_EXPANDED_NODES", SP_MAX_EXPANDED_NODES,
+                                 (int64_t)calls->nodes[f],
+                                 "With its functions expanded, the model has more than %d nodes "
+                                 "(limit SP_MAX_EXPANDED_NODES).",
+                                 SP_MAX_EXPANDED_NODES);
+    } else if (calls->depth[f] > SP_MAX_CALL_DEPTH) {
+        sp_fail_limit(err, "CALLS_TOO_DEEP", "SP_MAX_CALL_DEPTH", SP_MAX_CALL_DEPTH, calls->depth[f],
+                      "Functions call each other more than %d deep (limit SP_MAX_CALL_DEPTH).", SP_MAX_CALL_DEPTH);
+        sp_error_at(err, "function %.120s", model->functions[f].name);
+        return SP_ERR_LIMIT;
+    }
+    return SP_OK;
+}
+
+static enum sp_status visit(struct calls *calls, const struct sp_model *model, uint32_t start,
+                            const uint64_t *own_nodes, uint64_t main_nodes, struct sp_error *err)
+{
+    uint32_t length = 1;
+    if (calls->depth[start] != 0)
+        return SP_OK;
+    calls->path[0] = start;
+    calls->on_path[start] = true;
+    while (length > 0) {
+        const uint32_t f = calls->path[length - 1];
+        if (calls->next[f] == calls->first[f + 1]) {
+            enum sp_status status = finish(calls, model, f, f == calls->count - 1 ? main_nodes : own_nodes[f], err);
+            if (status != SP_OK)
+                return status;
+            calls->on_path[f] = false;
+            length--;
+            continue;
+        }
+        const uint32_t callee = calls->callees[calls->next[f]++];
+        if (calls->on_path[callee]) {
+            sp_fail(err, SP_ERR_MODEL, "CYCLIC_FUNCTIONS",
+                    "Functions call each other in a cycle: '%.80s' calls '%.80s', which leads back to it.",
+                    model->functions[f].name, model->functions[callee].name);
+            sp_error_at(err, "function %.120s", model->functions[callee].name);
+            return SP_ERR_MODEL;
+        }
+        if (calls->depth[callee] == 0) {
+            calls->path[length++] = callee;
+            calls->on_path[callee] = true;
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_check_calls(const struct sp_model *model, const struct sp_call_edge *edges, uint32_t edge_count,
+                              const uint64_t *own_nodes, uint64_t main_nodes, struct sp_error *err)
+{
+    struct calls calls = {.count = model->function_count + 1};
+    enum sp_status status = build(&calls, edges, edge_count) ? SP_OK : sp_fail_memory(err);
+    for (uint32_t f = 0; status == SP_OK && f < calls.count; f++)
+        status = visit(&calls, model, f, own_nodes, main_nodes, err);
+    release(&calls);
+    return status;
+}

@@ -1,0 +1,214 @@
+#pragma once
+/*
+ * read - what the parts of the ONNX reader share; private to core/onnx.
+ *
+ * A graph is read in one walk over its nodes with an explicit stack of frames, one per open graph:
+ *
+ *   frame 0: main graph   ... node 7 (If) <- here
+ *   frame 1:   then_branch  ... node 2 (Loop) <- here
+ *   frame 2:     body         ... node 0 <- being read
+ *
+ * Opening a frame defines the graph's inputs and initializers, wherever they stand on the wire. Then each node's inputs
+ * are resolved, its subgraphs are read in frames of their own, and its outputs are defined: the scope table holds at
+ * any moment exactly the names that are visible at that node, so one lookup finds undefined names and wrong orders.
+ * Closing a frame reads outputs and value_info, lays out values and uses, and takes the graph's names out of scope.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/cancel.h"
+#include "base/limits.h"
+#include "graph/model.h"
+#include "onnx/reader.h"
+#include "onnx/wire.h"
+
+/* What a name means at the node that is being read. */
+struct sp_scope_slot {
+    struct sp_value *value;      /* NULL: not defined here */
+    struct sp_node *captured_by; /* the last node of value->graph whose subgraphs were seen to use it */
+    bool is_absent;              /* a formal input that the call leaves out: uses of it are omitted inputs */
+};
+
+struct sp_scope_undo {
+    uint32_t id;
+    struct sp_scope_slot slot;
+};
+
+/* A subgraph's use of an outer value. `node` is of value->graph. */
+struct sp_capture {
+    struct sp_value *value;
+    struct sp_node *node;
+};
+
+/* A call of a model-local function; `caller` is a function's index or SP_MAIN_CALLER. */
+struct sp_call_edge {
+    uint32_t caller, callee;
+};
+#define SP_MAIN_CALLER UINT32_MAX
+
+struct sp_frame {
+    struct sp_graph *graph;
+    struct sp_wire cursor; /* the next node */
+    struct sp_node *node;  /* the node whose subgraphs are being read, or NULL */
+    uint32_t attribute, item;
+    uint32_t next_node;
+    uint32_t undo_start, capture_start;
+};
+
+struct sp_reader {
+    struct sp_model *model;
+    const unsigned char *bytes;
+    struct sp_arena *arena;   /* where graphs go: the model's, or a throw-away one while function bodies are checked */
+    struct sp_arena *scratch; /* leaf records, rewound after each */
+    struct sp_intern *local;  /* scope ids of an expansion; NULL: the model's own name ids */
+    const struct sp_watch *watch;
+    struct sp_error *err;
+
+    /* The message that is open as a graph: GraphProto, or FunctionProto for a body. */
+    const struct sp_function *function; /* the function whose body is being read, or NULL */
+    struct sp_node *call;               /* the call that is being expanded, or NULL */
+    uint32_t caller;
+
+    struct sp_frame frames[SP_MAX_NESTING + 1];
+    uint32_t depth; /* open frames */
+
+    struct sp_scope_slot *slots;
+    struct sp_scope_undo *undo;
+    struct sp_capture *captures;
+    struct sp_call_edge *edges;
+    uint32_t *stamps; /* by name id: the last node or list that used the name, to find duplicates */
+    uint32_t slot_capacity, undo_count, undo_capacity, capture_count, capture_capacity, edge_count, edge_capacity,
+        stamp_capacity, stamp;
+
+    uint64_t empty_records, unknown_fields;
+    bool counting; /* whether what is read adds to model->counts (expansions do not) */
+    uint64_t ticks;
+};
+
+/* A name with its number in the scope table. */
+struct sp_name {
+    const char *text;
+    uint32_t id;
+};
+
+/* Makes room for item number `count`; false without memory. */
+static inline bool sp_grow(void **items, uint32_t *capacity, uint32_t count, size_t item)
+{
+    if (count < *capacity)
+        return true;
+    uint64_t bigger = *capacity < 64 ? 64 : (uint64_t)*capacity * 2;
+    while (bigger <= count)
+        bigger *= 2;
+    void *memory = bigger > UINT32_MAX ? NULL : realloc(*items, (size_t)bigger * item);
+    if (memory == NULL)
+        return false;
+    *items = memory;
+    *capacity = (uint32_t)bigger;
+    return true;
+}
+
+/* ---- reader.c: shared services --------------------------------------------------------------------------------- */
+
+void sp_reader_init(struct sp_reader *r, struct sp_model *model, struct sp_error *err);
+void sp_reader_release(struct sp_reader *r);
+
+/* Counts a field that the schema does not know. */
+enum sp_status sp_reader_unknown(struct sp_reader *r, const struct sp_wire_field *field);
+
+/* Checks that the field is a message, and counts it when it is empty. */
+enum sp_status sp_reader_message(struct sp_reader *r, const struct sp_wire_field *field);
+
+/* As sp_reader_message() for a singular message; *seen says whether it was there before. */
+enum sp_status sp_reader_single(struct sp_reader *r, const struct sp_wire_field *field, bool *seen);
+
+/* Text that is checked (wire type, length, UTF-8, NUL) and interned. */
+enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
+
+/* As sp_reader_text() for the name of a value, with its scope id; id SP_NO_NAME for the empty name. */
+enum sp_status sp_reader_name(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name);
+
+/* The scope id of a name whose text is already interned in the model. */
+enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name);
+
+/* A domain: "ai.onnx" becomes "". */
+enum sp_status sp_reader_domain(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
+
+/* The last value wins, as protobuf says. */
+enum sp_status sp_reader_int(struct sp_reader *r, const struct sp_wire_field *field, int64_t *ret_value);
+
+/* Appends the items of one occurrence of a repeated int64 to values[*count..capacity). */
+enum sp_status sp_reader_ints(struct sp_reader *r, const struct sp_wire_field *field, int64_t *values, uint32_t *count);
+
+/* Adds `more` to *count; SP_ERR_LIMIT with this limit's name when the sum passes it. */
+enum sp_status sp_reader_count(struct sp_reader *r, uint64_t *count, uint64_t more, const char *limit,
+                               uint64_t limit_value, const char *what);
+
+/* Starts a new list for duplicate checks, and marks a name in it; false when the name is there already. */
+void sp_reader_new_list(struct sp_reader *r);
+enum sp_status sp_reader_mark(struct sp_reader *r, const char *text, bool *ret_new);
+
+enum sp_status sp_reader_tick(struct sp_reader *r, uint64_t at);
+
+/* SP_ERR_MODEL at the node that is being read (or at the graph). */
+__attribute__((format(printf, 3, 4))) enum sp_status sp_reader_fail(struct sp_reader *r, const char *code,
+                                                                    const char *format, ...);
+
+/* Sets the error's `where` to the path of the node that is being read, and returns `status`. */
+enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status);
+
+/* ---- the parts ------------------------------------------------------------------------------------------------- */
+
+/* read_model.c: fields of ModelProto but for the graph; *ret_graph is where the graph lies. */
+enum sp_status sp_read_model(struct sp_reader *r, struct sp_span *ret_graph);
+
+/* read_graph.c: the graph in `span`, its nodes and everything below. `graph` has parent and owner set. With
+   r->function set, `span` is a FunctionProto. */
+enum sp_status sp_read_graph(struct sp_reader *r, struct sp_graph *graph);
+/* Makes the value of a node's output and brings its name into scope. */
+enum sp_status sp_define_output(struct sp_reader *r, struct sp_node *node, struct sp_name name, uint32_t position);
+
+/* read_scope.c */
+enum sp_status sp_scope_define(struct sp_reader *r, struct sp_name name, struct sp_value *value);
+struct sp_scope_slot *sp_scope_find(struct sp_reader *r, struct sp_name name); /* NULL when undefined */
+enum sp_status sp_scope_use(struct sp_reader *r, struct sp_graph *graph, struct sp_scope_slot *slot);
+void sp_scope_leave(struct sp_reader *r, const struct sp_frame *frame);
+enum sp_status sp_scope_uses(struct sp_reader *r, const struct sp_frame *frame);
+
+/* read_node.c: everything of a node but its outputs and the inside of its subgraphs; then its outputs. */
+enum sp_status sp_read_node(struct sp_reader *r, struct sp_node *node);
+enum sp_status sp_read_node_outputs(struct sp_reader *r, struct sp_node *node);
+
+/* read_attribute.c; `node` may be NULL (a function's default), in which case graphs are refused. */
+enum sp_status sp_read_attribute(struct sp_reader *r, struct sp_span span, struct sp_node *node,
+                                 struct sp_attribute *attribute);
+
+/* read_tensor.c */
+enum sp_status sp_read_tensor(struct sp_reader *r, struct sp_span span, struct sp_tensor **ret_tensor);
+enum sp_status sp_read_sparse(struct sp_reader *r, struct sp_span span, struct sp_sparse_tensor **ret_sparse);
+
+/* read_leaf.c: records that go through protobuf-c. */
+enum sp_status sp_read_type(struct sp_reader *r, struct sp_span span, struct sp_type *ret_type);
+enum sp_status sp_read_opset(struct sp_reader *r, struct sp_span span, struct sp_opset *ret_opset);
+enum sp_status sp_read_device_configuration(struct sp_reader *r, struct sp_span span,
+                                            struct sp_device_configuration *ret_configuration);
+enum sp_status sp_read_node_configuration(struct sp_reader *r, struct sp_span span,
+                                          struct sp_node_configuration *ret_configuration);
+
+/* read_function.c */
+enum sp_status sp_read_function(struct sp_reader *r, struct sp_span span, struct sp_function *function);
+/* Sorts the functions, refuses duplicates. */
+enum sp_status sp_sort_functions(struct sp_reader *r);
+/* Reads every body once, and checks cycles, depth and the size of the expanded model. */
+enum sp_status sp_check_functions(struct sp_reader *r);
+
+/* expand.c: replaces attribute references by the call's attributes or the defaults; what has neither goes. */
+enum sp_status sp_resolve_references(struct sp_reader *r, struct sp_node *node);
+
+/* function_calls.c: own_nodes[i] is the number of nodes in function i's body. */
+enum sp_status sp_check_calls(const struct sp_model *model, const struct sp_call_edge *edges, uint32_t edge_count,
+                              const uint64_t *own_nodes, uint64_t main_nodes, struct sp_error *err);
+
+/* identify.c: what the bytes look like ("a PNG image"), or NULL. */
+const char *sp_identify(const unsigned char *bytes, uint64_t size);

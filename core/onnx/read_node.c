@@ -1,0 +1,212 @@
+#include <string.h>
+
+#include "onnx/read.h"
+
+/* Field numbers of NodeProto. */
+enum {
+    INPUT = 1,
+    OUTPUT = 2,
+    NAME = 3,
+    OP_TYPE = 4,
+    ATTRIBUTE = 5,
+    DOC_STRING = 6,
+    DOMAIN = 7,
+    OVERLOAD = 8,
+    METADATA_PROPS = 9,
+    DEVICE_CONFIGURATIONS = 10
+};
+
+/* One more of `what`; nodes have few, and a bound keeps the per-node checks cheap. */
+static enum sp_status count_one(struct sp_reader *r, uint32_t *count, uint32_t limit, const char *name,
+                                const char *what)
+{
+    uint64_t sum = *count;
+    enum sp_status status = sp_reader_count(r, &sum, 1, name, limit, what);
+    *count = (uint32_t)sum;
+    return status;
+}
+
+static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field)
+{
+    enum sp_status status;
+    switch (field->number) {
+    case INPUT:
+        return count_one(r, &node->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS", "inputs of one node");
+    case OUTPUT:
+        return count_one(r, &node->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS", "outputs of one node");
+    case NAME:
+        return sp_reader_text(r, field, &node->name);
+    case OP_TYPE:
+        return sp_reader_text(r, field, &node->op_type);
+    case DOMAIN:
+        return sp_reader_domain(r, field, &node->domain);
+    case OVERLOAD:
+        return sp_reader_text(r, field, &node->overload);
+    case ATTRIBUTE:
+        status = sp_reader_message(r, field);
+        if (status == SP_OK && r->counting)
+            r->model->counts.attributes++;
+        return status != SP_OK ? status
+                               : count_one(r, &node->attribute_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
+                                           "attributes of one node");
+    case DEVICE_CONFIGURATIONS:
+        status = sp_reader_message(r, field);
+        return status != SP_OK ? status
+                               : count_one(r, &node->configuration_count, SP_MAX_METADATA, "SP_MAX_METADATA",
+                                           "device configurations of one node");
+    case DOC_STRING:
+    case METADATA_PROPS:
+        return SP_OK;
+    default:
+        return sp_reader_unknown(r, field);
+    }
+}
+
+static enum sp_status count_fields(struct sp_reader *r, struct sp_node *node)
+{
+    struct sp_wire wire = sp_wire_of(r->bytes, node->span);
+    struct sp_wire_field field;
+    enum sp_status status;
+    while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
+        if ((status = count_field(r, node, &field)) != SP_OK)
+            return status;
+    }
+    if (status == SP_OK && node->op_type[0] == '\0')
+        return sp_reader_fail(r, "NO_OPERATOR_TYPE", "Node %u names no operator type.", node->index);
+    if (status == SP_OK && node->input_count == 0 && node->output_count == 0)
+        return sp_reader_fail(r, "INCOMPLETE_NODE", "Node %u (%.80s) has neither inputs nor outputs.", node->index,
+                              node->op_type);
+    return status;
+}
+
+static enum sp_status allocate(struct sp_reader *r, struct sp_node *node)
+{
+    node->inputs = SP_NEW_ARRAY(r->arena, node->input_count, struct sp_value *);
+    node->outputs = SP_NEW_ARRAY(r->arena, node->output_count, struct sp_value *);
+    if (node->attribute_count > 0)
+        node->attributes = SP_NEW_ARRAY(r->arena, node->attribute_count, struct sp_attribute);
+    if (node->configuration_count > 0)
+        node->configurations = SP_NEW_ARRAY(r->arena, node->configuration_count, struct sp_node_configuration);
+    if (node->inputs == NULL || node->outputs == NULL || (node->attribute_count > 0 && node->attributes == NULL) ||
+        (node->configuration_count > 0 && node->configurations == NULL))
+        return sp_fail_memory(r->err);
+    return SP_OK;
+}
+
+/* Only on the way to an error: whether this node or a later one of its graph defines the name. */
+static bool defined_later(struct sp_reader *r, const struct sp_node *node, const char *name)
+{
+    const struct sp_graph *graph = node->graph;
+    const uint32_t number = r->function != NULL && r->depth == 1 ? 7 : 1;
+    struct sp_span rest = {node->span.offset, graph->span.offset + graph->span.size - node->span.offset};
+    struct sp_wire inner = sp_wire_of(r->bytes, node->span);
+    struct sp_wire outer = sp_wire_of(r->bytes, rest);
+    struct sp_wire_field field;
+    size_t size = strlen(name);
+    outer.at += node->span.size;
+    for (;;) {
+        while (sp_wire_next(&inner, &field, NULL) == SP_OK && field.number != 0) {
+            if (field.number == OUTPUT && field.type == SP_WIRE_LEN && field.payload.size == size &&
+                memcmp(r->bytes + field.payload.offset, name, size) == 0)
+                return true;
+        }
+        do {
+            if (sp_wire_next(&outer, &field, NULL) != SP_OK || field.number == 0)
+                return false;
+        } while (field.number != number || field.type != SP_WIRE_LEN);
+        inner = sp_wire_of(r->bytes, field.payload);
+    }
+}
+
+static enum sp_status read_input(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field,
+                                 uint32_t position)
+{
+    struct sp_name name;
+    enum sp_status status = sp_reader_name(r, field, &name);
+    if (status != SP_OK || name.id == SP_NO_NAME)
+        return status;
+    struct sp_scope_slot *slot = sp_scope_find(r, name);
+    if (slot == NULL && defined_later(r, node, name.text))
+        return sp_reader_fail(r, "NOT_TOPOLOGICAL",
+                              "Input %u ('%.120s') is defined only by this node or a later one: nodes must stand in "
+                              "topological order, without cycles.",
+                              position, name.text);
+    if (slot == NULL)
+        return sp_reader_fail(r, "UNDEFINED_INPUT", "Input %u is '%.120s', which nothing defines.", position,
+                              name.text);
+    if (slot->is_absent)
+        return SP_OK;
+    node->inputs[position] = slot->value;
+    return sp_scope_use(r, node->graph, slot);
+}
+
+/* Notes a call of a model-local function, for the checks of functions. */
+static enum sp_status note_call(struct sp_reader *r, const struct sp_node *node)
+{
+    if (!r->counting || r->model->function_count == 0)
+        return SP_OK;
+    const struct sp_function *callee = sp_onnx_function(r->model, node);
+    if (callee == NULL)
+        return SP_OK;
+    if (!sp_grow((void **)&r->edges, &r->edge_capacity, r->edge_count, sizeof *r->edges))
+        return sp_fail_memory(r->err);
+    r->edges[r->edge_count++] = (struct sp_call_edge){r->caller, (uint32_t)(callee - r->model->functions)};
+    return SP_OK;
+}
+
+static enum sp_status check_attribute_names(struct sp_reader *r, const struct sp_node *node)
+{
+    bool is_new = true;
+    sp_reader_new_list(r);
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        enum sp_status status = sp_reader_mark(r, node->attributes[i].name, &is_new);
+        if (status != SP_OK)
+            return status;
+        if (!is_new)
+            return sp_reader_fail(r, "DUPLICATE_ATTRIBUTE", "The node has two attributes named '%.120s'.",
+                                  node->attributes[i].name);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_read_node(struct sp_reader *r, struct sp_node *node)
+{
+    struct sp_wire wire = sp_wire_of(r->bytes, node->span);
+    struct sp_wire_field field;
+    uint32_t inputs = 0, attributes = 0, configurations = 0;
+    enum sp_status status = count_fields(r, node);
+    if (status == SP_OK)
+        status = allocate(r, node);
+    while (status == SP_OK && (status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
+        if (field.number == INPUT)
+            status = read_input(r, node, &field, inputs++);
+        else if (field.number == ATTRIBUTE)
+            status = sp_read_attribute(r, field.payload, node, &node->attributes[attributes++]);
+        else if (field.number == DEVICE_CONFIGURATIONS)
+            status = sp_read_node_configuration(r, field.payload, &node->configurations[configurations++]);
+    }
+    if (status == SP_OK && r->call != NULL)
+        status = sp_resolve_references(r, node);
+    if (status == SP_OK)
+        status = check_attribute_names(r, node);
+    return status == SP_OK ? note_call(r, node) : status;
+}
+
+enum sp_status sp_read_node_outputs(struct sp_reader *r, struct sp_node *node)
+{
+    struct sp_wire wire = sp_wire_of(r->bytes, node->span);
+    struct sp_wire_field field;
+    uint32_t position = 0;
+    enum sp_status status;
+    while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
+        struct sp_name name;
+        if (field.number != OUTPUT)
+            continue;
+        if ((status = sp_reader_name(r, &field, &name)) != SP_OK)
+            return status;
+        if (name.id != SP_NO_NAME && (status = sp_define_output(r, node, name, position)) != SP_OK)
+            return status;
+        position++;
+    }
+    return status;
+}

@@ -1,0 +1,288 @@
+#include "onnx/reader.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "onnx/read.h"
+#include "onnx/utf8.h"
+
+#define TICK_INTERVAL 4096 /* nodes between two looks at the caller's watch */
+
+void sp_reader_init(struct sp_reader *r, struct sp_model *model, struct sp_error *err)
+{
+    memset(r, 0, sizeof *r);
+    r->model = model;
+    r->bytes = model->bytes;
+    r->arena = model->arena;
+    r->err = err;
+    r->caller = SP_MAIN_CALLER;
+}
+
+void sp_reader_release(struct sp_reader *r)
+{
+    sp_arena_destroy(r->scratch);
+    free(r->slots);
+    free(r->undo);
+    free(r->captures);
+    free(r->edges);
+    free(r->stamps);
+}
+
+enum sp_status sp_reader_count(struct sp_reader *r, uint64_t *count, uint64_t more, const char *limit,
+                               uint64_t limit_value, const char *what)
+{
+    *count += more; /* cannot overflow: both are bounded by the file's size in bytes */
+    if (*count <= limit_value)
+        return SP_OK;
+    return sp_fail_limit(r->err, "MODEL_TOO_COMPLEX", limit, (int64_t)limit_value, (int64_t)*count,
+                         "The model has more than %" PRIu64 " %s (limit %s).", limit_value, what, limit);
+}
+
+enum sp_status sp_reader_unknown(struct sp_reader *r, const struct sp_wire_field *field)
+{
+    enum sp_status status = sp_reader_count(r, &r->unknown_fields, 1, "SP_MAX_UNKNOWN_FIELDS", SP_MAX_UNKNOWN_FIELDS,
+                                            "fields that ONNX does not define");
+    if (status != SP_OK)
+        sp_error_at(r->err, "byte %" PRIu64, field->at);
+    return status;
+}
+
+enum sp_status sp_reader_message(struct sp_reader *r, const struct sp_wire_field *field)
+{
+    enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
+    if (status == SP_OK && field->payload.size == 0) {
+        status =
+            sp_reader_count(r, &r->empty_records, 1, "SP_MAX_EMPTY_RECORDS", SP_MAX_EMPTY_RECORDS, "empty records");
+        if (status != SP_OK)
+            sp_error_at(r->err, "byte %" PRIu64, field->at);
+    }
+    return status;
+}
+
+enum sp_status sp_reader_single(struct sp_reader *r, const struct sp_wire_field *field, bool *seen)
+{
+    if (*seen)
+        return sp_wire_fail(r->err, field->at, "field %u is there a second time", field->number);
+    *seen = true;
+    return sp_reader_message(r, field);
+}
+
+static enum sp_status check_text(struct sp_reader *r, const struct sp_wire_field *field)
+{
+    enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
+    if (status != SP_OK)
+        return status;
+    if (field->payload.size > SP_MAX_NAME_BYTES)
+        status = sp_fail_limit(
+            r->err, "NAME_TOO_LONG", "SP_MAX_NAME_BYTES", SP_MAX_NAME_BYTES, (int64_t)field->payload.size,
+            "A name has %" PRIu64 " bytes; the limit SP_MAX_NAME_BYTES is %d.", field->payload.size, SP_MAX_NAME_BYTES);
+    else if (!sp_utf8_valid(r->bytes + field->payload.offset, field->payload.size))
+        status = sp_fail(r->err, SP_ERR_MALFORMED, "INVALID_TEXT",
+                         "A name at byte %" PRIu64 " is not valid UTF-8 or holds a NUL byte.", field->payload.offset);
+    if (status != SP_OK)
+        sp_error_at(r->err, "byte %" PRIu64, field->payload.offset);
+    return status;
+}
+
+enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
+{
+    enum sp_status status = check_text(r, field);
+    if (status != SP_OK)
+        return status;
+    const char *bytes = (const char *)r->bytes + field->payload.offset;
+    uint32_t id = sp_intern_add(r->model->names, bytes, field->payload.size);
+    if (id == SP_NO_NAME)
+        return sp_fail_memory(r->err);
+    *ret_text = sp_intern_name(r->model->names, id);
+    return SP_OK;
+}
+
+enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name)
+{
+    size_t size = strlen(name->text);
+    uint32_t old = r->slot_capacity;
+    /* Expansions number their own few names: a table over all names of the model would make each call cost that. */
+    uint32_t id = r->local == NULL ? sp_intern_find(r->model->names, name->text, size)
+                                   : sp_intern_add(r->local, name->text, size);
+    if (id == SP_NO_NAME || !sp_grow((void **)&r->slots, &r->slot_capacity, id, sizeof *r->slots))
+        return sp_fail_memory(r->err);
+    memset(r->slots + old, 0, (r->slot_capacity - old) * sizeof *r->slots);
+    name->id = size == 0 ? SP_NO_NAME : id;
+    return SP_OK;
+}
+
+enum sp_status sp_reader_name(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name)
+{
+    enum sp_status status = sp_reader_text(r, field, &ret_name->text);
+    return status == SP_OK ? sp_reader_id(r, ret_name) : status;
+}
+
+enum sp_status sp_reader_domain(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
+{
+    enum sp_status status = sp_reader_text(r, field, ret_text);
+    if (status == SP_OK && strcmp(*ret_text, "ai.onnx") == 0)
+        *ret_text = "";
+    return status;
+}
+
+enum sp_status sp_reader_int(struct sp_reader *r, const struct sp_wire_field *field, int64_t *ret_value)
+{
+    enum sp_status status = sp_wire_expect(field, SP_WIRE_VARINT, r->err);
+    if (status == SP_OK)
+        *ret_value = (int64_t)field->value;
+    return status;
+}
+
+enum sp_status sp_reader_ints(struct sp_reader *r, const struct sp_wire_field *field, int64_t *values, uint32_t *count)
+{
+    uint64_t items, at = field->payload.offset;
+    enum sp_status status = sp_wire_count_items(r->bytes, field, SP_WIRE_VARINT, &items, r->err);
+    for (uint64_t i = 0; status == SP_OK && i < items; i++)
+        values[(*count)++] = (int64_t)sp_wire_item(r->bytes, field, SP_WIRE_VARINT, &at);
+    return status;
+}
+
+void sp_reader_new_list(struct sp_reader *r)
+{
+    r->stamp++;
+}
+
+enum sp_status sp_reader_mark(struct sp_reader *r, const char *text, bool *ret_new)
+{
+    uint32_t id = sp_intern_find(r->model->names, text, strlen(text)), old = r->stamp_capacity;
+    if (!sp_grow((void **)&r->stamps, &r->stamp_capacity, id, sizeof *r->stamps))
+        return sp_fail_memory(r->err);
+    memset(r->stamps + old, 0, (r->stamp_capacity - old) * sizeof *r->stamps);
+    *ret_new = r->stamps[id] != r->stamp;
+    r->stamps[id] = r->stamp;
+    return SP_OK;
+}
+
+enum sp_status sp_reader_tick(struct sp_reader *r, uint64_t at)
+{
+    if (++r->ticks % TICK_INTERVAL != 0 || r->watch == NULL)
+        return SP_OK;
+    if (sp_watch_tick(r->watch, "read", r->model->size == 0 ? 0 : (double)at / (double)r->model->size, 0, 0))
+        return SP_OK;
+    return sp_fail(r->err, SP_ERR_CANCELLED, "CANCELLED", "Reading the model was cancelled.");
+}
+
+enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status)
+{
+    char path[SP_ERROR_WHERE_SIZE], label[SP_ERROR_WHERE_SIZE];
+    size_t used = 0;
+    if (r->depth == 0)
+        return status;
+    if (r->function != NULL)
+        used = (size_t)snprintf(path, sizeof path, "function %.80s%s", r->function->name,
+                                r->frames[0].node == NULL ? "" : ": ");
+    for (uint32_t i = 0; i < r->depth && used < sizeof path; i++) {
+        const struct sp_frame *frame = &r->frames[i];
+        if (frame->node == NULL)
+            break;
+        used += (size_t)snprintf(path + used, sizeof path - used, "%s%s", i == 0 ? "" : " > ",
+                                 sp_node_label(frame->node, label, sizeof label));
+    }
+    if (used == 0)
+        (void)snprintf(path, sizeof path, "graph '%.80s'", r->frames[0].graph->name);
+    sp_error_at(r->err, "%s", path);
+    return status;
+}
+
+enum sp_status sp_reader_fail(struct sp_reader *r, const char *code, const char *format, ...)
+{
+    char text[SP_ERROR_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return sp_reader_where(r, sp_fail(r->err, SP_ERR_MODEL, code, "%s", text));
+}
+
+static enum sp_status bind_dims(struct sp_model *model, const struct sp_read_options *options, struct sp_error *err)
+{
+    for (uint32_t i = 0; options != NULL && i < options->binding_count; i++) {
+        if (!sp_dims_bind(model->dims, options->binding_names[i], options->binding_values[i]))
+            return sp_fail(err, SP_ERR_REQUEST, "BAD_DIMENSION_BINDING",
+                           "The dimension '%.80s' cannot be bound to %" PRId64
+                           ": it must be 0 or more and be given once.",
+                           options->binding_names[i], options->binding_values[i]);
+    }
+    return SP_OK;
+}
+
+static struct sp_model *create_model(struct sp_arena *arena, const void *bytes, uint64_t size, uint64_t seed)
+{
+    struct sp_model *model = SP_NEW(arena, struct sp_model);
+    if (model == NULL)
+        return NULL;
+    model->arena = arena;
+    model->bytes = bytes;
+    model->size = size;
+    model->names = sp_intern_create(arena, seed);
+    model->dims = sp_dims_create(arena);
+    model->producer_name = model->producer_version = model->domain = model->doc = "";
+    return model->names == NULL || model->dims == NULL ? NULL : model;
+}
+
+static enum sp_status read_all(struct sp_reader *r)
+{
+    struct sp_span span = {0, 0};
+    struct sp_graph *graph;
+    enum sp_status status = sp_read_model(r, &span);
+    if (status != SP_OK)
+        return status;
+    graph = SP_NEW(r->arena, struct sp_graph);
+    if (graph == NULL)
+        return sp_fail_memory(r->err);
+    graph->span = span;
+    status = sp_read_graph(r, graph);
+    if (status != SP_OK)
+        return status;
+    r->model->graph = graph;
+    return sp_check_functions(r);
+}
+
+/* A file of another format fails somewhere as protobuf; what it is helps more than where it broke. */
+static enum sp_status explain(struct sp_error *err, enum sp_status status, const unsigned char *bytes, uint64_t size)
+{
+    const char *what = status == SP_ERR_MALFORMED ? sp_identify(bytes, size) : NULL;
+    if (what == NULL)
+        return status;
+    sp_error_clear(err);
+    sp_fail(err, SP_ERR_MALFORMED, "NOT_ONNX", "The input looks like %s, not like an ONNX model (protobuf).", what);
+    sp_error_at(err, "byte 0");
+    return SP_ERR_MALFORMED;
+}
+
+enum sp_status sp_onnx_read(struct sp_arena *arena, const void *bytes, uint64_t size,
+                            const struct sp_read_options *options, struct sp_model **ret_model, struct sp_error *err)
+{
+    if (size == 0) {
+        sp_fail(err, SP_ERR_MALFORMED, "EMPTY_INPUT", "The input is empty; an ONNX model is expected.");
+        sp_error_at(err, "byte 0");
+        return SP_ERR_MALFORMED;
+    }
+    struct sp_model *model = create_model(arena, bytes, size, options == NULL ? 0 : options->hash_seed);
+    if (model == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = bind_dims(model, options, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_reader *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return sp_fail_memory(err);
+    sp_reader_init(r, model, err);
+    r->watch = options == NULL ? NULL : options->watch;
+    r->counting = true;
+    r->scratch = sp_arena_create(sp_arena_budget(arena));
+    status = r->scratch == NULL ? sp_fail_memory(err) : read_all(r);
+    sp_reader_release(r);
+    free(r);
+    if (status != SP_OK)
+        return explain(err, status, bytes, size);
+    *ret_model = model;
+    return SP_OK;
+}

@@ -1,0 +1,52 @@
+#include "onnx/utf8.h"
+
+#include <stdint.h>
+
+/* Length of the character at p, or 0; the table is that of the Unicode standard's well-formed byte sequences (D92). */
+static size_t character(const unsigned char *p, size_t left)
+{
+    unsigned char first = p[0], low = 0x80, high = 0xbf;
+    size_t length;
+    if (first < 0x80)
+        return first != 0;
+    if (first < 0xc2 || first > 0xf4)
+        return 0;
+    length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first == 0xe0)
+        low = 0xa0;
+    else if (first == 0xed)
+        high = 0x9f;
+    else if (first == 0xf0)
+        low = 0x90;
+    else if (first == 0xf4)
+        high = 0x8f;
+    if (left < length || p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++) {
+        if (p[i] < 0x80 || p[i] > 0xbf)
+            return 0;
+    }
+    return length;
+}
+
+bool sp_utf8_valid(const void *bytes, size_t size)
+{
+    const unsigned char *p = bytes;
+    for (size_t at = 0; at < size;) {
+        size_t length = character(p + at, size - at);
+        if (length == 0)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+size_t sp_utf8_cut(const void *bytes, size_t size, size_t limit)
+{
+    const unsigned char *p = bytes;
+    if (size <= limit)
+        return size;
+    while (limit > 0 && (p[limit] & 0xc0) == 0x80)
+        limit--;
+    return limit;
+}
