@@ -192,7 +192,8 @@ enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct s
     rule->outputs = new_operands(arena, node->outputs, node->output_count);
     if (rule->inputs == NULL || rule->outputs == NULL)
         return sp_fail_memory(err);
-    if (node->op->rule != NULL && has_known_ranks(node->inputs, node->input_count) &&
+    bool has_result = node->op->min_outputs == 0 || (node->output_count > 0 && node->outputs[0] != NULL);
+    if (node->op->rule != NULL && has_result && has_known_ranks(node->inputs, node->input_count) &&
         has_known_ranks(node->outputs, node->output_count)) {
         enum sp_status status = node->op->rule(&context, rule);
         if (status != SP_OK)

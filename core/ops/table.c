@@ -13,6 +13,17 @@ static const struct sp_op *const families[] = {
     sp_ops_indexing,
     sp_ops_scatter,
     sp_ops_casting,
+    sp_ops_unary,
+    sp_ops_elementwise,
+    sp_ops_contraction,
+    sp_ops_einsum,
+    sp_ops_convolution,
+    sp_ops_pooling,
+    sp_ops_normalization,
+    sp_ops_reduction,
+    sp_ops_recurrent,
+    sp_ops_selection,
+    sp_ops_image,
 };
 
 #define MAX_ENTRIES 1024

@@ -1,0 +1,239 @@
+/*
+ * Pools: a window over the spatial axes, or all of them.
+ *
+ *     MaxPool, AveragePool, LpPool    [n, c, h, w] -> [n, c, h', w']      spatial axes are halo factors (ops/window.h)
+ *     Global...Pool                   [n, c, h, w] -> [n, c, 1, 1]        h and w are reductions
+ *     MaxUnpool                       [n, c, h, w] -> [n, c, h', w']      places are anywhere: h and w stay whole
+ *
+ * FLOPs: the taps of the window for each output element, 1 for each input element of a global pool (the convention of
+ * fvcore and of the PyTorch community's counters; pools are memory-bound, so that it hardly matters).
+ */
+#include <stdio.h>
+
+#include "ops/factors.h"
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "ops/window.h"
+
+static enum sp_status check_rank(struct sp_op_context *context, const struct sp_shape *x)
+{
+    if (x->rank < 3)
+        return sp_op_fail(context, "OPERAND_SHAPE", "the input has rank %u, and a pool needs at least 3", x->rank);
+    return SP_OK;
+}
+
+/* ---- pools with a window -------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_pool(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    struct sp_window window;
+    enum sp_status status;
+    if (x == NULL) {
+        status = sp_set_output_unranked(context, 0, dtype);
+        return status != SP_OK || context->node->output_count < 2 ? status
+                                                                  : sp_set_output_unranked(context, 1, SP_DTYPE_INT64);
+    }
+    if (sp_node_attribute(context->node, "kernel_shape") == NULL)
+        return sp_op_fail(context, "ATTRIBUTE_MISSING", "attribute 'kernel_shape' is required");
+    status = check_rank(context, x);
+    if (status == SP_OK)
+        status = sp_window_read(context, x->rank - 2, NULL, &window);
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    if (status != SP_OK || dims == NULL)
+        return status != SP_OK ? status : sp_fail_memory(context->err);
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1];
+    for (uint32_t i = 0; status == SP_OK && i < window.rank; i++)
+        status = sp_window_extent(context, &window, i, x->dims[2 + i], &dims[2 + i]);
+    if (status == SP_OK)
+        status = sp_set_output(context, 0, dtype, x->rank, dims);
+    if (status == SP_OK && context->node->output_count > 1)
+        status = sp_set_output(context, 1, SP_DTYPE_INT64, x->rank, dims); /* Indices of MaxPool */
+    return status;
+}
+
+static enum sp_status rule_pool(struct sp_op_context *context, struct sp_rule *rule, enum sp_combiner combiner)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    const struct sp_shape *y = NULL;
+    struct sp_factor_list places = {0};
+    struct sp_window window;
+    double taps = 1;
+    for (uint32_t i = 0; i < context->node->output_count; i++) {
+        if (context->node->outputs[i] != NULL)
+            y = &context->node->outputs[i]->type.shape;
+    }
+    enum sp_status status = sp_window_read(context, x->rank - 2, NULL, &window);
+    if (status != SP_OK || y == NULL)
+        return status;
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        struct sp_window_factors factors = {.tap = SP_NO_FACTOR, .kernel = 1};
+        if (axis < 2)
+            factors.place = sp_rule_factor(rule, axis == 0 ? "n" : "c", SP_FACTOR_PARALLEL, x->dims[axis]);
+        else
+            factors = sp_window_factors(context, rule, &window, axis - 2, x->dims[axis], y->dims[axis], combiner);
+        sp_window_map_input(rule, 0, axis, &factors);
+        for (uint32_t i = 0; i < context->node->output_count; i++) {
+            if (context->node->outputs[i] != NULL)
+                sp_rule_map_output(rule, i, axis, factors.place);
+        }
+        sp_factor_list_add(&places, factors.place);
+        taps *= factors.kernel;
+    }
+    sp_rule_term_list(rule, taps, &places);
+    return SP_OK;
+}
+
+static enum sp_status rule_max_pool(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_pool(context, rule, SP_COMBINE_MAX);
+}
+
+/* Sums, also those under the root of LpPool: the root and the division come after the combination. */
+static enum sp_status rule_sum_pool(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_pool(context, rule, SP_COMBINE_SUM);
+}
+
+/* ---- global pools --------------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_global_pool(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, dtype);
+    if (x->rank < 2)
+        return sp_op_fail(context, "OPERAND_SHAPE", "the input has rank %u, and a global pool needs at least 2",
+                          x->rank);
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    if (dims == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+        dims[axis] = axis < 2 ? x->dims[axis] : sp_dim_known(1);
+    return sp_set_output(context, 0, dtype, x->rank, dims);
+}
+
+static enum sp_status rule_global_pool(struct sp_op_context *context, struct sp_rule *rule, enum sp_combiner combiner)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_factor_list all = {0};
+    char name[SP_FACTOR_NAME_SIZE];
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        uint8_t factor;
+        if (axis < 2) {
+            factor = sp_rule_factor(rule, axis == 0 ? "n" : "c", SP_FACTOR_PARALLEL, x->dims[axis]);
+            sp_rule_map_output(rule, 0, axis, factor);
+        } else {
+            sp_window_axis_name(name, "", x->rank - 2, axis - 2);
+            factor = sp_factor_reduction(rule, name, x->dims[axis], combiner);
+        }
+        sp_rule_map_input(rule, 0, axis, factor);
+        sp_factor_list_add(&all, factor);
+    }
+    sp_rule_term_list(rule, 1, &all);
+    return SP_OK;
+}
+
+static enum sp_status rule_global_max(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_global_pool(context, rule, SP_COMBINE_MAX);
+}
+
+static enum sp_status rule_global_sum(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_global_pool(context, rule, SP_COMBINE_SUM);
+}
+
+/* ---- MaxUnpool ------------------------------------------------------------------------------------------------ */
+
+static enum sp_status infer_max_unpool(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    const struct sp_data *shape = sp_in_data(context, 2);
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    struct sp_window window;
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, dtype);
+    enum sp_status status = check_rank(context, x);
+    if (status == SP_OK)
+        status = sp_window_read(context, x->rank - 2, NULL, &window);
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    if (status != SP_OK || dims == NULL)
+        return status != SP_OK ? status : sp_fail_memory(context->err);
+    if (shape != NULL && shape->ints != NULL) {
+        if (shape->count != x->rank)
+            return sp_op_fail(context, "OPERAND_SHAPE", "its output shape has %u axes and its input %u", shape->count,
+                              x->rank);
+        return sp_set_output(context, 0, dtype, x->rank, shape->ints);
+    }
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        if (axis < 2) {
+            dims[axis] = x->dims[axis];
+        } else if (!sp_has_input(context, 2) && window.kernel[axis - 2] > 0) {
+            struct sp_dim out = sp_dim_sub(context->dims, x->dims[axis], sp_dim_known(1));
+            out = sp_dim_mul(context->dims, out, sp_dim_known(window.stride[axis - 2]));
+            out = sp_dim_add(context->dims, out, sp_dim_known(window.kernel[axis - 2]));
+            out = sp_dim_sub(context->dims, out, sp_dim_known(window.low[axis - 2]));
+            dims[axis] = sp_dim_sub(context->dims, out, sp_dim_known(window.high[axis - 2]));
+            if (sp_dim_is_known(dims[axis]) && dims[axis].value < 0)
+                return sp_op_fail(context, "OPERAND_SHAPE", "its padding removes more than all of axis %u", axis);
+        }
+    }
+    return sp_set_output(context, 0, dtype, x->rank, dims);
+}
+
+/* The indices are positions in the whole output, so that n and c may be split only with indices made for the parts:
+   nothing can. */
+static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
+    char name[SP_FACTOR_NAME_SIZE];
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        (void)snprintf(name, sizeof(name), "i%u", axis);
+        uint8_t from = sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, x->dims[axis]);
+        (void)snprintf(name, sizeof(name), "o%u", axis);
+        uint8_t to = sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, y->dims[axis]);
+        sp_rule_map_input(rule, 0, axis, from);
+        sp_rule_map_input(rule, 1, axis, from);
+        sp_rule_map_output(rule, 0, axis, to);
+    }
+    return SP_OK;
+}
+
+#define POOL(name_, rule_, outputs_)                                                                                   \
+    {                                                                                                                  \
+        .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,                   \
+        .max_outputs = outputs_, .infer = infer_pool, .rule = rule_, .text = "[n, c, h..] -> [n, c, h..]; h.. halo",   \
+        .source = "ONNX operator " name_                                                                               \
+    }
+
+#define GLOBAL_POOL(name_, rule_, combiner_)                                                                           \
+    {                                                                                                                  \
+        .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1, .max_outputs = 1, \
+        .infer = infer_global_pool, .rule = rule_, .text = "[n, c, h..] -> [n, c, 1..]; h.. " combiner_,               \
+        .source = "ONNX operator " name_                                                                               \
+    }
+
+const struct sp_op sp_ops_pooling[] = {
+    POOL("MaxPool", rule_max_pool, 2),
+    POOL("AveragePool", rule_sum_pool, 1),
+    POOL("LpPool", rule_sum_pool, 1),
+    GLOBAL_POOL("GlobalMaxPool", rule_global_max, "max"),
+    GLOBAL_POOL("GlobalAveragePool", rule_global_sum, "sum"),
+    GLOBAL_POOL("GlobalLpPool", rule_global_sum, "sum"),
+    {.domain = "",
+     .name = "MaxUnpool",
+     .since = 9,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_max_unpool,
+     .rule = rule_max_unpool,
+     .text = "[i..] [i..] -> [o..]; all replicated",
+     .source = "ONNX operator MaxUnpool (9, 11, 22)"},
+    {.name = NULL},
+};

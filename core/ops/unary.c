@@ -1,0 +1,299 @@
+/*
+ * Elementwise operators of one tensor.
+ *
+ *     [i..] -> [i..]      every axis is a parallel factor
+ *
+ * FLOPs: 1 per output element, whatever the function costs on a given device: they are bound by memory. Dropout that
+ * is not training is the identity: no work and no bytes.
+ */
+#include <math.h>
+
+#include "ops/data.h"
+#include "ops/families.h"
+#include "ops/infer.h"
+
+/* ---- one element ---------------------------------------------------------------------------------------------- */
+
+static struct sp_dim int_neg(struct sp_dims *dims, struct sp_dim a)
+{
+    return sp_dim_sub(dims, sp_dim_known(0), a);
+}
+
+static struct sp_dim int_abs(struct sp_dims *dims, struct sp_dim a)
+{
+    return sp_dim_max(dims, a, int_neg(dims, a));
+}
+
+static struct sp_dim int_relu(struct sp_dims *dims, struct sp_dim a)
+{
+    return sp_dim_max(dims, a, sp_dim_known(0));
+}
+
+static struct sp_dim int_sign(struct sp_dims *dims, struct sp_dim a)
+{
+    if (sp_dim_is(a, 0))
+        return a;
+    if (sp_dim_surely_ge(dims, a, sp_dim_known(1)))
+        return sp_dim_known(1);
+    return sp_dim_surely_ge(dims, sp_dim_known(-1), a) ? sp_dim_known(-1) : sp_dim_unknown();
+}
+
+static struct sp_dim int_not(struct sp_dims *dims, struct sp_dim a)
+{
+    (void)dims;
+    return sp_dim_is_known(a) ? sp_dim_known(a.value == 0) : sp_dim_unknown();
+}
+
+static double real_neg(double a)
+{
+    return -a;
+}
+
+static double real_reciprocal(double a)
+{
+    return 1 / a;
+}
+
+static double real_relu(double a)
+{
+    return a < 0 ? 0 : a;
+}
+
+static double real_sign(double a)
+{
+    return (double)((a > 0) - (a < 0));
+}
+
+/* ---- infer ---------------------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_same(struct sp_op_context *context)
+{
+    return sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
+}
+
+static enum sp_status infer_bool(struct sp_op_context *context)
+{
+    return sp_set_output_shape(context, 0, SP_DTYPE_BOOL, sp_in_shape(context, 0));
+}
+
+static enum sp_status infer_values(struct sp_op_context *context, sp_data_int1 on_ints, sp_data_real1 on_reals)
+{
+    enum sp_status status = infer_same(context);
+    return status != SP_OK ? status : sp_data_unary(context, on_ints, on_reals);
+}
+
+static enum sp_status infer_neg(struct sp_op_context *context)
+{
+    return infer_values(context, int_neg, real_neg);
+}
+
+static enum sp_status infer_abs(struct sp_op_context *context)
+{
+    return infer_values(context, int_abs, fabs);
+}
+
+static enum sp_status infer_relu(struct sp_op_context *context)
+{
+    return infer_values(context, int_relu, real_relu);
+}
+
+static enum sp_status infer_sign(struct sp_op_context *context)
+{
+    return infer_values(context, int_sign, real_sign);
+}
+
+static enum sp_status infer_sqrt(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, sqrt);
+}
+
+static enum sp_status infer_ceil(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, ceil);
+}
+
+static enum sp_status infer_floor(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, floor);
+}
+
+/* Halves go to the even neighbour, which is rint()'s default mode. */
+static enum sp_status infer_round(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, rint);
+}
+
+static enum sp_status infer_reciprocal(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, real_reciprocal);
+}
+
+static enum sp_status infer_not(struct sp_op_context *context)
+{
+    enum sp_status status = infer_bool(context);
+    return status != SP_OK ? status : sp_data_unary(context, int_not, NULL);
+}
+
+/* Clip with its bounds as inputs: min and max with what is known and there. */
+static enum sp_status infer_clip(struct sp_op_context *context)
+{
+    enum sp_status status = infer_same(context);
+    const struct sp_data *data = sp_data_available(context, 0) ? sp_in_data(context, 0) : NULL;
+    const struct sp_data *low = sp_in_data(context, 1), *high = sp_in_data(context, 2);
+    if (status != SP_OK || data == NULL || data->ints == NULL || sp_data_room(context, 0) != data->count)
+        return status;
+    if ((sp_has_input(context, 1) && (low == NULL || low->ints == NULL || low->count != 1)) ||
+        (sp_has_input(context, 2) && (high == NULL || high->ints == NULL || high->count != 1)))
+        return SP_OK;
+    struct sp_dim *ints = sp_new_dims(context, data->count);
+    if (ints == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t i = 0; i < data->count; i++) {
+        ints[i] = low != NULL ? sp_dim_max(context->dims, data->ints[i], low->ints[0]) : data->ints[i];
+        ints[i] = high != NULL ? sp_dim_min(context->dims, ints[i], high->ints[0]) : ints[i];
+    }
+    return sp_set_data_ints(context, 0, data->count, ints);
+}
+
+/* ---- Dropout -------------------------------------------------------------------------------------------------- */
+
+/* Whether the node may drop: since 12 by an input, in opset 1 to 6 by an attribute that says the contrary. */
+static bool is_training(struct sp_op_context *context)
+{
+    if (context->version < 7)
+        return sp_node_int(context->node, "is_test", 0) == 0;
+    if (context->version < 12 || !sp_has_input(context, 2))
+        return false;
+    const struct sp_data *mode = sp_in_data(context, 2);
+    return mode == NULL || mode->ints == NULL || mode->count != 1 || !sp_dim_is(mode->ints[0], 0);
+}
+
+static enum sp_status infer_dropout(struct sp_op_context *context)
+{
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    enum sp_status status = infer_same(context);
+    if (status == SP_OK && context->node->output_count > 1)
+        status =
+            sp_set_output_shape(context, 1, context->version < 10 ? dtype : SP_DTYPE_BOOL, sp_in_shape(context, 0));
+    return status == SP_OK && !is_training(context) ? sp_data_same(context) : status;
+}
+
+static enum sp_status rule_dropout(struct sp_op_context *context, struct sp_rule *rule)
+{
+    bool has_mask = context->node->output_count > 1 && context->node->outputs[1] != NULL;
+    if (is_training(context))
+        return sp_rule_elementwise(context, rule, 1);
+    if (has_mask) {
+        int64_t bytes = sp_value_bytes(context->node->outputs[1]);
+        rule->bytes = bytes < 0 ? -1 : (double)bytes; /* the mask is filled */
+    } else {
+        rule->bytes = 0;
+    }
+    return sp_rule_elementwise(context, rule, 0);
+}
+
+static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return sp_rule_elementwise(context, rule, 1);
+}
+
+/* ---- the entries ---------------------------------------------------------------------------------------------- */
+
+#define UNARY(name_, since_, infer_)                                                                                   \
+    {                                                                                                                  \
+        .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,              \
+        .max_outputs = 1, .infer = infer_, .rule = rule_one, .text = "[i..] -> [i..]",                                 \
+        .source = "ONNX operator " name_                                                                               \
+    }
+
+const struct sp_op sp_ops_unary[] = {
+    UNARY("Abs", 1, infer_abs),
+    UNARY("Acos", 7, infer_same),
+    UNARY("Acosh", 9, infer_same),
+    UNARY("Asin", 7, infer_same),
+    UNARY("Asinh", 9, infer_same),
+    UNARY("Atan", 7, infer_same),
+    UNARY("Atanh", 9, infer_same),
+    UNARY("BitwiseNot", 18, infer_same),
+    UNARY("Ceil", 1, infer_ceil),
+    UNARY("Celu", 12, infer_same),
+    UNARY("Cos", 7, infer_same),
+    UNARY("Cosh", 9, infer_same),
+    UNARY("Elu", 1, infer_same),
+    UNARY("Erf", 9, infer_same),
+    UNARY("Exp", 1, infer_same),
+    UNARY("Floor", 1, infer_floor),
+    UNARY("Gelu", 20, infer_same),
+    UNARY("HardSigmoid", 1, infer_same),
+    UNARY("HardSwish", 14, infer_same),
+    UNARY("IsInf", 10, infer_bool),
+    UNARY("IsNaN", 9, infer_bool),
+    UNARY("LeakyRelu", 1, infer_same),
+    UNARY("Log", 1, infer_same),
+    UNARY("Mish", 18, infer_same),
+    UNARY("Neg", 1, infer_neg),
+    UNARY("Not", 1, infer_not),
+    UNARY("Reciprocal", 1, infer_reciprocal),
+    UNARY("Relu", 1, infer_relu),
+    UNARY("Round", 11, infer_round),
+    UNARY("Selu", 1, infer_same),
+    UNARY("Shrink", 9, infer_same),
+    UNARY("Sigmoid", 1, infer_same),
+    UNARY("Sign", 9, infer_sign),
+    UNARY("Sin", 7, infer_same),
+    UNARY("Sinh", 9, infer_same),
+    UNARY("Softplus", 1, infer_same),
+    UNARY("Softsign", 1, infer_same),
+    UNARY("Sqrt", 1, infer_sqrt),
+    UNARY("Swish", 24, infer_same),
+    UNARY("Tan", 7, infer_same),
+    UNARY("Tanh", 1, infer_same),
+    UNARY("ThresholdedRelu", 10, infer_same),
+    {.domain = "",
+     .name = "Clip",
+     .since = 1,
+     .last = 10,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_same,
+     .rule = rule_one,
+     .text = "[i..] -> [i..]",
+     .source = "ONNX operator Clip (1, 6)"},
+    {.domain = "",
+     .name = "Clip",
+     .since = 11,
+     .min_inputs = 1,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_clip,
+     .rule = rule_one,
+     .text = "[i..] [] [] -> [i..]",
+     .source = "ONNX operator Clip (11, 12, 13)"},
+    {.domain = "",
+     .name = "Dropout",
+     .since = 1,
+     .last = 11,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .min_outputs = 1,
+     .max_outputs = 2,
+     .infer = infer_dropout,
+     .rule = rule_dropout,
+     .text = "[i..] -> [i..] [i..]",
+     .source = "ONNX operator Dropout (1, 6, 7, 10)"},
+    {.domain = "",
+     .name = "Dropout",
+     .since = 12,
+     .min_inputs = 1,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 2,
+     .infer = infer_dropout,
+     .rule = rule_dropout,
+     .text = "[i..] [] [] -> [i..] [i..]",
+     .source = "ONNX operator Dropout (12, 13, 22)"},
+    {.name = NULL},
+};
