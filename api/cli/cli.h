@@ -1,0 +1,150 @@
+#pragma once
+/*
+ * cli - the `shardplan` command: what its sources share.
+ *
+ * Every command ends with one of the exit codes below; what went wrong is one line on standard error, and with --json
+ * also an object {"error": {...}} on standard output. Results go to standard output, everything else (progress, notes)
+ * to standard error.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/json_writer.h"
+#include "onnx/splice.h"
+#include "plan/job.h"
+
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_MODEL = 1,  /* the model or the plan has errors */
+    EXIT_USAGE = 2,  /* wrong usage or unreadable input */
+    EXIT_NOFIT = 3,  /* no plan fits */
+    EXIT_FAILED = 4, /* server or I/O failure, memory */
+};
+
+#define CLI_MAX_CLUSTER_BYTES ((size_t)16 << 20) /* of a --cluster file */
+#define CLI_MAX_TEXT_BYTES    ((size_t)1 << 30)  /* of one answer held in memory */
+#define CLI_MAX_TIME_LIMIT    1e9                /* seconds */
+
+/* What all commands take. */
+struct common {
+    const char *command; /* "plan" */
+    bool json;
+    const char *server; /* URL without a trailing slash, or NULL: offline */
+};
+
+/* ---- report.c ---- */
+
+/* Prints the error and returns its exit code. `hint` may be NULL. */
+int report_error(const struct common *common, const struct sp_error *err, const char *hint);
+enum exit_code exit_code_of(enum sp_status status);
+/* Wrong usage: the sentence, and where help is. Returns EXIT_USAGE. */
+__attribute__((format(printf, 2, 3))) int report_usage(const struct common *common, const char *format, ...);
+/* What getopt_long() found wrong (':' or '?') with `argument`. */
+int report_bad_option(const struct common *common, int option, const char *argument);
+__attribute__((format(printf, 1, 2))) void print_note(const char *format, ...);
+
+/* ---- args.c ---- */
+
+struct dims {
+    uint32_t count;
+    const char **names; /* malloc'ed, like the names */
+    int64_t *values;
+};
+void dims_release(struct dims *dims);
+/* Adds "NAME=N"; false when it is no such thing (or without memory). */
+bool dims_add(struct dims *dims, const char *text);
+/* A whole number of `least` or more, nothing behind it. */
+bool parse_integer(const char *text, int64_t least, int64_t *ret_value);
+bool parse_seconds(const char *text, double *ret_value);
+/* The server of the environment, unless one was given; its trailing slashes cut off. False when it is no http URL. */
+bool settle_server(struct common *common);
+
+/* ---- input.c ---- */
+
+/* A model file, mapped. */
+struct input {
+    int fd;
+    const char *name; /* last part of the path, "stdin" */
+    const void *bytes;
+    uint64_t size;
+    char sha256[65]; /* "" until input_hash() */
+};
+/* `path` "-" is standard input; what cannot be mapped is copied to a nameless temporary file first. */
+enum sp_status input_open(const char *path, struct input *ret_input, struct sp_error *err);
+void input_close(struct input *input);
+/* Reads through the descriptor, in pieces: hashing must not make a large file resident. */
+enum sp_status input_hash(struct input *input, struct sp_error *err);
+/* Reads a small file as a whole, at most `ceiling` bytes; *buf is initialised here and released by the caller, always.
+ */
+enum sp_status read_small_file(const char *path, size_t ceiling, struct sp_buf *buf, struct sp_error *err);
+
+/* ---- output.c ---- */
+
+/* A file that appears under its name when it is complete, or not at all. "-" is standard output. */
+struct output {
+    int fd;
+    char *path, *temporary; /* NULL where the target is written in place (a pipe, a device) */
+    const struct input *input;
+};
+enum sp_status output_open(const char *path, const struct input *input, struct output *ret_output,
+                           struct sp_error *err);
+/* Streams a splice over the input. */
+enum sp_status output_splice(struct output *output, const struct sp_splice *splice, struct sp_error *err);
+bool output_write(void *output, const void *bytes, size_t size);
+/* Puts the file in its place. */
+enum sp_status output_commit(struct output *output, struct sp_error *err);
+/* Drops what was not committed. */
+void output_close(struct output *output);
+
+/* Standard output as the sink of a JSON writer. */
+bool write_stdout(void *context, const char *bytes, size_t size);
+/* Flushes it; SP_ERR_IO when anything was lost. */
+enum sp_status finish_stdout(struct sp_error *err);
+enum sp_status print_buf(const struct sp_buf *buf, struct sp_error *err);
+
+/* ---- progress.c ---- */
+
+/* A bar on the terminal, the time limit and the interrupt key, as the library's watch. */
+struct progress {
+    struct sp_watch watch;
+    double start, limit; /* seconds; limit 0: none */
+    double shown;        /* when the bar was drawn last */
+    bool visible, drawn, timed_out;
+};
+void progress_init(struct progress *progress, double limit_seconds);
+/* Draws; the phases of the library, or of a server. */
+void progress_draw(struct progress *progress, const char *phase, double fraction, double best, double bound);
+void progress_clear(struct progress *progress);
+double progress_elapsed(const struct progress *progress);
+
+/* Set by SIGINT and SIGTERM. */
+extern volatile sig_atomic_t interrupted;
+double now_seconds(void);
+
+/* ---- commands ---- */
+
+int cmd_inspect(int argc, char **argv, struct common *common);
+int cmd_plan(int argc, char **argv, struct common *common);
+int cmd_devices(int argc, char **argv, struct common *common);
+int cmd_strip(int argc, char **argv, struct common *common);
+
+/* What a plan is asked for; the same for both ways of getting it. */
+struct plan_request {
+    struct input input;
+    struct sp_plan_options options;
+    struct dims dims;
+    struct sp_buf cluster;    /* JSON text */
+    json_t *cluster_json;     /* the same, parsed */
+    const char *annotated;    /* -o, or NULL */
+    const char *plan_path;    /* --plan, or NULL */
+    struct progress progress; /* started */
+};
+
+/* ---- remote.c ---- */
+
+int remote_inspect(const struct common *common, struct input *input, bool values, const struct dims *dims);
+int remote_plan(const struct common *common, struct plan_request *request);
+int remote_devices(const struct common *common);

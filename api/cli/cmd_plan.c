@@ -1,0 +1,380 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define DEFAULT_DEVICE "a100-sxm4-80gb"
+
+static const char help[] = "Usage: shardplan plan MODEL --devices N [--device TYPE] [OPTIONS]\n"
+                           "       shardplan plan MODEL --cluster FILE [OPTIONS]\n"
+                           "\n"
+                           "Searches how the model runs on several devices.\n"
+                           "\n"
+                           "  --devices N          that many devices of one type\n"
+                           "  --device TYPE        a type of 'shardplan devices'; " DEFAULT_DEVICE " when not given\n"
+                           "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
+                           "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
+                           "  --strategy NAME      auto (default) or grouping\n"
+                           "  --batch N            bind the symbolic batch of the inputs\n"
+                           "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
+                           "  --first-fit          take the first placement that fits instead of improving it\n"
+                           "  --seed N             recorded with the plan; equal questions have equal plans\n"
+                           "  --time-limit S       give up after S seconds\n"
+                           "  -o, --output OUT     write the annotated model; '-' is standard output\n"
+                           "  --plan FILE          write the plan as JSON\n"
+                           "  --json               the plan as JSON on standard output\n"
+                           "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
+
+struct arguments {
+    const char *model, *device, *cluster;
+    int64_t devices;
+    bool wants_help;
+};
+
+/* ---- arguments ---- */
+
+static bool is_dash(const char *text)
+{
+    return text != NULL && strcmp(text, "-") == 0;
+}
+
+static int take_strategy(const struct common *common, const char *name, struct plan_request *request)
+{
+    if (strcmp(name, "pipeline") == 0 || strcmp(name, "tensor") == 0)
+        return report_usage(common, "This version does not have the strategy '%s'; use auto or grouping.", name);
+    if (strcmp(name, "auto") != 0 && strcmp(name, "grouping") != 0)
+        return report_usage(common, "There is no strategy '%.64s'; it must be auto or grouping.", name);
+    request->options.strategy = name;
+    return EXIT_DONE;
+}
+
+enum {
+    OPT_HELP = 256,
+    OPT_JSON,
+    OPT_SERVER,
+    OPT_DEVICES,
+    OPT_DEVICE,
+    OPT_CLUSTER,
+    OPT_OBJECTIVE,
+    OPT_STRATEGY,
+    OPT_BATCH,
+    OPT_DIM,
+    OPT_TIME_LIMIT,
+    OPT_FIRST_FIT,
+    OPT_SEED,
+    OPT_PLAN,
+    OPT_CONSTRAINTS,
+    OPT_EMIT
+};
+
+static const struct option options[] = {
+    {"help", no_argument, NULL, OPT_HELP},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"server", required_argument, NULL, OPT_SERVER},
+    {"devices", required_argument, NULL, OPT_DEVICES},
+    {"device", required_argument, NULL, OPT_DEVICE},
+    {"cluster", required_argument, NULL, OPT_CLUSTER},
+    {"objective", required_argument, NULL, OPT_OBJECTIVE},
+    {"strategy", required_argument, NULL, OPT_STRATEGY},
+    {"batch", required_argument, NULL, OPT_BATCH},
+    {"dim", required_argument, NULL, OPT_DIM},
+    {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
+    {"first-fit", no_argument, NULL, OPT_FIRST_FIT},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"output", required_argument, NULL, 'o'},
+    {"plan", required_argument, NULL, OPT_PLAN},
+    {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
+    {"emit", required_argument, NULL, OPT_EMIT},
+    {NULL, 0, NULL, 0},
+};
+
+/* One option that carries a value of the search. */
+static int take_option(struct common *common, int option, const char *value, struct plan_request *request)
+{
+    int64_t seed;
+    switch (option) {
+    case OPT_OBJECTIVE:
+        if (!sp_objective_parse(value, &request->options.objective))
+            return report_usage(common, "There is no objective '%.64s'; it must be throughput, latency or devices.",
+                                value);
+        return EXIT_DONE;
+    case OPT_STRATEGY:
+        return take_strategy(common, value, request);
+    case OPT_BATCH:
+        if (!parse_integer(value, 1, &request->options.batch))
+            return report_usage(common, "--batch takes a whole number of 1 or more, not '%.64s'.", value);
+        return EXIT_DONE;
+    case OPT_DIM:
+        if (!dims_add(&request->dims, value))
+            return report_usage(common, "--dim takes NAME=N with N of 1 or more, not '%.80s'.", value);
+        return EXIT_DONE;
+    case OPT_TIME_LIMIT:
+        if (!parse_seconds(value, &request->options.time_limit_seconds))
+            return report_usage(common, "--time-limit takes seconds above 0, not '%.64s'.", value);
+        return EXIT_DONE;
+    case OPT_SEED:
+        if (!parse_integer(value, 0, &seed))
+            return report_usage(common, "--seed takes a whole number of 0 or more, not '%.64s'.", value);
+        request->options.seed = (uint64_t)seed;
+        return EXIT_DONE;
+    case OPT_CONSTRAINTS:
+        return report_usage(common, "This version does not have --constraints.");
+    case OPT_EMIT:
+        return report_usage(common, "This version does not have --emit; use -o and --plan.");
+    default:
+        return EXIT_USAGE;
+    }
+}
+
+static int parse(int argc, char **argv, struct common *common, struct arguments *arguments,
+                 struct plan_request *request)
+{
+    int option, code = EXIT_DONE;
+    opterr = 0;
+    while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+        switch (option) {
+        case 'h':
+        case OPT_HELP:
+            arguments->wants_help = true;
+            return EXIT_DONE;
+        case OPT_JSON:
+            break;
+        case OPT_SERVER:
+            common->server = optarg;
+            break;
+        case OPT_DEVICES:
+            if (!parse_integer(optarg, 1, &arguments->devices))
+                code = report_usage(common, "--devices takes a whole number of 1 or more, not '%.64s'.", optarg);
+            break;
+        case OPT_DEVICE:
+            arguments->device = optarg;
+            break;
+        case OPT_CLUSTER:
+            arguments->cluster = optarg;
+            break;
+        case OPT_FIRST_FIT:
+            request->options.optimal = false;
+            break;
+        case 'o':
+            request->annotated = optarg;
+            break;
+        case OPT_PLAN:
+            request->plan_path = optarg;
+            break;
+        case ':':
+        case '?':
+            code = report_bad_option(common, option, argv[optind - 1]);
+            break;
+        default:
+            code = take_option(common, option, optarg, request);
+        }
+    }
+    if (code == EXIT_DONE && optind + 1 != argc)
+        code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
+    arguments->model = code == EXIT_DONE ? argv[optind] : NULL;
+    return code;
+}
+
+static int check(struct common *common, const struct arguments *arguments, const struct plan_request *request)
+{
+    if (arguments->cluster != NULL && (arguments->devices > 0 || arguments->device != NULL))
+        return report_usage(common, "--cluster already names the devices: leave out --devices and --device.");
+    if (arguments->cluster == NULL && arguments->devices == 0)
+        return report_usage(common, "The devices are missing: --devices N or --cluster FILE.");
+    if (is_dash(arguments->cluster) && is_dash(arguments->model))
+        return report_usage(common, "The model and the cluster cannot both come from standard input.");
+    if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
+        return report_usage(common, "Only one result can go to standard output.");
+    if (!settle_server(common))
+        return report_usage(common, "The server must be a URL like http://127.0.0.1:8080.");
+    return EXIT_DONE;
+}
+
+/* ---- the cluster ---- */
+
+/* The request's cluster as JSON text: the file's, or made of --devices and --device. */
+static enum sp_status load_cluster(const struct arguments *arguments, struct plan_request *request,
+                                   struct sp_error *err)
+{
+    json_error_t where;
+    if (arguments->cluster != NULL) {
+        enum sp_status status = read_small_file(arguments->cluster, CLI_MAX_CLUSTER_BYTES, &request->cluster, err);
+        if (status != SP_OK)
+            return status;
+    } else {
+        struct sp_json json;
+        sp_buf_init(&request->cluster, CLI_MAX_CLUSTER_BYTES);
+        sp_json_init_buf(&json, false, &request->cluster);
+        sp_json_begin_object(&json);
+        sp_json_member_string(&json, "device", arguments->device != NULL ? arguments->device : DEFAULT_DEVICE);
+        sp_json_member_int(&json, "count", arguments->devices);
+        sp_json_end_object(&json);
+        if (sp_json_finish(&json, NULL) != SP_OK)
+            return sp_fail_memory(err);
+    }
+    const char *text = request->cluster.data != NULL ? request->cluster.data : "";
+    request->cluster_json = json_loadb(text, request->cluster.size, JSON_REJECT_DUPLICATES, &where);
+    if (request->cluster_json == NULL) {
+        (void)sp_fail(err, SP_ERR_MALFORMED, "CLUSTER_NOT_JSON", "The cluster is not valid JSON: %s.", where.text);
+        return sp_error_at(err, "line %d, column %d of '%s'", where.line, where.column,
+                           arguments->cluster != NULL ? arguments->cluster : "--device");
+    }
+    return SP_OK;
+}
+
+/* ---- offline ---- */
+
+static enum sp_status write_annotated(const struct plan_request *request, const struct sp_plan *plan,
+                                      struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    struct sp_splice *splice = NULL;
+    enum sp_status status = sp_plan_annotate(plan, &splice, err);
+    if (status == SP_OK)
+        status = output_open(request->annotated, &request->input, &output, err);
+    if (status == SP_OK)
+        status = output_splice(&output, splice, err);
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    sp_splice_destroy(splice);
+    return status;
+}
+
+static bool write_output(void *context, const char *bytes, size_t size)
+{
+    return output_write(context, bytes, size);
+}
+
+static enum sp_status write_plan_file(const char *path, const struct sp_plan *plan, double seconds,
+                                      struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    struct sp_json json;
+    enum sp_status status = output_open(path, NULL, &output, err);
+    if (status != SP_OK)
+        return status;
+    sp_json_init(&json, false, write_output, &output);
+    sp_plan_write_json(plan, seconds, &json);
+    if (sp_json_finish(&json, NULL) != SP_OK || !output_write(&output, "\n", 1))
+        status = sp_fail(err, SP_ERR_IO, "FILE_NOT_WRITABLE", "Cannot write the plan to '%s'.", path);
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    return status;
+}
+
+static enum sp_status print_plan(const struct common *common, const struct plan_request *request,
+                                 const struct sp_plan *plan, double seconds, struct sp_error *err)
+{
+    struct sp_buf text;
+    if (common->json) {
+        struct sp_json json;
+        sp_json_init(&json, false, write_stdout, NULL);
+        sp_plan_write_json(plan, seconds, &json);
+        (void)sp_json_finish(&json, NULL);
+        (void)write_stdout(NULL, "\n", 1);
+        return finish_stdout(err);
+    }
+    sp_buf_init(&text, CLI_MAX_TEXT_BYTES);
+    sp_plan_write_text(plan, &text);
+    enum sp_status status;
+    if (is_dash(request->annotated) || is_dash(request->plan_path)) {
+        /* Standard output is taken by a file: people still get to see the plan. */
+        status = sp_buf_failed(&text) ? sp_fail_memory(err) : SP_OK;
+        if (status == SP_OK)
+            (void)fputs(text.data, stderr);
+    } else {
+        status = print_buf(&text, err);
+    }
+    sp_buf_release(&text);
+    return status;
+}
+
+static enum sp_status plan_offline(const struct common *common, struct plan_request *request, struct sp_error *err)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_cluster *cluster;
+    struct sp_job *job = NULL;
+    struct sp_plan *plan;
+    if (arena == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_cluster_parse(arena, request->cluster_json, "", &cluster, err);
+    if (status == SP_OK)
+        status = input_hash(&request->input, err);
+    if (status != SP_OK)
+        goto out;
+    const struct sp_job_options job_options = {
+        .name = request->input.name,
+        .sha256 = request->input.sha256,
+        .watch = &request->progress.watch,
+    };
+    status = sp_job_plan(request->input.bytes, request->input.size, &job_options, cluster, &request->options, &job,
+                         &plan, err);
+    double seconds = progress_elapsed(&request->progress);
+    progress_clear(&request->progress);
+    if (status == SP_ERR_CANCELLED && request->progress.timed_out) {
+        sp_error_clear(err);
+        (void)sp_fail(err, status, "TIME_LIMIT", "The time limit of %g seconds ran out before the search ended.",
+                      request->options.time_limit_seconds);
+    }
+    if (status == SP_OK && request->annotated != NULL)
+        status = write_annotated(request, plan, err);
+    if (status == SP_OK && request->plan_path != NULL)
+        status = write_plan_file(request->plan_path, plan, seconds, err);
+    if (status == SP_OK)
+        status = print_plan(common, request, plan, seconds, err);
+out:
+    sp_job_destroy(job);
+    sp_arena_destroy(arena);
+    return status;
+}
+
+int cmd_plan(int argc, char **argv, struct common *common)
+{
+    struct arguments arguments = {0};
+    struct plan_request request = {.input = {.fd = -1}};
+    struct sp_error err = {0};
+    enum sp_status status;
+    sp_plan_options_init(&request.options);
+    int code = parse(argc, argv, common, &arguments, &request);
+    if (code == EXIT_DONE && arguments.wants_help) {
+        (void)fputs(help, stdout);
+        code = finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+        goto out;
+    }
+    if (code == EXIT_DONE)
+        code = check(common, &arguments, &request);
+    if (code != EXIT_DONE)
+        goto out;
+    request.options.dim_count = request.dims.count;
+    request.options.dim_names = request.dims.names;
+    request.options.dim_values = request.dims.values;
+    status = load_cluster(&arguments, &request, &err);
+    if (status == SP_OK)
+        status = input_open(arguments.model, &request.input, &err);
+    if (status != SP_OK) {
+        code = report_error(common, &err, NULL);
+        goto out;
+    }
+    if (arguments.cluster == NULL && arguments.device == NULL)
+        print_note("no --device is given: " DEFAULT_DEVICE " is assumed ('shardplan devices' lists the others)");
+    progress_init(&request.progress, request.options.time_limit_seconds);
+    if (common->server != NULL) {
+        code = remote_plan(common, &request);
+    } else {
+        status = plan_offline(common, &request, &err);
+        const char *hint = err.status == SP_ERR_CANCELLED && request.progress.timed_out
+                               ? "Give it more time, or take the first placement that fits: --first-fit."
+                               : NULL;
+        code = status == SP_OK ? EXIT_DONE : report_error(common, &err, hint);
+    }
+out:
+    input_close(&request.input);
+    json_decref(request.cluster_json);
+    sp_buf_release(&request.cluster);
+    dims_release(&request.dims);
+    return code;
+}

@@ -1,0 +1,116 @@
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "plan/version.h"
+
+static const char usage[] =
+    "Usage: shardplan COMMAND [OPTIONS]\n"
+    "\n"
+    "Plans how one ONNX model runs on many devices.\n"
+    "\n"
+    "Commands\n"
+    "  inspect MODEL          what the model is: operators, parameters, FLOPs, inputs, outputs\n"
+    "  plan MODEL             search a plan for some devices and write the annotated model\n"
+    "  strip MODEL -o OUT     take the multi-device annotations off again\n"
+    "  devices                the built-in device catalog\n"
+    "\n"
+    "Every command takes --help and --json. MODEL may be '-': standard input. With --server URL (or SHARDPLAN_SERVER)\n"
+    "the work is done by a daemon; the output is the same.\n"
+    "\n"
+    "Exit status: 0 done; 1 the model or the plan has errors; 2 wrong usage or unreadable input; 3 no plan fits;\n"
+    "4 server or I/O failure.\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv, struct common *common);
+} commands[] = {
+    {"inspect", cmd_inspect},
+    {"plan", cmd_plan},
+    {"strip", cmd_strip},
+    {"devices", cmd_devices},
+};
+
+/* Verbs of the product that this version does not have yet deserve more than "unknown command". */
+static const char *const later[] = {"check",   "infer",  "export", "operators", "convert",
+                                    "reshard", "models", "plans",  "jobs"};
+
+static void on_signal(int number)
+{
+    interrupted = number;
+}
+
+/* The file under the mapping was cut short by someone else: nothing that was read of it can be trusted. */
+static void on_bus_error(int number)
+{
+    static const char text[] = "shardplan: The model file was cut short while it was read. [FILE_CHANGED]\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(EXIT_FAILED);
+}
+
+static void set_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = on_bus_error;
+    (void)sigaction(SIGBUS, &action, NULL);
+    action.sa_handler = SIG_IGN; /* a closed pipe is an error of the write, with an exit code of its own */
+    (void)sigaction(SIGPIPE, &action, NULL);
+}
+
+/* Whether --json stands among the options: errors of parsing the others must already know. */
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    }
+    return false;
+}
+
+static int print_text(const struct common *common, const char *text)
+{
+    struct sp_error err = {0};
+    (void)write_stdout(NULL, text, strlen(text));
+    return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+}
+
+static int run(int argc, char **argv)
+{
+    struct common common = {.json = wants_json(argc, argv)};
+    if (argc < 2)
+        return report_usage(&common, "A command is missing: inspect, plan, strip or devices.");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
+        return print_text(&common, usage);
+    if (strcmp(argv[1], "--version") == 0)
+        return print_text(&common, "shardplan " SP_VERSION "\n");
+    char *help[] = {argv[0], (char *)"--help", NULL};
+    bool wants_help = strcmp(argv[1], "help") == 0;
+    const char *name = wants_help ? argv[2] : argv[1];
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(name, commands[i].name) != 0)
+            continue;
+        common.command = commands[i].name;
+        return wants_help ? commands[i].run(2, help, &common) : commands[i].run(argc - 1, argv + 1, &common);
+    }
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        if (strcmp(name, later[i]) == 0)
+            return report_usage(&common, "This version does not have the command '%s'.", name);
+    }
+    return report_usage(&common, "There is no command '%.64s'.", name);
+}
+
+int main(int argc, char **argv)
+{
+    set_signals();
+    int code = run(argc, argv);
+    if (interrupted) {
+        /* End as the signal would have ended us, so that a calling shell stops too. */
+        (void)signal(interrupted, SIG_DFL);
+        (void)raise(interrupted);
+    }
+    return code;
+}

@@ -1,0 +1,99 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+enum exit_code exit_code_of(enum sp_status status)
+{
+    switch (status) {
+    case SP_OK:
+        return EXIT_DONE;
+    case SP_ERR_MODEL:
+    case SP_ERR_UNSUPPORTED:
+        return EXIT_MODEL;
+    case SP_ERR_MALFORMED:
+    case SP_ERR_LIMIT:
+    case SP_ERR_REQUEST:
+        return EXIT_USAGE;
+    case SP_ERR_NOFIT:
+        return EXIT_NOFIT;
+    case SP_ERR_MEMORY:
+    case SP_ERR_IO:
+    case SP_ERR_CANCELLED:
+    case SP_ERR_INTERNAL:
+        return EXIT_FAILED;
+    }
+    return EXIT_FAILED;
+}
+
+static void print_json_error(const struct sp_error *err, const char *hint)
+{
+    struct sp_json json;
+    sp_json_init(&json, false, write_stdout, NULL);
+    sp_json_begin_object(&json);
+    sp_json_key(&json, "error");
+    sp_json_begin_object(&json);
+    sp_json_member_string(&json, "status", sp_status_name(err->status));
+    sp_json_member_string(&json, "code", err->code);
+    sp_json_member_string(&json, "message", err->message);
+    sp_json_member_string(&json, "where", err->where[0] != '\0' ? err->where : NULL);
+    if (err->limit != NULL) {
+        sp_json_member_string(&json, "limit", err->limit);
+        sp_json_member_int(&json, "limit_value", err->limit_value);
+        sp_json_member_int(&json, "actual", err->actual);
+    }
+    sp_json_member_string(&json, "hint", hint);
+    sp_json_end_object(&json);
+    sp_json_end_object(&json);
+    (void)sp_json_finish(&json, NULL);
+    (void)write_stdout(NULL, "\n", 1);
+    (void)finish_stdout(NULL);
+}
+
+int report_error(const struct common *common, const struct sp_error *err, const char *hint)
+{
+    (void)fprintf(stderr, "shardplan: %s [%s]", err->message, err->code);
+    if (err->where[0] != '\0')
+        (void)fprintf(stderr, " at %s", err->where);
+    (void)fputc('\n', stderr);
+    if (err->limit != NULL)
+        (void)fprintf(stderr, "  limit %s = %lld, found %lld\n", err->limit, (long long)err->limit_value,
+                      (long long)err->actual);
+    if (hint != NULL)
+        (void)fprintf(stderr, "  %s\n", hint);
+    if (common->json)
+        print_json_error(err, hint);
+    return (int)exit_code_of(err->status);
+}
+
+int report_usage(const struct common *common, const char *format, ...)
+{
+    char text[SP_ERROR_MESSAGE_SIZE], hint[80];
+    struct sp_error err = {0};
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)sp_fail(&err, SP_ERR_REQUEST, "USAGE", "%s", text);
+    (void)snprintf(hint, sizeof hint, "Try 'shardplan %s%s--help'.", common->command != NULL ? common->command : "",
+                   common->command != NULL ? " " : "");
+    return report_error(common, &err, hint);
+}
+
+int report_bad_option(const struct common *common, int option, const char *argument)
+{
+    if (option == ':')
+        return report_usage(common, "The option '%.80s' needs a value.", argument);
+    return report_usage(common, "There is no option '%.80s', or it takes no value.", argument);
+}
+
+void print_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("shardplan: note: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+}
