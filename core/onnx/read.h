@@ -87,6 +87,37 @@ struct sp_reader {
     uint64_t ticks;
 };
 
+/* The newest frame. */
+static inline struct sp_frame *sp_reader_top(struct sp_reader *r)
+{
+    return &r->frames[r->depth - 1];
+}
+
+/* Whether the newest frame is a function's body (not a graph inside one). */
+static inline bool sp_reader_in_body(const struct sp_reader *r)
+{
+    return r->function != NULL && r->depth == 1;
+}
+
+/* Field numbers of GraphProto, and of FunctionProto where a body differs. */
+enum {
+    SP_GRAPH_NODE = 1,
+    SP_GRAPH_NAME = 2,
+    SP_GRAPH_INITIALIZER = 5,
+    SP_GRAPH_DOC_STRING = 10,
+    SP_GRAPH_INPUT = 11,
+    SP_GRAPH_OUTPUT = 12,
+    SP_GRAPH_VALUE_INFO = 13,
+    SP_GRAPH_QUANTIZATION = 14,
+    SP_GRAPH_SPARSE_INITIALIZER = 15,
+    SP_GRAPH_METADATA_PROPS = 16,
+
+    SP_FUNCTION_INPUT = 4,
+    SP_FUNCTION_OUTPUT = 5,
+    SP_FUNCTION_NODE = 7,
+    SP_FUNCTION_VALUE_INFO = 12
+};
+
 /* A name with its number in the scope table. */
 struct sp_name {
     const char *text;
@@ -123,7 +154,10 @@ enum sp_status sp_reader_message(struct sp_reader *r, const struct sp_wire_field
 /* As sp_reader_message() for a singular message; *seen says whether it was there before. */
 enum sp_status sp_reader_single(struct sp_reader *r, const struct sp_wire_field *field, bool *seen);
 
-/* Text that is checked (wire type, length, UTF-8, NUL) and interned. */
+/* Checks a text: wire type, length, UTF-8, no NUL. */
+enum sp_status sp_reader_check_text(struct sp_reader *r, const struct sp_wire_field *field);
+
+/* Text that is checked and interned. */
 enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
 
 /* As sp_reader_text() for the name of a value, with its scope id; id SP_NO_NAME for the empty name. */
@@ -145,6 +179,9 @@ enum sp_status sp_reader_ints(struct sp_reader *r, const struct sp_wire_field *f
 enum sp_status sp_reader_count(struct sp_reader *r, uint64_t *count, uint64_t more, const char *limit,
                                uint64_t limit_value, const char *what);
 
+/* Adds axes to *rank; SP_ERR_LIMIT above SP_MAX_RANK. */
+enum sp_status sp_reader_rank(struct sp_reader *r, uint32_t *rank, uint64_t more);
+
 /* Starts a new list for duplicate checks, and marks a name in it; false when the name is there already. */
 void sp_reader_new_list(struct sp_reader *r);
 enum sp_status sp_reader_mark(struct sp_reader *r, const char *text, bool *ret_new);
@@ -163,9 +200,15 @@ enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status);
 /* read_model.c: fields of ModelProto but for the graph; *ret_graph is where the graph lies. */
 enum sp_status sp_read_model(struct sp_reader *r, struct sp_span *ret_graph);
 
-/* read_graph.c: the graph in `span`, its nodes and everything below. `graph` has parent and owner set. With
-   r->function set, `span` is a FunctionProto. */
+/* read_graph.c: the graph in graph->span, its nodes and everything below. `graph` has parent and owner set. With
+   r->function set, the span is a FunctionProto. */
 enum sp_status sp_read_graph(struct sp_reader *r, struct sp_graph *graph);
+
+/* read_values.c: the values of the graph in the newest frame. Sources are inputs and initializers (a body's formal
+   inputs), read when it is opened; declarations are outputs and value_info, read when all nodes are known. */
+enum sp_status sp_read_sources(struct sp_reader *r, struct sp_graph *graph);
+enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph);
+enum sp_status sp_read_declarations(struct sp_reader *r, struct sp_graph *graph);
 /* Makes the value of a node's output and brings its name into scope. */
 enum sp_status sp_define_output(struct sp_reader *r, struct sp_node *node, struct sp_name name, uint32_t position);
 
@@ -188,7 +231,7 @@ enum sp_status sp_read_attribute(struct sp_reader *r, struct sp_span span, struc
 enum sp_status sp_read_tensor(struct sp_reader *r, struct sp_span span, struct sp_tensor **ret_tensor);
 enum sp_status sp_read_sparse(struct sp_reader *r, struct sp_span span, struct sp_sparse_tensor **ret_sparse);
 
-/* read_leaf.c: records that go through protobuf-c. */
+/* read_type.c, read_opset.c, read_device.c: records that go through protobuf-c (leaf.h). */
 enum sp_status sp_read_type(struct sp_reader *r, struct sp_span span, struct sp_type *ret_type);
 enum sp_status sp_read_opset(struct sp_reader *r, struct sp_span span, struct sp_opset *ret_opset);
 enum sp_status sp_read_device_configuration(struct sp_reader *r, struct sp_span span,

@@ -7,7 +7,7 @@ enum { VALUES = 1, INDICES = 2, DIMS = 3 };
 static enum sp_status survey_field(struct sp_reader *r, const struct sp_wire_field *field,
                                    struct sp_sparse_tensor *sparse, bool *has_values, bool *has_indices)
 {
-    uint64_t items, rank = sparse->rank;
+    uint64_t items;
     enum sp_status status;
     switch (field->number) {
     case VALUES:
@@ -18,10 +18,7 @@ static enum sp_status survey_field(struct sp_reader *r, const struct sp_wire_fie
         return status != SP_OK ? status : sp_read_tensor(r, field->payload, &sparse->indices);
     case DIMS:
         status = sp_wire_count_items(r->bytes, field, SP_WIRE_VARINT, &items, r->err);
-        if (status == SP_OK)
-            status = sp_reader_count(r, &rank, items, "SP_MAX_RANK", SP_MAX_RANK, "axes in one sparse tensor");
-        sparse->rank = (uint32_t)rank;
-        return status;
+        return status == SP_OK ? sp_reader_rank(r, &sparse->rank, items) : status;
     default:
         return sp_reader_unknown(r, field);
     }

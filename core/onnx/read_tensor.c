@@ -96,15 +96,12 @@ static enum sp_status survey_typed(struct sp_reader *r, const struct sp_wire_fie
 static enum sp_status survey_field(struct sp_reader *r, const struct sp_wire_field *field, struct sp_tensor *tensor,
                                    struct survey *survey)
 {
-    uint64_t items, rank = tensor->rank;
+    uint64_t items;
     enum sp_status status;
     switch (field->number) {
     case DIMS:
         status = sp_wire_count_items(r->bytes, field, SP_WIRE_VARINT, &items, r->err);
-        if (status == SP_OK)
-            status = sp_reader_count(r, &rank, items, "SP_MAX_RANK", SP_MAX_RANK, "axes in one tensor");
-        tensor->rank = (uint32_t)rank;
-        return status;
+        return status == SP_OK ? sp_reader_rank(r, &tensor->rank, items) : status;
     case DATA_TYPE:
         return sp_reader_int(r, field, &survey->data_type);
     case SEGMENT:

@@ -40,6 +40,15 @@ enum sp_status sp_reader_count(struct sp_reader *r, uint64_t *count, uint64_t mo
                          "The model has more than %" PRIu64 " %s (limit %s).", limit_value, what, limit);
 }
 
+enum sp_status sp_reader_rank(struct sp_reader *r, uint32_t *rank, uint64_t more)
+{
+    if (more > SP_MAX_RANK || *rank + more > SP_MAX_RANK)
+        return sp_fail_limit(r->err, "RANK_TOO_LARGE", "SP_MAX_RANK", SP_MAX_RANK, (int64_t)(*rank + more),
+                             "A tensor has more than %d axes (limit SP_MAX_RANK).", SP_MAX_RANK);
+    *rank += (uint32_t)more;
+    return SP_OK;
+}
+
 enum sp_status sp_reader_unknown(struct sp_reader *r, const struct sp_wire_field *field)
 {
     enum sp_status status = sp_reader_count(r, &r->unknown_fields, 1, "SP_MAX_UNKNOWN_FIELDS", SP_MAX_UNKNOWN_FIELDS,
@@ -69,7 +78,7 @@ enum sp_status sp_reader_single(struct sp_reader *r, const struct sp_wire_field 
     return sp_reader_message(r, field);
 }
 
-static enum sp_status check_text(struct sp_reader *r, const struct sp_wire_field *field)
+enum sp_status sp_reader_check_text(struct sp_reader *r, const struct sp_wire_field *field)
 {
     enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
     if (status != SP_OK)
@@ -88,7 +97,7 @@ static enum sp_status check_text(struct sp_reader *r, const struct sp_wire_field
 
 enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
 {
-    enum sp_status status = check_text(r, field);
+    enum sp_status status = sp_reader_check_text(r, field);
     if (status != SP_OK)
         return status;
     const char *bytes = (const char *)r->bytes + field->payload.offset;
@@ -173,7 +182,7 @@ enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status)
 {
     char path[SP_ERROR_WHERE_SIZE], label[SP_ERROR_WHERE_SIZE];
     size_t used = 0;
-    if (r->depth == 0)
+    if (status == SP_OK || r->depth == 0)
         return status;
     if (r->function != NULL)
         used = (size_t)snprintf(path, sizeof path, "function %.80s%s", r->function->name,
@@ -186,7 +195,8 @@ enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status)
                                  sp_node_label(frame->node, label, sizeof label));
     }
     if (used == 0)
-        (void)snprintf(path, sizeof path, "graph '%.80s'", r->frames[0].graph->name);
+        (void)snprintf(path, sizeof path, "%.80s",
+                       r->frames[0].graph->name[0] == '\0' ? "main graph" : r->frames[0].graph->name);
     sp_error_at(r->err, "%s", path);
     return status;
 }
@@ -252,7 +262,7 @@ static enum sp_status explain(struct sp_error *err, enum sp_status status, const
     if (what == NULL)
         return status;
     sp_error_clear(err);
-    sp_fail(err, SP_ERR_MALFORMED, "NOT_ONNX", "The input looks like %s, not like an ONNX model (protobuf).", what);
+    sp_fail(err, SP_ERR_MALFORMED, "NOT_ONNX", "The input is no ONNX model: it looks like %s.", what);
     sp_error_at(err, "byte 0");
     return SP_ERR_MALFORMED;
 }
