@@ -4,6 +4,7 @@
 The damage is the same every time: bytes overwritten, removed, doubled and exchanged, in places that a fixed sequence
 chooses.
 """
+import itertools
 import os
 import random
 import sys
@@ -35,7 +36,7 @@ def damage(data, chance):
 
 
 def main(folder):
-    for case, data in hostile.cases():
+    for case, data in itertools.chain(hostile.cases(), hostile.wrong_models(), hostile.unplannable()):
         with open(os.path.join(folder, f"hostile-{case}"), "wb") as file:
             file.write(data)
     models = os.path.join(TOP, "tests/data")

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Model files that want to hurt: cases() yields (name, bytes), each of which must be refused with a clear error.
+"""Model files that want to hurt, each of which must be refused with a clear error; (name, bytes) from
 
-    hostile.py FOLDER       writes them there
+    cases()          not ONNX, broken, or beyond a limit: exit status 2, HTTP 400 or 422
+    wrong_models()   well-formed protobuf that is no valid model: exit status 1 or 2, HTTP 422
+    unplannable()    valid, but of a size that nothing can hold: may be inspected, not planned
+    truncated()      a real model cut at every so many bytes: exit status 2
+
+    hostile.py FOLDER       writes the first three there
 
 Encoded by hand, since no library would write them. The numbers of fields are those of onnx.proto.
 """
+import itertools
 import os
 import sys
 
-PNG = bytes.fromhex("89504e470d0a1a0a0000000d494844520000000100000001080600000 01f15c489".replace(" ", ""))
-FLOAT, INT64 = 1, 7
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
+FLOAT, INT64, BOOL = 1, 7, 9
 
 
 def varint(value):
@@ -70,8 +76,8 @@ def nested(levels):
     """A graph in an attribute of a node in a graph in ..., built from the inside."""
     graph = b""
     for _ in range(levels):
-        graph = node("If", ["c"], ["y"], message(5, message(1, "then_branch"), message(6, graph), number(20, 5)))
-    return model(graph)
+        graph = node("If", ["c"], ["y"], attribute_graph("then_branch", graph + message(12, message(1, "y"))))
+    return model(graph, value(11, "c", [], BOOL))
 
 
 def relu(*rest, x=(2, 3)):
@@ -113,24 +119,22 @@ def cases():
     yield "functions-2^40", calling("f40", [function("f0", ["f0x"])] + [function(f"f{i}", [f"f{i - 1}"] * 2)
                                                                         for i in range(1, 41)])
     yield "functions-200-deep", calling("f200", [function(f"f{i}", [f"f{i - 1}"]) for i in range(1, 201)])
-    yield "function-twice", calling("a", [function("a", ["b"]), function("a", ["b"])])
     # Sizes.
     yield "dims-overflow", relu(tensor("w", [1 << 40, 1 << 40]))
-    yield "dims-negative", relu(tensor("w", [-5]))
     yield "dims-int64-max", relu(tensor("w", [(1 << 63) - 1], INT64))
     yield "rank-1000", relu(tensor("w", [1] * 1000))
-    yield "raw-data-too-short", relu(tensor("w", [100], FLOAT, message(9, b"\x00" * 12)))
-    yield "unknown-dtype", relu(tensor("w", [1], 99, message(9, b"\x00" * 4)))
-    yield "input-dims-overflow", relu(x=(1 << 40, 1 << 40))
-    yield "reshape-to-2^124", model(
-        node("Reshape", ["x", "s"], ["y"]), value(11, "x", [2, 3]), value(12, "y", ["a", "b"]),
-        tensor("s", [2], INT64, message(7, varint(1 << 62), varint(1 << 62))))
     # Names.
     yield "name-of-1-mib", relu(node("Relu", ["y"], ["n" * (1 << 20)]))
     yield "name-not-utf-8", relu(node("Relu", ["y"], [b"\xff\xfe"]))
     yield "name-overlong-utf-8", relu(node("Relu", ["y"], [b"\xc0\xaf"]))
     yield "name-with-nul", relu(node("Relu", ["y"], [b"a\x00b"]))
-    # Graphs that are none.
+
+
+def wrong_models():
+    yield "function-twice", calling("a", [function("a", ["b"]), function("a", ["b"])])
+    yield "dims-negative", relu(tensor("w", [-5]))
+    yield "raw-data-too-short", relu(tensor("w", [100], FLOAT, message(9, b"\x00" * 12)))
+    yield "unknown-dtype", relu(tensor("w", [1], 99, message(9, b"\x00" * 4)))
     yield "circle", model(node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"]), value(12, "b", [2]))
     yield "output-twice", relu(node("Relu", ["x"], ["y"]))
     yield "operand-from-nowhere", relu(node("Add", ["x", "nothing"], ["z"]))
@@ -139,6 +143,13 @@ def cases():
     yield "external-negative-offset", relu(tensor(
         "w", [4], FLOAT, message(13, message(1, "location"), message(2, "w")),
         message(13, message(1, "offset"), message(2, "-16")), number(14, 1)))
+
+
+def unplannable():
+    yield "input-dims-overflow", relu(x=(1 << 40, 1 << 40))
+    yield "reshape-to-2^124", model(
+        node("Reshape", ["x", "s"], ["y"]), value(11, "x", [2, 3]), value(12, "y", ["a", "b"]),
+        tensor("s", [2], INT64, message(7, varint(1 << 62), varint(1 << 62))))
 
 
 def _nested_type(levels):
@@ -158,6 +169,6 @@ def truncated(path, step=1000):
 
 if __name__ == "__main__":
     os.makedirs(sys.argv[1], exist_ok=True)
-    for case, data in cases():
+    for case, data in itertools.chain(cases(), wrong_models(), unplannable()):
         with open(os.path.join(sys.argv[1], case + ".onnx"), "wb") as out:
             out.write(data)
