@@ -265,15 +265,48 @@ struct sp_dim sp_dim_mod(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
     return atom_dim(dims, ATOM_MOD, a, b);
 }
 
+static bool is_not_negative(const struct poly *poly)
+{
+    int64_t lower;
+    return poly_lower(poly, &lower) && lower >= 0;
+}
+
+/* Whether `poly` is >= 0 once term `index`, a multiple of min(p, q) with a negative or of max(p, q) with a positive
+   coefficient, is replaced by the same multiple of p or q: that is never larger. */
+static bool is_not_negative_without(const struct poly *poly, uint32_t index)
+{
+    const struct term *term = &poly->terms[index];
+    enum atom_kind kind = term->coefficient < 0 ? ATOM_MIN : ATOM_MAX;
+    if (term->degree != 1 || term->atoms[0]->kind != kind)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        struct poly operand, replaced = *poly;
+        memmove(&replaced.terms[index], &replaced.terms[index + 1],
+                (replaced.count - index - 1) * sizeof(replaced.terms[0]));
+        replaced.count--;
+        if (poly_from_dim(i == 0 ? term->atoms[0]->a : term->atoms[0]->b, &operand) &&
+            poly_add_scaled(&replaced, &operand, term->coefficient, NULL) && is_not_negative(&replaced))
+            return true;
+    }
+    return false;
+}
+
 bool sp_dim_surely_ge(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     (void)dims;
     struct poly difference, subtrahend;
-    int64_t lower;
     if (sp_dim_is_known(a) && a.value >= EXTENT_INFINITY && b.kind == SP_DIM_SYMBOLIC)
         return true;
-    return poly_from_dim(a, &difference) && poly_from_dim(b, &subtrahend) &&
-           poly_add_scaled(&difference, &subtrahend, -1, NULL) && poly_lower(&difference, &lower) && lower >= 0;
+    if (!poly_from_dim(a, &difference) || !poly_from_dim(b, &subtrahend) ||
+        !poly_add_scaled(&difference, &subtrahend, -1, NULL))
+        return false;
+    if (is_not_negative(&difference))
+        return true;
+    for (uint32_t i = 0; i < difference.count; i++) {
+        if (is_not_negative_without(&difference, i))
+            return true;
+    }
+    return false;
 }
 
 /* Operands of commutative functions in one order: numbers last, then by age. */

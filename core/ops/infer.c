@@ -224,7 +224,9 @@ enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, ui
     return SP_OK;
 }
 
-static struct sp_dim broadcast_dim(struct sp_dim a, struct sp_dim b)
+/* In every run that is valid, two extents are equal or one of them is 1. So of two expressions the one that is never
+   the smaller is the result: `seq`, when the other is `min(seq, 64)`. (0 against 1 would be the exception.) */
+static struct sp_dim broadcast_dim(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     if (sp_dim_is(a, 1) || sp_dim_equal(a, b))
         return b;
@@ -234,7 +236,9 @@ static struct sp_dim broadcast_dim(struct sp_dim a, struct sp_dim b)
         return a;
     if (sp_dim_is_known(b))
         return b;
-    return sp_dim_unknown();
+    if (sp_dim_surely_ge(dims, a, b))
+        return a;
+    return sp_dim_surely_ge(dims, b, a) ? b : sp_dim_unknown();
 }
 
 enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape *a, const struct sp_shape *b,
@@ -254,7 +258,7 @@ enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape
                               "axis %u from the end has %lld elements in one and %lld in "
                               "another input, so they do not broadcast",
                               back, (long long)left.value, (long long)right.value);
-        dims[rank - back] = broadcast_dim(left, right);
+        dims[rank - back] = broadcast_dim(context->dims, left, right);
     }
     *ret_shape = (struct sp_shape){true, rank, dims};
     return SP_OK;

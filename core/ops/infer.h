@@ -69,8 +69,8 @@ struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count);
 enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, uint32_t rank, uint32_t *ret_axis);
 
 /* NumPy broadcasting of two shapes, symbol aware: equal symbols stay, 1 gives way, a number other than 1 wins over a
-   symbol, two different symbols give an unknown dim (max is not provable); two different numbers other than 1 are
-   SP_ERR_MODEL. *ret_dims is new. */
+   symbol, of two expressions the one that is never the smaller wins, and where that cannot be proved the dim is
+   unknown; two different numbers other than 1 are SP_ERR_MODEL. *ret_dims is new. */
 enum sp_status sp_broadcast(struct sp_op_context *context, const struct sp_shape *a, const struct sp_shape *b,
                             struct sp_shape *ret_shape);
 
