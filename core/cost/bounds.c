@@ -12,19 +12,22 @@
  * because each node is on one device. Any y gives a bound that holds; the best y gives the smallest T of all schedules
  * that may cut nodes into fractions (linear programming duality). With one kind y = 1/n is the only choice: total
  * seconds / devices. With more, three sorts of y are tried: equal ones; ones in proportion to the kinds' speed, which
- * are the best when a kind is faster by the same factor for every node; and these improved by a few steps of
- * multiplicative subgradient ascent (kinds that would be overloaded weigh more).
+ * are the best when a kind is faster by the same factor for every node; and what a pattern search makes of these
+ * (one kind's weight at a time is raised or lowered by a factor that shrinks towards 1).
  *
  * Latency. Nodes on a path through activations are computed one after another: in one stage by the model of execution,
  * and in different stages because a stage starts after what it receives was made. And each stage computes within the
  * latency, so the interval bounds hold for it too.
  */
 #include <float.h>
+#include <math.h>
 
 #include "cost/evaluate.h"
 
-#define MAX_ASCENT_STEPS 64
-#define MAX_ASCENT_WORK  8e6 /* node times looked at in all steps; keeps the bound's time well below the search's */
+#define MAX_SEARCH_STEPS 200
+#define MAX_SEARCH_WORK  2e7 /* node times looked at in all steps; keeps the bound's time well below the search's */
+#define FIRST_FACTOR     16.0
+#define LAST_FACTOR      1.002
 
 struct bound_input {
     const struct sp_workload *workload;
@@ -32,6 +35,7 @@ struct bound_input {
     uint32_t *kinds;     /* their numbers in the workload */
     double *devices;     /* n, per entry of `kinds` */
     double *share;       /* n(k) y(k): sums to 1 */
+    double *trial;       /* another such share */
     double *load;        /* seconds of the nodes that choose the kind */
 };
 
@@ -45,11 +49,15 @@ static double fastest(const struct bound_input *input, const struct sp_work_node
     return seconds;
 }
 
-/* The work bound for the present shares; leaves each kind's load behind. */
-static double work_bound(struct bound_input *input)
+/* The work bound for these shares, made to sum to 1. */
+static double work_bound(struct bound_input *input, double *share)
 {
-    double bound = 0;
+    double bound = 0, sum = 0;
 
+    for (uint32_t k = 0; k < input->kind_count; k++)
+        sum += share[k];
+    for (uint32_t k = 0; k < input->kind_count; k++)
+        share[k] /= sum;
     memset(input->load, 0, input->kind_count * sizeof *input->load);
     for (uint32_t i = 0; i < input->workload->node_count; i++) {
         const struct sp_work_node *node = &input->workload->nodes[i];
@@ -58,7 +66,7 @@ static double work_bound(struct bound_input *input)
         if (node->folded)
             continue;
         for (uint32_t k = 0; k < input->kind_count; k++) {
-            double cost = input->share[k] / input->devices[k] * node->seconds[input->kinds[k]];
+            double cost = share[k] / input->devices[k] * node->seconds[input->kinds[k]];
             if (k == 0 || cost < best_cost) {
                 best = k;
                 best_cost = cost;
@@ -67,17 +75,8 @@ static double work_bound(struct bound_input *input)
         input->load[best] += node->seconds[input->kinds[best]];
     }
     for (uint32_t k = 0; k < input->kind_count; k++)
-        bound += input->share[k] * (input->load[k] / input->devices[k]);
+        bound += share[k] * (input->load[k] / input->devices[k]);
     return bound;
-}
-
-static void normalise(struct bound_input *input)
-{
-    double sum = 0;
-    for (uint32_t k = 0; k < input->kind_count; k++)
-        sum += input->share[k];
-    for (uint32_t k = 0; k < input->kind_count; k++)
-        input->share[k] /= sum;
 }
 
 static double larger(double a, double b)
@@ -85,39 +84,54 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* One trial of the pattern search; true when it is better, and then it is the share. */
+static bool try_factor(struct bound_input *input, uint32_t kind, double factor, double *bound)
+{
+    double found;
+
+    memcpy(input->trial, input->share, input->kind_count * sizeof *input->trial);
+    input->trial[kind] *= factor;
+    found = work_bound(input, input->trial);
+    if (found <= *bound)
+        return false;
+    *bound = found;
+    memcpy(input->share, input->trial, input->kind_count * sizeof *input->trial);
+    return true;
+}
+
 static double best_work_bound(struct bound_input *input)
 {
     const struct sp_workload *workload = input->workload;
-    double bound, work = (double)workload->node_count * input->kind_count;
+    double bound, equal, step_work = (double)workload->node_count * input->kind_count;
+    uint32_t steps = 0;
 
-    memcpy(input->share, input->devices, input->kind_count * sizeof *input->share);
-    normalise(input);
-    bound = work_bound(input);
+    memcpy(input->trial, input->devices, input->kind_count * sizeof *input->trial);
+    equal = work_bound(input, input->trial);
     if (input->kind_count == 1)
-        return bound;
+        return equal;
 
     for (uint32_t k = 0; k < input->kind_count; k++) {
         double total = 0;
         for (uint32_t i = 0; i < workload->node_count; i++)
             total += workload->nodes[i].seconds[input->kinds[k]];
         if (total <= 0)
-            return bound; /* nothing to do */
+            return equal; /* a kind on which nothing takes time */
         input->share[k] = input->devices[k] / total;
     }
-    normalise(input);
-    bound = larger(bound, work_bound(input));
-    for (int step = 1; step <= MAX_ASCENT_STEPS && step * work <= MAX_ASCENT_WORK; step++) {
-        double largest = 0;
-        for (uint32_t k = 0; k < input->kind_count; k++)
-            largest = larger(largest, input->load[k] / input->devices[k]);
-        if (largest <= 0)
-            break; /* every node found a kind on which it takes no time */
-        for (uint32_t k = 0; k < input->kind_count; k++)
-            input->share[k] *= 1 + input->load[k] / input->devices[k] / largest / step;
-        normalise(input);
-        bound = larger(bound, work_bound(input));
+    bound = work_bound(input, input->share);
+    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR; factor = sqrt(factor)) {
+        bool improved = true;
+        while (improved) {
+            improved = false;
+            for (uint32_t k = 0; k < input->kind_count; k++) {
+                steps += 2;
+                if (steps > MAX_SEARCH_STEPS || steps * step_work > MAX_SEARCH_WORK)
+                    return larger(bound, equal);
+                improved = try_factor(input, k, factor, &bound) || try_factor(input, k, 1 / factor, &bound) || improved;
+            }
+        }
     }
-    return bound;
+    return larger(bound, equal);
 }
 
 /* The longest path; `finish` has a zeroed entry per node. */
@@ -150,8 +164,10 @@ static bool list_kinds(struct sp_arena *scratch, const struct sp_cluster *cluste
     input->kinds = SP_NEW_ARRAY(scratch, kind_count, uint32_t);
     input->devices = SP_NEW_ARRAY(scratch, kind_count, double);
     input->share = SP_NEW_ARRAY(scratch, kind_count, double);
+    input->trial = SP_NEW_ARRAY(scratch, kind_count, double);
     input->load = SP_NEW_ARRAY(scratch, kind_count, double);
-    if (entry == NULL || input->kinds == NULL || input->devices == NULL || input->share == NULL || input->load == NULL)
+    if (entry == NULL || input->kinds == NULL || input->devices == NULL || input->share == NULL ||
+        input->trial == NULL || input->load == NULL)
         return false;
     for (uint32_t device = 0; device < cluster->device_count; device++) {
         uint32_t kind = input->workload->kind_of[device];
