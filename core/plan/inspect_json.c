@@ -3,9 +3,6 @@
 #include "plan/internal.h"
 #include "plan/text.h"
 
-/* One dimension as text: expressions are bounded by SP_MAX_EXPR_TERMS, names by SP_MAX_NAME_BYTES. */
-#define SP_DIM_TEXT_BYTES ((size_t)1 << 20)
-
 static const char *type_kind(enum sp_type_kind kind)
 {
     switch (kind) {
@@ -104,9 +101,8 @@ static void write_operators(const struct sp_job *job, const struct sp_inspection
     sp_json_end_array(json);
 }
 
-static void write_work(const struct sp_job *job, const struct sp_inspection *inspection, struct sp_json *json)
+static void write_work(const struct sp_inspection *inspection, struct sp_json *json)
 {
-    const struct sp_dims *dims = job->model->dims;
     sp_json_member_int(json, "parameters", (int64_t)inspection->parameters);
     sp_json_member_double(json, "parameter_bytes", inspection->parameter_bytes);
     sp_json_key(json, "flops");
@@ -116,10 +112,8 @@ static void write_work(const struct sp_job *job, const struct sp_inspection *ins
         sp_json_null(json);
     sp_json_key(json, "symbols");
     sp_json_begin_array(json);
-    for (uint32_t i = 0; i < sp_dims_symbol_count(dims); i++) {
-        if (!sp_dims_symbol_is_fresh(dims, i))
-            sp_json_string(json, sp_dims_symbol_name(dims, i));
-    }
+    for (uint32_t i = 0; i < inspection->symbol_count; i++)
+        sp_json_string(json, inspection->symbols[i]);
     sp_json_end_array(json);
 }
 
@@ -172,7 +166,7 @@ enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_js
     sp_json_begin_object(json);
     write_head(job, json);
     write_operators(job, &inspection, json);
-    write_work(job, &inspection, json);
+    write_work(&inspection, json);
     write_value_list("inputs", graph->inputs, graph->input_count, true, json, &scratch);
     write_value_list("outputs", graph->outputs, graph->output_count, false, json, &scratch);
     write_configurations(job->model, json);

@@ -59,10 +59,8 @@ static void head(const struct sp_job *job, struct sp_buf *buf)
     sp_buf_text(buf, "\n");
 }
 
-static void work(const struct sp_job *job, const struct sp_inspection *inspection, struct sp_buf *buf)
+static void work(const struct sp_inspection *inspection, struct sp_buf *buf)
 {
-    const struct sp_dims *dims = job->model->dims;
-    uint32_t listed = 0;
     sp_buf_text(buf, "Parameters  ");
     sp_text_integer(buf, inspection->parameters);
     sp_buf_text(buf, " (");
@@ -80,13 +78,11 @@ static void work(const struct sp_job *job, const struct sp_inspection *inspectio
     } else {
         sp_buf_text(buf, "depend on dimensions that are not bound or on operators without a rule\n");
     }
-    for (uint32_t i = 0; i < sp_dims_symbol_count(dims) && listed < SP_TEXT_VALUES; i++) {
-        if (sp_dims_symbol_is_fresh(dims, i))
-            continue;
-        sp_buf_text(buf, listed++ == 0 ? "Symbols     " : ", ");
-        sp_text_cut(buf, sp_dims_symbol_name(dims, i), SP_TEXT_NAME);
+    for (uint32_t i = 0; i < inspection->symbol_count && i < SP_TEXT_VALUES; i++) {
+        sp_buf_text(buf, i == 0 ? "Symbols     " : ", ");
+        sp_text_cut(buf, inspection->symbols[i], SP_TEXT_NAME);
     }
-    if (listed > 0)
+    if (inspection->symbol_count > 0)
         sp_buf_text(buf, " (bind one with --dim NAME=N)\n");
 }
 
@@ -135,7 +131,7 @@ enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_bu
     if (status != SP_OK)
         return status;
     head(job, buf);
-    work(job, &inspection, buf);
+    work(&inspection, buf);
     operators(job, &inspection, buf);
     value_list("Inputs", graph->inputs, graph->input_count, true, buf);
     value_list("Outputs", graph->outputs, graph->output_count, false, buf);

@@ -62,6 +62,8 @@ struct sp_inspection {
     double parameter_bytes;
     bool has_flops;
     double flops;
+    uint32_t symbol_count;
+    const char **symbols; /* named dimensions that a value's inferred shape has, in the model's order */
     uint64_t external_files;
     double external_bytes;
 };
@@ -105,6 +107,9 @@ bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders);
 void sp_reason_tensor(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf);
 void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
+
+/* One dimension as text: expressions are bounded by SP_MAX_EXPR_TERMS, names by SP_MAX_NAME_BYTES. */
+#define SP_DIM_TEXT_BYTES ((size_t)1 << 20)
 
 /* Enough for one reason or one line of a table. */
 #define SP_REASON_BYTES ((size_t)64 << 10)

@@ -3,9 +3,11 @@
 #include "plan/internal.h"
 #include "plan/text.h"
 
-#define SP_TEXT_TRANSFERS 16 /* transfers listed before they are only counted */
-#define SP_TEXT_NOTES     16 /* notes likewise */
-#define SP_TEXT_NAME      34 /* columns of a name in a table */
+#define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
+#define SP_TEXT_TRANSFERS 16  /* transfers listed before they are only counted */
+#define SP_TEXT_NOTES     16  /* notes likewise */
+#define SP_NOTE_COLUMNS   200 /* a note's sentence: it quotes names out of the model */
+#define SP_TEXT_NAME      34  /* columns of a name in a table */
 
 /* One cell: the text that `write` puts into `cell`, padded to `width` columns. */
 static void cell_end(struct sp_buf *buf, struct sp_buf *cell, int width, bool right)
@@ -85,8 +87,9 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
         sp_buf_text(buf, "\n");
     }
     sp_buf_text(buf, "       because: ");
-    sp_reason_stage(plan, stage, borders, buf);
-    sp_buf_text(buf, "\n");
+    sp_reason_stage(plan, stage, borders, cell);
+    sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 16, SP_TEXT_COLUMNS);
+    sp_buf_clear(cell);
 }
 
 static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
@@ -134,16 +137,22 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *buf)
     sp_buf_printf(buf, "; gap %.1f%%\n", 100 * gap.gap);
     if (evaluation->stage_count < plan->cluster->device_count)
         sp_buf_printf(buf, "Devices     %u of %u are used\n", evaluation->stage_count, plan->cluster->device_count);
-    sp_buf_printf(buf, "Bottleneck  %s\n", plan->bottleneck);
+    sp_buf_text(buf, "Bottleneck  ");
+    sp_text_wrapped(buf, plan->bottleneck, 12, SP_TEXT_COLUMNS);
 }
 
 static void notes(const struct sp_plan *plan, struct sp_buf *buf)
 {
     for (uint32_t i = 0; i < plan->note_count && i < SP_TEXT_NOTES; i++) {
         const struct sp_plan_note *note = &plan->notes[i];
-        sp_buf_printf(buf, "%s%s: %s [%s]\n", i == 0 ? "\n" : "", note->severity, note->message, note->code);
-        if (note->hint != NULL)
-            sp_buf_printf(buf, "      %s\n", note->hint);
+        sp_buf_printf(buf, "%s%s: ", i == 0 ? "\n" : "", note->severity);
+        sp_text_cut(buf, note->message, SP_NOTE_COLUMNS);
+        sp_buf_printf(buf, " [%s]\n", note->code);
+        if (note->hint != NULL) {
+            sp_buf_text(buf, "      ");
+            sp_text_cut(buf, note->hint, SP_NOTE_COLUMNS);
+            sp_buf_text(buf, "\n");
+        }
     }
     if (plan->note_count > SP_TEXT_NOTES)
         sp_buf_printf(buf, "and %u more notes (the JSON form lists them)\n", plan->note_count - SP_TEXT_NOTES);

@@ -114,6 +114,30 @@ void sp_text_cut(struct sp_buf *buf, const char *text, size_t width)
     put_printable(buf, text + tail, size - tail);
 }
 
+void sp_text_wrapped(struct sp_buf *buf, const char *text, size_t indent, size_t width)
+{
+    size_t column = indent;
+    bool first = true;
+    while (*text != '\0') {
+        size_t size = strcspn(text, " "), columns = 0;
+        for (size_t i = 0; i < size; i++)
+            columns += starts_character(text[i]) ? 1 : 0;
+        if (!first && column + 1 + columns > width) {
+            sp_buf_printf(buf, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (!first) {
+            sp_buf_text(buf, " ");
+            column++;
+        }
+        sp_buf_append(buf, text, size);
+        column += columns;
+        first = false;
+        text += size;
+        text += strspn(text, " ");
+    }
+    sp_buf_text(buf, "\n");
+}
+
 void sp_text_shape(struct sp_buf *buf, const struct sp_shape *shape)
 {
     if (!shape->has_rank) {

@@ -26,6 +26,10 @@ void sp_text_integer(struct sp_buf *buf, uint64_t value);
    from strangers and go to a terminal. Columns are code points. */
 void sp_text_cut(struct sp_buf *buf, const char *text, size_t width);
 
+/* A paragraph broken at blanks to lines of at most `width` columns; all lines but the first are indented, the first is
+   taken to begin at column `indent`. Ends with a line break. */
+void sp_text_wrapped(struct sp_buf *buf, const char *text, size_t indent, size_t width);
+
 /* "[2, seq, 64]", "[?, 3]", "unknown rank". */
 void sp_text_shape(struct sp_buf *buf, const struct sp_shape *shape);
 
