@@ -78,7 +78,7 @@ static enum sp_status infer_conv(struct sp_op_context *context, const struct rol
 {
     const struct sp_shape *x = sp_in_shape(context, roles->x), *w = sp_in_shape(context, roles->w);
     struct sp_window window;
-    int64_t group;
+    int64_t group = 1;
     enum sp_status status = read_group(context, &group);
     if (status != SP_OK || (x == NULL && w == NULL))
         return status != SP_OK ? status : sp_set_output_unranked(context, 0, dtype);
@@ -146,7 +146,7 @@ static enum sp_status rule_conv(struct sp_op_context *context, struct sp_rule *r
     const struct sp_shape *y = &context->node->outputs[0]->type.shape;
     struct sp_factor_list work = {0}, places = {0};
     struct sp_window window;
-    int64_t group;
+    int64_t group = 1;
     enum sp_status status = read_group(context, &group);
     if (status == SP_OK)
         status = sp_window_read(context, x->rank - 2, w, &window);
@@ -294,7 +294,7 @@ static enum sp_status infer_conv_transpose(struct sp_op_context *context)
     enum sp_dtype dtype = sp_in_dtype(context, 0);
     const int64_t *given, *padding;
     struct sp_window window;
-    int64_t group;
+    int64_t group = 1;
     enum sp_status status = read_group(context, &group);
     if (status != SP_OK || (x == NULL && w == NULL))
         return status != SP_OK ? status : sp_set_output_unranked(context, 0, dtype);
@@ -376,7 +376,7 @@ static enum sp_status rule_conv_transpose(struct sp_op_context *context, struct 
     struct sp_factor_list work = {0};
     struct sp_window window;
     double ratio = 1;
-    int64_t group;
+    int64_t group = 1;
     enum sp_status status = read_group(context, &group);
     if (status == SP_OK)
         status = sp_window_read(context, x->rank - 2, w, &window);
