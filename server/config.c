@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "limits.h"
+#include "server_limits.h"
 #include "version.h"
 
 static const char usage[] =

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "limits.h"
 #include "server.h"
+#include "server_limits.h"
 
 struct connection {
     struct connection *next, *previous;

@@ -2,13 +2,13 @@
 /*
  * connections - what the HTTP library leaves to its user about sockets.
  *
- * Deadlines. The library's timeout counts silence only: a client that drips one byte now and then holds a connection for
- * ever. Here a connection has SPD_HEADER_SECONDS from connect (or from its last answer) to a complete header; then its
- * socket is shut down.
+ * Deadlines. The library's timeout counts silence only: a client that drips one byte now and then holds a connection
+ * for ever. Here a connection has SPD_HEADER_SECONDS from connect (or from its last answer) to a complete header; then
+ * its socket is shut down.
  *
  * Lingering. Refusing an upload early means closing a socket with unread bytes in it, and the kernel then resets the
- * connection, which can destroy the answer before the client reads it. So a copy of such a socket is kept, shut down for
- * writing and read empty for up to SPD_LINGER_SECONDS and SPD_LINGER_BYTES, before it is closed.
+ * connection, which can destroy the answer before the client reads it. So a copy of such a socket is kept, shut down
+ * for writing and read empty for up to SPD_LINGER_SECONDS and SPD_LINGER_BYTES, before it is closed.
  */
 #include <microhttpd.h>
 #include <stdbool.h>

@@ -169,7 +169,10 @@ static void sweep_blob_folder(const char *path, const char *prefix, struct store
         if (entry->d_name[0] == '.')
             continue;
         char id[65] = "";
-        (void)snprintf(id, sizeof id, "%s%.62s", prefix, entry->d_name);
+        if (strlen(entry->d_name) >= 62) { /* the blob, or its inspection with a suffix */
+            memcpy(id, prefix, 2);
+            memcpy(id + 2, entry->d_name, 62);
+        }
         if (text_is_hex(id, 64) && store_has_model(store, id))
             continue;
         LOG(LOG_INFO, "orphan removed", log_s("blob", entry->d_name));

@@ -10,6 +10,7 @@
 
 #include "connections.h"
 #include "guard.h"
+#include "ingest.h"
 #include "log.h"
 #include "metrics.h"
 #include "respond.h"
@@ -27,6 +28,7 @@ struct http {
 
 static void request_free(struct request *request)
 {
+    ingest_destroy(request->ingest);
     upload_destroy(request->upload);
     sp_buf_release(&request->body);
     if (request->free_state != NULL)
@@ -243,12 +245,12 @@ bool http_start(struct server *server, struct http **ret_http, struct problem *p
     MHD_set_panic_func(library_panic, NULL);
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, access_handler,
-        http, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_URI_LOG_CALLBACK, request_arrives, http, MHD_OPTION_NOTIFY_COMPLETED, request_completed, http,
-        MHD_OPTION_NOTIFY_CONNECTION, connections_notify, server->connections, MHD_OPTION_UNESCAPE_CALLBACK,
-        leave_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE, SPD_HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        SPD_MAX_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SPD_CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SPD_IDLE_SECONDS, MHD_OPTION_END);
+        http, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK,
+        request_arrives, http, MHD_OPTION_NOTIFY_COMPLETED, request_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+        connections_notify, server->connections, MHD_OPTION_UNESCAPE_CALLBACK, leave_escapes, NULL,
+        MHD_OPTION_THREAD_POOL_SIZE, SPD_HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, SPD_MAX_CONNECTIONS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SPD_CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)SPD_IDLE_SECONDS, MHD_OPTION_END);
     if (http->daemon == NULL) {
         (void)close(fd);
         free(http);

@@ -20,7 +20,7 @@ enum log_level {
 };
 
 struct log_field {
-    const char *key; /* NULL ends a list */
+    const char *key;  /* NULL ends a list */
     const char *text; /* or NULL: `number` is meant */
     int64_t number;
 };

@@ -2,8 +2,8 @@
 /*
  * problem - what went wrong, from the worker's pipe or the store to the client's `application/problem+json`.
  *
- * A problem is a value without owned memory. It is the daemon's side of the library's sp_error: the HTTP status is added
- * and the limit's name is copied, because problems cross process borders and restarts.
+ * A problem is a value without owned memory. It is the daemon's side of the library's sp_error: the HTTP status is
+ * added and the limit's name is copied, because problems cross process borders and restarts.
  *
  * Its JSON (kept with a failed plan, sent by a worker, part of an answer) is
  *   {"code","status","detail","where"?,"limit"?,"limit_value"?,"actual"?}

@@ -64,7 +64,7 @@ int request_accepts(const struct request *request, const char *type)
     for (const char *range = accept; *range != '\0';) {
         range += strspn(range, " \t,");
         size_t size = strcspn(range, ","), name = strcspn(range, ",; \t");
-        int match = name == strlen(type) && strncasecmp(range, type, name) == 0                             ? 2
+        int match = name == strlen(type) && strncasecmp(range, type, name) == 0                           ? 2
                     : name == family + 1 && strncasecmp(range, type, family) == 0 && range[family] == '*' ? 1
                     : name == 3 && strncmp(range, "*/*", 3) == 0                                          ? 0
                                                                                                           : -1;

@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "limits.h"
 #include "problem.h"
 #include "server.h"
+#include "server_limits.h"
 
 enum verdict {
     VERDICT_GO_ON,     /* nothing was answered yet */
@@ -37,6 +37,7 @@ enum body_kind {
 #define REQUEST_MAX_PARAMETERS 16
 #define REQUEST_MAX_HEADERS    8
 
+struct ingest;
 struct request;
 struct upload;
 
@@ -58,7 +59,7 @@ struct request {
     struct server *server;
     struct MHD_Connection *connection;
     const struct route *route;
-    char *uri;  /* as received, cut at '?' after parsing: the path */
+    char *uri; /* as received, cut at '?' after parsing: the path */
     char id[65];
     char request_id[SPD_MAX_REQUEST_ID + 1];
     const char *method;
@@ -74,10 +75,10 @@ struct request {
     uint64_t started_ms, body_started_ms;
     struct sp_buf body;
     struct upload *upload;
+    struct ingest *ingest; /* of a model's upload, see ingest.h */
 
     enum verdict (*step)(struct request *request);
-    struct problem problem; /* what the awaited work came to */
-    void *state;            /* of the route, freed with `free_state` */
+    void *state; /* of the route, freed with `free_state` */
     void (*free_state)(void *state);
 
     unsigned header_count; /* extra headers of the answer */

@@ -7,8 +7,8 @@
  *            |                            worker pool, signals                    |
  *            +---- store (SQLite) --------+                             job folders of the data folder
  *
- * Requests that must wait (an inspection, Prefer: wait) are suspended and resumed by the main thread. HTTP threads reach
- * the main thread only through jobs.h and connections.h, which queue under a mutex and wake the loop.
+ * Requests that must wait (an inspection, Prefer: wait) are suspended and resumed by the main thread. HTTP threads
+ * reach the main thread only through jobs.h and connections.h, which queue under a mutex and wake the loop.
  */
 #include <pthread.h>
 #include <stdatomic.h>

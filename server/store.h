@@ -47,7 +47,7 @@ struct plan_row {
     char *request; /* JSON: {"cluster","objective","options"} */
     enum plan_state state;
     int64_t attempts, crashes;
-    char *error; /* JSON of problem.h, or NULL */
+    char *error;                                 /* JSON of problem.h, or NULL */
     int64_t created_at, started_at, finished_at; /* 0: not yet */
 };
 

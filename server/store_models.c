@@ -40,8 +40,7 @@ static bool read_row(sqlite3_stmt *statement, struct model_row *row)
 bool store_get_model(struct store *store, const char *id, struct model_row *ret_row)
 {
     (void)pthread_mutex_lock(&store->mutex);
-    sqlite3_stmt *statement =
-        store_prepare(store, "SELECT seq, id, name, bytes, created_at FROM models WHERE id = ?1");
+    sqlite3_stmt *statement = store_prepare(store, "SELECT seq, id, name, bytes, created_at FROM models WHERE id = ?1");
     if (statement != NULL)
         store_bind(statement, 1, id);
     bool found = statement != NULL && sqlite3_step(statement) == SQLITE_ROW && read_row(statement, ret_row);

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limits.h"
+#include "server_limits.h"
 #include "store_sqlite.h"
 
 #define COLUMNS "seq, id, model, request, state, attempts, crashes, error, created_at, started_at, finished_at"
@@ -41,8 +41,7 @@ void store_release_plan(struct plan_row *row)
 static enum store_added check_key(struct store *store, struct plan_row *row, const char *key, const char *fingerprint)
 {
     enum store_added result = STORE_FAILED;
-    sqlite3_stmt *statement =
-        store_prepare(store, "SELECT id, fingerprint FROM plans WHERE idempotency_key = ?1");
+    sqlite3_stmt *statement = store_prepare(store, "SELECT id, fingerprint FROM plans WHERE idempotency_key = ?1");
     if (statement == NULL)
         return STORE_FAILED;
     store_bind(statement, 1, key);
@@ -256,9 +255,10 @@ int64_t store_recover(struct store *store)
     if (statement != NULL) {
         (void)sqlite3_bind_int64(statement, 1, store_now());
         (void)sqlite3_bind_int64(statement, 2, SPD_MAX_ATTEMPTS);
-        store_bind(statement, 3,
-                   "{\"status\":500,\"code\":\"INTERRUPTED_TOO_OFTEN\",\"detail\":\"The plan was started many times and "
-                   "the daemon died each time.\"}");
+        store_bind(
+            statement, 3,
+            "{\"status\":500,\"code\":\"INTERRUPTED_TOO_OFTEN\",\"detail\":\"The plan was started many times and "
+            "the daemon died each time.\"}");
     }
     if (store_run(store, statement, "recovering", NULL)) {
         statement = store_prepare(store, "UPDATE plans SET state = 'queued', started_at = 0 WHERE state = 'running'");

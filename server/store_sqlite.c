@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "limits.h"
 #include "log.h"
+#include "server_limits.h"
 #include "store_sqlite.h"
 
 static const char *const state_names[PLAN_STATE_COUNT] = {"queued", "running", "succeeded", "failed", "cancelled"};
@@ -188,9 +188,9 @@ bool store_counts(struct store *store, int64_t ret_counts[PLAN_STATE_COUNT], dou
     *ret_oldest_seconds = 0;
     *ret_models = 0;
     (void)pthread_mutex_lock(&store->mutex);
-    sqlite3_stmt *statement = store_prepare(
-        store, "SELECT state, count(*), min(created_at) FROM plans GROUP BY state UNION ALL "
-               "SELECT 'models', count(*), 0 FROM models");
+    sqlite3_stmt *statement =
+        store_prepare(store, "SELECT state, count(*), min(created_at) FROM plans GROUP BY state UNION ALL "
+                             "SELECT 'models', count(*), 0 FROM models");
     int step = SQLITE_ERROR;
     while (statement != NULL && (step = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(statement, 0);

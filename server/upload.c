@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "limits.h"
+#include "server_limits.h"
 #include "text.h"
 
 struct upload {
@@ -46,10 +46,9 @@ struct upload *upload_create(const char *data, uint64_t max_bytes, struct proble
 bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem)
 {
     if (size > upload->max_bytes - upload->size)
-        return problem_set_limit(problem, 413, "MODEL_TOO_LARGE", "--max-upload", (int64_t)upload->max_bytes,
-                                 (int64_t)(upload->size + size),
-                                 "The model is larger than the %" PRIu64 " bytes that this service accepts.",
-                                 upload->max_bytes);
+        return problem_set_limit(
+            problem, 413, "MODEL_TOO_LARGE", "--max-upload", (int64_t)upload->max_bytes, (int64_t)(upload->size + size),
+            "The model is larger than the %" PRIu64 " bytes that this service accepts.", upload->max_bytes);
     if (gnutls_hash(upload->hash, bytes, size) != 0)
         return problem_set(problem, 500, "INTERNAL", "Hashing the upload failed.");
     const char *from = bytes;

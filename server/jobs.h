@@ -1,0 +1,74 @@
+#pragma once
+/*
+ * jobs - what is waiting for a worker, what runs, and who waits for it.
+ *
+ * Two kinds of work share the workers. Plans are durable: the queue is the store, jobs_kick() only says that it
+ * changed. Inspections belong to a request that is suspended meanwhile; they go first, and the pool has one worker more
+ * than plans may use, so an upload never waits for a long search.
+ *
+ * A worker that dies costs its job one retry (SPD_MAX_CRASHES deaths fail it); a job over its time is failed at once,
+ * and its worker is replaced. Callers in HTTP threads only queue and wake; everything happens in the main thread.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "problem.h"
+#include "store.h"
+
+struct jobs;
+struct request;
+struct server;
+
+/* An inspection that a request waits for. Owned by the request, untouched by it until `done`. */
+struct inspection {
+    const char *model; /* path of the file */
+    const char *id;    /* its SHA-256 */
+    const char *name;
+    const char *output; /* path of the result */
+    bool values, text;
+    bool sync;                                   /* make the model file durable too */
+    void (*done)(struct inspection *inspection); /* main thread; `problem` says how it went */
+    void *context;
+    struct problem problem;
+
+    struct inspection *next; /* of jobs.c */
+    int crashes;
+    uint64_t queued_ms;
+};
+
+struct job_progress {
+    char phase[32];
+    double fraction, best_seconds, lower_bound_seconds;
+};
+
+struct job_stats {
+    unsigned workers, busy, waiting_inspections;
+};
+
+/* Main thread. */
+struct jobs *jobs_create(struct server *server, uv_loop_t *loop); /* NULL without memory; starts the workers */
+void jobs_tick(struct jobs *jobs, uint64_t now_ms);               /* several times a second */
+bool jobs_quiet(const struct jobs *jobs);                         /* nothing runs and nobody waits */
+void jobs_drain(struct jobs *jobs); /* start no more plans; everybody who waits for one is answered now */
+void jobs_stop(struct jobs *jobs);  /* queue running plans again, fail inspections, end the workers */
+void jobs_destroy(struct jobs *jobs);
+
+/* Any thread. */
+
+/* Queues an inspection; the request must be suspended already. False with a problem when too many wait. */
+bool jobs_inspect(struct jobs *jobs, struct inspection *inspection, struct problem *problem);
+
+/* The store has a new queued plan. */
+void jobs_kick(struct jobs *jobs);
+
+/* Resumes the (suspended) request when the plan is finished, after `seconds`, or when the daemon stops. */
+void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, unsigned seconds);
+
+/* The plan was cancelled or deleted in the store: end its worker; remove its folder when it was deleted. */
+void jobs_plan_dropped(struct jobs *jobs, const char *plan);
+
+/* Progress of a running plan; false when it does not run. */
+bool jobs_progress(struct jobs *jobs, const char *plan, struct job_progress *ret_progress);
+
+void jobs_stats(struct jobs *jobs, struct job_stats *ret_stats);

@@ -1,0 +1,299 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+#include "jobs_internal.h"
+#include "log.h"
+#include "metrics.h"
+#include "server.h"
+#include "server_limits.h"
+
+struct task *jobs_find(struct jobs *jobs, const char *plan)
+{
+    for (struct task *task = jobs->tasks; task != NULL; task = task->next) {
+        if (task->is_plan && strcmp(task->plan.id, plan) == 0)
+            return task;
+    }
+    return NULL;
+}
+
+unsigned jobs_running_plans(const struct jobs *jobs)
+{
+    unsigned count = 0;
+    for (const struct task *task = jobs->tasks; task != NULL; task = task->next)
+        count += task->is_plan;
+    return count;
+}
+
+/* ---- assigning ---- */
+
+/* The members that every job line has. */
+static json_t *job_line(const struct config *config, const char *job, const char *kind, const char *model,
+                        const char *id, const char *name, const char *output)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", job, "kind", kind, "model", model, "sha256", id,
+                     "name", name, "out", output, "memory", (json_int_t)config->job_memory, "seconds",
+                     (json_int_t)config->job_seconds);
+}
+
+static char *plan_line(struct jobs *jobs, const struct plan_row *plan)
+{
+    const struct config *config = jobs->server->config;
+    char *model = files_blob(config->data, plan->model), *folder = files_plan_folder(config->data, plan->id);
+    char *text = NULL;
+    struct model_row row = {0};
+    bool known = store_get_model(jobs->server->store, plan->model, &row);
+    json_t *line = model != NULL && folder != NULL
+                       ? job_line(config, plan->id, "plan", model, plan->model, known ? row.name : "", folder)
+                       : NULL;
+    json_t *request = json_loads(plan->request, 0, NULL);
+    if (line != NULL && request != NULL && json_object_set(line, "request", request) == 0)
+        text = json_dumps(line, JSON_COMPACT);
+    store_release_model(&row);
+    json_decref(request);
+    json_decref(line);
+    free(model);
+    free(folder);
+    return text;
+}
+
+static char *inspection_line(struct jobs *jobs, const struct inspection *inspection)
+{
+    json_t *line = job_line(jobs->server->config, inspection->id, "inspect", inspection->model, inspection->id,
+                            inspection->name, inspection->output);
+    char *text = NULL;
+    if (line != NULL && json_object_set_new(line, "values", json_boolean(inspection->values)) == 0 &&
+        json_object_set_new(line, "text", json_boolean(inspection->text)) == 0 &&
+        json_object_set_new(line, "sync", json_boolean(inspection->sync)) == 0)
+        text = json_dumps(line, JSON_COMPACT);
+    json_decref(line);
+    return text;
+}
+
+static void free_task(struct task *task)
+{
+    store_release_plan(&task->plan);
+    free(task);
+}
+
+/* Gives the task to a worker. False when it must be given up. */
+static bool start(struct jobs *jobs, struct worker *worker, struct task *task, char *line)
+{
+    task->started_ms = server_now_ms();
+    task->deadline_ms = task->started_ms + (uint64_t)(jobs->server->config->job_seconds + SPD_JOB_GRACE_SECONDS) * 1000;
+    (void)snprintf(task->progress.phase, sizeof task->progress.phase, "start");
+    if (line == NULL || !pool_assign(worker, task, line)) {
+        free(line);
+        return false;
+    }
+    free(line);
+    (void)pthread_mutex_lock(&jobs->mutex);
+    task->next = jobs->tasks;
+    jobs->tasks = task;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return true;
+}
+
+static struct inspection *next_inspection(struct jobs *jobs)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    struct inspection *inspection = jobs->first;
+    if (inspection != NULL) {
+        jobs->first = inspection->next;
+        if (jobs->first == NULL)
+            jobs->last = NULL;
+        jobs->inspection_count--;
+    }
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return inspection;
+}
+
+static void start_inspection(struct jobs *jobs, struct worker *worker, struct inspection *inspection)
+{
+    struct task *task = calloc(1, sizeof *task);
+    if (task != NULL) {
+        task->inspection = inspection;
+        if (start(jobs, worker, task, inspection_line(jobs, inspection)))
+            return;
+        free(task);
+    }
+    (void)problem_set(&inspection->problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    inspection->done(inspection);
+}
+
+static bool start_plan(struct jobs *jobs, struct worker *worker)
+{
+    struct task *task = calloc(1, sizeof *task);
+    if (task == NULL)
+        return false;
+    if (!store_claim(jobs->server->store, &task->plan)) {
+        free(task);
+        return false;
+    }
+    task->is_plan = true;
+    if (start(jobs, worker, task, plan_line(jobs, &task->plan)))
+        return true;
+    (void)store_requeue(jobs->server->store, task->plan.id, false);
+    free_task(task);
+    return false;
+}
+
+void jobs_dispatch(struct jobs *jobs)
+{
+    struct worker *worker;
+    while (!jobs->stopping && (worker = pool_idle(jobs->pool)) != NULL) {
+        struct inspection *inspection = next_inspection(jobs);
+        if (inspection != NULL)
+            start_inspection(jobs, worker, inspection);
+        else if (jobs->draining || jobs_running_plans(jobs) >= jobs->server->config->workers ||
+                 !start_plan(jobs, worker))
+            return;
+    }
+}
+
+/* ---- ending ---- */
+
+static void unlink_task(struct jobs *jobs, struct task *task)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    struct task **at = &jobs->tasks;
+    while (*at != task)
+        at = &(*at)->next;
+    *at = task->next;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+static void finish_plan(struct jobs *jobs, const struct task *task, const struct problem *problem)
+{
+    char *error = problem != NULL ? problem_to_text(problem) : NULL;
+    if (problem != NULL && error == NULL)
+        error = strdup("{\"status\":500,\"code\":\"INTERNAL\",\"detail\":\"The plan failed and memory ran out.\"}");
+    if (problem == NULL || error != NULL)
+        (void)store_finish(jobs->server->store, task->plan.id, error);
+    free(error);
+    double elapsed = (double)(server_now_ms() - task->started_ms) / 1000;
+    double waited = (double)(task->plan.started_at - task->plan.created_at) / 1000;
+    metrics_job(jobs->server->metrics, "plan", problem != NULL ? "failed" : "succeeded", waited, elapsed);
+    LOG(LOG_INFO, "plan finished", log_s("plan", task->plan.id),
+        log_s("outcome", problem != NULL ? problem->code : "succeeded"), log_i("ms", (int64_t)(elapsed * 1000)));
+    jobs_notify(jobs, task->plan.id);
+}
+
+static void finish_inspection(struct jobs *jobs, const struct task *task, const struct problem *problem)
+{
+    uint64_t now = server_now_ms();
+    if (problem != NULL)
+        task->inspection->problem = *problem;
+    metrics_job(jobs->server->metrics, "inspect", problem != NULL ? "failed" : "succeeded",
+                (double)(task->started_ms - task->inspection->queued_ms) / 1000,
+                (double)(now - task->started_ms) / 1000);
+    task->inspection->done(task->inspection);
+}
+
+/* The task has an outcome: NULL for success. Frees it. */
+static void finish(struct jobs *jobs, struct task *task, const struct problem *problem)
+{
+    unlink_task(jobs, task);
+    if (task->is_plan)
+        finish_plan(jobs, task, problem);
+    else
+        finish_inspection(jobs, task, problem);
+    free_task(task);
+    jobs_kick(jobs);
+}
+
+static void take_progress(struct jobs *jobs, struct task *task, const json_t *message)
+{
+    struct job_progress progress = {
+        .fraction = json_number_value(json_object_get(message, "fraction")),
+        .best_seconds = json_number_value(json_object_get(message, "best_seconds")),
+        .lower_bound_seconds = json_number_value(json_object_get(message, "lower_bound_seconds")),
+    };
+    const char *phase = json_string_value(json_object_get(message, "phase"));
+    (void)snprintf(progress.phase, sizeof progress.phase, "%s", phase != NULL ? phase : "");
+    (void)pthread_mutex_lock(&jobs->mutex);
+    task->progress = progress;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+void jobs_message(void *context, void *job, const json_t *message)
+{
+    struct jobs *jobs = context;
+    struct task *task = job;
+    const char *event = json_string_value(json_object_get(message, "event"));
+    if (event != NULL && strcmp(event, "progress") == 0) {
+        take_progress(jobs, task, message);
+        return;
+    }
+    json_int_t resident = json_integer_value(json_object_get(message, "resident_bytes"));
+    pool_release(jobs->pool, task, resident > (json_int_t)SPD_WORKER_RECYCLE_BYTES);
+    if (event != NULL && strcmp(event, "done") == 0) {
+        finish(jobs, task, NULL);
+        return;
+    }
+    struct problem problem;
+    problem_from_json(&problem, json_object_get(message, "problem"));
+    finish(jobs, task, &problem);
+}
+
+static void describe_end(const struct config *config, const char *how, int signal_number, struct problem *problem)
+{
+    if (strcmp(how, "timed_out") == 0)
+        (void)problem_set_limit(problem, 422, "TIME_LIMIT", "--job-seconds", config->job_seconds, config->job_seconds,
+                                "The job took longer than its %u seconds and was stopped.", config->job_seconds);
+    else if (strcmp(how, "stopped") == 0)
+        (void)problem_set(problem, 503, "STOPPING", "The service is stopping; send the request again.");
+    else
+        (void)problem_set(problem, 500, "WORKER_CRASHED",
+                          "The process that worked on this died (signal %d), also when it was tried again.",
+                          signal_number);
+}
+
+/* A plan whose worker died: cancelled meanwhile, to be tried again, or given up. */
+static void plan_gone(struct jobs *jobs, struct task *task, const char *how, int signal_number)
+{
+    struct problem problem = {0};
+    bool crashed = strcmp(how, "crashed") == 0;
+    if (strcmp(how, "cancelled") == 0) {
+        unlink_task(jobs, task);
+        metrics_job(jobs->server->metrics, "plan", "cancelled", 0, 0);
+        jobs_plan_dropped(jobs, task->plan.id);
+        free_task(task);
+        return;
+    }
+    if (strcmp(how, "stopped") == 0 || (crashed && task->plan.crashes + 1 < SPD_MAX_CRASHES)) {
+        unlink_task(jobs, task);
+        (void)store_requeue(jobs->server->store, task->plan.id, crashed);
+        LOG(LOG_INFO, "plan queued again", log_s("plan", task->plan.id), log_s("reason", how));
+        free_task(task);
+        return;
+    }
+    describe_end(jobs->server->config, how, signal_number, &problem);
+    finish(jobs, task, &problem);
+}
+
+void jobs_gone(void *context, void *job, const char *how, int signal_number)
+{
+    struct jobs *jobs = context;
+    struct task *task = job;
+    metrics_worker_ended(jobs->server->metrics, how);
+    if (task->is_plan) {
+        plan_gone(jobs, task, how, signal_number);
+    } else if (strcmp(how, "crashed") == 0 && task->inspection->crashes + 1 < SPD_MAX_CRASHES) {
+        struct inspection *inspection = task->inspection;
+        struct problem problem = {0};
+        unlink_task(jobs, task);
+        free_task(task);
+        inspection->crashes++;
+        if (!jobs_inspect(jobs, inspection, &problem)) {
+            inspection->problem = problem;
+            inspection->done(inspection);
+        }
+    } else {
+        struct problem problem = {0};
+        describe_end(jobs->server->config, how, signal_number, &problem);
+        finish(jobs, task, &problem);
+    }
+    if (!jobs->stopping)
+        jobs_kick(jobs);
+}

@@ -1,0 +1,36 @@
+#pragma once
+/*
+ * worker - the child process: takes jobs as lines of JSON on standard input, answers on standard output.
+ *
+ *   <- {"job":ID,"kind":"inspect","model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
+ *       "values":bool,"text":bool,"sync":bool}
+ *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster":..,"objective":..,"options":..}}
+ *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}
+ *   -> {"job":ID,"event":"done","resident_bytes":N}
+ *   -> {"job":ID,"event":"error","resident_bytes":N,"problem":{..}}        see problem.h
+ *
+ * The model file is mapped read-only; of a large one only the pages that describe the graph are touched. Results appear
+ * under their names complete and durable, or not at all. A worker ends when its standard input does, and is killed by
+ * the kernel when the daemon dies. It needs no network, no store, and writes nowhere but where a job says.
+ */
+#include "problem.h"
+
+/* Runs until the input ends; returns the exit status. `parent` is the daemon's process. */
+int worker_main(long parent);
+
+/* ---- worker_output.c ---- */
+
+/* Writes a file durably: to a temporary name beside it, flushed, then renamed. Between open and close the caller
+   writes with output_write(); the first failure sticks. */
+struct output {
+    char *path, *temporary;
+    int fd, error; /* errno of the first failure */
+    size_t used;
+    char buffer[64 * 1024];
+};
+
+void output_open(struct output *output, const char *path);
+bool output_write(void *output, const char *bytes, size_t size); /* fits sp_json and sp_sink */
+
+/* Makes the file durable and gives it its name; without `keep`, or after a failure, removes it. */
+bool output_close(struct output *output, bool keep, struct problem *problem);

@@ -1,0 +1,297 @@
+#include "worker_pool.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "log.h"
+#include "server_limits.h"
+
+struct worker {
+    struct pool *pool;
+    uv_process_t process;
+    uv_pipe_t input, output; /* of the child */
+    uv_timer_t respawn;
+    bool alive, retired;
+    unsigned open_handles;
+    void *job;
+    const char *kill_reason;
+    struct sp_buf line;
+};
+
+struct pool {
+    uv_loop_t *loop;
+    const char *program;
+    struct pool_callbacks callbacks;
+    bool stopping;
+    unsigned size;
+    char read_buffer[64 * 1024];
+    struct worker workers[];
+};
+
+struct sent_line {
+    uv_write_t request;
+    size_t size;
+    char bytes[];
+};
+
+static void spawn(struct worker *worker);
+
+static void kill_worker(struct worker *worker, const char *reason)
+{
+    if (!worker->alive)
+        return;
+    if (worker->kill_reason == NULL)
+        worker->kill_reason = reason;
+    (void)uv_process_kill(&worker->process, SIGKILL);
+}
+
+/* ---- the end of a process ---- */
+
+static void respawn_due(uv_timer_t *timer)
+{
+    struct worker *worker = timer->data;
+    if (!worker->pool->stopping)
+        spawn(worker);
+}
+
+/* The process and both pipes are closed: the slot may be used again. */
+static void handle_closed(uv_handle_t *handle)
+{
+    struct worker *worker = handle->data;
+    if (--worker->open_handles > 0 || worker->pool->stopping)
+        return;
+    bool quickly = worker->retired || (worker->kill_reason != NULL);
+    (void)uv_timer_start(&worker->respawn, respawn_due, quickly ? 0 : SPD_WORKER_RESPAWN_MS, 0);
+}
+
+static void close_handles(struct worker *worker)
+{
+    uv_handle_t *handles[] = {(uv_handle_t *)&worker->process, (uv_handle_t *)&worker->input,
+                              (uv_handle_t *)&worker->output};
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        if (!uv_is_closing(handles[i]))
+            uv_close(handles[i], handle_closed);
+    }
+}
+
+static void process_ended(uv_process_t *process, int64_t status, int signal_number)
+{
+    struct worker *worker = process->data;
+    struct pool *pool = worker->pool;
+    void *job = worker->job;
+    const char *reason = worker->kill_reason != NULL ? worker->kill_reason : worker->retired ? "recycled" : "crashed";
+    worker->alive = false;
+    worker->job = NULL;
+    close_handles(worker);
+    if (!pool->stopping || job != NULL)
+        LOG(worker->kill_reason != NULL || worker->retired ? LOG_INFO : LOG_WARNING, "worker ended",
+            log_s("reason", reason), log_i("pid", process->pid), log_i("signal", signal_number),
+            log_i("status", status));
+    if (job != NULL)
+        pool->callbacks.gone(pool->callbacks.context, job, reason, signal_number);
+}
+
+/* ---- what it says ---- */
+
+static void take_line(struct worker *worker)
+{
+    json_t *message = worker->line.size > 0 ? json_loadb(worker->line.data, worker->line.size, 0, NULL) : NULL;
+    sp_buf_clear(&worker->line);
+    if (message == NULL || worker->job == NULL) {
+        json_decref(message);
+        LOG(LOG_ERROR, "worker spoke out of turn", log_i("pid", worker->process.pid));
+        kill_worker(worker, "crashed");
+        return;
+    }
+    worker->pool->callbacks.message(worker->pool->callbacks.context, worker->job, message);
+    json_decref(message);
+}
+
+static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    (void)suggested;
+    struct worker *worker = handle->data;
+    *buf = uv_buf_init(worker->pool->read_buffer, sizeof worker->pool->read_buffer);
+}
+
+static void output_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
+{
+    struct worker *worker = stream->data;
+    if (count < 0) {
+        (void)uv_read_stop(stream);
+        return; /* the end of the process is reported by process_ended() */
+    }
+    const char *at = buf->base, *end = buf->base + count;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = newline != NULL ? newline : end;
+        sp_buf_append(&worker->line, at, (size_t)(stop - at));
+        if (sp_buf_failed(&worker->line)) {
+            kill_worker(worker, "crashed");
+            return;
+        }
+        if (newline != NULL)
+            take_line(worker);
+        at = stop + 1;
+    }
+}
+
+/* ---- the start of a process ---- */
+
+static void spawn(struct worker *worker)
+{
+    struct pool *pool = worker->pool;
+    char parent[32], name[] = "shardpland", option[] = "--worker";
+    (void)snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    char *arguments[] = {name, option, parent, NULL};
+    uv_stdio_container_t stdio[3] = {
+        {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE), .data.stream = (uv_stream_t *)&worker->input},
+        {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_WRITABLE_PIPE), .data.stream = (uv_stream_t *)&worker->output},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+    };
+    uv_process_options_t options = {
+        .file = pool->program, .args = arguments, .stdio = stdio, .stdio_count = 3, .exit_cb = process_ended};
+    worker->kill_reason = NULL;
+    worker->retired = false;
+    worker->open_handles = 3;
+    sp_buf_clear(&worker->line);
+    (void)uv_pipe_init(pool->loop, &worker->input, 0);
+    (void)uv_pipe_init(pool->loop, &worker->output, 0);
+    worker->input.data = worker->output.data = worker->process.data = worker;
+    int error = uv_spawn(pool->loop, &worker->process, &options);
+    if (error != 0) {
+        LOG(LOG_ERROR, "worker not started", log_s("error", uv_strerror(error)));
+        close_handles(worker);
+        return;
+    }
+    worker->alive = true;
+    if (uv_read_start((uv_stream_t *)&worker->output, give_buffer, output_read) != 0)
+        kill_worker(worker, "crashed");
+    else
+        pool->callbacks.idle(pool->callbacks.context);
+}
+
+struct pool *pool_create(uv_loop_t *loop, const char *program, unsigned size, const struct pool_callbacks *callbacks)
+{
+    struct pool *pool = calloc(1, sizeof *pool + size * sizeof pool->workers[0]);
+    if (pool == NULL)
+        return NULL;
+    pool->loop = loop;
+    pool->program = program;
+    pool->callbacks = *callbacks;
+    pool->size = size;
+    for (unsigned i = 0; i < size; i++) {
+        pool->workers[i].pool = pool;
+        pool->workers[i].respawn.data = &pool->workers[i];
+        sp_buf_init(&pool->workers[i].line, SPD_MAX_LINE_BYTES);
+        (void)uv_timer_init(loop, &pool->workers[i].respawn);
+    }
+    for (unsigned i = 0; i < size; i++)
+        (void)uv_timer_start(&pool->workers[i].respawn, respawn_due, 0, 0);
+    return pool;
+}
+
+void pool_stop(struct pool *pool)
+{
+    pool->stopping = true;
+    for (unsigned i = 0; i < pool->size; i++) {
+        kill_worker(&pool->workers[i], "stopped");
+        if (!uv_is_closing((uv_handle_t *)&pool->workers[i].respawn))
+            uv_close((uv_handle_t *)&pool->workers[i].respawn, NULL);
+    }
+}
+
+void pool_destroy(struct pool *pool)
+{
+    if (pool == NULL)
+        return;
+    for (unsigned i = 0; i < pool->size; i++)
+        sp_buf_release(&pool->workers[i].line);
+    free(pool);
+}
+
+/* ---- jobs ---- */
+
+static struct worker *worker_of(struct pool *pool, const void *job)
+{
+    for (unsigned i = 0; i < pool->size; i++) {
+        if (pool->workers[i].alive && pool->workers[i].job == job)
+            return &pool->workers[i];
+    }
+    return NULL;
+}
+
+struct worker *pool_idle(struct pool *pool)
+{
+    for (unsigned i = 0; i < pool->size && !pool->stopping; i++) {
+        struct worker *worker = &pool->workers[i];
+        if (worker->alive && worker->job == NULL && !worker->retired && worker->kill_reason == NULL)
+            return worker;
+    }
+    return NULL;
+}
+
+static void line_sent(uv_write_t *request, int status)
+{
+    struct sent_line *sent = request->data;
+    /* A worker that died before it took the line is noticed by process_ended(). */
+    (void)status;
+    free(sent);
+}
+
+bool pool_assign(struct worker *worker, void *job, const char *line)
+{
+    size_t size = strlen(line);
+    struct sent_line *sent = malloc(sizeof *sent + size + 1);
+    if (sent == NULL)
+        return false;
+    memcpy(sent->bytes, line, size);
+    sent->bytes[size] = '\n';
+    sent->request.data = sent;
+    uv_buf_t buf = uv_buf_init(sent->bytes, (unsigned)(size + 1));
+    worker->job = job;
+    if (uv_write(&sent->request, (uv_stream_t *)&worker->input, &buf, 1, line_sent) != 0) {
+        free(sent);
+        kill_worker(worker, "crashed");
+    }
+    return true;
+}
+
+void pool_release(struct pool *pool, void *job, bool recycle)
+{
+    struct worker *worker = worker_of(pool, job);
+    if (worker == NULL)
+        return;
+    worker->job = NULL;
+    if (recycle) {
+        worker->retired = true;
+        (void)uv_process_kill(&worker->process, SIGKILL);
+    }
+}
+
+void pool_kill(struct pool *pool, void *job, const char *reason)
+{
+    struct worker *worker = worker_of(pool, job);
+    if (worker != NULL)
+        kill_worker(worker, reason);
+}
+
+unsigned pool_busy(const struct pool *pool)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < pool->size; i++)
+        count += pool->workers[i].alive && pool->workers[i].job != NULL;
+    return count;
+}
+
+unsigned pool_alive(const struct pool *pool)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < pool->size; i++)
+        count += pool->workers[i].alive;
+    return count;
+}
