@@ -143,10 +143,14 @@ def check_plans(label, path, folder):
     for count in (1, 2, 4, 8):
         name = f"{label} on {count}"
         annotated, plan_file = os.path.join(folder, "annotated.onnx"), os.path.join(folder, "plan.json")
+        for old in (annotated, plan_file):
+            if os.path.exists(old):
+                os.remove(old)
         status, _, err = shardplan("plan", path, "--device", DEVICE, "--devices", str(count), "-o", annotated,
                                    "--plan", plan_file)
-        report(f"plan: {name}", [] if status == 0 else [f"status {status}: {err}"])
-        if status != 0:
+        written = status == 0 and os.path.exists(annotated) and os.path.exists(plan_file)
+        report(f"plan: {name}", [] if written else [f"status {status}: {err}"])
+        if not written:
             continue
         with open(plan_file, encoding="utf-8") as file:
             plan = json.load(file)
