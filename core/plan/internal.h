@@ -25,6 +25,8 @@ struct sp_job {
 struct sp_bindings {
     struct sp_arena *arena;
     uint64_t hash_seed;
+    int64_t assumed;        /* extent for a dimension that is not bound and no batch */
+    uint32_t assumed_count; /* how many got it */
     uint32_t count, capacity;
     const char **names;
     int64_t *values;

@@ -100,7 +100,8 @@ static enum sp_status open_bound(struct sp_job *job, uint32_t dim_count, const c
         status = reread(job, bindings, err);
     if (job->arena != arena) {
         sp_arena_destroy(arena);
-        *bindings = (struct sp_bindings){.arena = job->arena};
+        *bindings =
+            (struct sp_bindings){.arena = job->arena, .hash_seed = job->hash_seed, .assumed = bindings->assumed};
     }
     if (status == SP_OK && assume)
         status = sp_bind_nameless(job->model, batch, bindings, err);
@@ -238,20 +239,69 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     return SP_OK;
 }
 
+/* One attempt to open the model and infer its shapes with this extent for what is not bound. */
+static enum sp_status open_assumed(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                                   const struct sp_plan_options *options, int64_t assumed, struct sp_job **ret_job,
+                                   struct sp_bindings *bindings, struct sp_error *err)
+{
+    struct sp_job *job = create(bytes, size, job_options);
+    if (job == NULL)
+        return sp_fail_memory(err);
+    *bindings = (struct sp_bindings){.assumed = assumed};
+    enum sp_status status = open_bound(job, options->dim_count, options->dim_names, options->dim_values, true,
+                                       options->batch, bindings, err);
+    bool contradicted = false;
+    if (status == SP_OK) {
+        status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
+        contradicted = status == SP_ERR_MODEL && bindings->assumed_count > 0;
+    }
+    if (status != SP_OK) {
+        mention_assumptions(bindings, err);
+        sp_job_destroy(job);
+        bindings->assumed_count = contradicted ? bindings->assumed_count : 0;
+        return status;
+    }
+    *ret_job = job;
+    return SP_OK;
+}
+
+/*
+ * A model may not bear the assumed extent: its position table is shorter. So smaller ones are tried, halving, before
+ * the first error is reported. A model that is wrong anyway costs eight short readings.
+ */
+static enum sp_status open_for_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                                    const struct sp_plan_options *options, struct sp_job **ret_job,
+                                    struct sp_bindings *bindings, struct sp_error *err)
+{
+    enum sp_status status, first = SP_OK;
+    for (int64_t assumed = SP_ASSUMED_DIMENSION; assumed >= 1; assumed /= 2) {
+        struct sp_error why = {0};
+        status = open_assumed(bytes, size, job_options, options, assumed, ret_job, bindings, &why);
+        if (status == SP_OK) {
+            sp_error_clear(err);
+            return SP_OK;
+        }
+        if (first == SP_OK) {
+            first = status;
+            if (err != NULL)
+                *err = why;
+        }
+        if (bindings->assumed_count == 0)
+            break;
+    }
+    return first;
+}
+
 enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
                            const struct sp_cluster *cluster, const struct sp_plan_options *options,
                            struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
-    struct sp_bindings bindings = {0};
-    struct sp_job *job = create(bytes, size, job_options);
-    if (job == NULL)
-        return sp_fail_memory(err);
-    enum sp_status status = open_bound(job, options->dim_count, options->dim_names, options->dim_values, true,
-                                       options->batch, &bindings, err);
-    if (status == SP_OK)
-        status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
-    if (status == SP_OK)
-        status = make_plan(job, cluster, options, &bindings, ret_plan, err);
+    struct sp_bindings bindings;
+    struct sp_job *job;
+    enum sp_status status = open_for_plan(bytes, size, job_options, options, &job, &bindings, err);
+    if (status != SP_OK)
+        return status;
+    status = make_plan(job, cluster, options, &bindings, ret_plan, err);
     if (status != SP_OK) {
         mention_assumptions(&bindings, err);
         sp_job_destroy(job);

@@ -12,8 +12,9 @@
 
 /* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is
    taken for the batch when it is the first dimension of an input and nowhere another one. */
-#define SP_ASSUMED_BATCH     1   /* extent of an unbound batch */
-#define SP_ASSUMED_DIMENSION 128 /* extent of any other unbound dimension */
+#define SP_ASSUMED_BATCH 1 /* extent of an unbound batch */
+#define SP_ASSUMED_DIMENSION                                                                                           \
+    128 /* extent of any other unbound dimension, or the largest half of it that the model bears */
 
 #define SP_MAX_BOUND_DIMS 4096 /* dimensions that one request may bind */
 

@@ -235,7 +235,8 @@ enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struc
             if (!bind(bindings, name, batch))
                 return sp_fail_memory(err);
         } else {
-            value = is_batch ? SP_ASSUMED_BATCH : SP_ASSUMED_DIMENSION;
+            value = is_batch ? SP_ASSUMED_BATCH : bindings->assumed;
+            bindings->assumed_count += is_batch ? 0 : 1;
             const char *hint =
                 sp_arena_printf(bindings->arena, "Bind it with %s--dim %s=N (in a request: %soptions.dims).",
                                 is_batch ? "--batch N or " : "", name, is_batch ? "options.batch or " : "");
@@ -258,7 +259,8 @@ enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp
         for (uint32_t axis = 0; axis < shape->rank; axis++) {
             if (shape->dims[axis].kind != SP_DIM_UNKNOWN)
                 continue;
-            int64_t extent = axis > 0 ? SP_ASSUMED_DIMENSION : batch > 0 ? batch : SP_ASSUMED_BATCH;
+            int64_t extent = axis > 0 ? bindings->assumed : batch > 0 ? batch : SP_ASSUMED_BATCH;
+            bindings->assumed_count += axis > 0 ? 1 : 0;
             char name[16];
             (void)snprintf(name, sizeof name, "axis %u", axis);
             shape->dims[axis] = sp_dim_known(extent);
