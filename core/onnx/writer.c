@@ -1,0 +1,298 @@
+#include "onnx/writer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "onnx/read.h"
+#include "onnx/utf8.h"
+#include "onnx/write.h"
+
+#define MAX_MESSAGE ((UINT64_C(1) << 31) - 1) /* protobuf's own bound */
+
+/* ---- sizes ----------------------------------------------------------------------------------------------------- */
+
+/* The width of a length prefix after its message changed from `before` to `after` bytes (the rule of write.h). */
+static uint32_t next_width(uint32_t width, uint64_t before, uint64_t after)
+{
+    const uint32_t least = sp_wire_varint_size(after);
+    if (before == after)
+        return width;
+    return width == sp_wire_varint_size(before) || width < least ? least : width;
+}
+
+/* Children come behind their parents, so going backwards every box is complete when it is added to its parent. */
+static enum sp_status settle_boxes(struct sp_change_set *set)
+{
+    const struct sp_record *record = &set->record;
+    uint32_t note = record->note_count;
+    for (uint32_t i = set->box_count; i-- > 0;) {
+        struct sp_box *box = &set->boxes[i];
+        uint32_t original_width = next_width(box->width, box->size, box->original);
+        while (note > 0 && record->notes[note - 1].box > i)
+            note--;
+        if (note > 0 && record->notes[note - 1].box == i && box->original != box->size &&
+            record->notes[note - 1].width >= sp_wire_varint_size(box->original))
+            original_width = record->notes[note - 1].width;
+        box->original_width = (uint8_t)original_width;
+        box->result_width = (uint8_t)next_width(original_width, box->original, box->result);
+        if (box->result > MAX_MESSAGE)
+            return sp_fail(set->err, SP_ERR_UNSUPPORTED, "RESULT_TOO_LARGE",
+                           "With its annotations a part of the model has %" PRIu64
+                           " bytes, more than protobuf's 2 GiB; move the weights to external data.",
+                           box->result);
+        if (box->parent == SP_NO_BOX)
+            continue;
+        struct sp_box *parent = &set->boxes[box->parent];
+        parent->original += box->original + box->original_width - box->size - box->width;
+        parent->result += box->result + box->result_width - box->size - box->width;
+    }
+    return SP_OK;
+}
+
+/* Notes the widths that the rule alone would not give back. */
+static enum sp_status note_widths(const struct sp_change_set *set, struct sp_record *record)
+{
+    uint32_t capacity = 0;
+    for (uint32_t i = 0; i < set->box_count; i++) {
+        const struct sp_box *box = &set->boxes[i];
+        if (next_width(box->result_width, box->result, box->original) == box->original_width)
+            continue;
+        if (!sp_grow((void **)&record->notes, &capacity, record->note_count, sizeof *record->notes))
+            return sp_fail_memory(set->err);
+        record->notes[record->note_count++] = (struct sp_width_note){i, box->original_width};
+    }
+    return SP_OK;
+}
+
+/* ---- assembly -------------------------------------------------------------------------------------------------- */
+
+static bool apply(struct sp_splice *splice, uint64_t *position, uint64_t at, uint64_t remove, const void *bytes,
+                  size_t size)
+{
+    bool ok = sp_splice_keep(splice, *position, at - *position) && sp_splice_add(splice, bytes, size);
+    *position = at + remove;
+    return ok;
+}
+
+static bool apply_length(struct sp_splice *splice, uint64_t *position, const struct sp_box *box)
+{
+    unsigned char bytes[10];
+    if (box->result == box->size && box->result_width == box->width)
+        return true;
+    sp_wire_put_varint(bytes, box->result, box->result_width);
+    return apply(splice, position, box->length_at, box->width, bytes, box->result_width);
+}
+
+/* Boxes and edits are both in file order: merged, they are the splice. */
+static enum sp_status assemble(const struct sp_change_set *set, struct sp_splice **ret_splice)
+{
+    struct sp_splice *splice = sp_splice_create(set->model->size);
+    uint64_t position = 0;
+    uint32_t box = 0;
+    bool ok = splice != NULL;
+    for (uint32_t i = 0; ok && i < set->edit_count; i++) {
+        const struct sp_edit *edit = &set->edits[i];
+        while (ok && box < set->box_count && set->boxes[box].length_at < edit->at)
+            ok = apply_length(splice, &position, &set->boxes[box++]);
+        ok = ok && apply(splice, &position, edit->at, edit->remove,
+                         edit->add == 0 ? "" : set->literals.data + edit->literal, edit->add);
+    }
+    while (ok && box < set->box_count)
+        ok = apply_length(splice, &position, &set->boxes[box++]);
+    if (!ok || !sp_splice_keep(splice, position, set->model->size - position)) {
+        sp_splice_destroy(splice);
+        return sp_fail_memory(set->err);
+    }
+    *ret_splice = splice;
+    return SP_OK;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct sp_edit *a = left, *b = right;
+    return (a->at > b->at) - (a->at < b->at);
+}
+
+/* An edit that the walk could not make in order (ir_version may stand anywhere): moved to its place. */
+static enum sp_status insert_edit(struct sp_change_set *set, uint64_t at, uint64_t remove, size_t literal, size_t add)
+{
+    uint32_t place;
+    enum sp_status status = sp_change_edit(set, at, remove, literal, add);
+    if (status != SP_OK)
+        return status;
+    const struct sp_edit edit = set->edits[set->edit_count - 1];
+    for (place = set->edit_count - 1; place > 0 && by_place(&edit, &set->edits[place - 1]) < 0; place--)
+        set->edits[place] = set->edits[place - 1];
+    set->edits[place] = edit;
+    return SP_OK;
+}
+
+static enum sp_status begin(struct sp_change_set *set, const struct sp_model *model, enum sp_change change,
+                            struct sp_error *err)
+{
+    memset(set, 0, sizeof *set);
+    set->model = model;
+    set->bytes = model->bytes;
+    set->change = change;
+    set->err = err;
+    sp_buf_init(&set->literals, SP_SPLICE_MAX_LITERAL);
+    set->scratch = sp_arena_create(sp_arena_budget(model->arena));
+    if (set->scratch == NULL)
+        return sp_fail_memory(err);
+    return sp_record_read(model, &set->record, err);
+}
+
+static void end(struct sp_change_set *set)
+{
+    sp_record_release(&set->record);
+    sp_buf_release(&set->literals);
+    sp_arena_destroy(set->scratch);
+    free(set->boxes);
+    free(set->edits);
+}
+
+/* ---- annotating ------------------------------------------------------------------------------------------------ */
+
+static enum sp_status check_annotations(const struct sp_model *model, const struct sp_annotations *annotations,
+                                        struct sp_error *err)
+{
+    const char *name = annotations->configuration;
+    const size_t size = name == NULL ? 0 : strlen(name);
+    if (size == 0 || size > SP_MAX_NAME_BYTES || !sp_utf8_valid(name, size))
+        return sp_fail(err, SP_ERR_REQUEST, "BAD_CONFIGURATION_NAME",
+                       "The configuration needs a name of 1 to %d bytes of UTF-8.", SP_MAX_NAME_BYTES);
+    if (annotations->num_devices < 1)
+        return sp_fail(err, SP_ERR_REQUEST, "BAD_DEVICE_COUNT", "A configuration needs at least one device, not %d.",
+                       annotations->num_devices);
+    for (uint32_t i = 0; i < annotations->count; i++) {
+        const struct sp_node *node = annotations->nodes[i].node;
+        if (node->graph != model->graph || (i > 0 && annotations->nodes[i - 1].node->index >= node->index))
+            return sp_fail(err, SP_ERR_REQUEST, "BAD_ANNOTATION_ORDER",
+                           "Annotations must be for nodes of the main graph, in ascending order.");
+    }
+    return SP_OK;
+}
+
+/* Raises ir_version. In place where the field is as every writer writes it: once, in one byte. */
+static enum sp_status raise_ir_version(struct sp_change_set *set, struct sp_record *record)
+{
+    static const unsigned char field[] = {0x08, SP_MULTI_DEVICE_IR_VERSION};
+    const size_t literal = set->literals.size;
+    if (set->ir_fields > 0 && set->ir_version >= SP_MULTI_DEVICE_IR_VERSION)
+        return SP_OK;
+    sp_buf_append(&set->literals, field, sizeof field);
+    if (sp_buf_failed(&set->literals))
+        return sp_fail_memory(set->err);
+    if (set->ir_fields == 1 && set->ir_value.size == 1)
+        return insert_edit(set, set->ir_value.offset, 1, literal + 1, 1);
+    record->is_ir_version_added = true;
+    /* Of several fields the last one counts, so behind an unusual one goes ours. */
+    return insert_edit(set, set->ir_fields == 0 ? 0 : set->model->size, 0, literal, sizeof field);
+}
+
+static enum sp_status fill_record(const struct sp_change_set *set, struct sp_record *record)
+{
+    const struct sp_record *old = &set->record;
+    const char *name = set->annotations->configuration;
+    record->is_present = true;
+    record->has_ir_version = old->is_present ? old->has_ir_version : set->ir_fields > 0;
+    record->ir_version = old->is_present ? old->ir_version : set->ir_version;
+    record->is_ir_version_added = old->is_ir_version_added;
+    for (uint32_t i = 0; i < old->count; i++) {
+        if (strcmp(old->names[i], name) == 0)
+            continue;
+        if ((record->names[record->count] = strdup(old->names[i])) == NULL)
+            return sp_fail_memory(set->err);
+        record->count++;
+    }
+    if (record->count == SP_RECORD_MAX_CONFIGURATIONS)
+        return sp_fail(set->err, SP_ERR_REQUEST, "TOO_MANY_CONFIGURATIONS",
+                       "The model holds %d configurations of ours already.", SP_RECORD_MAX_CONFIGURATIONS);
+    if ((record->names[record->count] = strdup(name)) == NULL)
+        return sp_fail_memory(set->err);
+    record->count++;
+    return note_widths(set, record);
+}
+
+/* What goes behind the end of the file: the configuration and the record. */
+static enum sp_status add_tail(struct sp_change_set *set, struct sp_record *record)
+{
+    const size_t literal = set->literals.size;
+    enum sp_status status = sp_encode_configuration(set->annotations, set->scratch, &set->literals, set->err);
+    if (status == SP_OK)
+        status = sp_record_write(record, &set->literals, set->err);
+    if (status == SP_OK)
+        status = insert_edit(set, set->model->size, 0, literal, set->literals.size - literal);
+    return status;
+}
+
+enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_annotations *annotations,
+                                struct sp_splice **ret_splice, struct sp_error *err)
+{
+    struct sp_record record = {0};
+    struct sp_change_set set;
+    enum sp_status status = check_annotations(model, annotations, err);
+    if (status != SP_OK)
+        return status;
+    status = begin(&set, model, SP_CHANGE_ANNOTATE, err);
+    set.annotations = annotations;
+    if (status == SP_OK)
+        status = sp_change_walk(&set);
+    if (status == SP_OK && set.next != annotations->count)
+        status = sp_fail(err, SP_ERR_INTERNAL, "LOST_ANNOTATION", "An annotated node was not found in the file again.");
+    if (status == SP_OK)
+        status = settle_boxes(&set);
+    if (status == SP_OK)
+        status = fill_record(&set, &record);
+    if (status == SP_OK)
+        status = raise_ir_version(&set, &record);
+    if (status == SP_OK)
+        status = add_tail(&set, &record);
+    if (status == SP_OK)
+        status = assemble(&set, ret_splice);
+    sp_record_release(&record);
+    end(&set);
+    return status;
+}
+
+/* ---- stripping ------------------------------------------------------------------------------------------------- */
+
+static enum sp_status restore_ir_version(struct sp_change_set *set)
+{
+    const struct sp_record *record = &set->record;
+    const size_t literal = set->literals.size;
+    unsigned char bytes[10];
+    if (!record->is_present || set->ir_fields == 0)
+        return SP_OK;
+    if (record->is_ir_version_added)
+        return insert_edit(set, set->ir_field.offset, set->ir_field.size, 0, 0);
+    if (!record->has_ir_version || set->ir_version == record->ir_version)
+        return SP_OK;
+    const uint32_t width = sp_wire_varint_size((uint64_t)record->ir_version);
+    sp_wire_put_varint(bytes, (uint64_t)record->ir_version, width);
+    sp_buf_append(&set->literals, bytes, width);
+    if (sp_buf_failed(&set->literals))
+        return sp_fail_memory(set->err);
+    return insert_edit(set, set->ir_value.offset, set->ir_value.size, literal, width);
+}
+
+enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **ret_splice, struct sp_error *err)
+{
+    struct sp_change_set set;
+    enum sp_status status = begin(&set, model, SP_CHANGE_STRIP, err);
+    if (status == SP_OK)
+        status = sp_change_walk(&set);
+    /* Without a record everything goes, and what remains is taken for the original. */
+    for (uint32_t i = 0; status == SP_OK && !set.record.is_present && i < set.box_count; i++)
+        set.boxes[i].original = set.boxes[i].result;
+    if (status == SP_OK)
+        status = settle_boxes(&set);
+    if (status == SP_OK)
+        status = restore_ir_version(&set);
+    if (status == SP_OK)
+        status = assemble(&set, ret_splice);
+    end(&set);
+    return status;
+}

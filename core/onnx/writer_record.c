@@ -1,0 +1,191 @@
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_writer.h"
+#include "base/limits.h"
+#include "onnx/write.h"
+
+/*
+ * The record is a metadata entry whose value is JSON:
+ *
+ *   {"ir_version": 8, "ir_version_added": false, "configurations": ["plan"], "widths": "12:2 40:3"}
+ *
+ * `ir_version` is the original's, null when it had none; `widths` (left out when empty) lists box:width.
+ */
+
+enum { METADATA_PROPS = 14, METADATA_KEY = 1, METADATA_VALUE = 2 };
+
+static enum sp_status broken(struct sp_error *err)
+{
+    return sp_fail(err, SP_ERR_MODEL, "BAD_ANNOTATION_RECORD",
+                   "The metadata entry '%s', which says how to take annotations off again, is damaged.",
+                   SP_WRITER_METADATA_KEY);
+}
+
+void sp_record_release(struct sp_record *record)
+{
+    for (uint32_t i = 0; i < record->count; i++)
+        free(record->names[i]);
+    free(record->notes);
+    memset(record, 0, sizeof *record);
+}
+
+bool sp_record_has(const struct sp_record *record, const unsigned char *name, size_t size)
+{
+    for (uint32_t i = 0; i < record->count; i++) {
+        if (strlen(record->names[i]) == size && memcmp(record->names[i], name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum sp_status sp_record_is_entry(const unsigned char *bytes, struct sp_span entry, bool *ret_is,
+                                  struct sp_span *ret_value, struct sp_error *err)
+{
+    static const char key[] = SP_WRITER_METADATA_KEY;
+    struct sp_wire wire = sp_wire_of(bytes, entry);
+    struct sp_wire_field field;
+    bool is = false;
+    enum sp_status status;
+    *ret_value = (struct sp_span){entry.offset, 0};
+    while ((status = sp_wire_next(&wire, &field, err)) == SP_OK && field.number != 0) {
+        if (field.number == METADATA_KEY)
+            is = field.payload.size == sizeof key - 1 && memcmp(bytes + field.payload.offset, key, sizeof key - 1) == 0;
+        else if (field.number == METADATA_VALUE)
+            *ret_value = field.payload;
+    }
+    *ret_is = is;
+    return status;
+}
+
+/* "12:2 40:3" */
+static bool parse_notes(const char *text, struct sp_record *record)
+{
+    uint32_t capacity = 1;
+    for (const char *at = text; *at != '\0'; at++)
+        capacity += *at == ' ';
+    record->notes = calloc(capacity, sizeof *record->notes);
+    while (record->notes != NULL && *text != '\0') {
+        char *end;
+        if (*text < '0' || *text > '9')
+            return false;
+        unsigned long long box = strtoull(text, &end, 10);
+        if (*end != ':' || box >= UINT32_MAX || end[1] < '1' || end[1] > '5' || (end[2] != ' ' && end[2] != '\0') ||
+            (record->note_count > 0 && record->notes[record->note_count - 1].box >= box))
+            return false;
+        record->notes[record->note_count++] = (struct sp_width_note){(uint32_t)box, (uint32_t)(end[1] - '0')};
+        text = end[2] == ' ' ? end + 3 : end + 2;
+    }
+    return record->notes != NULL;
+}
+
+static bool parse_names(const json_t *names, struct sp_record *record)
+{
+    if (!json_is_array(names) || json_array_size(names) > SP_RECORD_MAX_CONFIGURATIONS)
+        return false;
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (name == NULL || (record->names[record->count] = strdup(name)) == NULL)
+            return false;
+        record->count++;
+    }
+    return true;
+}
+
+static bool parse(const json_t *root, struct sp_record *record)
+{
+    const json_t *ir_version = json_object_get(root, "ir_version"), *added = json_object_get(root, "ir_version_added");
+    const json_t *widths = json_object_get(root, "widths");
+    record->has_ir_version = json_is_integer(ir_version);
+    record->ir_version = json_integer_value(ir_version);
+    record->is_ir_version_added = json_is_true(added);
+    if (!record->has_ir_version && !json_is_null(ir_version))
+        return false;
+    if (record->ir_version < 0 || record->ir_version > INT32_MAX || !json_is_boolean(added))
+        return false;
+    if (widths != NULL && (!json_is_string(widths) || !parse_notes(json_string_value(widths), record)))
+        return false;
+    return parse_names(json_object_get(root, "configurations"), record);
+}
+
+enum sp_status sp_record_read(const struct sp_model *model, struct sp_record *ret_record, struct sp_error *err)
+{
+    struct sp_wire wire = sp_wire_of(model->bytes, (struct sp_span){0, model->size});
+    struct sp_wire_field field;
+    struct sp_span value = {0, 0}, found;
+    bool is;
+    enum sp_status status;
+    memset(ret_record, 0, sizeof *ret_record);
+    while ((status = sp_wire_next(&wire, &field, err)) == SP_OK && field.number != 0) {
+        if (field.number != METADATA_PROPS)
+            continue;
+        if ((status = sp_record_is_entry(model->bytes, field.payload, &is, &found, err)) != SP_OK)
+            return status;
+        if (is && ret_record->is_present)
+            return broken(err); /* two of them */
+        if (is)
+            value = found;
+        ret_record->is_present = ret_record->is_present || is;
+    }
+    if (status != SP_OK || !ret_record->is_present)
+        return status;
+    if (value.size > SP_MAX_RECORD_BYTES)
+        return broken(err);
+    json_t *root = json_loadb((const char *)model->bytes + value.offset, value.size, JSON_REJECT_DUPLICATES, NULL);
+    if (root == NULL || !parse(root, ret_record)) {
+        sp_record_release(ret_record);
+        status = broken(err);
+    }
+    json_decref(root);
+    return status;
+}
+
+static void write_notes(const struct sp_record *record, struct sp_json *json, struct sp_buf *text)
+{
+    for (uint32_t i = 0; i < record->note_count; i++)
+        sp_buf_printf(text, "%s%u:%u", i == 0 ? "" : " ", record->notes[i].box, record->notes[i].width);
+    if (record->note_count > 0 && !sp_buf_failed(text))
+        sp_json_member_string(json, "widths", text->data);
+}
+
+enum sp_status sp_record_write(const struct sp_record *record, struct sp_buf *buf, struct sp_error *err)
+{
+    struct sp_buf value, notes, entry;
+    struct sp_json json;
+    sp_buf_init(&value, SP_MAX_RECORD_BYTES);
+    sp_buf_init(&notes, SP_MAX_RECORD_BYTES);
+    sp_buf_init(&entry, 2 * (size_t)SP_MAX_RECORD_BYTES);
+    sp_json_init_buf(&json, false, &value);
+    sp_json_begin_object(&json);
+    sp_json_key(&json, "ir_version");
+    if (record->has_ir_version)
+        sp_json_int(&json, record->ir_version);
+    else
+        sp_json_null(&json);
+    sp_json_member_bool(&json, "ir_version_added", record->is_ir_version_added);
+    sp_json_key(&json, "configurations");
+    sp_json_begin_array(&json);
+    for (uint32_t i = 0; i < record->count; i++)
+        sp_json_string(&json, record->names[i]);
+    sp_json_end_array(&json);
+    write_notes(record, &json, &notes);
+    sp_json_end_object(&json);
+    enum sp_status status = sp_json_finish(&json, NULL);
+    if (status == SP_OK && !sp_buf_failed(&notes)) {
+        sp_encode_field(METADATA_KEY, SP_WRITER_METADATA_KEY, strlen(SP_WRITER_METADATA_KEY), &entry);
+        sp_encode_field(METADATA_VALUE, value.data, value.size, &entry);
+        sp_encode_field(METADATA_PROPS, entry.data, entry.size, buf);
+    }
+    if (status != SP_OK || sp_buf_failed(&notes) || sp_buf_failed(&entry))
+        status = sp_fail_limit(err, "RECORD_TOO_LARGE", "SP_MAX_RECORD_BYTES", SP_MAX_RECORD_BYTES,
+                               (int64_t)SP_MAX_RECORD_BYTES + 1,
+                               "What is needed to take the annotations off again passes SP_MAX_RECORD_BYTES.");
+    else if (sp_buf_failed(buf))
+        status = sp_fail_memory(err);
+    sp_buf_release(&value);
+    sp_buf_release(&notes);
+    sp_buf_release(&entry);
+    return status;
+}
