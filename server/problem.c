@@ -62,6 +62,7 @@ void problem_from_error(struct problem *problem, const struct sp_error *err)
         return;
     (void)problem_set(problem, problem_http_status(err->status), err->code[0] != '\0' ? err->code : "INTERNAL", "%s",
                       err->message);
+    (void)snprintf(problem->kind, sizeof problem->kind, "%s", sp_status_name(err->status));
     (void)snprintf(problem->where, sizeof problem->where, "%s", err->where);
     if (err->limit != NULL) {
         (void)snprintf(problem->limit, sizeof problem->limit, "%s", err->limit);
@@ -116,6 +117,8 @@ void problem_write_members(const struct problem *problem, struct sp_json *json)
     sp_json_member_int(json, "status", problem->status);
     sp_json_member_string(json, "code", problem->code);
     sp_json_member_string(json, "detail", problem->detail);
+    if (problem->kind[0] != '\0')
+        sp_json_member_string(json, "kind", problem->kind);
     if (problem->where[0] != '\0')
         sp_json_member_string(json, "where", problem->where);
     if (problem->limit[0] != '\0') {
@@ -154,6 +157,7 @@ void problem_from_json(struct problem *problem, const json_t *json)
     problem->status = status >= 400 && status <= 599 ? (int)status : 500;
     take_text(problem->code, sizeof problem->code, json, "code");
     take_text(problem->detail, sizeof problem->detail, json, "detail");
+    take_text(problem->kind, sizeof problem->kind, json, "kind");
     take_text(problem->where, sizeof problem->where, json, "where");
     take_text(problem->limit, sizeof problem->limit, json, "limit");
     problem->limit_value = json_integer_value(json_object_get(json, "limit_value"));

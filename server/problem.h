@@ -6,7 +6,7 @@
  * added and the limit's name is copied, because problems cross process borders and restarts.
  *
  * Its JSON (kept with a failed plan, sent by a worker, part of an answer) is
- *   {"code","status","detail","where"?,"limit"?,"limit_value"?,"actual"?}
+ *   {"code","status","detail","kind"?,"where"?,"limit"?,"limit_value"?,"actual"?}
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,7 +16,8 @@
 #include "base/json_writer.h"
 
 struct problem {
-    int status; /* HTTP; 0: no problem */
+    int status;    /* HTTP; 0: no problem */
+    char kind[16]; /* the library's status as a word (sp_status_name()), "" when the daemon itself refused */
     char code[SP_ERROR_CODE_SIZE];
     char where[SP_ERROR_WHERE_SIZE];
     char detail[SP_ERROR_MESSAGE_SIZE];

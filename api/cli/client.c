@@ -213,7 +213,7 @@ static enum sp_status status_of(long http, const json_t *problem)
     if (http == 400 || http == 413 || http == 415)
         return SP_ERR_MALFORMED;
     if (http == 422)
-        return json_object_get(problem, "limit") != NULL ? SP_ERR_LIMIT : SP_ERR_MODEL;
+        return SP_ERR_REQUEST; /* what is wrong with a model has a kind */
     return SP_ERR_IO;
 }
 

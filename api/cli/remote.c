@@ -7,6 +7,7 @@
 #define POLL_FIRST_SECONDS 0.1
 #define POLL_LAST_SECONDS  1.0
 #define MAX_ID             128 /* of a plan */
+#define MAX_PATH           1024
 
 static bool is_good(long status)
 {
@@ -22,12 +23,23 @@ static enum sp_status ask(struct client *client, const struct call *call, struct
     return status;
 }
 
+/* Where a model is sent to; the name that people know it by goes along. */
+static void model_path(char *path, size_t size, const char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    size_t used = (size_t)snprintf(path, size, "/v1/models?name=");
+    for (; *name != '\0' && used + 4 < size; name++) {
+        bool is_plain = strchr(plain, *name) != NULL;
+        used += (size_t)snprintf(path + used, size - used, is_plain ? "%c" : "%%%02X", (unsigned char)*name);
+    }
+}
+
 /* The model on the server; its bytes are sent only when it is not there yet. */
 static enum sp_status ensure_model(struct client *client, struct input *input, struct progress *progress,
                                    struct sp_error *err)
 {
     struct answer answer;
-    char path[128];
+    char path[MAX_PATH];
     enum sp_status status = input_hash(input, err);
     if (status != SP_OK)
         return status;
@@ -37,9 +49,10 @@ static enum sp_status ensure_model(struct client *client, struct input *input, s
     sp_buf_release(&answer.body);
     if (status != SP_OK || answer.status == 200)
         return status;
+    model_path(path, sizeof path, input->name);
     const struct call post = {
         .method = "POST",
-        .path = "/v1/models",
+        .path = path,
         .type = "application/octet-stream",
         .upload = input,
         .progress = progress,
@@ -87,7 +100,8 @@ int remote_inspect(const struct common *common, struct input *input, bool values
         sp_json_init_buf(&json, false, &body);
         sp_json_begin_object(&json);
         sp_json_member_bool(&json, "values", values);
-        write_dims(&json, dims);
+        if (dims->count > 0)
+            write_dims(&json, dims);
         sp_json_end_object(&json);
         (void)sp_json_finish(&json, NULL);
         (void)snprintf(path, sizeof path, "/v1/models/%s/inspect", input->sha256);
