@@ -1,0 +1,111 @@
+#include <criterion/criterion.h>
+
+#include "plan/job.h"
+
+/* What a request's JSON is understood as; the arena lives as long as the test. */
+struct parsed {
+    struct sp_arena *arena;
+    json_t *objective, *options;
+    struct sp_plan_options result;
+    struct sp_error err;
+    enum sp_status status;
+};
+
+static struct parsed parse(const char *objective, const char *options)
+{
+    struct parsed p = {.arena = sp_arena_create(NULL)};
+    if (objective != NULL)
+        p.objective = json_loads(objective, JSON_DECODE_ANY, NULL);
+    if (options != NULL)
+        p.options = json_loads(options, JSON_DECODE_ANY, NULL);
+    p.status = sp_plan_options_parse(p.arena, p.objective, p.options, &p.result, &p.err);
+    return p;
+}
+
+static void release(struct parsed *p)
+{
+    json_decref(p->objective);
+    json_decref(p->options);
+    sp_arena_destroy(p->arena);
+}
+
+Test(job_options, nothing_gives_the_defaults)
+{
+    struct parsed p = parse(NULL, NULL);
+    cr_assert_eq(p.status, SP_OK);
+    cr_assert_eq(p.result.objective, SP_OBJECTIVE_THROUGHPUT);
+    cr_assert_str_eq(p.result.strategy, "auto");
+    cr_assert(p.result.optimal);
+    cr_assert_eq(p.result.batch, 0);
+    cr_assert_eq(p.result.dim_count, 0);
+    cr_assert_eq(p.result.time_limit_seconds, 0);
+    release(&p);
+}
+
+Test(job_options, everything_is_taken)
+{
+    struct parsed p =
+        parse("\"latency\"", "{\"strategy\": \"grouping\", \"batch\": 8, \"dims\": {\"seq\": 128, \"a/b\": 1},"
+                             " \"optimal\": false, \"seed\": 7, \"time_limit_seconds\": 2.5}");
+    cr_assert_eq(p.status, SP_OK, "%s", p.err.message);
+    cr_assert_eq(p.result.objective, SP_OBJECTIVE_LATENCY);
+    cr_assert_str_eq(p.result.strategy, "grouping");
+    cr_assert_eq(p.result.batch, 8);
+    cr_assert_eq(p.result.dim_count, 2);
+    cr_assert_str_eq(p.result.dim_names[0], "seq");
+    cr_assert_eq(p.result.dim_values[0], 128);
+    cr_assert_str_eq(p.result.dim_names[1], "a/b");
+    cr_assert_not(p.result.optimal);
+    cr_assert_eq(p.result.seed, 7);
+    cr_assert_eq(p.result.time_limit_seconds, 2.5);
+    release(&p);
+}
+
+Test(job_options, what_is_wrong_is_refused_with_its_place)
+{
+    static const struct {
+        const char *objective, *options, *where;
+    } cases[] = {
+        {"\"speed\"", NULL, "/objective"},
+        {"3", NULL, "/objective"},
+        {NULL, "[]", "/options"},
+        {NULL, "{\"colour\": 1}", "/options/colour"},
+        {NULL, "{\"a/b~c\": 1}", "/options/a~1b~0c"},
+        {NULL, "{\"strategy\": 1}", "/options/strategy"},
+        {NULL, "{\"strategy\": \"best\"}", "/options/strategy"},
+        {NULL, "{\"batch\": 0}", "/options/batch"},
+        {NULL, "{\"batch\": 1.5}", "/options/batch"},
+        {NULL, "{\"batch\": \"8\"}", "/options/batch"},
+        {NULL, "{\"batch\": null}", "/options/batch"},
+        {NULL, "{\"dims\": 3}", "/options/dims"},
+        {NULL, "{\"dims\": {\"seq\": 0}}", "/options/dims/seq"},
+        {NULL, "{\"dims\": {\"a/b\": \"x\"}}", "/options/dims/a~1b"},
+        {NULL, "{\"optimal\": 1}", "/options/optimal"},
+        {NULL, "{\"seed\": -1}", "/options/seed"},
+        {NULL, "{\"time_limit_seconds\": 0}", "/options/time_limit_seconds"},
+        {NULL, "{\"time_limit_seconds\": true}", "/options/time_limit_seconds"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct parsed p = parse(cases[i].objective, cases[i].options);
+        cr_expect_eq(p.status, SP_ERR_REQUEST, "case %zu: %s", i, cases[i].where);
+        cr_expect_str_eq(p.err.where, cases[i].where, "case %zu is at %s", i, p.err.where);
+        release(&p);
+    }
+}
+
+Test(job_options, strategies_of_other_versions_are_named_as_such)
+{
+    struct parsed p = parse(NULL, "{\"strategy\": \"tensor\"}");
+    cr_assert_eq(p.status, SP_ERR_REQUEST);
+    cr_assert_str_eq(p.err.code, "STRATEGY_UNAVAILABLE");
+    release(&p);
+}
+
+Test(job_options, objectives_have_names)
+{
+    enum sp_objective objective = SP_OBJECTIVE_THROUGHPUT;
+    cr_assert(sp_objective_parse("devices", &objective));
+    cr_assert_eq(objective, SP_OBJECTIVE_DEVICES);
+    cr_assert_str_eq(sp_objective_name(objective), "devices");
+    cr_assert_not(sp_objective_parse("Latency", &objective));
+}
