@@ -11,6 +11,7 @@
  */
 #include <stdio.h>
 
+#include "ops/broadcast.h"
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
@@ -176,7 +177,7 @@ static uint32_t transposed(struct sp_op_context *context, const char *attribute)
 
 static enum sp_status infer_gemm(struct sp_op_context *context)
 {
-    const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1), *c = sp_in_shape(context, 2);
+    const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
     uint32_t m_axis = transposed(context, "transA"), k_axis = transposed(context, "transB");
     if ((a != NULL && a->rank != 2) || (b != NULL && b->rank != 2))
         return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies two matrices of rank 2");
@@ -186,14 +187,9 @@ static enum sp_status infer_gemm(struct sp_op_context *context)
         a->dims[1 - m_axis].value != b->dims[k_axis].value)
         return sp_op_fail(context, "SHAPES_DISAGREE", "its matrices are to be contracted over %lld and %lld elements",
                           (long long)a->dims[1 - m_axis].value, (long long)b->dims[k_axis].value);
-    if (c != NULL && c->rank > 2)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its third input has rank %u, more than the result", c->rank);
-    for (uint32_t axis = 0; c != NULL && axis < c->rank; axis++) {
-        struct sp_dim own = c->dims[axis], result = dims[2 - c->rank + axis];
-        if (!sp_dim_is(own, 1) && sp_dim_is_known(own) && sp_dim_is_known(result) && own.value != result.value)
-            return sp_op_fail(context, "CANNOT_BROADCAST", "its third input does not broadcast to the result");
-    }
-    return sp_set_output(context, 0, sp_in_dtype(context, 0), 2, dims);
+    const struct sp_shape result = {.has_rank = true, .rank = 2, .dims = dims};
+    enum sp_status status = sp_check_broadcasts_to(context, 2, &result);
+    return status != SP_OK ? status : sp_set_output(context, 0, sp_in_dtype(context, 0), 2, dims);
 }
 
 static enum sp_status rule_gemm(struct sp_op_context *context, struct sp_rule *rule)

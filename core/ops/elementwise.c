@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ops/broadcast.h"
 #include "ops/data.h"
 #include "ops/factors.h"
 #include "ops/families.h"
@@ -211,7 +212,7 @@ static enum sp_status infer_broadcast(struct sp_op_context *context, enum sp_dty
 
 static enum sp_status infer_arithmetic(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_real2 on_reals)
 {
-    enum sp_dtype dtype;
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = common_dtype(context, 0, &dtype);
     if (status == SP_OK)
         status = infer_broadcast(context, dtype);
@@ -220,7 +221,7 @@ static enum sp_status infer_arithmetic(struct sp_op_context *context, sp_data_in
 
 static enum sp_status infer_comparison(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_test on_reals)
 {
-    enum sp_dtype dtype;
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = common_dtype(context, 0, &dtype);
     if (status == SP_OK)
         status = infer_broadcast(context, SP_DTYPE_BOOL);
@@ -274,7 +275,7 @@ static enum sp_status infer_pow(struct sp_op_context *context)
 
 static enum sp_status infer_where(struct sp_op_context *context)
 {
-    enum sp_dtype dtype;
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = common_dtype(context, 1, &dtype);
     if (status == SP_OK)
         status = infer_broadcast(context, dtype);
@@ -284,14 +285,10 @@ static enum sp_status infer_where(struct sp_op_context *context)
 /* Before 7 the slope is one number or one for each channel; since then it broadcasts to X. */
 static enum sp_status infer_prelu(struct sp_op_context *context)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0), *slope = sp_in_shape(context, 1);
-    struct sp_shape both;
+    const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_status status = SP_OK;
-    if (context->version >= 7 && x != NULL && slope != NULL) {
-        status = sp_broadcast(context, x, slope, &both);
-        if (status == SP_OK && both.rank > x->rank)
-            status = sp_op_fail(context, "CANNOT_BROADCAST", "its slope has more axes than its input");
-    }
+    if (context->version >= 7 && x != NULL)
+        status = sp_check_broadcasts_to(context, 1, x);
     return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
 }
 

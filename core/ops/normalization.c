@@ -18,6 +18,7 @@
  */
 #include <stdio.h>
 
+#include "ops/broadcast.h"
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
@@ -184,7 +185,7 @@ static enum sp_status read_groups(struct sp_op_context *context, int64_t *ret_gr
 static enum sp_status infer_group_norm(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
-    int64_t groups;
+    int64_t groups = 1;
     enum sp_status status = x != NULL ? check_channel_rank(context, x) : SP_OK;
     if (status == SP_OK)
         status = read_groups(context, &groups);
@@ -197,7 +198,7 @@ static enum sp_status rule_group_norm(struct sp_op_context *context, struct sp_r
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     char name[SP_FACTOR_NAME_SIZE];
-    int64_t groups;
+    int64_t groups = 1;
     enum sp_status status = read_groups(context, &groups);
     if (status != SP_OK)
         return status;
@@ -240,15 +241,8 @@ static enum sp_status infer_layer_norm(struct sp_op_context *context)
     struct sp_dim *dims = sp_new_dims(context, x->rank);
     if (status != SP_OK || dims == NULL)
         return status != SP_OK ? status : sp_fail_memory(context->err);
-    for (uint32_t input = 1; status == SP_OK && input < context->node->input_count; input++) {
-        const struct sp_shape *own = sp_in_shape(context, input);
-        struct sp_shape both;
-        if (own == NULL)
-            continue;
-        status = sp_broadcast(context, x, own, &both);
-        if (status == SP_OK && both.rank > x->rank)
-            status = sp_op_fail(context, "CANNOT_BROADCAST", "its input %u has more axes than its first", input);
-    }
+    for (uint32_t input = 1; status == SP_OK && input < context->node->input_count; input++)
+        status = sp_check_broadcasts_to(context, input, x);
     for (uint32_t axis = 0; axis < x->rank; axis++)
         dims[axis] = axis < first ? x->dims[axis] : sp_dim_known(1);
     for (uint32_t output = 1; status == SP_OK && output < context->node->output_count; output++)

@@ -90,6 +90,10 @@ static enum sp_status check_layer(struct sp_op_context *context, const struct la
         status = check_extent(context, IN_B, 1, sp_dim_mul(context->dims, rows, sp_dim_known(2)));
     if (status == SP_OK && x != NULL)
         status = check_extent(context, IN_W, 2, x->dims[2]);
+    if (status == SP_OK && x != NULL)
+        status = check_extent(context, IN_LENGTHS, 0, x->dims[!layer->batch_first]);
+    for (uint32_t input = IN_H; status == SP_OK && input <= IN_C; input++)
+        status = check_extent(context, input, 2, layer->hidden);
     return status;
 }
 
