@@ -12,6 +12,10 @@
  *          \ b - b /                          last     from the second neck on
  *
  * The stretch that would gain most from running its components side by side is the one that is laid out.
+ *
+ * Where a model has several inputs, the first node of one tower looks like a neck as long as the other tower has not
+ * begun. So there are two readings, and both are tried: with every neck, and only with those behind the last node that
+ * starts from nothing.
  */
 
 struct stretch {
@@ -21,9 +25,10 @@ struct stretch {
 
 struct branches {
     struct sp_search *search;
-    uint32_t *index; /* work node -> index among the live nodes */
-    uint32_t *root;  /* live index -> component, a union-find forest */
-    double *seconds; /* root -> its component's seconds */
+    uint32_t first_neck; /* index from which on necks count */
+    uint32_t *index;     /* work node -> index among the live nodes */
+    uint32_t *root;      /* live index -> component, a union-find forest */
+    double *seconds;     /* root -> its component's seconds */
 };
 
 struct component {
@@ -103,13 +108,12 @@ static struct stretch find_stretch(struct branches *b)
     struct stretch best = {0};
     uint32_t count = b->search->live_count, begin = 0, far = 0;
     for (uint32_t i = 0; i <= count; i++) {
-        bool neck = i == count || far <= i;
+        bool neck = i == count || (far <= i && i >= b->first_neck);
         if (neck && i > begin) {
             struct stretch stretch = weigh(b, begin, i);
             if (stretch.gain > best.gain)
                 best = stretch;
         }
-        /* A node with nothing to both sides is no neck to run parallel work between, but does no harm as one. */
         if (neck)
             begin = i + 1;
         if (i < count && reach(b, i) > far)
@@ -180,7 +184,23 @@ static enum sp_status lay_out(struct branches *b, const struct stretch *stretch,
     return SP_OK;
 }
 
-enum sp_status sp_branches(struct sp_search *search, struct sp_candidate *candidate, bool *ret_made)
+/* The index behind the last node that uses no activation. */
+static uint32_t behind_sources(const struct branches *b)
+{
+    uint32_t behind = 0;
+    for (uint32_t i = 0; i < b->search->live_count; i++) {
+        const struct sp_work_node *node = node_at(b, i);
+        bool source = true;
+        for (uint32_t j = 0; j < node->input_count && source; j++)
+            source = b->search->workload->tensors[node->inputs[j]].kind != SP_WORK_ACTIVATION;
+        if (source)
+            behind = i + 1;
+    }
+    return behind;
+}
+
+enum sp_status sp_branches(struct sp_search *search, bool behind_all_sources, struct sp_candidate *candidate,
+                           bool *ret_made)
 {
     uint32_t live = search->live_count;
     struct sp_arena_mark mark = sp_arena_mark(search->arena);
@@ -192,6 +212,7 @@ enum sp_status sp_branches(struct sp_search *search, struct sp_candidate *candid
         return sp_fail_memory(search->err);
     for (uint32_t i = 0; i < live; i++)
         b.index[search->live[i]] = i;
+    b.first_neck = behind_all_sources ? behind_sources(&b) : 0;
 
     enum sp_status status = SP_OK;
     struct stretch stretch = find_stretch(&b);

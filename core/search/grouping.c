@@ -24,6 +24,7 @@ struct starts {
     struct kept kept;
     uint32_t *group_of;
     double *weights;
+    uint32_t *line; /* room for a line */
 };
 
 static bool fits(const struct sp_candidate *candidate)
@@ -123,6 +124,36 @@ static enum sp_status start_line(struct starts *starts, const uint32_t *line)
     return status;
 }
 
+/* Small models are also cut along other orders of their parallel parts: as many as come to this many nodes. */
+#define SCRAMBLED_NODES 8000
+#define MOST_SCRAMBLED  32
+
+static enum sp_status start_scrambled(struct starts *starts)
+{
+    struct sp_search *search = starts->search;
+    uint32_t count = SCRAMBLED_NODES / search->live_count;
+    enum sp_status status = SP_OK;
+    for (uint32_t seed = 1; seed <= count && seed <= MOST_SCRAMBLED && status == SP_OK && !done_early(starts); seed++) {
+        status = sp_line_scrambled(search, seed, starts->line);
+        if (status == SP_OK)
+            status = start_line(starts, starts->line);
+    }
+    return status;
+}
+
+static enum sp_status start_branches(struct starts *starts)
+{
+    for (int behind_all_sources = 0; behind_all_sources < 2; behind_all_sources++) {
+        bool made;
+        enum sp_status status = sp_branches(starts->search, behind_all_sources, &starts->trial, &made);
+        if (status == SP_OK && made && (status = sp_candidate_score(starts->search, &starts->trial, NULL)) == SP_OK)
+            keep(starts);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
 /* ---- orders of devices ---- */
 
 struct ranked {
@@ -176,11 +207,10 @@ static enum sp_status start_all(struct starts *starts)
         status = start_subgraphs(starts);
         for (uint32_t i = 0; i < search->line_count && status == SP_OK && !done_early(starts); i++)
             status = start_line(starts, search->lines[i]);
-        bool made = false;
+        if (status == SP_OK && search->line_count > 1)
+            status = start_scrambled(starts);
         if (status == SP_OK && search->objective == SP_OBJECTIVE_LATENCY && !done_early(starts))
-            status = sp_branches(search, &starts->trial, &made);
-        if (status == SP_OK && made && (status = sp_candidate_score(search, &starts->trial, NULL)) == SP_OK)
-            keep(starts);
+            status = start_branches(starts);
         if (status == SP_OK && search->live_count <= SP_EXHAUSTIVE_NODES && !done_early(starts)) {
             starts->trial.score.valid = false;
             status = sp_exhaust(search, &starts->trial);
@@ -199,6 +229,8 @@ static enum sp_status improve_all(struct starts *starts)
         if (!search->optimal && fits(&kept->list[0]))
             break;
         enum sp_status status = sp_sweep(search, &kept->list[i]);
+        if (status == SP_OK && search->optimal)
+            status = sp_move_nodes(search, &kept->list[i]);
         if (status != SP_OK)
             return status;
         note_best(search, &kept->list[i]);
@@ -214,7 +246,8 @@ enum sp_status sp_search_at_share(struct sp_search *search, const struct sp_subg
     starts.kept.room = search->live_count > LARGE_MODEL ? 1 : MOST_KEPT;
     starts.group_of = SP_NEW_ARRAY(search->arena, subgraphs->count, uint32_t);
     starts.weights = SP_NEW_ARRAY(search->arena, subgraphs->count, double);
-    if (starts.group_of == NULL || starts.weights == NULL)
+    starts.line = SP_NEW_ARRAY(search->arena, search->live_count, uint32_t);
+    if (starts.group_of == NULL || starts.weights == NULL || starts.line == NULL)
         return sp_fail_memory(search->err);
     enum sp_status status = sp_candidate_init(search, &starts.trial);
     for (uint32_t i = 0; i < starts.kept.room && status == SP_OK; i++)

@@ -14,9 +14,9 @@
  * free.
  *
  * Windows and sweeps follow the model of execution of cost/evaluate.h, with simplifications that keep them linear. A
- * tensor that crosses a cut of a whole-model line is sent once, to the neighbour. Memory errs on the safe side: model
- * inputs count while the stage runs, and what is received counts until its last use in the line. Whatever windows and
- * sweeps propose is evaluated by sp_evaluate() before it counts.
+ * tensor that crosses a cut of a whole-model line is sent once, to the neighbour. Memory errs on the safe side:
+ * model inputs and what is received count until their last use in the line, even if that is in a later stage. Whatever
+ * windows and sweeps propose is evaluated by sp_evaluate() before it counts.
  */
 #include "search/grouping.h"
 
@@ -95,12 +95,12 @@ struct sp_search {
     bool cancelled;
 };
 
-/* A growing stage. memory = weights + inputs + peak + 2 * (in + out). */
+/* A growing stage. memory = weights + peak + 2 * (in + out). */
 struct sp_window {
     uint32_t begin, device, kind;
     struct sp_search_link before, after;
     double compute, receive, send;
-    double weights, live, inputs, peak, in, out;
+    double weights, live, peak, in, out;
     const struct sp_candidate *around; /* where outside producers are, NULL for a whole-model line */
 };
 
@@ -126,6 +126,8 @@ double sp_search_capacity(const struct sp_search *search, uint32_t device);
 
 /* Fills search->lines. */
 enum sp_status sp_lines_init(struct sp_search *search);
+/* Writes another topological order of the live nodes, a fixed one for each seed above 0. */
+enum sp_status sp_line_scrambled(struct sp_search *search, uint32_t seed, uint32_t *line);
 /* The tensor whose memory this one is: itself unless it is an alias. */
 static inline uint32_t sp_memory_of(const struct sp_workload *workload, uint32_t tensor)
 {
@@ -162,13 +164,13 @@ static inline double sp_window_interval(const struct sp_window *window)
 
 static inline double sp_window_memory(const struct sp_window *window)
 {
-    return window->weights + window->inputs + window->peak + 2 * (window->in + window->out);
+    return window->weights + window->peak + 2 * (window->in + window->out);
 }
 
 /* What no longer window from the same begin can get below. */
 static inline double sp_window_least_memory(const struct sp_window *window)
 {
-    return window->weights + window->inputs + window->peak + 2 * window->in;
+    return window->weights + window->peak + 2 * window->in;
 }
 
 /* ---- packing.c ---- */
@@ -186,7 +188,7 @@ enum sp_status sp_pack_best(struct sp_search *search, const uint32_t *line, stru
 enum sp_status sp_pack_exact(struct sp_search *search, const uint32_t *line, double ceiling,
                              struct sp_candidate *candidate, bool *ret_packed);
 
-/* ---- moves.c, sweep.c, branches.c, exhaustive.c, nofit.c ---- */
+/* ---- moves.c, sweep.c, branches.c, nodes.c, exhaustive.c, nofit.c ---- */
 
 /* Moves whole subgraphs between groups while that helps. group_of is changed; candidate is the result. */
 enum sp_status sp_move_subgraphs(struct sp_search *search, const struct sp_subgraphs *subgraphs, uint32_t *group_of,
@@ -197,7 +199,10 @@ enum sp_status sp_sweep(struct sp_search *search, struct sp_candidate *candidate
 enum sp_status sp_sweep_polish(struct sp_search *search, struct sp_candidate *candidate);
 /* For latency: what comes before the widest parallel part, its branches and what comes after, as stages of their own.
  *ret_made is false when there is none. */
-enum sp_status sp_branches(struct sp_search *search, struct sp_candidate *candidate, bool *ret_made);
+enum sp_status sp_branches(struct sp_search *search, bool behind_all_sources, struct sp_candidate *candidate,
+                           bool *ret_made);
+/* Moves single nodes to any stage that their neighbours allow, while that helps and the budget of evaluations lasts. */
+enum sp_status sp_move_nodes(struct sp_search *search, struct sp_candidate *candidate);
 /* Tries every placement of a model of at most SP_EXHAUSTIVE_NODES live nodes; does nothing for larger ones. */
 #define SP_EXHAUSTIVE_NODES  10
 #define SP_EXHAUSTIVE_LEAVES 65536

@@ -15,12 +15,10 @@ static bool is_inside(const struct sp_search *search, uint32_t tensor)
 static void load_input(struct sp_search *search, uint32_t tensor, uint32_t position)
 {
     const struct sp_workload *workload = search->workload;
-    if (workload->tensors[tensor].kind != SP_WORK_ACTIVATION)
-        return;
     if (!is_inside(search, tensor))
         search->last_use[tensor] = position;
     uint32_t memory = sp_memory_of(workload, tensor);
-    if (workload->tensors[memory].kind != SP_WORK_ACTIVATION || is_inside(search, memory))
+    if (workload->tensors[memory].kind == SP_WORK_WEIGHT || is_inside(search, memory))
         return;
     search->last_memory[memory] = position;
     if (search->loaded[memory] != search->load) {
@@ -73,7 +71,7 @@ static void load_output(struct sp_search *search, uint32_t tensor, uint32_t posi
         search->stays[memory] = leaves;
         return;
     }
-    if (workload->tensors[memory].kind != SP_WORK_ACTIVATION)
+    if (workload->tensors[memory].kind == SP_WORK_WEIGHT)
         return;
     /* The uses of the alias are uses of its memory, also of memory that came from outside; those that lie in the line
        are noted when the line gets there, but memory from inside must know them now. */
@@ -98,7 +96,7 @@ static void list_deaths(struct sp_search *search, uint32_t id)
     const struct sp_work_node *node = &workload->nodes[id];
     for (uint32_t j = 0; j < node->input_count; j++) {
         uint32_t memory = sp_memory_of(workload, node->inputs[j]);
-        if (workload->tensors[memory].kind != SP_WORK_ACTIVATION || is_inside(search, memory) ||
+        if (workload->tensors[memory].kind == SP_WORK_WEIGHT || is_inside(search, memory) ||
             search->loaded[memory] != search->load)
             continue;
         search->loaded[memory] = search->load - 1; /* listed; loads count in twos */
@@ -145,11 +143,24 @@ void sp_line_unload(struct sp_search *search)
 
 /* ---- whole-model lines ---- */
 
+/* What a scrambled order takes its turns from: the finaliser of MurmurHash3, a fixed function of a counter. */
+static uint32_t scramble(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x85ebca6bu;
+    x ^= x >> 13;
+    x *= 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+#define SCRAMBLE_REACH 3 /* how far below the top of the stack a scrambled order takes */
+
 /*
  * Depth first with a stack: a node runs right after the one that made it ready, so tensors die soon and few cross any
- * cut. Nodes without activations (sources) lie at the bottom of the stack and run when nothing else can.
+ * cut. Nodes without activations (sources) lie at the bottom of the stack and run when nothing else can. With a seed
+ * other than 0 the next node is one of the topmost few: other orders of parallel work, the same ones in every run.
  */
-static void depth_first(struct sp_search *search, uint32_t *line, uint32_t *waiting, uint32_t *stack)
+static void depth_first(struct sp_search *search, uint32_t seed, uint32_t *line, uint32_t *waiting, uint32_t *stack)
 {
     const struct sp_workload *workload = search->workload;
     uint32_t depth = 0, length = 0;
@@ -162,16 +173,34 @@ static void depth_first(struct sp_search *search, uint32_t *line, uint32_t *wait
             stack[depth++] = search->live[i];
     }
     while (depth > 0) {
+        if (seed != 0) {
+            uint32_t reach = depth < SCRAMBLE_REACH ? depth : SCRAMBLE_REACH;
+            uint32_t other = depth - 1 - scramble(seed * 0x9e3779b9u + length) % reach, top = stack[depth - 1];
+            stack[depth - 1] = stack[other];
+            stack[other] = top;
+        }
         uint32_t id = stack[--depth];
         line[length++] = id;
         const struct sp_work_node *node = &workload->nodes[id];
         for (uint32_t j = node->output_count; j-- > 0;) {
             const struct sp_work_tensor *tensor = &workload->tensors[node->outputs[j]];
-            for (uint32_t k = tensor->consumer_count; k-- > 0;)
+            for (uint32_t k = tensor->consumer_count; k-- > 0 && tensor->kind == SP_WORK_ACTIVATION;)
                 if (--waiting[tensor->consumers[k]] == 0)
                     stack[depth++] = tensor->consumers[k];
         }
     }
+}
+
+enum sp_status sp_line_scrambled(struct sp_search *search, uint32_t seed, uint32_t *line)
+{
+    struct sp_arena_mark mark = sp_arena_mark(search->arena);
+    uint32_t *waiting = SP_NEW_ARRAY(search->arena, search->workload->node_count, uint32_t);
+    uint32_t *stack = SP_NEW_ARRAY(search->arena, search->live_count, uint32_t);
+    if (waiting == NULL || stack == NULL)
+        return sp_fail_memory(search->err);
+    depth_first(search, seed, line, waiting, stack);
+    sp_arena_rewind(search->arena, mark);
+    return SP_OK;
 }
 
 /* The same from the results backwards: a node runs as late as its users allow, so what is made early and used late
@@ -184,7 +213,8 @@ static void depth_first_backwards(struct sp_search *search, uint32_t *line, uint
         const struct sp_work_node *node = &workload->nodes[search->live[i]];
         waiting[search->live[i]] = 0;
         for (uint32_t j = 0; j < node->output_count; j++)
-            waiting[search->live[i]] += workload->tensors[node->outputs[j]].consumer_count;
+            if (workload->tensors[node->outputs[j]].kind == SP_WORK_ACTIVATION)
+                waiting[search->live[i]] += workload->tensors[node->outputs[j]].consumer_count;
         if (waiting[search->live[i]] == 0)
             stack[depth++] = search->live[i];
     }
@@ -211,7 +241,7 @@ enum sp_status sp_lines_init(struct sp_search *search)
     if (dfs == NULL || back == NULL || waiting == NULL || stack == NULL)
         return sp_fail_memory(search->err);
 
-    depth_first(search, dfs, waiting, stack);
+    depth_first(search, 0, dfs, waiting, stack);
     depth_first_backwards(search, back, waiting, stack);
     sp_arena_rewind(search->arena, mark);
     search->lines[search->line_count++] = search->live;

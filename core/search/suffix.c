@@ -53,7 +53,7 @@ struct suffix {
     const struct sp_candidate *around;
     uint32_t device, kind;
     struct sp_search_link before;
-    double open; /* memory that is used in the suffix and made before it */
+    double open; /* memory that is used in the suffix and there before it */
     struct tree tree;
     struct sp_side *side;
 };
@@ -66,10 +66,10 @@ static void hold(struct suffix *suffix, uint32_t tensor)
     if (search->born[memory] == search->stamp)
         return;
     search->born[memory] = search->stamp;
-    if (held->kind == SP_WORK_ACTIVATION)
-        suffix->open += held->bytes;
-    else
+    if (held->kind == SP_WORK_WEIGHT)
         suffix->side->resident += held->bytes;
+    else
+        suffix->open += held->bytes;
 }
 
 /* What the node makes; returns the bytes of it that are alive while it runs and were not open. */

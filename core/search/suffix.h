@@ -12,7 +12,7 @@
 /* One side of a cut. memory = resident + peak + 2 * (in + out). */
 struct sp_side {
     double compute, receive, send;
-    double resident; /* weights and model inputs */
+    double resident; /* weights */
     double peak, in, out;
     double in_outside; /* the part of `in` that comes from outside the line */
 };

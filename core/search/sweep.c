@@ -97,7 +97,7 @@ static void scan_left(struct sweep *sweep, uint32_t left, uint32_t right)
         sweep->left[x + 1] = (struct sp_side){.compute = window.compute,
                                               .receive = window.receive,
                                               .send = window.send,
-                                              .resident = window.weights + window.inputs,
+                                              .resident = window.weights,
                                               .peak = window.peak,
                                               .in = window.in,
                                               .out = window.out,

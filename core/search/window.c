@@ -25,7 +25,8 @@ void sp_window_start_left(struct sp_search *search, struct sp_window *window, co
     search->stamp++;
 }
 
-/* Memory that a node touches, counted once in each window. */
+/* Memory that a node touches, counted once in each window. Model inputs are there when the stage starts, so they raise
+   everything before their first use too. */
 static void hold(struct sp_search *search, struct sp_window *window, uint32_t tensor)
 {
     uint32_t memory = sp_memory_of(search->workload, tensor);
@@ -33,12 +34,13 @@ static void hold(struct sp_search *search, struct sp_window *window, uint32_t te
     if (search->born[memory] == search->stamp)
         return;
     search->born[memory] = search->stamp;
-    if (held->kind == SP_WORK_WEIGHT)
+    if (held->kind == SP_WORK_WEIGHT) {
         window->weights += held->bytes;
-    else if (held->kind == SP_WORK_INPUT)
-        window->inputs += held->bytes;
-    else
-        window->live += held->bytes;
+        return;
+    }
+    window->live += held->bytes;
+    if (held->kind == SP_WORK_INPUT && memory == tensor)
+        window->peak += held->bytes;
 }
 
 static void add_input(struct sp_search *search, struct sp_window *window, uint32_t id, uint32_t position)

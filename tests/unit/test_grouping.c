@@ -111,6 +111,7 @@ struct optimum {
     double interval, latency;
     uint32_t stages;      /* fewest that fit */
     double least_lacking; /* smallest worst excess over all placements, when nothing fits */
+    double least_sum;     /* smallest sum of excesses */
 };
 
 struct brute {
@@ -134,10 +135,14 @@ static void take(struct brute *b)
     struct sp_arena_mark mark = sp_arena_mark(arena);
     struct sp_evaluation *evaluation;
     cr_assert_eq(sp_evaluate(arena, b->workload, b->cluster, &placement, &evaluation, &error), SP_OK);
-    double excess = -HUGE_VAL;
-    for (uint32_t i = 0; i < placement.stage_count; i++)
-        excess = fmax(excess, evaluation->stages[i].total_bytes - b->share * evaluation->stages[i].capacity_bytes);
+    double excess = -HUGE_VAL, sum = 0;
+    for (uint32_t i = 0; i < placement.stage_count; i++) {
+        double lacking = evaluation->stages[i].total_bytes - b->share * evaluation->stages[i].capacity_bytes;
+        excess = fmax(excess, lacking);
+        sum += fmax(lacking, 0);
+    }
     struct optimum *best = &b->optimum;
+    best->least_sum = fmin(best->least_sum, sum);
     best->least_lacking = fmin(best->least_lacking, excess);
     if (excess <= 0) {
         best->feasible = true;
@@ -170,7 +175,7 @@ static void place(struct brute *b, uint32_t id)
 static struct optimum brute_force(const struct sp_workload *workload, const struct sp_cluster *cluster, double share)
 {
     struct brute brute = {.workload = workload, .cluster = cluster, .share = share, .stages = cluster->device_count};
-    brute.optimum = (struct optimum){false, HUGE_VAL, HUGE_VAL, UINT32_MAX, HUGE_VAL};
+    brute.optimum = (struct optimum){false, HUGE_VAL, HUGE_VAL, UINT32_MAX, HUGE_VAL, HUGE_VAL};
     cr_assert(workload->node_count <= 16);
     place(&brute, 0);
     return brute.optimum;
@@ -203,7 +208,7 @@ Test(grouping, small_models_are_planned_optimally)
 {
     uint64_t state = 7;
     uint32_t feasible = 0;
-    for (int round = 0; round < 250; round++) {
+    for (int round = 0; round < 100; round++) {
         struct sp_workload *workload;
         struct sp_cluster *cluster = random_cluster(&state, &workload, 1 + random_below(&state, 9), false);
         struct optimum optimum = brute_force(workload, cluster, 1.0);
@@ -228,7 +233,7 @@ Test(grouping, small_models_are_planned_optimally)
         }
     }
     cr_log_info("%u feasible searches\n", feasible);
-    cr_assert_gt(feasible, 250);
+    cr_assert_gt(feasible, 100);
 }
 
 /* Above the size that is enumerated the heuristics stand alone. */
@@ -270,7 +275,7 @@ Test(grouping, chains_are_cut_optimally)
 
 Test(grouping, larger_graphs_are_near_the_optimum)
 {
-    expect_near_optimal(13, false, 1.25, 1.02);
+    expect_near_optimal(13, false, 1.10, 1.005);
 }
 
 /* ---- published and expected results ---- */
@@ -387,7 +392,9 @@ Test(grouping, no_fit_says_how_many_devices_would_do)
         cr_assert_eq(got.limit_value, most.feasible ? most.stages : 0, "round %d: %s (brute force: %u)", round,
                      got.message, most.stages);
         if (strcmp(got.code, "NO_FIT") == 0)
-            cr_assert_eq(got.actual, ceil(optimum.least_lacking), "round %d: %s", round, got.message);
+            /* Of the placement that lacks least in sum over the devices, what its worst device lacks. */
+            cr_assert(got.actual >= ceil(optimum.least_lacking) && got.actual <= ceil(optimum.least_sum),
+                      "round %d: %s", round, got.message);
         else
             cr_assert(!most.feasible);
         told += most.feasible;
