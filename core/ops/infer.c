@@ -282,16 +282,26 @@ struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dim
     return product;
 }
 
+const char *sp_op_subject(const struct sp_node *node, char *text, size_t size)
+{
+    char label[256];
+    sp_node_label(node, label, sizeof(label));
+    bool is_numbered = strncmp(label, "node ", 5) == 0;
+    (void)snprintf(text, size, "Node %s", label + (is_numbered ? 5 : 0));
+    return text;
+}
+
 enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const char *format, ...)
 {
-    char label[256], text[SP_ERROR_MESSAGE_SIZE / 2];
+    char subject[264], text[SP_ERROR_MESSAGE_SIZE / 2];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    sp_node_label(context->node, label, sizeof(label));
-    (void)sp_fail(context->err, SP_ERR_MODEL, code, "Node %s: %s.", label, text);
-    (void)sp_error_at(context->err, "node %s", label);
+    sp_op_subject(context->node, subject, sizeof(subject));
+    (void)sp_fail(context->err, SP_ERR_MODEL, code, "%s: %s.", subject, text);
+    subject[0] = 'n';
+    (void)sp_error_at(context->err, "%s", subject);
     return SP_ERR_MODEL;
 }
 

@@ -81,6 +81,9 @@ enum sp_status sp_join_dims(struct sp_op_context *context, struct sp_dim a, stru
 /* Product of dims[from..to). */
 struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dims, uint32_t from, uint32_t to);
 
+/* "Node 'name' (Conv)" or "Node 12 (Conv)": the subject of a sentence; written into `text`, which it returns. */
+const char *sp_op_subject(const struct sp_node *node, char *text, size_t size);
+
 /* SP_ERR_MODEL with the node's label in front: `return sp_op_fail(context, "CODE", "axis %d is ...", axis)`. */
 __attribute__((format(printf, 3, 4))) enum sp_status sp_op_fail(struct sp_op_context *context, const char *code,
                                                                 const char *format, ...);

@@ -83,6 +83,17 @@ static enum sp_status write_elements(struct sp_op_context *context, uint32_t wri
     return SP_OK;
 }
 
+/* Indices and updates have one shape. */
+static enum sp_status check_updates(struct sp_op_context *context)
+{
+    const struct sp_shape *indices = sp_in_shape(context, 1), *updates = sp_in_shape(context, 2);
+    enum sp_status status = SP_OK;
+    struct sp_dim ignored;
+    for (uint32_t axis = 0; status == SP_OK && indices != NULL && updates != NULL && axis < indices->rank; axis++)
+        status = sp_join_dims(context, indices->dims[axis], updates->dims[axis], &ignored);
+    return status;
+}
+
 static enum sp_status infer_scatter_elements(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0);
@@ -97,6 +108,8 @@ static enum sp_status infer_scatter_elements(struct sp_op_context *context)
                               data->rank);
     }
     status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), data->rank, &axis);
+    if (status == SP_OK)
+        status = check_updates(context);
     return status != SP_OK ? status : write_elements(context, axis);
 }
 
@@ -141,7 +154,13 @@ static enum sp_status get_depth(struct sp_op_context *context, uint32_t *ret_dep
     if (*ret_known && updates != NULL && updates->rank != indices->rank - 1 + data->rank - *ret_depth)
         return sp_op_fail(context, "SHAPES_DISAGREE", "its updates have %u axes where indices and data ask for %u",
                           updates->rank, indices->rank - 1 + data->rank - *ret_depth);
-    return SP_OK;
+    enum sp_status status = SP_OK;
+    for (uint32_t axis = 0; status == SP_OK && *ret_known && updates != NULL && axis < updates->rank; axis++) {
+        struct sp_dim ignored,
+            place = axis + 1 < indices->rank ? indices->dims[axis] : data->dims[axis + 1 - indices->rank + *ret_depth];
+        status = sp_join_dims(context, place, updates->dims[axis], &ignored);
+    }
+    return status;
 }
 
 static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth)

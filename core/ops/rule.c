@@ -161,26 +161,26 @@ static enum sp_status check_operands(struct sp_op_context *context, const struct
 
 static enum sp_status report_faults(struct sp_op_context *context, const struct sp_rule *rule)
 {
-    char label[256];
-    sp_node_label(context->node, label, sizeof(label));
+    char label[264];
+    sp_op_subject(context->node, label, sizeof(label));
     if (rule->faults & FAULT_MEMORY)
         return sp_fail_memory(context->err);
     if (rule->faults & FAULT_FACTORS)
         return sp_fail_limit(context->err, "TOO_MANY_FACTORS", "SP_RULE_MAX_FACTORS", SP_RULE_MAX_FACTORS,
-                             SP_RULE_MAX_FACTORS + 1, "The sharding rule of node %s needs more than %d factors.", label,
+                             SP_RULE_MAX_FACTORS + 1, "%s needs more than %d factors in its sharding rule.", label,
                              SP_RULE_MAX_FACTORS);
     return sp_fail(context->err, SP_ERR_INTERNAL, "BROKEN_RULE",
-                   "The sharding rule of node %s refers to an operand, axis or factor that does not exist.", label);
+                   "%s has a sharding rule with an operand, axis or factor that does not exist.", label);
 }
 
 enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
                           struct sp_rule **ret_rule, struct sp_error *err)
 {
     struct sp_op_context context = {model, arena, model->dims, node, node->version, err};
-    char label[256];
+    char label[264];
     if (node->op == NULL)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "Node %s has an operator without a sharding rule.",
-                       sp_node_label(node, label, sizeof(label)));
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "%s has an operator without a sharding rule.",
+                       sp_op_subject(node, label, sizeof(label)));
     struct sp_rule *rule = SP_NEW(arena, struct sp_rule);
     if (rule == NULL)
         return sp_fail_memory(err);

@@ -192,11 +192,11 @@ static enum sp_status infer_known(struct walk *walk, struct sp_node *node)
 static enum sp_status open_call(struct walk *walk, struct sp_node *node, const struct sp_function *function)
 {
     struct sp_graph *body = NULL;
-    char label[256];
+    char label[264];
     if (walk->depth > SP_MAX_CALL_DEPTH)
         return sp_fail_limit(walk->err, "CALLS_TOO_DEEP", "SP_MAX_CALL_DEPTH", SP_MAX_CALL_DEPTH, walk->depth,
-                             "Node %s calls functions more than %d levels deep.",
-                             sp_node_label(node, label, sizeof(label)), SP_MAX_CALL_DEPTH);
+                             "%s calls functions more than %d levels deep.", sp_op_subject(node, label, sizeof(label)),
+                             SP_MAX_CALL_DEPTH);
     enum sp_status status = sp_onnx_expand(walk->model, node, function, &body, walk->err);
     if (status != SP_OK)
         return status;
