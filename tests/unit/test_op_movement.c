@@ -1,6 +1,8 @@
 /* Concat, Split, Slice, Gather, GatherElements, GatherND, Scatter*, Pad, Transpose, Tile. Expected values follow the
    operators' descriptions in ONNX' Operators.md; factors follow the sharding column of each operator's semantics. */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "build_model.h"
 
@@ -547,4 +549,102 @@ Test(op_movement, tile_repeats)
     build_ints(&build, "r", 1, (int64_t[]){2});
     build_node(&build, "Tile", "x r", "y");
     refused("SHAPES_DISAGREE");
+}
+
+/* ---- whatever a file may hold ---- */
+
+static uint32_t draw(uint64_t *state, uint32_t below)
+{
+    *state = *state * 6364136223846793005U + 1442695040888963407U;
+    return (uint32_t)(*state >> 33) % below;
+}
+
+static const int64_t numbers[] = {0,  1,    -1,        2,         -2,        3,         5,
+                                  -7, 4096, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, INT64_MAX - 1};
+
+static int64_t draw_number(uint64_t *state)
+{
+    return numbers[draw(state, draw(state, 3) == 0 ? sizeof(numbers) / sizeof(numbers[0]) : 8)];
+}
+
+static void draw_dims(uint64_t *state, char *text, size_t size)
+{
+    static const char *const pool[] = {"0", "1", "2", "3", "7", "n", "m", "?", "4611686018427387904", "4097"};
+    text[0] = '\0';
+    for (uint32_t axis = 0, rank = draw(state, 5); axis < rank; axis++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, size - used, "%s%s", axis == 0 ? "" : ",",
+                       pool[draw(state, draw(state, 4) == 0 ? 10 : 7)]);
+    }
+}
+
+static void draw_input(uint64_t *state, const char *name)
+{
+    char dims[128];
+    int64_t values[8];
+    int count = (int)draw(state, 5);
+    for (int i = 0; i < 8; i++)
+        values[i] = draw_number(state);
+    draw_dims(state, dims, sizeof(dims));
+    switch (draw(state, 6)) {
+    case 0:
+        build_input(&build, name, SP_DTYPE_FLOAT, dims);
+        break;
+    case 1:
+        build_input(&build, name, SP_DTYPE_INT64, NULL);
+        break;
+    case 2:
+        build_shape_vector(&build, name, dims);
+        break;
+    default:
+        build_ints(&build, name, count == 0 ? -1 : count, values);
+        break;
+    }
+}
+
+/* Any operands give a type or an error that says what is wrong: no crash, no undefined behaviour (sanitizers watch), no
+   rule that contradicts itself. */
+Test(op_movement, random_operands_are_survived)
+{
+    static const char *const ops[] = {
+        "Concat",    "Split",  "Slice",     "Gather", "GatherElements",  "GatherND", "ScatterElements",
+        "ScatterND", "Pad",    "Transpose", "Tile",   "Reshape",         "Squeeze",  "Unsqueeze",
+        "Flatten",   "Expand", "Range",     "Shape",  "ConstantOfShape", "Size",     "Identity",
+    };
+    static const char *const attributes[] = {"axis", "batch_dims", "allowzero", "num_outputs", "start"};
+    static const char *const lists[] = {"axes", "perm", "split", "pads", "starts", "ends", "shape", "paddings"};
+    static const int64_t versions[] = {1, 5, 9, 10, 11, 13, 18, 25};
+    uint64_t state = 1;
+    unsigned inferred = 0;
+    for (int round = 0; round < 4000; round++) {
+        int64_t values[4] = {draw_number(&state), draw_number(&state), draw_number(&state), draw_number(&state)};
+        start(versions[draw(&state, 8)]);
+        for (int i = 0; i < 4; i++)
+            draw_input(&state, (const char *[]){"a", "b", "c", "d"}[i]);
+        const char *op = ops[draw(&state, sizeof(ops) / sizeof(ops[0]))];
+        const struct sp_op *entry = sp_op_find("", op, build.model->opsets[0].version);
+        if (entry == NULL || entry->min_inputs > 4) {
+            stop();
+            continue;
+        }
+        uint32_t most = entry->max_inputs < 4 ? entry->max_inputs : 4;
+        uint32_t inputs = entry->min_inputs + draw(&state, most - entry->min_inputs + 1);
+        struct sp_node *node = build_node(&build, op, (const char *[]){"", "a", "a b", "a b c", "a b c d"}[inputs],
+                                          entry->max_outputs > 1 ? "y z" : "y");
+        build_attr_int(&build, node, attributes[draw(&state, 5)], values[0]);
+        if (draw(&state, 2) == 0)
+            build_attr_int(&build, node, "axis", draw(&state, 4));
+        for (int i = 0; i < 3; i++)
+            build_attr_ints(&build, node, lists[draw(&state, 8)], draw(&state, 5), values);
+        enum sp_status status = build_infer(&build);
+        cr_assert(status == SP_OK || status == SP_ERR_MODEL || status == SP_ERR_LIMIT, "%s: %s", op, build.err.message);
+        struct sp_rule *rule = NULL;
+        if (status == SP_OK) {
+            inferred++;
+            status = sp_op_rule(build.model, node, build.arena, &rule, &build.err);
+            cr_assert_eq(status, SP_OK, "%s-%ld: %s", op, (long)node->version, build.err.message);
+        }
+        stop();
+    }
+    cr_expect_gt(inferred, 800);
 }
