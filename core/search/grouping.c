@@ -4,9 +4,8 @@
 
 #include "search/internal.h"
 
-/* How many different placements are improved to the end, and how large a model may be for more than the best one. */
-#define MOST_KEPT   3
-#define LARGE_MODEL 30000 /* live nodes */
+/* How many different placements are improved to the end; of large models only the best one. */
+#define MOST_KEPT 3
 
 /* Orders of devices that are tried when they differ: as given, reversed, fastest, slowest and largest first. */
 #define MOST_DEVICE_ORDERS 5
@@ -243,7 +242,7 @@ enum sp_status sp_search_at_share(struct sp_search *search, const struct sp_subg
 {
     struct sp_arena_mark mark = sp_arena_mark(search->arena);
     struct starts starts = {.search = search, .subgraphs = subgraphs};
-    starts.kept.room = search->live_count > LARGE_MODEL ? 1 : MOST_KEPT;
+    starts.kept.room = search->live_count > SP_LARGE_MODEL ? 1 : MOST_KEPT;
     starts.group_of = SP_NEW_ARRAY(search->arena, subgraphs->count, uint32_t);
     starts.weights = SP_NEW_ARRAY(search->arena, subgraphs->count, double);
     starts.line = SP_NEW_ARRAY(search->arena, search->live_count, uint32_t);

@@ -26,6 +26,9 @@
    is not better than this. */
 #define SP_SEARCH_TOLERANCE 0.005
 
+/* Live nodes from which on the search takes the short way: one placement is improved, along one order. */
+#define SP_LARGE_MODEL 30000
+
 struct sp_score {
     bool valid;
     double excess_bytes;  /* summed over the stages, against the share of memory in force; 0 = fits */

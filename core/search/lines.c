@@ -122,6 +122,7 @@ void sp_line_load(struct sp_search *search, const uint32_t *nodes, uint32_t coun
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_work_node *node = &workload->nodes[nodes[i]];
+        (void)sp_search_step(search, 4);
         for (uint32_t j = 0; j < node->input_count; j++)
             load_input(search, node->inputs[j], i);
         for (uint32_t j = 0; j < node->output_count; j++) {

@@ -41,7 +41,10 @@ static uint32_t longest_window(struct sp_search *search, uint32_t begin, uint32_
     uint32_t end = begin;
     for (uint32_t x = begin; x < search->line_length; x++) {
         sp_window_add(search, &window, x);
-        if (sp_window_least_memory(&window) > capacity || window.compute > limit || window.receive > limit)
+        /* A cancelled search shows in the next step that looks at the status. */
+        (void)sp_search_step(search, 4);
+        if (sp_window_least_memory(&window) > capacity || window.compute > limit || window.receive > limit ||
+            search->cancelled)
             break;
         if (sp_window_memory(&window) <= capacity && sp_window_interval(&window) <= limit) {
             end = x + 1;
@@ -64,7 +67,7 @@ static enum sp_status pack_loaded(struct sp_search *search, double interval, str
             break;
         double reached = 0;
         uint32_t end = longest_window(search, begin, index, interval, &reached);
-        enum sp_status status = sp_search_step(search, 4 * (uint64_t)(end - begin) + 16);
+        enum sp_status status = sp_search_step(search, 16);
         if (status != SP_OK)
             return status;
         if (end == begin && search->same_devices)
@@ -101,9 +104,10 @@ enum sp_status sp_pack(struct sp_search *search, const uint32_t *line, double in
     return status;
 }
 
-/* Bisection between a bound and a packing; each success brings the upper end down to what it reached. */
+/* Bisection between a bound and a packing; each success brings the upper end down to what it reached. Sweeps refine
+   what is left, so a width far below the tolerance of plans is enough. */
 #define BISECTION_STEPS 40
-#define BISECTION_WIDTH 1e-7
+#define BISECTION_WIDTH 1e-6
 
 static enum sp_status bisect(struct sp_search *search, struct cuts *best, struct cuts *trial)
 {

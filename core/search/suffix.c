@@ -153,6 +153,7 @@ enum sp_status sp_suffix_scan(struct sp_search *search, const struct sp_candidat
     sides[length] = side;
     for (uint32_t position = length; position-- > 0;) {
         add_node(&suffix, position);
+        (void)sp_search_step(search, 4);
         sides[position] = side;
     }
     sp_arena_rewind(search->arena, mark);

@@ -10,6 +10,10 @@
 #define MOST_ROUNDS   24
 #define PATIENCE      2 /* rounds in a row that may bring nothing: load may still be on its way to the bottleneck */
 
+/* Nodes that one round may look at, in sizes of the model. A round that changes little looks at each node twice; where
+   stages swallow their neighbours one after the other, the pairs grow. */
+#define ROUND_SIZE 8
+
 /* The live nodes by stage, and in each stage by their rank in one of the lines. */
 struct members {
     uint32_t *rank;  /* work node -> position in the line */
@@ -22,6 +26,7 @@ struct sweep {
     bool polish;
     double ceiling; /* interval that polishing may use */
     struct members members[3];
+    uint32_t orders;  /* how many orders of two stages are cut */
     uint32_t *begin;  /* stage -> its first index in every members[].nodes; stage_count + 1 entries */
     uint32_t *merged; /* nodes of two stages in one order */
     struct sp_side *left, *right;
@@ -94,6 +99,7 @@ static void scan_left(struct sweep *sweep, uint32_t left, uint32_t right)
     sweep->left[0] = (struct sp_side){0};
     for (uint32_t x = 0; x < search->line_length; x++) {
         sp_window_add(search, &window, x);
+        (void)sp_search_step(search, 4);
         sweep->left[x + 1] = (struct sp_side){.compute = window.compute,
                                               .receive = window.receive,
                                               .send = window.send,
@@ -112,7 +118,7 @@ static enum sp_status try_order(struct sweep *sweep, uint32_t stage, const uint3
     struct sp_search *search = sweep->search;
     const struct sp_candidate *candidate = sweep->candidate;
     uint32_t left = candidate->stage_device[stage], right = candidate->stage_device[stage + 1];
-    enum sp_status status = sp_search_step(search, 8 * (uint64_t)count);
+    enum sp_status status = sp_search_step(search, 1);
     if (status != SP_OK)
         return status;
     sp_line_load(search, nodes, count, candidate, left, right);
@@ -180,13 +186,12 @@ static void apply_cut(struct sweep *sweep, uint32_t stage, const struct cut *cut
 
 static enum sp_status sweep_border(struct sweep *sweep, uint32_t stage, uint32_t *changes)
 {
-    struct sp_search *search = sweep->search;
     const uint32_t *begin = sweep->begin + stage;
     uint32_t count = begin[2] - begin[0], current = begin[1] - begin[0];
     struct cut best = {.length = current};
     if (count == 0)
         return SP_OK;
-    for (uint32_t order = 0; order < 2 * search->line_count; order++) {
+    for (uint32_t order = 0; order < sweep->orders; order++) {
         const uint32_t *nodes = order_nodes(sweep, stage, order);
         enum sp_status status = try_order(sweep, stage, nodes, count, order, current, &best);
         if (status != SP_OK)
@@ -224,8 +229,11 @@ static enum sp_status sweep_round(struct sweep *sweep, bool backwards, uint32_t 
     *changes = 0;
     sort_members(sweep);
     uint32_t borders = sweep->candidate->stage_count - 1;
-    for (uint32_t i = 0; i < borders; i++) {
-        enum sp_status status = sweep_border(sweep, backwards ? borders - 1 - i : i, changes);
+    uint64_t looked_at = 0;
+    for (uint32_t i = 0; i < borders && looked_at < ROUND_SIZE * (uint64_t)sweep->search->live_count; i++) {
+        uint32_t stage = backwards ? borders - 1 - i : i;
+        looked_at += sweep->begin[stage + 2] - sweep->begin[stage];
+        enum sp_status status = sweep_border(sweep, stage, changes);
         if (status != SP_OK)
             return status;
     }
@@ -237,6 +245,7 @@ static enum sp_status sweep_init(struct sweep *sweep, struct sp_search *search, 
     struct sp_arena *arena = search->arena;
     uint32_t live = search->live_count;
     *sweep = (struct sweep){.search = search, .candidate = candidate};
+    sweep->orders = live > SP_LARGE_MODEL ? 2 : 2 * search->line_count;
     sweep->begin = SP_NEW_ARRAY(arena, (size_t)search->stage_room + 2, uint32_t);
     sweep->merged = SP_NEW_ARRAY(arena, live, uint32_t);
     sweep->left = SP_NEW_ARRAY(arena, (size_t)live + 1, struct sp_side);
