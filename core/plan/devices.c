@@ -51,16 +51,16 @@ void sp_devices_write_text(struct sp_buf *buf)
     const struct sp_device *catalog = sp_device_catalog(&count);
     struct sp_buf scratch;
     sp_buf_init(&scratch, 256);
-    sp_buf_printf(buf, "%-28s%12s%14s%14s%14s%14s\n", "Device", "Memory", "Bandwidth", "float32", "float16", "Link");
+    sp_buf_printf(buf, "%-24s%12s%16s%16s%16s%16s\n", "Device", "Memory", "Bandwidth", "float32", "float16", "Link");
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_device *device = &catalog[i];
         double link = device->link_bandwidth > 0 ? device->link_bandwidth : device->host_bandwidth;
-        sp_buf_printf(buf, "%-28s", device->name);
+        sp_buf_printf(buf, "%-24s", device->name);
         cell(buf, &scratch, device->memory_bytes, "B", 12);
-        cell(buf, &scratch, device->memory_bandwidth, "B/s", 14);
-        cell(buf, &scratch, device->flops[SP_DTYPE_FLOAT], "FLOP/s", 14);
-        cell(buf, &scratch, device->flops[SP_DTYPE_FLOAT16], "FLOP/s", 14);
-        cell(buf, &scratch, link, "B/s", 14);
+        cell(buf, &scratch, device->memory_bandwidth, "B/s", 16);
+        cell(buf, &scratch, device->flops[SP_DTYPE_FLOAT], "FLOP/s", 16);
+        cell(buf, &scratch, device->flops[SP_DTYPE_FLOAT16], "FLOP/s", 16);
+        cell(buf, &scratch, link, "B/s", 16);
         sp_buf_text(buf, "\n");
     }
     sp_buf_text(buf, "\nFLOP/s are dense peaks; links are per device and direction. --json adds the sources.\n");

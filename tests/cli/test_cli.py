@@ -1,0 +1,628 @@
+#!/usr/bin/env python3
+"""The built `shardplan` as people and pipelines use it: options, exit codes, output, files.
+
+The program under test is SHARDPLAN, or the sanitized build's: under the sanitizers every leak and every wrong access
+ends the program with a status that no test expects. The daemon for --server is SHARDPLAND, or the sanitized build's.
+"""
+
+import hashlib
+import json
+import os
+import pty
+import resource
+import select
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests/tools"))
+sys.dont_write_bytecode = True
+
+import onnx_make  # noqa: E402
+
+CLI = os.environ.get("SHARDPLAN", os.path.join(TOP, "build/sanitized/api/cli/shardplan"))
+DAEMON = os.environ.get("SHARDPLAND", os.path.join(TOP, "build/sanitized/server/shardpland"))
+RESNET = os.path.join(TOP, "tests/data/resnet50.onnx")
+DEVICE = ["--device", "a100-sxm4-80gb"]
+PATIENCE = 120  # seconds until something that must happen counts as hanging
+
+
+def clean_environment(**more):
+    environment = {key: value for key, value in os.environ.items() if key != "SHARDPLAN_SERVER"}
+    # Requests to the daemon on this machine go nowhere else.
+    environment.update(no_proxy="127.0.0.1", NO_PROXY="127.0.0.1", **more)
+    return environment
+
+
+def run(*arguments, stdin=None, environment=None, cwd=None, program=CLI):
+    return subprocess.run(
+        [program, *arguments],
+        input=stdin,
+        stdin=None if stdin is not None else subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+        cwd=cwd,
+        env=environment or clean_environment(),
+    )
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not os.access(CLI, os.X_OK):
+            raise unittest.SkipTest(f"{CLI} is not built")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="shardplan-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def file(self, name, data):
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def mlp(self, layers=4, width=512, batch=64, name="mlp.onnx"):
+        return self.file(name, onnx_make.encode(onnx_make.mlp(layers, width, batch, weights="external")))
+
+    def done(self, *arguments, status=0, **more):
+        result = run(*arguments, **more)
+        self.assertEqual(result.returncode, status, result.stderr.decode(errors="replace")[:2000])
+        if status == 0:
+            self.assertNotIn(b"Sanitizer", result.stderr)
+        else:
+            self.assertRegex(result.stderr.decode(), r"(?m)^shardplan: .+\. \[[A-Z][A-Z0-9_]+\]")
+        return result
+
+    def json(self, *arguments, **more):
+        return json.loads(self.done(*arguments, "--json", **more).stdout)
+
+    def plan(self, model, devices, *arguments, **more):
+        return self.json("plan", model, "--devices", str(devices), *DEVICE, *arguments, **more)
+
+
+class Usage(Case):
+    def test_help_and_version(self):
+        self.assertIn(b"Usage: shardplan COMMAND", self.done("--help").stdout)
+        self.assertRegex(self.done("--version").stdout, rb"^shardplan \d+\.\d+\.\d+\n$")
+        for command in ("inspect", "plan", "strip", "devices"):
+            text = self.done(command, "--help").stdout
+            self.assertIn(f"Usage: shardplan {command}".encode(), text)
+            self.assertEqual(self.done("help", command).stdout, text)
+            self.assertEqual(self.done(command, "-h").stdout, text)
+
+    def test_help_names_every_option(self):
+        text = self.done("plan", "--help").stdout.decode()
+        for option in ("devices", "device", "cluster", "objective", "strategy", "batch", "dim", "time-limit",
+                       "first-fit", "seed", "output", "plan", "json", "server"):
+            self.assertIn(f"--{option}", text)
+
+    def test_wrong_usage_ends_with_2(self):
+        model = self.mlp(1)
+        devices = ["--devices", "2"]
+        for arguments in (
+            [],
+            ["dance"],
+            ["check", model],
+            ["help", "dance"],
+            ["inspect"],
+            ["inspect", model, model],
+            ["inspect", model, "--dim", "n"],
+            ["inspect", model, "--dim", "n=0"],
+            ["inspect", model, "--dim", "n=two"],
+            ["inspect", model, "--dim", "=2"],
+            ["inspect", model, "--dim"],
+            ["inspect", model, "--loud"],
+            ["inspect", model, "--json=yes"],
+            ["inspect", model, "--server", "ftp://example.org"],
+            ["plan", model],
+            ["plan", *devices],
+            ["plan", model, "--devices", "0"],
+            ["plan", model, "--devices", "-1"],
+            ["plan", model, "--devices", "2,4"],
+            ["plan", model, "--devices", "two"],
+            ["plan", model, "--devices", "99999999999999999999"],
+            ["plan", model, "--devices", "9999999"],
+            ["plan", model, "--device", "a100-sxm4-80gb"],
+            ["plan", model, *devices, "--device", "abacus"],
+            ["plan", model, *devices, "--cluster", "c.json"],
+            ["plan", model, "--cluster", self.path("absent.json")],
+            ["plan", model, *devices, "--objective", "speed"],
+            ["plan", model, *devices, "--strategy", "best"],
+            ["plan", model, *devices, "--strategy", "tensor"],
+            ["plan", model, *devices, "--strategy", "pipeline"],
+            ["plan", model, *devices, "--batch", "0"],
+            ["plan", model, *devices, "--time-limit", "0"],
+            ["plan", model, *devices, "--time-limit", "nan"],
+            ["plan", model, *devices, "--seed", "-1"],
+            ["plan", model, *devices, "--constraints", "c.json"],
+            ["plan", model, *devices, "--emit", "out"],
+            ["plan", model, *devices, "-o", "-", "--json"],
+            ["plan", model, *devices, "-o", "-", "--plan", "-"],
+            ["plan", "-", "--cluster", "-"],
+            ["strip", model],
+            ["strip", model, "-o"],
+            ["strip", model, "-o", "-", "--json"],
+            ["devices", "all"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.done(*arguments, status=2)
+
+    def test_what_this_version_lacks_is_said(self):
+        for arguments in (["check", "x"], ["plan", "x", "--emit", "d"], ["plan", "x", "--strategy", "tensor"]):
+            self.assertIn(b"This version does not have", self.done(*arguments, status=2).stderr)
+
+    def test_errors_are_json_too(self):
+        result = self.done("plan", self.path("absent.onnx"), "--devices", "2", "--json", status=2)
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual(error["code"], "FILE_NOT_READABLE")
+        self.assertEqual(error["status"], "request")
+        result = self.done("dance", "--json", status=2)
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "USAGE")
+
+    def test_a_name_cannot_write_to_the_terminal(self):
+        result = self.done("inspect", self.path("a\x1b[2J\nb"), status=2)
+        self.assertNotIn(b"\x1b", result.stderr)
+
+
+class Input(Case):
+    def test_unreadable_files(self):
+        os.mkdir(self.path("folder"))
+        for path in (self.path("absent.onnx"), self.path("folder"), ""):
+            with self.subTest(path=path):
+                result = self.done("inspect", path, status=2)
+                self.assertIn(b"[FILE_NOT_READABLE]", result.stderr)
+
+    def test_what_is_no_model(self):
+        for name, data in (("empty", b""), ("text", b"hello, world\n"), ("png", b"\x89PNG\r\n\x1a\n" + b"\0" * 64),
+                           ("json", b'{"nodes": []}'), ("zip", b"PK\x03\x04" + b"\0" * 64), ("zeros", b"\0" * 4096)):
+            for command in (["inspect"], ["plan", "--devices", "2"], ["strip", "-o", self.path("out")]):
+                with self.subTest(data=name, command=command[0]):
+                    self.done(*command, self.file(name, data), status=2)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_standard_input(self):
+        with open(RESNET, "rb") as file:
+            data = file.read()
+        expected = self.json("inspect", RESNET)
+        piped = self.json("inspect", "-", stdin=data)
+        self.assertEqual(piped.pop("name"), "stdin")
+        expected.pop("name")
+        self.assertEqual(piped, expected)
+        with open(RESNET, "rb") as file:
+            result = subprocess.run([CLI, "inspect", "-", "--json"], stdin=file, capture_output=True, timeout=PATIENCE,
+                                    check=True, env=clean_environment())
+        self.assertEqual(json.loads(result.stdout)["node_count"], expected["node_count"])
+
+    def test_a_cluster_from_standard_input(self):
+        plan = self.json("plan", self.mlp(), "--cluster", "-", stdin=b'{"device": "a100-sxm4-80gb", "count": 2}')
+        self.assertEqual(len(plan["devices"]), 2)
+
+
+class Inspect(Case):
+    def test_json_says_what_the_model_is(self):
+        model = self.json("inspect", self.mlp(3, 256, 8))
+        self.assertEqual(model["node_count"], 9)
+        self.assertEqual(model["operators"], {"Add": 3, "MatMul": 3, "Relu": 3})
+        self.assertEqual(model["opsets"], {"ai.onnx": 17})
+        self.assertEqual(model["parameters"], 3 * (256 * 256 + 256))
+        # 2 for a multiply-add, 1 for an addition and a Relu, for each element
+        self.assertEqual(model["flops"], 3 * 8 * 256 * (2 * 256 + 2))
+        self.assertEqual(model["inputs"], [{"name": "x", "dtype": "float32", "shape": [8, 256]}])
+        self.assertEqual([output["name"] for output in model["outputs"]], ["y"])
+        self.assertNotIn("values", model)
+        self.assertEqual(model["configurations"], [])
+
+    def test_values(self):
+        values = self.json("inspect", self.mlp(2, 64, 8), "--values")["values"]
+        self.assertEqual(values["m0"], {"dtype": "float32", "shape": [8, 64]})
+        self.assertEqual(set(values), {"x", "y", "h0"} | {f"{kind}{layer}" for kind in "wbms" for layer in (0, 1)})
+
+    def test_symbols(self):
+        path = self.mlp(1, 64, "batch")
+        model = self.json("inspect", path)
+        self.assertEqual((model["symbols"], model["flops"]), (["batch"], None))
+        model = self.json("inspect", path, "--dim", "batch=4")
+        self.assertEqual(model["inputs"][0]["shape"], [4, 64])
+        self.assertEqual(model["flops"], 4 * 64 * (2 * 64 + 2))
+        result = self.done("inspect", path, "--dim", "seq=4", status=2)
+        self.assertIn(b"batch", result.stderr)
+
+    def test_text(self):
+        text = self.done("inspect", RESNET).stdout.decode()
+        self.assertIn("resnet50.onnx", text)
+        self.assertIn("Conv", text)
+        self.assertRegex(text, r"(?m)^  \S+  float32 \[8, 3, 224, 224\]$")
+        self.assertNotIn("Values", text)
+        self.assertIn("Values", self.done("inspect", RESNET, "--values").stdout.decode())
+
+
+class Plan(Case):
+    def test_members_and_their_sums(self):
+        plan = self.plan(self.mlp(8, 2048, 512), 4)
+        self.assertEqual(plan["plan"], "1")
+        self.assertEqual(len(plan["stages"]), 4)
+        nodes = [node for stage in plan["stages"] for node in stage["nodes"]]
+        self.assertEqual(len(nodes), 24)
+        self.assertEqual(len(set(nodes)), 24)
+        self.assertEqual([device["stage"] for device in plan["devices"]], [0, 1, 2, 3])
+        for device in plan["devices"]:
+            memory = device["memory"]
+            self.assertEqual(memory["total_bytes"], memory["weights_bytes"] + memory["activations_peak_bytes"]
+                             + memory["communication_bytes"])
+            self.assertLessEqual(memory["total_bytes"], memory["capacity_bytes"])
+        estimate = plan["estimate"]
+        interval = max(stage["seconds"] for stage in plan["stages"])
+        self.assertAlmostEqual(estimate["throughput_per_second"] * interval, 1)
+        self.assertLessEqual(estimate["lower_bound_seconds"], interval * (1 + 1e-9))
+        self.assertAlmostEqual(sum(send["bytes"] for send in plan["collectives"]), estimate["communication_bytes"])
+        for tensor in plan["tensors"]:
+            self.assertTrue(tensor["because"])
+            self.assertEqual(tensor["spec"]["onnx"]["tensor_name"], tensor["name"])
+            self.assertEqual(len(tensor["spec"]["text"]), len(tensor["shape"]))
+
+    def test_transfers_follow_the_edges(self):
+        plan = self.plan(self.mlp(8, 2048, 512), 4)
+        where = {node: stage["index"] for stage in plan["stages"] for node in stage["nodes"]}
+        tensors = {tensor["name"]: tensor for tensor in plan["tensors"]}
+        for send in plan["collectives"]:
+            self.assertEqual(send["kind"], "send")
+            self.assertEqual(where[send["after_node"]], send["from_stage"])
+            self.assertLess(send["from_stage"], send["to_stage"])
+            self.assertTrue(set(send["devices"]) <= set(tensors[send["tensor"]]["spec"]["onnx"]["device"]))
+
+    def test_the_same_twice(self):
+        path = self.mlp(8, 2048, 512)
+        first, second = self.plan(path, 4), self.plan(path, 4)
+        for plan in (first, second):
+            del plan["search"]["seconds"]
+        self.assertEqual(first, second)
+        self.assertNotEqual(first["id"], self.plan(path, 3)["id"])
+        self.assertNotEqual(first["id"], self.plan(path, 4, "--objective", "latency")["id"])
+        with open(path, "rb") as file:
+            self.assertEqual(first["model"]["sha256"], hashlib.sha256(file.read()).hexdigest())
+
+    def test_objectives(self):
+        path = self.mlp(8, 2048, 512)
+        self.assertEqual(len(self.plan(path, 4, "--objective", "devices")["stages"]), 1)
+        fast, early = self.plan(path, 4), self.plan(path, 4, "--objective", "latency")
+        self.assertLessEqual(early["estimate"]["latency_seconds"], fast["estimate"]["latency_seconds"])
+        self.assertEqual(early["objective"], "latency")
+
+    def test_options_are_recorded(self):
+        plan = self.plan(self.mlp(2, 64, "batch"), 2, "--batch", "16", "--seed", "9", "--first-fit", "--strategy",
+                         "grouping", "--time-limit", "60")
+        self.assertEqual(plan["options"], {"strategy": "grouping", "batch": 16, "dims": {}, "optimal": False, "seed": 9,
+                                           "time_limit_seconds": 60})
+        self.assertEqual(plan["search"]["seed"], 9)
+        self.assertEqual(plan["diagnostics"], [])
+
+    def test_assumptions_are_noted(self):
+        path = self.mlp(2, 64, "batch")
+        notes = self.plan(path, 2)["diagnostics"]
+        self.assertEqual([note["code"] for note in notes], ["DIMENSION_ASSUMED"])
+        self.assertIn("--batch N", notes[0]["hint"])
+        self.assertEqual(self.plan(path, 2, "--dim", "batch=3")["diagnostics"], [])
+        self.done("plan", path, "--devices", "2", "--dim", "seq=3", status=2)
+        self.done("plan", path, "--devices", "2", "--dim", "batch=3", "--batch", "4", status=2)
+
+    def test_a_fixed_batch(self):
+        path = self.mlp(2, 64, 8)
+        self.plan(path, 2, "--batch", "8")
+        self.assertIn(b"[BATCH_IS_FIXED]", self.done("plan", path, "--devices", "2", "--batch", "4", status=2).stderr)
+
+    def test_the_default_device_is_said(self):
+        result = self.done("plan", self.mlp(), "--devices", "2")
+        self.assertIn(b"note: no --device is given", result.stderr)
+        self.assertNotIn(b"note: no --device", self.done("plan", self.mlp(), "--devices", "2", *DEVICE).stderr)
+
+    def test_nothing_fits(self):
+        cluster = self.file("c.json", json.dumps({"groups": [{"name": "tiny", "count": 2, "device": {
+            "name": "tiny", "memory_bytes": 1e6, "memory_bandwidth": 1e9, "flops": {"float32": 1e9}}}],
+            "mesh": [{"name": "bus", "size": 2, "bandwidth": 1e9, "latency": 1e-6}]}).encode())
+        result = self.done("plan", self.mlp(4, 512), "--cluster", cluster, "--json", status=3)
+        self.assertEqual(json.loads(result.stdout)["error"]["status"], "nofit")
+
+    def test_clusters_that_are_wrong(self):
+        model = self.mlp(1)
+        for text, status in ((b"{", 2), (b"[]", 2), (b"", 2), (b'{"device": "abacus", "count": 2}', 2),
+                             (b'{"device": "a100-sxm4-80gb", "count": 2, "colour": 1}', 2),
+                             (b'{"device": "a100-sxm4-80gb", "device": "a100-sxm4-80gb", "count": 2}', 2),
+                             (b"[" * 100000, 2), (b"\xff\xfe", 2)):
+            with self.subTest(text=text[:40]):
+                self.done("plan", model, "--cluster", self.file("c.json", text), status=status)
+
+    def test_a_cluster_of_groups(self):
+        device = {"memory_bytes": 80e9, "memory_bandwidth": 2e12, "flops": {"float32": 2e13, "float16": 3e14}}
+        cluster = {"groups": [{"name": "box", "count": 4, "device": {"name": "own", **device}}],
+                   "mesh": [{"name": "node", "size": 2, "bandwidth": 25e9, "latency": 5e-6},
+                            {"name": "gpu", "size": 2, "bandwidth": 300e9, "latency": 2e-6}],
+                   "memory_limit_bytes": 60e9, "efficiency": 0.5}
+        path = self.file("c.json", json.dumps(cluster).encode())
+        plan = self.json("plan", self.mlp(8, 2048, 512), "--cluster", path)
+        self.assertEqual(plan["devices"][0]["memory"]["capacity_bytes"], 60e9)
+        # What a plan says of its cluster is a cluster that can be given again.
+        again = self.file("again.json", json.dumps(plan["cluster"]).encode())
+        self.assertEqual(self.json("plan", self.mlp(8, 2048, 512), "--cluster", again)["stages"], plan["stages"])
+
+    def test_text_fits_a_terminal(self):
+        text = self.done("plan", RESNET, "--devices", "4", *DEVICE).stdout.decode()
+        for word in ("resnet50.onnx", "a100-sxm4-80gb", "Stage", "Transfer", "Estimate", "Bound", "Bottleneck"):
+            self.assertIn(word, text)
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 110, line)
+
+    def test_a_time_limit_that_is_too_short(self):
+        path = self.file("long.onnx", onnx_make.encode(onnx_make.diamonds(20000)))
+        result = self.done("plan", path, "--devices", "8", *DEVICE, "--time-limit", "0.001", status=4)
+        self.assertIn(b"[TIME_LIMIT]", result.stderr)
+
+
+class Files(Case):
+    def test_annotate_and_strip(self):
+        model, annotated, back = RESNET, self.path("annotated.onnx"), self.path("back.onnx")
+        self.done("plan", model, "--devices", "4", *DEVICE, "-o", annotated)
+        configurations = self.json("inspect", annotated)["configurations"]
+        self.assertEqual([(one["name"], one["num_devices"]) for one in configurations], [("shardplan", 4)])
+        self.assertEqual(configurations[0]["devices"], [f"a100-sxm4-80gb:{device}" for device in range(4)])
+        report = self.json("strip", annotated, "-o", back)
+        with open(model, "rb") as one, open(back, "rb") as other:
+            original, stripped = one.read(), other.read()
+        self.assertEqual(original, stripped)
+        self.assertEqual(report["size_bytes"], len(original))
+        self.assertEqual(report["removed_bytes"], os.path.getsize(annotated) - len(original))
+
+    def test_a_plan_of_an_annotated_model_replaces_the_annotations(self):
+        first, second, direct = self.path("1.onnx"), self.path("2.onnx"), self.path("3.onnx")
+        self.done("plan", RESNET, "--devices", "4", *DEVICE, "-o", first)
+        self.done("plan", first, "--devices", "2", *DEVICE, "-o", second)
+        self.done("plan", RESNET, "--devices", "2", *DEVICE, "-o", direct)
+        self.assertEqual(len(self.json("inspect", second)["configurations"]), 1)
+        back = self.done("strip", second, "-o", "-").stdout
+        with open(RESNET, "rb") as file:
+            self.assertEqual(back, file.read())
+
+    def test_files_and_standard_output(self):
+        model, plan, annotated = self.mlp(), self.path("plan.json"), self.path("out.onnx")
+        printed = self.plan(model, 2, "--plan", plan, "-o", annotated)
+        with open(plan, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), printed)
+        result = self.done("plan", model, "--devices", "2", *DEVICE, "-o", "-")
+        with open(annotated, "rb") as file:
+            self.assertEqual(result.stdout, file.read())
+        self.assertIn(b"Estimate", result.stderr)
+        result = self.done("plan", model, "--devices", "2", *DEVICE, "--plan", "-")
+        self.assertEqual(json.loads(result.stdout)["id"], printed["id"])
+
+    def test_over_the_input_itself(self):
+        model = self.mlp()
+        with open(model, "rb") as file:
+            original = file.read()
+        self.done("plan", model, "--devices", "2", *DEVICE, "-o", model)
+        self.assertGreater(os.path.getsize(model), len(original))
+        self.done("strip", model, "-o", model)
+        with open(model, "rb") as file:
+            self.assertEqual(file.read(), original)
+
+    def test_links_and_modes(self):
+        os.symlink(self.path("target.onnx"), self.path("link.onnx"))
+        self.file("target.onnx", b"old")
+        self.done("plan", self.mlp(), "--devices", "2", *DEVICE, "-o", self.path("link.onnx"))
+        self.assertTrue(os.path.islink(self.path("link.onnx")))
+        mask = os.umask(0)
+        os.umask(mask)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("target.onnx")).st_mode), 0o666 & ~mask)
+
+    def test_nothing_is_left_behind_by_a_failure(self):
+        os.mkdir(self.path("folder"))
+        model = self.mlp()
+        before = sorted(os.listdir(self.folder))
+        for path in (self.path("folder"), self.path("absent/out.onnx")):
+            self.assertIn(b"[FILE_NOT_WRITABLE]",
+                          self.done("plan", model, "--devices", "2", *DEVICE, "-o", path, status=4).stderr)
+        self.done("plan", model, "--devices", "2", *DEVICE, "--batch", "3", "-o", self.path("out.onnx"), status=2)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def test_a_full_disk_is_told(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        for arguments in (["inspect", RESNET], ["plan", RESNET, "--devices", "2", *DEVICE],
+                          ["plan", RESNET, "--devices", "2", *DEVICE, "--json"], ["devices"], ["--help"]):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([CLI, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE,
+                                        env=clean_environment(), check=False)
+            self.assertEqual(result.returncode, 4, arguments)
+            self.assertIn(b"[OUTPUT_LOST]", result.stderr)
+        self.done("plan", RESNET, "--devices", "2", *DEVICE, "-o", "/dev/full", status=4)
+
+    def test_a_closed_pipe_is_told(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = subprocess.run([CLI, "inspect", RESNET], stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE,
+                                env=clean_environment(), check=False)
+        os.close(writer)
+        self.assertEqual(result.returncode, 4)
+
+    def test_an_interrupt_ends_it_and_leaves_nothing(self):
+        path = self.file("long.onnx", onnx_make.encode(onnx_make.diamonds(60000)))
+        before = sorted(os.listdir(self.folder))
+        process = subprocess.Popen([CLI, "plan", path, "--devices", "8", *DEVICE, "-o", self.path("out.onnx")],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment())
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        status = process.wait(PATIENCE)
+        if status == 0:
+            self.skipTest("the machine was done before the interrupt")
+        self.assertEqual(status, -signal.SIGINT)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+
+class Devices(Case):
+    def test_the_catalog(self):
+        devices = self.json("devices")["devices"]
+        names = [device["name"] for device in devices]
+        self.assertIn("a100-sxm4-80gb", names)
+        self.assertEqual(len(names), len(set(names)))
+        for device in devices:
+            self.assertTrue(device["source"], device["name"])
+            self.assertGreater(device["memory_bytes"], 1e8)
+        text = self.done("devices").stdout.decode()
+        for name in names:
+            self.assertIn(name, text)
+
+
+class Memory(Case):
+    """Weights never become resident, whatever the size of the file."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = os.environ.get("SHARDPLAN", os.path.join(TOP, "build/api/cli/shardplan"))
+        if not os.access(self.program, os.X_OK):
+            self.skipTest(f"{self.program} is not built")
+
+    def peak(self, *arguments):
+        """Largest resident size in bytes of one run, and its output."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            result = subprocess.run([self.program, *arguments], capture_output=True, env=clean_environment(),
+                                    check=False)
+            usage = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+            os.write(write, json.dumps([result.returncode, usage]).encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            status, usage = json.loads(pipe.read())
+        os.waitpid(child, 0)
+        self.assertEqual(status, 0)
+        return usage
+
+    def test_a_large_file(self):
+        path = self.path("big.onnx")
+        onnx_make.write(path, onnx_make.big(512 << 20))  # holes: no disk is taken
+        for arguments in (["inspect", path], ["plan", path, "--devices", "4", *DEVICE, "-o", self.path("out.onnx")],
+                          ["strip", self.path("out.onnx"), "-o", self.path("back.onnx")]):
+            self.assertLess(self.peak(*arguments), 64e6, arguments)
+        self.assertEqual(os.path.getsize(self.path("back.onnx")), os.path.getsize(path))
+
+
+class Terminal(Case):
+    def test_a_bar_is_drawn_on_a_terminal_only(self):
+        path = self.file("long.onnx", onnx_make.encode(onnx_make.diamonds(60000)))
+        arguments = [CLI, "plan", path, "--devices", "8", *DEVICE]
+        quiet = run(*arguments[1:])
+        self.assertNotIn(b"[#", quiet.stderr)
+        master, slave = pty.openpty()
+        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave,
+                                   env=clean_environment(TERM="xterm"))
+        os.close(slave)
+        drawn, started = b"", time.monotonic()
+        while time.monotonic() - started < PATIENCE:
+            if not select.select([master], [], [], 1)[0]:
+                if process.poll() is not None:
+                    break
+                continue
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the other side is closed
+                break
+            drawn += piece
+        os.close(master)
+        self.assertEqual(process.wait(PATIENCE), 0)
+        if time.monotonic() - started < 1 and not drawn:
+            self.skipTest("the machine was done before a bar is shown")
+        self.assertIn(b"%", drawn)
+        self.assertTrue(drawn.endswith(b"\r\x1b[K"), drawn[-40:])
+
+
+class Server(Case):
+    """The same commands through a daemon."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not os.access(DAEMON, os.X_OK):
+            raise unittest.SkipTest(f"{DAEMON} is not built")
+        cls.data = tempfile.TemporaryDirectory(prefix="shardplan-cli-daemon-")
+        cls.daemon = subprocess.Popen(
+            [DAEMON, "--listen", "127.0.0.1:0", "--data", cls.data.name, "--workers", "1", "--log-format", "json"],
+            stderr=subprocess.PIPE, env=clean_environment())
+        for line in cls.daemon.stderr:
+            event = json.loads(line)
+            if event.get("event") == "listening":
+                cls.url = event["url"]
+                break
+        else:
+            raise AssertionError("the daemon did not start")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.terminate()
+        try:
+            cls.daemon.wait(PATIENCE)
+        finally:
+            cls.daemon.stderr.close()
+            cls.data.cleanup()
+
+    def remote(self, *arguments, **more):
+        return self.done(*arguments, "--server", self.url, **more)
+
+    def test_the_output_is_the_same(self):
+        for arguments in (["inspect", RESNET], ["inspect", RESNET, "--values"], ["devices"],
+                          ["plan", RESNET, "--devices", "4", *DEVICE]):
+            with self.subTest(arguments=arguments):
+                self.assertEqual(self.remote(*arguments).stdout, self.done(*arguments).stdout)
+        local = self.plan(RESNET, 4)
+        remote = self.plan(RESNET, 4, "--server", self.url + "/")
+        for plan in (local, remote):
+            del plan["search"]["seconds"]
+        self.assertEqual(remote, local)
+
+    def test_files_are_the_same(self):
+        model = self.mlp(8, 2048, 512)
+        self.done("plan", model, "--devices", "4", *DEVICE, "-o", self.path("local.onnx"))
+        self.remote("plan", model, "--devices", "4", *DEVICE, "-o", self.path("remote.onnx"), "--plan",
+                    self.path("plan.json"))
+        with open(self.path("local.onnx"), "rb") as one, open(self.path("remote.onnx"), "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        with open(self.path("plan.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["id"], self.plan(model, 4)["id"])
+
+    def test_the_environment_names_the_server(self):
+        environment = clean_environment(SHARDPLAN_SERVER=self.url)
+        self.assertEqual(self.done("devices", environment=environment).stdout, self.done("devices").stdout)
+
+    def test_errors_end_with_the_same_status(self):
+        tiny = self.file("c.json", json.dumps({"groups": [{"name": "tiny", "count": 1, "device": {
+            "name": "tiny", "memory_bytes": 1e6, "memory_bandwidth": 1e9, "flops": {"float32": 1e9}}}],
+            "mesh": [{"name": "bus", "size": 1, "bandwidth": 1e9, "latency": 1e-6}]}).encode())
+        model = self.mlp(4, 512)
+        for arguments in (["inspect", self.file("text", b"hello, world\n")],
+                          ["plan", model, "--devices", "2", "--batch", "3"],
+                          ["plan", model, "--devices", "2", "--device", "abacus"],
+                          ["plan", model, "--devices", "2", "--dim", "seq=3"],
+                          ["plan", model, "--cluster", tiny]):
+            with self.subTest(arguments=arguments):
+                local, remote = run(*arguments), run(*arguments, "--server", self.url)
+                self.assertGreater(local.returncode, 0)
+                self.assertEqual(remote.returncode, local.returncode, remote.stderr)
+                code = local.stderr.decode().split("[")[-1].split("]")[0]
+                self.assertIn(f"[{code}]", remote.stderr.decode())
+
+    def test_a_server_that_is_not_there(self):
+        result = self.done("devices", "--server", "http://127.0.0.1:1", "--json", status=4)
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "SERVER_UNREACHABLE")
+        self.done("devices", "--server", self.url + "/nowhere", status=4)
+
+
+if __name__ == "__main__":
+    unittest.main()
