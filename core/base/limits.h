@@ -6,6 +6,8 @@
  * Hitting one is an error of status SP_ERR_LIMIT that carries the limit's name (see base/error.h). Units are in the
  * names or the comments.
  */
+#include <stddef.h>
+#include <stdint.h>
 
 /* Protobuf records, checked on the wire before anything is unpacked (sources: protobuf's own 2 GiB bound and its
    canonical depth of 100; the ONNX checker allows 10,000 functions and a call depth of 100). */
@@ -23,6 +25,7 @@
 #define SP_MAX_CALL_DEPTH      100        /* functions calling functions */
 #define SP_MAX_EXPANDED_NODES  2000000    /* nodes after every function call is expanded */
 #define SP_MAX_RANK            64         /* axes of one tensor */
+#define SP_MAX_TENSOR_BYTES    INT64_MAX  /* of one tensor, and its elements; they need not be in the file */
 #define SP_MAX_EMPTY_RECORDS   65536      /* messages of zero bytes in one file: no exporter writes them */
 #define SP_MAX_UNKNOWN_FIELDS  1048576    /* fields that the schema does not know, in one file */
 

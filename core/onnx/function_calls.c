@@ -110,11 +110,12 @@ static enum sp_status visit(struct calls *calls, const struct sp_model *model, u
         }
         const uint32_t callee = calls->callees[calls->next[f]++];
         if (calls->on_path[callee]) {
-            sp_fail(err, SP_ERR_MODEL, "CYCLIC_FUNCTIONS",
-                    "Functions call each other in a cycle: '%.80s' calls '%.80s', which leads back to it.",
-                    model->functions[f].name, model->functions[callee].name);
+            sp_fail_limit(err, "CYCLIC_FUNCTIONS", "SP_MAX_CALL_DEPTH", SP_MAX_CALL_DEPTH, INT64_MAX,
+                          "Functions call each other in a cycle, without end (limit SP_MAX_CALL_DEPTH): '%.80s' calls "
+                          "'%.80s', which leads back to it.",
+                          model->functions[f].name, model->functions[callee].name);
             sp_error_at(err, "function %.120s", model->functions[callee].name);
-            return SP_ERR_MODEL;
+            return SP_ERR_LIMIT;
         }
         if (calls->depth[callee] == 0) {
             calls->path[length++] = callee;

@@ -146,6 +146,16 @@ static enum sp_status tensor_fail(struct sp_reader *r, const struct sp_tensor *t
     return sp_reader_where(r, SP_ERR_MODEL);
 }
 
+static enum sp_status too_large(struct sp_reader *r, const struct sp_tensor *tensor, const char *unit)
+{
+    sp_fail_limit(r->err, "TENSOR_TOO_LARGE", "SP_MAX_TENSOR_BYTES", SP_MAX_TENSOR_BYTES, INT64_MAX,
+                  "The tensor '%.120s' has more %s than 64 bits can count (limit SP_MAX_TENSOR_BYTES).", tensor->name,
+                  unit);
+    if (r->depth == 0 || r->frames[r->depth - 1].node == NULL)
+        sp_error_at(r->err, "tensor %.120s", tensor->name);
+    return sp_reader_where(r, SP_ERR_LIMIT);
+}
+
 static enum sp_status read_dims(struct sp_reader *r, struct sp_tensor *tensor)
 {
     struct sp_wire wire = sp_wire_of(r->bytes, tensor->span);
@@ -172,10 +182,9 @@ static enum sp_status read_dims(struct sp_reader *r, struct sp_tensor *tensor)
     if (has_zero)
         tensor->elements = 0;
     else if (overflow)
-        return tensor_fail(r, tensor, "TENSOR_TOO_LARGE", "has more elements than 64 bits can count");
+        return too_large(r, tensor, "elements");
     tensor->bytes = sp_dtype_bytes(tensor->dtype, tensor->elements);
-    return tensor->bytes < 0 ? tensor_fail(r, tensor, "TENSOR_TOO_LARGE", "has more bytes than 64 bits can count")
-                             : SP_OK;
+    return tensor->bytes < 0 ? too_large(r, tensor, "bytes") : SP_OK;
 }
 
 /* A decimal number without sign, spaces or overflow. */
