@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 
-/* ---- room, ranges ---------------------------------------------------------------------------------------------- */
+/* ---- room, ranges -------------------------------------------------------------------------------------------- */
 
 int64_t sp_data_room(const struct sp_op_context *context, uint32_t output)
 {
@@ -75,7 +75,7 @@ void sp_data_attach(struct sp_op_context *context, uint32_t output, struct sp_da
     value->data = data;
 }
 
-/* ---- broadcasting ---------------------------------------------------------------------------------------------- */
+/* ---- broadcasting -------------------------------------------------------------------------------------------- */
 
 uint32_t sp_data_broadcast_index(const struct sp_shape *to, const struct sp_shape *from, uint32_t index)
 {
@@ -114,7 +114,7 @@ static uint32_t element_of(const struct sp_op_context *context, uint32_t input, 
     return sp_data_broadcast_index(to, &context->node->inputs[input]->type.shape, index);
 }
 
-/* ---- elementwise ----------------------------------------------------------------------------------------------- */
+/* ---- elementwise --------------------------------------------------------------------------------------------- */
 
 enum sp_status sp_data_unary(struct sp_op_context *context, sp_data_int1 on_ints, sp_data_real1 on_reals)
 {
@@ -127,7 +127,7 @@ enum sp_status sp_data_unary(struct sp_op_context *context, sp_data_int1 on_ints
     if (data == NULL || data->count != from->count)
         return SP_OK;
     for (uint32_t i = 0; i < data->count; i++) {
-        if (data->reals != NULL)
+        if (data->reals != NULL && from->reals != NULL)
             data->reals[i] = on_reals(from->reals[i]);
         else
             data->ints[i] = on_ints(context->dims, from->ints[i]);
@@ -231,7 +231,7 @@ enum sp_status sp_data_where(struct sp_op_context *context)
     return SP_OK;
 }
 
-/* ---- moving ---------------------------------------------------------------------------------------------------- */
+/* ---- moving -------------------------------------------------------------------------------------------------- */
 
 static struct sp_dim real_to_int(double value)
 {

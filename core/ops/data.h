@@ -62,7 +62,7 @@ struct sp_data *sp_data_new(struct sp_op_context *context, uint32_t output, bool
 /* to[i] = from[j]; both hold the same kind. */
 static inline void sp_data_copy(struct sp_data *to, uint32_t i, const struct sp_data *from, uint32_t j)
 {
-    if (to->reals != NULL)
+    if (to->reals != NULL && from->reals != NULL)
         to->reals[i] = from->reals[j];
     else
         to->ints[i] = from->ints[j];

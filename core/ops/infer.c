@@ -8,7 +8,7 @@
 #include "onnx/reader.h"
 #include "ops/data.h"
 
-/* ---- inputs ---------------------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------------------- */
 
 bool sp_has_input(const struct sp_op_context *context, uint32_t input)
 {
@@ -138,7 +138,7 @@ enum sp_status sp_get_axes(struct sp_op_context *context, const struct sp_list *
     return SP_OK;
 }
 
-/* ---- outputs --------------------------------------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------------------------------------------- */
 
 static struct sp_value *output_value(const struct sp_op_context *context, uint32_t output)
 {
@@ -213,7 +213,7 @@ struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count)
     return SP_NEW_ARRAY(context->arena, count, struct sp_dim); /* zeroed memory is unknown dims */
 }
 
-/* ---- common computations --------------------------------------------------------------------------------------- */
+/* ---- common computations ------------------------------------------------------------------------------------- */
 
 enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, uint32_t rank, uint32_t *ret_axis)
 {
@@ -293,8 +293,8 @@ const char *sp_op_subject(const struct sp_node *node, char *text, size_t size)
 
 enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const char *format, ...)
 {
-    char subject[264], text[SP_ERROR_MESSAGE_SIZE / 2];
     va_list args;
+    char subject[264], text[SP_ERROR_MESSAGE_SIZE / 2];
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
@@ -305,7 +305,7 @@ enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const
     return SP_ERR_MODEL;
 }
 
-/* ---- shared rules ---------------------------------------------------------------------------------------------- */
+/* ---- shared rules -------------------------------------------------------------------------------------------- */
 
 enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops)
 {

@@ -52,8 +52,7 @@ static enum sp_status resolve_indices(struct sp_op_context *context, struct sp_d
     return SP_OK;
 }
 
-/* ---- Gather -------------------------------------------------------------------------------------------------------
- */
+/* ---- Gather -------------------------------------------------------------------------------------------------- */
 
 static enum sp_status gather_elements(struct sp_op_context *context, uint32_t axis)
 {
@@ -117,8 +116,7 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
     return status;
 }
 
-/* ---- GatherElements -----------------------------------------------------------------------------------------------
- */
+/* ---- GatherElements ------------------------------------------------------------------------------------------ */
 
 static enum sp_status infer_gather_elements(struct sp_op_context *context)
 {
@@ -151,8 +149,7 @@ static enum sp_status rule_gather_elements(struct sp_op_context *context, struct
     return status;
 }
 
-/* ---- GatherND -----------------------------------------------------------------------------------------------------
- */
+/* ---- GatherND ------------------------------------------------------------------------------------------------ */
 
 /* indices [batch.., places.., depth], data [batch.., depth axes.., rest..] -> [batch.., places.., rest..] */
 static enum sp_status get_depth(struct sp_op_context *context, const struct sp_shape *data,

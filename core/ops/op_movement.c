@@ -6,8 +6,7 @@
 #include "ops/data.h"
 #include "ops/families.h"
 
-/* ---- Concat -------------------------------------------------------------------------------------------------------
- */
+/* ---- Concat -------------------------------------------------------------------------------------------------- */
 
 /* Concat-1 has a default axis; later versions demand it. */
 static enum sp_status concat_axis(struct sp_op_context *context, int64_t *ret_axis)
@@ -134,8 +133,7 @@ static enum sp_status rule_concat(struct sp_op_context *context, struct sp_rule 
     return status;
 }
 
-/* ---- Split --------------------------------------------------------------------------------------------------------
- */
+/* ---- Split --------------------------------------------------------------------------------------------------- */
 
 /* Extents of the outputs along the axis when no list gives them: equal parts, since opset 18 the last may be smaller.
  */
@@ -264,8 +262,7 @@ static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *
     return status;
 }
 
-/* ---- Transpose ----------------------------------------------------------------------------------------------------
- */
+/* ---- Transpose ----------------------------------------------------------------------------------------------- */
 
 /* perm[i] is the input axis that becomes output axis i. */
 static enum sp_status get_permutation(struct sp_op_context *context, uint32_t rank, uint32_t perm[SP_MAX_RANK])
@@ -332,17 +329,17 @@ static enum sp_status infer_transpose(struct sp_op_context *context)
 
 static enum sp_status rule_transpose(struct sp_op_context *context, struct sp_rule *rule)
 {
-    uint32_t perm[SP_MAX_RANK];
+    uint32_t perm[SP_MAX_RANK] = {0};
     enum sp_status status = get_permutation(context, rule->inputs[0].rank, perm);
-    for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++)
+    uint32_t rank = rule->inputs[0].rank;
+    for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++)
         (void)sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-    for (uint32_t i = 0; status == SP_OK && i < rule->outputs[0].rank; i++)
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++)
         sp_rule_map_output(rule, 0, i, (uint8_t)perm[i]); /* factor k is input axis k */
     return status;
 }
 
-/* ---- Tile ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Tile ---------------------------------------------------------------------------------------------------- */
 
 /* Tile-1 repeats one axis, given by two scalar inputs; Tile-6 has a repeat for each axis. */
 static enum sp_status get_repeats(struct sp_op_context *context, uint32_t rank, struct sp_dim *repeats)

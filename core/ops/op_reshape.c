@@ -16,7 +16,7 @@
 #include "ops/data.h"
 #include "ops/families.h"
 
-/* ---- Reshape ---------------------------------------------------------------------------------------------------- */
+/* ---- Reshape ------------------------------------------------------------------------------------------------- */
 
 /* Fills dims[hole] = elements of `from` / elements of the other dims, after cancelling equal dims: so unknown dims that
    are copied do not stand in the way. */
@@ -121,7 +121,7 @@ static enum sp_status infer_reshape(struct sp_op_context *context)
     return status != SP_OK ? status : sp_data_same(context);
 }
 
-/* ---- Flatten ---------------------------------------------------------------------------------------------------- */
+/* ---- Flatten ------------------------------------------------------------------------------------------------- */
 
 static enum sp_status infer_flatten(struct sp_op_context *context)
 {
@@ -140,7 +140,7 @@ static enum sp_status infer_flatten(struct sp_op_context *context)
     return status != SP_OK ? status : sp_data_same(context);
 }
 
-/* ---- Squeeze, Unsqueeze ----------------------------------------------------------------------------------------- */
+/* ---- Squeeze, Unsqueeze -------------------------------------------------------------------------------------- */
 
 /* Without axes every axis of one element goes; with a symbol among them even the rank depends on the run. */
 static enum sp_status squeeze_all(struct sp_op_context *context, const struct sp_shape *from, uint64_t *ret_mask,
@@ -213,7 +213,7 @@ static enum sp_status infer_unsqueeze(struct sp_op_context *context)
     return status != SP_OK ? status : sp_data_same(context);
 }
 
-/* ---- the rule --------------------------------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------------------------------ */
 
 /* One side of the cut: the axes that are left are [low, high), and `rest` is what is left of each of them. Factors from
    the left are appended to an axis as they come; those from the right come minor first and are kept in `right`. */

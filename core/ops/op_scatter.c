@@ -50,8 +50,7 @@ static enum sp_status check_index(struct sp_op_context *context, int64_t *index,
     return SP_OK;
 }
 
-/* ---- ScatterElements ----------------------------------------------------------------------------------------------
- */
+/* ---- ScatterElements ----------------------------------------------------------------------------------------- */
 
 static enum sp_status write_elements(struct sp_op_context *context, uint32_t written)
 {
@@ -132,8 +131,7 @@ static enum sp_status rule_scatter_elements(struct sp_op_context *context, struc
     return status;
 }
 
-/* ---- ScatterND ----------------------------------------------------------------------------------------------------
- */
+/* ---- ScatterND ----------------------------------------------------------------------------------------------- */
 
 /* data [depth axes.., rest..], indices [places.., depth], updates [places.., rest..] */
 static enum sp_status get_depth(struct sp_op_context *context, uint32_t *ret_depth, bool *ret_known)

@@ -8,7 +8,7 @@
 #include "ops/data.h"
 #include "ops/families.h"
 
-/* ---- Shape, Size ------------------------------------------------------------------------------------------------ */
+/* ---- Shape, Size --------------------------------------------------------------------------------------------- */
 
 /* Shape-15's `start` and `end`: negative ones count from the back, and both are clamped. */
 static uint32_t clamp_bound(int64_t bound, uint32_t rank)
@@ -54,7 +54,7 @@ static enum sp_status rule_shape(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-/* ---- Constant --------------------------------------------------------------------------------------------------- */
+/* ---- Constant ------------------------------------------------------------------------------------------------ */
 
 static enum sp_status set_constant_dims(struct sp_op_context *context, enum sp_dtype dtype, uint32_t rank,
                                         const int64_t *dims)
@@ -133,8 +133,7 @@ static enum sp_status rule_generator(struct sp_op_context *context, struct sp_ru
     return SP_OK;
 }
 
-/* ---- ConstantOfShape, Range ---------------------------------------------------------------------------------------
- */
+/* ---- ConstantOfShape, Range ---------------------------------------------------------------------------------- */
 
 static enum sp_status fill_output(struct sp_op_context *context, const struct sp_data *value, bool is_real)
 {
@@ -207,7 +206,7 @@ static enum sp_status range_elements(struct sp_op_context *context, const struct
     if (data == NULL)
         return SP_OK;
     for (uint32_t i = 0; i < data->count; i++) {
-        if (data->reals != NULL) {
+        if (data->reals != NULL && bounds[2]->reals != NULL) {
             data->reals[i] = bounds[0]->reals[0] + i * bounds[2]->reals[0];
             continue;
         }
@@ -237,7 +236,7 @@ static enum sp_status infer_range(struct sp_op_context *context)
     return status != SP_OK || !is_known ? status : range_elements(context, bounds);
 }
 
-/* ---- Expand ----------------------------------------------------------------------------------------------------- */
+/* ---- Expand -------------------------------------------------------------------------------------------------- */
 
 static enum sp_status expand_elements(struct sp_op_context *context)
 {
@@ -292,7 +291,7 @@ static enum sp_status rule_expand(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-/* ---- Identity --------------------------------------------------------------------------------------------------- */
+/* ---- Identity ------------------------------------------------------------------------------------------------ */
 
 /* Takes sequences and optionals too. */
 static enum sp_status infer_identity(struct sp_op_context *context)

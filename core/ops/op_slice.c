@@ -16,8 +16,7 @@ struct range {
     struct sp_dim start, end, step;
 };
 
-/* ---- the operands -------------------------------------------------------------------------------------------------
- */
+/* ---- the operands -------------------------------------------------------------------------------------------- */
 
 static enum sp_status check_counts(struct sp_op_context *context, const struct sp_list *starts,
                                    const struct sp_list *others, uint32_t count)
@@ -77,8 +76,7 @@ static enum sp_status get_ranges(struct sp_op_context *context, uint32_t rank, s
     return status;
 }
 
-/* ---- extents ------------------------------------------------------------------------------------------------------
- */
+/* ---- extents ------------------------------------------------------------------------------------------------- */
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
@@ -155,8 +153,7 @@ static struct sp_dim sliced_extent(struct sp_dims *dims, struct sp_dim extent, c
     return count_symbolic(dims, extent, range);
 }
 
-/* ---- infer --------------------------------------------------------------------------------------------------------
- */
+/* ---- infer --------------------------------------------------------------------------------------------------- */
 
 static enum sp_status slice_elements(struct sp_op_context *context, const struct range *ranges)
 {

@@ -20,7 +20,7 @@ static void *grow(struct sp_rule *rule, void *items, uint32_t count, size_t size
     return larger;
 }
 
-/* ---- building ------------------------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------------------------ */
 
 uint8_t sp_rule_factor(struct sp_rule *rule, const char *name, enum sp_factor_kind kind, struct sp_dim extent)
 {
@@ -108,7 +108,7 @@ void sp_rule_term_output(struct sp_rule *rule, double coefficient)
     sp_rule_term(rule, coefficient, count, factors);
 }
 
-/* ---- the rule of a node --------------------------------------------------------------------------------------- */
+/* ---- the rule of a node -------------------------------------------------------------------------------------- */
 
 static bool has_known_ranks(struct sp_value *const *values, uint32_t count)
 {
@@ -225,7 +225,7 @@ double sp_rule_flops(const struct sp_rule *rule)
     return flops;
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------------------------ */
 
 static void print_operand(const struct sp_rule *rule, const struct sp_operand_rule *operand, struct sp_buf *buf)
 {

@@ -31,8 +31,7 @@ struct walk {
     struct frame frames[SP_MAX_CALL_DEPTH + 1];
 };
 
-/* ---- inputs and initializers --------------------------------------------------------------------------------------
- */
+/* ---- inputs and initializers --------------------------------------------------------------------------------- */
 
 static enum sp_status set_tensor_type(struct walk *walk, struct sp_value *value)
 {
@@ -87,8 +86,7 @@ static enum sp_status start_graph(struct walk *walk, struct sp_graph *graph)
     return status;
 }
 
-/* ---- one node -----------------------------------------------------------------------------------------------------
- */
+/* ---- one node ------------------------------------------------------------------------------------------------ */
 
 /* Operands without the omitted ones at the end. */
 static uint32_t given_count(struct sp_value *const *values, uint32_t count)
@@ -186,8 +184,7 @@ static enum sp_status infer_known(struct walk *walk, struct sp_node *node)
     return SP_OK;
 }
 
-/* ---- function calls -----------------------------------------------------------------------------------------------
- */
+/* ---- function calls ------------------------------------------------------------------------------------------ */
 
 static enum sp_status open_call(struct walk *walk, struct sp_node *node, const struct sp_function *function)
 {
@@ -241,8 +238,7 @@ static enum sp_status close_call(struct walk *walk, const struct frame *frame)
     return join_outputs(walk, node, UINT32_MAX);
 }
 
-/* ---- the walk -----------------------------------------------------------------------------------------------------
- */
+/* ---- the walk ------------------------------------------------------------------------------------------------ */
 
 static enum sp_status infer_node(struct walk *walk, struct sp_node *node)
 {

@@ -4,6 +4,7 @@
 #include "ops/families.h"
 
 /* One family a line, in the order in which sp_op_all() lists them. */
+/* clang-format off */
 static const struct sp_op *const families[] = {
     sp_ops_shape,
     sp_ops_reshape,
@@ -25,6 +26,7 @@ static const struct sp_op *const families[] = {
     sp_ops_selection,
     sp_ops_image,
 };
+/* clang-format on */
 
 #define MAX_ENTRIES 1024
 

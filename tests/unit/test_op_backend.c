@@ -2,11 +2,13 @@
  * Shape inference against the node test cases of ONNX v1.22.0, whose model.onnx declare the types of their outputs.
  *
  * The declarations of outputs are taken away before inference and compared afterwards; the input values of each case
- * are given to it, as ONNX' own inference gets them in onnx-shape-baseline.tsv. A case counts when every node has an
+ * are given to it, as ONNX' own inference gets them in onnx-shape-baseline.tsv; elements that it computes are compared
+ * with the output values of the case. A case counts when every node has an
  * entry in the operator table. The data live outside of the project: $SHARDPLAN_DATA, else ../shared/data.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@
 #define MAX_PATH 1024
 
 struct tally {
-    unsigned cases, covered, full, open, unranked, wrong, below_baseline;
+    unsigned cases, covered, full, open, unranked, wrong, below_baseline, elements;
 };
 
 static const char *data_folder(void)
@@ -47,8 +49,7 @@ static unsigned char *read_whole(const char *path, size_t *ret_size)
     return bytes;
 }
 
-/* ---- input values -------------------------------------------------------------------------------------------------
- */
+/* ---- input values -------------------------------------------------------------------------------------------- */
 
 static void set_int(struct sp_data *data, size_t i, int64_t value)
 {
@@ -88,26 +89,59 @@ static struct sp_data *elements_of(struct sp_arena *arena, const Onnx__TensorPro
     return data;
 }
 
+static struct sp_data *load_elements(struct sp_arena *arena, const char *folder, const char *kind, uint32_t index)
+{
+    char path[MAX_PATH];
+    size_t size = 0;
+    (void)snprintf(path, sizeof(path), "%s/test_data_set_0/%s_%u.pb", folder, kind, index);
+    unsigned char *bytes = read_whole(path, &size);
+    Onnx__TensorProto *tensor = bytes == NULL ? NULL : onnx__tensor_proto__unpack(NULL, size, bytes);
+    struct sp_data *data = tensor != NULL ? elements_of(arena, tensor) : NULL;
+    onnx__tensor_proto__free_unpacked(tensor, NULL);
+    free(bytes);
+    return data;
+}
+
 static void load_inputs(struct sp_model *model, const char *folder)
 {
     for (uint32_t i = 0, file = 0; i < model->graph->input_count; i++) {
         struct sp_value *input = model->graph->inputs[i];
-        char path[MAX_PATH];
-        size_t size = 0;
-        if (input->tensor != NULL)
-            continue;
-        (void)snprintf(path, sizeof(path), "%s/test_data_set_0/input_%u.pb", folder, file++);
-        unsigned char *bytes = input->declared.kind == SP_TYPE_TENSOR ? read_whole(path, &size) : NULL;
-        Onnx__TensorProto *tensor = bytes == NULL ? NULL : onnx__tensor_proto__unpack(NULL, size, bytes);
-        if (tensor != NULL)
-            input->data = elements_of(model->arena, tensor);
-        onnx__tensor_proto__free_unpacked(tensor, NULL);
-        free(bytes);
+        if (input->tensor == NULL && input->declared.kind == SP_TYPE_TENSOR)
+            input->data = load_elements(model->arena, folder, "input", file);
+        file += input->tensor == NULL;
     }
 }
 
-/* ---- one case -----------------------------------------------------------------------------------------------------
- */
+/* Elements that were computed, or -1 when one of them is not what the case gives. */
+static int compare_elements(struct sp_model *model, const char *folder, const char *name)
+{
+    int compared = 0;
+    for (uint32_t i = 0; i < model->graph->output_count; i++) {
+        const struct sp_value *output = model->graph->outputs[i];
+        if (output->data == NULL || output->kind == SP_VALUE_INPUT)
+            continue;
+        const struct sp_data *own = output->data, *expected = load_elements(model->arena, folder, "output", i);
+        if (expected == NULL || (expected->reals != NULL) != (own->reals != NULL) || expected->count != own->count)
+            continue;
+        for (uint32_t k = 0; k < own->count; k++) {
+            bool is_equal = true;
+            if (own->reals != NULL)
+                is_equal = own->reals[k] == expected->reals[k] ||
+                           fabs(own->reals[k] - expected->reals[k]) <= 1e-6 + 1e-4 * fabs(expected->reals[k]) ||
+                           (isnan(own->reals[k]) && isnan(expected->reals[k]));
+            else if (sp_dim_is_known(own->ints[k]))
+                is_equal = own->ints[k].value == expected->ints[k].value;
+            if (!is_equal) {
+                printf("%s: element %u of '%s' is wrong\n", name, k, output->name);
+                return -1;
+            }
+            compared++;
+        }
+    }
+    return compared;
+}
+
+/* ---- one case ------------------------------------------------------------------------------------------------ */
 
 static bool is_covered(const struct sp_graph *graph)
 {
@@ -200,6 +234,9 @@ static void run_case(const char *folder, const char *name, const char *baseline,
     if (model != NULL && is_covered(model->graph)) {
         load_inputs(model, path);
         int result = infer_and_compare(name, model);
+        int elements = result >= 0 ? compare_elements(model, path, name) : 0;
+        tally->elements += elements > 0 ? (unsigned)elements : 0;
+        result = elements < 0 ? -1 : result;
         char line[256];
         (void)snprintf(line, sizeof(line), "\n%s\t", name);
         const char *found = baseline != NULL ? strstr(baseline, line) : NULL;
@@ -256,11 +293,12 @@ Test(op_backend, declared_outputs_of_the_onnx_node_tests)
     static const char *const parts[] = {"node", "simple", "light", "pytorch-converted", "pytorch-operator"};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         run_folder(folder, parts[i], (const char *)baseline, &tally);
-    printf("%u cases, %u covered: %u full, %u with open dimensions, %u without rank, %u wrong\n", tally.cases,
-           tally.covered, tally.full, tally.open, tally.unranked, tally.wrong);
+    printf("%u cases, %u covered: %u full, %u with open dimensions, %u without rank, %u wrong; %u elements\n",
+           tally.cases, tally.covered, tally.full, tally.open, tally.unranked, tally.wrong, tally.elements);
     free(baseline);
     (void)run_shell("rm -r '%s'%s", folder, "");
     cr_assert_gt(tally.covered, 100); /* the operators of this table alone */
+    cr_assert_gt(tally.elements, 1000);
     cr_assert_eq(tally.wrong, 0);
     cr_assert_eq(tally.below_baseline, 0);
 }

@@ -64,8 +64,7 @@ static void declare(const char *name, enum sp_dtype dtype, const char *dims)
 
 TestSuite(shapes, .fini = stop);
 
-/* ---- declarations -------------------------------------------------------------------------------------------------
- */
+/* ---- declarations -------------------------------------------------------------------------------------------- */
 
 Test(shapes, declarations_fill_what_is_not_known)
 {
@@ -140,8 +139,7 @@ Test(shapes, an_unnamed_input_axis_gets_a_symbol)
     cr_expect(sp_dim_equal(build_value(&build, "x")->type.shape.dims[0], build_value(&build, "y")->type.shape.dims[0]));
 }
 
-/* ---- constants ----------------------------------------------------------------------------------------------------
- */
+/* ---- constants ----------------------------------------------------------------------------------------------- */
 
 Test(shapes, constants_and_folded_nodes)
 {
@@ -168,8 +166,7 @@ Test(shapes, constants_and_folded_nodes)
     cr_expect_not(build_value(&build, "x")->is_constant);
 }
 
-/* ---- arity, unknown operators, cancelling -------------------------------------------------------------------------
- */
+/* ---- arity, unknown operators, cancelling -------------------------------------------------------------------- */
 
 static void refuse_node(const char *op, const char *inputs, const char *outputs, const char *code)
 {
@@ -228,8 +225,7 @@ Test(shapes, can_be_cancelled)
     cr_expect_eq(sp_infer_shapes(build.model, &watch, &summary, &build.err), SP_ERR_CANCELLED);
 }
 
-/* ---- functions ----------------------------------------------------------------------------------------------------
- */
+/* ---- functions ----------------------------------------------------------------------------------------------- */
 
 /* Where the protobuf model lives until it is packed. */
 static struct sp_arena *scratch;
@@ -373,8 +369,7 @@ Test(shapes, function_bodies_are_inferred_for_each_call)
     free(bytes);
 }
 
-/* ---- size ---------------------------------------------------------------------------------------------------------
- */
+/* ---- size ---------------------------------------------------------------------------------------------------- */
 
 /* A chain of `count` nodes: what inference takes beyond the graph. */
 static size_t bytes_for_chain(uint32_t count)
@@ -423,8 +418,7 @@ Test(shapes, memory_is_linear_in_the_nodes)
     cr_expect_lt(large, 100000 * (size_t)400);
 }
 
-/* ---- real models --------------------------------------------------------------------------------------------------
- */
+/* ---- real models --------------------------------------------------------------------------------------------- */
 
 static const char *data_folder(void)
 {
