@@ -172,14 +172,13 @@ enum sp_status sp_window_extent(struct sp_op_context *context, const struct sp_w
     struct sp_dim room = sp_dim_add(dims, in, sp_dim_known(window->low[axis]));
     room = sp_dim_add(dims, room, sp_dim_known(window->high[axis]));
     room = sp_dim_sub(dims, room, sp_dim_known(window->span[axis]));
-    struct sp_dim moves = sp_dim_floordiv(dims, room, stride);
-    if (window->ceil && window->stride[axis] > 1) {
-        /* ceil, but no more than the places that start before the high padding: ceil((D + low) / stride) - 1 moves. */
+    struct sp_dim one = sp_dim_known(1);
+    *ret_out = sp_dim_add(dims, sp_dim_floordiv(dims, room, stride), one);
+    if (window->ceil && window->stride[axis] > 1) { /* no more than the places that start before the high padding */
         struct sp_dim data = sp_dim_add(dims, in, sp_dim_known(window->low[axis]));
-        struct sp_dim most = sp_dim_sub(dims, sp_dim_ceildiv(dims, data, stride), sp_dim_known(1));
-        moves = sp_dim_min(dims, sp_dim_ceildiv(dims, room, stride), most);
+        struct sp_dim places = sp_dim_add(dims, sp_dim_ceildiv(dims, room, stride), one);
+        *ret_out = sp_dim_min(dims, places, sp_dim_ceildiv(dims, data, stride));
     }
-    *ret_out = sp_dim_add(dims, moves, sp_dim_known(1));
     return SP_OK;
 }
 
