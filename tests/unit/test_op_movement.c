@@ -648,3 +648,151 @@ Test(op_movement, random_operands_are_survived)
     }
     cr_expect_gt(inferred, 800);
 }
+
+/* ---- factors against elements ---- */
+
+/* The place on `factor` of element `index` of an operand, or -1 when the operand does not hold the factor. */
+static int64_t place_on(const struct sp_rule *rule, const struct sp_operand_rule *operand, const struct sp_shape *shape,
+                        uint8_t factor, int64_t index)
+{
+    for (uint32_t axis = operand->rank; axis-- > 0;) {
+        int64_t at = index % shape->dims[axis].value;
+        index /= shape->dims[axis].value;
+        for (uint32_t i = operand->axes[axis].count; i-- > 0;) {
+            int64_t extent = rule->factors[operand->axes[axis].factors[i]].extent.value;
+            if (operand->axes[axis].factors[i] == factor)
+                return at % extent;
+            at /= extent;
+        }
+    }
+    return -1;
+}
+
+/* Elements of input 0 are numbered from 1, so the output's elements say where they come from. Along a parallel factor
+   that both hold, an element may not change its place: else a device would need what another one has. */
+static unsigned check_factors(struct sp_node *node, const char *what)
+{
+    struct sp_rule *rule = NULL;
+    unsigned checked = 0;
+    cr_assert_eq(sp_op_rule(build.model, node, build.arena, &rule, &build.err), SP_OK, "%s", build.err.message);
+    const struct sp_value *from = node->inputs[0];
+    for (uint32_t output = 0; output < node->output_count; output++) {
+        const struct sp_value *to = node->outputs[output];
+        cr_assert(to->data != NULL && to->data->ints != NULL, "%s", what);
+        for (uint8_t factor = 0; factor < rule->factor_count; factor++) {
+            if (rule->factors[factor].kind != SP_FACTOR_PARALLEL)
+                continue;
+            for (uint32_t i = 0; i < to->data->count; i++) {
+                int64_t source = to->data->ints[i].value - 1;
+                if (source < 0 || source >= from->data->count)
+                    continue; /* padding, or from another input */
+                int64_t before = place_on(rule, &rule->inputs[0], &from->type.shape, factor, source);
+                int64_t after = place_on(rule, &rule->outputs[output], &to->type.shape, factor, i);
+                cr_assert(before < 0 || after < 0 || before == after, "%s: %s moves along %s", what,
+                          build_rule(&build, node), rule->factors[factor].name);
+                checked += before >= 0 && after >= 0;
+            }
+        }
+    }
+    return checked;
+}
+
+/* An int64 tensor 1, 2, 3.. of a drawn shape; its elements. */
+static int64_t draw_numbered(uint64_t *state, const char *name, uint32_t rank, int64_t *dims)
+{
+    char text[128] = "";
+    int64_t count = 1;
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        size_t used = strlen(text);
+        dims[axis] = (int64_t)draw(state, 6) + 1;
+        count *= dims[axis];
+        (void)snprintf(text + used, sizeof(text) - used, "%s%d", axis == 0 ? "" : ",", (int)dims[axis]);
+    }
+    struct sp_value *value = build_input(&build, name, SP_DTYPE_INT64, text);
+    value->data = SP_NEW(build.arena, struct sp_data);
+    value->data->count = (uint32_t)count;
+    value->data->ints = SP_NEW_ARRAY(build.arena, (size_t)count, struct sp_dim);
+    for (int64_t i = 0; i < count; i++)
+        value->data->ints[i] = sp_dim_known(i + 1);
+    return count;
+}
+
+/* `count` as a product of `parts` drawn numbers. */
+static void draw_product(uint64_t *state, int64_t count, int parts, int64_t *ret_dims)
+{
+    for (int i = 0; i < parts; i++) {
+        int64_t divisor = i == parts - 1 ? count : (int64_t)draw(state, 12) + 1;
+        while (count % divisor != 0)
+            divisor--;
+        ret_dims[i] = divisor;
+        count /= divisor;
+    }
+}
+
+static struct sp_node *draw_movement(uint64_t *state, int64_t *dims, int64_t count)
+{
+    int64_t list[4], axis = draw(state, 3), other[] = {0, 0, 0, 0, 0, 0}, drawn[3];
+    struct sp_node *node = NULL;
+    switch (draw(state, 8)) {
+    case 0:
+        draw_product(state, count, 4, list);
+        build_ints(&build, "s", 4, list);
+        return build_node(&build, "Reshape", "x s", "y");
+    case 1:
+        list[0] = draw(state, 3);
+        list[1] = (list[0] + 1 + draw(state, 2)) % 3;
+        list[2] = 3 - list[0] - list[1];
+        node = build_node(&build, "Transpose", "x", "y");
+        build_attr_ints(&build, node, "perm", 3, list);
+        return node;
+    case 2:
+        build_ints(&build, "from", 1, (int64_t[]){draw(state, 3)});
+        build_ints(&build, "to", 1, (int64_t[]){4});
+        build_ints(&build, "axes", 1, &axis);
+        return build_node(&build, "Slice", "x from to axes", "y");
+    case 3:
+        build_ints(&build, "i", 2, (int64_t[]){draw(state, (uint32_t)dims[axis]), 0});
+        node = build_node(&build, "Gather", "x i", "y");
+        build_attr_int(&build, node, "axis", axis);
+        return node;
+    case 4:
+        other[axis] = draw(state, 3);
+        other[axis + 3] = 1;
+        build_ints(&build, "pads", 6, other);
+        return build_node(&build, "Pad", "x pads", "y");
+    case 5:
+        for (int i = 0; i < 3; i++)
+            list[i] = (int64_t)draw(state, 2) + 1;
+        build_ints(&build, "r", 3, list);
+        return build_node(&build, "Tile", "x r", "y");
+    case 6:
+        build_ints(&build, "s", 4, (int64_t[]){2, 1, dims[1], 1});
+        return build_node(&build, "Expand", "x s", "y");
+    default:
+        memcpy(drawn, dims, sizeof(drawn));
+        build_ints(&build, "s", 2, (int64_t[]){1, drawn[axis] - 1});
+        node = build_node(&build, "Split", "x s", "y z");
+        build_attr_int(&build, node, "axis", axis);
+        return node;
+    }
+}
+
+Test(op_movement, parallel_factors_keep_elements_in_place)
+{
+    uint64_t state = 3;
+    unsigned checked = 0;
+    for (int round = 0; round < 1500; round++) {
+        int64_t dims[3];
+        start(13);
+        int64_t count = draw_numbered(&state, "x", 3, dims);
+        struct sp_node *node = draw_movement(&state, dims, count);
+        if (build_infer(&build) == SP_OK) {
+            checked += check_factors(node, node->op_type);
+        } else {
+            cr_assert_eq(build.err.status, SP_ERR_MODEL, "%s",
+                         build.err.message); /* a split of 1 into 1 and 0 - 1 .. */
+        }
+        stop();
+    }
+    cr_expect_gt(checked, 50000);
+}
