@@ -16,6 +16,8 @@
  *  factor     one loop index: kind, extent, and where it matters a block it may only be split by
  *  operand    an input or an output; operand axes map to ordered lists of factors, major to minor; an axis without a
  *             factor (a broadcast axis of size 1) is replicated
+ *  free       a parallel factor of inputs alone (Shape) or of outputs alone (a new axis of Expand): the other side does
+ *             not depend on how it is split
  *  term       a part of the work: `coefficient` FLOPs at every point of the product of its factors
  *
  * Adding an operator: one `struct sp_op` in the file of its family, with its two functions; table.c lists the families.

@@ -8,6 +8,15 @@
  * Declared types (graph outputs, value_info) fill what inference leaves unknown and are checked against what it finds:
  * a contradiction is SP_ERR_MODEL. A declared symbol for a dimension that inference knows better is dropped.
  *
+ * An axis of a graph input with neither number nor name gets a symbol of its own, so that what follows from it stays
+ * connected.
+ *
+ * A node is folded, and its outputs are constant, when it is not random and its used inputs are all constant, or it
+ * looks only at a shape that is known in numbers, or all its results are known numbers whatever its inputs are.
+ *
+ * Small constants (SP_MAX_DATA_ELEMENTS) are read from the file when an operator asks for their elements, so
+ * value->data of a weight that nobody looked at stays NULL.
+ *
  * An operator without an entry and without a function body is not an error here: its outputs keep their declared types,
  * and it is listed in the summary, so that callers can refuse or note it.
  *
