@@ -20,14 +20,14 @@
  * latency, so the interval bounds hold for it too.
  */
 #include <float.h>
-#include <math.h>
 
 #include "cost/evaluate.h"
 
 #define MAX_SEARCH_STEPS 200
 #define MAX_SEARCH_WORK  2e7 /* node times looked at in all steps; keeps the bound's time well below the search's */
-#define FIRST_FACTOR     16.0
-#define LAST_FACTOR      1.002
+
+/* Each the square root of the one before: large ones get far, small ones near. */
+static const double search_factors[] = {16, 4, 2, 1.4142, 1.1892, 1.0905, 1.0443, 1.0219, 1.0109, 1.0054, 1.0027};
 
 struct bound_input {
     const struct sp_workload *workload;
@@ -119,7 +119,8 @@ static double best_work_bound(struct bound_input *input)
         input->share[k] = input->devices[k] / total;
     }
     bound = work_bound(input, input->share);
-    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR; factor = sqrt(factor)) {
+    for (size_t i = 0; i < sizeof search_factors / sizeof search_factors[0]; i++) {
+        double factor = search_factors[i];
         bool improved = true;
         while (improved) {
             improved = false;

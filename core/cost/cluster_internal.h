@@ -1,8 +1,9 @@
 #pragma once
 /*
- * cluster_internal - what the files of the cluster share: putting a cluster together from checked parts.
+ * cluster_internal - what the files of the cluster share: reading its parts and putting them together.
  */
 #include "cost/cluster.h"
+#include "cost/members.h"
 
 /* What a cluster is made of; arrays and names live in the cluster's arena. */
 struct cluster_parts {
@@ -21,3 +22,7 @@ enum sp_status cluster_build(struct sp_arena *arena, const struct cluster_parts 
 
 /* SP_ERR_REQUEST for a name that the catalog lacks; the message lists the catalog's. */
 enum sp_status cluster_unknown_device(const char *name, struct sp_error *err);
+
+/* The member "device" of `parent`: a name of the catalog or a described device. */
+enum sp_status cluster_parse_device(struct members_reader *reader, const json_t *parent, const char *parent_pointer,
+                                    struct sp_device *ret_device);

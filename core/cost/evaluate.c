@@ -172,7 +172,7 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err)
 {
-    struct sp_arena_mark start = sp_arena_mark(arena), temporary = start;
+    struct sp_arena_mark start = sp_arena_mark(arena), temporary;
     struct sp_evaluation *evaluation;
     struct sp_evaluator *evaluator;
     uint32_t *seen, *order, *first, transfer_count = 0;

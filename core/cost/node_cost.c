@@ -276,19 +276,19 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
 {
     struct sp_arena_mark start = sp_arena_mark(scratch);
     struct walk walk = {model, scratch, cluster, device_count, devices, err, NULL};
-    struct figures result = {.seconds = ret_seconds};
-    enum sp_status status;
+    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, device_count, double)};
+    enum sp_status status = result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, &result);
 
-    if (device_count > 0)
-        memset(ret_seconds, 0, device_count * sizeof *ret_seconds);
-    status = add_own(&walk, node, &result);
     if (status == SP_OK && has_inside(node) && !push(&walk, node))
         status = sp_fail_memory(err);
     while (status == SP_OK && walk.top != NULL)
         status = step(&walk, &result);
-    sp_arena_rewind(scratch, start);
-    if (status == SP_OK)
+    if (status == SP_OK) {
         *ret_cost = result.cost;
+        if (device_count > 0)
+            memcpy(ret_seconds, result.seconds, device_count * sizeof *ret_seconds);
+    }
+    sp_arena_rewind(scratch, start);
     return status;
 }
 

@@ -1,0 +1,155 @@
+#include "cost/workload_internal.h"
+
+#define DIM_TEXT_CEILING 4096 /* of one dimension, as people read it */
+
+const char *workload_shorten(const char *name, char *text, size_t size)
+{
+    size_t length = strnlen(name, size);
+    if (length >= size) {
+        length = size - 1;
+        while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
+            length--;
+    }
+    memcpy(text, name, length);
+    text[length] = '\0';
+    return text;
+}
+
+static bool is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool mentions(const char *text, const char *symbol)
+{
+    size_t size = strlen(symbol);
+    for (const char *at = strstr(text, symbol); at != NULL && size > 0; at = strstr(at + 1, symbol)) {
+        bool starts = at == text || !is_name_character(at[-1]);
+        if (starts && !is_name_character(at[size]))
+            return true;
+    }
+    return false;
+}
+
+/* The symbol to bind for this dimension: the longest one that its text mentions, rather one that can be bound. */
+static const char *find_symbol(const struct sp_dims *dims, struct sp_dim dim, bool *ret_is_fresh)
+{
+    const char *found = NULL;
+    struct sp_buf text;
+
+    sp_buf_init(&text, DIM_TEXT_CEILING);
+    sp_dim_print(dim, &text);
+    for (uint32_t i = 0; i < sp_dims_symbol_count(dims) && !sp_buf_failed(&text) && text.data != NULL; i++) {
+        const char *symbol = sp_dims_symbol_name(dims, i);
+        bool fresh = sp_dims_symbol_is_fresh(dims, i);
+        bool better =
+            found == NULL || (*ret_is_fresh && !fresh) || (*ret_is_fresh == fresh && strlen(symbol) > strlen(found));
+        if (better && mentions(text.data, symbol)) {
+            found = symbol;
+            *ret_is_fresh = fresh;
+        }
+    }
+    sp_buf_release(&text);
+    return found;
+}
+
+static enum sp_status refuse_value(const struct sp_model *model, const struct sp_value *value, struct sp_error *err)
+{
+    char name[WORKLOAD_TEXT_SIZE], label[WORKLOAD_TEXT_SIZE], symbol_text[WORKLOAD_TEXT_SIZE];
+    const struct sp_node *producer = value->producer;
+    const char *symbol = NULL;
+    bool fresh = false;
+
+    (void)workload_shorten(value->name, name, sizeof name);
+    if (producer != NULL)
+        (void)sp_node_label(producer, label, sizeof label);
+    if (producer != NULL && producer->op == NULL && producer->body == NULL && !sp_type_is_full(&value->type)) {
+        (void)sp_fail(err, SP_ERR_UNSUPPORTED, "OPERATOR_UNKNOWN",
+                      "There is no rule for the operator of %s, and the shape of its output '%s' is not declared; "
+                      "declare it as value_info to plan it as one opaque piece of work.",
+                      label, name);
+        return sp_error_at(err, "%s", label);
+    }
+    if (value->type.kind != SP_TYPE_TENSOR && value->type.kind != SP_TYPE_NONE) {
+        (void)sp_fail(err, SP_ERR_UNSUPPORTED, "VALUE_NOT_A_TENSOR",
+                      "The value '%s' is no tensor but a sequence, an optional, a map or sparse; its size cannot be "
+                      "told.",
+                      name);
+        return sp_error_at(err, "%s", name);
+    }
+    for (uint32_t i = 0; symbol == NULL && value->type.shape.has_rank && i < value->type.shape.rank; i++) {
+        if (value->type.shape.dims[i].kind == SP_DIM_SYMBOLIC)
+            symbol = find_symbol(model->dims, value->type.shape.dims[i], &fresh);
+    }
+    if (symbol == NULL)
+        (void)sp_fail(err, SP_ERR_MODEL, "SHAPE_UNKNOWN",
+                      "The size of the value '%s' is not known: its type or shape could not be inferred.", name);
+    else if (fresh)
+        (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_DEPENDS_ON_DATA",
+                      "The size of the value '%s' depends on the data that flows through the model (dimension '%s').",
+                      name, workload_shorten(symbol, symbol_text, sizeof symbol_text));
+    else
+        (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_UNBOUND",
+                      "The size of the value '%s' is not known: the dimension '%s' has no number; give it one with "
+                      "--dim %s=N.",
+                      name, workload_shorten(symbol, symbol_text, sizeof symbol_text), symbol_text);
+    return sp_error_at(err, "%s", name);
+}
+
+static int64_t value_bytes(const struct sp_value *value)
+{
+    if (value->tensor != NULL)
+        return value->tensor->bytes;
+    if (value->sparse != NULL && value->sparse->values != NULL && value->sparse->indices != NULL)
+        return value->sparse->values->bytes + value->sparse->indices->bytes;
+    return sp_value_bytes(value);
+}
+
+static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_model *model, uint32_t t,
+                                  struct sp_error *err)
+{
+    struct sp_work_tensor *tensor = &workload->tensors[t];
+    bool needed = tensor->consumer_count > 0 || (tensor->is_output && tensor->kind != SP_WORK_WEIGHT);
+    int64_t bytes = value_bytes(tensor->value);
+
+    if (bytes < 0 && needed)
+        return refuse_value(model, tensor->value, err);
+    tensor->bytes = bytes > 0 ? (double)bytes : 0;
+    return SP_OK;
+}
+
+static bool add_up_weights(struct sp_workload *workload)
+{
+    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    bool *counted = SP_NEW_ARRAY(workload->arena, workload->tensor_count, bool);
+
+    if (counted == NULL)
+        return false;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        uint32_t root = tensor->alias_of == SP_NO_WORK ? t : tensor->alias_of;
+        if (tensor->kind != SP_WORK_WEIGHT || tensor->consumer_count == 0 || counted[root])
+            continue;
+        counted[root] = true;
+        workload->weight_bytes += workload->tensors[root].bytes;
+    }
+    sp_arena_rewind(workload->arena, mark);
+    return true;
+}
+
+enum sp_status workload_size_tensors(struct sp_workload *workload, const struct sp_model *model, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+
+    for (uint32_t t = 0; status == SP_OK && t < workload->tensor_count; t++) {
+        if (workload->tensors[t].producer == SP_NO_WORK)
+            status = size_tensor(workload, model, t, err);
+    }
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        for (uint32_t i = 0; status == SP_OK && i < workload->nodes[n].output_count; i++)
+            status = size_tensor(workload, model, workload->nodes[n].outputs[i], err);
+    }
+    if (status == SP_OK && !add_up_weights(workload))
+        status = sp_fail_memory(err);
+    return status;
+}
