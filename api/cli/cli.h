@@ -39,6 +39,8 @@ struct common {
 
 /* Prints the error and returns its exit code. `hint` may be NULL. */
 int report_error(const struct common *common, const struct sp_error *err, const char *hint);
+/* Replaces what is not well-formed UTF-8 by '?': arguments and file names are any bytes, JSON is not. */
+void make_utf8(char *text);
 enum exit_code exit_code_of(enum sp_status status);
 /* Wrong usage: the sentence, and where help is. Returns EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int report_usage(const struct common *common, const char *format, ...);
@@ -67,7 +69,7 @@ bool settle_server(struct common *common);
 /* A model file, mapped. */
 struct input {
     int fd;
-    const char *name; /* last part of the path, "stdin" */
+    char name[256]; /* last part of the path as UTF-8, "stdin" */
     const void *bytes;
     uint64_t size;
     char sha256[65]; /* "" until input_hash() */

@@ -89,7 +89,8 @@ enum sp_status input_open(const char *path, struct input *ret_input, struct sp_e
     struct input input = {.fd = -1};
     const char *slash = strrchr(path, '/');
     bool from_stdin = strcmp(path, "-") == 0;
-    input.name = from_stdin ? "stdin" : slash != NULL ? slash + 1 : path;
+    (void)snprintf(input.name, sizeof input.name, "%s", from_stdin ? "stdin" : slash != NULL ? slash + 1 : path);
+    make_utf8(input.name);
     input.fd = from_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
     if (input.fd < 0)
         return unreadable(path, errno, err);

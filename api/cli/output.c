@@ -18,10 +18,12 @@ static enum sp_status unwritable(const char *path, struct sp_error *err)
 /* A temporary file beside the target, so that renaming it is atomic. */
 static enum sp_status open_beside(struct output *output, struct sp_error *err)
 {
-    if (asprintf(&output->temporary, "%s.XXXXXX", output->path) < 0) {
-        output->temporary = NULL;
+    static const char suffix[] = ".XXXXXX";
+    size_t size = strlen(output->path) + sizeof suffix;
+    output->temporary = malloc(size);
+    if (output->temporary == NULL)
         return sp_fail_memory(err);
-    }
+    (void)snprintf(output->temporary, size, "%s%s", output->path, suffix);
     output->fd = mkstemp(output->temporary);
     if (output->fd < 0) {
         enum sp_status status = unwritable(output->path, err);

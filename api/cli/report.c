@@ -1,8 +1,9 @@
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "cli.h"
+#include "onnx/utf8.h"
 
 enum exit_code exit_code_of(enum sp_status status)
 {
@@ -25,6 +26,20 @@ enum exit_code exit_code_of(enum sp_status status)
         return EXIT_FAILED;
     }
     return EXIT_FAILED;
+}
+
+void make_utf8(char *text)
+{
+    size_t size = strlen(text);
+    for (size_t at = 0; at < size;) {
+        unsigned char c = (unsigned char)text[at];
+        size_t length = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+        if (at + length > size || !sp_utf8_valid(text + at, length)) {
+            text[at] = '?';
+            length = 1;
+        }
+        at += length;
+    }
 }
 
 static void print_json_error(const struct sp_error *err, const char *hint)
@@ -51,8 +66,11 @@ static void print_json_error(const struct sp_error *err, const char *hint)
     (void)finish_stdout(NULL);
 }
 
-int report_error(const struct common *common, const struct sp_error *err, const char *hint)
+int report_error(const struct common *common, const struct sp_error *error, const char *hint)
 {
+    struct sp_error copy = *error, *err = &copy;
+    make_utf8(err->message); /* it quotes arguments, and may be cut inside a character */
+    make_utf8(err->where);
     (void)fprintf(stderr, "shardplan: %s [%s]", err->message, err->code);
     if (err->where[0] != '\0')
         (void)fprintf(stderr, " at %s", err->where);

@@ -48,6 +48,9 @@ enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struc
 enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
                                 struct sp_error *err);
 
+/* Warns of nodes whose work is not known. False without memory. */
+bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings);
+
 /* ---- inspect ---- */
 
 struct sp_operator_count {

@@ -182,7 +182,8 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
 /* A model that contradicts itself only because extents were assumed deserves a message that says so. */
 static void mention_assumptions(const struct sp_bindings *bindings, struct sp_error *err)
 {
-    if (err == NULL || err->status != SP_ERR_MODEL || bindings->note_count == 0)
+    if (err == NULL || err->status != SP_ERR_MODEL || bindings->note_count == 0 ||
+        strcmp(bindings->notes[0].code, "DIMENSION_ASSUMED") != 0)
         return;
     size_t used = strlen(err->message);
     (void)snprintf(err->message + used, sizeof err->message - used,
@@ -212,11 +213,11 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
 }
 
 static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *cluster,
-                                const struct sp_plan_options *options, const struct sp_bindings *bindings,
+                                const struct sp_plan_options *options, struct sp_bindings *bindings,
                                 struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
-    if (plan == NULL)
+    if (plan == NULL || !sp_note_unknown_operators(&job->summary, bindings))
         return sp_fail_memory(err);
     plan->arena = job->arena;
     plan->model = job->model;
@@ -245,9 +246,11 @@ static enum sp_status open_assumed(const void *bytes, uint64_t size, const struc
                                    struct sp_bindings *bindings, struct sp_error *err)
 {
     struct sp_job *job = create(bytes, size, job_options);
-    if (job == NULL)
-        return sp_fail_memory(err);
     *bindings = (struct sp_bindings){.assumed = assumed};
+    if (job == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY;
+    }
     enum sp_status status = open_bound(job, options->dim_count, options->dim_names, options->dim_values, true,
                                        options->batch, bindings, err);
     bool contradicted = false;
@@ -273,10 +276,10 @@ static enum sp_status open_for_plan(const void *bytes, uint64_t size, const stru
                                     const struct sp_plan_options *options, struct sp_job **ret_job,
                                     struct sp_bindings *bindings, struct sp_error *err)
 {
-    enum sp_status status, first = SP_OK;
+    enum sp_status first = SP_OK;
     for (int64_t assumed = SP_ASSUMED_DIMENSION; assumed >= 1; assumed /= 2) {
         struct sp_error why = {0};
-        status = open_assumed(bytes, size, job_options, options, assumed, ret_job, bindings, &why);
+        enum sp_status status = open_assumed(bytes, size, job_options, options, assumed, ret_job, bindings, &why);
         if (status == SP_OK) {
             sp_error_clear(err);
             return SP_OK;
@@ -296,8 +299,8 @@ enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job
                            const struct sp_cluster *cluster, const struct sp_plan_options *options,
                            struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
-    struct sp_bindings bindings;
-    struct sp_job *job;
+    struct sp_bindings bindings = {0};
+    struct sp_job *job = NULL;
     enum sp_status status = open_for_plan(bytes, size, job_options, options, &job, &bindings, err);
     if (status != SP_OK)
         return status;

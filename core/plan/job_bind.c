@@ -4,6 +4,8 @@
 
 #include "plan/internal.h"
 
+#define SP_LABEL_SIZE 256 /* of sp_node_label() */
+
 /* How an input's symbol is used. */
 enum { AS_FIRST = 1, AS_OTHER = 2 };
 
@@ -171,6 +173,30 @@ static bool note_assumed(struct sp_bindings *bindings, const char *symbol, const
         .hint = hint,
     };
     if (note.message == NULL || note.tensor == NULL || note.hint == NULL)
+        return false;
+    bindings->notes[bindings->note_count++] = note;
+    return true;
+}
+
+bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings)
+{
+    char label[SP_LABEL_SIZE];
+    const struct sp_node *first = summary->first_unknown_op;
+    if (summary->unknown_op_count == 0 || first == NULL)
+        return true;
+    if (!grow_notes(bindings))
+        return false;
+    struct sp_plan_note note = {
+        .code = "OPERATOR_WITHOUT_RULE",
+        .severity = "warning",
+        .message =
+            sp_arena_printf(bindings->arena,
+                            "Operators of %" PRIu64 " nodes have no rule, first node %s: their time is taken to be "
+                            "that of moving their operands.",
+                            summary->unknown_op_count, sp_node_label(first, label, sizeof label)),
+        .node = first->name[0] != '\0' ? first->name : NULL,
+    };
+    if (note.message == NULL)
         return false;
     bindings->notes[bindings->note_count++] = note;
     return true;

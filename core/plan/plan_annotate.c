@@ -34,7 +34,7 @@ static bool number_devices(struct context *c)
     return true;
 }
 
-static void add_spec(struct context *c, uint32_t node, const struct sp_value *value, int64_t *device,
+static void add_spec(struct context *c, uint32_t node, const struct sp_value *value, uint32_t stage,
                      struct sp_node_configuration *configuration)
 {
     /* A name may stand at several operands of a node; it has one spec. Names of outer scopes are not operands. */
@@ -44,7 +44,7 @@ static void add_spec(struct context *c, uint32_t node, const struct sp_value *va
     configuration->specs[configuration->spec_count++] = (struct sp_sharding_spec){
         .tensor_name = value->name,
         .device_count = 1,
-        .devices = device,
+        .devices = &c->device_of_stage[stage],
     };
 }
 
@@ -62,9 +62,9 @@ static bool annotate_node(struct context *c, uint32_t index, struct sp_annotatio
     if (configuration->specs == NULL)
         return false;
     for (uint32_t i = 0; i < node->input_count; i++)
-        add_spec(c, index, node->inputs[i], &c->device_of_stage[stage], configuration);
+        add_spec(c, index, node->inputs[i], stage, configuration);
     for (uint32_t i = 0; i < node->output_count; i++)
-        add_spec(c, index, node->outputs[i], &c->device_of_stage[stage], configuration);
+        add_spec(c, index, node->outputs[i], stage, configuration);
     return true;
 }
 

@@ -227,6 +227,10 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
         what = "receiving";
         seconds = cost->receive_seconds;
     }
+    if (evaluation->interval_seconds <= 0) {
+        sp_buf_text(buf, "No node takes time: everything is computed at load.");
+        return;
+    }
     device_called(plan, evaluation->bottleneck_stage, buf);
     sp_buf_printf(buf, " limits the throughput: %s takes ", what);
     sp_text_seconds(buf, seconds);
@@ -280,6 +284,10 @@ static void bottleneck_of_latency(const struct sp_plan *plan, struct sp_buf *buf
         compute += stage_cost(plan, stage)->compute_seconds;
         if (stage_cost(plan, stage)->compute_seconds > stage_cost(plan, slowest)->compute_seconds)
             slowest = stage;
+    }
+    if (evaluation->latency_seconds <= 0) {
+        sp_buf_text(buf, "No node takes time: everything is computed at load.");
+        return;
     }
     device_called(plan, slowest, buf);
     sp_buf_text(buf, " takes the largest part of the latency, ");

@@ -7,6 +7,7 @@
 #define SP_TEXT_TRANSFERS 16  /* transfers listed before they are only counted */
 #define SP_TEXT_NOTES     16  /* notes likewise */
 #define SP_NOTE_COLUMNS   200 /* a note's sentence: it quotes names out of the model */
+#define SP_WHOLE_RATE     1e3 /* requests per second from which fractions do not matter */
 #define SP_TEXT_NAME      34  /* columns of a name in a table */
 
 /* One cell: the text that `write` puts into `cell`, padded to `width` columns. */
@@ -122,10 +123,12 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *buf)
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     struct sp_plan_gap gap = sp_plan_gap(plan);
     sp_buf_text(buf, "\nEstimate    ");
-    if (evaluation->interval_seconds > 0)
-        sp_buf_printf(buf, "%.4g requests per second, one every ", 1 / evaluation->interval_seconds);
-    else
-        sp_buf_text(buf, "one request every ");
+    double rate = evaluation->interval_seconds > 0 ? 1 / evaluation->interval_seconds : 0;
+    if (rate >= SP_WHOLE_RATE && rate < 1e15)
+        sp_text_integer(buf, (uint64_t)(rate + 0.5));
+    else if (rate > 0)
+        sp_buf_printf(buf, "%.4g", rate);
+    sp_buf_text(buf, rate > 0 ? " requests per second, one every " : "one request every ");
     sp_text_seconds(buf, evaluation->interval_seconds);
     sp_buf_text(buf, "; latency ");
     sp_text_seconds(buf, evaluation->latency_seconds);

@@ -207,6 +207,16 @@ class Input(Case):
         self.assertEqual(len(plan["devices"]), 2)
 
 
+    def test_names_that_are_no_text(self):
+        path = os.path.join(os.fsencode(self.folder), b"a\xff\xc3.onnx")
+        with open(RESNET, "rb") as source, open(path, "wb") as file:
+            file.write(source.read())
+        self.assertEqual(self.json("inspect", path)["name"], "a??.onnx")
+        self.assertEqual(self.plan(path, 2)["model"]["name"], "a??.onnx")
+        result = self.done("inspect", os.path.join(os.fsencode(self.folder), b"\xff"), "--json", status=2)
+        self.assertIn("?'", json.loads(result.stdout)["error"]["message"])
+
+
 class Inspect(Case):
     def test_json_says_what_the_model_is(self):
         model = self.json("inspect", self.mlp(3, 256, 8))
@@ -313,6 +323,23 @@ class Plan(Case):
         self.assertEqual(self.plan(path, 2, "--dim", "batch=3")["diagnostics"], [])
         self.done("plan", path, "--devices", "2", "--dim", "seq=3", status=2)
         self.done("plan", path, "--devices", "2", "--dim", "batch=3", "--batch", "4", status=2)
+
+    def test_operators_without_a_rule_are_noted(self):
+        graph = [onnx_make.graph_input("x", [4, 8]), onnx_make.node("Blend", ["x"], ["y"], "n", domain="own"),
+                 onnx_make.graph_output("y", [4, 8])]
+        path = self.file("own.onnx", onnx_make.encode(onnx_make.model(*graph)))
+        self.assertEqual(self.json("inspect", path)["unknown_operators"], ["own.Blend"])
+        notes = self.plan(path, 1)["diagnostics"]
+        self.assertEqual([(note["code"], note["severity"], note["node"]) for note in notes],
+                         [("OPERATOR_WITHOUT_RULE", "warning", "n")])
+
+    def test_a_model_without_work(self):
+        path = self.file("none.onnx", onnx_make.encode(onnx_make.model(onnx_make.graph_input("x", [4]),
+                                                                       onnx_make.graph_output("x", [4]))))
+        plan = self.plan(path, 2)
+        self.assertEqual(plan["estimate"]["throughput_per_second"], None)
+        self.assertEqual(len(plan["stages"]), 1)
+        self.done("plan", path, "--devices", "2", *DEVICE)
 
     def test_a_fixed_batch(self):
         path = self.mlp(2, 64, 8)
