@@ -6,18 +6,27 @@
  * compiler:
  *
  *  1 candidates   nodes where activations meet (more than one input that is not a weight); all nodes if there are none
- *  2 subgraphs    for each candidate in order, what is reachable backwards and not taken yet; one that is lighter than
- *                 the average (in weight bytes and in work) is merged into the next; leftovers follow their producers
- *  3 division     subgraphs in order are cut into one group per device by memory
+ *  2 subgraphs    for each candidate in order, what is reachable backwards and not taken yet; one that reaches the
+ *                 average neither in weight bytes nor in work waits for the next candidate that reaches it; leftovers
+ *                 are cut up the same way, light ones follow their producers
+ *  3 division     subgraphs in order are cut into one group per device: by memory, by work, by number
  *  4 moves        a group over its memory gives subgraphs to the next, previous or a parallel group; when all fit, the
- *                 slowest group gives, as long as the objective improves; finally the borders of neighbouring groups
- * are swept node by node 5 schedule     if nothing fits into the preferred share of memory, the share is raised
- * (available_memory)
+ *                 slowest group gives, as long as the objective improves
+ *  5 lines        beside the subgraphs, whole topological orders of the nodes are cut: as few and as long stages as
+ * fit, the shortest interval by bisection, and for small models the exact cuts by dynamic programming 6 sweeps the best
+ * of 4 and 5: the border of each two neighbouring stages is tried at every node, until no border moves; then single
+ * nodes; then cuts that send fewer bytes at an equal interval (within 0.5 %) 7 schedule     if nothing fits into the
+ * preferred share of memory, the share is raised (available_memory)
  *
- * Groups are stages: stage numbers never fall along an edge, so every stage is convex.
+ * Models of at most 10 nodes are enumerated, so their plans are optimal. The latency objective also tries to run
+ * parallel branches side by side.
  *
- * Deterministic: no randomness, ties are broken by the smaller id. Memory and time are linear in nodes + operands for
- * each sweep.
+ * Groups are stages: stage numbers never fall along an edge, so every stage is convex. Folded nodes are in the first
+ * stage that needs their result.
+ *
+ * Deterministic: ties are broken by the smaller id, scrambled orders come from a fixed function. Memory is linear in
+ * nodes + operands, and so is the time of each packing, round of sweeps and evaluation, of which there is a bounded
+ * number.
  */
 #include "base/cancel.h"
 #include "cost/evaluate.h"
@@ -29,7 +38,7 @@ enum sp_objective { SP_OBJECTIVE_THROUGHPUT = 0, SP_OBJECTIVE_LATENCY, SP_OBJECT
 struct sp_grouping_options {
     enum sp_objective objective;
     bool optimal;               /* move until no move helps; false: stop at the first placement that fits */
-    uint64_t max_moves;         /* evaluations of moves; 0 = the default, which grows with the model */
+    uint64_t max_moves;         /* evaluations of moves; 0 = the default, fewer for larger models (linear in sum) */
     uint32_t memory_step_count; /* shares of a device's memory to try in turn; 0 = the default 0.90, 0.95, 1.00 */
     double memory_steps[SP_MAX_MEMORY_STEPS];
     const struct sp_watch *watch;
@@ -77,8 +86,11 @@ struct sp_grouping_result {
  * fewer when more would not help the objective.
  *
  * SP_ERR_NOFIT when nothing fits: the message names the device that lacks memory, how many bytes, and the fewest
- * devices of that kind that would fit, or the node that fits on none. `err->limit_value` is that number of devices (0:
- * none) and `err->actual` the missing bytes.
+ * devices of that kind that would fit, or the node that fits on none. `err->limit` is "devices", `err->limit_value`
+ * that number of devices (0: none) and `err->actual` the missing bytes. The number is the fewest found, not proved to
+ * be the fewest, except for models that are enumerated.
+ *
+ * A model without work (no nodes, or all folded) is one stage on device 0.
  */
 enum sp_status sp_group(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
                         const struct sp_grouping_options *options, struct sp_grouping_result **ret_result,

@@ -61,6 +61,9 @@ struct sp_search {
     const struct sp_cluster *cluster;
     enum sp_objective objective;
     bool optimal;
+    bool same_devices; /* all devices of one kind and one memory */
+    bool uniform;      /* that, and one link level */
+    bool cancelled;
     const struct sp_watch *watch;
     struct sp_error *err;
 
@@ -68,8 +71,6 @@ struct sp_search {
     uint32_t stage_limit; /* most stages allowed now */
     uint32_t stage_room;  /* most stages ever: min(devices, live nodes), at least 1 */
     uint32_t *devices;    /* the order in which devices become stages now */
-    bool same_devices;    /* all devices of one kind and one memory */
-    bool uniform;         /* that, and one link level */
 
     uint32_t live_count;
     uint32_t *live;     /* live nodes in id order */
@@ -95,7 +96,6 @@ struct sp_search {
     uint64_t explored, accepted, evaluations_left, steps, next_tick;
     double fraction, best_seconds, bound_seconds; /* bound_seconds: of the objective */
     double interval_bound;
-    bool cancelled;
 };
 
 /* A growing stage. memory = weights + peak + 2 * (in + out). */

@@ -194,7 +194,8 @@ enum sp_status sp_move_subgraphs(struct sp_search *search, const struct sp_subgr
                                  struct sp_candidate *candidate)
 {
     struct sp_arena_mark mark = sp_arena_mark(search->arena);
-    struct moves moves = {.search = search, .subgraphs = subgraphs, .group_of = group_of};
+    struct moves moves = {.search = search, .subgraphs = subgraphs};
+    moves.group_of = group_of;
     enum sp_status status = init(&moves);
     if (status != SP_OK)
         return status;

@@ -25,7 +25,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void plan(uint32_t nodes, struct outcome *ret_outcome)
+static bool plan(uint32_t nodes, struct outcome *ret_outcome)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_cluster *cluster = build_cluster(arena, DEVICES, 1e15, 1e11, 2e-6);
@@ -40,19 +40,20 @@ static void plan(uint32_t nodes, struct outcome *ret_outcome)
     double start = now();
     enum sp_status status = sp_group(job, workload, cluster, &options, &result, &err);
     double end = now();
-    if (status != SP_OK || sp_lower_bounds(arena, workload, cluster, &bounds, &err) != SP_OK) {
+    bool done = status == SP_OK && sp_lower_bounds(arena, workload, cluster, &bounds, &err) == SP_OK;
+    if (!done)
         (void)fprintf(stderr, "%s\n", err.message);
-        exit(1);
-    }
-    *ret_outcome = (struct outcome){end - start,
-                                    (double)budget.peak,
-                                    result->evaluation->interval_seconds,
-                                    bounds.interval_seconds,
-                                    workload->node_count,
-                                    result->placement.stage_count,
-                                    result->explored};
+    else
+        *ret_outcome = (struct outcome){end - start,
+                                        (double)budget.peak,
+                                        result->evaluation->interval_seconds,
+                                        bounds.interval_seconds,
+                                        workload->node_count,
+                                        result->placement.stage_count,
+                                        result->explored};
     sp_arena_destroy(job);
     sp_arena_destroy(arena);
+    return done;
 }
 
 int main(void)
@@ -63,7 +64,8 @@ int main(void)
            "memory x", "stages", "to bound", "explored");
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct outcome outcome;
-        plan(sizes[i], &outcome);
+        if (!plan(sizes[i], &outcome))
+            return 1;
         if (i == 0)
             first = outcome;
         double time = outcome.seconds / outcome.nodes, bytes = outcome.bytes / outcome.nodes;
