@@ -127,22 +127,22 @@ static enum sp_status split(struct sp_op_context *context, struct equation *equa
 /* Joins the extents of a label: numbers win over symbols, 1 broadcasts. */
 static enum sp_status add_extent(struct sp_op_context *context, struct sp_dim *extent, bool is_first, struct sp_dim own)
 {
-    if (is_first || sp_dim_is(*extent, 1))
-        *extent = own;
-    else if (sp_dim_is(own, 1))
+    if (!is_first && sp_dim_is(own, 1))
         return SP_OK;
-    else if (sp_dim_is_known(*extent) && sp_dim_is_known(own) && extent->value != own.value)
+    bool takes_own = is_first || sp_dim_is(*extent, 1) || extent->kind == SP_DIM_UNKNOWN ||
+                     (extent->kind == SP_DIM_SYMBOLIC && sp_dim_is_known(own));
+    if (!takes_own && sp_dim_is_known(*extent) && sp_dim_is_known(own) && extent->value != own.value)
         return sp_op_fail(context, "SHAPES_DISAGREE", "one label of its equation stands for %lld and for %lld elements",
                           (long long)extent->value, (long long)own.value);
-    else if (!sp_dim_is_known(*extent) && own.kind != SP_DIM_UNKNOWN)
+    if (takes_own)
         *extent = own;
     return SP_OK;
 }
 
 static enum sp_status read_operands(struct sp_op_context *context, struct equation *equation)
 {
-    uint32_t letters;
-    bool has_ellipsis;
+    uint32_t letters = 0;
+    bool has_ellipsis = false;
     for (uint32_t i = 0; i < equation->operand_count; i++) {
         const struct sp_shape *shape = sp_in_shape(context, i);
         enum sp_status status = scan_term(context, &equation->operands[i], &letters, &has_ellipsis);
@@ -199,8 +199,8 @@ static enum sp_status implicit_result(struct sp_op_context *context, struct equa
 
 static enum sp_status read_equation(struct sp_op_context *context, struct equation *equation)
 {
-    uint32_t letters;
-    bool has_ellipsis;
+    uint32_t letters = 0;
+    bool has_ellipsis = false;
     enum sp_status status = split(context, equation);
     if (status == SP_OK)
         status = read_operands(context, equation);

@@ -205,12 +205,12 @@ static enum sp_status infer_resize(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
-    struct resize resize;
+    struct resize resize = {0};
     if (x == NULL)
         return sp_set_output_unranked(context, 0, dtype);
     enum sp_status status = read_resize(context, &resize);
     struct sp_dim *dims = sp_new_dims(context, x->rank);
-    if (status != SP_OK || dims == NULL)
+    if (status != SP_OK || dims == NULL || resize.is_named == NULL)
         return status != SP_OK ? status : sp_fail_memory(context->err);
     for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
         if (!resize.is_named[axis])
@@ -245,7 +245,7 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
     const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
     const char *mode = sp_node_string(context->node, "mode", "nearest");
     double taps = strcmp(mode, "cubic") == 0 ? 4 : 2, flops = 2;
-    struct resize resize;
+    struct resize resize = {0};
     enum sp_status status = read_resize(context, &resize);
     for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
         int64_t width = halo(context, x->dims[axis], y->dims[axis]);

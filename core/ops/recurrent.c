@@ -101,7 +101,7 @@ static enum sp_status infer_layer(struct sp_op_context *context, int64_t gates)
 {
     const struct sp_shape *x = sp_in_shape(context, IN_X);
     enum sp_dtype dtype = sp_in_dtype(context, IN_X);
-    struct layer layer;
+    struct layer layer = {0};
     enum sp_status status = read_layer(context, gates, &layer);
     if (status == SP_OK)
         status = check_layer(context, &layer);
@@ -188,7 +188,7 @@ static void map_outputs(struct sp_op_context *context, struct sp_rule *rule, con
 static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule, int64_t gates)
 {
     const struct sp_shape *x = sp_in_shape(context, IN_X);
-    struct layer layer;
+    struct layer layer = {0};
     enum sp_status status = read_layer(context, gates, &layer);
     if (status != SP_OK)
         return status;

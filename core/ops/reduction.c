@@ -131,11 +131,12 @@ static enum sp_status reduce_data(struct sp_op_context *context, const struct sp
         add_element(context->dims, arithmetic, to, at, from, i, !has_any[at]);
         has_any[at] = true;
     }
+    int64_t share = elements / room; /* input elements for each output element */
     for (uint32_t i = 0; arithmetic->is_mean && i < to->count; i++) {
         if (to->reals != NULL)
-            to->reals[i] /= (double)(elements / room);
+            to->reals[i] /= (double)share;
         else
-            to->ints[i] = sp_dim_truncdiv(context->dims, to->ints[i], sp_dim_known(elements / room));
+            to->ints[i] = sp_dim_truncdiv(context->dims, to->ints[i], sp_dim_known(share));
     }
     sp_data_attach(context, 0, to);
     return SP_OK;

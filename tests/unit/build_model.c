@@ -313,7 +313,7 @@ void build_outputs(struct build *build, const char *names)
     struct sp_value *values[MAX_OPERANDS];
     uint32_t count = operands(build, names, false, values);
     for (uint32_t i = 0; i < count; i++) {
-        assert(build->graph->output_count < MAX_VALUES);
+        assert(values[i] != NULL && build->graph->output_count < MAX_VALUES);
         values[i]->is_graph_output = true;
         build->graph->outputs[build->graph->output_count++] = values[i];
     }
