@@ -3,12 +3,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names come from untrusted files: a message must never smuggle a line break or an escape sequence into a log. */
+/* The length of the UTF-8 character at `text`, or 0 when there is no whole one. */
+static size_t character(const unsigned char *text)
+{
+    size_t length = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc2 ? 2 : 0;
+    if (text[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return length;
+}
+
+/* Names come from untrusted files: a message must never smuggle a line break or an escape sequence into a log. Cutting
+   at a size may also have left half a character behind, which JSON cannot carry. */
 static void make_printable(char *text)
 {
-    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
-        if (*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    unsigned char *at = (unsigned char *)text;
+    while (*at != '\0') {
+        size_t length = character(at);
+        if (length <= 1 && (length == 0 || *at < 0x20 || *at == 0x7f))
+            *at = '?';
+        at += length == 0 ? 1 : length;
     }
 }
 

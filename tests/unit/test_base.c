@@ -111,6 +111,16 @@ Test(error, first_error_wins_and_is_printable)
     cr_assert_eq(sp_fail_limit(&err, "RANK", "SP_MAX_RANK", 64, 65, "Too deep."), SP_ERR_LIMIT);
     cr_assert_str_eq(err.limit, "SP_MAX_RANK");
     cr_assert_eq(err.actual, 65);
+    char name[2 * SP_ERROR_MESSAGE_SIZE];
+    memset(name, 0, sizeof name);
+    for (size_t i = 0; i + 3 < sizeof name; i += 2)
+        memcpy(name + i, "\xc3\xa9", 2);
+    sp_error_clear(&err);
+    (void)sp_fail(&err, SP_ERR_MODEL, "LONG", "x%s", name);
+    cr_assert_eq(strlen(err.message), SP_ERROR_MESSAGE_SIZE - 1);
+    json_t *text = json_string(err.message);
+    cr_assert_not_null(text, "a cut message is still UTF-8");
+    json_decref(text);
     cr_assert_eq(sp_fail(NULL, SP_ERR_IO, "X", "x"), SP_ERR_IO, "a NULL error object is allowed");
 }
 
