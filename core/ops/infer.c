@@ -387,7 +387,7 @@ enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *
         char name[SP_FACTOR_NAME_SIZE];
         (void)snprintf(name, sizeof(name), "d%u", axis);
         uint8_t factor = sp_rule_factor(rule, name, is_special ? kind : SP_FACTOR_PARALLEL, shape->dims[axis]);
-        if (is_special)
+        if (is_special && factor < rule->factor_count)
             rule->factors[factor].combiner = combiner;
         sp_rule_map_input(rule, 0, axis, factor);
         if (rule->output_count != 0 && axis < rule->outputs[0].rank)

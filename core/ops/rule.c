@@ -190,7 +190,9 @@ enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct s
     rule->output_count = node->output_count;
     rule->inputs = new_operands(arena, node->inputs, node->input_count);
     rule->outputs = new_operands(arena, node->outputs, node->output_count);
-    if (rule->inputs == NULL || rule->outputs == NULL)
+    /* There is always one factor to look at: what sp_rule_factor() returns without memory is a valid index. */
+    rule->factors = SP_NEW(arena, struct sp_factor);
+    if (rule->inputs == NULL || rule->outputs == NULL || rule->factors == NULL)
         return sp_fail_memory(err);
     bool has_result = node->op->min_outputs == 0 || (node->output_count > 0 && node->outputs[0] != NULL);
     if (node->op->rule != NULL && has_result && has_known_ranks(node->inputs, node->input_count) &&
