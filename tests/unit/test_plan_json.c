@@ -303,6 +303,44 @@ Test(plan_json, what_does_not_fit_is_refused)
     release(&p);
 }
 
+/* Whatever the budget, the job is done or says that memory is missing; leaks are the sanitizer's to find. */
+Test(plan_json, any_budget_ends_well)
+{
+    struct sp_buf file;
+    struct sp_error err;
+    struct sp_cluster *cluster;
+    struct sp_plan_options options = defaults();
+    struct sp_arena *arena = sp_arena_create(NULL);
+    int refused = 0, done = 0;
+    onnx_mlp(&file, &(struct onnx_mlp){.layers = 30, .width = 16, .batch = "n"});
+    cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 3, &cluster, &err), SP_OK);
+    for (size_t budget = 4096; budget < ((size_t)8 << 20); budget += budget / 16) {
+        const struct sp_job_options job_options = {.memory_budget = budget};
+        struct sp_job *job = NULL;
+        struct sp_plan *plan;
+        sp_error_clear(&err);
+        enum sp_status status = sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err);
+        if (status == SP_OK) {
+            struct sp_buf text;
+            struct sp_json json;
+            sp_buf_init(&text, (size_t)1 << 24);
+            sp_json_init_buf(&json, false, &text);
+            sp_plan_write_json(plan, 0, &json);
+            done += sp_json_finish(&json, NULL) == SP_OK;
+            sp_buf_release(&text);
+        } else {
+            cr_assert_eq(status, SP_ERR_MEMORY, "with %zu bytes: %s", budget, err.message);
+            cr_assert_null(job);
+            refused++;
+        }
+        sp_job_destroy(job);
+    }
+    cr_assert_gt(refused, 10);
+    cr_assert_gt(done, 10);
+    sp_buf_release(&file);
+    sp_arena_destroy(arena);
+}
+
 /* ---- text ---- */
 
 Test(plan_json, the_text_is_made_for_a_terminal)
