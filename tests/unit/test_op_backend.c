@@ -219,7 +219,7 @@ static void run_case(const char *folder, const char *name, const char *baseline,
 {
     char path[MAX_PATH];
     size_t size = 0;
-    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    (void)snprintf(path, sizeof(path), "%.700s/%.200s", folder, name);
     char file[MAX_PATH + 16];
     (void)snprintf(file, sizeof(file), "%s/model.onnx", path);
     unsigned char *bytes = read_whole(file, &size);
@@ -238,7 +238,7 @@ static void run_case(const char *folder, const char *name, const char *baseline,
         tally->elements += elements > 0 ? (unsigned)elements : 0;
         result = elements < 0 ? -1 : result;
         char line[256];
-        (void)snprintf(line, sizeof(line), "\n%s\t", name);
+        (void)snprintf(line, sizeof(line), "\n%.200s\t", name);
         const char *found = baseline != NULL ? strstr(baseline, line) : NULL;
         const char *tab = found != NULL ? strchr(found + strlen(line), '\t') : NULL;
         bool is_full = tab != NULL && strncmp(tab + 1, "FULL", 4) == 0;
@@ -270,10 +270,8 @@ static void run_folder(const char *root, const char *part, const char *baseline,
     (void)closedir(handle);
 }
 
-static int run_shell(const char *format, const char *a, const char *b)
+static int run_shell(const char *command)
 {
-    char command[2 * MAX_PATH];
-    (void)snprintf(command, sizeof(command), format, a, b);
     FILE *pipe = popen(command, "r");
     return pipe == NULL ? -1 : pclose(pipe);
 }
@@ -286,7 +284,9 @@ Test(op_backend, declared_outputs_of_the_onnx_node_tests)
     if (access(archive, R_OK) != 0)
         cr_skip_test("the ONNX node tests are not there");
     cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(run_shell("tar -xzf '%s' -C '%s'", archive, folder), 0);
+    char command[2 * MAX_PATH];
+    (void)snprintf(command, sizeof(command), "tar -xzf '%s' -C '%s'", archive, folder);
+    cr_assert_eq(run_shell(command), 0);
     size_t size = 0;
     unsigned char *baseline = read_whole(table, &size);
     struct tally tally = {0};
@@ -296,7 +296,8 @@ Test(op_backend, declared_outputs_of_the_onnx_node_tests)
     printf("%u cases, %u covered: %u full, %u with open dimensions, %u without rank, %u wrong; %u elements\n",
            tally.cases, tally.covered, tally.full, tally.open, tally.unranked, tally.wrong, tally.elements);
     free(baseline);
-    (void)run_shell("rm -r '%s'%s", folder, "");
+    (void)snprintf(command, sizeof(command), "rm -r '%s'", folder);
+    (void)run_shell(command);
     cr_assert_gt(tally.covered, 100); /* the operators of this table alone */
     cr_assert_gt(tally.elements, 1000);
     cr_assert_eq(tally.wrong, 0);

@@ -230,31 +230,36 @@ Test(shapes, can_be_cancelled)
 /* Where the protobuf model lives until it is packed. */
 static struct sp_arena *scratch;
 
-static Onnx__NodeProto *proto_node(char *domain, char *op, char *input, char *output)
+static char *text(const char *string)
+{
+    return sp_arena_string(scratch, string, strlen(string));
+}
+
+static Onnx__NodeProto *proto_node(const char *domain, const char *op, const char *input, const char *output)
 {
     Onnx__NodeProto *node = sp_arena_array(scratch, 1, sizeof(*node));
     onnx__node_proto__init(node);
-    node->domain = domain;
-    node->op_type = op;
+    node->domain = text(domain);
+    node->op_type = text(op);
     node->n_input = node->n_output = 1;
     node->input = sp_arena_array(scratch, 1, sizeof(char *));
     node->output = sp_arena_array(scratch, 1, sizeof(char *));
-    node->input[0] = input;
-    node->output[0] = output;
+    node->input[0] = text(input);
+    node->output[0] = text(output);
     return node;
 }
 
-static Onnx__OperatorSetIdProto *proto_opset(char *domain, int64_t version)
+static Onnx__OperatorSetIdProto *proto_opset(const char *domain, int64_t version)
 {
     Onnx__OperatorSetIdProto *opset = sp_arena_array(scratch, 1, sizeof(*opset));
     onnx__operator_set_id_proto__init(opset);
-    opset->domain = domain;
+    opset->domain = text(domain);
     opset->has_version = 1;
     opset->version = version;
     return opset;
 }
 
-static Onnx__ValueInfoProto *proto_value(char *name, int64_t rows)
+static Onnx__ValueInfoProto *proto_value(const char *name, int64_t rows)
 {
     Onnx__ValueInfoProto *value = sp_arena_array(scratch, 1, sizeof(*value));
     Onnx__TypeProto *type = sp_arena_array(scratch, 1, sizeof(*type));
@@ -264,7 +269,7 @@ static Onnx__ValueInfoProto *proto_value(char *name, int64_t rows)
     onnx__type_proto__init(type);
     onnx__type_proto__tensor__init(tensor);
     onnx__tensor_shape_proto__init(shape);
-    value->name = name;
+    value->name = text(name);
     value->type = type;
     type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     type->tensor_type = tensor;
@@ -284,17 +289,17 @@ static Onnx__ValueInfoProto *proto_value(char *name, int64_t rows)
     return value;
 }
 
-static Onnx__FunctionProto *proto_function(char *name, Onnx__NodeProto *first, Onnx__NodeProto *second)
+static Onnx__FunctionProto *proto_function(const char *name, Onnx__NodeProto *first, Onnx__NodeProto *second)
 {
     Onnx__FunctionProto *function = sp_arena_array(scratch, 1, sizeof(*function));
     onnx__function_proto__init(function);
-    function->name = name;
-    function->domain = "f";
+    function->name = text(name);
+    function->domain = text("f");
     function->n_input = function->n_output = 1;
     function->input = sp_arena_array(scratch, 1, sizeof(char *));
     function->output = sp_arena_array(scratch, 1, sizeof(char *));
-    function->input[0] = "a";
-    function->output[0] = "c";
+    function->input[0] = text("a");
+    function->output[0] = text("c");
     function->n_node = 2;
     function->node = sp_arena_array(scratch, 2, sizeof(*function->node));
     function->node[0] = first;
@@ -319,13 +324,13 @@ static struct sp_model *chain_of_functions(struct sp_arena *arena, int levels, u
     model.graph = &graph;
     model.n_opset_import = 2;
     model.opset_import = (Onnx__OperatorSetIdProto *[]){proto_opset("", 13), proto_opset("f", 1)};
-    graph.name = "g";
+    graph.name = text("g");
     graph.n_input = graph.n_output = 1;
     graph.input = (Onnx__ValueInfoProto *[]){proto_value("x", 2)};
     graph.output = (Onnx__ValueInfoProto *[]){proto_value("y", 0)};
     model.n_functions = (size_t)levels + 1;
     model.functions = sp_arena_array(scratch, model.n_functions, sizeof(*model.functions));
-    char *below = "Relu";
+    const char *below = "Relu";
     for (int i = 0; i <= levels; i++) {
         char *name = sp_arena_array(scratch, 1, 16);
         (void)snprintf(name, 16, "L%d", i);
