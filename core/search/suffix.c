@@ -89,8 +89,13 @@ static double add_output(struct suffix *suffix, uint32_t id)
         suffix->side->send += search->outside_right[id];
         suffix->side->out += tensor->bytes * search->outside[id];
     }
-    if (tensor->alias_of != SP_NO_WORK)
+    if (tensor->alias_of != SP_NO_WORK) {
+        /* A view that leaves keeps its memory; twice in the rare case that the suffix grows to where that is made. */
+        if (search->outside[id] > 0 || tensor->is_output)
+            raise_range(&suffix->tree, search->last_memory[tensor->alias_of] + 1, search->line_length,
+                        search->workload->tensors[tensor->alias_of].bytes);
         return 0;
+    }
     if (search->born[id] == search->stamp)
         suffix->open -= tensor->bytes;
     if (search->stays[id])

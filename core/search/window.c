@@ -39,7 +39,7 @@ static void hold(struct sp_search *search, struct sp_window *window, uint32_t te
         return;
     }
     window->live += held->bytes;
-    if (held->kind == SP_WORK_INPUT && memory == tensor)
+    if (held->kind == SP_WORK_INPUT)
         window->peak += held->bytes;
 }
 
