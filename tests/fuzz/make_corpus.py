@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""make_corpus.py: writes tests/fuzz/corpus/onnx, small models that together use every part of the format.
+
+They are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
+bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are checked in; run this after a change.
+"""
+import os
+import re
+import struct
+
+TOKEN = re.compile(r"\s*(?:(\d+)(?::(-?\d+)|'([^']*)'|h([0-9a-f]*)|~(-?[0-9.]+)|(\{))|(\}))(?:\*(\d+))?")
+
+RELU = "1:8 8{2:17} 7{2'g' 11{1'x' 2{1{1:1 2{1{2'n'} 1{1:4}}}}} 1{1'x' 2'y' 4'Relu'} 12{1'y'}}"
+
+CORPUS = {
+    "relu": RELU,
+    "all-model-fields": "1:14 2'p' 3'v' 4'd' 5:1 6'doc' 8{1'' 2:21} 8{1'ai.onnx.ml' 2:3} 14{1'k' 2'v'} 20{1{2'i'} 2{1{2'y' "
+                        "4'R'}} 3{1'a' 2'b'}} 26{1'c' 2:2 3'a' 3'b'} 7{2'g' 10'doc' 16{1'k' 2'v'} 14{1't' 2{1'S' 2's'}}}",
+    "ir3-initializer-input": "1:3 8{2:9} 7{2'g' 11{1'x'} 11{1'w'} 5{8'w' 2:1 1:2 9h0000803f00000040} 1{1'x' 1'w' 2'y' "
+                             "4'Add'} 12{1'y'}}",
+    "typed-tensors": "1:8 7{2'g' 5{8'a' 2:1 1:2 4~1 4~2} 5{8'b' 2:6 1:1 5:-1} 5{8'c' 2:7 1h0201 7h0102} 5{8'd' 2:11 "
+                     "10h000000000000f03f} 5{8'e' 2:13 1:1 11:7} 5{8'f' 2:8 1:2 6'p' 6'q'} 5{8'h' 2:22 1:3 5:33 5:3} "
+                     "5{8'i' 2:10 1:1 5:15360} 5{8'j' 2:14 4~1 4~2}}",
+    "external-tensor": "1:8 7{2'g' 5{8'w' 2:1 1:4 14:1 13{1'location' 2'../w.bin'} 13{1'offset' 2'4096'} 13{1'length' "
+                       "2'16'} 13{1'checksum' 2'ab'} 13{1'prepacked' 2'1'}}}",
+    "sparse": "1:8 7{2'g' 15{1{8's' 2:1 1:2 4~1 4~2} 2{2:7 1:2 1:2 7h00000101} 3:4 3:3}}",
+    "types": "1:8 7{2'g' 11{1'a' 2{4{1{9{1{1{1:7}}}}}}} 11{1'b' 2{5{1:7 2{1{1:1 2{}}}}}} 11{1'c' 2{8{1:1 2{1{1:9}}}}} "
+             "11{1'd' 2{7{1'd' 2'n'} 6'den'}} 13{1'a' 3'doc' 4{1'k' 2'v'}}}",
+    "attributes": "1:8 7{2'g' 1{2'y' 4'A' 5{1'f' 2~0.5 20:1} 5{1'i' 3:7 20:2} 5{1's' 4'abc' 20:3} 5{1't' 5{2:7 1:1 7:9} "
+                  "20:4} 5{1'fs' 7h0000803f 7~3 20:6} 5{1'is' 8h0102 8:3 20:7} 5{1'ss' 9'a' 9'' 20:8} 5{1'ts' 10{2:1} "
+                  "10{2:1} 20:9} 5{1'tp' 14{1{1:1}} 20:13} 5{1'tps' 15{4{}} 20:14} 5{1'sp' 22{1{2:1 1:1 9h00000000} 2{2:7 "
+                  "1:1 7:2} 3:5} 20:11} 5{1'sps' 23{1{2:1 1:1 9h00000000} 2{2:7 1:1 7:2} 3:5} 20:12} 5{1'ir1' 3:1}}}",
+    "subgraphs": "1:8 7{2'g' 11{1'x'} 1{1'x' 2'c' 4'Relu'} 1{1'c' 2'y' 4'Loop' 5{1'body' 20:5 6{2'b' 11{1'i'} 1{1'i' 1'x' "
+                 "2'h' 4'Sum'} 1{1'h' 2'o' 4'If' 5{1'then_branch' 20:5 6{1{1'x' 1'h' 2't' 4'Add'} 12{1't'}}} "
+                 "5{1'else_branch' 20:5 6{12{1'c'}}}} 12{1'o'}}}} 12{1'y'}}",
+    "graphs-attribute": "1:8 7{2'g' 1{2'y' 4'Sw' 7'org' 5{1'gs' 20:10 11{1{2'a' 4'R'}} 11{1{2'a' 4'R'}}}}}",
+    "functions": "1:9 8{2:17} 7{2'g' 11{1'x'} 1{1'x' 2'y' 4'f' 7'd' 5{1'low' 2~-1 20:1}} 1{1'y' 1'x' 2'z' 4'f' 7'd' 8'o'}} "
+                 "25{1'f' 10'd' 4'p' 4'q' 5'r' 6'low' 6'mode' 11{1'high' 2~6 20:1} 9{2:13} 12{1't' 2{1{1:1}}} 7{1'p' 1'q' "
+                 "2't' 4'Clip' 5{1'min' 21'low' 20:1} 5{1'max' 21'high' 20:1} 5{1'mode' 21'mode' 20:3}} 7{1't' 2'r' 4'If' "
+                 "5{1'then_branch' 20:5 6{1{1'p' 2'n' 4'g' 7'd'} 12{1'n'}}}}} 25{1'g' 10'd' 4'x' 5'y' 7{1'x' 2'y' "
+                 "4'Relu'}} 25{1'f' 10'd' 13'o' 4'a' 4'b' 5'a'}",
+    "function-cycle": "7{2'g'} 25{1'a' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'b' 7'f'}} 25{1'b' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'a' "
+                      "7'f'}}",
+    "annotated": "1:11 26{1'c' 2:4} 7{2'g' 11{1'X'} 1{1'X' 2'Y' 4'Relu' 10{1'c' 3:2 2{1'X' 2:-1 2:-2 3{1:-1 2:0 2:1} 3{1:-2 "
+                 "2h0203} 4{1:0 2{1:4 3:2} 2{2'N' 3:1}}}} 10{1'fuzz' 3:1}}}",
+    "recorded": "1:11 7{2'g' 1{2'y' 4'R' 10{1'c' 3:0}}} 26{1'c' 2:2} 14{1'shardplan.annotations' "
+                "2'{\"ir_version\":8,\"ir_version_added\":false,\"configurations\":[\"c\"],\"widths\":\"0:2 1:3\"}'}",
+    "recorded-without-ir": "1:11 7{2'g'} 14{1'shardplan.annotations' "
+                           "2'{\"ir_version\":null,\"ir_version_added\":true,\"configurations\":[]}'}",
+    "backwards": "7{12{1'y'} 1{4'Relu' 2'h' 1'x'} 1{2'y' 4'Add' 1'h' 1'w'} 11{1'x'} 5{9h00000000 8'w' 2:1} 2'g'} 8{2:17} 1:8",
+    "ir-version-twice": "1:7 7{2'g' 1{2'y' 4'R'}} 1:8",
+    "unknown-fields": "1:8 99:1 98'x' 7{2'g' 50{1:1} 1{2'y' 4'R' 60:1}}",
+    "circle": "7{2'g' 1{1'b' 2'a' 4'R'} 1{1'a' 2'b' 4'R'}}",
+    "empty-nodes": "7{1{}*50}",
+    "deep": "7{1{2'' 4'I' 5{1'g' 20:5 6{1{2'' 4'I' 5{1'g' 20:5 6{1{2'' 4'I' 5{1'g' 20:5 6{2'end'}}}}}}}}}}",
+}
+
+
+def varint(value):
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def field(number, wire, payload):
+    return varint(number << 3 | wire) + payload
+
+
+def encode(text):
+    at, open_messages, parts = 0, [], [b""]
+    while text[at:].strip():
+        token = TOKEN.match(text, at)
+        if token is None:
+            raise ValueError(f"wrong notation before {text[at:at + 30]!r}")
+        at = token.end()
+        number, integer, quoted, hexes, real, begin, end, repeat = token.groups()
+        if begin:
+            open_messages.append(int(number))
+            parts.append(b"")
+            continue
+        if end:
+            payload = parts.pop()
+            made = field(open_messages.pop(), 2, varint(len(payload)) + payload)
+        elif integer is not None:
+            made = field(int(number), 0, varint(int(integer)))
+        elif real is not None:
+            made = field(int(number), 5, struct.pack("<f", float(real)))
+        else:
+            payload = quoted.encode() if quoted is not None else bytes.fromhex(hexes)
+            made = field(int(number), 2, varint(len(payload)) + payload)
+        parts[-1] += made * int(repeat or 1)
+    assert not open_messages
+    return parts[0]
+
+
+def main():
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus/onnx")
+    os.makedirs(folder, exist_ok=True)
+    for name, notation in CORPUS.items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(encode(notation))
+    # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
+    graph = encode("2'g' 1{2'y' 4'R'}")
+    with open(os.path.join(folder, "wide-varints"), "wb") as file:
+        size = len(graph)
+        file.write(b"\x08\x88\x80\x00\x3a" + bytes([size | 0x80, 0x80, 0x80, 0x80, 0]) + graph)
+    with open(os.path.join(folder, "truncated"), "wb") as file:
+        file.write(encode(RELU)[:-7])
+
+
+if __name__ == "__main__":
+    main()
