@@ -40,13 +40,14 @@ Test(function, refuses_wrong_functions)
 
 Test(function, refuses_cycles)
 {
-    onnx_expect(CALLS("a") "25{1'a' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'a' 7'f'}}", SP_ERR_MODEL, "CYCLIC_FUNCTIONS", NULL);
+    onnx_expect(CALLS("a") "25{1'a' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'a' 7'f'}}", SP_ERR_LIMIT, "CYCLIC_FUNCTIONS",
+                "SP_MAX_CALL_DEPTH");
     onnx_expect(CALLS("a") "25{1'a' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'b' 7'f'}} 25{1'b' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'a' "
                            "7'f'}}",
-                SP_ERR_MODEL, "CYCLIC_FUNCTIONS", NULL);
+                SP_ERR_LIMIT, "CYCLIC_FUNCTIONS", "SP_MAX_CALL_DEPTH");
     /* Through the body of an If, and although nothing calls it. */
     onnx_expect("7{2'g'} 25{1'a' 10'f' 4'x' 5'y' 7{1'x' 2'y' 4'If' 5{1'then_branch' 20:5 6{1{1'x' 2't' 4'a' 7'f'}}}}}",
-                SP_ERR_MODEL, "CYCLIC_FUNCTIONS", NULL);
+                SP_ERR_LIMIT, "CYCLIC_FUNCTIONS", "SP_MAX_CALL_DEPTH");
 }
 
 /* f0 is one node; f<i> calls f<i-1> `calls` times. */
