@@ -51,6 +51,9 @@ enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp
 /* Warns of nodes whose work is not known. False without memory. */
 bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings);
 
+/* Says that the search was stopped by the caller's time limit. False without memory. */
+bool sp_note_stopped(struct sp_bindings *bindings);
+
 /* ---- inspect ---- */
 
 struct sp_operator_count {

@@ -227,11 +227,13 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     plan->seed = options->seed;
     plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;
     memcpy(plan->model_sha256, job->sha256, sizeof plan->model_sha256);
-    plan->note_count = bindings->note_count;
-    plan->notes = bindings->notes;
     enum sp_status status = canonical_options(job->arena, options, &plan->options_json, err);
     if (status == SP_OK)
         status = search(job, cluster, options, plan, err);
+    if (status == SP_OK && plan->result->stopped && !sp_note_stopped(bindings))
+        status = sp_fail_memory(err);
+    plan->note_count = bindings->note_count;
+    plan->notes = bindings->notes;
     if (status == SP_OK)
         status = sp_plan_finish(plan, err);
     if (status != SP_OK)

@@ -39,7 +39,8 @@ struct sp_plan_options {
     const int64_t *dim_values;
     bool optimal; /* move until no move helps; false: the first placement that fits */
     uint64_t seed;
-    double time_limit_seconds; /* 0 = none; only recorded here: the caller's watch enforces it */
+    double time_limit_seconds; /* 0 = none; only recorded here: the caller's watch enforces it, and the
+                                  search then ends with the best placement so far */
 };
 
 /* Throughput, "auto", optimal, nothing bound. */

@@ -202,6 +202,19 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
     return true;
 }
 
+bool sp_note_stopped(struct sp_bindings *bindings)
+{
+    if (!grow_notes(bindings))
+        return false;
+    bindings->notes[bindings->note_count++] = (struct sp_plan_note){
+        .code = "SEARCH_STOPPED",
+        .severity = "note",
+        .message = "The time limit ended the search: this is the best placement found until then.",
+        .hint = "Give it more time to look for a better one.",
+    };
+    return true;
+}
+
 static bool is_bound(const struct sp_bindings *bindings, const struct sp_intern *given, const char *name,
                      int64_t *ret_value)
 {

@@ -38,6 +38,8 @@ static void note_best(struct sp_search *search, const struct sp_candidate *candi
     double seconds = search->objective == SP_OBJECTIVE_LATENCY ? candidate->score.latency : candidate->score.interval;
     if (search->best_seconds == 0 || seconds < search->best_seconds)
         search->best_seconds = seconds;
+    if (sp_score_better(search, &candidate->score, &search->incumbent.score))
+        sp_candidate_copy(search, &search->incumbent, candidate);
 }
 
 /* Keeps a copy of the trial if it is among the best. */
@@ -289,7 +291,10 @@ static enum sp_status limit_stages(struct sp_search *search)
                 status = sp_pack_exact(search, search->lines[i / 2], HUGE_VAL, &candidate, &packed);
             if (status == SP_OK && packed)
                 status = sp_candidate_score(search, &candidate, NULL);
-            if (status == SP_OK && packed && fits(&candidate) && candidate.stage_count < search->stage_limit)
+            if (status != SP_OK || !packed)
+                continue;
+            note_best(search, &candidate);
+            if (fits(&candidate) && candidate.stage_count < search->stage_limit)
                 search->stage_limit = candidate.stage_count;
         }
         candidate.score.valid = false;
@@ -376,8 +381,14 @@ enum sp_status sp_group(struct sp_arena *arena, const struct sp_workload *worklo
         goto out;
     if (search.live_count == 0)
         place_nothing(&search, &best);
-    else
+    else if ((status = sp_candidate_init(&search, &search.incumbent)) == SP_OK)
         status = run_schedule(&search, options, subgraphs, &best);
+    if (status == SP_ERR_CANCELLED && search.incumbent.score.valid) {
+        sp_candidate_copy(&search, &best, &search.incumbent);
+        result->stopped = true;
+        sp_error_clear(err);
+        status = SP_OK;
+    }
     if (status != SP_OK)
         goto out;
     result->placement = (struct sp_placement){best.stage_count, stage_of, stage_device};

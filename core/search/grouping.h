@@ -79,6 +79,7 @@ struct sp_grouping_result {
     uint64_t explored;   /* placements evaluated, moves included */
     uint64_t accepted;   /* moves taken */
     double memory_share; /* the step of the schedule that fitted */
+    bool stopped;        /* the watch ended the search: this is the best placement that fitted until then */
 };
 
 /*
@@ -89,6 +90,9 @@ struct sp_grouping_result {
  * devices of that kind that would fit, or the node that fits on none. `err->limit` is "devices", `err->limit_value`
  * that number of devices (0: none) and `err->actual` the missing bytes. The number is the fewest found, not proved to
  * be the fewest, except for models that are enumerated.
+ *
+ * A watch that says stop ends the search with the best placement so far (result->stopped), or with SP_ERR_CANCELLED
+ * when none has fitted yet.
  *
  * A model without work (no nodes, or all folded) is one stage on device 0.
  */

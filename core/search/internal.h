@@ -94,6 +94,7 @@ struct sp_search {
 
     /* Counts and progress. */
     uint64_t explored, accepted, evaluations_left, steps, next_tick;
+    struct sp_candidate incumbent; /* the best that fits so far: the answer when the watch ends the search */
     double fraction, best_seconds, bound_seconds; /* bound_seconds: of the objective */
     double interval_bound;
 };

@@ -612,7 +612,7 @@ static bool count_tick(void *context, const char *phase, double fraction, double
     return ++countdown->ticks < countdown->stop_after;
 }
 
-Test(grouping, a_search_can_be_cancelled)
+Test(grouping, a_stopped_search_gives_the_best_so_far)
 {
     struct sp_cluster *cluster = build_cluster(arena, 4, 1e12, 1e11, 2e-6);
     struct sp_workload *workload = build_transformer(arena, cluster, 80, 1024);
@@ -623,15 +623,35 @@ Test(grouping, a_search_can_be_cancelled)
     sp_grouping_options_init(&options);
     options.watch = &watch;
     cr_assert_eq(sp_group(arena, workload, cluster, &options, &result, &error), SP_OK, "%s", error.message);
+    cr_assert_not(result->stopped);
+    const double full = result->evaluation->interval_seconds * 0.99;
+    double interval = 0;
     uint32_t total = countdown.ticks;
     cr_assert_gt(total, 20);
     for (uint32_t stop = 1; stop < total; stop += total / 8) {
         countdown = (struct countdown){0, stop};
         sp_error_clear(&error);
-        cr_assert_eq(sp_group(arena, workload, cluster, &options, &result, &error), SP_ERR_CANCELLED);
+        enum sp_status status = sp_group(arena, workload, cluster, &options, &result, &error);
         cr_assert_eq(countdown.ticks, stop, "it went on after tick %u", stop);
-        cr_assert_eq(error.status, SP_ERR_CANCELLED);
+        cr_assert_eq(error.status, status);
+        if (status == SP_ERR_CANCELLED) {
+            cr_assert_eq(interval, 0, "what was found once is not lost later");
+            continue;
+        }
+        cr_assert_eq(status, SP_OK);
+        cr_assert(result->stopped);
+        cr_assert_leq(result->evaluation->worst_excess_bytes, 0);
+        cr_assert(interval == 0 || result->evaluation->interval_seconds <= interval, "more time, no worse a plan");
+        interval = result->evaluation->interval_seconds;
     }
+    cr_assert_gt(interval, 0);
+    cr_assert_geq(interval, full, "the whole search is the best, but for what it gives for fewer bytes");
+
+    /* Where nothing fits there is nothing to return. */
+    cluster->memory_limit_bytes = 1;
+    countdown = (struct countdown){0, 1};
+    sp_error_clear(&error);
+    cr_assert_eq(sp_group(arena, workload, cluster, &options, &result, &error), SP_ERR_CANCELLED);
 }
 
 /* A budget that runs out anywhere is an error, not a crash, and nothing of the scratch memory stays. */
