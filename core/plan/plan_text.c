@@ -57,7 +57,7 @@ static void head(const struct sp_plan *plan, struct sp_buf *buf)
         sp_text_bytes(buf, cluster->levels[l].bandwidth);
         sp_buf_text(buf, "/s");
     }
-    sp_buf_printf(buf, "\nObjective   %s, strategy %s\nPlan        %s\n", sp_objective_name(plan->objective),
+    sp_buf_printf(buf, "\nObjective   %s, strategy %s\nFingerprint %s\n", sp_objective_name(plan->objective),
                   plan->strategy, plan->id);
 }
 
