@@ -112,6 +112,11 @@ static enum sp_status check_arity(struct sp_op_context *context, const struct sp
     if (node->output_count < op->min_outputs)
         return sp_op_fail(context, "MISSING_OUTPUT", "it has %u outputs where %s-%lld has at least %u",
                           node->output_count, op->name, (long long)context->version, op->min_outputs);
+    for (uint32_t i = 0; op->max_outputs != UINT32_MAX && i < op->min_outputs; i++) {
+        if (node->outputs[i] == NULL)
+            return sp_op_fail(context, "MISSING_OUTPUT", "its output %u, which %s-%lld always has, has no name", i,
+                              op->name, (long long)context->version);
+    }
     if (outputs > op->max_outputs)
         return sp_op_fail(context, "TOO_MANY_OUTPUTS", "it has %u outputs where %s-%lld has at most %u", outputs,
                           op->name, (long long)context->version, op->max_outputs);
