@@ -33,8 +33,7 @@ struct sp_plan {
     enum sp_objective objective;
     const char *strategy; /* "grouping" */
     uint64_t seed;
-    const char *
-        id; /* hex fingerprint of model, cluster and options: the same question has the same id, wherever it is asked */
+    const char *id; /* hex fingerprint of model, cluster and options: the same question has the same id everywhere */
     const char *model_name;
     char model_sha256[65];    /* "" when the caller did not know it: the id is then made of name and size */
     const char *options_json; /* the options as they were understood, canonical JSON */
