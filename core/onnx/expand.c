@@ -50,18 +50,19 @@ enum sp_status sp_onnx_expand(struct sp_model *model, struct sp_node *call, cons
     }
     struct sp_graph *graph = SP_NEW(model->arena, struct sp_graph);
     struct sp_reader *r = calloc(1, sizeof *r);
-    enum sp_status status = graph == NULL || r == NULL ? sp_fail_memory(err) : SP_OK;
-    if (status == SP_OK) {
-        sp_reader_init(r, model, err);
-        r->function = function;
-        r->call = call;
-        r->scratch = sp_arena_create(sp_arena_budget(model->arena));
-        r->local = r->scratch == NULL ? NULL : sp_intern_create(r->scratch, 0);
-        graph->span = function->span;
-        graph->owner = call;
-        status = r->local == NULL ? sp_fail_memory(err) : sp_read_graph(r, graph);
-        sp_reader_release(r);
+    if (graph == NULL || r == NULL) {
+        free(r);
+        return sp_fail_memory(err);
     }
+    sp_reader_init(r, model, err);
+    r->function = function;
+    r->call = call;
+    r->scratch = sp_arena_create(sp_arena_budget(model->arena));
+    r->local = r->scratch == NULL ? NULL : sp_intern_create(r->scratch, 0);
+    graph->span = function->span;
+    graph->owner = call;
+    enum sp_status status = r->local == NULL ? sp_fail_memory(err) : sp_read_graph(r, graph);
+    sp_reader_release(r);
     free(r);
     if (status == SP_OK)
         *ret_body = graph;

@@ -200,9 +200,9 @@ enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status);
 /* read_model.c: fields of ModelProto but for the graph; *ret_graph is where the graph lies. */
 enum sp_status sp_read_model(struct sp_reader *r, struct sp_span *ret_graph);
 
-/* read_graph.c: the graph in graph->span, its nodes and everything below. `graph` has parent and owner set. With
+/* read_graph.c: the graph in root->span, its nodes and everything below. `root` has parent and owner set. With
    r->function set, the span is a FunctionProto. */
-enum sp_status sp_read_graph(struct sp_reader *r, struct sp_graph *graph);
+enum sp_status sp_read_graph(struct sp_reader *r, struct sp_graph *root);
 
 /* read_values.c: the values of the graph in the newest frame. Sources are inputs and initializers (a body's formal
    inputs), read when it is opened; declarations are outputs and value_info, read when all nodes are known. */

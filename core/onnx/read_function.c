@@ -211,7 +211,11 @@ enum sp_status sp_check_functions(struct sp_reader *r)
         return SP_OK;
     struct sp_arena *bodies = sp_arena_create(sp_arena_budget(model->arena));
     uint64_t *nodes = calloc(model->function_count, sizeof *nodes);
-    enum sp_status status = bodies == NULL || nodes == NULL ? sp_fail_memory(r->err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (bodies == NULL || nodes == NULL) {
+        status = sp_fail_memory(r->err);
+        goto done;
+    }
     r->arena = bodies;
     for (uint32_t i = 0; status == SP_OK && i < model->function_count; i++)
         status = check_body(r, &model->functions[i], &nodes[i]);
@@ -219,6 +223,7 @@ enum sp_status sp_check_functions(struct sp_reader *r)
         status = sp_check_calls(model, r->edges, r->edge_count, nodes, main_nodes, r->err);
     r->arena = model->arena;
     r->function = NULL;
+done:
     free(nodes);
     sp_arena_destroy(bodies);
     return status;

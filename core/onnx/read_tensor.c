@@ -162,7 +162,7 @@ static enum sp_status read_dims(struct sp_reader *r, struct sp_tensor *tensor)
     struct sp_wire_field field;
     uint32_t count = 0;
     bool has_zero = false, overflow = false;
-    enum sp_status status;
+    enum sp_status status = SP_OK;
     tensor->dims = SP_NEW_ARRAY(r->arena, tensor->rank, int64_t);
     if (tensor->dims == NULL)
         return sp_fail_memory(r->err);
@@ -170,6 +170,8 @@ static enum sp_status read_dims(struct sp_reader *r, struct sp_tensor *tensor)
         if (field.number == DIMS && (status = sp_reader_ints(r, &field, tensor->dims, &count)) != SP_OK)
             return status;
     }
+    if (status != SP_OK)
+        return status;
     tensor->elements = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) {
         if (tensor->dims[i] < 0)

@@ -2,25 +2,27 @@
 
 #include "onnx/read.h"
 
-/* Makes a value of this graph and brings its name into scope. */
-static enum sp_status define(struct sp_reader *r, struct sp_name name, enum sp_value_kind kind,
-                             struct sp_value **ret_value)
+/* Makes a value of this graph and brings its name into scope; NULL, with the status, when that fails. */
+static struct sp_value *define(struct sp_reader *r, struct sp_name name, enum sp_value_kind kind,
+                               enum sp_status *ret_status)
 {
     struct sp_graph *graph = sp_reader_top(r)->graph;
     struct sp_value *value = SP_NEW(r->arena, struct sp_value);
     uint64_t local = 0;
-    if (value == NULL)
-        return sp_fail_memory(r->err);
-    enum sp_status status = sp_reader_count(r, r->counting ? &r->model->counts.values : &local, 1, "SP_MAX_VALUES",
-                                            SP_MAX_VALUES, "values");
-    if (status != SP_OK)
-        return status;
+    if (value == NULL) {
+        *ret_status = sp_fail_memory(r->err);
+        return NULL;
+    }
+    *ret_status = sp_reader_count(r, r->counting ? &r->model->counts.values : &local, 1, "SP_MAX_VALUES", SP_MAX_VALUES,
+                                  "values");
+    if (*ret_status != SP_OK)
+        return NULL;
     value->name = name.text;
     value->id = graph->value_count++;
     value->kind = kind;
     value->graph = graph;
-    *ret_value = value;
-    return sp_scope_define(r, name, value);
+    *ret_status = sp_scope_define(r, name, value);
+    return *ret_status == SP_OK ? value : NULL;
 }
 
 /* The parts of a ValueInfoProto; what else it says (documentation, metadata) is passed over. */
@@ -49,9 +51,8 @@ static enum sp_status read_input(struct sp_reader *r, struct sp_span span, uint3
 {
     struct sp_graph *graph = sp_reader_top(r)->graph;
     struct sp_span type = {0, 0};
-    struct sp_name name;
-    struct sp_value *value;
-    bool has_type;
+    struct sp_name name = {"", SP_NO_NAME};
+    bool has_type = false;
     enum sp_status status = read_value_info(r, span, &name, &type, &has_type);
     if (status != SP_OK)
         return status;
@@ -61,8 +62,10 @@ static enum sp_status read_input(struct sp_reader *r, struct sp_span span, uint3
     if (slot != NULL && slot->value->graph == graph)
         return sp_reader_fail(r, "DUPLICATE_NAME", "Graph '%.80s' has two inputs named '%.120s'.", graph->name,
                               name.text);
-    status = define(r, name, SP_VALUE_INPUT, &value);
-    if (status == SP_OK && has_type)
+    struct sp_value *value = define(r, name, SP_VALUE_INPUT, &status);
+    if (value == NULL)
+        return status;
+    if (has_type)
         status = sp_read_type(r, type, &value->declared);
     if (status != SP_OK)
         return status;
@@ -92,11 +95,11 @@ static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire
     struct sp_graph *graph = sp_reader_top(r)->graph;
     struct sp_tensor *tensor = NULL;
     struct sp_sparse_tensor *sparse = NULL;
-    struct sp_value *value;
-    struct sp_name name;
+    struct sp_value *value = NULL;
+    struct sp_name name = {"", SP_NO_NAME};
     enum sp_status status = field->number == SP_GRAPH_INITIALIZER ? sp_read_tensor(r, field->payload, &tensor)
                                                                   : sp_read_sparse(r, field->payload, &sparse);
-    if (status != SP_OK)
+    if (tensor == NULL && sparse == NULL)
         return sp_reader_where(r, status);
     name.text = tensor != NULL ? tensor->name : sparse->values->name;
     if (name.text[0] == '\0')
@@ -107,13 +110,13 @@ static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire
         return status;
     struct sp_scope_slot *slot = sp_scope_find(r, name);
     if (slot == NULL || slot->value->graph != graph)
-        status = define(r, name, SP_VALUE_INITIALIZER, &value);
+        value = define(r, name, SP_VALUE_INITIALIZER, &status);
     else if (slot->value->kind == SP_VALUE_INPUT)
         value = slot->value; /* an input with a default; all initializers are that before IR 4 */
     else
         return sp_reader_fail(r, "DUPLICATE_NAME", "Graph '%.80s' has two initializers named '%.120s'.", graph->name,
                               name.text);
-    if (status != SP_OK)
+    if (value == NULL)
         return status;
     value->kind = SP_VALUE_INITIALIZER;
     value->tensor = tensor;
@@ -158,7 +161,7 @@ enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph)
         if (name.id == SP_NO_NAME || sp_scope_find(r, name) != NULL)
             return sp_reader_fail(r, "DUPLICATE_NAME", "Input %u of function '%.80s' has no name of its own.", count,
                                   graph->name);
-        if ((status = define(r, name, SP_VALUE_INPUT, &graph->inputs[count])) != SP_OK)
+        if ((graph->inputs[count] = define(r, name, SP_VALUE_INPUT, &status)) == NULL)
             return status;
         /* The call's types are not copied here: whoever infers the body does that. */
         r->slots[name.id].is_absent =
@@ -170,14 +173,14 @@ enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph)
 
 enum sp_status sp_define_output(struct sp_reader *r, struct sp_node *node, struct sp_name name, uint32_t position)
 {
-    struct sp_value *value;
     struct sp_scope_slot *slot = sp_scope_find(r, name);
     if (slot != NULL)
         return sp_reader_fail(r, slot->value->graph == node->graph ? "DUPLICATE_NAME" : "SHADOWED_NAME",
                               "Output %u is named '%.120s', but that name is already defined%s.", position, name.text,
                               slot->value->graph == node->graph ? "" : " in an enclosing graph");
-    enum sp_status status = define(r, name, SP_VALUE_NODE_OUTPUT, &value);
-    if (status != SP_OK)
+    enum sp_status status;
+    struct sp_value *value = define(r, name, SP_VALUE_NODE_OUTPUT, &status);
+    if (value == NULL)
         return status;
     value->producer = node;
     value->producer_output = position;

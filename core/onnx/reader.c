@@ -108,17 +108,21 @@ enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *f
     return SP_OK;
 }
 
+/* The number of an interned name in tables by name. Expansions number their own few names: a table over all names of
+   the model would make each call cost that. */
+static uint32_t scope_id(struct sp_reader *r, const char *text)
+{
+    return r->local == NULL ? sp_intern_find(r->model->names, text, strlen(text))
+                            : sp_intern_add(r->local, text, strlen(text));
+}
+
 enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name)
 {
-    size_t size = strlen(name->text);
-    uint32_t old = r->slot_capacity;
-    /* Expansions number their own few names: a table over all names of the model would make each call cost that. */
-    uint32_t id = r->local == NULL ? sp_intern_find(r->model->names, name->text, size)
-                                   : sp_intern_add(r->local, name->text, size);
+    uint32_t id = scope_id(r, name->text), old = r->slot_capacity;
     if (id == SP_NO_NAME || !sp_grow((void **)&r->slots, &r->slot_capacity, id, sizeof *r->slots))
         return sp_fail_memory(r->err);
     memset(r->slots + old, 0, (r->slot_capacity - old) * sizeof *r->slots);
-    name->id = size == 0 ? SP_NO_NAME : id;
+    name->id = name->text[0] == '\0' ? SP_NO_NAME : id;
     return SP_OK;
 }
 
@@ -160,8 +164,8 @@ void sp_reader_new_list(struct sp_reader *r)
 
 enum sp_status sp_reader_mark(struct sp_reader *r, const char *text, bool *ret_new)
 {
-    uint32_t id = sp_intern_find(r->model->names, text, strlen(text)), old = r->stamp_capacity;
-    if (!sp_grow((void **)&r->stamps, &r->stamp_capacity, id, sizeof *r->stamps))
+    uint32_t id = scope_id(r, text), old = r->stamp_capacity;
+    if (id == SP_NO_NAME || !sp_grow((void **)&r->stamps, &r->stamp_capacity, id, sizeof *r->stamps))
         return sp_fail_memory(r->err);
     memset(r->stamps + old, 0, (r->stamp_capacity - old) * sizeof *r->stamps);
     *ret_new = r->stamps[id] != r->stamp;

@@ -1,5 +1,6 @@
 #include "onnx/splice.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ static bool append(struct sp_splice *splice, bool is_literal, uint64_t offset, u
         splice->segments = segments;
         splice->capacity = capacity;
     }
+    assert(splice->segments != NULL);
     splice->segments[splice->count++] = (struct segment){splice->size, offset, size, is_literal};
     splice->size += size;
     return true;
