@@ -16,6 +16,11 @@
  * something, tensor sizes agree with their dims and storage, functions are unique and do not call each other in a
  * cycle, expanded calls stay under SP_MAX_EXPANDED_NODES. Everything semantic is left to check/.
  *
+ * What it takes as it comes: fields in any order, packed and unpacked numbers, absent zeros (proto3 writers), negative
+ * extents in value infos ("any"), tensors without data (weights taken out), unknown fields. Domain "ai.onnx" is "".
+ * Functions are sorted by domain, name and overload. Text attributes and metadata values above SP_MAX_RECORD_BYTES are
+ * payloads of other programs: the attribute is left empty, the metadata value is cut.
+ *
  * Source: onnx.proto of IR 14 (proto/onnx.proto), docs/IR.md.
  */
 #include "base/cancel.h"

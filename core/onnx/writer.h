@@ -8,7 +8,8 @@
  * can give the original back byte for byte. All other bytes, unknown fields included, come out as they went in. A
  * length prefix that was longer than needed keeps its width.
  *
- * Existing annotations of the same configuration name are replaced; other configurations are kept.
+ * Existing annotations of the same configuration name are replaced, in subgraphs and functions too; other
+ * configurations are kept. A replaced annotation that was not ours cannot be given back by sp_onnx_strip().
  *
  * Source: ONNX proposal 0006, IR.md section on multi-device, wire numbers of IR 11.
  */
