@@ -215,6 +215,7 @@ static void write_gauges(struct server *server, struct sp_buf *buf)
     struct job_stats stats;
     jobs_stats(server->jobs, &stats);
     gauge(buf, "shardplan_workers", "Worker processes that run.", stats.workers);
+    gauge(buf, "shardplan_workers_wanted", "Worker processes that should run.", server->config->workers + 1);
     gauge(buf, "shardplan_workers_busy", "Worker processes that have a job.", stats.busy);
     gauge(buf, "shardplan_inspections_waiting", "Inspections that wait for a worker.", stats.waiting_inspections);
     gauge(buf, "shardplan_http_connections", "Open connections.", connections_count(server->connections));

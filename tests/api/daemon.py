@@ -1,0 +1,239 @@
+"""The real daemon in a folder of its own, for tests: start, ask, kill, start again.
+
+Every answer that goes through Daemon.request() is held to the contract (contract.py) that the daemon itself serves.
+"""
+
+import atexit
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests/tools"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import contract  # noqa: E402
+
+PROGRAM = os.environ.get("SHARDPLAND", os.path.join(TOP, "build/server/shardpland"))
+PATIENCE = 60  # seconds until something that must happen counts as hanging
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def text(self):
+        return self.body.decode()
+
+    def __repr__(self):
+        return f"{self.status} {self.body[:600]!r}"
+
+
+class Daemon:
+    def __init__(self, *options, data=None):
+        self.folder = None
+        if data is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="shardpland-")
+            data = os.path.join(self.folder.name, "data")
+        self.data = data
+        self.options = options
+        self.process = None
+        self.contract = None
+        self.reports = os.path.join(os.path.dirname(data), "reports")
+        os.makedirs(self.reports, exist_ok=True)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Stops the daemon, checks how it ended, and removes its folder."""
+        try:
+            if self.process is not None:
+                self.stop()
+        finally:
+            self.kill()
+            if self.folder is not None:
+                self.folder.cleanup()
+
+    # ---- the process ----
+
+    def spawn(self, *options):
+        environment = dict(
+            os.environ,
+            ASAN_OPTIONS=f"detect_leaks=1:log_path={self.reports}/asan",
+            UBSAN_OPTIONS=f"print_stacktrace=1:log_path={self.reports}/ubsan",
+        )
+        return subprocess.Popen(
+            [PROGRAM, "--listen", "127.0.0.1:0", "--data", self.data, "--log-format", "json", *self.options, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+
+    def start(self):
+        self.process = self.spawn()
+        atexit.register(self.process.kill)  # also when the tests are stopped from outside
+        self.log = []
+        for line in self.process.stderr:
+            self.log.append(line.decode(errors="replace"))
+            event = json.loads(line)
+            if event["event"] == "listening":
+                self.port = int(event["url"].rsplit(":", 1)[1])
+                break
+        else:
+            raise AssertionError(f"the daemon did not start: {self.log}")
+        self.reader = threading.Thread(target=self._read_log, args=(self.process.stderr,), daemon=True)
+        self.reader.start()
+        self.wait_for(lambda: self.raw_status("/readyz") == 200, "readiness")
+        if self.contract is None:
+            self.contract = contract.Contract(self.request("GET", "/openapi.json", check=False).json)
+
+    def _read_log(self, pipe):
+        for line in pipe:
+            self.log.append(line.decode(errors="replace"))
+            json.loads(line)
+
+    def stop(self, signals=1):
+        """SIGTERM; the daemon must end with 0 and without a report of the sanitizers."""
+        for _ in range(signals):
+            self.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        status = self.process.wait(PATIENCE)
+        self.process = None
+        if status != 0:
+            raise AssertionError(f"the daemon ended with {status}: {''.join(self.log[-20:])}")
+        self.check_reports()
+
+    def check_reports(self):
+        for name in os.listdir(self.reports):
+            with open(os.path.join(self.reports, name), encoding="utf-8", errors="replace") as file:
+                raise AssertionError(file.read()[:4000])
+
+    def kill(self):
+        """kill -9, and nothing else: what the daemon started must end by itself."""
+        if self.process is None:
+            return
+        workers = self.workers()
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.process = None
+        self.wait_for(lambda: not any(alive(pid) for pid in workers), "the end of orphaned workers")
+
+    def workers(self):
+        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        with open(path, encoding="ascii") as file:
+            return [int(pid) for pid in file.read().split()]
+
+    def freeze(self):
+        """Stops all workers, so that the next jobs stay in them; returns their ids."""
+        self.wait_for(lambda: self.metric("shardplan_workers") == self.metric("shardplan_workers_wanted"), "workers")
+        workers = self.workers()
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        return workers
+
+    def wait_for(self, condition, what, patience=PATIENCE):
+        deadline = time.monotonic() + patience
+        while True:
+            result = condition()
+            if result:
+                return result
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {patience} s for {what}; log: {''.join(self.log[-10:])}")
+            time.sleep(0.02)
+
+    def peak_memory(self):
+        """The largest resident size that each of the processes ever had, in bytes."""
+        return {pid: status_bytes(pid, "VmHWM") for pid in [self.process.pid, *self.workers()]}
+
+    # ---- requests ----
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def raw_status(self, path):
+        try:
+            connection = self.connect()
+            connection.request("GET", path)
+            status = connection.getresponse().status
+            connection.close()
+            return status
+        except OSError:
+            return 0
+
+    def request(self, method, path, body=None, headers=None, check=True, chunked=False):
+        headers = dict(headers or {})
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body).encode()
+            headers.setdefault("Content-Type", "application/json")
+        elif isinstance(body, bytes):
+            headers.setdefault("Content-Type", "application/octet-stream")
+        connection = self.connect()
+        try:
+            connection.request(method, path, body, headers, encode_chunked=chunked)
+            response = connection.getresponse()
+            answer = Answer(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+        if check:
+            self.contract.check(method, path, answer)
+        return answer
+
+    def get(self, path, **headers):
+        return self.request("GET", path, headers={key.replace("_", "-"): value for key, value in headers.items()})
+
+    def upload(self, model, path="/v1/models", **headers):
+        return self.request("POST", path, model, {key.replace("_", "-"): value for key, value in headers.items()})
+
+    def finished(self, plan, patience=PATIENCE):
+        """The plan when it is finished."""
+
+        def look():
+            answer = self.get(f"/v1/plans/{plan}")
+            return answer if answer.json["state"] not in ("queued", "running") else None
+
+        return self.wait_for(look, f"plan {plan}", patience).json
+
+    def metric(self, name):
+        """The value of a metric without labels, or the text of one series given with labels."""
+        match = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics").text, re.MULTILINE)
+        return float(match.group(1)) if match else 0.0
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def status_bytes(pid, key):
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(key + ":"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
