@@ -91,5 +91,8 @@ const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, ui
 /* Seconds to move `bytes` from a to b: latency + bytes / bandwidth; 0 when a == b. */
 double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a, uint32_t b, double bytes);
 
+/* Writes a device as an object; zero FLOPs and an empty source are left out. */
+void sp_device_write(const struct sp_device *device, struct sp_json *json);
+
 /* Writes the full form with every figure; sp_cluster_parse() makes the same cluster of it. */
 void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json);

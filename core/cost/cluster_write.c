@@ -1,6 +1,6 @@
 #include "cost/cluster.h"
 
-static void write_device(const struct sp_device *device, struct sp_json *json)
+void sp_device_write(const struct sp_device *device, struct sp_json *json)
 {
     sp_json_begin_object(json);
     sp_json_member_string(json, "name", device->name);
@@ -57,7 +57,7 @@ void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json)
         sp_json_member_string(json, "name", group->name);
         sp_json_member_int(json, "count", (int64_t)count);
         sp_json_key(json, "device");
-        write_device(&group->device, json);
+        sp_device_write(&group->device, json);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);

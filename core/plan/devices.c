@@ -8,26 +8,8 @@ void sp_devices_write_json(struct sp_json *json)
     sp_json_begin_object(json);
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sp_device *device = &catalog[i];
-        sp_json_begin_object(json);
-        sp_json_member_string(json, "name", device->name);
-        sp_json_member_double(json, "memory_bytes", device->memory_bytes);
-        sp_json_member_double(json, "memory_bandwidth", device->memory_bandwidth);
-        sp_json_key(json, "flops");
-        sp_json_begin_object(json);
-        for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++) {
-            if (device->flops[dtype] > 0)
-                sp_json_member_double(json, sp_dtype_name(dtype), device->flops[dtype]);
-        }
-        sp_json_end_object(json);
-        sp_json_member_double(json, "link_bandwidth", device->link_bandwidth);
-        sp_json_member_double(json, "link_latency", device->link_latency);
-        sp_json_member_double(json, "host_bandwidth", device->host_bandwidth);
-        sp_json_member_double(json, "watts", device->watts);
-        sp_json_member_string(json, "source", device->source);
-        sp_json_end_object(json);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        sp_device_write(&catalog[i], json);
     sp_json_end_array(json);
     sp_json_end_object(json);
 }

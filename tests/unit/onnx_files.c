@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "data_files.h"
 #include "onnx/wire.h"
 
 #define MAX_FILE  ((size_t)1 << 28)
@@ -241,8 +242,7 @@ bool onnx_each_file(const char *folder, void (*visit)(const char *path, const vo
 const char *onnx_data(const char *name)
 {
     static char path[MAX_PATH];
-    const char *folder = getenv("SHARDPLAN_DATA");
-    (void)snprintf(path, sizeof path, "%s/%s", folder != NULL ? folder : SOURCE_ROOT "/../shared/data", name);
+    (void)snprintf(path, sizeof path, "%s/%s", data_folder(), name);
     return path;
 }
 

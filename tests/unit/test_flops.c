@@ -4,19 +4,16 @@
  * Convention: 1 multiply-add is 2 FLOPs; elementwise operators, reductions and softmax are counted too, folded nodes
  * are not. Published, for one image or one sequence:
  *
- *   resnet50     4.09 G multiply-adds    torchvision.models.resnet50, "GFLOPS" of its weights (torch counts
- * multiply-adds) vit_b_16    17.56 G multiply-adds    torchvision.models.vit_b_16, the same bert_base   22.5  G FLOPs
- * MobileBERT (Sun et al., ACL 2020), table 1: BERT base, 128 tokens
+ *  - resnet50: 4.09 G multiply-adds (torchvision.models.resnet50, "GFLOPS" of its weights: torch counts multiply-adds)
+ *  - vit_b_16: 17.56 G multiply-adds (torchvision.models.vit_b_16, the same)
+ *  - bert_base: 22.5 G FLOPs (MobileBERT, Sun et al., ACL 2020, table 1: BERT base, 128 tokens)
  *
  * The files hold batches of 8, 2 and 8. They live outside of the project: $SHARDPLAN_DATA, else ../shared/data.
  */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "data_files.h"
 #include "onnx/reader.h"
 #include "ops/op.h"
 #include "ops/shapes.h"
@@ -49,19 +46,14 @@ static double model_flops(const void *bytes, uint64_t size)
 /* `published` FLOPs for one of the `batch` samples of models/`name`. */
 static void expect_flops(const char *name, int batch, double published)
 {
-    const char *folder = getenv("SHARDPLAN_DATA");
     char path[1024];
-    struct stat status;
-    (void)snprintf(path, sizeof(path), "%s/models/%s", folder != NULL ? folder : SOURCE_ROOT "/../shared/data", name);
-    int file = open(path, O_RDONLY);
-    if (file < 0)
+    size_t size;
+    (void)snprintf(path, sizeof(path), "%s/models/%s", data_folder(), name);
+    unsigned char *bytes = data_read(path, &size);
+    if (bytes == NULL)
         cr_skip_test("%s is not here", path);
-    cr_assert_eq(fstat(file, &status), 0);
-    void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    cr_assert_neq(bytes, MAP_FAILED);
-    close(file);
-    double flops = model_flops(bytes, (uint64_t)status.st_size) / batch;
-    (void)munmap(bytes, (size_t)status.st_size);
+    double flops = model_flops(bytes, size) / batch;
+    free(bytes);
     cr_log_info("%s: %.4f GFLOP, published %.4f\n", name, flops / 1e9, published / 1e9);
     cr_expect(flops > 0.98 * published && flops < 1.02 * published, "%s: %.4f GFLOP, published %.4f", name, flops / 1e9,
               published / 1e9);

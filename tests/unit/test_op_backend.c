@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "data_files.h"
 #include "onnx.pb-c.h"
 #include "onnx/reader.h"
 #include "ops/op.h"
@@ -26,28 +27,6 @@
 struct tally {
     unsigned cases, covered, full, open, unranked, wrong, below_baseline, elements;
 };
-
-static const char *data_folder(void)
-{
-    const char *folder = getenv("SHARDPLAN_DATA");
-    return folder != NULL ? folder : SOURCE_ROOT "/../shared/data";
-}
-
-static unsigned char *read_whole(const char *path, size_t *ret_size)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return NULL;
-    (void)fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    unsigned char *bytes = malloc((size_t)size + 1);
-    cr_assert(bytes != NULL && fread(bytes, 1, (size_t)size, file) == (size_t)size);
-    bytes[size] = '\0';
-    (void)fclose(file);
-    *ret_size = (size_t)size;
-    return bytes;
-}
 
 /* ---- input values -------------------------------------------------------------------------------------------- */
 
@@ -94,7 +73,7 @@ static struct sp_data *load_elements(struct sp_arena *arena, const char *folder,
     char path[MAX_PATH];
     size_t size = 0;
     (void)snprintf(path, sizeof(path), "%s/test_data_set_0/%s_%u.pb", folder, kind, index);
-    unsigned char *bytes = read_whole(path, &size);
+    unsigned char *bytes = data_read(path, &size);
     Onnx__TensorProto *tensor = bytes == NULL ? NULL : onnx__tensor_proto__unpack(NULL, size, bytes);
     struct sp_data *data = tensor != NULL ? elements_of(arena, tensor) : NULL;
     onnx__tensor_proto__free_unpacked(tensor, NULL);
@@ -222,7 +201,7 @@ static void run_case(const char *folder, const char *name, const char *baseline,
     (void)snprintf(path, sizeof(path), "%.700s/%.200s", folder, name);
     char file[MAX_PATH + 16];
     (void)snprintf(file, sizeof(file), "%s/model.onnx", path);
-    unsigned char *bytes = read_whole(file, &size);
+    unsigned char *bytes = data_read(file, &size);
     if (bytes == NULL)
         return;
     struct sp_arena *arena = sp_arena_create(NULL);
@@ -288,7 +267,7 @@ Test(op_backend, declared_outputs_of_the_onnx_node_tests)
     (void)snprintf(command, sizeof(command), "tar -xzf '%s' -C '%s'", archive, folder);
     cr_assert_eq(run_shell(command), 0);
     size_t size = 0;
-    unsigned char *baseline = read_whole(table, &size);
+    unsigned char *baseline = data_read(table, &size);
     struct tally tally = {0};
     static const char *const parts[] = {"node", "simple", "light", "pytorch-converted", "pytorch-operator"};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

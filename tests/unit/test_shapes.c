@@ -12,6 +12,7 @@
 
 #include "base/limits.h"
 #include "build_model.h"
+#include "data_files.h"
 #include "onnx.pb-c.h"
 #include "onnx/reader.h"
 #include "ops/shapes.h"
@@ -425,35 +426,13 @@ Test(shapes, memory_is_linear_in_the_nodes)
 
 /* ---- real models --------------------------------------------------------------------------------------------- */
 
-static const char *data_folder(void)
-{
-    const char *folder = getenv("SHARDPLAN_DATA");
-    return folder != NULL ? folder : SOURCE_ROOT "/../shared/data";
-}
-
-static unsigned char *read_whole(const char *path, size_t *ret_size)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return NULL;
-    (void)fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    unsigned char *bytes = malloc((size_t)size + 1);
-    cr_assert(bytes != NULL && fread(bytes, 1, (size_t)size, file) == (size_t)size);
-    bytes[size] = '\0';
-    (void)fclose(file);
-    *ret_size = (size_t)size;
-    return bytes;
-}
-
 static struct sp_model *infer_file(struct sp_arena *arena, const char *path, unsigned char **ret_bytes)
 {
     size_t size = 0;
     struct sp_model *model = NULL;
     struct sp_error err;
     sp_error_clear(&err);
-    *ret_bytes = read_whole(path, &size);
+    *ret_bytes = data_read(path, &size);
     cr_assert_not_null(*ret_bytes, "%s", path);
     cr_assert_eq(sp_onnx_read(arena, *ret_bytes, size, NULL, &model, &err), SP_OK, "%s: %s", path, err.message);
     cr_assert_eq(sp_infer_shapes(model, NULL, &summary, &err), SP_OK, "%s: %s", path, err.message);
