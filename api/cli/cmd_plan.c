@@ -21,7 +21,7 @@ static const char help[] = "Usage: shardplan plan MODEL --devices N [--device TY
                            "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
                            "  --first-fit          take the first placement that fits instead of improving it\n"
                            "  --seed N             recorded with the plan; equal questions have equal plans\n"
-                           "  --time-limit S       give up after S seconds\n"
+                           "  --time-limit S       stop after S seconds with the best placement so far\n"
                            "  -o, --output OUT     write the annotated model; '-' is standard output\n"
                            "  --plan FILE          write the plan as JSON\n"
                            "  --json               the plan as JSON on standard output\n"
