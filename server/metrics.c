@@ -194,15 +194,16 @@ static void write_jobs(const struct metrics *metrics, struct sp_buf *buf)
 
 static void write_process(const struct metrics *metrics, struct sp_buf *buf)
 {
-    unsigned long resident = 0;
+    double resident = 0; /* pages: the second number of the file */
+    char line[128];
     FILE *file = fopen("/proc/self/statm", "re");
     if (file != NULL) {
-        if (fscanf(file, "%*u %lu", &resident) != 1)
-            resident = 0;
+        if (fgets(line, sizeof line, file) != NULL)
+            resident = (double)strtoull(line + strcspn(line, " "), NULL, 10);
         (void)fclose(file);
     }
     gauge(buf, "process_resident_memory_bytes", "Resident memory of the daemon.",
-          (double)resident * (double)sysconf(_SC_PAGESIZE));
+          resident * (double)sysconf(_SC_PAGESIZE));
     gauge(buf, "process_start_time_seconds", "Start of the daemon, seconds since 1970.", (double)metrics->started);
     head(buf, "shardplan_build_info", "gauge", "The version that runs.");
     sp_buf_text(buf, "shardplan_build_info{version=\"" SPD_VERSION "\"} 1\n");

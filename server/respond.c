@@ -32,17 +32,23 @@ static enum verdict queue(struct request *request, int status, const char *type,
     return queued == MHD_YES ? VERDICT_ANSWERED : VERDICT_ABORT;
 }
 
+/* Sends what is in the buffer, which is complete, and empties it. */
+static enum verdict send_buf(struct request *request, int status, const char *type, struct sp_buf *buf)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(buf->size, buf->data, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL)
+        sp_buf_release(buf);
+    memset(buf, 0, sizeof *buf);
+    return queue(request, status, type, response);
+}
+
 enum verdict respond_buf(struct request *request, int status, const char *type, struct sp_buf *buf)
 {
     if (sp_buf_failed(buf) || buf->data == NULL) {
         sp_buf_release(buf);
         return respond_error(request, 503, "OUT_OF_MEMORY", "The answer did not fit into memory; try again later.");
     }
-    struct MHD_Response *response = MHD_create_response_from_buffer(buf->size, buf->data, MHD_RESPMEM_MUST_FREE);
-    if (response == NULL)
-        sp_buf_release(buf);
-    memset(buf, 0, sizeof *buf);
-    return queue(request, status, type, response);
+    return send_buf(request, status, type, buf);
 }
 
 enum verdict respond_text(struct request *request, int status, const char *type, const char *text)
@@ -220,7 +226,7 @@ enum verdict respond_problem(struct request *request, const struct problem *prob
     text_clean(clean.detail);
     text_clean(clean.where);
     write_problem(request, &clean, &buf);
-    if (sp_buf_failed(&buf)) {
+    if (sp_buf_failed(&buf) || buf.data == NULL) {
         sp_buf_release(&buf);
         return VERDICT_ABORT;
     }
@@ -229,7 +235,7 @@ enum verdict respond_problem(struct request *request, const struct problem *prob
     if (clean.status >= 500)
         LOG(LOG_ERROR, "request failed", log_s("request_id", request->request_id), log_s("code", clean.code),
             log_s("detail", clean.detail));
-    return respond_buf(request, clean.status, "application/problem+json", &buf);
+    return send_buf(request, clean.status, "application/problem+json", &buf);
 }
 
 enum verdict respond_error(struct request *request, int status, const char *code, const char *format, ...)
