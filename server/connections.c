@@ -14,6 +14,7 @@ struct connection {
     struct connection *next, *previous;
     int fd;
     uint64_t deadline_ms; /* 0: a request is in progress */
+    bool expects_body;
 };
 
 struct lingering {
@@ -155,12 +156,19 @@ void connections_destroy(struct connections *connections)
     free(connections);
 }
 
+static bool has_left(const struct connection *c)
+{
+    char byte;
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void connections_tick(struct connections *connections, uint64_t now_ms)
 {
     (void)pthread_mutex_lock(&connections->mutex);
     for (struct connection *c = connections->first; c != NULL; c = c->next) {
-        if (c->deadline_ms != 0 && c->deadline_ms < now_ms) {
+        if ((c->deadline_ms != 0 && c->deadline_ms < now_ms) || (c->expects_body && has_left(c))) {
             c->deadline_ms = 0;
+            c->expects_body = false;
             (void)shutdown(c->fd, SHUT_RDWR);
         }
     }
@@ -180,14 +188,30 @@ static int socket_of(struct MHD_Connection *connection)
     return info != NULL ? info->connect_fd : -1;
 }
 
-static void set_deadline(struct connections *connections, struct MHD_Connection *connection, uint64_t deadline_ms)
+static struct connection *entry_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct connection *c = info != NULL ? info->socket_context : NULL;
+    return info != NULL ? info->socket_context : NULL;
+}
+
+static void set_deadline(struct connections *connections, struct MHD_Connection *connection, uint64_t deadline_ms)
+{
+    struct connection *c = entry_of(connection);
     if (c == NULL)
         return;
     (void)pthread_mutex_lock(&connections->mutex);
     c->deadline_ms = deadline_ms;
+    c->expects_body = false;
+    (void)pthread_mutex_unlock(&connections->mutex);
+}
+
+void connections_body(struct connections *connections, struct MHD_Connection *connection, bool expected)
+{
+    struct connection *c = entry_of(connection);
+    if (c == NULL)
+        return;
+    (void)pthread_mutex_lock(&connections->mutex);
+    c->expects_body = expected;
     (void)pthread_mutex_unlock(&connections->mutex);
 }
 

@@ -6,6 +6,9 @@
  * for ever. Here a connection has SPD_HEADER_SECONDS from connect (or from its last answer) to a complete header; then
  * its socket is shut down.
  *
+ * Leavers. The library may miss that a client has closed in the middle of a body, until its timeout. A socket on which
+ * a body is expected (connections_body()) and the end of the stream is reached is shut down.
+ *
  * Lingering. Refusing an upload early means closing a socket with unread bytes in it, and the kernel then resets the
  * connection, which can destroy the answer before the client reads it. So a copy of such a socket is kept, shut down
  * for writing and read empty for up to SPD_LINGER_SECONDS and SPD_LINGER_BYTES, before it is closed.
@@ -31,6 +34,7 @@ void connections_tick(struct connections *connections, uint64_t now_ms);
 void connections_notify(void *context, struct MHD_Connection *connection, void **socket_context,
                         enum MHD_ConnectionNotificationCode code);
 void connections_request_started(struct connections *connections, struct MHD_Connection *connection);
+void connections_body(struct connections *connections, struct MHD_Connection *connection, bool expected);
 void connections_request_ended(struct connections *connections, struct MHD_Connection *connection, bool linger);
 
 /* Open connections. */

@@ -153,10 +153,14 @@ static enum MHD_Result access_handler(void *context, struct MHD_Connection *conn
     if (!request->started) {
         request->started = true;
         verdict = request_begin(request, method, version);
+        if (verdict == VERDICT_GO_ON && request->has_body)
+            connections_body(request->server->connections, connection, true);
     } else if (*upload_data_size > 0) {
         verdict = request_body(request, upload_data, *upload_data_size);
         *upload_data_size = 0;
     } else {
+        if (request->has_body && !request->body_complete)
+            connections_body(request->server->connections, connection, false);
         request->body_complete = true;
         enum verdict (*step)(struct request *) = request->step != NULL ? request->step : request->route->finish;
         verdict = step(request);
@@ -218,7 +222,7 @@ static int listen_on(const struct config *config, struct problem *problem)
 
 static void log_address(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     char host[64], port[16], text[96];
     if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||

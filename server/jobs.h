@@ -6,8 +6,9 @@
  * changed. Inspections belong to a request that is suspended meanwhile; they go first, and the pool has one worker more
  * than plans may use, so an upload never waits for a long search.
  *
- * A worker that dies costs its job one retry (SPD_MAX_CRASHES deaths fail it); a job over its time is failed at once,
- * and its worker is replaced. Callers in HTTP threads only queue and wake; everything happens in the main thread.
+ * A worker that dies over a job costs it one retry (SPD_MAX_CRASHES deaths fail it); one that dies before it took the
+ * job costs nothing. A job over its time is failed at once, and its worker is replaced. Callers in HTTP threads only
+ * queue and wake; everything happens in the main thread.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +34,7 @@ struct inspection {
     struct problem problem;
 
     struct inspection *next; /* of jobs.c */
-    int crashes;
+    int attempts, crashes;
     uint64_t queued_ms;
 };
 

@@ -16,6 +16,7 @@ struct task {
     struct plan_row plan;          /* of a plan */
     struct inspection *inspection; /* of an inspection */
     uint64_t started_ms, deadline_ms;
+    bool taken; /* the worker has said that it works on it */
     struct job_progress progress;
 };
 

@@ -225,6 +225,10 @@ void jobs_message(void *context, void *job, const json_t *message)
         take_progress(jobs, task, message);
         return;
     }
+    if (event != NULL && strcmp(event, "started") == 0) {
+        task->taken = true;
+        return;
+    }
     json_int_t resident = json_integer_value(json_object_get(message, "resident_bytes"));
     pool_release(jobs->pool, task, resident > (json_int_t)SPD_WORKER_RECYCLE_BYTES);
     if (event != NULL && strcmp(event, "done") == 0) {
@@ -253,7 +257,7 @@ static void describe_end(const struct config *config, const char *how, int signa
 static void plan_gone(struct jobs *jobs, struct task *task, const char *how, int signal_number)
 {
     struct problem problem = {0};
-    bool crashed = strcmp(how, "crashed") == 0;
+    bool crashed = strcmp(how, "crashed") == 0, innocent = crashed && !task->taken;
     if (strcmp(how, "cancelled") == 0) {
         unlink_task(jobs, task);
         metrics_job(jobs->server->metrics, "plan", "cancelled", 0, 0);
@@ -261,9 +265,10 @@ static void plan_gone(struct jobs *jobs, struct task *task, const char *how, int
         free_task(task);
         return;
     }
-    if (strcmp(how, "stopped") == 0 || (crashed && task->plan.crashes + 1 < SPD_MAX_CRASHES)) {
+    if (strcmp(how, "stopped") == 0 || (innocent && task->plan.attempts < SPD_MAX_ATTEMPTS) ||
+        (crashed && !innocent && task->plan.crashes + 1 < SPD_MAX_CRASHES)) {
         unlink_task(jobs, task);
-        (void)store_requeue(jobs->server->store, task->plan.id, crashed);
+        (void)store_requeue(jobs->server->store, task->plan.id, crashed && !innocent);
         LOG(LOG_INFO, "plan queued again", log_s("plan", task->plan.id), log_s("reason", how));
         free_task(task);
         return;
@@ -279,12 +284,13 @@ void jobs_gone(void *context, void *job, const char *how, int signal_number)
     metrics_worker_ended(jobs->server->metrics, how);
     if (task->is_plan) {
         plan_gone(jobs, task, how, signal_number);
-    } else if (strcmp(how, "crashed") == 0 && task->inspection->crashes + 1 < SPD_MAX_CRASHES) {
+    } else if (strcmp(how, "crashed") == 0 && task->inspection->crashes + task->taken < SPD_MAX_CRASHES &&
+               ++task->inspection->attempts < SPD_MAX_ATTEMPTS) {
         struct inspection *inspection = task->inspection;
         struct problem problem = {0};
+        inspection->crashes += task->taken;
         unlink_task(jobs, task);
         free_task(task);
-        inspection->crashes++;
         if (!jobs_inspect(jobs, inspection, &problem)) {
             inspection->problem = problem;
             inspection->done(inspection);

@@ -398,6 +398,7 @@ static bool run_line(const char *text, size_t size)
     struct problem problem = {0};
     if (!read_work(text, size, &work))
         return false;
+    (void)send_line(json_pack("{s:s, s:s}", "job", work.job, "event", "started"));
     if (map_model(&work, json_is_true(json_object_get(work.line, "sync")), &problem)) {
         if (strcmp(work.kind, "plan") == 0)
             plan(&work, &problem);

@@ -5,6 +5,7 @@
  *   <- {"job":ID,"kind":"inspect","model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
  *       "values":bool,"text":bool,"sync":bool}
  *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster":..,"objective":..,"options":..}}
+ *   -> {"job":ID,"event":"started"}
  *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}
  *   -> {"job":ID,"event":"done","resident_bytes":N}
  *   -> {"job":ID,"event":"error","resident_bytes":N,"problem":{..}}        see problem.h

@@ -25,28 +25,6 @@ import tap  # noqa: F401  (keeps standard output line by line)
 CLUSTER = {"device": "a100-sxm4-80gb", "count": 4}
 
 
-def busy_worker(daemon):
-    """The worker that burns processor time."""
-
-    def used(pid):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
-                return int(fields[11]) + int(fields[12])
-        except OSError:
-            return 0
-
-    before = {pid: used(pid) for pid in daemon.workers()}
-
-    def look():
-        for pid in daemon.workers():
-            if used(pid) - before.get(pid, 0) >= 2:
-                return pid
-        return None
-
-    return look
-
-
 class Run:
     def __init__(self, daemon, arguments, rng):
         self.daemon = daemon
@@ -77,7 +55,7 @@ class Run:
         return attempts
 
     def worker(self, number):
-        look = busy_worker(self.daemon)
+        look = self.daemon.busy_worker()
         plans = self.accept(1, number)
         pid = self.daemon.wait_for(look, "a busy worker")
         time.sleep(self.rng.random() * 0.05)
@@ -87,7 +65,7 @@ class Run:
         return f"was {state}, attempts {attempts}"
 
     def kill_daemon(self, number, with_workers):
-        look = busy_worker(self.daemon)
+        look = self.daemon.busy_worker()
         plans = self.accept(self.arguments.plans, number)
         self.daemon.wait_for(look, "a busy worker")
         time.sleep(self.rng.random() * 0.3)

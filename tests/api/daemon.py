@@ -144,6 +144,18 @@ class Daemon:
         with open(path, encoding="ascii") as file:
             return [int(pid) for pid in file.read().split()]
 
+    def busy_worker(self):
+        """A function that tells which worker has burned processor time since now, or None."""
+        before = {pid: processor_ticks(pid) for pid in self.workers()}
+
+        def look():
+            for pid in self.workers():
+                if processor_ticks(pid) - before.get(pid, 0) >= 2:
+                    return pid
+            return None
+
+        return look
+
     def freeze(self):
         """Stops all workers, so that the next jobs stay in them; returns their ids."""
         self.wait_for(lambda: self.metric("shardplan_workers") == self.metric("shardplan_workers_wanted"), "workers")
@@ -226,6 +238,15 @@ def alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def processor_ticks(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+    except OSError:
+        return 0
 
 
 def status_bytes(pid, key):

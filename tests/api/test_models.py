@@ -150,7 +150,8 @@ class Models(DaemonCase):
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
                 connection.sendall(b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + bytes(5000))
-        self.daemon.wait_for(lambda: not self.temporary_files(), "the removal of the uploads")
+                self.daemon.wait_for(self.temporary_files, "the beginning of an upload")
+        self.daemon.wait_for(lambda: not self.temporary_files(), "the removal of the uploads", 10)
 
     def test_the_same_model_from_many_at_once(self):
         data = model(120)
