@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""tap.py FOLDER [NAME...]: runs the unittest tests of a folder (test_*.py) and writes TAP; NAMEs choose as unittest does."""
+"""tap.py FOLDER [NAME...]: runs the unittest tests of a folder (test_*.py) and writes TAP.
+
+NAMEs choose as unittest does: test_plans, test_plans.Plans, test_models.Models.test_content.
+"""
+import signal
 import sys
 import unittest
 
@@ -43,6 +47,7 @@ class TapResult(unittest.TestResult):
 
 
 def main(folder, names):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ended from outside, tests still clean up
     sys.path.insert(0, folder)
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames(names) if names else loader.discover(folder)
