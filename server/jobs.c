@@ -100,7 +100,7 @@ void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, uns
 
 void jobs_plan_dropped(struct jobs *jobs, const char *plan)
 {
-    struct dropped *dropped = calloc(1, sizeof *dropped);
+    struct plan_entry *dropped = calloc(1, sizeof *dropped);
     if (dropped == NULL)
         return; /* the worker's result is ignored, the folder is swept at the next start */
     (void)snprintf(dropped->plan, sizeof dropped->plan, "%s", plan);
@@ -124,11 +124,11 @@ static void remove_if_deleted(struct jobs *jobs, const char *plan)
 static void handle_dropped(struct jobs *jobs)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
-    struct dropped *list = jobs->dropped;
+    struct plan_entry *list = jobs->dropped;
     jobs->dropped = NULL;
     (void)pthread_mutex_unlock(&jobs->mutex);
     while (list != NULL) {
-        struct dropped *dropped = list;
+        struct plan_entry *dropped = list;
         list = dropped->next;
         (void)pthread_mutex_lock(&jobs->mutex);
         struct task *task = jobs_find(jobs, dropped->plan);
@@ -247,6 +247,7 @@ void jobs_tick(struct jobs *jobs, uint64_t now_ms)
             pool_kill(jobs->pool, task, "timed_out");
     }
     resume_waiters(jobs, NULL, now_ms, false);
+    jobs_retry_unsaved(jobs, now_ms);
     jobs_dispatch(jobs);
     update_stats(jobs);
 }
@@ -290,15 +291,21 @@ void jobs_stop(struct jobs *jobs)
     uv_close((uv_handle_t *)&jobs->wake, NULL);
 }
 
+static void free_entries(struct plan_entry *list)
+{
+    while (list != NULL) {
+        struct plan_entry *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
 void jobs_destroy(struct jobs *jobs)
 {
     if (jobs == NULL)
         return;
-    while (jobs->dropped != NULL) {
-        struct dropped *dropped = jobs->dropped;
-        jobs->dropped = dropped->next;
-        free(dropped);
-    }
+    free_entries(jobs->dropped);
+    free_entries(jobs->unsaved);
     pool_destroy(jobs->pool);
     (void)pthread_mutex_destroy(&jobs->mutex);
     free(jobs);

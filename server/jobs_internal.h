@@ -28,8 +28,9 @@ struct waiter {
     bool checked; /* whether the plan was finished before it began to wait */
 };
 
-struct dropped {
-    struct dropped *next;
+/* A plan in one of the lists below. */
+struct plan_entry {
+    struct plan_entry *next;
     char plan[STORE_ID_SIZE];
 };
 
@@ -38,14 +39,17 @@ struct jobs {
     uv_async_t wake;
     struct pool *pool;
     char *program;
-    bool draining, stopping; /* main thread */
+    /* Main thread. */
+    bool draining, stopping;
+    struct plan_entry *unsaved; /* ended, but the store could not be told: the disk is full */
+    uint64_t retry_ms;          /* when to tell it again */
 
     pthread_mutex_t mutex; /* guards the rest */
     struct task *tasks;    /* running */
     struct inspection *first, *last;
     unsigned inspection_count;
     struct waiter *waiters;
-    struct dropped *dropped;
+    struct plan_entry *dropped;
     bool closed; /* no more inspections and waiters */
     unsigned workers, busy;
 };
@@ -54,6 +58,7 @@ struct jobs {
 void jobs_dispatch(struct jobs *jobs);
 void jobs_message(void *context, void *job, const json_t *message);
 void jobs_gone(void *context, void *job, const char *how, int signal_number);
+void jobs_retry_unsaved(struct jobs *jobs, uint64_t now_ms);
 unsigned jobs_running_plans(const struct jobs *jobs);
 struct task *jobs_find(struct jobs *jobs, const char *plan); /* mutex held */
 

@@ -25,6 +25,45 @@ unsigned jobs_running_plans(const struct jobs *jobs)
     return count;
 }
 
+/* ---- a store that refuses ---- */
+
+static bool is_running(struct jobs *jobs, const char *plan)
+{
+    struct plan_row row;
+    if (!store_get_plan(jobs->server->store, plan, &row))
+        return false;
+    bool running = row.state == PLAN_RUNNING;
+    store_release_plan(&row);
+    return running;
+}
+
+/* The store could not be told how the plan ended. It is queued again as soon as the store takes that. */
+static void keep_unsaved(struct jobs *jobs, const char *plan)
+{
+    struct plan_entry *entry = is_running(jobs, plan) ? calloc(1, sizeof *entry) : NULL;
+    if (entry == NULL)
+        return; /* cancelled or deleted meanwhile; without memory the next start queues it again */
+    (void)snprintf(entry->plan, sizeof entry->plan, "%s", plan);
+    entry->next = jobs->unsaved;
+    jobs->unsaved = entry;
+}
+
+void jobs_retry_unsaved(struct jobs *jobs, uint64_t now_ms)
+{
+    if (jobs->unsaved == NULL || now_ms < jobs->retry_ms)
+        return;
+    jobs->retry_ms = now_ms + SPD_STORE_RETRY_MS;
+    for (struct plan_entry **at = &jobs->unsaved; *at != NULL;) {
+        struct plan_entry *entry = *at;
+        if (store_requeue(jobs->server->store, entry->plan, false) || !is_running(jobs, entry->plan)) {
+            *at = entry->next;
+            free(entry);
+        } else {
+            at = &entry->next;
+        }
+    }
+}
+
 /* ---- assigning ---- */
 
 /* The members that every job line has. */
@@ -133,7 +172,8 @@ static bool start_plan(struct jobs *jobs, struct worker *worker)
     task->is_plan = true;
     if (start(jobs, worker, task, plan_line(jobs, &task->plan)))
         return true;
-    (void)store_requeue(jobs->server->store, task->plan.id, false);
+    if (!store_requeue(jobs->server->store, task->plan.id, false))
+        keep_unsaved(jobs, task->plan.id);
     free_task(task);
     return false;
 }
@@ -168,8 +208,8 @@ static void finish_plan(struct jobs *jobs, const struct task *task, const struct
     char *error = problem != NULL ? problem_to_text(problem) : NULL;
     if (problem != NULL && error == NULL)
         error = strdup("{\"status\":500,\"code\":\"INTERNAL\",\"detail\":\"The plan failed and memory ran out.\"}");
-    if (problem == NULL || error != NULL)
-        (void)store_finish(jobs->server->store, task->plan.id, error);
+    if ((problem != NULL && error == NULL) || !store_finish(jobs->server->store, task->plan.id, error))
+        keep_unsaved(jobs, task->plan.id);
     free(error);
     double elapsed = (double)(server_now_ms() - task->started_ms) / 1000;
     double waited = (double)(task->plan.started_at - task->plan.created_at) / 1000;
@@ -268,7 +308,8 @@ static void plan_gone(struct jobs *jobs, struct task *task, const char *how, int
     if (strcmp(how, "stopped") == 0 || (innocent && task->plan.attempts < SPD_MAX_ATTEMPTS) ||
         (crashed && !innocent && task->plan.crashes + 1 < SPD_MAX_CRASHES)) {
         unlink_task(jobs, task);
-        (void)store_requeue(jobs->server->store, task->plan.id, crashed && !innocent);
+        if (!store_requeue(jobs->server->store, task->plan.id, crashed && !innocent))
+            keep_unsaved(jobs, task->plan.id);
         LOG(LOG_INFO, "plan queued again", log_s("plan", task->plan.id), log_s("reason", how));
         free_task(task);
         return;

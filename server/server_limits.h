@@ -21,8 +21,8 @@
 #define SPD_SLOW_BODY_RATE     1024          /* bytes per second */
 #define SPD_MAX_WAIT_SECONDS   60            /* Prefer: wait */
 #define SPD_LINGER_SECONDS     2             /* reading on after an early refusal, so that the answer arrives */
-#define SPD_LINGER_BYTES       (16u << 20)   /* and how much of it */
-#define SPD_MAX_LINGERING      32            /* connections at a time in that state */
+#define SPD_LINGER_BYTES       (256u << 20) /* and how much of it: reading and dropping is cheap, the time is the limit */
+#define SPD_MAX_LINGERING      32           /* connections at a time in that state */
 #define SPD_DEFAULT_MAX_UPLOAD (16ull << 30) /* bytes of one uploaded model */
 #define SPD_MAX_PAGE           500           /* items of one page */
 #define SPD_DEFAULT_PAGE       50
@@ -37,9 +37,10 @@
 #define SPD_MAX_WORKERS         64
 #define SPD_DEFAULT_JOB_MEMORY  (2ull << 30) /* bytes: the graph, its shapes and the search */
 #define SPD_DEFAULT_JOB_SECONDS 300u
-#define SPD_JOB_GRACE_SECONDS   5u  /* a worker that is silent so long after its time budget is killed */
-#define SPD_DRAIN_SECONDS       10u /* how long SIGTERM lets running jobs finish before they are queued again */
-#define SPD_RETRY_AFTER_SECONDS 5u  /* what Retry-After says */
+#define SPD_JOB_GRACE_SECONDS   5u    /* a worker that is silent so long after its time budget is killed */
+#define SPD_STORE_RETRY_MS      1000u /* between attempts to tell a full disk how a plan ended */
+#define SPD_DRAIN_SECONDS       10u   /* how long SIGTERM lets running jobs finish before they are queued again */
+#define SPD_RETRY_AFTER_SECONDS 5u    /* what Retry-After says */
 
 /* Worker processes. */
 #define SPD_MAX_LINE_BYTES       (1u << 20)     /* one line of the worker protocol, either way */

@@ -53,5 +53,9 @@ class DaemonCase(unittest.TestCase):
         body = {"model": self.store(data), "cluster": CLUSTER, **members}
         return self.ask("POST", "/v1/plans", body, 202).json["id"]
 
+    def no_temporary_files(self, patience=10):
+        """Files go when the connection is done with, a moment after the answer."""
+        self.daemon.wait_for(lambda: not self.temporary_files(), "the removal of temporary files", patience)
+
     def temporary_files(self):
         return os.listdir(os.path.join(self.daemon.data, "tmp"))

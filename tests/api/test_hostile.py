@@ -17,7 +17,7 @@ class Hostile(DaemonCase):
                 self.assertNotEqual(answer.json["code"], "WORKER_CRASHED")
                 count += 1
         self.assertEqual(self.ask("GET", "/v1/models").json, before)
-        self.assertEqual(self.temporary_files(), [])
+        self.no_temporary_files()
         self.assertEqual(self.ask("GET", "/readyz").text, "ok\n")
         self.assertIn(self.ask("POST", "/v1/models", TINY, (200, 201)).status, (200, 201))
         self.ask("DELETE", "/v1/models/" + self.store(), expect=204)

@@ -24,7 +24,7 @@ class Models(DaemonCase):
         self.assertEqual(answer.json["bytes"], len(data))
         self.assertEqual(self.ask("POST", "/v1/models", data, 200).json, answer.json)
         self.assertEqual(self.ask("GET", f"/v1/models/{digest}").json, answer.json)
-        self.assertEqual(self.temporary_files(), [])
+        self.no_temporary_files()
         listed = [item for item in self.ask("GET", "/v1/models").json["models"] if item["id"] == digest]
         self.assertEqual([item["name"] for item in listed], ["my model.onnx"])
 
@@ -90,7 +90,7 @@ class Models(DaemonCase):
         self.problem("POST", path, b"[" * 3000, 400, "MALFORMED_JSON", Content_Type="application/json")
         self.problem("POST", path, b" " * 300000, 413, "BODY_TOO_LARGE", Content_Type="application/json")
         self.problem("POST", f"/v1/models/{'0' * 64}/inspect", {}, 404, "MODEL_NOT_FOUND")
-        self.assertEqual(self.temporary_files(), [])
+        self.no_temporary_files()
 
     def test_delete(self):
         name = self.store(model(103))
@@ -151,7 +151,7 @@ class Models(DaemonCase):
             with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
                 connection.sendall(b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + bytes(5000))
                 self.daemon.wait_for(self.temporary_files, "the beginning of an upload")
-        self.daemon.wait_for(lambda: not self.temporary_files(), "the removal of the uploads", 10)
+        self.no_temporary_files()
 
     def test_the_same_model_from_many_at_once(self):
         data = model(120)
@@ -169,7 +169,7 @@ class Models(DaemonCase):
         self.assertIn(201, statuses)
         listed = [item["id"] for item in self.ask("GET", "/v1/models?page_size=500").json["models"]]
         self.assertEqual(listed.count(hashlib.sha256(data).hexdigest()), 1)
-        self.assertEqual(self.temporary_files(), [])
+        self.no_temporary_files()
 
     def test_upload_and_delete_race(self):
         """Whatever wins, a listed model has its bytes, and an unlisted one has none."""
@@ -210,7 +210,7 @@ class TooLarge(DaemonCase):
         pieces = (bytes(1 << 20) for _ in range(8))
         answer = self.daemon.request("POST", "/v1/models", pieces, {"Transfer-Encoding": "chunked"}, chunked=True)
         self.assertEqual(answer.status, 413, answer)
-        self.daemon.wait_for(lambda: not self.temporary_files(), "the removal of the upload")
+        self.no_temporary_files()
 
 
 class Large(DaemonCase):

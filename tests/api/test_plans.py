@@ -120,7 +120,7 @@ class Plans(DaemonCase):
         self.problem("POST", QUERY + "&color=red", TINY, 400, "UNKNOWN_PARAMETER")
         self.problem("POST", QUERY, b"not a model", 400)
         self.problem("POST", QUERY, TINY, 415, Content_Type="application/x-www-form-urlencoded")
-        self.assertEqual(self.temporary_files(), [])
+        self.no_temporary_files()
 
     def test_idempotency(self):
         name = self.store()
