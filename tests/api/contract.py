@@ -8,7 +8,7 @@ import re
 GENERAL = {400, 404, 405, 406, 408, 413, 414, 500, 501, 503}
 KNOWN = {
     "type", "required", "properties", "items", "enum", "pattern", "$ref", "additionalProperties", "format", "minimum",
-    "maxLength", "default", "description",
+    "maxLength", "default", "description", "$schema", "$id", "title",
 }
 TYPES = {
     "object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
