@@ -89,25 +89,6 @@ void request_resume(struct request *request)
     MHD_resume_connection(request->connection);
 }
 
-bool request_page(struct request *request, int *ret_size, int64_t *ret_before, enum verdict *ret_verdict)
-{
-    const char *size_text = request_parameter(request, "page_size");
-    const char *token = request_parameter(request, "page_token");
-    int64_t size = SPD_DEFAULT_PAGE, before = INT64_MAX;
-    if (size_text != NULL && !text_to_int(size_text, 1, INT64_MAX, &size)) {
-        *ret_verdict = respond_error(request, 400, "BAD_PAGE_SIZE", "page_size must be a number from 1 up.");
-        return false;
-    }
-    if (token != NULL && !text_to_int(token, 1, INT64_MAX, &before)) {
-        *ret_verdict =
-            respond_error(request, 400, "BAD_PAGE_TOKEN", "page_token must be the next_page_token of an answer.");
-        return false;
-    }
-    *ret_size = size > SPD_MAX_PAGE ? SPD_MAX_PAGE : (int)size;
-    *ret_before = before;
-    return true;
-}
-
 unsigned request_wait_seconds(const struct request *request)
 {
     const char *prefer = request_header(request, "Prefer");

@@ -106,8 +106,5 @@ int request_accepts(const struct request *request, const char *type);
 enum verdict request_suspend(struct request *request, enum verdict (*step)(struct request *request));
 void request_resume(struct request *request); /* from any thread */
 
-/* Reads page_size and page_token; false when an answer was made (stored in *ret_verdict). */
-bool request_page(struct request *request, int *ret_size, int64_t *ret_before, enum verdict *ret_verdict);
-
 /* The seconds of "Prefer: wait=N", at most SPD_MAX_WAIT_SECONDS; 0 without it. */
 unsigned request_wait_seconds(const struct request *request);

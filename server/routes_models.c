@@ -1,13 +1,12 @@
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "ingest.h"
 #include "jobs.h"
+#include "page.h"
 #include "respond.h"
 #include "routes.h"
 #include "store.h"
@@ -57,53 +56,27 @@ enum verdict models_upload_finish(struct request *request)
 
 /* ---- GET /v1/models ---- */
 
-struct page {
-    struct sp_json json;
-    int64_t last_seq;
-    int count, size;
-};
-
 static void write_model(void *context, const struct model_row *row)
 {
     struct page *page = context;
     char stamp[TIMES_SIZE];
-    if (++page->count > page->size)
-        return; /* one more than asked for: there is a next page */
-    sp_json_begin_object(&page->json);
+    if (!page_item(page, row->seq))
+        return;
     sp_json_member_string(&page->json, "id", row->id);
     sp_json_member_string(&page->json, "name", row->name);
     sp_json_member_int(&page->json, "bytes", row->bytes);
     sp_json_member_string(&page->json, "created_at", times_format(row->created_at, stamp));
-    sp_json_end_object(&page->json);
-    page->last_seq = row->seq;
+    page_item_end(page);
 }
 
 enum verdict models_list_finish(struct request *request)
 {
-    struct page page = {0};
-    struct sp_buf buf;
-    int64_t before;
+    struct page page;
     enum verdict verdict;
-    if (!request_page(request, &page.size, &before, &verdict))
+    if (!page_begin(&page, request, "models", &verdict))
         return verdict;
-    sp_buf_init(&buf, 4u << 20);
-    sp_json_init_buf(&page.json, false, &buf);
-    sp_json_begin_object(&page.json);
-    sp_json_key(&page.json, "models");
-    sp_json_begin_array(&page.json);
-    bool ok = store_list_models(request->server->store, before, page.size + 1, write_model, &page);
-    sp_json_end_array(&page.json);
-    if (page.count > page.size) {
-        char token[32];
-        (void)snprintf(token, sizeof token, "%" PRId64, page.last_seq);
-        sp_json_member_string(&page.json, "next_page_token", token);
-    }
-    sp_json_end_object(&page.json);
-    if (!ok || sp_json_finish(&page.json, NULL) != SP_OK) {
-        sp_buf_release(&buf);
-        return respond_error(request, 500, "STORE_ERROR", "The models could not be listed.");
-    }
-    return respond_buf(request, 200, "application/json", &buf);
+    bool ok = store_list_models(request->server->store, page.before, page_wanted(&page), write_model, &page);
+    return page_finish(&page, request, ok);
 }
 
 /* ---- one model ---- */
