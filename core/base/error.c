@@ -35,7 +35,8 @@ void sp_error_clear(struct sp_error *err)
         memset(err, 0, sizeof *err);
 }
 
-static void record(struct sp_error *err, enum sp_status status, const char *code, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, enum sp_status status, const char *code,
+                                                         const char *format, va_list args)
 {
     if (err == NULL || err->status != SP_OK)
         return;
