@@ -10,6 +10,7 @@
  * job costs nothing. A job over its time is failed at once, and its worker is replaced. Callers in HTTP threads only
  * queue and wake; everything happens in the main thread.
  */
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -28,6 +29,7 @@ struct inspection {
     const char *name;
     const char *output; /* path of the result */
     bool values, text;
+    const json_t *dims;                          /* {NAME: N} to bind, or NULL */
     bool sync;                                   /* make the model file durable too */
     void (*done)(struct inspection *inspection); /* main thread; `problem` says how it went */
     void *context;

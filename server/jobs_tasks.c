@@ -103,7 +103,8 @@ static char *inspection_line(struct jobs *jobs, const struct inspection *inspect
     char *text = NULL;
     if (line != NULL && json_object_set_new(line, "values", json_boolean(inspection->values)) == 0 &&
         json_object_set_new(line, "text", json_boolean(inspection->text)) == 0 &&
-        json_object_set_new(line, "sync", json_boolean(inspection->sync)) == 0)
+        json_object_set_new(line, "sync", json_boolean(inspection->sync)) == 0 &&
+        (inspection->dims == NULL || json_object_set_new(line, "dims", json_deep_copy(inspection->dims)) == 0))
         text = json_dumps(line, JSON_COMPACT);
     json_decref(line);
     return text;

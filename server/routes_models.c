@@ -7,6 +7,7 @@
 #include "ingest.h"
 #include "jobs.h"
 #include "page.h"
+#include "plan/job.h"
 #include "respond.h"
 #include "routes.h"
 #include "store.h"
@@ -125,6 +126,7 @@ enum verdict model_delete_finish(struct request *request)
 
 struct inspecting {
     struct inspection inspection;
+    json_t *dims;
     char *model, *output;
     struct model_row row;
 };
@@ -135,6 +137,7 @@ static void free_inspecting(void *state)
     if (inspecting->output != NULL)
         (void)unlink(inspecting->output);
     store_release_model(&inspecting->row);
+    json_decref(inspecting->dims);
     free(inspecting->model);
     free(inspecting->output);
     free(inspecting);
@@ -158,8 +161,26 @@ static enum verdict inspection_settled(struct request *request)
                         fd, size, NULL);
 }
 
-/* {"values": bool}, or nothing. */
-static bool parse_inspect(struct request *request, bool *ret_values, struct problem *problem)
+/* The dims are options of a plan too: one reader says what is wrong with them. */
+static bool check_dims(json_t *dims, struct problem *problem)
+{
+    struct sp_error err = {0};
+    struct sp_plan_options options;
+    struct sp_arena *arena = sp_arena_create(NULL);
+    json_t *wrapped = json_pack("{s:O}", "dims", dims);
+    if (arena == NULL || wrapped == NULL)
+        (void)sp_fail_memory(&err);
+    else if (sp_plan_options_parse(arena, NULL, wrapped, &options, &err) != SP_OK)
+        (void)snprintf(err.where, sizeof err.where, "/dims");
+    if (err.status != SP_OK)
+        problem_from_error(problem, &err);
+    json_decref(wrapped);
+    sp_arena_destroy(arena);
+    return err.status == SP_OK;
+}
+
+/* {"values": bool, "dims": {NAME: N}}, or nothing. On success *ret_dims is the caller's. */
+static bool parse_inspect(struct request *request, bool *ret_values, json_t **ret_dims, struct problem *problem)
 {
     *ret_values = false;
     if (request->body.size == 0)
@@ -170,18 +191,24 @@ static bool parse_inspect(struct request *request, bool *ret_values, struct prob
         return problem_set(problem, 400, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.", error.line,
                            error.column, error.text);
     const char *key;
-    json_t *value;
+    json_t *value, *dims = NULL;
     bool ok = json_is_object(json) ||
               problem_set(problem, 422, "BAD_REQUEST", "The body must be an object like {\"values\": true}.");
     json_object_foreach(json, key, value)
     {
         if (strcmp(key, "values") == 0 && json_is_boolean(value)) {
             *ret_values = json_is_true(value);
+        } else if (strcmp(key, "dims") == 0) {
+            dims = value;
         } else if (ok) {
-            ok = problem_set(problem, 422, "BAD_REQUEST", "The only member is \"values\", true or false.");
+            ok = problem_set(problem, 422, "BAD_REQUEST",
+                             "The members are \"values\", true or false, and \"dims\", an object of numbers.");
             (void)snprintf(problem->where, sizeof problem->where, "/%.200s", key);
         }
     }
+    ok = ok && (dims == NULL || check_dims(dims, problem));
+    if (ok)
+        *ret_dims = json_incref(dims);
     json_decref(json);
     return ok;
 }
@@ -193,13 +220,13 @@ enum verdict model_inspect_finish(struct request *request)
     int as_json = request_accepts(request, "application/json"), as_text = request_accepts(request, "text/plain");
     if (as_json == 0 && as_text == 0)
         return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers application/json or text/plain.");
-    if (!parse_inspect(request, &values, &problem))
-        return respond_problem(request, &problem);
     struct inspecting *inspecting = calloc(1, sizeof *inspecting);
     if (inspecting == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     request->state = inspecting;
     request->free_state = free_inspecting;
+    if (!parse_inspect(request, &values, &inspecting->dims, &problem))
+        return respond_problem(request, &problem);
     if (!store_get_model(request->server->store, request->id, &inspecting->row))
         return no_model(request);
     inspecting->model = files_blob(request->server->config->data, request->id);
@@ -212,6 +239,7 @@ enum verdict model_inspect_finish(struct request *request)
         .name = inspecting->row.name,
         .output = inspecting->output,
         .values = values,
+        .dims = inspecting->dims,
         .text = as_text > as_json,
         .done = inspection_done,
         .context = request,

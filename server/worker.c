@@ -230,6 +230,23 @@ static enum sp_status write_inspection(const struct work *work, struct sp_job *j
     return status;
 }
 
+/* Opens the model with the dims of the request, if any. */
+static enum sp_status open_bound(const struct work *work, const struct sp_job_options *options, struct sp_job **ret_job,
+                                 struct sp_error *err)
+{
+    struct sp_plan_options bound;
+    struct sp_arena *arena = sp_arena_create(NULL);
+    json_t *wrapped = json_pack("{s:O*}", "dims", json_object_get(work->line, "dims"));
+    enum sp_status status = arena != NULL && wrapped != NULL ? sp_plan_options_parse(arena, NULL, wrapped, &bound, err)
+                                                             : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = sp_job_open(work->bytes, work->size, options, bound.dim_count, bound.dim_names, bound.dim_values,
+                             ret_job, err);
+    json_decref(wrapped);
+    sp_arena_destroy(arena);
+    return status;
+}
+
 static void inspect(struct work *work, struct problem *problem)
 {
     struct sp_error err = {0};
@@ -241,7 +258,7 @@ static void inspect(struct work *work, struct problem *problem)
         return;
     }
     fill_options(work, &options);
-    enum sp_status status = sp_job_open(work->bytes, work->size, &options, 0, NULL, NULL, &job, &err);
+    enum sp_status status = open_bound(work, &options, &job, &err);
     if (status == SP_OK) {
         output_open(output, work->out);
         status = write_inspection(work, job, output, &err);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives the real daemon through every route; TAP on standard output.
 
-    test_api.py [NAME...]     all, or e.g. test_plans.Plans, test_models.Models.test_content
+    test_api.py [NAME...]     all, or e.g. Plans, Models.test_content
 
 SHARDPLAND names the program to test. Needs nothing but Python's standard library.
 """

@@ -608,6 +608,9 @@ class Server(Case):
                           ["plan", RESNET, "--devices", "4", *DEVICE]):
             with self.subTest(arguments=arguments):
                 self.assertEqual(self.remote(*arguments).stdout, self.done(*arguments).stdout)
+        symbolic = ["inspect", self.mlp(1, 64, "batch"), "--dim", "batch=4"]
+        self.assertIn(b"[4, 64]", self.remote(*symbolic).stdout)
+        self.assertEqual(self.remote(*symbolic).stdout, self.done(*symbolic).stdout)
         local = self.plan(RESNET, 4)
         remote = self.plan(RESNET, 4, "--server", self.url + "/")
         for plan in (local, remote):
