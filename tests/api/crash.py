@@ -20,7 +20,6 @@ import time
 
 from daemon import Daemon
 import onnx_make
-import tap  # noqa: F401  (keeps standard output line by line)
 
 CLUSTER = {"device": "a100-sxm4-80gb", "count": 4}
 
