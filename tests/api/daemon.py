@@ -164,6 +164,14 @@ class Daemon:
             os.kill(pid, signal.SIGSTOP)
         return workers
 
+    def thaw(self, workers=None):
+        """Lets stopped workers go on: these, or all. One that the daemon has ended meanwhile is no matter."""
+        for pid in self.workers() if workers is None else workers:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+
     def wait_for(self, condition, what, patience=PATIENCE):
         deadline = time.monotonic() + patience
         while True:

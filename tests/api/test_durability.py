@@ -127,8 +127,7 @@ class Durability(unittest.TestCase):
             workers = daemon.workers()
             daemon.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
-            for pid in workers:
-                os.kill(pid, signal.SIGCONT)
+            daemon.thaw(workers)
             self.assertEqual(daemon.process.wait(30), 0)
             daemon.process = None
             daemon.start()

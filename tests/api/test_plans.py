@@ -206,8 +206,7 @@ class Frozen(DaemonCase):
         self.workers = self.daemon.freeze()
 
     def tearDown(self):
-        for pid in self.daemon.workers():
-            os.kill(pid, signal.SIGCONT)
+        self.daemon.thaw()
 
     def ask_plan(self, which=0, **headers):
         body = {"model": self.names[which], "cluster": CLUSTER}
@@ -225,8 +224,7 @@ class Frozen(DaemonCase):
         self.assertEqual(self.ask("POST", f"/v1/plans/{queued}/cancel").json["state"], "cancelled")
         self.assertEqual(self.ask("POST", f"/v1/plans/{running}/cancel").json["state"], "cancelled")
         self.assertEqual(self.ask("POST", f"/v1/plans/{running}/cancel").json["state"], "cancelled")
-        for pid in self.daemon.workers():
-            os.kill(pid, signal.SIGCONT)
+        self.daemon.thaw()
         later = self.ask_plan()
         self.assertEqual(self.daemon.finished(later)["state"], "succeeded")
         self.assertEqual((self.state(running), self.state(queued)), ("cancelled", "cancelled"))
@@ -256,8 +254,7 @@ class Frozen(DaemonCase):
         thread = threading.Thread(target=lambda: answers.append(self.daemon.upload(model(40))))
         thread.start()
         self.daemon.wait_for(lambda: self.daemon.metric("shardplan_workers_busy") == 2, "two busy workers")
-        for pid in self.workers:
-            os.kill(pid, signal.SIGCONT)
+        self.daemon.thaw(self.workers)
         thread.join()
         self.assertEqual(answers[0].status, 201, answers[0])
 
