@@ -160,6 +160,8 @@ class Daemon:
         """Stops all workers, so that the next jobs stay in them; returns their ids."""
         self.wait_for(lambda: self.metric("shardplan_workers") == self.metric("shardplan_workers_wanted"), "workers")
         workers = self.workers()
+        # A worker that still starts has not asked yet to die with the daemon: wait until all wait for a job.
+        self.wait_for(lambda: all(state(pid) == "S" for pid in workers), "idle workers")
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
         return workers
@@ -240,12 +242,17 @@ class Daemon:
         return float(match.group(1)) if match else 0.0
 
 
-def alive(pid):
+def state(pid):
+    """The letter of the process's state, "Z" also when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except OSError:
-        return False
+        return "Z"
+
+
+def alive(pid):
+    return state(pid) != "Z"
 
 
 def processor_ticks(pid):

@@ -548,7 +548,10 @@ class Terminal(Case):
         arguments = [CLI, "plan", path, "--devices", "8", *DEVICE]
         quiet = run(*arguments[1:])
         self.assertNotIn(b"[#", quiet.stderr)
-        master, slave = pty.openpty()
+        try:
+            master, slave = pty.openpty()
+        except OSError as error:  # a bare chroot has no /dev/pts
+            self.skipTest(f"no terminal here: {error}")
         process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave,
                                    env=clean_environment(TERM="xterm"))
         os.close(slave)
