@@ -6,7 +6,7 @@
 
 const char *data_folder(void)
 {
-    const char *folder = getenv("SHARDPLAN_DATA");
+    const char *folder = getenv("SHARDPLAN_TEST_DATA");
     return folder != NULL ? folder : SOURCE_ROOT "/../shared/data";
 }
 

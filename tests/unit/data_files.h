@@ -2,7 +2,7 @@
 /* data_files - where the test data lies, and files of it in memory. */
 #include <stddef.h>
 
-/* $SHARDPLAN_DATA, else ../shared/data next to the source tree; static. */
+/* $SHARDPLAN_TEST_DATA, else ../shared/data next to the source tree; static. */
 const char *data_folder(void);
 
 /* The bytes of a file and a NUL behind them, from malloc; NULL when there is no such file. */

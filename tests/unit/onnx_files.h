@@ -38,7 +38,7 @@ struct sp_buf onnx_result(struct sp_splice *splice, const void *original);
 bool onnx_each_file(const char *folder, void (*visit)(const char *path, const void *bytes, size_t size, void *context),
                     void *context);
 
-/* $SHARDPLAN_DATA, else ../shared/data next to the source tree, and `name` in it; static. */
+/* $SHARDPLAN_TEST_DATA, else ../shared/data next to the source tree, and `name` in it; static. */
 const char *onnx_data(const char *name);
 
 /* Unpacks the model.onnx files of the archive onnx-backend-tests.tar.gz into a new folder; NULL when it is absent. */

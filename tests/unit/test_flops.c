@@ -8,7 +8,7 @@
  *  - vit_b_16: 17.56 G multiply-adds (torchvision.models.vit_b_16, the same)
  *  - bert_base: 22.5 G FLOPs (MobileBERT, Sun et al., ACL 2020, table 1: BERT base, 128 tokens)
  *
- * The files hold batches of 8, 2 and 8. They live outside of the project: $SHARDPLAN_DATA, else ../shared/data.
+ * The files hold batches of 8, 2 and 8. They live outside of the project: $SHARDPLAN_TEST_DATA, else ../shared/data.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>

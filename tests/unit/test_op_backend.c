@@ -4,7 +4,7 @@
  * The declarations of outputs are taken away before inference and compared afterwards; the input values of each case
  * are given to it, as ONNX' own inference gets them in onnx-shape-baseline.tsv; elements that it computes are compared
  * with the output values of the case. A case counts when every node has an
- * entry in the operator table. The data live outside of the project: $SHARDPLAN_DATA, else ../shared/data.
+ * entry in the operator table. The data live outside of the project: $SHARDPLAN_TEST_DATA, else ../shared/data.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /*
  * Shape inference over whole models: handmade graphs for the driver's own duties, then, where they are at hand, real
  * exports and ONNX' own inferred types (onnx-light-shapes.tsv). The data live outside of the project:
- * $SHARDPLAN_DATA, else ../shared/data.
+ * $SHARDPLAN_TEST_DATA, else ../shared/data.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
