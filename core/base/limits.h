@@ -24,10 +24,14 @@
 #define SP_MAX_FUNCTIONS       10000      /* model-local functions */
 #define SP_MAX_CALL_DEPTH      100        /* functions calling functions */
 #define SP_MAX_EXPANDED_NODES  2000000    /* nodes after every function call is expanded */
-#define SP_MAX_RANK            64         /* axes of one tensor */
-#define SP_MAX_TENSOR_BYTES    INT64_MAX  /* of one tensor, and its elements; they need not be in the file */
-#define SP_MAX_EMPTY_RECORDS   65536      /* messages of zero bytes in one file: no exporter writes them */
-#define SP_MAX_UNKNOWN_FIELDS  1048576    /* fields that the schema does not know, in one file */
+/* Functions that call each other can stand for more nodes than any file holds: beyond the first so many, expansion may
+   not multiply the nodes of the file by more than the factor. */
+#define SP_FREE_EXPANDED_NODES  50000
+#define SP_MAX_EXPANSION_FACTOR 64
+#define SP_MAX_RANK             64        /* axes of one tensor */
+#define SP_MAX_TENSOR_BYTES     INT64_MAX /* of one tensor, and its elements; they need not be in the file */
+#define SP_MAX_EMPTY_RECORDS    65536     /* messages of zero bytes in one file: no exporter writes them */
+#define SP_MAX_UNKNOWN_FIELDS   1048576   /* fields that the schema does not know, in one file */
 
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096

@@ -75,12 +75,20 @@ static enum sp_status finish(struct calls *calls, const struct sp_model *model, 
     calls->nodes[f] = nodes > SP_MAX_EXPANDED_NODES ? SP_MAX_EXPANDED_NODES + 1 : nodes;
     calls->depth[f] = depth + 1;
     if (f == calls->count - 1) {
+        const uint64_t in_file = model->counts.nodes;
         if (calls->nodes[f] > SP_MAX_EXPANDED_NODES)
             return sp_fail_limit(err, "EXPANSION_TOO_LARGE", "SP_MAX_EXPANDED_NODES", SP_MAX_EXPANDED_NODES,
                                  (int64_t)calls->nodes[f],
                                  "With its functions expanded, the model has more than %d nodes "
                                  "(limit SP_MAX_EXPANDED_NODES).",
                                  SP_MAX_EXPANDED_NODES);
+        if (calls->nodes[f] > SP_FREE_EXPANDED_NODES && calls->nodes[f] / SP_MAX_EXPANSION_FACTOR > in_file)
+            return sp_fail_limit(err, "EXPANSION_TOO_LARGE", "SP_MAX_EXPANSION_FACTOR", SP_MAX_EXPANSION_FACTOR,
+                                 (int64_t)(calls->nodes[f] / in_file),
+                                 "With its functions expanded, the model has %" PRIu64
+                                 " nodes, more than %d times the %" PRIu64
+                                 " nodes in the file (limit SP_MAX_EXPANSION_FACTOR).",
+                                 calls->nodes[f], SP_MAX_EXPANSION_FACTOR, in_file);
     } else if (calls->depth[f] > SP_MAX_CALL_DEPTH) {
         sp_fail_limit(err, "CALLS_TOO_DEEP", "SP_MAX_CALL_DEPTH", SP_MAX_CALL_DEPTH, calls->depth[f],
                       "Functions call each other more than %d deep (limit SP_MAX_CALL_DEPTH).", SP_MAX_CALL_DEPTH);

@@ -75,6 +75,14 @@ Test(function, bounds_expansion_and_depth)
     struct sp_buf file = tower(40, 2); /* 2^40 nodes when expanded */
     onnx_expect_bytes(file.data, file.size, SP_ERR_LIMIT, "EXPANSION_TOO_LARGE", "SP_MAX_EXPANDED_NODES");
     sp_buf_release(&file);
+    file = tower(13, 2); /* 3 * 2^13 nodes, calls included, are few whatever the file holds */
+    struct onnx_model model = {0};
+    cr_assert_eq(onnx_read(&model, file.data, file.size), SP_OK, "%s", model.err.message);
+    onnx_release(&model);
+    sp_buf_release(&file);
+    file = tower(18, 2); /* 3 * 2^18 nodes from 38 in the file */
+    onnx_expect_bytes(file.data, file.size, SP_ERR_LIMIT, "EXPANSION_TOO_LARGE", "SP_MAX_EXPANSION_FACTOR");
+    sp_buf_release(&file);
     file = tower(SP_MAX_CALL_DEPTH, 1); /* with f0 one deeper than allowed */
     onnx_expect_bytes(file.data, file.size, SP_ERR_LIMIT, "CALLS_TOO_DEEP", "SP_MAX_CALL_DEPTH");
     sp_buf_release(&file);
