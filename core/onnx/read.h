@@ -179,6 +179,10 @@ enum sp_status sp_reader_ints(struct sp_reader *r, const struct sp_wire_field *f
 enum sp_status sp_reader_count(struct sp_reader *r, uint64_t *count, uint64_t more, const char *limit,
                                uint64_t limit_value, const char *what);
 
+/* As sp_reader_count() for one more of the few things that one node or function has. */
+enum sp_status sp_reader_count_one(struct sp_reader *r, uint32_t *count, uint32_t limit_value, const char *limit,
+                                   const char *what);
+
 /* Adds axes to *rank; SP_ERR_LIMIT above SP_MAX_RANK. */
 enum sp_status sp_reader_rank(struct sp_reader *r, uint32_t *rank, uint64_t more);
 

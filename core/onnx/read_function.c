@@ -21,15 +21,6 @@ enum {
 
 /* ---- signatures ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status count_one(struct sp_reader *r, uint32_t *count, uint32_t limit, const char *name,
-                                const char *what)
-{
-    uint64_t sum = *count;
-    enum sp_status status = sp_reader_count(r, &sum, 1, name, limit, what);
-    *count = (uint32_t)sum;
-    return status;
-}
-
 static enum sp_status count_field(struct sp_reader *r, const struct sp_wire_field *field, struct sp_function *function)
 {
     switch (field->number) {
@@ -40,19 +31,19 @@ static enum sp_status count_field(struct sp_reader *r, const struct sp_wire_fiel
     case OVERLOAD:
         return sp_reader_text(r, field, &function->overload);
     case INPUT:
-        return count_one(r, &function->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
-                         "inputs of one function");
+        return sp_reader_count_one(r, &function->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
+                                   "inputs of one function");
     case OUTPUT:
-        return count_one(r, &function->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
-                         "outputs of one function");
+        return sp_reader_count_one(r, &function->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
+                                   "outputs of one function");
     case ATTRIBUTE:
-        return count_one(r, &function->attribute_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
-                         "attributes of one function");
+        return sp_reader_count_one(r, &function->attribute_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
+                                   "attributes of one function");
     case ATTRIBUTE_PROTO:
-        return count_one(r, &function->default_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
-                         "attributes of one function");
+        return sp_reader_count_one(r, &function->default_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
+                                   "attributes of one function");
     case OPSET_IMPORT:
-        return count_one(r, &function->opset_count, SP_MAX_METADATA, "SP_MAX_METADATA", "operator sets");
+        return sp_reader_count_one(r, &function->opset_count, SP_MAX_METADATA, "SP_MAX_METADATA", "operator sets");
     case NODE:
     case VALUE_INFO: /* of the body, read later */
     case DOC_STRING:

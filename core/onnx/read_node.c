@@ -16,24 +16,16 @@ enum {
     DEVICE_CONFIGURATIONS = 10
 };
 
-/* One more of `what`; nodes have few, and a bound keeps the per-node checks cheap. */
-static enum sp_status count_one(struct sp_reader *r, uint32_t *count, uint32_t limit, const char *name,
-                                const char *what)
-{
-    uint64_t sum = *count;
-    enum sp_status status = sp_reader_count(r, &sum, 1, name, limit, what);
-    *count = (uint32_t)sum;
-    return status;
-}
-
 static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field)
 {
     enum sp_status status;
     switch (field->number) {
     case INPUT:
-        return count_one(r, &node->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS", "inputs of one node");
+        return sp_reader_count_one(r, &node->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
+                                   "inputs of one node");
     case OUTPUT:
-        return count_one(r, &node->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS", "outputs of one node");
+        return sp_reader_count_one(r, &node->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
+                                   "outputs of one node");
     case NAME:
         return sp_reader_text(r, field, &node->name);
     case OP_TYPE:
@@ -47,13 +39,13 @@ static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, con
         if (status == SP_OK && r->counting)
             r->model->counts.attributes++;
         return status != SP_OK ? status
-                               : count_one(r, &node->attribute_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
-                                           "attributes of one node");
+                               : sp_reader_count_one(r, &node->attribute_count, SP_MAX_NODE_ATTRIBUTES,
+                                                     "SP_MAX_NODE_ATTRIBUTES", "attributes of one node");
     case DEVICE_CONFIGURATIONS:
         status = sp_reader_message(r, field);
         return status != SP_OK ? status
-                               : count_one(r, &node->configuration_count, SP_MAX_METADATA, "SP_MAX_METADATA",
-                                           "device configurations of one node");
+                               : sp_reader_count_one(r, &node->configuration_count, SP_MAX_METADATA, "SP_MAX_METADATA",
+                                                     "device configurations of one node");
     case DOC_STRING:
     case METADATA_PROPS:
         return SP_OK;

@@ -40,6 +40,15 @@ enum sp_status sp_reader_count(struct sp_reader *r, uint64_t *count, uint64_t mo
                          "The model has more than %" PRIu64 " %s (limit %s).", limit_value, what, limit);
 }
 
+enum sp_status sp_reader_count_one(struct sp_reader *r, uint32_t *count, uint32_t limit_value, const char *limit,
+                                   const char *what)
+{
+    uint64_t sum = *count;
+    enum sp_status status = sp_reader_count(r, &sum, 1, limit, limit_value, what);
+    *count = (uint32_t)sum;
+    return status;
+}
+
 enum sp_status sp_reader_rank(struct sp_reader *r, uint32_t *rank, uint64_t more)
 {
     if (more > SP_MAX_RANK || *rank + more > SP_MAX_RANK)

@@ -74,19 +74,30 @@ static enum sp_status check_bias(struct sp_op_context *context, uint32_t input, 
 
 /* ---- Conv ----------------------------------------------------------------------------------------------------- */
 
+/* What every convolution begins with: the group, and the window once a rank is known (rank 0: neither operand has one).
+ */
+static enum sp_status read_window(struct sp_op_context *context, const struct sp_shape *x, const struct sp_shape *w,
+                                  int64_t *ret_group, uint32_t *ret_rank, struct sp_window *ret_window)
+{
+    enum sp_status status = read_group(context, ret_group);
+    *ret_rank = 0;
+    if (status == SP_OK && (x != NULL || w != NULL))
+        status = check_ranks(context, x, w);
+    if (status != SP_OK || (x == NULL && w == NULL))
+        return status;
+    *ret_rank = x != NULL ? x->rank : w->rank;
+    return sp_window_read(context, *ret_rank - 2, w, ret_window);
+}
+
 static enum sp_status infer_conv(struct sp_op_context *context, const struct roles *roles, enum sp_dtype dtype)
 {
     const struct sp_shape *x = sp_in_shape(context, roles->x), *w = sp_in_shape(context, roles->w);
     struct sp_window window;
     int64_t group = 1;
-    enum sp_status status = read_group(context, &group);
-    if (status != SP_OK || (x == NULL && w == NULL))
+    uint32_t rank;
+    enum sp_status status = read_window(context, x, w, &group, &rank, &window);
+    if (status != SP_OK || rank == 0)
         return status != SP_OK ? status : sp_set_output_unranked(context, 0, dtype);
-    status = check_ranks(context, x, w);
-    if (status != SP_OK)
-        return status;
-    uint32_t rank = x != NULL ? x->rank : w->rank;
-    status = sp_window_read(context, rank - 2, w, &window);
     struct sp_dim *dims = sp_new_dims(context, rank);
     if (status != SP_OK || dims == NULL)
         return status != SP_OK ? status : sp_fail_memory(context->err);
@@ -295,16 +306,11 @@ static enum sp_status infer_conv_transpose(struct sp_op_context *context)
     const int64_t *given, *padding;
     struct sp_window window;
     int64_t group = 1;
-    enum sp_status status = read_group(context, &group);
-    if (status != SP_OK || (x == NULL && w == NULL))
+    uint32_t rank;
+    enum sp_status status = read_window(context, x, w, &group, &rank, &window);
+    if (status != SP_OK || rank == 0)
         return status != SP_OK ? status : sp_set_output_unranked(context, 0, dtype);
-    status = check_ranks(context, x, w);
-    if (status != SP_OK)
-        return status;
-    uint32_t rank = x != NULL ? x->rank : w->rank;
-    status = sp_window_read(context, rank - 2, w, &window);
-    if (status == SP_OK)
-        status = read_output_ints(context, "output_shape", rank - 2, true, &given);
+    status = read_output_ints(context, "output_shape", rank - 2, true, &given);
     if (status == SP_OK)
         status = read_output_ints(context, "output_padding", rank - 2, false, &padding);
     struct sp_dim *dims = sp_new_dims(context, rank);
