@@ -173,7 +173,7 @@ static void fill_options(struct work *work, struct sp_job_options *options)
 
 static void take_error(const struct work *work, const struct sp_error *err, struct problem *problem)
 {
-    if (work->timed_out)
+    if (work->timed_out && err->status == SP_ERR_CANCELLED)
         (void)problem_set_limit(problem, 422, "TIME_LIMIT", "--job-seconds", (int64_t)work->seconds,
                                 (int64_t)work->seconds,
                                 "The job took longer than its %llu seconds and was stopped; give it a smaller model or "

@@ -284,6 +284,32 @@ static enum sp_status rule_rms_norm(struct sp_op_context *context, struct sp_rul
     return rule_layer(context, rule, 4);
 }
 
+/* ---- normalised over axes that the attributes choose ----------------------------------------------------------- */
+
+/* Which axes of an input of this rank are normalised together, a bit each; SP_ERR_MODEL for wrong attributes. */
+typedef enum sp_status axes_function(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask);
+
+/* The output is the input's shape; the attributes are checked. */
+static enum sp_status infer_over(struct sp_op_context *context, axes_function *axes)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    uint64_t mask;
+    enum sp_status status = x != NULL ? axes(context, x->rank, &mask) : SP_OK;
+    return status != SP_OK ? status : infer_same(context);
+}
+
+/* Every axis is a parallel factor, but those that are normalised: splitting them leaves partial results. */
+static enum sp_status rule_over(struct sp_op_context *context, struct sp_rule *rule, axes_function *axes,
+                                enum sp_combiner combiner, double flops)
+{
+    uint64_t mask;
+    enum sp_status status = axes(context, sp_in_shape(context, 0)->rank, &mask);
+    if (status == SP_OK)
+        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_REDUCTION, combiner);
+    sp_rule_term_output(rule, flops);
+    return status;
+}
+
 /* ---- the softmax family --------------------------------------------------------------------------------------- */
 
 /* Which axes are normalised together. Before 13 `axis` may also be the rank: then none. */
@@ -303,31 +329,17 @@ static enum sp_status softmax_axes(struct sp_op_context *context, uint32_t rank,
 
 static enum sp_status infer_softmax(struct sp_op_context *context)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    uint64_t mask;
-    enum sp_status status = x != NULL ? softmax_axes(context, x->rank, &mask) : SP_OK;
-    return status != SP_OK ? status : infer_same(context);
-}
-
-static enum sp_status rule_over(struct sp_op_context *context, struct sp_rule *rule, enum sp_combiner combiner,
-                                double flops)
-{
-    uint64_t mask;
-    enum sp_status status = softmax_axes(context, sp_in_shape(context, 0)->rank, &mask);
-    if (status == SP_OK)
-        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_REDUCTION, combiner);
-    sp_rule_term_output(rule, flops);
-    return status;
+    return infer_over(context, softmax_axes);
 }
 
 static enum sp_status rule_softmax(struct sp_op_context *context, struct sp_rule *rule)
 {
-    return rule_over(context, rule, SP_COMBINE_SOFTMAX, 5);
+    return rule_over(context, rule, softmax_axes, SP_COMBINE_SOFTMAX, 5); /* maximum, difference, exp, sum, quotient */
 }
 
 static enum sp_status rule_hardmax(struct sp_op_context *context, struct sp_rule *rule)
 {
-    return rule_over(context, rule, SP_COMBINE_SELECT, 1);
+    return rule_over(context, rule, softmax_axes, SP_COMBINE_SELECT, 1);
 }
 
 /* ---- LRN, MeanVarianceNormalization, LpNormalization ---------------------------------------------------------- */
@@ -383,20 +395,12 @@ static enum sp_status mvn_axes(struct sp_op_context *context, uint32_t rank, uin
 
 static enum sp_status infer_mvn(struct sp_op_context *context)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    uint64_t mask;
-    enum sp_status status = x != NULL ? mvn_axes(context, x->rank, &mask) : SP_OK;
-    return status != SP_OK ? status : infer_same(context);
+    return infer_over(context, mvn_axes);
 }
 
 static enum sp_status rule_mvn(struct sp_op_context *context, struct sp_rule *rule)
 {
-    uint64_t mask;
-    enum sp_status status = mvn_axes(context, sp_in_shape(context, 0)->rank, &mask);
-    if (status == SP_OK)
-        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_REDUCTION, SP_COMBINE_MOMENTS);
-    sp_rule_term_output(rule, 5);
-    return status;
+    return rule_over(context, rule, mvn_axes, SP_COMBINE_MOMENTS, 5);
 }
 
 static enum sp_status lp_axis(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
@@ -409,20 +413,12 @@ static enum sp_status lp_axis(struct sp_op_context *context, uint32_t rank, uint
 
 static enum sp_status infer_lp_norm(struct sp_op_context *context)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    uint64_t mask;
-    enum sp_status status = x != NULL ? lp_axis(context, x->rank, &mask) : SP_OK;
-    return status != SP_OK ? status : infer_same(context);
+    return infer_over(context, lp_axis);
 }
 
 static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule *rule)
 {
-    uint64_t mask;
-    enum sp_status status = lp_axis(context, sp_in_shape(context, 0)->rank, &mask);
-    if (status == SP_OK)
-        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_REDUCTION, SP_COMBINE_SUM);
-    sp_rule_term_output(rule, 3); /* power, sum, quotient */
-    return status;
+    return rule_over(context, rule, lp_axis, SP_COMBINE_SUM, 3); /* power, sum, quotient */
 }
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */

@@ -23,11 +23,6 @@ const struct sp_model *sp_job_model(const struct sp_job *job)
     return job->model;
 }
 
-struct sp_arena *sp_job_arena(struct sp_job *job)
-{
-    return job->arena;
-}
-
 static struct sp_job *create(const void *bytes, uint64_t size, const struct sp_job_options *options)
 {
     static const struct sp_job_options defaults;

@@ -68,7 +68,6 @@ enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job
 void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
 
 const struct sp_model *sp_job_model(const struct sp_job *job);
-struct sp_arena *sp_job_arena(struct sp_job *job);
 
 /* ---- inspect ---- */
 

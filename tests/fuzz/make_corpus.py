@@ -7,6 +7,10 @@ bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are 
 import os
 import re
 import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
+from onnx_make import varint  # noqa: E402
 
 TOKEN = re.compile(r"\s*(?:(\d+)(?::(-?\d+)|'([^']*)'|h([0-9a-f]*)|~(-?[0-9.]+)|(\{))|(\}))(?:\*(\d+))?")
 
@@ -54,16 +58,6 @@ CORPUS = {
     "empty-nodes": "7{1{}*50}",
     "deep": "7{1{2'' 4'I' 5{1'g' 20:5 6{1{2'' 4'I' 5{1'g' 20:5 6{1{2'' 4'I' 5{1'g' 20:5 6{2'end'}}}}}}}}}}",
 }
-
-
-def varint(value):
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def field(number, wire, payload):

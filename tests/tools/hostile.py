@@ -14,27 +14,10 @@ import itertools
 import os
 import sys
 
+from onnx_make import delimited as message, integer as number, varint
+
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
 FLOAT, INT64, BOOL = 1, 7, 9
-
-
-def varint(value):
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def message(field, *parts):
-    body = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
-    return varint(field << 3 | 2) + varint(len(body)) + body
 
 
 def attribute_graph(name, graph):

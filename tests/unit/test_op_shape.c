@@ -2,30 +2,7 @@
    values follow the operators' descriptions in ONNX' Operators.md. */
 #include <criterion/criterion.h>
 
-#include "build_model.h"
-
-static struct build build;
-
-static void start(int64_t opset)
-{
-    build_init(&build, opset);
-}
-
-static void stop(void)
-{
-    build_release(&build);
-}
-
-static void infer(void)
-{
-    cr_assert_eq(build_infer(&build), SP_OK, "%s", build.err.message);
-}
-
-static void refused(const char *code)
-{
-    cr_assert_eq(build_infer(&build), SP_ERR_MODEL);
-    cr_assert_str_eq(build.err.code, code, "%s: %s", build.err.code, build.err.message);
-}
+#include "expect_op.h"
 
 #define EXPECT_TYPE(name, text) cr_expect_str_eq(build_type(&build, name), text, "%s", build_type(&build, name))
 #define EXPECT_DATA(name, text) cr_expect_str_eq(build_data(&build, name), text, "%s", build_data(&build, name))

@@ -304,6 +304,42 @@ Test(plan_json, what_does_not_fit_is_refused)
 }
 
 /* Whatever the budget, the job is done or says that memory is missing; leaks are the sanitizer's to find. */
+static bool until_something_fits(void *context, const char *phase, double fraction, double best, double bound)
+{
+    (void)phase;
+    (void)fraction;
+    (void)bound;
+    return *(const bool *)context && best == 0;
+}
+
+/* A watch that says stop ends the search: with a plan that says so once one was found, as cancelled before. */
+Test(plan_json, a_stopped_search_is_noted)
+{
+    struct sp_buf file;
+    struct sp_error err = {0};
+    struct sp_cluster *cluster;
+    struct sp_plan_options options = defaults();
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_job *job = NULL;
+    struct sp_plan *plan;
+    bool go_on = true;
+    const struct sp_watch watch = {until_something_fits, &go_on};
+    const struct sp_job_options job_options = {.watch = &watch};
+    onnx_mlp(&file, &(struct onnx_mlp){.layers = 3000, .width = 64, .batch = "4"});
+    cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
+    cr_assert_eq(sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s",
+                 err.message);
+    json_t *json = plan_json(plan);
+    cr_assert_not_null(find(json_object_get(json, "diagnostics"), "code", "SEARCH_STOPPED"));
+    json_decref(json);
+    sp_job_destroy(job);
+    go_on = false;
+    cr_assert_eq(sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err),
+                 SP_ERR_CANCELLED);
+    sp_buf_release(&file);
+    sp_arena_destroy(arena);
+}
+
 Test(plan_json, any_budget_ends_well)
 {
     struct sp_buf file;
