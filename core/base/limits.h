@@ -45,5 +45,14 @@
 #define SP_MAX_MESH_AXES     16    /* link levels of one cluster */
 #define SP_MAX_DEVICE_GROUPS 256   /* device groups of one cluster: each kind of device has its own time per node */
 
+/* Shardings. */
+#define SP_MAX_SHARDING_BYTES    (1u << 20) /* text or bytes of one sharding or mesh */
+#define SP_MAX_SHARDING_AXES     256        /* axes of one mesh, dims of one tile assignment, refs of one list */
+#define SP_MAX_LISTED_DEVICES    (1 << 20)  /* devices that are written out one by one */
+#define SP_MAX_TUPLE_SHARDINGS   65536      /* elements of one tuple */
+#define SP_MAX_SHARDING_METADATA 1024       /* metadata entries of one sharding */
+#define SP_MAX_HELD_RANGES       (1 << 20)  /* ranges of what one device holds */
+#define SP_RESHARD_MAX_TRANSFERS (1 << 18)  /* pieces of one send-receive step that are listed */
+
 /* Memory of one job: the graph, its shapes and the search. The file itself is mapped and not counted. */
 #define SP_DEFAULT_JOB_BYTES ((size_t)4 << 30)

@@ -32,18 +32,12 @@
 #include "base/json_writer.h"
 #include "base/limits.h"
 #include "cost/device.h"
+#include "sharding/collective.h"
 
 struct sp_device_group_spec {
     const char *name;
     uint32_t count;
     struct sp_device device;
-};
-
-struct sp_mesh_level {
-    const char *name;
-    uint32_t size;
-    double bandwidth; /* bytes per second, per device and direction */
-    double latency;   /* seconds */
 };
 
 struct sp_cluster {
@@ -84,6 +78,12 @@ const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint
 
 /* Bytes that a plan may use on a device. */
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device);
+
+/* The link levels, for what is costed by them; they live as long as the cluster. */
+static inline struct sp_links sp_cluster_links(const struct sp_cluster *cluster)
+{
+    return (struct sp_links){cluster->level_count, cluster->levels};
+}
 
 /* The link level between two different devices. */
 const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, uint32_t a, uint32_t b);

@@ -12,9 +12,10 @@ MAY_INCLUDE = {
     "graph": ["base"],
     "onnx": ["base", "graph"],
     "ops": ["base", "graph", "onnx"],  # constants are decoded from the model when a rule asks for them
-    "cost": ["base", "graph", "ops"],
-    "search": ["base", "graph", "ops", "cost"],
-    "plan": ["base", "graph", "ops", "cost", "search", "onnx"],
+    "sharding": ["base", "graph", "onnx", "ops"],  # the walk over the wire format is in onnx
+    "cost": ["base", "graph", "ops", "sharding"],
+    "search": ["base", "graph", "ops", "sharding", "cost"],
+    "plan": ["base", "graph", "ops", "sharding", "cost", "search", "onnx"],
 }
 # The library has no clock, environment, files, sockets, threads, processes or output of its own (pthread_once builds
 # constant tables).

@@ -1,0 +1,41 @@
+#pragma once
+/*
+ * forms - from the mesh form to the device-list form and back.
+ *
+ * Both directions keep what every device holds, exactly. What the target form cannot say is added to `losses`: open
+ * dims, priorities, names of axes, explicit replication, the order of replicas. What cannot be kept at all is an error
+ * (SP_ERR_UNSUPPORTED) that says why: blocks that are not contiguous, device sets of different sizes or devices with
+ * several shards have no mesh; partial and manual axes have no device list.
+ */
+#include "sharding/sharding.h"
+
+/*
+ * As BLOCKS. `device_count` names the devices 0..N-1 of kinds that name none (0: then SP_ERR_REQUEST). Uneven extents
+ * are fine: one mesh split of an axis is one part; SP_ERR_UNSUPPORTED "PARTIAL_LOST", "MANUAL_LOST" for such axes.
+ */
+enum sp_status sp_sharding_to_blocks(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
+                                     int64_t device_count, struct sp_sharding **ret_blocks, struct sp_losses *losses,
+                                     struct sp_error *err);
+
+/*
+ * As AXES of this rank, on a mesh with one axis per split ("axis_0", ..) and one for replicas; an AXES sharding comes
+ * back as it is. Parts that together are one contiguous split become one (which needs extents: `shape` or written
+ * ones). REPLICATED, UNREDUCED and MANUAL need `device_count`; SINGLE becomes the single-device mesh. `shape` may be
+ * NULL.
+ */
+enum sp_status sp_sharding_to_axes(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
+                                   const int64_t *shape, int64_t device_count, struct sp_sharding **ret_axes,
+                                   struct sp_losses *losses, struct sp_error *err);
+
+/*
+ * The sharding of the result of a broadcasting elementwise operator (proposal 0007): inputs are aligned at their last
+ * axes; on an axis where an input has extent 1 it broadcasts. All inputs that do not broadcast on an axis must split it
+ * the same way; an input must not split an axis on which it broadcasts. The devices of a result shard are the
+ * intersection of the devices of the input shards it is computed from. Errors, each naming the inputs by index:
+ * SP_ERR_MODEL "SPLIT_MISMATCH", "EMPTY_INTERSECTION". Inputs may be of any kind with known holdings; the result is
+ * BLOCKS. `shapes[i]` has ranks[i] extents; device_count as above.
+ */
+enum sp_status sp_sharding_compose(struct sp_arena *arena, uint32_t input_count,
+                                   const struct sp_sharding *const *inputs, const uint32_t *ranks,
+                                   const int64_t *const *shapes, int64_t device_count, struct sp_sharding **ret_result,
+                                   struct sp_error *err);

@@ -1,0 +1,126 @@
+#pragma once
+/*
+ * reshard - the cheapest way from one sharding of a tensor to another.
+ *
+ * Where both shardings can be written on one mesh, the way is a sequence of collectives on its axes, each of which
+ * keeps the grid of devices and moves axes between the tensor axes' lists: all-slice           adds axes that are not
+ * used at the minor end of lists; no communication all-gather          drops axes from the minor end of lists; they
+ * become replicated all-to-all          moves axes from the minor end of one tensor axis's list to the minor end of
+ * another's collective-permute  any change that keeps the number of shards of every tensor axis: each device gets one
+ * whole tile from one device all-reduce          partial axes become replicated reduce-scatter      partial axes are
+ * added at the minor end of lists to-partial          replicated axes become partial (sum: one keeps the value, the
+ * others zero) The least-time sequence is found by Dijkstra's algorithm over the shardings that the finest common cut
+ * of the axes allows, with the alpha-beta times of collective.h. So there is no full gather where something cheaper
+ * exists, and the result is an optimum over these steps, not a heuristic. Axes are cut finer than both shardings need
+ * when that helps (prime parts), as far as SP_RESHARD_MAX_DIGITS parts.
+ *
+ * Everything else (another set of devices, another mesh order that no permutation of axes explains, device lists,
+ * several shards per device, uneven blocks whose borders a collective would not meet, more parts than the limit) is a
+ * send-receive step: each device takes each piece it lacks from the nearest device that holds it, ties to the least
+ * loaded, then to the lower number; the time is that of the busiest device per link level. Where both ways exist the
+ * cheaper one is taken; partial values are reduced first.
+ *
+ * Uneven blocks. A collective sequence is used only if every tensor axis's extent is divisible by its shards in every
+ * sharding on the way; otherwise blocks of ceil(D/n) shift and the pieces are not those of the finer cut.
+ *
+ * Memory. The peak of a step is what a device holds before and after it together (an all-slice needs no second copy).
+ * With `memory_limit_bytes` no step may pass it; SP_ERR_NOFIT "RESHARD_MEMORY" with the smallest peak that exists.
+ */
+#include "graph/dtype.h"
+#include "sharding/collective.h"
+#include "sharding/forms.h"
+
+#define SP_RESHARD_MAX_DIGITS 20 /* parts of mesh axes in one search */
+
+struct sp_axis_move {
+    uint32_t source, target; /* tensor axes */
+    struct sp_axis_list axes;
+};
+
+/* One piece on its way, or staying (source == target): the product of the axes' ranges. */
+struct sp_transfer {
+    int64_t source, target;     /* devices */
+    const struct sp_range *box; /* rank ranges of the global index */
+    double bytes;
+};
+
+struct sp_reshard_step {
+    enum sp_collective kind;
+    const struct sp_sharding *before, *after; /* `after` is AXES on the mesh of the sequence, or the target */
+    const struct sp_axis_list *dims;          /* per tensor axis: axes added (all-slice, reduce-scatter) or dropped
+                                                 (all-gather); NULL for other kinds */
+    struct sp_axis_list axes; /* all axes along which devices talk to each other: the groups are the devices
+                                 that differ in these only; empty for permute and send-receive */
+    uint32_t move_count;      /* all-to-all */
+    const struct sp_axis_move *moves;
+    uint64_t transfer_count;             /* send-receive, collective-permute: who sends what to whom */
+    const struct sp_transfer *transfers; /* NULL above SP_RESHARD_MAX_TRANSFERS */
+    int64_t group_size;                  /* devices of one group; 1 for local steps */
+    double bytes;                        /* sent by the busiest device */
+    double total_bytes;                  /* sent by all devices together */
+    double seconds;
+    double peak_bytes; /* on the fullest device */
+};
+
+struct sp_reshard {
+    uint32_t step_count; /* 0: nothing to do */
+    struct sp_reshard_step *steps;
+    double seconds, bytes, total_bytes,
+        peak_bytes;  /* sums; the peak is the largest, at least what is held in the end */
+    bool is_optimal; /* least time over all collective sequences; false when the search was cut at a limit */
+};
+
+struct sp_reshard_request {
+    const struct sp_links *links;
+    uint32_t rank;
+    const int64_t *shape;
+    enum sp_dtype dtype;
+    const struct sp_sharding *from, *to; /* any kind with known holdings; MANUAL and UNKNOWN are SP_ERR_REQUEST */
+    int64_t device_count;                /* for kinds that name no devices; 0: the devices of the other sharding */
+    double memory_limit_bytes;           /* per device, 0: none */
+};
+
+/* The steps, on `arena`. */
+enum sp_status sp_reshard_plan(struct sp_arena *arena, const struct sp_reshard_request *request,
+                               struct sp_reshard **ret_reshard, struct sp_error *err);
+
+/* One line for people: "all-gather {"x"} on axis 0: 1.0 MiB, 12.5 us". Appended. */
+void sp_reshard_step_write(const struct sp_reshard_step *step, struct sp_buf *buf);
+
+/* ---- costs for a search ---- */
+
+/*
+ * A sharding on a fixed mesh in a few words, for a search that compares millions of them: the mesh is cut in digits
+ * (major to minor), and each digit is replicated, partial, or stands at a place in the list of a tensor axis.
+ */
+#define SP_LAYOUT_REPLICATED 0xff
+#define SP_LAYOUT_PARTIAL    0xfe
+
+struct sp_layout {
+    uint8_t axis[SP_RESHARD_MAX_DIGITS];  /* tensor axis, REPLICATED or PARTIAL */
+    uint8_t place[SP_RESHARD_MAX_DIGITS]; /* 0 is major; 0 when the axis is not a tensor axis */
+};
+
+struct sp_reshard_costs; /* a mesh's digits, its links, closed forms for the common cases and a cache for the others */
+
+/* The digits of the mesh are the prime parts of its axes, major to minor; SP_ERR_LIMIT above SP_RESHARD_MAX_DIGITS.
+   `cache_bytes` bounds the cache (0: none), which forgets when it is full. Not thread-safe. */
+enum sp_status sp_reshard_costs_create(struct sp_budget *budget, const struct sp_links *links,
+                                       const struct sp_mesh *mesh, size_t cache_bytes,
+                                       struct sp_reshard_costs **ret_costs, struct sp_error *err);
+void sp_reshard_costs_destroy(struct sp_reshard_costs *costs);
+uint32_t sp_reshard_costs_digits(const struct sp_reshard_costs *costs);
+
+/* The layout of an AXES sharding on this mesh; SP_ERR_REQUEST when a sub-axis does not fall between digits. */
+enum sp_status sp_layout_of(const struct sp_reshard_costs *costs, const struct sp_sharding *sharding,
+                            struct sp_layout *ret_layout, struct sp_error *err);
+
+/* Seconds of the least-time sequence from one layout to another of a tensor, the same as sp_reshard_plan() finds;
+   INFINITY when no sequence fits. `*ret_bytes` (may be NULL): sent by the busiest device. */
+double sp_reshard_cost(struct sp_reshard_costs *costs, uint32_t rank, const int64_t *shape, double element_bytes,
+                       const struct sp_layout *from, const struct sp_layout *to, double *ret_bytes);
+
+struct sp_reshard_counts {
+    uint64_t fast, cached, searched;
+};
+struct sp_reshard_counts sp_reshard_costs_counts(const struct sp_reshard_costs *costs);
