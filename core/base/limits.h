@@ -54,5 +54,8 @@
 #define SP_MAX_HELD_RANGES       (1 << 20)  /* ranges of what one device holds */
 #define SP_RESHARD_MAX_TRANSFERS (1 << 18)  /* pieces of one send-receive step that are listed */
 
+/* The simulator of data is for small tensors. */
+#define SP_MAX_SIMULATED_VALUES (1 << 24) /* numbers on one virtual device, and of one tensor */
+
 /* Memory of one job: the graph, its shapes and the search. The file itself is mapped and not counted. */
 #define SP_DEFAULT_JOB_BYTES ((size_t)4 << 30)
