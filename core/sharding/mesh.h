@@ -31,8 +31,9 @@
 
 struct sp_device_order {
     int64_t count;
-    const int64_t *ids; /* list form; NULL in the iota form */
-    uint32_t rank;      /* iota form: of dims and perm */
+    const int64_t *ids;        /* list form; NULL in the iota form */
+    const uint32_t *by_device; /* list form: the positions in ascending order of their devices; NULL: not prepared */
+    uint32_t rank;             /* iota form: of dims and perm */
     const int64_t *dims;
     const uint32_t *perm;
 };
@@ -65,7 +66,7 @@ enum sp_status sp_device_order_list(struct sp_arena *arena, int64_t count, const
 /* The device at a position below count. */
 int64_t sp_device_order_at(const struct sp_device_order *order, int64_t position);
 
-/* Where a device stands, or -1. Arithmetic for iotas, a scan for lists. */
+/* Where a device stands, or -1. Arithmetic for iotas, a binary search for lists (a scan without `by_device`). */
 int64_t sp_device_order_find(const struct sp_device_order *order, int64_t device);
 
 /* Whether it is 0..N-1 in that order. */
@@ -73,6 +74,15 @@ bool sp_device_order_is_range(const struct sp_device_order *order);
 
 /* Whether the devices are 0..N-1 in any order. */
 bool sp_device_order_is_permutation(const struct sp_device_order *order);
+
+/*
+ * `inner` numbers positions of `outer`: the order whose device at i is outer's at inner's at i. Stays an iota where
+ * both are and one grid can cut both; a list otherwise (SP_ERR_LIMIT above SP_MAX_LISTED_DEVICES). Counts must be
+ * equal.
+ */
+enum sp_status sp_device_order_compose(struct sp_arena *arena, const struct sp_device_order *outer,
+                                       const struct sp_device_order *inner, struct sp_device_order *ret_order,
+                                       struct sp_error *err);
 
 /* Whether both hold the same devices in the same positions, in whichever form. */
 bool sp_device_order_equal(const struct sp_device_order *a, const struct sp_device_order *b);
