@@ -1,0 +1,50 @@
+#pragma once
+/* internal - helpers that the files of this folder share. */
+#include "base/arith.h"
+#include "sharding/sharding.h"
+
+/* All lists of refs of an AXES sharding one after the other: those of its dims, then replicated, partial, manual. */
+static inline uint32_t sp_sharding_list_count(const struct sp_sharding *sharding)
+{
+    return sharding->rank + 3;
+}
+static inline const struct sp_axis_list *sp_sharding_list(const struct sp_sharding *sharding, uint32_t index)
+{
+    if (index < sharding->rank)
+        return &sharding->dims[index].axes;
+    return index == sharding->rank       ? &sharding->replicated
+           : index == sharding->rank + 1 ? &sharding->partial
+                                         : &sharding->manual;
+}
+
+/* ceil(extent / shards) without overflow. */
+static inline int64_t sp_block_size(int64_t extent, int64_t shards)
+{
+    return extent / shards + (extent % shards != 0);
+}
+
+/* Block `index` of an extent cut in ceil blocks; start == limit when it is empty. */
+static inline struct sp_range sp_block_range(int64_t extent, int64_t shards, int64_t index)
+{
+    int64_t size = sp_block_size(extent, shards), start;
+    if (!sp_mul_i64(index, size, &start) || start > extent)
+        start = extent;
+    return (struct sp_range){start, extent - start < size ? extent : start + size};
+}
+
+/* The extents of an axis's parts (part_count of them, at most SP_MAX_SHARDING_AXES), the open one filled in, for an
+   axis of this extent. */
+enum sp_status sp_block_extents(const struct sp_block_dim *dim, uint32_t axis, int64_t extent, int64_t *ret_extents,
+                                struct sp_error *err);
+
+/* The parts of an axis of BLOCKS; none beyond the axes that are written down. */
+static inline struct sp_block_dim sp_sharding_block(const struct sp_sharding *sharding, uint32_t axis)
+{
+    return axis < sharding->rank ? sharding->blocks[axis] : (struct sp_block_dim){0};
+}
+
+/* SP_ERR_REQUEST "RANK_MISMATCH" unless AXES or BLOCKS is for tensors of this rank. */
+enum sp_status sp_sharding_check_rank(const struct sp_sharding *sharding, uint32_t rank, struct sp_error *err);
+
+/* The coordinate of a mesh position along a ref. */
+int64_t sp_axis_coordinate(const struct sp_mesh *mesh, struct sp_axis_ref ref, int64_t position);

@@ -1,0 +1,229 @@
+#include "sharding/sharding.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sharding/internal.h"
+
+enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, struct sp_error *err, const char *code,
+                             const char *format, ...)
+{
+    if (!losses)
+        return SP_OK;
+    for (uint32_t i = 0; i < losses->count; i++)
+        if (strcmp(losses->items[i].code, code) == 0)
+            return SP_OK;
+    if (losses->count == losses->capacity) {
+        uint32_t capacity = losses->capacity ? losses->capacity * 2 : 8;
+        struct sp_loss *items = SP_NEW_ARRAY(arena, capacity, struct sp_loss);
+        if (!items)
+            return sp_fail_memory(err);
+        if (losses->count > 0)
+            memcpy(items, losses->items, losses->count * sizeof *items);
+        losses->items = items;
+        losses->capacity = capacity;
+    }
+    char message[SP_ERROR_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    const char *copy = sp_arena_string(arena, message, strlen(message));
+    if (!copy)
+        return sp_fail_memory(err);
+    losses->items[losses->count++] = (struct sp_loss){.code = code, .message = copy};
+    return SP_OK;
+}
+
+enum sp_status sp_sharding_create_axes(struct sp_arena *arena, const struct sp_mesh *mesh, uint32_t rank,
+                                       struct sp_sharding **ret_sharding, struct sp_error *err)
+{
+    if (rank > SP_MAX_RANK)
+        return sp_fail_limit(err, "RANK_TOO_LARGE", "SP_MAX_RANK", SP_MAX_RANK, rank,
+                             "A sharding is for tensors of rank %" PRIu32 ", but at most %d axes are allowed.", rank,
+                             SP_MAX_RANK);
+    struct sp_sharding *sharding = SP_NEW(arena, struct sp_sharding);
+    struct sp_dim_sharding *dims = SP_NEW_ARRAY(arena, rank, struct sp_dim_sharding);
+    if (!sharding || !dims)
+        return sp_fail_memory(err);
+    *sharding = (struct sp_sharding){.kind = SP_SHARDING_AXES, .rank = rank, .mesh = mesh, .dims = dims};
+    *ret_sharding = sharding;
+    return SP_OK;
+}
+
+int64_t sp_sharding_shards(const struct sp_sharding *sharding, uint32_t axis)
+{
+    int64_t shards = 1;
+    if (axis >= sharding->rank)
+        return 1;
+    if (sharding->kind == SP_SHARDING_AXES)
+        return sp_axes_size(&sharding->dims[axis].axes);
+    if (sharding->kind == SP_SHARDING_BLOCKS)
+        for (uint32_t i = 0; i < sharding->blocks[axis].part_count; i++)
+            if (!sp_mul_i64(shards, sharding->blocks[axis].parts[i].shards, &shards))
+                return INT64_MAX;
+    return shards;
+}
+
+int64_t sp_axis_coordinate(const struct sp_mesh *mesh, struct sp_axis_ref ref, int64_t position)
+{
+    int64_t minor = mesh->axes[ref.axis].size / (ref.pre * ref.size);
+    for (uint32_t i = mesh->axis_count; i-- > ref.axis + 1;)
+        position /= mesh->axes[i].size;
+    return position / minor % ref.size;
+}
+
+enum sp_status sp_sharding_check_rank(const struct sp_sharding *sharding, uint32_t rank, struct sp_error *err)
+{
+    if (rank > SP_MAX_RANK)
+        return sp_fail_limit(err, "RANK_TOO_LARGE", "SP_MAX_RANK", SP_MAX_RANK, rank,
+                             "The tensor has rank %" PRIu32 ", but at most %d axes are allowed.", rank, SP_MAX_RANK);
+    bool fits = sharding->rank == rank;
+    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->is_rank_open)
+        fits = sharding->rank <= rank;
+    else if (sharding->kind != SP_SHARDING_BLOCKS && sharding->kind != SP_SHARDING_AXES)
+        fits = true;
+    if (!fits)
+        return sp_fail(err, SP_ERR_REQUEST, "RANK_MISMATCH",
+                       "The sharding is for tensors of rank %" PRIu32 ", but the tensor has rank %" PRIu32 ".",
+                       sharding->rank, rank);
+    return SP_OK;
+}
+
+enum sp_status sp_block_extents(const struct sp_block_dim *dim, uint32_t axis, int64_t extent, int64_t *ret_extents,
+                                struct sp_error *err)
+{
+    int64_t product = 1, open = -1;
+    for (uint32_t i = 0; i < dim->part_count; i++) {
+        if (dim->parts[i].extent == 0) {
+            if (open >= 0)
+                return sp_fail(err, SP_ERR_MALFORMED, "OPEN_PARTS",
+                               "Axis %" PRIu32 " has several parts without extent, but at most one can be worked out.",
+                               axis);
+            open = i;
+        } else if (!sp_mul_i64(product, dim->parts[i].extent, &product)) {
+            return sp_fail(err, SP_ERR_MALFORMED, "PARTS_TOO_LARGE",
+                           "The extents of the parts of axis %" PRIu32 " multiply to more than 2^63 - 1.", axis);
+        }
+        ret_extents[i] = dim->parts[i].extent;
+    }
+    if (dim->part_count == 0)
+        return SP_OK;
+    if (open < 0 ? product != extent : extent % product != 0)
+        return sp_fail(err, SP_ERR_REQUEST, "PARTS_MISMATCH",
+                       "The parts of axis %" PRIu32 " have %" PRId64 " elements together, which does not %s its extent "
+                       "of %" PRId64 ".",
+                       axis, product, open < 0 ? "equal" : "divide", extent);
+    if (open >= 0)
+        ret_extents[open] = extent / product;
+    return SP_OK;
+}
+
+/* ---- the largest piece ---- */
+
+struct holding {
+    int64_t device, shard;
+};
+
+static int compare_holdings(const void *a, const void *b)
+{
+    const struct holding *left = a, *right = b;
+    if (left->device != right->device)
+        return left->device < right->device ? -1 : 1;
+    return left->shard < right->shard ? -1 : left->shard > right->shard;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Elements of one block of an axis: the product of its parts' blocks. */
+static int64_t block_length(const struct sp_block_dim *dim, const int64_t *extents, int64_t index)
+{
+    int64_t length = 1;
+    for (uint32_t i = dim->part_count; i-- > 0;) {
+        struct sp_range range = sp_block_range(extents[i], dim->parts[i].shards, index % dim->parts[i].shards);
+        length *= range.limit - range.start;
+        index /= dim->parts[i].shards;
+    }
+    return length;
+}
+
+/* Raises the tile to what each device with several shards holds along an axis: its different blocks, added up. */
+static void add_up_axis(const struct sp_sharding *sharding, uint32_t axis, const int64_t *extents,
+                        const struct holding *holdings, int64_t count, int64_t *blocks, int64_t *tile)
+{
+    int64_t minor = 1, own = sp_sharding_shards(sharding, axis);
+    for (uint32_t i = axis + 1; i < sharding->rank; i++)
+        minor *= sp_sharding_shards(sharding, i);
+    for (int64_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && holdings[end].device == holdings[begin].device; end++)
+            blocks[end - begin] = holdings[end].shard / minor % own;
+        if (end - begin == 1)
+            continue;
+        qsort(blocks, (size_t)(end - begin), sizeof *blocks, compare_numbers);
+        int64_t sum = 0;
+        for (int64_t i = 0; i < end - begin; i++)
+            if (i == 0 || blocks[i] != blocks[i - 1])
+                sum += block_length(&sharding->blocks[axis], extents, blocks[i]);
+        if (sum > *tile)
+            *tile = sum;
+    }
+}
+
+static enum sp_status tile_of_blocks(const struct sp_sharding *sharding, const int64_t *shape, int64_t *ret_tile,
+                                     struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    int64_t count = sharding->first ? sharding->first[sharding->shard_count] : 0;
+    struct sp_arena *scratch = sp_arena_create(NULL);
+    if (!scratch)
+        return sp_fail_memory(err);
+    struct holding *holdings = SP_NEW_ARRAY(scratch, (size_t)count, struct holding);
+    int64_t *blocks = SP_NEW_ARRAY(scratch, (size_t)count, int64_t), extents[SP_MAX_SHARDING_AXES];
+    if (!holdings || !blocks) {
+        status = sp_fail_memory(err);
+        goto cleanup;
+    }
+    for (int64_t shard = 0; count > 0 && shard < sharding->shard_count; shard++)
+        for (uint32_t i = sharding->first[shard]; i < sharding->first[shard + 1]; i++)
+            holdings[i] = (struct holding){sharding->devices[i], shard};
+    qsort(holdings, (size_t)count, sizeof *holdings, compare_holdings);
+    for (uint32_t axis = 0; axis < sharding->rank; axis++) {
+        status = sp_block_extents(&sharding->blocks[axis], axis, shape[axis], extents, err);
+        if (status != SP_OK)
+            goto cleanup;
+        if (sharding->blocks[axis].part_count == 0)
+            continue;
+        ret_tile[axis] = block_length(&sharding->blocks[axis], extents, 0); /* no block is longer than the first */
+        add_up_axis(sharding, axis, extents, holdings, count, blocks, &ret_tile[axis]);
+    }
+cleanup:
+    sp_arena_destroy(scratch);
+    return status;
+}
+
+enum sp_status sp_sharding_tile_shape(const struct sp_sharding *sharding, uint32_t rank, const int64_t *shape,
+                                      int64_t *ret_tile, struct sp_error *err)
+{
+    int64_t tile[SP_MAX_RANK];
+    enum sp_status status = sp_sharding_check(sharding, rank, shape, 0, err);
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (shape[i] < 0)
+            return sp_fail(err, SP_ERR_REQUEST, "EXTENT_UNKNOWN",
+                           "The extent of axis %" PRIu32 " is not known, so neither is that of its pieces.", i);
+        tile[i] =
+            sharding->kind == SP_SHARDING_AXES ? sp_block_size(shape[i], sp_sharding_shards(sharding, i)) : shape[i];
+    }
+    if (sharding->kind == SP_SHARDING_BLOCKS)
+        status = tile_of_blocks(sharding, shape, tile, err);
+    if (status == SP_OK)
+        memcpy(ret_tile, tile, rank * sizeof *tile);
+    return status;
+}
