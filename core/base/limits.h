@@ -51,6 +51,7 @@
 #define SP_MAX_LISTED_DEVICES    (1 << 20)  /* devices that are written out one by one */
 #define SP_MAX_TUPLE_SHARDINGS   65536      /* elements of one tuple */
 #define SP_MAX_SHARDING_METADATA 1024       /* metadata entries of one sharding */
+#define SP_MAX_SHARDING_MESHES   256        /* meshes defined before one sharding */
 #define SP_MAX_HELD_RANGES       (1 << 20)  /* ranges of what one device holds */
 #define SP_RESHARD_MAX_TRANSFERS (1 << 18)  /* pieces of one send-receive step that are listed */
 

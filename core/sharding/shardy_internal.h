@@ -1,0 +1,51 @@
+#pragma once
+/*
+ * shardy_internal - what the readers of Shardy's meshes and shardings share: a cursor over the text; private to
+ * core/sharding.
+ */
+#include "base/buf.h"
+#include "sharding/dialect.h"
+
+struct shardy_cursor {
+    struct sp_arena *arena;
+    const char *text;
+    size_t size, at;
+    struct sp_error *err;
+};
+
+/* A cursor at the beginning; SP_ERR_LIMIT for texts above SP_MAX_SHARDING_BYTES. */
+enum sp_status shardy_begin(struct sp_arena *arena, const char *text, size_t size, struct shardy_cursor *ret_cursor,
+                            struct sp_error *err);
+
+/* SP_ERR_MALFORMED "SHARDY_SYNTAX" with `where` set to this offset. */
+__attribute__((format(printf, 3, 4))) enum sp_status shardy_fail(struct shardy_cursor *cursor, size_t at,
+                                                                 const char *format, ...);
+
+/* Passes over blanks and comments. */
+void shardy_skip(struct shardy_cursor *cursor);
+
+/* Passes over `token` when it stands here (blanks first). A token that ends in a letter must not be followed by another
+   character of a word. */
+bool shardy_accept(struct shardy_cursor *cursor, const char *token);
+
+/* As above, and an error that says what stands there instead. `what` ends the sentence: "after the mesh". */
+enum sp_status shardy_expect(struct shardy_cursor *cursor, const char *token, const char *what);
+
+/* Whether only blanks are left; the error says that something follows. */
+enum sp_status shardy_end(struct shardy_cursor *cursor);
+
+/* A string literal of MLIR: printable characters, \" \\ \n \t and \XX; UTF-8 without NUL, at least one byte. */
+enum sp_status shardy_read_string(struct shardy_cursor *cursor, const char *what, const char **ret_text);
+
+/* The name behind an '@' that has been passed: letters, digits, '_', '$', '.', '-', or a string literal. */
+enum sp_status shardy_read_symbol(struct shardy_cursor *cursor, const char **ret_name);
+
+/* A decimal number; `what` begins the message: "An axis size". */
+enum sp_status shardy_read_int(struct shardy_cursor *cursor, const char *what, int64_t *ret_value);
+
+/* `<[..]>` with its axes and device ids; the cursor stands before '<'. */
+enum sp_status shardy_read_mesh_body(struct shardy_cursor *cursor, struct sp_mesh **ret_mesh);
+
+/* `"x"` with MLIR's escapes; `@name`, quoted where it must be. Appended. */
+void shardy_write_string(const char *text, struct sp_buf *buf);
+void shardy_write_symbol(const char *name, struct sp_buf *buf);
