@@ -123,24 +123,6 @@ enum sp_status sp_block_extents(const struct sp_block_dim *dim, uint32_t axis, i
 
 /* ---- the largest piece ---- */
 
-struct holding {
-    int64_t device, shard;
-};
-
-static int compare_holdings(const void *a, const void *b)
-{
-    const struct holding *left = a, *right = b;
-    if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
-    return left->shard < right->shard ? -1 : left->shard > right->shard;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
 /* Elements of one block of an axis: the product of its parts' blocks. */
 static int64_t block_length(const struct sp_block_dim *dim, const int64_t *extents, int64_t index)
 {
@@ -155,17 +137,17 @@ static int64_t block_length(const struct sp_block_dim *dim, const int64_t *exten
 
 /* Raises the tile to what each device with several shards holds along an axis: its different blocks, added up. */
 static void add_up_axis(const struct sp_sharding *sharding, uint32_t axis, const int64_t *extents,
-                        const struct holding *holdings, int64_t count, int64_t *blocks, int64_t *tile)
+                        const struct sp_holder *holders, int64_t count, int64_t *blocks, int64_t *tile)
 {
     int64_t minor = 1, own = sp_sharding_shards(sharding, axis);
     for (uint32_t i = axis + 1; i < sharding->rank; i++)
         minor *= sp_sharding_shards(sharding, i);
     for (int64_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && holdings[end].device == holdings[begin].device; end++)
-            blocks[end - begin] = holdings[end].shard / minor % own;
+        for (end = begin; end < count && holders[end].device == holders[begin].device; end++)
+            blocks[end - begin] = holders[end].shard / minor % own;
         if (end - begin == 1)
             continue;
-        qsort(blocks, (size_t)(end - begin), sizeof *blocks, compare_numbers);
+        qsort(blocks, (size_t)(end - begin), sizeof *blocks, sp_compare_numbers);
         int64_t sum = 0;
         for (int64_t i = 0; i < end - begin; i++)
             if (i == 0 || blocks[i] != blocks[i - 1])
@@ -179,20 +161,19 @@ static enum sp_status tile_of_blocks(const struct sp_sharding *sharding, const i
                                      struct sp_error *err)
 {
     enum sp_status status = SP_OK;
-    int64_t count = sharding->first ? sharding->first[sharding->shard_count] : 0;
     struct sp_arena *scratch = sp_arena_create(NULL);
+    struct sp_holder *holders = NULL;
+    int64_t *blocks = NULL, count = 0, extents[SP_MAX_SHARDING_AXES];
     if (!scratch)
         return sp_fail_memory(err);
-    struct holding *holdings = SP_NEW_ARRAY(scratch, (size_t)count, struct holding);
-    int64_t *blocks = SP_NEW_ARRAY(scratch, (size_t)count, int64_t), extents[SP_MAX_SHARDING_AXES];
-    if (!holdings || !blocks) {
-        status = sp_fail_memory(err);
-        goto cleanup;
+    if (sharding->first) {
+        status = sp_sharding_holders(scratch, sharding, &count, &holders, err);
+        blocks = SP_NEW_ARRAY(scratch, (size_t)count, int64_t);
+        if (status == SP_OK && !blocks)
+            status = sp_fail_memory(err);
+        if (status != SP_OK)
+            goto cleanup;
     }
-    for (int64_t shard = 0; count > 0 && shard < sharding->shard_count; shard++)
-        for (uint32_t i = sharding->first[shard]; i < sharding->first[shard + 1]; i++)
-            holdings[i] = (struct holding){sharding->devices[i], shard};
-    qsort(holdings, (size_t)count, sizeof *holdings, compare_holdings);
     for (uint32_t axis = 0; axis < sharding->rank; axis++) {
         status = sp_block_extents(&sharding->blocks[axis], axis, shape[axis], extents, err);
         if (status != SP_OK)
@@ -200,7 +181,7 @@ static enum sp_status tile_of_blocks(const struct sp_sharding *sharding, const i
         if (sharding->blocks[axis].part_count == 0)
             continue;
         ret_tile[axis] = block_length(&sharding->blocks[axis], extents, 0); /* no block is longer than the first */
-        add_up_axis(sharding, axis, extents, holdings, count, blocks, &ret_tile[axis]);
+        add_up_axis(sharding, axis, extents, holders, count, blocks, &ret_tile[axis]);
     }
 cleanup:
     sp_arena_destroy(scratch);
