@@ -9,10 +9,11 @@
  *   tree     the logarithmic algorithms (recursive doubling, halving; double binary tree for all-reduce)
  *   levels   one level after the other: all-gather outermost level first, reduce-scatter innermost first, an all-reduce
  *            as reduce-scatter inwards, all-reduce on the outermost, all-gather outwards
- * Formulas with p ranks, n bytes of the whole gathered or reduced value on each rank's side, a = alpha, B = bandwidth:
- *   all-reduce       ring 2(p-1)a + 2(p-1)/p n/B     tree 2 ceil(log2 p) a + 2(p-1)/p n/B (halving-doubling)
- *   reduce-scatter, all-gather   ring (p-1)a + (p-1)/p n/B   tree ceil(log2 p) a + (p-1)/p n/B
- *   all-to-all       (p-1)a + (p-1)/p^2 n/B direct; n is the whole value, n/p on each rank
+ * The slowest level has the largest latency and the smallest bandwidth of all that the group spans; a send goes over
+ * the outermost level at which the two devices differ. Formulas with p ranks, n bytes of the whole gathered or reduced
+ * value on each rank's side, a = alpha, B = bandwidth: all-reduce       ring 2(p-1)a + 2(p-1)/p n/B     tree 2
+ * ceil(log2 p) a + 2(p-1)/p n/B (halving-doubling) reduce-scatter, all-gather   ring (p-1)a + (p-1)/p n/B   tree
+ * ceil(log2 p) a + (p-1)/p n/B all-to-all       (p-1)a + (p-1)/p^2 n/B direct; n is the whole value, n/p on each rank
  *   send             a + bytes/B
  * Sources: Thakur, Rabenseifner, Gropp 2005 (optimization of collective communication in MPICH); Patarasuk, Yuan 2009.
  */
@@ -51,6 +52,17 @@ const char *sp_collective_name(enum sp_collective kind);
  * `span` has links->level_count entries >= 1; their product is p; 0 seconds for p = 1. `bytes` is n above.
  */
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes);
+
+/* seconds = fixed + slope * bytes, of one algorithm. */
+struct sp_collective_line {
+    double fixed, slope;
+};
+#define SP_COLLECTIVE_LINES 3
+
+/* The algorithms of such a collective, for a search that asks for many sizes; the time is the least of them. Returns
+   how many there are, 0 for a group of one device and for kinds without groups. */
+uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
+                             struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES]);
 
 /* Bytes that each device sends: (p-1)/p n, 2(p-1)/p n for ALL_REDUCE, (p-1)/p^2 n for ALL_TO_ALL. */
 double sp_collective_bytes(enum sp_collective kind, double devices, double bytes);

@@ -14,14 +14,28 @@
  * exists, and the result is an optimum over these steps, not a heuristic. Axes are cut finer than both shardings need
  * when that helps (prime parts), as far as SP_RESHARD_MAX_DIGITS parts.
  *
- * Everything else (another set of devices, another mesh order that no permutation of axes explains, device lists,
- * several shards per device, uneven blocks whose borders a collective would not meet, more parts than the limit) is a
- * send-receive step: each device takes each piece it lacks from the nearest device that holds it, ties to the least
- * loaded, then to the lower number; the time is that of the busiest device per link level. Where both ways exist the
- * cheaper one is taken; partial values are reduced first.
+ * The steps, exactly. The digits of a sequence are the parts between all cuts that the two shardings and the mesh make,
+ * each cut further into its prime factors, the smallest prime major. A step changes the digits' places as said above:
+ *  - all-slice, all-gather, reduce-scatter act on any set of digits and any tensor axes at once; an all-to-all is any
+ *    set of moves whose tensor axes, sources and targets, are all distinct; an all-reduce takes any set of digits.
+ *  - A digit lies at the outermost level at which any two devices differ that differ in it only; the span of a step's
+ *    groups is the product of its digits' sizes per level.
+ *  - n of collective.h is the result's tile (the fullest device's) for all-gather, the input tile for reduce-scatter
+ *    and all-reduce, p times the larger of the tiles before and after for all-to-all.
+ *  - A permute leaves partial digits where they are. A device that holds its new tile already receives nothing, the
+ *    others take it from a nearest holder; the time is that of one tile over the outermost level used so.
+ *  - Uneven blocks: where the list of a tensor axis of extent D changes from a to a * b shards or back, a = 1 or
+ *    ceil(D / (a * b)) * b = ceil(D / a) is required; otherwise blocks would shift. A permute needs equal numbers of
+ *    shards only.
+ *  - Ways of equal time: fewer steps, then fewer bytes, then the lexicographically first.
+ * Two meshes of the same devices on which no common digits exist (another device order, cuts that do not nest) are
+ * bridged by one permute between sharding steps on the first and on the second mesh, when nothing is partial.
  *
- * Uneven blocks. A collective sequence is used only if every tensor axis's extent is divisible by its shards in every
- * sharding on the way; otherwise blocks of ceil(D/n) shift and the pieces are not those of the finer cut.
+ * Everything else (another set of devices, device lists that are no mesh, several shards per device, more parts than
+ * the limit) is a send-receive step: each device takes each piece it lacks from the nearest device that holds it, ties
+ * to the least loaded, then to the lower number; per link level it takes the latency per message and the bytes over the
+ * bandwidth of the busiest device, sending or receiving; levels work at the same time. Partial values are reduced
+ * first. With `any_way` a send-receive is also taken where it is faster than every sequence of collectives.
  *
  * Memory. The peak of a step is what a device holds before and after it together (an all-slice needs no second copy).
  * With `memory_limit_bytes` no step may pass it; SP_ERR_NOFIT "RESHARD_MEMORY" with the smallest peak that exists.
@@ -78,6 +92,7 @@ struct sp_reshard_request {
     const struct sp_sharding *from, *to; /* any kind with known holdings; MANUAL and UNKNOWN are SP_ERR_REQUEST */
     int64_t device_count;                /* for kinds that name no devices; 0: the devices of the other sharding */
     double memory_limit_bytes;           /* per device, 0: none */
+    bool any_way; /* one send-receive step where that is faster; false: only where no sequence of collectives exists */
 };
 
 /* The steps, on `arena`. */
