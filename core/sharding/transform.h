@@ -14,6 +14,18 @@
 enum sp_status sp_sharding_unify(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,
                                  struct sp_sharding **ret_a, struct sp_sharding **ret_b, struct sp_error *err);
 
+/*
+ * The same sharding on the mesh of its tiles: one mesh axis per split tensor axis, one for all manual, one for all
+ * partial and one for all other axes. Axes that were split over several mesh axes can then be cut anywhere, as XLA's
+ * tile assignments can. Names of axes and explicit replication are not kept.
+ */
+enum sp_status sp_sharding_regroup(struct sp_arena *arena, const struct sp_sharding *sharding, struct sp_sharding **ret,
+                                   struct sp_error *err);
+
+/* The mesh axes, and parts of axes, that no list of an AXES sharding names, in mesh order; none for other kinds. */
+enum sp_status sp_sharding_unused_axes(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                       struct sp_axis_list *ret_axes, struct sp_error *err);
+
 /* The sharding of reshape(x): strict, every split must survive; best effort keeps what it can and replicates the rest.
  */
 enum sp_status sp_sharding_reshape(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t from_rank,
