@@ -52,6 +52,7 @@
 #define SP_MAX_TUPLE_SHARDINGS   65536      /* elements of one tuple */
 #define SP_MAX_SHARDING_METADATA 1024       /* metadata entries of one sharding */
 #define SP_MAX_SHARDING_MESHES   256        /* meshes defined before one sharding */
+#define SP_MAX_COMPOSE_STEPS     (1 << 26)  /* devices looked at when device sets are intersected */
 #define SP_MAX_HELD_RANGES       (1 << 20)  /* ranges of what one device holds */
 #define SP_RESHARD_MAX_TRANSFERS (1 << 18)  /* pieces of one send-receive step that are listed */
 

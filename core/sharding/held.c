@@ -166,9 +166,8 @@ static enum sp_status repeat_ranges(struct sp_arena *arena, struct sp_axis_range
 }
 
 /* The elements of one block of an axis that is viewed as a grid of parts: from the minor part outwards. */
-static enum sp_status ranges_of_block(struct sp_arena *arena, const struct sp_block_dim *dim, uint32_t axis,
-                                      int64_t extent, int64_t index, struct sp_axis_ranges *ret_ranges,
-                                      struct sp_error *err)
+enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim *dim, uint32_t axis, int64_t extent,
+                               int64_t index, struct sp_axis_ranges *ret_ranges, struct sp_error *err)
 {
     int64_t extents[SP_MAX_SHARDING_AXES], step = 1;
     enum sp_status status = sp_block_extents(dim, axis, extent, extents, err);
@@ -212,7 +211,7 @@ enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_s
             struct sp_block_dim dim = sp_sharding_block(sharding, axis);
             int64_t own = sp_sharding_shards(sharding, axis);
             struct sp_axis_ranges *ranges = &shards[i * rank + axis];
-            enum sp_status status = ranges_of_block(arena, &dim, axis, shape[axis], shard % own, ranges, err);
+            enum sp_status status = sp_block_ranges(arena, &dim, axis, shape[axis], shard % own, ranges, err);
             shard /= own;
             total += status == SP_OK ? ranges->count : 0;
             if (status != SP_OK)

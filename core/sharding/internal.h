@@ -61,6 +61,10 @@ enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_s
                                        const int64_t *shape, int64_t count, const struct sp_holder *holders,
                                        struct sp_held *ret_held, struct sp_error *err);
 
+/* The elements of one block of an axis. */
+enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim *dim, uint32_t axis, int64_t extent,
+                               int64_t index, struct sp_axis_ranges *ret_ranges, struct sp_error *err);
+
 /* Ascending order of int64_t, for qsort(). */
 int sp_compare_numbers(const void *a, const void *b);
 
