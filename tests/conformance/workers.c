@@ -1,0 +1,75 @@
+#include "workers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORKERS 2
+
+struct table {
+    uint64_t failed, done;
+    uint64_t counters[WORKERS_MAX_COUNTERS];
+};
+
+static void work(uint64_t first, uint64_t count, uint64_t worker, worker_case run, struct table *table)
+{
+    for (uint64_t i = worker; i < count; i += WORKERS) {
+        table->failed += run(first + i, table->counters) ? 0 : 1;
+        table->done++;
+    }
+}
+
+void workers_run(uint64_t first, uint64_t count, worker_case run, uint64_t counters[WORKERS_MAX_COUNTERS],
+                 uint64_t *ret_failed)
+{
+    pid_t children[WORKERS];
+    struct table *tables =
+        mmap(NULL, WORKERS * sizeof(*tables), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (tables == MAP_FAILED) {
+        puts("not ok workers: no memory");
+        exit(1);
+    }
+    fflush(stdout);
+    for (uint64_t w = 0; w < WORKERS; w++) {
+        children[w] = fork();
+        if (children[w] < 0) {
+            puts("not ok workers: no process");
+            exit(1);
+        }
+        if (children[w] == 0) {
+            work(first, count, w, run, &tables[w]);
+            exit(fflush(stdout) != 0); /* not _exit(): the leak check runs here */
+        }
+    }
+    memset(counters, 0, WORKERS_MAX_COUNTERS * sizeof(*counters));
+    *ret_failed = 0;
+    for (uint64_t w = 0; w < WORKERS; w++) {
+        int status = -1;
+        uint64_t wanted = count / WORKERS + (w < count % WORKERS ? 1 : 0);
+        if (waitpid(children[w], &status, 0) != children[w] || status != 0) {
+            printf("not ok workers: process %llu ended with status %d in its case %llu\n", (unsigned long long)w,
+                   status, (unsigned long long)(first + w + WORKERS * tables[w].done));
+            *ret_failed += wanted > tables[w].done ? wanted - tables[w].done : 1;
+        }
+        *ret_failed += tables[w].failed;
+        for (uint32_t i = 0; i < WORKERS_MAX_COUNTERS; i++)
+            counters[i] += tables[w].counters[i];
+    }
+    munmap(tables, WORKERS * sizeof(*tables));
+}
+
+uint64_t workers_argument(int argc, char **argv, int index, uint64_t otherwise)
+{
+    char *end;
+    if (index >= argc)
+        return otherwise;
+    unsigned long long number = strtoull(argv[index], &end, 10);
+    if (*argv[index] == '\0' || *end != '\0') {
+        fprintf(stderr, "'%s' is no number of cases\n", argv[index]);
+        exit(2);
+    }
+    return number;
+}
