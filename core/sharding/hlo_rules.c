@@ -229,9 +229,10 @@ enum sp_status sp_hlo_check_named(struct sp_arena *arena, const struct sp_shardi
                                names[i - named->rank]);
             if (sp_axis_can_merge(a, b))
                 return sp_fail(err, SP_ERR_MALFORMED, "AXES_MERGEABLE",
-                               "Adjacent axes in one list can be merged: '%s':(%" PRId64 ")%" PRId64 " and :(%" PRId64
+                               "Adjacent axes in %s can be merged: '%s':(%" PRId64 ")%" PRId64 " and :(%" PRId64
                                ")%" PRId64 " are one sub-axis.",
-                               named->mesh->axes[a.axis].name, a.pre, a.size, b.pre, b.size);
+                               i < named->rank ? "dimension sharding" : "one list", named->mesh->axes[a.axis].name,
+                               a.pre, a.size, b.pre, b.size);
         }
     }
     return status;
