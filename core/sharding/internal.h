@@ -68,5 +68,10 @@ enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim
 /* Ascending order of int64_t, for qsort(). */
 int sp_compare_numbers(const void *a, const void *b);
 
+/* What only a mesh can say of an AXES sharding: open dims, priorities, explicit replication, names of axes. `form` ends
+   the sentences: "a device list". */
+enum sp_status sp_note_mesh_losses(struct sp_arena *arena, const struct sp_sharding *axes, const char *form,
+                                   struct sp_losses *losses, struct sp_error *err);
+
 /* "DEVICES_UNKNOWN", with the sentence. */
 enum sp_status sp_fail_devices_unknown(struct sp_error *err);

@@ -64,30 +64,29 @@ static bool are_names_plain(const struct sp_mesh *mesh)
     return true;
 }
 
-static enum sp_status note_mesh_losses(struct sp_arena *arena, const struct sp_sharding *axes, struct sp_losses *losses,
-                                       struct sp_error *err)
+enum sp_status sp_note_mesh_losses(struct sp_arena *arena, const struct sp_sharding *axes, const char *form,
+                                   struct sp_losses *losses, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < axes->rank && status == SP_OK; i++) {
         if (axes->dims[i].is_open)
-            status =
-                sp_losses_add(arena, losses, err, "OPEN_DIMS_LOST",
-                              "That axis %" PRIu32 " may be split further (an open dim) cannot be said in a device "
-                              "list.",
-                              i);
+            status = sp_losses_add(arena, losses, err, "OPEN_DIMS_LOST",
+                                   "That axis %" PRIu32 " may be split further (an open dim) cannot be said in %s.", i,
+                                   form);
         if (axes->dims[i].has_priority && status == SP_OK)
             status = sp_losses_add(arena, losses, err, "PRIORITIES_LOST",
-                                   "The priority %" PRId64 " of axis %" PRIu32 " cannot be said in a device list.",
-                                   axes->dims[i].priority, i);
+                                   "The priority %" PRId64 " of axis %" PRIu32 " cannot be said in %s.",
+                                   axes->dims[i].priority, i, form);
     }
     if (status == SP_OK && axes->replicated.count > 0)
         status = sp_losses_add(arena, losses, err, "EXPLICIT_REPLICATION_LOST",
-                               "That mesh axes are replicated explicitly, and so barred from use, cannot be said in a "
-                               "device list; the tensor is still replicated along them.");
+                               "That mesh axes are replicated explicitly, and so barred from use, cannot be said in "
+                               "%s; the tensor is still replicated along them.",
+                               form);
     if (status == SP_OK && !are_names_plain(axes->mesh))
         status = sp_losses_add(arena, losses, err, "AXIS_NAMES_LOST",
-                               "The names of the mesh axes (\"%s\", ..) cannot be said in a device list.",
-                               axes->mesh->axes[0].name);
+                               "The names of the mesh axes (\"%s\", ..) cannot be said in %s.",
+                               axes->mesh->axes[0].name, form);
     return status;
 }
 
@@ -185,7 +184,7 @@ enum sp_status sp_sharding_to_blocks(struct sp_arena *arena, const struct sp_sha
     case SP_SHARDING_BLOCKS:
         return close_rank(arena, sharding, rank, ret_blocks, err);
     case SP_SHARDING_AXES:
-        status = note_mesh_losses(arena, sharding, losses, err);
+        status = sp_note_mesh_losses(arena, sharding, "a device list", losses, err);
         if (status != SP_OK)
             return status;
         if (sp_mesh_is_empty(sharding->mesh))
