@@ -14,22 +14,6 @@
 #include "sharding/simulate.h"
 #include "workers.h"
 
-enum {
-    PLANNED,
-    STEPS,
-    TRANSFERS, /* plans with a send-receive step */
-    NOTHING,   /* plans without steps */
-    UNSUPPORTED,
-    PROVED,  /* same time as the oracle */
-    CHEAPER, /* a send-receive that beats all collective sequences */
-    NO_WAY,  /* neither has a collective sequence */
-    LAYOUTS, /* sp_reshard_cost() asked */
-    LIMITED, /* planned again with less memory */
-    NO_ROOM, /* of these, told so */
-    KINDS,   /* and on: steps of each kind */
-    COUNTERS = KINDS + SP_COLLECTIVE_COUNT
-};
-
 struct test {
     uint64_t number;
     struct random random;
@@ -280,7 +264,7 @@ static void held_counts(const struct test *test, const struct sp_simulation *sim
 }
 
 /* All steps on data, with the memory that they take. */
-static bool carry_out(struct test *test, const struct sp_reshard *plan, uint64_t *counters)
+static bool carry_out(struct test *test, const struct sp_reshard *plan, struct counts *counts)
 {
     const struct sp_reshard_request *request = &test->request;
     double element = (double)sp_dtype_bytes(request->dtype, 1), seconds = 0, peak = 0;
@@ -299,8 +283,8 @@ static bool carry_out(struct test *test, const struct sp_reshard *plan, uint64_t
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const struct sp_reshard_step *step = &plan->steps[i];
         double most = 0;
-        counters[STEPS]++;
-        counters[KINDS + step->kind]++;
+        counts_add(counts, 1, "steps");
+        counts_add(counts, 1, "%s", sp_collective_name(step->kind));
         if (sp_simulation_step(simulation, step, &test->err) != SP_OK)
             return fail(test, plan, "step %u, %s: %s", i + 1, test->err.code, test->err.message);
         held_counts(test, simulation, after);
@@ -325,7 +309,7 @@ static bool carry_out(struct test *test, const struct sp_reshard *plan, uint64_t
 }
 
 /* What a search would be told of the same reshard. */
-static bool check_layouts(struct test *test, const struct sp_reshard *plan, double seconds, uint64_t *counters)
+static bool check_layouts(struct test *test, const struct sp_reshard *plan, double seconds, struct counts *counts)
 {
     const struct sp_reshard_request *request = &test->request;
     struct sp_layout from, to;
@@ -338,7 +322,7 @@ static bool check_layouts(struct test *test, const struct sp_reshard *plan, doub
         for (uint32_t i = 0; i < 2 && is_right; i++) {
             double told = sp_reshard_cost(costs, request->rank, test->shape, (double)sp_dtype_bytes(request->dtype, 1),
                                           &from, &to, NULL);
-            counters[LAYOUTS]++;
+            counts_add(counts, 1, "layouts");
             if (!is_about(told, seconds))
                 is_right =
                     fail(test, plan, "sp_reshard_cost() says %.17g s in call %u, not %.17g", told, i + 1, seconds);
@@ -357,7 +341,7 @@ static bool is_sent(const struct sp_reshard *plan)
 }
 
 /* The time against the optimum. */
-static bool check_time(struct test *test, const struct sp_reshard *plan, uint64_t *counters)
+static bool check_time(struct test *test, const struct sp_reshard *plan, struct counts *counts)
 {
     const struct sp_reshard_request *request = &test->request;
     if (request->from->kind != SP_SHARDING_AXES || request->to->kind != SP_SHARDING_AXES ||
@@ -367,35 +351,35 @@ static bool check_time(struct test *test, const struct sp_reshard *plan, uint64_
                                                  (double)sp_dtype_bytes(request->dtype, 1), request->from, request->to);
     if (!oracle.is_known)
         return true;
-    if (!check_layouts(test, plan, oracle.seconds, counters))
+    if (!check_layouts(test, plan, oracle.seconds, counts))
         return false;
     if (!isfinite(oracle.seconds)) {
-        counters[NO_WAY]++;
+        counts_add(counts, 1, "no way");
         return is_sent(plan) || fail(test, plan, "a sequence of collectives, though there is none");
     }
     if (is_about(plan->seconds, oracle.seconds)) {
-        counters[PROVED]++;
+        counts_add(counts, 1, "proved");
         return plan->is_optimal || is_sent(plan) || fail(test, plan, "is not said to be optimal");
     }
     if (is_sent(plan) && plan->seconds < oracle.seconds) {
-        counters[CHEAPER]++;
+        counts_add(counts, 1, "cheaper");
         return true;
     }
     return fail(test, plan, "%.17g s, the optimum is %.17g s", plan->seconds, oracle.seconds);
 }
 
 /* With less memory: still right, within the limit, not faster; or none, with the reason. */
-static bool check_limit(struct test *test, const struct sp_reshard *plan, uint64_t *counters)
+static bool check_limit(struct test *test, const struct sp_reshard *plan, struct counts *counts)
 {
     struct sp_reshard *tight;
     double limit = floor(plan->peak_bytes * (0.5 + (double)random_below(&test->random, 60) / 100));
     if (limit < 1)
         return true;
-    counters[LIMITED]++;
+    counts_add(counts, 1, "limited");
     test->request.memory_limit_bytes = limit;
     enum sp_status status = sp_reshard_plan(test->arena, &test->request, &tight, &test->err);
     if (status == SP_ERR_NOFIT && strcmp(test->err.code, "RESHARD_MEMORY") == 0) {
-        counters[NO_ROOM]++;
+        counts_add(counts, 1, "no room");
         return limit < plan->peak_bytes || fail(test, plan, "does not fit its own peak of %g", plan->peak_bytes);
     }
     if (status != SP_OK)
@@ -404,11 +388,10 @@ static bool check_limit(struct test *test, const struct sp_reshard *plan, uint64
         return fail(test, tight, "takes %g bytes, the limit was %g", tight->peak_bytes, limit);
     if (tight->seconds < plan->seconds && !is_about(tight->seconds, plan->seconds))
         return fail(test, tight, "takes %.17g s, less than without a limit (%.17g)", tight->seconds, plan->seconds);
-    uint64_t ignored[COUNTERS] = {0};
-    return carry_out(test, tight, ignored);
+    return carry_out(test, tight, counts);
 }
 
-static bool run_case(uint64_t number, uint64_t *counters)
+static bool run_case(uint64_t number, struct counts *counts)
 {
     struct test test = {.number = number, .random = {.state = number}};
     struct sp_reshard *plan;
@@ -419,19 +402,19 @@ static bool run_case(uint64_t number, uint64_t *counters)
         goto cleanup;
     enum sp_status status = sp_reshard_plan(test.arena, &test.request, &plan, &test.err);
     if (status == SP_ERR_UNSUPPORTED) {
-        counters[UNSUPPORTED]++;
+        counts_add(counts, 1, "unsupported");
         goto cleanup;
     }
     if (status != SP_OK) {
         is_right = fail(&test, NULL, "%s: %s", test.err.code, test.err.message);
         goto cleanup;
     }
-    counters[PLANNED]++;
-    counters[TRANSFERS] += is_sent(plan);
-    counters[NOTHING] += plan->step_count == 0;
-    is_right = carry_out(&test, plan, counters) && check_time(&test, plan, counters);
+    counts_add(counts, 1, "planned");
+    counts_add(counts, is_sent(plan), "with transfers");
+    counts_add(counts, plan->step_count == 0, "without steps");
+    is_right = carry_out(&test, plan, counts) && check_time(&test, plan, counts);
     if (is_right && number % 8 == 0)
-        is_right = check_limit(&test, plan, counters);
+        is_right = check_limit(&test, plan, counts);
 cleanup:
     sp_arena_destroy(test.arena);
     return is_right;
@@ -439,21 +422,27 @@ cleanup:
 
 int main(int argc, char **argv)
 {
-    uint64_t counters[WORKERS_MAX_COUNTERS], failed;
+    static const char *const names[] = {"planned", "without steps", "with transfers", "unsupported", "proved",
+                                        "cheaper", "no way",        "layouts",        "limited",     "no room"};
+    static struct counts counts;
+    uint64_t failed, n[sizeof(names) / sizeof(names[0])];
     uint64_t count = workers_argument(argc, argv, 1, 10000), first = workers_argument(argc, argv, 2, 1);
-    workers_run(first, count, run_case, counters, &failed);
+    workers_run(first, count, run_case, &counts, &failed);
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        n[i] = counts_get(&counts, names[i]);
     printf("%s random/reshards\n", failed ? "not ok" : "ok");
     printf("# reshards: %" PRIu64 " of %" PRIu64 "; %" PRIu64 " planned, %" PRIu64 " without steps, %" PRIu64
            " with transfers, %" PRIu64 " not supported\n",
-           count - failed, count, counters[PLANNED], counters[NOTHING], counters[TRANSFERS], counters[UNSUPPORTED]);
+           count - failed, count, n[0], n[1], n[2], n[3]);
     printf("# time: %" PRIu64 " equal to the exhaustive search, %" PRIu64 " faster by transfers, %" PRIu64
            " without a sequence; %" PRIu64 " costs by layout equal\n",
-           counters[PROVED], counters[CHEAPER], counters[NO_WAY], counters[LAYOUTS]);
-    printf("# memory: %" PRIu64 " planned again under a limit, %" PRIu64 " of them without a way\n", counters[LIMITED],
-           counters[NO_ROOM]);
-    printf("# steps: %" PRIu64, counters[STEPS]);
-    for (uint32_t kind = 0; kind < SP_COLLECTIVE_COUNT; kind++)
-        printf(", %" PRIu64 " %s", counters[KINDS + kind], sp_collective_name(kind));
+           n[4], n[5], n[6], n[7]);
+    printf("# memory: %" PRIu64 " planned again under a limit, %" PRIu64 " of them without a way\n", n[8], n[9]);
+    printf("# steps: %" PRIu64, counts_get(&counts, "steps"));
+    for (int kind = 0; kind < SP_COLLECTIVE_COUNT; kind++) {
+        const char *name = sp_collective_name((enum sp_collective)kind);
+        printf(", %" PRIu64 " %s", counts_get(&counts, name), name);
+    }
     printf("\n");
     return failed != 0;
 }
