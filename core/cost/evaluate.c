@@ -56,7 +56,7 @@ static enum sp_status count_transfers(const struct sp_workload *workload, const 
 
 static int by_stage(const void *a, const void *b)
 {
-    uint32_t x = ((const struct sp_transfer *)a)->to_stage, y = ((const struct sp_transfer *)b)->to_stage;
+    uint32_t x = ((const struct sp_tensor_transfer *)a)->to_stage, y = ((const struct sp_tensor_transfer *)b)->to_stage;
     return (x > y) - (x < y);
 }
 
@@ -78,7 +78,7 @@ static void fill_transfers(const struct sp_workload *workload, const struct sp_c
                 continue;
             seen[to] = t + 1;
             sorted = sorted && (count == first || evaluation->transfers[count - 1].to_stage < to);
-            evaluation->transfers[count++] = (struct sp_transfer){
+            evaluation->transfers[count++] = (struct sp_tensor_transfer){
                 .tensor = t,
                 .from_stage = from,
                 .to_stage = to,
@@ -136,7 +136,7 @@ static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluat
     for (uint32_t s = 0; s < stage_count; s++) {
         struct sp_stage_cost *stage = &evaluation->stages[s];
         for (uint32_t i = first[s]; i < first[s + 1]; i++) {
-            const struct sp_transfer *transfer = &evaluation->transfers[incoming[i]];
+            const struct sp_tensor_transfer *transfer = &evaluation->transfers[incoming[i]];
             const struct sp_stage_cost *sender = &evaluation->stages[transfer->from_stage];
             if (seen[transfer->from_stage] != s + 1) {
                 seen[transfer->from_stage] = s + 1;
@@ -193,7 +193,7 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
     evaluation->stage_count = placement->stage_count;
     evaluation->transfer_count = transfer_count;
     evaluation->stages = SP_NEW_ARRAY(arena, placement->stage_count, struct sp_stage_cost);
-    evaluation->transfers = SP_NEW_ARRAY(arena, transfer_count, struct sp_transfer);
+    evaluation->transfers = SP_NEW_ARRAY(arena, transfer_count, struct sp_tensor_transfer);
     temporary = sp_arena_mark(arena);
     seen = SP_NEW_ARRAY(arena, placement->stage_count, uint32_t);
     evaluator = sp_evaluator_create(arena, workload, cluster);

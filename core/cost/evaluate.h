@@ -28,7 +28,7 @@
  */
 #include "cost/workload.h"
 
-struct sp_transfer {
+struct sp_tensor_transfer {
     uint32_t tensor;
     uint32_t from_stage, to_stage;
     double bytes, seconds;
@@ -47,7 +47,7 @@ struct sp_stage_cost {
 struct sp_evaluation {
     uint32_t stage_count, transfer_count;
     struct sp_stage_cost *stages;
-    struct sp_transfer *transfers; /* by tensor, then by stage */
+    struct sp_tensor_transfer *transfers; /* by tensor, then by stage */
     double latency_seconds, interval_seconds, communication_bytes;
     uint32_t bottleneck_stage;
     double worst_excess_bytes; /* largest total - capacity over the stages; <= 0 when everything fits */

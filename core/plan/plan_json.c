@@ -237,7 +237,7 @@ static void write_collectives(struct context *c)
     sp_json_key(json, "collectives");
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
-        const struct sp_transfer *transfer = &evaluation->transfers[i];
+        const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
         const struct sp_work_tensor *tensor = &workload->tensors[transfer->tensor];
         sp_json_begin_object(json);
         sp_json_member_string(json, "kind", "send");

@@ -251,7 +251,7 @@ static uint32_t *last_senders(const struct sp_plan *plan)
     for (uint32_t s = 0; s < evaluation->stage_count; s++)
         sender[s] = SP_NO_STAGE;
     for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
-        const struct sp_transfer *t = &evaluation->transfers[i];
+        const struct sp_tensor_transfer *t = &evaluation->transfers[i];
         const struct sp_stage_cost *from = stage_cost(plan, t->from_stage);
         double at = from->start_seconds + from->compute_seconds + t->seconds;
         if (t->from_stage < t->to_stage && (sender[t->to_stage] == SP_NO_STAGE || at > arrival[t->to_stage])) {

@@ -100,7 +100,7 @@ static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp
         return;
     sp_buf_printf(buf, "\n%-35s%-18s%11s%11s\n", "Transfer", "Devices", "Bytes", "Time");
     for (uint32_t i = 0; i < evaluation->transfer_count && i < SP_TEXT_TRANSFERS; i++) {
-        const struct sp_transfer *t = &evaluation->transfers[i];
+        const struct sp_tensor_transfer *t = &evaluation->transfers[i];
         sp_text_cut(cell, plan->workload->tensors[t->tensor].name, SP_TEXT_NAME);
         cell_end(buf, cell, SP_TEXT_NAME + 1, false);
         sp_buf_printf(cell, "%u -> %u", evaluation->stages[t->from_stage].device,

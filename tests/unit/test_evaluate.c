@@ -416,7 +416,7 @@ static void compare(const struct slow *slow, const struct sp_evaluation *fast)
     assert_near(fast->stages[fast->bottleneck_stage].interval_seconds, interval, "bottleneck");
     cr_assert_eq(fast->transfer_count, transfers);
     for (uint32_t i = 1; i < transfers; i++) {
-        const struct sp_transfer *a = &fast->transfers[i - 1], *b = &fast->transfers[i];
+        const struct sp_tensor_transfer *a = &fast->transfers[i - 1], *b = &fast->transfers[i];
         cr_assert(a->tensor < b->tensor || (a->tensor == b->tensor && a->to_stage < b->to_stage));
     }
 }
