@@ -13,6 +13,7 @@
  *
  * Source: ONNX proposal 0006, IR.md section on multi-device, wire numbers of IR 11.
  */
+#include "base/buf.h"
 #include "graph/model.h"
 #include "onnx/splice.h"
 
@@ -42,3 +43,8 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
  * added is removed and the original `ir_version` restored; otherwise every configuration and node annotation goes.
  */
 enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **ret_splice, struct sp_error *err);
+
+/* A ShardingSpecProto alone in canonical proto2 encoding, appended; `scratch` is rewound. SP_ERR_MEMORY is the only
+   error. */
+enum sp_status sp_encode_sharding_spec(const struct sp_sharding_spec *spec, struct sp_arena *scratch,
+                                       struct sp_buf *buf, struct sp_error *err);

@@ -97,6 +97,20 @@ static bool build_spec(const struct sp_sharding_spec *spec, Onnx__ShardingSpecPr
     return true;
 }
 
+enum sp_status sp_encode_sharding_spec(const struct sp_sharding_spec *spec, struct sp_arena *scratch,
+                                       struct sp_buf *buf, struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(scratch);
+    Onnx__ShardingSpecProto proto = ONNX__SHARDING_SPEC_PROTO__INIT;
+    uint8_t *packed = NULL;
+    if (build_spec(spec, &proto, scratch))
+        packed = sp_arena_alloc(scratch, protobuf_c_message_get_packed_size(&proto.base));
+    if (packed != NULL)
+        sp_buf_append(buf, packed, protobuf_c_message_pack(&proto.base, packed));
+    sp_arena_rewind(scratch, mark);
+    return packed == NULL || sp_buf_failed(buf) ? sp_fail_memory(err) : SP_OK;
+}
+
 enum sp_status sp_encode_node_configuration(const char *name, const struct sp_node_configuration *configuration,
                                             struct sp_arena *scratch, struct sp_buf *buf, struct sp_error *err)
 {

@@ -49,3 +49,8 @@ enum sp_status shardy_read_mesh_body(struct shardy_cursor *cursor, struct sp_mes
 /* `"x"` with MLIR's escapes; `@name`, quoted where it must be. Appended. */
 void shardy_write_string(const char *text, struct sp_buf *buf);
 void shardy_write_symbol(const char *name, struct sp_buf *buf);
+
+/* Everything behind "#sdy.sharding"; the line that defines the mesh to which it refers, for what can be written. */
+enum sp_status shardy_write_body(const struct sp_sharding *sharding, bool inline_mesh, struct sp_buf *buf,
+                                 struct sp_error *err);
+void shardy_write_definition(const struct sp_sharding *sharding, struct sp_buf *buf);
