@@ -9,8 +9,8 @@ struct pieces {
     int64_t size[SP_MAX_SHARDING_AXES];
 };
 
-/* Borders of the mesh's own cut lie between the iota's pieces, so each divides what it cuts. */
-static void cut_result(const struct sp_device_order *order, const int64_t *groups, struct pieces *pieces)
+/* False when a group begins where the iota cannot be cut: its pieces cross the tiles ([3,2] over groups of 2 and 3). */
+static bool cut_result(const struct sp_device_order *order, const int64_t *groups, struct pieces *pieces)
 {
     uint32_t group = 0;
     int64_t left = groups[0]; /* of the group that is being filled */
@@ -20,6 +20,8 @@ static void cut_result(const struct sp_device_order *order, const int64_t *group
             while (left == 1)
                 left = groups[++group];
             int64_t size = rest < left ? rest : left;
+            if (rest % size != 0 || left % size != 0)
+                return false;
             rest /= size;
             left /= size;
             pieces->source[pieces->count] = order->perm[i];
@@ -27,6 +29,7 @@ static void cut_result(const struct sp_device_order *order, const int64_t *group
             pieces->size[pieces->count++] = size;
         }
     }
+    return pieces->count > 0;
 }
 
 static bool comes_before(const struct pieces *pieces, uint32_t a, uint32_t b)
@@ -45,7 +48,8 @@ static void insertion_sort(const struct pieces *pieces, uint32_t *items, uint32_
     }
 }
 
-/* The iota again, with the pieces of the last three groups in the order of their source. */
+/* The iota again, with the pieces of the last three groups in the order of their source; as it was when it has no such
+   pieces. */
 static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct sp_grid *grid, struct sp_error *err)
 {
     struct pieces pieces = {0};
@@ -56,8 +60,7 @@ static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct 
     groups[0] = tiles;
     for (uint32_t i = 0; i < 3; i++)
         groups[i + 1] = grid->dims[rank + i];
-    cut_result(&grid->order, groups, &pieces);
-    if (pieces.count == 0)
+    if (!cut_result(&grid->order, groups, &pieces))
         return SP_OK;
     for (uint32_t i = 0; i < pieces.count; i++)
         used[i] = by_source[i] = i;

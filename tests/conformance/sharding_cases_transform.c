@@ -133,7 +133,8 @@ static void check_transpose(struct test *test)
     struct sp_sharding *result = NULL;
     if (!read_input(test, get_text(test, "sharding"), &in))
         return;
-    if (in.sharding->kind == SP_SHARDING_AXES && in.sharding->rank != rank)
+    /* A longer one goes on over the subgroups, which have an order of their own. */
+    if (in.sharding->kind == SP_SHARDING_AXES && in.sharding->rank > rank)
         return differs(test, "the permutation is for rank %" PRIu32 ", not %" PRIu32, rank, in.sharding->rank);
     enum sp_status status = sp_sharding_transpose(test->arena, in.sharding, perm, &result, &test->err);
     expect_result(test, status, result, in.version);
