@@ -184,12 +184,32 @@ static double permute(const struct search *search, uint32_t from, uint32_t to)
 
 /* ---- steps ---- */
 
-/* Whether the pieces of an axis's list cut at `kept` digits are whole pieces of the full list. */
+/* Whether the pieces of an axis's list cut at `kept` digits are made of whole pieces of the full list. */
 static bool nests(const struct search *search, const struct state *state, uint32_t axis, uint32_t kept)
 {
     int64_t extent = search->shape[axis], coarse = shards_of(search, state, axis, kept);
     int64_t fine = shards_of(search, state, axis, state->count[axis]);
-    return ceil_div(extent, fine) * (fine / coarse) == ceil_div(extent, coarse);
+    return coarse == 1 || ceil_div(extent, fine) * (fine / coarse) == ceil_div(extent, coarse);
+}
+
+/* Whether whole suffixes go from lists to other lists in pairs, no list being in two of them. */
+static bool moves_in_pairs(const struct search *search, const struct state *from, const struct state *to,
+                           const uint32_t *kept)
+{
+    for (uint32_t a = 0; a < search->rank; a++) {
+        uint32_t dropped = from->count[a] - kept[a], added = to->count[a] - kept[a], target = 0;
+        if (dropped > 0 && added > 0)
+            return false;
+        if (dropped == 0)
+            continue;
+        while (target < search->rank &&
+               (target == a || to->count[target] - kept[target] != dropped ||
+                memcmp(&to->list[target][kept[target]], &from->list[a][kept[a]], dropped) != 0))
+            target++;
+        if (target == search->rank)
+            return false;
+    }
+    return true;
 }
 
 /* Seconds of the one step from one state to another, INFINITY when there is none. */
@@ -197,16 +217,17 @@ static double seconds_of_step(const struct search *search, uint32_t s, uint32_t 
 {
     const struct state *from = &search->states[s], *to = &search->states[t];
     double best = INFINITY;
-    bool is_prefix = true, is_extension = true, meets = true, stays = false;
+    bool is_prefix = true, is_extension = true, meets = true;
     if (search->shape_key[s] == search->shape_key[t])
         best = permute(search, s, t);
 
-    uint32_t moved = 0;
+    uint32_t moved = 0, kepts[ORACLE_MAX_RANK];
     for (uint32_t a = 0; a < search->rank; a++) {
         uint32_t kept = 0;
         while (kept < from->count[a] && kept < to->count[a] && from->list[a][kept] == to->list[a][kept])
             kept++;
         uint32_t dropped = 0, added = 0;
+        kepts[a] = kept;
         for (uint32_t i = kept; i < from->count[a]; i++)
             dropped |= 1u << from->list[a][i];
         for (uint32_t i = kept; i < to->count[a]; i++)
@@ -214,7 +235,6 @@ static double seconds_of_step(const struct search *search, uint32_t s, uint32_t 
         moved |= dropped | added;
         is_prefix = is_prefix && !added;
         is_extension = is_extension && !dropped;
-        stays = stays || (dropped & added);
         meets = meets && nests(search, from, a, kept) && nests(search, to, a, kept);
     }
     if (!meets)
@@ -225,11 +245,12 @@ static double seconds_of_step(const struct search *search, uint32_t s, uint32_t 
             best = fmin(best, 0); /* all-slice */
         if (is_prefix)
             best = fmin(best, collective(search, SP_ALL_GATHER, moved, search->tile_bytes[t]));
-        if (from->split == to->split && !stays) {
+        if (from->split == to->split && moves_in_pairs(search, from, to, kepts)) {
             double size = 1;
             for (uint32_t d = 0; d < search->digit_count; d++)
                 size *= moved >> d & 1 ? (double)search->digits[d].size : 1;
-            best = fmin(best, collective(search, SP_ALL_TO_ALL, moved, size * search->tile_bytes[s]));
+            best = fmin(best, collective(search, SP_ALL_TO_ALL, moved,
+                                         size * fmax(search->tile_bytes[s], search->tile_bytes[t])));
         }
     } else if (from->split == to->split && moved == 0 && (to->partial & ~from->partial) == to->partial - from->partial)
         best = fmin(best, 0); /* to-partial */
