@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sharding/transform.h"
+
 void differs(struct test *test, const char *format, ...)
 {
     if (test->reason[0] != '\0')
@@ -72,7 +74,9 @@ uint32_t *get_indices(struct test *test, const char *key, uint32_t *ret_count)
 struct sp_hlo *read_hlo(struct test *test, const char *text)
 {
     struct sp_hlo *hlo = NULL;
-    if (sp_hlo_read_text(test->arena, text, strlen(text), &hlo, &test->err) != SP_OK)
+    if (!text)
+        differs(test, "a sharding is not a text");
+    else if (sp_hlo_read_text(test->arena, text, strlen(text), &hlo, &test->err) != SP_OK)
         differs(test, "%s is not read: %s", text, test->err.message);
     return hlo;
 }
@@ -110,6 +114,21 @@ const char *write_common(struct test *test, const struct sp_sharding *sharding, 
     return write_hlo(test, hlo, false);
 }
 
+bool read_input(struct test *test, const char *text, struct input *ret)
+{
+    const struct sp_hlo *hlo = read_hlo(test, text);
+    struct sp_losses losses = {0};
+    if (!hlo)
+        return false;
+    ret->version = hlo->is_named ? SP_HLO_V3 : hlo->order.ids && hlo->type == SP_HLO_OTHER ? SP_HLO_V1 : SP_HLO_V2;
+    enum sp_status status = sp_hlo_to_sharding(test->arena, hlo, &ret->sharding, &losses, &test->err);
+    if (status == SP_OK && !hlo->is_named)
+        status = sp_sharding_regroup(test->arena, ret->sharding, &ret->sharding, &test->err);
+    if (status != SP_OK)
+        differs(test, "%s has no common form: %s", text, test->err.message);
+    return status == SP_OK;
+}
+
 /* ---- expectations ---- */
 
 void expect_text(struct test *test, const char *found)
@@ -141,7 +160,7 @@ void expect_numbers(struct test *test, uint32_t count, const int64_t *found)
 
 static const struct check *find_check(const char *kind)
 {
-    const struct check *const tables[] = {text_checks, axis_checks, transform_checks, tile_checks};
+    const struct check *const tables[] = {text_checks, axis_checks, transform_checks, tile_checks, dot_checks};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct check *check = tables[i]; check->kind; check++)
             if (strcmp(check->kind, kind) == 0)

@@ -1,33 +1,9 @@
-/*
- * What becomes of a sharding. Tile assignments (V1 and V2) may be cut anywhere, so they are brought to the mesh of
- * their tiles first; named shardings (V3) only where their mesh axes can be. Results are written as the input was.
- */
+/* What becomes of a sharding; results are written in the version that the input was written in. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "sharding/transform.h"
 #include "sharding_cases.h"
-
-/* An input, and in which version it was written. */
-struct input {
-    struct sp_sharding *sharding;
-    enum sp_hlo_version version;
-};
-
-static bool read_input(struct test *test, const char *text, struct input *ret)
-{
-    const struct sp_hlo *hlo = read_hlo(test, text);
-    struct sp_losses losses = {0};
-    if (!hlo)
-        return false;
-    ret->version = hlo->is_named ? SP_HLO_V3 : hlo->order.ids && hlo->type == SP_HLO_OTHER ? SP_HLO_V1 : SP_HLO_V2;
-    enum sp_status status = sp_hlo_to_sharding(test->arena, hlo, &ret->sharding, &losses, &test->err);
-    if (status == SP_OK && !hlo->is_named)
-        status = sp_sharding_regroup(test->arena, ret->sharding, &ret->sharding, &test->err);
-    if (status != SP_OK)
-        differs(test, "%s has no common form: %s", text, test->err.message);
-    return status == SP_OK;
-}
 
 /* NULL and errors are null in the cases. */
 static void expect_result(struct test *test, enum sp_status status, const struct sp_sharding *result,
