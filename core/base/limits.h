@@ -55,6 +55,11 @@
 #define SP_MAX_COMPOSE_STEPS     (1 << 26)  /* devices looked at when device sets are intersected */
 #define SP_MAX_HELD_RANGES       (1 << 20)  /* ranges of what one device holds */
 #define SP_RESHARD_MAX_TRANSFERS (1 << 18)  /* pieces of one send-receive step that are listed */
+#define SP_RESHARD_MAX_PAIRS     ((int64_t)1 << 28) /* pieces and devices that one send-receive step compares */
+#define SP_RESHARD_MAX_STATES    60000              /* layouts that one search for collectives remembers */
+#define SP_RESHARD_MAX_WORK      2000000            /* steps that one such search looks at */
+#define SP_RESHARD_MAX_STEPS     64                 /* of one sequence */
+#define SP_RESHARD_MAX_ORDERS    16                 /* orders of prime factors of mesh axes that are tried */
 
 /* The simulator of data is for small tensors. */
 #define SP_MAX_SIMULATED_VALUES (1 << 24) /* numbers on one virtual device, and of one tensor */
