@@ -62,26 +62,22 @@ static void check_untile_shape(struct test *test)
     expect_numbers(test, rank, shape);
 }
 
+/* By way of the common form, and with replicas in ascending order, as tile assignments have them. */
 static void check_device_array(struct test *test)
 {
-    uint32_t rank, count = 0, kept = 0;
-    const int64_t *expected_dims = get_numbers(test, "dims", &rank);
-    const int64_t *expected = get_numbers(test, "expect", &count);
+    uint32_t rank, count = 0;
+    const int64_t *dims = get_numbers(test, "dims", &rank), *expected = get_numbers(test, "expect", &count);
     const struct sp_sharding *sharding = read_common(test, get_text(test, "sharding"));
-    if (!sharding || sharding->kind != SP_SHARDING_AXES)
-        return differs(test, "no device array");
-    int64_t *dims = SP_NEW_ARRAY(test->arena, (size_t)sharding->rank + 3, int64_t);
-    struct sp_device_order order;
-    if (sp_sharding_device_array(test->arena, sharding, dims, &order, &test->err) != SP_OK)
-        return differs(test, "%s", test->err.message);
-    for (uint32_t i = 0; i < sharding->rank + 3; i++)
-        if (i < sharding->rank || dims[i] > 1) /* groups of one device are not written */
-            dims[kept++] = dims[i];
-    if (kept != rank || memcmp(dims, expected_dims, rank * sizeof(*dims)) != 0 || order.count != count)
-        differs(test, "the dims are others");
-    for (uint32_t i = 0; i < count && i < order.count; i++)
-        if (sp_device_order_at(&order, i) != expected[i])
-            differs(test, "entry %" PRIu32 " is %" PRId64, i, sp_device_order_at(&order, i));
+    struct sp_losses losses = {0};
+    struct sp_hlo *hlo;
+    if (!sharding || sp_hlo_from_sharding(test->arena, sharding, sharding->rank, NULL, SP_HLO_V2, &hlo, &losses,
+                                          &test->err) != SP_OK)
+        return differs(test, "no device array: %s", test->err.message);
+    if (hlo->dim_count != rank || memcmp(hlo->dims, dims, rank * sizeof(*dims)) != 0 || hlo->order.count != count)
+        return differs(test, "found %s", write_hlo(test, hlo, false));
+    for (uint32_t i = 0; i < count; i++)
+        if (sp_device_order_at(&hlo->order, i) != expected[i])
+            differs(test, "entry %" PRIu32 " is %" PRId64, i, sp_device_order_at(&hlo->order, i));
 }
 
 static void check_iota(struct test *test)
