@@ -149,14 +149,11 @@ void sp_axes_truncate_by_overlap(struct sp_axis_list *list, const struct sp_axis
     }
 }
 
-static enum sp_status new_list(struct sp_arena *arena, uint32_t capacity, struct sp_axis_list *ret_list,
-                               struct sp_error *err)
+/* False without memory. */
+static bool new_list(struct sp_arena *arena, uint32_t capacity, struct sp_axis_list *ret_list)
 {
-    struct sp_axis_ref *refs = SP_NEW_ARRAY(arena, capacity, struct sp_axis_ref);
-    if (!refs)
-        return sp_fail_memory(err);
-    *ret_list = (struct sp_axis_list){.refs = refs};
-    return SP_OK;
+    *ret_list = (struct sp_axis_list){.refs = SP_NEW_ARRAY(arena, capacity, struct sp_axis_ref)};
+    return ret_list->refs != NULL;
 }
 
 static void push_list(struct sp_axis_list *list, const struct sp_axis_ref *refs, uint32_t count)
@@ -170,9 +167,8 @@ enum sp_status sp_axes_copy(struct sp_arena *arena, const struct sp_axis_list *l
                             struct sp_error *err)
 {
     struct sp_axis_list copy;
-    enum sp_status status = new_list(arena, list->count, &copy, err);
-    if (status != SP_OK)
-        return status;
+    if (!new_list(arena, list->count, &copy))
+        return sp_fail_memory(err);
     push_list(&copy, list->refs, list->count);
     *ret_list = copy;
     return SP_OK;
@@ -182,9 +178,8 @@ enum sp_status sp_axes_append(struct sp_arena *arena, const struct sp_axis_list 
                               struct sp_axis_list *ret_list, struct sp_error *err)
 {
     struct sp_axis_list joined;
-    enum sp_status status = new_list(arena, a->count + b->count, &joined, err);
-    if (status != SP_OK)
-        return status;
+    if (!new_list(arena, a->count + b->count, &joined))
+        return sp_fail_memory(err);
     push_list(&joined, a->refs, a->count);
     push_list(&joined, b->refs, b->count);
     sp_axes_merge(&joined);
@@ -205,11 +200,8 @@ enum sp_status sp_axes_slice(struct sp_arena *arena, const struct sp_axis_list *
         return SP_OK;
     }
     struct sp_axis_list major, rest;
-    enum sp_status status = new_list(arena, taken + 1, &major, err);
-    if (status == SP_OK)
-        status = new_list(arena, list->count - taken, &rest, err);
-    if (status != SP_OK)
-        return status;
+    if (!new_list(arena, taken + 1, &major) || !new_list(arena, list->count - taken, &rest))
+        return sp_fail_memory(err);
     push_list(&major, list->refs, taken);
     push_list(&rest, list->refs + taken, list->count - taken);
     if (is_split) {

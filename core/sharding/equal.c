@@ -156,8 +156,8 @@ static enum sp_status held_by(struct sp_arena *arena, struct side *side, uint32_
 static enum sp_status equal_by_device(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,
                                       uint32_t rank, const int64_t *shape, bool *ret_equal, struct sp_error *err)
 {
-    struct side left, right;
-    struct sp_held left_held, right_held;
+    struct side left = {0}, right = {0};
+    struct sp_held left_held = {0}, right_held = {0};
     bool is_equal = true;
     enum sp_status status = open_side(arena, a, &left, err);
     if (status == SP_OK)
@@ -211,7 +211,7 @@ static enum sp_status label_classes(struct sp_arena *arena, const struct sp_grid
 static enum sp_status same_classes(struct sp_arena *arena, uint32_t rank, const struct sp_grid *a,
                                    const struct sp_grid *b, uint32_t last, bool *ret_same, struct sp_error *err)
 {
-    int64_t size = 1, *left, *right;
+    int64_t size = 1, *left = NULL, *right = NULL;
     for (uint32_t i = 0; i < last; i++)
         size *= a->dims[rank + 2 - i];
     enum sp_status status = label_classes(arena, a, size, &left, err);
@@ -258,7 +258,7 @@ static int64_t device_bound(const struct sp_sharding *sharding)
 static enum sp_status equal_by_grid(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,
                                     bool *ret_done, bool *ret_equal, struct sp_error *err)
 {
-    struct sp_grid left, right;
+    struct sp_grid left = {0}, right = {0};
     bool is_same = false;
     enum sp_status status = sp_grid_of(arena, a, &left, err);
     if (status == SP_OK)
@@ -313,7 +313,7 @@ static enum sp_status equal_arrays(struct sp_arena *arena, const struct sp_shard
 {
     int64_t own_shape[SP_MAX_RANK];
     struct sp_sharding placed_a, placed_b;
-    bool is_done = false, exists;
+    bool is_done = false, exists = false;
     enum sp_status status = SP_OK;
     *ret_equal = false;
     if (equal_by_kind(a, b, ret_equal))

@@ -17,7 +17,7 @@ static bool cut_result(const struct sp_device_order *order, const int64_t *group
     for (uint32_t i = 0; i < order->rank; i++) {
         int64_t rest = order->dims[order->perm[i]];
         while (rest > 1) {
-            while (left == 1)
+            while (left == 1 && group < 3)
                 left = groups[++group];
             int64_t size = rest < left ? rest : left;
             if (rest % size != 0 || left % size != 0)
@@ -53,7 +53,7 @@ static void insertion_sort(const struct pieces *pieces, uint32_t *items, uint32_
 static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct sp_grid *grid, struct sp_error *err)
 {
     struct pieces pieces = {0};
-    uint32_t used[SP_MAX_SHARDING_AXES], by_source[SP_MAX_SHARDING_AXES], begin = 0;
+    uint32_t used[SP_MAX_SHARDING_AXES] = {0}, by_source[SP_MAX_SHARDING_AXES] = {0}, begin = 0;
     int64_t tiles = 1, groups[4], sizes[SP_MAX_SHARDING_AXES], perm[SP_MAX_SHARDING_AXES];
     for (uint32_t i = 0; i < rank; i++)
         tiles *= grid->dims[i];
@@ -66,8 +66,8 @@ static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct 
         used[i] = by_source[i] = i;
     for (uint32_t group = 0; group < 4; group++) {
         uint32_t end = begin;
-        for (int64_t left = groups[group]; left > 1; end++)
-            left /= pieces.size[end];
+        for (int64_t product = 1; product < groups[group] && end < pieces.count; end++)
+            product *= pieces.size[end];
         if (group > 0)
             insertion_sort(&pieces, used + begin, end - begin);
         begin = end;

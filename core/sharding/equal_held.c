@@ -80,7 +80,7 @@ static enum sp_status shared_volume(uint32_t rank, const struct sp_axis_ranges *
 enum sp_status sp_held_equal(const struct sp_held *a, const struct sp_held *b, bool *ret_equal, struct sp_error *err)
 {
     uint32_t rank = a->rank, a_count = drop_empty(a), b_count = drop_empty(b);
-    int64_t a_volume, b_volume, shared, pairs = (int64_t)a_count * b_count;
+    int64_t a_volume = 0, b_volume = 0, shared = 0, pairs = (int64_t)a_count * b_count;
     *ret_equal = a_count == b_count && are_axes_equal(a->shards, b->shards, (size_t)a_count * rank);
     if (*ret_equal || a_count == 0 || b_count == 0 || (a_count == 1 && b_count == 1))
         return SP_OK;

@@ -311,7 +311,7 @@ static enum sp_status tile_in_blocks(const struct sp_sharding *sharding, uint32_
                                      struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_create(NULL);
-    struct sp_held held;
+    struct sp_held held = {0};
     if (!scratch)
         return sp_fail_memory(err);
     enum sp_status status = held_in_blocks(scratch, sharding, rank, shape, device, &held, err);

@@ -40,10 +40,10 @@ enum sp_status sp_device_order_range(struct sp_arena *arena, int64_t count, stru
  */
 static uint32_t canonicalize(uint32_t rank, int64_t *dims, uint32_t *perm)
 {
-    uint32_t place[SP_MAX_SHARDING_AXES]; /* new number of a source axis */
-    int64_t kept[SP_MAX_SHARDING_AXES];   /* its size, runs multiplied up */
-    bool begins[SP_MAX_SHARDING_AXES];
-    uint32_t order[SP_MAX_SHARDING_AXES]; /* source axes of the result without those of size 1, squeezed */
+    uint32_t place[SP_MAX_SHARDING_AXES] = {0}; /* new number of a source axis */
+    int64_t kept[SP_MAX_SHARDING_AXES] = {0};   /* its size, runs multiplied up */
+    bool begins[SP_MAX_SHARDING_AXES] = {false};
+    uint32_t order[SP_MAX_SHARDING_AXES] = {0}; /* source axes of the result without those of size 1, squeezed */
     uint32_t squeezed = 0, result = 0;
     for (uint32_t i = 0; i < rank; i++)
         if (dims[i] != 1) {
@@ -78,8 +78,8 @@ static uint32_t canonicalize(uint32_t rank, int64_t *dims, uint32_t *perm)
 enum sp_status sp_device_order_iota(struct sp_arena *arena, uint32_t rank, const int64_t *dims, const int64_t *perm,
                                     struct sp_device_order *ret_order, struct sp_error *err)
 {
-    int64_t own_dims[SP_MAX_SHARDING_AXES], count = 1;
-    uint32_t own_perm[SP_MAX_SHARDING_AXES];
+    int64_t own_dims[SP_MAX_SHARDING_AXES] = {0}, count = 1;
+    uint32_t own_perm[SP_MAX_SHARDING_AXES] = {0};
     bool is_used[SP_MAX_SHARDING_AXES] = {false};
     if (rank > SP_MAX_SHARDING_AXES)
         return sp_fail_limit(err, "TOO_MANY_AXES", "SP_MAX_SHARDING_AXES", SP_MAX_SHARDING_AXES, rank,
@@ -334,13 +334,13 @@ static uint32_t cut_grid(int64_t total, int64_t *borders, uint32_t count, int64_
 }
 
 /* Where the axis of a coarse grid begins and ends among the axes of a finer one. */
-static void find_pieces(uint32_t rank, const int64_t *sizes, const int64_t *fine, uint32_t *starts)
+static void find_pieces(uint32_t rank, const int64_t *sizes, uint32_t count, const int64_t *fine, uint32_t *starts)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < rank; i++) {
         starts[i] = at;
-        for (int64_t left = sizes[i]; left > 1; at++)
-            left /= fine[at];
+        for (int64_t product = 1; product < sizes[i] && at < count; at++)
+            product *= fine[at];
     }
     starts[rank] = at;
 }
@@ -353,7 +353,7 @@ static enum sp_status compose_iotas(struct sp_arena *arena, const struct sp_devi
                                     const struct sp_device_order *inner, bool *ret_found,
                                     struct sp_device_order *ret_order, struct sp_error *err)
 {
-    int64_t result_sizes[SP_MAX_SHARDING_AXES], borders[2 * SP_MAX_SHARDING_AXES], fine[2 * SP_MAX_SHARDING_AXES];
+    int64_t result_sizes[SP_MAX_SHARDING_AXES] = {0}, borders[2 * SP_MAX_SHARDING_AXES], fine[2 * SP_MAX_SHARDING_AXES];
     uint32_t inner_starts[SP_MAX_SHARDING_AXES + 1], outer_starts[SP_MAX_SHARDING_AXES + 1];
     *ret_found = false;
     for (uint32_t i = 0; i < outer->rank; i++)
@@ -363,11 +363,11 @@ static enum sp_status compose_iotas(struct sp_arena *arena, const struct sp_devi
     uint32_t rank = cut_grid(inner->count, borders, count, fine);
     if (rank == 0 || rank > SP_MAX_SHARDING_AXES)
         return SP_OK;
-    find_pieces(inner->rank, inner->dims, fine, inner_starts);
-    find_pieces(outer->rank, result_sizes, fine, outer_starts);
+    find_pieces(inner->rank, inner->dims, rank, fine, inner_starts);
+    find_pieces(outer->rank, result_sizes, rank, fine, outer_starts);
     /* Outer's source axes, cut: the place of each fine axis among them. */
     uint32_t result_of[SP_MAX_SHARDING_AXES], source_of[SP_MAX_SHARDING_AXES], at = 0;
-    int64_t dims[SP_MAX_SHARDING_AXES], perm[SP_MAX_SHARDING_AXES];
+    int64_t dims[SP_MAX_SHARDING_AXES] = {0}, perm[SP_MAX_SHARDING_AXES] = {0};
     for (uint32_t i = 0; i < outer->rank; i++)
         result_of[outer->perm[i]] = i;
     for (uint32_t axis = 0; axis < outer->rank; axis++)
@@ -481,7 +481,7 @@ enum sp_status sp_mesh_create(struct sp_arena *arena, uint32_t axis_count, const
 
 enum sp_status sp_mesh_single(struct sp_arena *arena, int64_t device, struct sp_mesh **ret_mesh, struct sp_error *err)
 {
-    struct sp_device_order order;
+    struct sp_device_order order = {0};
     enum sp_status status = sp_device_order_list(arena, 1, &device, &order, err);
     return status == SP_OK ? sp_mesh_create(arena, 0, NULL, &order, ret_mesh, err) : status;
 }

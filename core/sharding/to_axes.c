@@ -97,9 +97,9 @@ static enum sp_status one_ref(struct sp_arena *arena, const struct sp_mesh *mesh
 static enum sp_status flat_axes(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                 int64_t device_count, struct sp_sharding **ret_axes, struct sp_error *err)
 {
-    struct sp_mesh_axis axis;
-    struct sp_mesh *mesh;
-    struct sp_sharding *axes;
+    struct sp_mesh_axis axis = {0};
+    struct sp_mesh *mesh = NULL;
+    struct sp_sharding *axes = NULL;
     uint32_t count = 0;
     if (device_count <= 0)
         return sp_fail_devices_unknown(err);
@@ -176,9 +176,9 @@ static enum sp_status axes_of_blocks(struct sp_arena *arena, const struct sp_sha
                                      const int64_t *shape, struct sp_sharding **ret_axes, struct sp_error *err)
 {
     struct sp_mesh_axis mesh_axes[SP_MAX_RANK + 1];
-    struct sp_device_order order;
-    struct sp_mesh *mesh;
-    struct sp_sharding *axes;
+    struct sp_device_order order = {0};
+    struct sp_mesh *mesh = NULL;
+    struct sp_sharding *axes = NULL;
     uint32_t count = 0, used = 0;
     enum sp_status status = SP_OK;
     for (uint32_t axis = 0; axis < blocks->rank && status == SP_OK; axis++)

@@ -40,12 +40,12 @@ static enum sp_status new_blocks(struct sp_arena *arena, uint32_t rank, int64_t 
 static enum sp_status whole_blocks(struct sp_arena *arena, uint32_t rank, int64_t count, const int64_t *device,
                                    struct sp_sharding **ret_blocks, struct sp_error *err)
 {
-    uint32_t *first;
-    int64_t *devices;
+    uint32_t *first = NULL;
+    int64_t *devices = NULL;
     if (count <= 0)
         return sp_fail_devices_unknown(err);
     enum sp_status status = new_blocks(arena, rank, 1, count, ret_blocks, &first, &devices, err);
-    for (int64_t i = 0; status == SP_OK && i < count; i++)
+    for (int64_t i = 0; status == SP_OK && devices && i < count; i++)
         devices[i] = device ? *device : i;
     return status;
 }
@@ -121,11 +121,11 @@ static void list_replicas(const struct sp_device_order *order, int64_t replicas,
 static enum sp_status blocks_of_axes(struct sp_arena *arena, const struct sp_sharding *axes,
                                      struct sp_sharding **ret_blocks, struct sp_losses *losses, struct sp_error *err)
 {
-    int64_t dims[SP_MAX_RANK + 3], *devices;
-    struct sp_device_order order;
-    struct sp_sharding *blocks;
-    uint32_t *first;
-    bool is_moved;
+    int64_t dims[SP_MAX_RANK + 3] = {0}, *devices = NULL;
+    struct sp_device_order order = {0};
+    struct sp_sharding *blocks = NULL;
+    uint32_t *first = NULL;
+    bool is_moved = false;
     enum sp_status status = check_no_groups(axes, err);
     if (status == SP_OK)
         status = sp_sharding_device_array(arena, axes, dims, &order, err);
@@ -133,7 +133,7 @@ static enum sp_status blocks_of_axes(struct sp_arena *arena, const struct sp_sha
         return status;
     int64_t replicas = dims[axes->rank + 2];
     status = new_blocks(arena, axes->rank, order.count / replicas, order.count, &blocks, &first, &devices, err);
-    if (status != SP_OK)
+    if (status != SP_OK || !devices)
         return status;
     list_replicas(&order, replicas, devices, &is_moved);
     if (is_moved)
