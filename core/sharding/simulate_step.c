@@ -212,6 +212,11 @@ static enum sp_status prepare(struct step *step, struct sp_error *err)
     }
     if (status != SP_OK)
         return status;
+    bool reduces = plan->kind == SP_ALL_REDUCE || plan->kind == SP_REDUCE_SCATTER;
+    if ((reduces && !sim_combiner_is_known(plan->before->combiner)) ||
+        (plan->kind == SP_TO_PARTIAL && !sim_combiner_is_known(plan->after->combiner)))
+        return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_COMBINER",
+                       "A step of kind %s does not say how values are combined.", sp_collective_name(plan->kind));
     step->members = SP_NEW_ARRAY(step->simulation->arena, (size_t)step->groups.size, const struct sim_memory *);
     if (!step->members)
         return sp_fail_memory(err);

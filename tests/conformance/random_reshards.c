@@ -12,6 +12,7 @@
 #include "reshard_oracle.h"
 #include "sharding/dialect.h"
 #include "sharding/simulate.h"
+#include "step_costs.h"
 #include "workers.h"
 
 struct test {
@@ -209,6 +210,7 @@ static bool make_case(struct test *test)
     test->request.shape = test->shape;
     test->request.dtype = dtypes[random_below(random, 4)];
     test->request.device_count = 0;
+    test->request.any_way = random_chance(random, 20);
     test->request.from = random_chance(random, 95) ? random_sharding(test->arena, random, test->mesh, rank, &options)
                                                    : random_blocks(test);
     test->request.to = make_target(test, &options);
@@ -231,7 +233,7 @@ static bool is_about(double a, double b)
 /* Numbers that can be read off a send-receive step's list. */
 static bool check_transfers(const struct test *test, const struct sp_reshard *plan, const struct sp_reshard_step *step)
 {
-    double sent[ORACLE_MAX_DEVICES] = {0}, total = 0, busiest = 0;
+    double sent[ORACLE_MAX_DEVICES] = {0}, total = 0, busiest = 0, slowest = 0;
     for (uint64_t i = 0; i < step->transfer_count; i++) {
         const struct sp_transfer *transfer = &step->transfers[i];
         double elements = 1;
@@ -242,6 +244,9 @@ static bool check_transfers(const struct test *test, const struct sp_reshard *pl
         if (transfer->source == transfer->target)
             continue;
         total += transfer->bytes;
+        uint32_t between = sp_links_between(test->request.links, transfer->source, transfer->target);
+        const struct sp_mesh_level *level = &test->levels[between < test->links.level_count ? between : 0];
+        slowest = fmax(slowest, level->latency + transfer->bytes / level->bandwidth);
         if (transfer->source >= 0 && transfer->source < ORACLE_MAX_DEVICES)
             busiest = fmax(busiest, sent[transfer->source] += transfer->bytes);
     }
@@ -249,6 +254,44 @@ static bool check_transfers(const struct test *test, const struct sp_reshard *pl
         return fail(test, plan, "a step says %g bytes in all, its transfers are %g", step->total_bytes, total);
     if (!is_about(busiest, step->bytes))
         return fail(test, plan, "a step says %g bytes, the busiest device sends %g", step->bytes, busiest);
+    if (step->kind == SP_COLLECTIVE_PERMUTE && !is_about(slowest, step->seconds))
+        return fail(test, plan, "a permute says %.17g s, its slowest transfer takes %.17g s", step->seconds, slowest);
+    return true;
+}
+
+static double tile_bytes(struct test *test, const struct sp_sharding *sharding)
+{
+    int64_t tile[ORACLE_MAX_RANK];
+    double bytes = (double)sp_dtype_bytes(test->request.dtype, 1);
+    if (sp_sharding_tile_shape(sharding, test->request.rank, test->shape, tile, &test->err) != SP_OK)
+        return NAN;
+    for (uint32_t a = 0; a < test->request.rank; a++)
+        bytes *= (double)tile[a];
+    return bytes;
+}
+
+/* What a step on a mesh says that it takes, against looking at its groups. */
+static bool check_seconds(struct test *test, const struct sp_reshard *plan, const struct sp_reshard_step *step)
+{
+    const struct sp_mesh *mesh = step->after->mesh;
+    double before, after, bytes;
+    if (step->kind == SP_SEND_RECEIVE || step->kind == SP_COLLECTIVE_PERMUTE)
+        return true; /* by its transfers */
+    if (step->kind == SP_ALL_SLICE || step->kind == SP_TO_PARTIAL)
+        return step->seconds == 0 || fail(test, plan, "a local step takes %g s", step->seconds);
+    before = tile_bytes(test, step->before);
+    after = tile_bytes(test, step->after);
+    bytes = step->kind == SP_ALL_GATHER   ? after
+            : step->kind == SP_ALL_TO_ALL ? (double)sp_axes_size(&step->axes) * fmax(before, after)
+                                          : before;
+    double seconds = step_seconds(test->request.links, mesh, &step->axes, step->kind, bytes);
+    if (!is_about(seconds, step->seconds))
+        return fail(test, plan, "a step of kind %s says %.17g s, its groups take %.17g s",
+                    sp_collective_name(step->kind), step->seconds, seconds);
+    double sent = sp_collective_bytes(step->kind, (double)sp_axes_size(&step->axes), bytes);
+    if (!is_about(sent, step->bytes))
+        return fail(test, plan, "a step of kind %s says %.17g bytes, %.17g are sent", sp_collective_name(step->kind),
+                    step->bytes, sent);
     return true;
 }
 
@@ -282,6 +325,7 @@ static bool carry_out(struct test *test, const struct sp_reshard *plan, struct c
     held_counts(test, simulation, before);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const struct sp_reshard_step *step = &plan->steps[i];
+        bool is_local = step->kind == SP_ALL_SLICE || step->kind == SP_TO_PARTIAL; /* in place */
         double most = 0;
         counts_add(counts, 1, "steps");
         counts_add(counts, 1, "%s", sp_collective_name(step->kind));
@@ -289,7 +333,11 @@ static bool carry_out(struct test *test, const struct sp_reshard *plan, struct c
             return fail(test, plan, "step %u, %s: %s", i + 1, test->err.code, test->err.message);
         held_counts(test, simulation, after);
         for (uint32_t d = 0; d < ORACLE_MAX_DEVICES; d++)
-            most = fmax(most, (double)(before[d] + (step->kind == SP_ALL_SLICE ? 0 : after[d])) * element);
+            most = fmax(most, (double)(before[d] + (is_local ? 0 : after[d])) * element);
+        if (step->kind != SP_SEND_RECEIVE) { /* by tiles: of uneven ones nobody may have the largest twice */
+            double tiles = tile_bytes(test, step->before) + (is_local ? 0 : tile_bytes(test, step->after));
+            most = step->peak_bytes >= most && is_about(tiles, step->peak_bytes) ? tiles : most;
+        }
         if (!is_about(most, step->peak_bytes))
             return fail(test, plan, "step %u says that it takes %g bytes, but holds %g", i + 1, step->peak_bytes, most);
         memcpy(before, after, sizeof(before));
@@ -297,6 +345,8 @@ static bool carry_out(struct test *test, const struct sp_reshard *plan, struct c
         peak = fmax(peak, step->peak_bytes);
         if ((step->kind == SP_SEND_RECEIVE || step->kind == SP_COLLECTIVE_PERMUTE) &&
             !check_transfers(test, plan, step))
+            return false;
+        if (!check_seconds(test, plan, step))
             return false;
     }
     if (sp_simulation_compare(simulation, request->to, values, &test->err) != SP_OK)
@@ -355,14 +405,16 @@ static bool check_time(struct test *test, const struct sp_reshard *plan, struct 
         return false;
     if (!isfinite(oracle.seconds)) {
         counts_add(counts, 1, "no way");
-        return is_sent(plan) || fail(test, plan, "a sequence of collectives, though there is none");
+        return true; /* sent, or by one permute from one cut of the mesh to another */
     }
     if (is_about(plan->seconds, oracle.seconds)) {
         counts_add(counts, 1, "proved");
         return plan->is_optimal || is_sent(plan) || fail(test, plan, "is not said to be optimal");
     }
-    if (is_sent(plan) && plan->seconds < oracle.seconds) {
-        counts_add(counts, 1, "cheaper");
+    /* Parts that span several mesh axes may be cut across them, which the oracle does not try; the time of each step
+       has been checked. */
+    if (plan->seconds < oracle.seconds) {
+        counts_add(counts, 1, "%s", is_sent(plan) ? "cheaper" : "beaten");
         return true;
     }
     return fail(test, plan, "%.17g s, the optimum is %.17g s", plan->seconds, oracle.seconds);
@@ -377,6 +429,7 @@ static bool check_limit(struct test *test, const struct sp_reshard *plan, struct
         return true;
     counts_add(counts, 1, "limited");
     test->request.memory_limit_bytes = limit;
+    sp_error_clear(&test->err);
     enum sp_status status = sp_reshard_plan(test->arena, &test->request, &tight, &test->err);
     if (status == SP_ERR_NOFIT && strcmp(test->err.code, "RESHARD_MEMORY") == 0) {
         counts_add(counts, 1, "no room");
@@ -422,8 +475,9 @@ cleanup:
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"planned", "without steps", "with transfers", "unsupported", "proved",
-                                        "cheaper", "no way",        "layouts",        "limited",     "no room"};
+    static const char *const names[] = {"planned", "without steps", "with transfers", "unsupported",
+                                        "proved",  "cheaper",       "beaten",         "no way",
+                                        "layouts", "limited",       "no room"};
     static struct counts counts;
     uint64_t failed, n[sizeof(names) / sizeof(names[0])];
     uint64_t count = workers_argument(argc, argv, 1, 10000), first = workers_argument(argc, argv, 2, 1);
@@ -435,9 +489,9 @@ int main(int argc, char **argv)
            " with transfers, %" PRIu64 " not supported\n",
            count - failed, count, n[0], n[1], n[2], n[3]);
     printf("# time: %" PRIu64 " equal to the exhaustive search, %" PRIu64 " faster by transfers, %" PRIu64
-           " without a sequence; %" PRIu64 " costs by layout equal\n",
-           n[4], n[5], n[6], n[7]);
-    printf("# memory: %" PRIu64 " planned again under a limit, %" PRIu64 " of them without a way\n", n[8], n[9]);
+           " faster by finer parts, %" PRIu64 " without a sequence; %" PRIu64 " costs by layout equal\n",
+           n[4], n[5], n[6], n[7], n[8]);
+    printf("# memory: %" PRIu64 " planned again under a limit, %" PRIu64 " of them without a way\n", n[9], n[10]);
     printf("# steps: %" PRIu64, counts_get(&counts, "steps"));
     for (int kind = 0; kind < SP_COLLECTIVE_COUNT; kind++) {
         const char *name = sp_collective_name((enum sp_collective)kind);

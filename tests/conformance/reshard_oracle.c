@@ -49,11 +49,9 @@ static struct search the_search;
 static uint64_t code_of(const struct search *search, const struct state *state)
 {
     uint64_t code = state->partial;
-    for (uint32_t a = 0; a < search->rank; a++) {
-        code = code * 8 + state->count[a];
-        for (uint32_t i = 0; i < state->count[a]; i++)
-            code = code * 4 + state->list[a][i];
-    }
+    for (uint32_t a = 0; a < search->rank; a++)
+        for (uint32_t i = 0; i < ORACLE_MAX_DIGITS; i++)
+            code = code * (ORACLE_MAX_DIGITS + 1) + (i < state->count[a] ? state->list[a][i] + 1u : 0);
     return code;
 }
 

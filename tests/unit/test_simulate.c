@@ -373,6 +373,22 @@ Test(simulate, a_permute_has_one_source_per_device)
     expect_right(simulation, to);
 }
 
+Test(simulate, a_combiner_that_is_not_named)
+{
+    struct sp_mesh *mesh = mesh_2x2(NULL);
+    struct sp_sharding *from = split(mesh, 1, DIMS(""), ""), *to = split(mesh, 1, DIMS(""), "x");
+    struct sp_reshard_step step = {.kind = SP_TO_PARTIAL, .before = from, .after = to, .axes = axes_of(mesh, "x")};
+    to->combiner = SP_COMBINE_NONE;
+    expect_refused(simulate(from, 1, (int64_t[]){4}), &step, "SIMULATION_COMBINER");
+    to->combiner = SP_COMBINE_MIN;
+    struct sp_simulation *simulation = simulate(from, 1, (int64_t[]){4});
+    expect_step(simulation, &step);
+    expect_right(simulation, to);
+    step = (struct sp_reshard_step){.kind = SP_ALL_REDUCE, .before = to, .after = from, .axes = step.axes};
+    expect_step(simulation, &step);
+    expect_right(simulation, from);
+}
+
 Test(simulate, a_step_starts_where_the_devices_are)
 {
     struct sp_mesh *mesh = mesh_2x2(NULL);
