@@ -184,7 +184,7 @@ static enum sp_status equal_by_device(struct sp_arena *arena, const struct sp_sh
 
 /* Per position in ascending order of devices: the least device of its class, where `size` neighbours in the grid are a
    class. */
-static enum sp_status label_classes(struct sp_arena *arena, const struct sp_grid *grid, int64_t size,
+static enum sp_status label_classes(struct sp_arena *arena, const struct sp_tile_grid *grid, int64_t size,
                                     int64_t **ret_labels, struct sp_error *err)
 {
     const struct sp_device_order *order = &grid->order;
@@ -208,8 +208,8 @@ static enum sp_status label_classes(struct sp_arena *arena, const struct sp_grid
 }
 
 /* Whether the devices fall into the same classes; `last` is the number of trailing groups that make up a class. */
-static enum sp_status same_classes(struct sp_arena *arena, uint32_t rank, const struct sp_grid *a,
-                                   const struct sp_grid *b, uint32_t last, bool *ret_same, struct sp_error *err)
+static enum sp_status same_classes(struct sp_arena *arena, uint32_t rank, const struct sp_tile_grid *a,
+                                   const struct sp_tile_grid *b, uint32_t last, bool *ret_same, struct sp_error *err)
 {
     int64_t size = 1, *left = NULL, *right = NULL;
     for (uint32_t i = 0; i < last; i++)
@@ -222,8 +222,8 @@ static enum sp_status same_classes(struct sp_arena *arena, uint32_t rank, const 
     return status;
 }
 
-static enum sp_status same_groups(struct sp_arena *arena, uint32_t rank, const struct sp_grid *a,
-                                  const struct sp_grid *b, bool *ret_same, struct sp_error *err)
+static enum sp_status same_groups(struct sp_arena *arena, uint32_t rank, const struct sp_tile_grid *a,
+                                  const struct sp_tile_grid *b, bool *ret_same, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
     *ret_same = a->order.count == b->order.count;
@@ -258,11 +258,11 @@ static int64_t device_bound(const struct sp_sharding *sharding)
 static enum sp_status equal_by_grid(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,
                                     bool *ret_done, bool *ret_equal, struct sp_error *err)
 {
-    struct sp_grid left = {0}, right = {0};
+    struct sp_tile_grid left = {0}, right = {0};
     bool is_same = false;
-    enum sp_status status = sp_grid_of(arena, a, &left, err);
+    enum sp_status status = sp_tile_grid_of(arena, a, &left, err);
     if (status == SP_OK)
-        status = sp_grid_of(arena, b, &right, err);
+        status = sp_tile_grid_of(arena, b, &right, err);
     if (status != SP_OK)
         return status;
     *ret_equal = memcmp(left.dims, right.dims, (a->rank + 3) * sizeof *left.dims) == 0 &&

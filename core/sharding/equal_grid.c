@@ -50,7 +50,8 @@ static void insertion_sort(const struct pieces *pieces, uint32_t *items, uint32_
 
 /* The iota again, with the pieces of the last three groups in the order of their source; as it was when it has no such
    pieces. */
-static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct sp_grid *grid, struct sp_error *err)
+static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct sp_tile_grid *grid,
+                                  struct sp_error *err)
 {
     struct pieces pieces = {0};
     uint32_t used[SP_MAX_SHARDING_AXES] = {0}, by_source[SP_MAX_SHARDING_AXES] = {0}, begin = 0;
@@ -82,8 +83,8 @@ static enum sp_status sort_groups(struct sp_arena *arena, uint32_t rank, struct 
     return sp_device_order_iota(arena, pieces.count, sizes, perm, &grid->order, err);
 }
 
-enum sp_status sp_grid_of(struct sp_arena *arena, const struct sp_sharding *axes, struct sp_grid *ret_grid,
-                          struct sp_error *err)
+enum sp_status sp_tile_grid_of(struct sp_arena *arena, const struct sp_sharding *axes, struct sp_tile_grid *ret_grid,
+                               struct sp_error *err)
 {
     enum sp_status status = sp_sharding_device_array(arena, axes, ret_grid->dims, &ret_grid->order, err);
     if (status == SP_OK && !ret_grid->order.ids && ret_grid->order.count > 1)

@@ -160,87 +160,28 @@ const char *placement_text(struct sp_arena *arena, const struct sp_sharding *blo
 
 /* ---- chance ---- */
 
-uint64_t next_number(uint64_t *state, uint64_t bound)
+/* The same grid with an axis of size 1 before it, on devices that do not start at 0. */
+static const struct sp_mesh *move_mesh(struct sp_arena *arena, const struct sp_mesh *mesh)
 {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (*state >> 33) % bound;
-}
-
-static struct sp_device_order random_order(struct sp_arena *arena, uint64_t *state, int64_t count)
-{
+    struct sp_mesh_axis axes[8] = {{.name = "one", .size = 1}};
     struct sp_device_order order;
+    struct sp_mesh *moved = NULL;
     struct sp_error err = {0};
-    int64_t ids[64], dims[2] = {1, count}, perm[2] = {1, 0};
-    uint64_t form = next_number(state, 3);
-    for (int64_t i = 2; i < count; i++)
-        if (count % i == 0 && next_number(state, 2)) {
-            dims[0] = i;
-            dims[1] = count / i;
-        }
-    int64_t gap = form == 1 && next_number(state, 2) ? 5 : 0;
-    for (int64_t i = 0; i < count; i++)
-        ids[i] = i + gap;
-    for (int64_t i = count; i-- > 1;) {
-        int64_t other = (int64_t)next_number(state, (uint64_t)i + 1), id = ids[i];
-        ids[i] = ids[other];
-        ids[other] = id;
-    }
-    if (form == 0)
-        cr_assert_eq(sp_device_order_range(arena, count, &order, &err), SP_OK);
-    else if (form == 1)
-        cr_assert_eq(sp_device_order_list(arena, count, ids, &order, &err), SP_OK, "%s", err.message);
-    else
-        cr_assert_eq(sp_device_order_iota(arena, 2, dims, perm, &order, &err), SP_OK, "%s", err.message);
-    return order;
+    int64_t ids[64];
+    for (int64_t i = 0; i < mesh->order.count; i++)
+        ids[i] = sp_device_order_at(&mesh->order, i) + 5;
+    memcpy(axes + 1, mesh->axes, mesh->axis_count * sizeof *axes);
+    cr_assert_eq(sp_device_order_list(arena, mesh->order.count, ids, &order, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_mesh_create(arena, mesh->axis_count + 1, axes, &order, &moved, &err), SP_OK, "%s", err.message);
+    return moved;
 }
 
-/* Deals a part of an axis to a tensor axis, to the replicated axes, or to nobody. */
-static void deal_ref(struct sp_arena *arena, uint64_t *state, struct sp_sharding *sharding, struct sp_axis_ref ref)
+struct sp_sharding *random_axes(struct sp_arena *arena, struct random *random, uint32_t rank)
 {
-    uint64_t where = next_number(state, sharding->rank + 2);
-    if (where == sharding->rank + 1)
-        return;
-    struct sp_axis_list *list = where == sharding->rank ? &sharding->replicated : &sharding->dims[where].axes;
-    if (!list->refs)
-        list->refs = SP_NEW_ARRAY(arena, 64, struct sp_axis_ref);
-    uint32_t at = (uint32_t)next_number(state, list->count + 1);
-    memmove(list->refs + at + 1, list->refs + at, (list->count - at) * sizeof *list->refs);
-    list->refs[at] = ref;
-    list->count++;
-}
-
-struct sp_sharding *random_axes(struct sp_arena *arena, uint64_t *state, uint32_t rank)
-{
-    static const int64_t sizes[] = {1, 2, 2, 3, 4, 6, 8};
-    static const char *const names[] = {"x", "y", "z", "w"};
-    struct sp_mesh_axis axes[4];
-    struct sp_mesh *mesh = NULL;
-    struct sp_sharding *sharding = NULL;
-    struct sp_error err = {0};
-    uint32_t count = 1 + (uint32_t)next_number(state, 4), used = 0;
-    int64_t product = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t size = sizes[next_number(state, 7)];
-        if (product * size > 64)
-            continue;
-        axes[used] = (struct sp_mesh_axis){.name = names[used], .size = size};
-        used++;
-        product *= size;
-    }
-    struct sp_device_order order = random_order(arena, state, product);
-    cr_assert_eq(sp_mesh_create(arena, used, axes, &order, &mesh, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_sharding_create_axes(arena, mesh, rank, &sharding, &err), SP_OK);
-    for (uint32_t axis = 0; axis < used; axis++)
-        for (int64_t pre = 1, next; pre < axes[axis].size; pre = next) {
-            int64_t factor = axes[axis].size / pre;
-            for (int64_t i = 2; i < factor; i++)
-                if (factor % i == 0 && next_number(state, 2))
-                    factor = i;
-            next = pre * factor;
-            deal_ref(arena, state, sharding, (struct sp_axis_ref){.axis = axis, .pre = pre, .size = factor});
-        }
-    for (uint32_t i = 0; i < rank; i++)
-        sp_axes_merge(&sharding->dims[i].axes);
-    sp_axes_sort_and_merge(&sharding->replicated);
-    return sharding;
+    const struct random_mesh_options meshes = {.max_devices = 64, .max_axes = 4, .permuted = 66};
+    const struct random_sharding_options shardings = {.sub_axes = 50, .explicit = 40};
+    const struct sp_mesh *mesh = random_mesh(arena, random, &meshes);
+    if (random_chance(random, 20))
+        mesh = move_mesh(arena, mesh);
+    return random_sharding(arena, random, mesh, rank, &shardings);
 }

@@ -1,5 +1,6 @@
 #pragma once
 /* build_sharding - shardings for tests from a few words, and what devices hold as a few words. */
+#include "../conformance/random_shardings.h"
 #include "sharding/sharding.h"
 
 /* "x=2 y=4"; `order` NULL means 0..N-1. */
@@ -27,8 +28,5 @@ const char *refs_text(struct sp_arena *arena, const struct sp_mesh *mesh, const 
 /* "0 1; 2 3": the devices of each shard of BLOCKS. */
 const char *placement_text(struct sp_arena *arena, const struct sp_sharding *blocks);
 
-/* A reproducible stream of numbers below `bound`. */
-uint64_t next_number(uint64_t *state, uint64_t bound);
-
 /* AXES of this rank on at most 64 devices: sub-axes, any device order, some axes left out or replicated explicitly. */
-struct sp_sharding *random_axes(struct sp_arena *arena, uint64_t *state, uint32_t rank);
+struct sp_sharding *random_axes(struct sp_arena *arena, struct random *random, uint32_t rank);

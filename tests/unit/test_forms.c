@@ -252,11 +252,11 @@ Test(forms, losses)
 
 Test(forms, random_round_trips)
 {
-    uint64_t state = 3;
+    struct random random = {3};
     for (uint32_t round = 0; round < 500; round++) {
         struct sp_arena_mark mark = sp_arena_mark(arena);
-        const struct sp_sharding *axes = random_axes(arena, &state, 3);
-        int64_t shape[3] = {(int64_t)next_number(&state, 9), (int64_t)next_number(&state, 5), 7};
+        const struct sp_sharding *axes = random_axes(arena, &random, 3);
+        int64_t shape[3] = {(int64_t)random_below(&random, 9), (int64_t)random_below(&random, 5), 7};
         struct sp_sharding *blocks = to_blocks(axes, 3), *again = to_axes(blocks, 3, NULL);
         cr_assert(equal(axes, blocks, 3, shape), "round %" PRIu32, round);
         cr_assert(equal(axes, blocks, 3, NULL), "round %" PRIu32, round);

@@ -513,11 +513,11 @@ static bool is_in(const struct sp_held *held, const int64_t *at)
 
 Test(sharding, random_holdings)
 {
-    uint64_t state = 1;
+    struct random random = {1};
     for (uint32_t round = 0; round < 400; round++) {
         struct sp_arena_mark mark = sp_arena_mark(arena);
-        const struct sp_sharding *sharding = random_axes(arena, &state, 2);
-        int64_t shape[2] = {(int64_t)next_number(&state, 9), (int64_t)next_number(&state, 9)}, at[2], count;
+        const struct sp_sharding *sharding = random_axes(arena, &random, 2);
+        int64_t shape[2] = {(int64_t)random_below(&random, 9), (int64_t)random_below(&random, 9)}, at[2], count;
         struct sp_sharding *blocks;
         const int64_t *devices;
         cr_assert_eq(sp_sharding_check(sharding, 2, shape, 0, &err), SP_OK, "%s", err.message);
@@ -541,13 +541,13 @@ Test(sharding, random_holdings)
 /* Pairs that are often the same: equality against every element of every device. */
 Test(sharding, random_equality)
 {
-    uint64_t state = 7;
+    struct random random = {7};
     uint32_t same = 0;
     for (uint32_t round = 0; round < 600; round++) {
         struct sp_arena_mark mark = sp_arena_mark(arena);
-        const struct sp_sharding *a = random_axes(arena, &state, 1);
-        struct sp_sharding *b = build_axes(arena, a->mesh, "x"), *blocks;
-        int64_t shape[1] = {(int64_t)next_number(&state, 7)}, at[1];
+        const struct sp_sharding *a = random_axes(arena, &random, 1);
+        struct sp_sharding *b = build_axes(arena, a->mesh, a->mesh->axes[0].name), *blocks;
+        int64_t shape[1] = {(int64_t)random_below(&random, 7)}, at[1];
         bool expected = true, is_equal;
         cr_assert_eq(sp_sharding_to_blocks(arena, b, 1, 0, &blocks, NULL, &err), SP_OK);
         for (int64_t i = 0; i < a->mesh->order.count; i++)
