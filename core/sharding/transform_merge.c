@@ -217,7 +217,7 @@ static enum sp_status merge_by_devices(struct sp_arena *arena, const struct sp_s
     if (status != SP_OK || !merge_dims(&tilings, count))
         return status;
     struct placed_device *placed_a = sort_devices(arena, &order_a), *placed_b = sort_devices(arena, &order_b);
-    int64_t *ids;
+    int64_t *ids = NULL;
     if (!placed_a || !placed_b)
         return sp_fail_memory(err);
     status = fill_tiles(arena, &tilings, placed_a, placed_b, count, &ids, err);
@@ -229,7 +229,7 @@ static enum sp_status merge_by_devices(struct sp_arena *arena, const struct sp_s
 static enum sp_status copy_of(struct sp_arena *arena, const struct sp_sharding *sharding, struct sp_sharding **ret,
                               struct sp_error *err)
 {
-    bool done;
+    bool done = false;
     enum sp_status status = sp_transform_begin(arena, sharding, &done, ret, err);
     return status != SP_OK || done ? status : sp_transform_copy(arena, sharding, ret, err);
 }

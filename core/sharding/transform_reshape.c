@@ -248,7 +248,7 @@ enum sp_status sp_sharding_reshape(struct sp_arena *arena, const struct sp_shard
                                    bool best_effort, struct sp_sharding **ret, struct sp_error *err)
 {
     bool done;
-    int64_t before, after;
+    int64_t before = 0, after = 0;
     enum sp_status status = check_shape(from_rank, from_shape, &before, err);
     if (status == SP_OK)
         status = check_shape(to_rank, to_shape, &after, err);

@@ -24,9 +24,11 @@ enum sp_status sp_transform_begin(struct sp_arena *arena, const struct sp_shardi
 enum sp_status sp_transform_frame(struct sp_arena *arena, const struct sp_sharding *source, uint32_t rank,
                                   struct sp_sharding **ret, struct sp_error *err)
 {
-    if (rank > SP_MAX_RANK)
-        return sp_fail_limit(err, "TOO_MANY_AXES", "SP_MAX_RANK", SP_MAX_RANK, rank,
-                             "The result would have %" PRIu32 " axes, and at most %d are allowed.", rank, SP_MAX_RANK);
+    if (rank > SP_MAX_RANK) {
+        (void)sp_fail_limit(err, "TOO_MANY_AXES", "SP_MAX_RANK", SP_MAX_RANK, rank,
+                            "The result would have %" PRIu32 " axes, and at most %d are allowed.", rank, SP_MAX_RANK);
+        return SP_ERR_LIMIT;
+    }
     struct sp_sharding *frame;
     enum sp_status status = sp_sharding_create_axes(arena, source->mesh, rank, &frame, err);
     if (status == SP_OK)
@@ -54,6 +56,8 @@ enum sp_status sp_transform_copy(struct sp_arena *arena, const struct sp_shardin
 {
     struct sp_sharding *copy;
     enum sp_status status = sp_transform_frame(arena, source, source->rank, &copy, err);
+    if (status != SP_OK)
+        return status;
     for (uint32_t i = 0; status == SP_OK && i < source->rank; i++)
         status = sp_transform_copy_dim(arena, &source->dims[i], &copy->dims[i], err);
     if (status == SP_OK)

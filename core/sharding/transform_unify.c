@@ -256,7 +256,7 @@ enum sp_status sp_sharding_unify(struct sp_arena *arena, const struct sp_shardin
         *ret_a = *ret_b = NULL;
         return SP_OK;
     }
-    const struct sp_mesh *mesh;
+    const struct sp_mesh *mesh = NULL;
     if ((status = digit_mesh(arena, &digits, a->mesh, &mesh, err)) != SP_OK ||
         (status = rewrite(arena, &digits, false, mesh, a, &copy_a, err)) != SP_OK ||
         (status = rewrite(arena, &digits, true, mesh, b, &copy_b, err)) != SP_OK)

@@ -87,8 +87,13 @@ static unsigned char *read_hex(struct test *test, const char *key, size_t *ret_s
     const char *hex = get_text(test, key);
     size_t size = strlen(hex) / 2;
     unsigned char *bytes = SP_NEW_ARRAY(test->arena, size + 1, unsigned char);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(hex_digit(hex[2 * i]) << 4 | hex_digit(hex[2 * i + 1]));
+    for (size_t i = 0; i < size; i++) {
+        int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0)
+            differs(test, "%s is not hexadecimal", key);
+        else
+            bytes[i] = (unsigned char)(high * 16 + low);
+    }
     *ret_size = size;
     return bytes;
 }
