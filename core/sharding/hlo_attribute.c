@@ -132,6 +132,17 @@ static enum sp_status report(enum sp_status status, const struct sp_error *error
     return status;
 }
 
+/* Bytes or, failing that, text. */
+static enum sp_status read_content(struct sp_arena *arena, const unsigned char *bytes, size_t size,
+                                   struct sp_hlo **ret_hlo, struct sp_error *err)
+{
+    struct sp_error not_bytes = {0};
+    enum sp_status status = sp_hlo_read_proto(arena, bytes, size, ret_hlo, &not_bytes);
+    if (status != SP_OK && looks_like_text(bytes, size))
+        return sp_hlo_read_text(arena, (const char *)bytes, size, ret_hlo, err);
+    return report(status, &not_bytes, err);
+}
+
 enum sp_status sp_hlo_read_attribute(struct sp_arena *arena, const char *text, size_t size, struct sp_hlo **ret_hlo,
                                      struct sp_error *err)
 {
@@ -156,15 +167,12 @@ enum sp_status sp_hlo_read_attribute(struct sp_arena *arena, const char *text, s
         if (status == SP_OK || memchr(content, '\\', length) == NULL)
             return report(status, &first, err);
     }
-    status = decode(&attribute, bytes, &decoded, err);
-    if (status != SP_OK)
-        return status;
-    status = sp_hlo_read_proto(arena, bytes, decoded, ret_hlo, &second);
+    status = decode(&attribute, bytes, &decoded, &second);
     if (status == SP_OK)
-        return SP_OK;
-    if (looks_like_text(bytes, decoded))
-        return sp_hlo_read_text(arena, (const char *)bytes, decoded, ret_hlo, err);
-    return report(status, &second, err);
+        status = read_content(arena, bytes, decoded, ret_hlo, &second);
+    /* The first attempt's error is about the text as it was given. */
+    return report(status == SP_OK || first.status == SP_OK ? status : first.status,
+                  first.status != SP_OK ? &first : &second, err);
 }
 
 void sp_hlo_write_attribute(const unsigned char *bytes, size_t size, struct sp_buf *buf)

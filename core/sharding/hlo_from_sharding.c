@@ -83,7 +83,7 @@ static enum sp_status to_tiles(struct sp_arena *arena, const struct sp_sharding 
         return SP_OK;
     }
     hlo->type = SP_HLO_OTHER;
-    hlo->combiner = axes->combiner;
+    hlo->combiner = axes->combiner == SP_COMBINE_NONE ? SP_COMBINE_SUM : axes->combiner;
     status = sp_sharding_device_array(arena, axes, sizes, &hlo->order, err);
     if (status == SP_OK)
         status = set_dims(arena, axes, sizes, hlo, err);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""make_corpus.py: writes tests/fuzz/corpus/onnx, small models that together use every part of the format.
+"""make_corpus.py: writes tests/fuzz/corpus: small models (onnx) and shardings (op_sharding, hlo) that together use every
+part of their format.
 
-They are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
+Bytes are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
 bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are checked in; run this after a change.
 """
 import os
@@ -59,6 +60,59 @@ CORPUS = {
     "deep": "7{1{2'' 4'I' 5{1'g' 20:5 6{1{2'' 4'I' 5{1'g' 20:5 6{1{2'' 4'I' 5{1'g' 20:5 6{2'end'}}}}}}}}}}",
 }
 
+OP_SHARDING = {
+    "replicated": "",
+    "maximal": "1:1 4h0c",
+    "listed": "1:3 3h0302 4h000204010305",
+    "listed-unpacked": "1:3 3:3 3:1 4:2 4:0 4:1",
+    "iota": "1:3 3h0402 9h0402 10h0100",
+    "iota-huge": "1:3 3h808040808040 9h808080808020 10h00",
+    "replicas": "1:3 3h020204 6:1 9h040202 10h020001",
+    "subgroups": "1:3 3h0202020202 8h04060004 9h20 10h00",
+    "unreduced-max": "1:6 7{1'sdy::reduction_op' 2'MAX'}",
+    "metadata": "1:4 7{1'dot' 2'jit(f)/dot' 3'model.py' 4:12 17:14 18:3 19:40 12'dot.1' 15:7 16'late' 20{1'any'}}",
+    "group": "1:3 3h0202 9h04 10h00 11:1 12:9 13:1",
+    "tuple": "1:2 5{} 5{1:3 3h0201 4h0100} 5{1:1 4:3} 5{14{2{2h05}}}",
+    "tuple-in-tuple": "1:2 5{1:2 5{1:2}}",
+    "tile-shape": "1:5 2{2:13 4{2:11 3h0203} 4{2:13 4{4{4{}}}}}",
+    "named": "14{2{1{1'data' 2:4} 1{1'model' 2:6}} 3{1{1:0 2{1:2 2:2}} 1{1:1 2{1:1 2:3}} 2:1} 3{1{1:0 2{1:1 2:2}}} "
+             "5{1:1 2{1:3 2:2}} 6{2'mlp'} 8:2}",
+    "named-listed": "14{2{1{1'x' 2:2} 1{1'y' 2:2} 2h03010200} 3{1{1:1} 2:1} 7{}}",
+    "named-iota": "14{2{1{1'x' 2:4} 1{1'y' 2:2} 3{1h020202 2h020001}} 3{1{} 2:1} 3{} 4{1:1}}",
+    "named-empty": "14{}",
+    "unknown-field": "1:3 3h02 4h0001 15:1",
+    "truncated": "1:3 3h0201 4h00",
+}
+
+HLO = {
+    "tiles": "{devices=[3,2]5,4,3,2,1,0}",
+    "iota": "{ devices = [2,2] }",
+    "iota-transposed": "{devices=[6,4]<=[2,4,3]T(2,0,1)}",
+    "iota-huge": "{devices=[1048576,2,1048576]<=[2097152,1048576]T(1,0) last_tile_dims={manual, replicated}}",
+    "crossing": "{devices=[3,4]<=[4,3]T(1,0) last_tile_dim_replicate}",
+    "replicas": "{devices=[2,6]<=[2,2,3]T(2,1,0) last_tile_dim_replicate}",
+    "subgroups": "{devices=[2,1,3,2,2]<=[24] last_tile_dims={replicated, manual, unreduced, replicated} shard_as 4}",
+    "metadata": "{maximal device=2 metadata={{op_name=\"a\\\"b\" source_line=7}, {op_type='x'}}}",
+    "metadata-list": "{unknown shard_like -3 metadata={{op_name='a\\n\\303\\251'}, {}, {source_file='f.py' source_line=7}}}",
+    "tuple": "{{replicated}, {maximal device=1},{devices=[2]1,0}, /* c */ {manual}, {unreduced}}",
+    "tuple-long": "{{manual}, {manual}, {manual}, {manual}, {manual}, /*index=5*/{maximal_mesh[device_id=2]}}",
+    "tensor": "[[[4],[3]],[[2],[1]]]",
+    "tensor-inside": "{devices=[[0,1],[2,3]] last_tile_dim_replicate}",
+    "tensor-ragged": "[[0,1],[2]]",
+    "named": "{mesh['data'=4,'model'=6], [{'data':(2)2, 'model':(1)3}, {'data':(1)2, ?}], unreduced=min{'model':(3)2}, "
+             "metadata={op_name='w'}}",
+    "named-open": "{mesh[\"x\"=2] [{?}, {}, {'0' ?}]}",
+    "named-devices": "{mesh['x'=2,'y'=3], device_ids=(5,4,3,2,1,0), [{'y'}, {'x'}]}",
+    "named-iota": "{mesh['x'=2,'y'=6], device_ids=([3,4]T(1,0)), [{'y'}], replicated={'x'}}",
+    "named-plain": "{mesh['x'=2], manual}",
+    "named-unreduced": "{mesh['x'=2,'y'=2], unreduced=max{'x', 'y'}, metadata={{op_name='s'}}}",
+    "named-meshless": "{replicated, metadata={{op_name='s'}}}",
+    "named-unsorted": "{mesh['x'=2,'y'=2], [], manual={'y', 'x'}}",
+    "overflow": "{devices=[4294967296,4294967296,4294967296]<=[4294967296,4294967296,4294967296]T(0,2,1)}",
+    "attribute": "mhlo.sharding = \"\\08\\03\\1A\\02\\02\\01\\22\\02\\00\\01\"",
+    "hexadecimal": "08031A02020122020001",
+}
+
 
 def field(number, wire, payload):
     return varint(number << 3 | wire) + payload
@@ -91,12 +145,19 @@ def encode(text):
     return parts[0]
 
 
-def main():
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus/onnx")
+def write_folder(name, inputs):
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus", name)
     os.makedirs(folder, exist_ok=True)
-    for name, notation in CORPUS.items():
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(encode(notation))
+    for file_name, content in inputs.items():
+        with open(os.path.join(folder, file_name), "wb") as file:
+            file.write(content)
+    return folder
+
+
+def main():
+    write_folder("op_sharding", {name: encode(notation) for name, notation in OP_SHARDING.items()})
+    write_folder("hlo", {name: text.encode() for name, text in HLO.items()})
+    folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
     graph = encode("2'g' 1{2'y' 4'R'}")
     with open(os.path.join(folder, "wide-varints"), "wb") as file:

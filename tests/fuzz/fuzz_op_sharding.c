@@ -1,0 +1,26 @@
+/*
+ * OpSharding bytes. Properties: an error has a code, a sentence and a place; what was read is written so that it is
+ * read again as the same, through bytes, attribute and text; it converts to the common form and back without harm.
+ */
+#include "hlo_checks.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    struct sp_budget budget = {.limit = (size_t)256 << 20};
+    struct sp_arena *arena = sp_arena_create(&budget);
+    struct sp_hlo *hlo;
+    struct sp_error err = {0};
+    if (arena == NULL)
+        return 0;
+    enum sp_status status = sp_hlo_read_proto(arena, bytes, size, &hlo, &err);
+    if (status == SP_OK) {
+        hlo_check_bytes(arena, hlo);
+        hlo_check_text(arena, hlo);
+        hlo_check_conversions(arena, hlo);
+    } else {
+        hlo_check_error(status, &err);
+        hlo_check(status != SP_ERR_MALFORMED || err.where[0] != '\0', "an error has no place", &err);
+    }
+    sp_arena_destroy(arena);
+    return 0;
+}
