@@ -26,13 +26,22 @@ enum sp_status sp_sharding_regroup(struct sp_arena *arena, const struct sp_shard
 enum sp_status sp_sharding_unused_axes(struct sp_arena *arena, const struct sp_sharding *sharding,
                                        struct sp_axis_list *ret_axes, struct sp_error *err);
 
-/* The sharding of reshape(x): strict, every split must survive; best effort keeps what it can and replicates the rest.
+/*
+ * The sharding of reshape(x), for extents that are known. Strict: the splits from the major end on that can be carried
+ * over, even ones cut where the greatest common divisor of shards and extent says, the rest replicated; NULL when an
+ * uneven split would have to be cut or no split survives. Best effort: where the whole fails, the longest runs of axes
+ * for which it does not; never NULL.
  */
 enum sp_status sp_sharding_reshape(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t from_rank,
                                    const int64_t *from_shape, uint32_t to_rank, const int64_t *to_shape,
                                    bool best_effort, struct sp_sharding **ret, struct sp_error *err);
 
-/* The sharding that both allow: splits of either, replicated axes taken up where the other splits. */
+/*
+ * The sharding that both allow: splits of either, replicated axes taken up where the other splits. On one mesh an axis
+ * may go on where the other ends; of such an axis only the part is taken that `b` does not use otherwise, and NULL if
+ * that is nothing. On different meshes an axis must be split alike, or in one of the two only. Where no mesh serves
+ * both, devices are compared, and the result has them listed. Partial and manual axes must be the same.
+ */
 enum sp_status sp_sharding_merge(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,
                                  struct sp_sharding **ret, struct sp_error *err);
 
