@@ -564,3 +564,78 @@ Test(sharding, random_equality)
     }
     cr_expect(same > 100 && same < 500, "%" PRIu32 " of 600 are the same", same);
 }
+
+/* Random parts, several shards per device: each element belongs to the shard that the grid of parts says. */
+Test(sharding, random_parts)
+{
+    struct random random = {11};
+    for (uint32_t round = 0; round < 300; round++) {
+        struct sp_arena_mark mark = sp_arena_mark(arena);
+        struct sp_block_part parts[3];
+        struct sp_block_dim dim = {1 + (uint32_t)random_below(&random, 3), parts};
+        int64_t extents[3], shape[1] = {1}, devices[64];
+        uint32_t first[65], open = (uint32_t)random_below(&random, 4);
+        struct sp_sharding blocks = {.kind = SP_SHARDING_BLOCKS, .rank = 1, .blocks = &dim, .shard_count = 1};
+        for (uint32_t i = 0; i < dim.part_count; i++) {
+            extents[i] = 1 + (int64_t)random_below(&random, 5);
+            parts[i] = (struct sp_block_part){open == i ? 0 : extents[i], NULL, 1 + (int64_t)random_below(&random, 4)};
+            shape[0] *= extents[i];
+            blocks.shard_count *= parts[i].shards;
+        }
+        for (uint32_t s = 0; s <= blocks.shard_count; s++)
+            first[s] = s;
+        for (uint32_t s = 0; s < blocks.shard_count; s++)
+            devices[s] = (int64_t)random_below(&random, 6);
+        blocks.first = first;
+        blocks.devices = devices;
+        cr_assert_eq(sp_sharding_check(&blocks, 1, shape, 6, &err), SP_OK, "%s", err.message);
+        int64_t largest = 0, tile[1];
+        for (int64_t device = 0; device < 6; device++) {
+            struct sp_held held;
+            int64_t count = 0;
+            cr_assert_eq(sp_sharding_held(arena, &blocks, 1, shape, device, &held, &err), SP_OK, "%s", err.message);
+            for (int64_t at = 0; at < shape[0]; at++) {
+                int64_t shard = 0, minor = shape[0];
+                for (uint32_t i = 0; i < dim.part_count; i++) {
+                    minor /= extents[i];
+                    int64_t size = (extents[i] + parts[i].shards - 1) / parts[i].shards;
+                    shard = shard * parts[i].shards + at / minor % extents[i] / size;
+                }
+                cr_assert_eq(is_in(&held, &at), devices[shard] == device, "round %" PRIu32, round);
+                count += devices[shard] == device;
+            }
+            largest = count > largest ? count : largest;
+        }
+        cr_assert_eq(sp_sharding_tile_shape(&blocks, 1, shape, tile, &err), SP_OK, "%s", err.message);
+        cr_assert(tile[0] >= largest, "round %" PRIu32 ": %" PRId64 " elements do not fit %" PRId64, round, largest,
+                  tile[0]);
+        sp_arena_rewind(arena, mark);
+    }
+}
+
+/* Running out of memory anywhere is reported, whatever was going on. */
+Test(sharding, out_of_memory)
+{
+    struct random random = {5};
+    const struct sp_sharding *axes = random_axes(arena, &random, 2);
+    uint32_t refused = 0;
+    for (size_t limit = 1; limit < 3000000; limit += limit / 4 + 1000) {
+        struct sp_budget budget = {.limit = limit};
+        struct sp_arena *small = sp_arena_create(&budget);
+        struct sp_sharding *blocks = NULL;
+        bool is_equal;
+        sp_error_clear(&err);
+        if (!small)
+            continue;
+        enum sp_status status = SP_OK;
+        for (int i = 0; i < 500 && status == SP_OK; i++) {
+            status = sp_sharding_to_blocks(small, axes, 2, 0, &blocks, NULL, &err);
+            if (status == SP_OK)
+                status = sp_sharding_equal(small, axes, blocks, 2, NULL, &is_equal, &err);
+        }
+        cr_expect(status == SP_OK || status == SP_ERR_MEMORY, "%s", err.message);
+        refused += status == SP_ERR_MEMORY;
+        sp_arena_destroy(small);
+    }
+    cr_expect_gt(refused, 5);
+}
