@@ -161,7 +161,7 @@ static enum sp_status lex_refs(struct sp_hlo_lexer *lexer, const struct sp_mesh 
             is_open = true;
             status = sp_hlo_lex_next(lexer, err);
         } else {
-            struct sp_axis_ref ref;
+            struct sp_axis_ref ref = {0};
             status = lex_ref(lexer, mesh, &ref, err);
             if (status == SP_OK)
                 status = add_ref(lexer->arena, &refs, ref, err);

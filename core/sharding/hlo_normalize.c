@@ -97,7 +97,7 @@ static enum sp_status sort_replicas(struct sp_arena *arena, int64_t size, struct
     }
     if (order->count > SP_MAX_LISTED_DEVICES)
         return SP_OK;
-    int64_t *ids;
+    int64_t *ids = NULL;
     enum sp_status status = list_devices(arena, order, &ids, err);
     if (status != SP_OK)
         return status;

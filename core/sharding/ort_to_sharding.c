@@ -250,7 +250,7 @@ enum sp_status sp_ort_to_sharding(struct sp_arena *arena, const struct sp_ort_sp
                                   struct sp_error *err)
 {
     struct sp_sharding *sharding;
-    struct device_run run;
+    struct device_run run = {0};
     struct sp_mesh *mesh;
     if (context != NULL && context->rank >= 0 && context->rank != spec->rank)
         return sp_fail(err, SP_ERR_REQUEST, "RANK_MISMATCH",
