@@ -46,20 +46,25 @@
 #define SP_MAX_DEVICE_GROUPS 256   /* device groups of one cluster: each kind of device has its own time per node */
 
 /* Shardings. */
-#define SP_MAX_SHARDING_BYTES    (1u << 20) /* text or bytes of one sharding or mesh */
-#define SP_MAX_SHARDING_AXES     256        /* axes of one mesh, dims of one tile assignment, refs of one list */
-#define SP_MAX_LISTED_DEVICES    (1 << 20)  /* devices that are written out one by one */
-#define SP_MAX_TUPLE_SHARDINGS   65536      /* elements of one tuple */
-#define SP_MAX_SHARDING_METADATA 1024       /* metadata entries of one sharding */
-#define SP_MAX_SHARDING_MESHES   256        /* meshes defined before one sharding */
-#define SP_MAX_COMPOSE_STEPS     (1 << 26)  /* devices looked at when device sets are intersected */
-#define SP_MAX_HELD_RANGES       (1 << 20)  /* ranges of what one device holds */
-#define SP_RESHARD_MAX_TRANSFERS (1 << 18)  /* pieces of one send-receive step that are listed */
-#define SP_RESHARD_MAX_PAIRS     ((int64_t)1 << 28) /* pieces and devices that one send-receive step compares */
-#define SP_RESHARD_MAX_STATES    60000              /* layouts that one search for collectives remembers */
-#define SP_RESHARD_MAX_WORK      2000000            /* steps that one such search looks at */
-#define SP_RESHARD_MAX_STEPS     64                 /* of one sequence */
-#define SP_RESHARD_MAX_ORDERS    16                 /* orders of prime factors of mesh axes that are tried */
+#define SP_MAX_SHARDING_BYTES     (1u << 20) /* text or bytes of one sharding or mesh */
+#define SP_MAX_SHARDING_AXES      256        /* axes of one mesh, dims of one tile assignment, refs of one list */
+#define SP_MAX_LISTED_DEVICES     (1 << 20)  /* devices that are written out one by one */
+#define SP_MAX_TUPLE_SHARDINGS    65536      /* elements of one tuple */
+#define SP_MAX_SHARDING_METADATA  1024       /* metadata entries of one sharding */
+#define SP_MAX_SHARDING_MESHES    256        /* meshes defined before one sharding */
+#define SP_MAX_COMPOSE_STEPS      (1 << 26)  /* devices looked at when device sets are intersected */
+#define SP_MAX_HELD_RANGES        (1 << 20)  /* ranges of what one device holds */
+#define SP_RESHARD_MAX_TRANSFERS  (1 << 18)  /* pieces of one send-receive step that are listed */
+#define SP_RESHARD_MAX_PAIRS      ((int64_t)1 << 28) /* pieces and devices that one send-receive step compares */
+#define SP_RESHARD_DIRECT_DEVICES 1024               /* devices up to which a send-receive competes with collectives */
+#define SP_RESHARD_MAX_STATES     60000              /* layouts that one search for collectives remembers */
+#define SP_RESHARD_MAX_WORK       2000000            /* steps that one such search looks at */
+#define SP_RESHARD_MAX_STEPS      64                 /* of one sequence */
+#define SP_RESHARD_MAX_ORDERS     16                 /* orders of prime factors of mesh axes that are tried */
+
+/* Answers to requests about shardings. */
+#define SP_MAX_ANSWER_BYTES    (64u << 20) /* one text of an answer */
+#define SP_MAX_HOLDING_DEVICES (1 << 16)   /* devices whose pieces are listed */
 
 /* The simulator of data is for small tensors. */
 #define SP_MAX_SIMULATED_VALUES (1 << 24) /* numbers on one virtual device, and of one tensor */
