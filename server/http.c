@@ -81,6 +81,15 @@ static void request_completed(void *context, struct MHD_Connection *connection, 
     (void)atomic_fetch_sub(&http->active, 1);
 }
 
+/* A body that is kept in memory is too large. */
+static bool refuse_body(const struct request *request, uint64_t actual, struct problem *problem)
+{
+    size_t most = request->body.ceiling;
+    return problem_set_limit(problem, 413, "BODY_TOO_LARGE",
+                             request->body_kind == BODY_JSON ? "SPD_MAX_JSON_BYTES" : "SPD_MAX_SHARDING_BODY",
+                             (int64_t)most, (int64_t)actual, "This request may have %zu bytes.", most);
+}
+
 /* Headers are known: everything that can be refused now is refused now. */
 static enum verdict request_begin(struct request *request, const char *method, const char *version)
 {
@@ -90,10 +99,11 @@ static enum verdict request_begin(struct request *request, const char *method, c
     if (!guard_headers(request, version, &problem) || !guard_target(request, &problem) ||
         !router_find(request, &problem))
         return respond_problem(request, &problem);
-    if (request->body_kind == BODY_JSON && request->has_length && request->content_length > SPD_MAX_JSON_BYTES) {
-        (void)problem_set_limit(&problem, 413, "BODY_TOO_LARGE", "SPD_MAX_JSON_BYTES", SPD_MAX_JSON_BYTES,
-                                (int64_t)request->content_length, "A JSON request may have %u bytes.",
-                                SPD_MAX_JSON_BYTES);
+    if (request->body_kind == BODY_SHARDING)
+        sp_buf_init(&request->body, SPD_MAX_SHARDING_BODY);
+    if ((request->body_kind == BODY_JSON || request->body_kind == BODY_SHARDING) && request->has_length &&
+        request->content_length > request->body.ceiling) {
+        (void)refuse_body(request, request->content_length, &problem);
         return respond_problem(request, &problem);
     }
     return request->route->begin != NULL ? request->route->begin(request) : VERDICT_GO_ON;
@@ -103,11 +113,10 @@ static bool keep_body(struct request *request, const char *bytes, size_t size, s
 {
     switch (request->body_kind) {
     case BODY_JSON:
+    case BODY_SHARDING:
         sp_buf_append(&request->body, bytes, size);
         if (sp_buf_failed(&request->body))
-            return problem_set_limit(problem, 413, "BODY_TOO_LARGE", "SPD_MAX_JSON_BYTES", SPD_MAX_JSON_BYTES,
-                                     (int64_t)request->received, "A JSON request may have %u bytes.",
-                                     SPD_MAX_JSON_BYTES);
+            return refuse_body(request, request->received, problem);
         return true;
     case BODY_MODEL:
         return upload_write(request->upload, bytes, size, problem);

@@ -16,7 +16,7 @@
 #include "upload.h"
 
 struct ingest {
-    struct inspection inspection;
+    struct errand inspection;
     char id[65];
     char *output;
     bool known; /* stored before this request */
@@ -91,7 +91,7 @@ enum verdict ingest_begin(struct request *request)
     return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
 }
 
-static void inspected(struct inspection *inspection)
+static void inspected(struct errand *inspection)
 {
     request_resume(inspection->context);
 }
@@ -113,7 +113,8 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     if (ingest->output == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     const char *name = request_parameter(request, "name");
-    ingest->inspection = (struct inspection){
+    ingest->inspection = (struct errand){
+        .kind = "inspect",
         .model = upload_path(request->upload),
         .id = ingest->id,
         .name = name != NULL ? name : "",
@@ -123,7 +124,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         .context = request,
     };
     enum verdict verdict = request_suspend(request, step);
-    if (!jobs_inspect(request->server->jobs, &ingest->inspection, &problem)) {
+    if (!jobs_send(request->server->jobs, &ingest->inspection, &problem)) {
         ingest->inspection.problem = problem;
         request_resume(request);
     }

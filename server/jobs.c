@@ -144,26 +144,26 @@ static void handle_dropped(struct jobs *jobs)
 
 /* ---- the queue, any thread ---- */
 
-bool jobs_inspect(struct jobs *jobs, struct inspection *inspection, struct problem *problem)
+bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem)
 {
     bool taken = false;
-    inspection->next = NULL;
-    inspection->queued_ms = server_now_ms();
+    errand->next = NULL;
+    errand->queued_ms = server_now_ms();
     (void)pthread_mutex_lock(&jobs->mutex);
-    unsigned waiting = jobs->inspection_count;
+    unsigned waiting = jobs->errand_count;
     if (!jobs->closed && waiting < SPD_MAX_WAITING_TASKS) {
         if (jobs->last != NULL)
-            jobs->last->next = inspection;
+            jobs->last->next = errand;
         else
-            jobs->first = inspection;
-        jobs->last = inspection;
-        jobs->inspection_count++;
+            jobs->first = errand;
+        jobs->last = errand;
+        jobs->errand_count++;
         taken = true;
     }
     (void)pthread_mutex_unlock(&jobs->mutex);
     if (!taken)
         return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_WAITING_TASKS", SPD_MAX_WAITING_TASKS,
-                                 (int64_t)waiting + 1, "Too many models wait for inspection; try again later.");
+                                 (int64_t)waiting + 1, "Too many requests wait for a worker; try again later.");
     (void)uv_async_send(&jobs->wake);
     return true;
 }
@@ -186,8 +186,7 @@ bool jobs_progress(struct jobs *jobs, const char *plan, struct job_progress *ret
 void jobs_stats(struct jobs *jobs, struct job_stats *ret_stats)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
-    *ret_stats =
-        (struct job_stats){.workers = jobs->workers, .busy = jobs->busy, .waiting_inspections = jobs->inspection_count};
+    *ret_stats = (struct job_stats){.workers = jobs->workers, .busy = jobs->busy, .waiting = jobs->errand_count};
     (void)pthread_mutex_unlock(&jobs->mutex);
 }
 
@@ -266,19 +265,19 @@ void jobs_drain(struct jobs *jobs)
     resume_waiters(jobs, NULL, 0, true);
 }
 
-/* Inspections that never reached a worker. */
-static void fail_inspections(struct jobs *jobs)
+/* Errands that never reached a worker. */
+static void fail_errands(struct jobs *jobs)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
-    struct inspection *list = jobs->first;
+    struct errand *list = jobs->first;
     jobs->first = jobs->last = NULL;
-    jobs->inspection_count = 0;
+    jobs->errand_count = 0;
     (void)pthread_mutex_unlock(&jobs->mutex);
     while (list != NULL) {
-        struct inspection *inspection = list;
-        list = inspection->next;
-        (void)problem_set(&inspection->problem, 503, "STOPPING", "The service is stopping; send the request again.");
-        inspection->done(inspection);
+        struct errand *errand = list;
+        list = errand->next;
+        (void)problem_set(&errand->problem, 503, "STOPPING", "The service is stopping; send the request again.");
+        errand->done(errand);
     }
 }
 
@@ -286,7 +285,7 @@ void jobs_stop(struct jobs *jobs)
 {
     jobs_drain(jobs);
     jobs->stopping = true;
-    fail_inspections(jobs);
+    fail_errands(jobs);
     pool_stop(jobs->pool);
     uv_close((uv_handle_t *)&jobs->wake, NULL);
 }

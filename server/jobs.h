@@ -3,8 +3,9 @@
  * jobs - what is waiting for a worker, what runs, and who waits for it.
  *
  * Two kinds of work share the workers. Plans are durable: the queue is the store, jobs_kick() only says that it
- * changed. Inspections belong to a request that is suspended meanwhile; they go first, and the pool has one worker more
- * than plans may use, so an upload never waits for a long search.
+ * changed. Errands (the inspection of a model, the conversion of a sharding) belong to a request that is suspended
+ * meanwhile; they go first, and the pool has one worker more than plans may use, so an upload never waits for a long
+ * search.
  *
  * A worker that dies over a job costs it one retry (SPD_MAX_CRASHES deaths fail it); one that dies before it took the
  * job costs nothing. A job over its time is failed at once, and its worker is replaced. Callers in HTTP threads only
@@ -22,20 +23,29 @@ struct jobs;
 struct request;
 struct server;
 
-/* An inspection that a request waits for. Owned by the request, untouched by it until `done`. */
-struct inspection {
+/* Work that a request waits for. Owned by the request, untouched by it until `done`. */
+struct errand {
+    const char *kind;   /* "inspect", "convert" or "reshard"; static */
+    const char *output; /* path of the result */
+    bool text;          /* as people read it */
+
+    /* "inspect" */
     const char *model; /* path of the file */
     const char *id;    /* its SHA-256 */
     const char *name;
-    const char *output; /* path of the result */
-    bool values, text;
-    const json_t *dims;                          /* {NAME: N} to bind, or NULL */
-    bool sync;                                   /* make the model file durable too */
-    void (*done)(struct inspection *inspection); /* main thread; `problem` says how it went */
+    bool values;
+    const json_t *dims; /* {NAME: N} to bind, or NULL */
+    bool sync;          /* make the model file durable too */
+
+    /* The others: the request's body as it came. Only a worker looks into it. */
+    const char *body;
+    size_t body_size;
+
+    void (*done)(struct errand *errand); /* main thread; `problem` says how it went */
     void *context;
     struct problem problem;
 
-    struct inspection *next; /* of jobs.c */
+    struct errand *next; /* of jobs.c */
     int attempts, crashes;
     uint64_t queued_ms;
 };
@@ -46,7 +56,7 @@ struct job_progress {
 };
 
 struct job_stats {
-    unsigned workers, busy, waiting_inspections;
+    unsigned workers, busy, waiting;
 };
 
 /* Main thread. */
@@ -54,13 +64,13 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop); /* NULL withou
 void jobs_tick(struct jobs *jobs, uint64_t now_ms);               /* several times a second */
 bool jobs_quiet(const struct jobs *jobs);                         /* nothing runs and nobody waits */
 void jobs_drain(struct jobs *jobs); /* start no more plans; everybody who waits for one is answered now */
-void jobs_stop(struct jobs *jobs);  /* queue running plans again, fail inspections, end the workers */
+void jobs_stop(struct jobs *jobs);  /* queue running plans again, fail errands, end the workers */
 void jobs_destroy(struct jobs *jobs);
 
 /* Any thread. */
 
-/* Queues an inspection; the request must be suspended already. False with a problem when too many wait. */
-bool jobs_inspect(struct jobs *jobs, struct inspection *inspection, struct problem *problem);
+/* Queues an errand; the request must be suspended already. False with a problem when too many wait. */
+bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem);
 
 /* The store has a new queued plan. */
 void jobs_kick(struct jobs *jobs);

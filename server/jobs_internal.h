@@ -2,7 +2,7 @@
 /*
  * jobs_internal - what the files of the job queue share.
  *
- * A task is one assignment of a plan or an inspection to a worker. Tasks are touched by the main thread only, except
+ * A task is one assignment of a plan or an errand to a worker. Tasks are touched by the main thread only, except
  * `progress` and the list of running tasks, which HTTP threads read under the mutex.
  */
 #include <pthread.h>
@@ -13,8 +13,9 @@
 struct task {
     struct task *next;
     bool is_plan;
-    struct plan_row plan;          /* of a plan */
-    struct inspection *inspection; /* of an inspection */
+    struct plan_row plan;  /* of a plan */
+    struct errand *errand; /* of an errand */
+    unsigned seconds;      /* its time */
     uint64_t started_ms, deadline_ms;
     bool taken; /* the worker has said that it works on it */
     struct job_progress progress;
@@ -46,11 +47,11 @@ struct jobs {
 
     pthread_mutex_t mutex; /* guards the rest */
     struct task *tasks;    /* running */
-    struct inspection *first, *last;
-    unsigned inspection_count;
+    struct errand *first, *last;
+    unsigned errand_count;
     struct waiter *waiters;
     struct plan_entry *dropped;
-    bool closed; /* no more inspections and waiters */
+    bool closed; /* no more errands and waiters */
     unsigned workers, busy;
 };
 

@@ -96,15 +96,21 @@ static char *plan_line(struct jobs *jobs, const struct plan_row *plan)
     return text;
 }
 
-static char *inspection_line(struct jobs *jobs, const struct inspection *inspection)
+static char *errand_line(struct jobs *jobs, const struct errand *errand, unsigned seconds)
 {
-    json_t *line = job_line(jobs->server->config, inspection->id, "inspect", inspection->model, inspection->id,
-                            inspection->name, inspection->output);
+    bool inspects = errand->body == NULL;
+    json_t *line = job_line(jobs->server->config, errand->kind, errand->kind, inspects ? errand->model : "",
+                            inspects ? errand->id : "", inspects ? errand->name : "", errand->output);
     char *text = NULL;
-    if (line != NULL && json_object_set_new(line, "values", json_boolean(inspection->values)) == 0 &&
-        json_object_set_new(line, "text", json_boolean(inspection->text)) == 0 &&
-        json_object_set_new(line, "sync", json_boolean(inspection->sync)) == 0 &&
-        (inspection->dims == NULL || json_object_set_new(line, "dims", json_deep_copy(inspection->dims)) == 0))
+    bool ok = line != NULL && json_object_set_new(line, "text", json_boolean(errand->text)) == 0 &&
+              json_object_set_new(line, "seconds", json_integer(seconds)) == 0;
+    if (ok && inspects)
+        ok = json_object_set_new(line, "values", json_boolean(errand->values)) == 0 &&
+             json_object_set_new(line, "sync", json_boolean(errand->sync)) == 0 &&
+             (errand->dims == NULL || json_object_set_new(line, "dims", json_deep_copy(errand->dims)) == 0);
+    else
+        ok = ok && json_object_set_new(line, "body", json_integer((json_int_t)errand->body_size)) == 0;
+    if (ok)
         text = json_dumps(line, JSON_COMPACT);
     json_decref(line);
     return text;
@@ -119,10 +125,12 @@ static void free_task(struct task *task)
 /* Gives the task to a worker. False when it must be given up. */
 static bool start(struct jobs *jobs, struct worker *worker, struct task *task, char *line)
 {
+    const struct errand *errand = task->errand;
     task->started_ms = server_now_ms();
-    task->deadline_ms = task->started_ms + (uint64_t)(jobs->server->config->job_seconds + SPD_JOB_GRACE_SECONDS) * 1000;
+    task->deadline_ms = task->started_ms + (uint64_t)(task->seconds + SPD_JOB_GRACE_SECONDS) * 1000;
     (void)snprintf(task->progress.phase, sizeof task->progress.phase, "start");
-    if (line == NULL || !pool_assign(worker, task, line)) {
+    if (line == NULL || !pool_assign(worker, task, line, errand != NULL ? errand->body : NULL,
+                                     errand != NULL ? errand->body_size : 0)) {
         free(line);
         return false;
     }
@@ -134,31 +142,39 @@ static bool start(struct jobs *jobs, struct worker *worker, struct task *task, c
     return true;
 }
 
-static struct inspection *next_inspection(struct jobs *jobs)
+static struct errand *next_errand(struct jobs *jobs)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
-    struct inspection *inspection = jobs->first;
-    if (inspection != NULL) {
-        jobs->first = inspection->next;
+    struct errand *errand = jobs->first;
+    if (errand != NULL) {
+        jobs->first = errand->next;
         if (jobs->first == NULL)
             jobs->last = NULL;
-        jobs->inspection_count--;
+        jobs->errand_count--;
     }
     (void)pthread_mutex_unlock(&jobs->mutex);
-    return inspection;
+    return errand;
 }
 
-static void start_inspection(struct jobs *jobs, struct worker *worker, struct inspection *inspection)
+/* A model may be large; a sharding never needs that long, and nobody waits that long for one. */
+static unsigned errand_seconds(const struct config *config, const struct errand *errand)
+{
+    return errand->body != NULL && config->job_seconds > SPD_SHARDING_SECONDS ? SPD_SHARDING_SECONDS
+                                                                              : config->job_seconds;
+}
+
+static void start_errand(struct jobs *jobs, struct worker *worker, struct errand *errand)
 {
     struct task *task = calloc(1, sizeof *task);
     if (task != NULL) {
-        task->inspection = inspection;
-        if (start(jobs, worker, task, inspection_line(jobs, inspection)))
+        task->errand = errand;
+        task->seconds = errand_seconds(jobs->server->config, errand);
+        if (start(jobs, worker, task, errand_line(jobs, errand, task->seconds)))
             return;
         free(task);
     }
-    (void)problem_set(&inspection->problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    inspection->done(inspection);
+    (void)problem_set(&errand->problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    errand->done(errand);
 }
 
 static bool start_plan(struct jobs *jobs, struct worker *worker)
@@ -171,6 +187,7 @@ static bool start_plan(struct jobs *jobs, struct worker *worker)
         return false;
     }
     task->is_plan = true;
+    task->seconds = jobs->server->config->job_seconds;
     if (start(jobs, worker, task, plan_line(jobs, &task->plan)))
         return true;
     if (!store_requeue(jobs->server->store, task->plan.id, false))
@@ -183,9 +200,9 @@ void jobs_dispatch(struct jobs *jobs)
 {
     struct worker *worker;
     while (!jobs->stopping && (worker = pool_idle(jobs->pool)) != NULL) {
-        struct inspection *inspection = next_inspection(jobs);
-        if (inspection != NULL)
-            start_inspection(jobs, worker, inspection);
+        struct errand *errand = next_errand(jobs);
+        if (errand != NULL)
+            start_errand(jobs, worker, errand);
         else if (jobs->draining || jobs_running_plans(jobs) >= jobs->server->config->workers ||
                  !start_plan(jobs, worker))
             return;
@@ -220,15 +237,14 @@ static void finish_plan(struct jobs *jobs, const struct task *task, const struct
     jobs_notify(jobs, task->plan.id);
 }
 
-static void finish_inspection(struct jobs *jobs, const struct task *task, const struct problem *problem)
+static void finish_errand(struct jobs *jobs, const struct task *task, const struct problem *problem)
 {
     uint64_t now = server_now_ms();
     if (problem != NULL)
-        task->inspection->problem = *problem;
-    metrics_job(jobs->server->metrics, "inspect", problem != NULL ? "failed" : "succeeded",
-                (double)(task->started_ms - task->inspection->queued_ms) / 1000,
-                (double)(now - task->started_ms) / 1000);
-    task->inspection->done(task->inspection);
+        task->errand->problem = *problem;
+    metrics_job(jobs->server->metrics, task->errand->kind, problem != NULL ? "failed" : "succeeded",
+                (double)(task->started_ms - task->errand->queued_ms) / 1000, (double)(now - task->started_ms) / 1000);
+    task->errand->done(task->errand);
 }
 
 /* The task has an outcome: NULL for success. Frees it. */
@@ -238,7 +254,7 @@ static void finish(struct jobs *jobs, struct task *task, const struct problem *p
     if (task->is_plan)
         finish_plan(jobs, task, problem);
     else
-        finish_inspection(jobs, task, problem);
+        finish_errand(jobs, task, problem);
     free_task(task);
     jobs_kick(jobs);
 }
@@ -281,11 +297,13 @@ void jobs_message(void *context, void *job, const json_t *message)
     finish(jobs, task, &problem);
 }
 
-static void describe_end(const struct config *config, const char *how, int signal_number, struct problem *problem)
+static void describe_end(const struct task *task, const char *how, int signal_number, struct problem *problem)
 {
+    bool is_short = task->errand != NULL && task->errand->body != NULL;
     if (strcmp(how, "timed_out") == 0)
-        (void)problem_set_limit(problem, 422, "TIME_LIMIT", "--job-seconds", config->job_seconds, config->job_seconds,
-                                "The job took longer than its %u seconds and was stopped.", config->job_seconds);
+        (void)problem_set_limit(problem, 422, "TIME_LIMIT", is_short ? "SPD_SHARDING_SECONDS" : "--job-seconds",
+                                task->seconds, task->seconds,
+                                "The job took longer than its %u seconds and was stopped.", task->seconds);
     else if (strcmp(how, "stopped") == 0)
         (void)problem_set(problem, 503, "STOPPING", "The service is stopping; send the request again.");
     else
@@ -315,7 +333,7 @@ static void plan_gone(struct jobs *jobs, struct task *task, const char *how, int
         free_task(task);
         return;
     }
-    describe_end(jobs->server->config, how, signal_number, &problem);
+    describe_end(task, how, signal_number, &problem);
     finish(jobs, task, &problem);
 }
 
@@ -326,20 +344,20 @@ void jobs_gone(void *context, void *job, const char *how, int signal_number)
     metrics_worker_ended(jobs->server->metrics, how);
     if (task->is_plan) {
         plan_gone(jobs, task, how, signal_number);
-    } else if (strcmp(how, "crashed") == 0 && task->inspection->crashes + task->taken < SPD_MAX_CRASHES &&
-               ++task->inspection->attempts < SPD_MAX_ATTEMPTS) {
-        struct inspection *inspection = task->inspection;
+    } else if (strcmp(how, "crashed") == 0 && task->errand->crashes + task->taken < SPD_MAX_CRASHES &&
+               ++task->errand->attempts < SPD_MAX_ATTEMPTS) {
+        struct errand *errand = task->errand;
         struct problem problem = {0};
-        inspection->crashes += task->taken;
+        errand->crashes += task->taken;
         unlink_task(jobs, task);
         free_task(task);
-        if (!jobs_inspect(jobs, inspection, &problem)) {
-            inspection->problem = problem;
-            inspection->done(inspection);
+        if (!jobs_send(jobs, errand, &problem)) {
+            errand->problem = problem;
+            errand->done(errand);
         }
     } else {
         struct problem problem = {0};
-        describe_end(jobs->server->config, how, signal_number, &problem);
+        describe_end(task, how, signal_number, &problem);
         finish(jobs, task, &problem);
     }
     if (!jobs->stopping)

@@ -218,7 +218,7 @@ static void write_gauges(struct server *server, struct sp_buf *buf)
     gauge(buf, "shardplan_workers", "Worker processes that run.", stats.workers);
     gauge(buf, "shardplan_workers_wanted", "Worker processes that should run.", server->config->workers + 1);
     gauge(buf, "shardplan_workers_busy", "Worker processes that have a job.", stats.busy);
-    gauge(buf, "shardplan_inspections_waiting", "Inspections that wait for a worker.", stats.waiting_inspections);
+    gauge(buf, "shardplan_requests_waiting", "Requests that wait for a worker.", stats.waiting);
     gauge(buf, "shardplan_http_connections", "Open connections.", connections_count(server->connections));
     if (!store_counts(server->store, counts, &oldest, &models))
         return;

@@ -28,10 +28,11 @@ enum verdict {
 };
 
 enum body_kind {
-    BODY_IGNORED, /* read and thrown away, up to SPD_MAX_IGNORED_BODY */
-    BODY_JSON,    /* collected in `body` */
-    BODY_MODEL,   /* streamed to disk by `upload` */
-    BODY_EITHER,  /* BODY_JSON or BODY_MODEL, by Content-Type */
+    BODY_IGNORED,  /* read and thrown away, up to SPD_MAX_IGNORED_BODY */
+    BODY_JSON,     /* collected in `body` */
+    BODY_SHARDING, /* as BODY_JSON, but larger, and not looked into here */
+    BODY_MODEL,    /* streamed to disk by `upload` */
+    BODY_EITHER,   /* BODY_JSON or BODY_MODEL, by Content-Type */
 };
 
 #define REQUEST_MAX_PARAMETERS 16

@@ -11,6 +11,11 @@ enum verdict version_finish(struct request *request);
 enum verdict openapi_finish(struct request *request);
 enum verdict devices_finish(struct request *request);
 
+/* routes_sharding.c */
+enum verdict sharding_begin(struct request *request);
+enum verdict convert_finish(struct request *request);
+enum verdict reshard_finish(struct request *request);
+
 /* routes_models.c */
 enum verdict models_upload_begin(struct request *request);
 enum verdict models_upload_finish(struct request *request);

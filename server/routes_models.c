@@ -125,7 +125,7 @@ enum verdict model_delete_finish(struct request *request)
 /* ---- POST /v1/models/{id}/inspect ---- */
 
 struct inspecting {
-    struct inspection inspection;
+    struct errand inspection;
     json_t *dims;
     char *model, *output;
     struct model_row row;
@@ -143,7 +143,7 @@ static void free_inspecting(void *state)
     free(inspecting);
 }
 
-static void inspection_done(struct inspection *inspection)
+static void inspection_done(struct errand *inspection)
 {
     request_resume(inspection->context);
 }
@@ -233,7 +233,8 @@ enum verdict model_inspect_finish(struct request *request)
     inspecting->output = files_temporary(request->server->config->data);
     if (inspecting->model == NULL || inspecting->output == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    inspecting->inspection = (struct inspection){
+    inspecting->inspection = (struct errand){
+        .kind = "inspect",
         .model = inspecting->model,
         .id = request->id,
         .name = inspecting->row.name,
@@ -245,7 +246,7 @@ enum verdict model_inspect_finish(struct request *request)
         .context = request,
     };
     enum verdict verdict = request_suspend(request, inspection_settled);
-    if (!jobs_inspect(request->server->jobs, &inspecting->inspection, &problem)) {
+    if (!jobs_send(request->server->jobs, &inspecting->inspection, &problem)) {
         inspecting->inspection.problem = problem;
         request_resume(request);
     }

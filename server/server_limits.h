@@ -11,6 +11,7 @@
 #define SPD_HTTP_THREADS       4u            /* threads of the HTTP library's pool */
 #define SPD_MAX_URI_BYTES      8192          /* request target */
 #define SPD_MAX_JSON_BYTES     (256u * 1024) /* body of a JSON request; jansson takes up to 70 times as much */
+#define SPD_MAX_SHARDING_BODY  (1u << 20)    /* body of a convert or reshard request; only workers look into it */
 #define SPD_MAX_IGNORED_BODY   (64u * 1024)  /* body of a request that has no use for one */
 #define SPD_MAX_REQUEST_ID     64            /* X-Request-Id that is echoed */
 #define SPD_MAX_KEY_BYTES      255           /* Idempotency-Key */
@@ -31,12 +32,13 @@
 
 /* Jobs. */
 #define SPD_MAX_QUEUED_PLANS    1000u /* accepted and not started; more are answered 503 */
-#define SPD_MAX_WAITING_TASKS   64u   /* inspections that wait for a worker; more are answered 503 */
+#define SPD_MAX_WAITING_TASKS   64u   /* requests that wait for a worker; more are answered 503 */
 #define SPD_MAX_CRASHES         2     /* workers that may die over one job before it fails */
 #define SPD_MAX_ATTEMPTS        20    /* starts of one job, restarts of the daemon included */
 #define SPD_MAX_WORKERS         64
 #define SPD_DEFAULT_JOB_MEMORY  (2ull << 30) /* bytes: the graph, its shapes and the search */
 #define SPD_DEFAULT_JOB_SECONDS 300u
+#define SPD_SHARDING_SECONDS    30u   /* of one convert or reshard request, when jobs may take longer */
 #define SPD_JOB_GRACE_SECONDS   5u    /* a worker that is silent so long after its time budget is killed */
 #define SPD_STORE_RETRY_MS      1000u /* between attempts to tell a full disk how a plan ended */
 #define SPD_DRAIN_SECONDS       10u   /* how long SIGTERM lets running jobs finish before they are queued again */

@@ -25,6 +25,7 @@ struct work {
     struct sp_watch watch;
     const void *bytes; /* the mapped model */
     uint64_t size;
+    size_t body_size; /* bytes behind the line */
     bool timed_out;
 };
 
@@ -385,47 +386,111 @@ cleanup:
     free(output);
 }
 
+/* ---- convert, reshard ---- */
+
+static void shard(struct work *work, const char *body, struct problem *problem)
+{
+    struct sp_error err = {0};
+    struct problem failed = {0};
+    struct output *output = malloc(sizeof *output);
+    if (output == NULL) {
+        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return;
+    }
+    limit_job(work);
+    output_open(output, work->out);
+    output->is_scratch = true;
+    enum sp_status status =
+        worker_sharding(strcmp(work->kind, "reshard") == 0, json_is_true(json_object_get(work->line, "text")), body,
+                        work->body_size, work->memory, output, &err);
+    bool closed = output_close(output, status == SP_OK, &failed);
+    if (status != SP_OK)
+        take_error(work, &err, problem);
+    else if (!closed)
+        *problem = failed;
+    free(output);
+}
+
 /* ---- jobs ---- */
 
 static bool read_work(const char *text, size_t size, struct work *work)
 {
-    json_int_t memory = 0, seconds = 0;
+    json_int_t memory = 0, seconds = 0, body = 0;
     memset(work, 0, sizeof *work);
     work->bytes = "";
     work->line = json_loadb(text, size, 0, NULL);
     if (work->line == NULL ||
-        json_unpack(work->line, "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &work->job, "kind", &work->kind,
+        json_unpack(work->line, "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s?I}", "job", &work->job, "kind", &work->kind,
                     "model", &work->model, "sha256", &work->sha256, "name", &work->name, "out", &work->out, "memory",
-                    &memory, "seconds", &seconds) != 0 ||
-        memory <= 0 || seconds <= 0) {
+                    &memory, "seconds", &seconds, "body", &body) != 0 ||
+        memory <= 0 || seconds <= 0 || body < 0 || body > SPD_MAX_SHARDING_BODY) {
         json_decref(work->line);
+        work->line = NULL;
         return false;
     }
     work->memory = (uint64_t)memory;
     work->seconds = (uint64_t)seconds;
+    work->body_size = (size_t)body;
     work->started_ms = server_now_ms();
     work->deadline_ms = work->started_ms + work->seconds * 1000;
     work->watch = (struct sp_watch){.tick = tick, .context = work};
     return true;
 }
 
-static bool run_line(const char *text, size_t size)
+static bool is_sharding(const struct work *work)
 {
-    struct work work;
+    return strcmp(work->kind, "convert") == 0 || strcmp(work->kind, "reshard") == 0;
+}
+
+/* Does the job and tells how it went. False when nobody can be told. */
+static bool run_work(struct work *work, const char *body)
+{
     struct problem problem = {0};
-    if (!read_work(text, size, &work))
-        return false;
-    (void)send_line(json_pack("{s:s, s:s}", "job", work.job, "event", "started"));
-    if (map_model(&work, json_is_true(json_object_get(work.line, "sync")), &problem)) {
-        if (strcmp(work.kind, "plan") == 0)
-            plan(&work, &problem);
+    (void)send_line(json_pack("{s:s, s:s}", "job", work->job, "event", "started"));
+    if (is_sharding(work)) {
+        shard(work, body, &problem);
+    } else if (map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
+        if (strcmp(work->kind, "plan") == 0)
+            plan(work, &problem);
         else
-            inspect(&work, &problem);
+            inspect(work, &problem);
     }
-    unmap_model(&work);
+    unmap_model(work);
     (void)malloc_trim(0);
-    bool sent = send_outcome(&work, &problem);
-    json_decref(work.line);
+    return send_outcome(work, &problem);
+}
+
+/* What has come of the next job: a line, and with some kinds a body behind it. */
+struct inbox {
+    struct sp_buf bytes;
+    size_t line; /* size of the line with its end, 0: not complete */
+    struct work work;
+};
+
+static void init_inbox(struct inbox *inbox)
+{
+    json_decref(inbox->work.line);
+    sp_buf_release(&inbox->bytes);
+    *inbox = (struct inbox){0};
+    sp_buf_init(&inbox->bytes, SPD_MAX_LINE_BYTES + SPD_MAX_SHARDING_BODY);
+}
+
+/* Takes more bytes; runs the job when it is complete. False when the input makes no sense or nobody listens. */
+static bool take_bytes(struct inbox *inbox, const char *bytes, size_t size)
+{
+    const char *end = inbox->line == 0 ? memchr(bytes, '\n', size) : NULL;
+    if (end != NULL)
+        inbox->line = inbox->bytes.size + (size_t)(end + 1 - bytes);
+    sp_buf_append(&inbox->bytes, bytes, size);
+    if (sp_buf_failed(&inbox->bytes) || (inbox->line == 0 && inbox->bytes.size > SPD_MAX_LINE_BYTES))
+        return false;
+    if (end != NULL && !read_work(inbox->bytes.data, inbox->line - 1, &inbox->work))
+        return false;
+    /* One job at a time: nothing follows it before its answer. */
+    if (inbox->line == 0 || inbox->bytes.size < inbox->line + inbox->work.body_size)
+        return true;
+    bool sent = run_work(&inbox->work, inbox->bytes.data + inbox->line);
+    init_inbox(inbox); /* a large buffer is not kept for the next job */
     return sent;
 }
 
@@ -436,25 +501,16 @@ int worker_main(long parent)
     if (getppid() != (pid_t)parent)
         return 0; /* the daemon died before the line above */
     (void)close_range(3, ~0u, 0);
-    struct sp_buf line;
-    sp_buf_init(&line, SPD_MAX_LINE_BYTES);
+    struct inbox inbox = {0};
+    init_inbox(&inbox);
     static char buffer[64 * 1024];
     for (;;) {
         ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0)
+        if (got <= 0 || !take_bytes(&inbox, buffer, (size_t)got))
             break;
-        sp_buf_append(&line, buffer, (size_t)got);
-        if (sp_buf_failed(&line))
-            break;
-        /* One job at a time: nothing follows a line before its answer. */
-        if (line.data[line.size - 1] == '\n') {
-            if (!run_line(line.data, line.size - 1))
-                break;
-            sp_buf_clear(&line);
-        }
     }
-    sp_buf_release(&line);
+    init_inbox(&inbox);
     return 0;
 }

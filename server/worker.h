@@ -5,10 +5,13 @@
  *   <- {"job":ID,"kind":"inspect","model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
  *       "values":bool,"text":bool,"sync":bool}
  *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster":..,"objective":..,"options":..}}
+ *   <- {"job":ID,"kind":"convert" or "reshard",..,"text":bool,"body":N}, then N bytes: the body of a client's request
  *   -> {"job":ID,"event":"started"}
  *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}
  *   -> {"job":ID,"event":"done","resident_bytes":N}
  *   -> {"job":ID,"event":"error","resident_bytes":N,"problem":{..}}        see problem.h
+ *
+ * The daemon never looks into a client's JSON of a sharding: reading it may take fifty times its size in memory.
  *
  * The model file is mapped read-only; of a large one only the pages that describe the graph are touched. Results appear
  * under their names complete and durable, or not at all. A worker ends when its standard input does, and is killed by
@@ -25,7 +28,8 @@ int worker_main(long parent);
    writes with output_write(); the first failure sticks. */
 struct output {
     char *path, *temporary;
-    int fd, error; /* errno of the first failure */
+    int fd, error;   /* errno of the first failure */
+    bool is_scratch; /* need not outlive a crash of the machine: not flushed to the disk */
     size_t used;
     char buffer[64 * 1024];
 };
@@ -35,3 +39,10 @@ bool output_write(void *output, const char *bytes, size_t size); /* fits sp_json
 
 /* Makes the file durable and gives it its name; without `keep`, or after a failure, removes it. */
 bool output_close(struct output *output, bool keep, struct problem *problem);
+
+/* ---- worker_sharding.c ---- */
+
+/* Answers the body of a convert or reshard request into `output`, as text or JSON. Bodies that are no JSON are
+   SP_ERR_MALFORMED. `memory` bounds what the library takes. */
+enum sp_status worker_sharding(bool is_reshard, bool text, const char *body, size_t size, size_t memory,
+                               struct output *output, struct sp_error *err);

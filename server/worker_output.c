@@ -12,6 +12,7 @@ void output_open(struct output *output, const char *path)
     output->temporary = NULL;
     output->fd = -1;
     output->error = 0;
+    output->is_scratch = false;
     output->used = 0;
     if (output->path == NULL || asprintf(&output->temporary, "%s.%ld.part", path, (long)getpid()) < 0) {
         output->temporary = NULL;
@@ -59,7 +60,7 @@ bool output_close(struct output *output, bool keep, struct problem *problem)
 {
     if (output->fd >= 0) {
         flush(output);
-        if (keep && output->error == 0 && fsync(output->fd) != 0)
+        if (keep && output->error == 0 && !output->is_scratch && fsync(output->fd) != 0)
             output->error = errno;
         if (close(output->fd) != 0 && output->error == 0)
             output->error = errno;

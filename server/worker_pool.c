@@ -243,16 +243,18 @@ static void line_sent(uv_write_t *request, int status)
     free(sent);
 }
 
-bool pool_assign(struct worker *worker, void *job, const char *line)
+bool pool_assign(struct worker *worker, void *job, const char *line, const char *body, size_t body_size)
 {
     size_t size = strlen(line);
-    struct sent_line *sent = malloc(sizeof *sent + size + 1);
+    struct sent_line *sent = malloc(sizeof *sent + size + 1 + body_size);
     if (sent == NULL)
         return false;
     memcpy(sent->bytes, line, size);
-    sent->bytes[size] = '\n';
+    sent->bytes[size++] = '\n';
+    if (body_size > 0)
+        memcpy(sent->bytes + size, body, body_size);
     sent->request.data = sent;
-    uv_buf_t buf = uv_buf_init(sent->bytes, (unsigned)(size + 1));
+    uv_buf_t buf = uv_buf_init(sent->bytes, (unsigned)(size + body_size));
     worker->job = job;
     if (uv_write(&sent->request, (uv_stream_t *)&worker->input, &buf, 1, line_sent) != 0) {
         free(sent);

@@ -32,8 +32,9 @@ void pool_destroy(struct pool *pool); /* NULL is allowed */
 /* An idle worker, or NULL. */
 struct worker *pool_idle(struct pool *pool);
 
-/* Gives a job to an idle worker; `line` (without line end) is copied. False without memory. */
-bool pool_assign(struct worker *worker, void *job, const char *line);
+/* Gives a job to an idle worker: `line` (without line end), and the bytes of `body` behind it. Both are copied. False
+   without memory. */
+bool pool_assign(struct worker *worker, void *job, const char *line, const char *body, size_t body_size);
 
 /* The job of this worker is done; it is idle again, or replaced when it is told to. */
 void pool_release(struct pool *pool, void *job, bool recycle);
