@@ -28,16 +28,26 @@ bool parse_integer(const char *text, int64_t least, int64_t *ret_value)
     return true;
 }
 
-bool parse_seconds(const char *text, double *ret_value)
+static bool parse_number(const char *text, double most, double *ret_value)
 {
     char *end;
     if ((text[0] < '0' || text[0] > '9') && text[0] != '.')
         return false;
     double value = strtod(text, &end);
-    if (*end != '\0' || !isfinite(value) || value <= 0 || value > CLI_MAX_TIME_LIMIT)
+    if (*end != '\0' || !isfinite(value) || value <= 0 || value > most)
         return false;
     *ret_value = value;
     return true;
+}
+
+bool parse_seconds(const char *text, double *ret_value)
+{
+    return parse_number(text, CLI_MAX_TIME_LIMIT, ret_value);
+}
+
+bool parse_bytes(const char *text, double *ret_value)
+{
+    return parse_number(text, CLI_MAX_BYTES, ret_value) && *ret_value >= 1;
 }
 
 bool dims_add(struct dims *dims, const char *text)

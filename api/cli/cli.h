@@ -6,6 +6,7 @@
  * also an object {"error": {...}} on standard output. Results go to standard output, everything else (progress, notes)
  * to standard error.
  */
+#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ enum exit_code {
 #define CLI_MAX_CLUSTER_BYTES ((size_t)16 << 20) /* of a --cluster file */
 #define CLI_MAX_TEXT_BYTES    ((size_t)1 << 30)  /* of one answer held in memory */
 #define CLI_MAX_TIME_LIMIT    1e9                /* seconds */
+#define CLI_MAX_BYTES         1e24               /* of a limit on memory */
 
 /* What all commands take. */
 struct common {
@@ -61,6 +63,8 @@ bool dims_add(struct dims *dims, const char *text);
 /* A whole number of `least` or more, nothing behind it. */
 bool parse_integer(const char *text, int64_t least, int64_t *ret_value);
 bool parse_seconds(const char *text, double *ret_value);
+/* A number of bytes of 1 or more, like 80e9. */
+bool parse_bytes(const char *text, double *ret_value);
 /* The server of the environment, unless one was given; its trailing slashes cut off. False when it is no http URL. */
 bool settle_server(struct common *common);
 
@@ -79,9 +83,10 @@ enum sp_status input_open(const char *path, struct input *ret_input, struct sp_e
 void input_close(struct input *input);
 /* Reads through the descriptor, in pieces: hashing must not make a large file resident. */
 enum sp_status input_hash(struct input *input, struct sp_error *err);
-/* Reads a small file as a whole, at most `ceiling` bytes; *buf is initialised here and released by the caller, always.
- */
-enum sp_status read_small_file(const char *path, size_t ceiling, struct sp_buf *buf, struct sp_error *err);
+/* Reads a small file as a whole, at most `ceiling` bytes, the limit of this name; *buf is initialised here and released
+   by the caller, always. */
+enum sp_status read_small_file(const char *path, size_t ceiling, const char *limit, struct sp_buf *buf,
+                               struct sp_error *err);
 
 /* ---- output.c ---- */
 
@@ -126,11 +131,41 @@ double progress_elapsed(const struct progress *progress);
 extern volatile sig_atomic_t interrupted;
 double now_seconds(void);
 
+/* ---- sharding.c: requests to convert and reshard ---- */
+
+#define MAX_MEMBER_OPTIONS 16
+
+/* An option that becomes a member of a request. */
+struct member_option {
+    const char *name;   /* without the dashes */
+    const char *member; /* NULL for MEMBER_LOCAL */
+    enum {
+        MEMBER_TEXT,
+        MEMBER_COUNT, /* a whole number of `least` or more */
+        MEMBER_BYTES,
+        MEMBER_SHAPE,
+        MEMBER_FLAG,
+        MEMBER_LOCAL, /* kept in *value for the command */
+    } kind;
+    int least;
+    const char **value;
+};
+
+/* Takes these options, --help, --json and --server; `optind` is then at the first argument. */
+int parse_members(struct common *common, int argc, char **argv, const struct member_option *members, size_t count,
+                  json_t *request, bool *ret_help);
+/* A sharding that was given as text; "-" is standard input. */
+enum sp_status put_spec(json_t *request, const char *member, const char *spec, struct sp_error *err);
+/* Asks the library or the server and prints the answer; returns the exit code. */
+int answer_sharding(const struct common *common, bool is_reshard, const json_t *request);
+
 /* ---- commands ---- */
 
+int cmd_convert(int argc, char **argv, struct common *common);
 int cmd_inspect(int argc, char **argv, struct common *common);
 int cmd_plan(int argc, char **argv, struct common *common);
 int cmd_devices(int argc, char **argv, struct common *common);
+int cmd_reshard(int argc, char **argv, struct common *common);
 int cmd_strip(int argc, char **argv, struct common *common);
 
 /* What a plan is asked for; the same for both ways of getting it. */
@@ -150,3 +185,6 @@ struct plan_request {
 int remote_inspect(const struct common *common, struct input *input, bool values, const struct dims *dims);
 int remote_plan(const struct common *common, struct plan_request *request);
 int remote_devices(const struct common *common);
+/* Posts a JSON request; *answer is text, or JSON when that is wanted. It is released by the caller, always. */
+enum sp_status remote_ask(const struct common *common, const char *path, const struct sp_buf *body,
+                          struct sp_buf *answer, struct sp_error *err);

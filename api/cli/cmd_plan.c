@@ -200,7 +200,8 @@ static enum sp_status load_cluster(const struct arguments *arguments, struct pla
 {
     json_error_t where;
     if (arguments->cluster != NULL) {
-        enum sp_status status = read_small_file(arguments->cluster, CLI_MAX_CLUSTER_BYTES, &request->cluster, err);
+        enum sp_status status =
+            read_small_file(arguments->cluster, CLI_MAX_CLUSTER_BYTES, "CLI_MAX_CLUSTER_BYTES", &request->cluster, err);
         if (status != SP_OK)
             return status;
     } else {

@@ -138,7 +138,8 @@ enum sp_status input_hash(struct input *input, struct sp_error *err)
     return status;
 }
 
-enum sp_status read_small_file(const char *path, size_t ceiling, struct sp_buf *buf, struct sp_error *err)
+enum sp_status read_small_file(const char *path, size_t ceiling, const char *limit, struct sp_buf *buf,
+                               struct sp_error *err)
 {
     char piece[4096];
     bool from_stdin = strcmp(path, "-") == 0;
@@ -154,7 +155,7 @@ enum sp_status read_small_file(const char *path, size_t ceiling, struct sp_buf *
     if (got < 0)
         return unreadable(path, error, err);
     if (sp_buf_failed(buf))
-        return sp_fail_limit(err, "FILE_TOO_LARGE", "CLI_MAX_CLUSTER_BYTES", (int64_t)ceiling, (int64_t)ceiling + 1,
+        return sp_fail_limit(err, "FILE_TOO_LARGE", limit, (int64_t)ceiling, (int64_t)ceiling + 1,
                              "'%s' is larger than such a file may be.", path);
     return SP_OK;
 }

@@ -148,6 +148,28 @@ int remote_devices(const struct common *common)
     return code;
 }
 
+/* ---- convert, reshard ---- */
+
+enum sp_status remote_ask(const struct common *common, const char *path, const struct sp_buf *body,
+                          struct sp_buf *answer, struct sp_error *err)
+{
+    struct client *client = NULL;
+    struct answer got = {0};
+    const struct call call = {
+        .method = "POST",
+        .path = path,
+        .type = "application/json",
+        .accept = common->json ? "application/json" : "text/plain",
+        .body = body,
+    };
+    enum sp_status status = client_open(common->server, &client, err);
+    if (status == SP_OK)
+        status = ask(client, &call, &got, err);
+    *answer = got.body;
+    client_close(client);
+    return status;
+}
+
 /* ---- plan ---- */
 
 static enum sp_status write_request(const struct plan_request *request, struct sp_buf *body, struct sp_error *err)

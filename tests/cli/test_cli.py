@@ -574,8 +574,8 @@ class Terminal(Case):
         self.assertTrue(drawn.endswith(b"\r\x1b[K"), drawn[-40:])
 
 
-class Server(Case):
-    """The same commands through a daemon."""
+class DaemonCase(Case):
+    """A daemon for the tests of one class."""
 
     @classmethod
     def setUpClass(cls):
@@ -605,6 +605,10 @@ class Server(Case):
 
     def remote(self, *arguments, **more):
         return self.done(*arguments, "--server", self.url, **more)
+
+
+class Server(DaemonCase):
+    """The same commands through a daemon."""
 
     def test_the_output_is_the_same(self):
         for arguments in (["inspect", RESNET], ["inspect", RESNET, "--values"], ["devices"],
