@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make_corpus.py: writes tests/fuzz/corpus: small models (onnx) and shardings (op_sharding, hlo) that together use every
-part of their format.
+"""make_corpus.py: writes tests/fuzz/corpus: small models (onnx) and shardings (op_sharding, hlo, onnx_spec, ort_spec,
+shardy) that together use every part of their format.
 
 Bytes are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
 bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are checked in; run this after a change.
@@ -113,6 +113,68 @@ HLO = {
     "hexadecimal": "08031A02020122020001",
 }
 
+ONNX_SPEC = {
+    "split": "1'X' 2:0 2:1 4{1:0 2{3:2}}",
+    "split-both": "1'X' 2h00010203 4{1:1 2{3:2}} 4{1:0 2{3:2}}",
+    "groups": "2:-1 2:-2 3{1:-1 2:0 2:1} 3{1:-2 2h0203} 4{1:-1 2{2'N' 3:2}}",
+    "parts": "2:0 2:1 4{1:0 2{1:2 3:1} 2{1:4 3:2}}",
+    "several-shards": "2h00000101 4{1:0 2{3:4}}",
+    "open": "4{1:0 2{3:2}}",
+    "one-device": "2:3",
+    "whole": "2h0200 2:-1 3{1:-1 2h0001}",
+    "unknown-field": "2:0 5:1",
+    "no-key": "3{2:0}",
+    "zero-shards": "2:0 4{1:0 2{3:0}}",
+    "many-shards": "4{1:0 2{3:4611686018427387904}} 4{1:1 2{3:4}}",
+}
+
+ONNX_SPEC_JSON = {
+    "json": '{"tensorName":"X","device":[0,1],"shardedDim":[{"axis":0,"simpleSharding":[{"dimValue":8,"numShards":2}]}]}',
+    "json-schema-names": '{"device": ["-1", 5], "index_to_device_group_map": [{"key": "-1", "value": ["0", 1]}], '
+                         '"sharded_dim": [{"axis": -1, "simple_sharding": [{"dim_param": "N", "num_shards": "2"}]}]}',
+    "json-group-object": '{"device":[-1],"indexToDeviceGroupMap":{"-1":[0,1]}}',
+    "json-null": '{"tensorName":null,"device":[0],"shardedDim":[]}',
+    "json-parts": '{"device":[0,1,2,3],"shardedDim":[{"axis":0,"simpleSharding":[{"dimValue":4,"numShards":2},'
+                  '{"dimValue":2,"numShards":2}]}]}',
+    "json-duplicate": '{"device":[0],"device":[1]}',
+    "json-nested-group": '{"device":[-1],"indexToDeviceGroupMap":[{"key":-1,"value":[-2]},{"key":-2,"value":[0]}]}',
+}
+
+ORT_SPEC = {
+    "mesh": "S[0]R device_mesh_shape=[2] device_mesh_elements=[0,1]",
+    "mesh-2d": "S[1]S[0] device_mesh_shape=[2,2] device_mesh_elements=[0,1,2,3]",
+    "repeated": "S[0]R device_mesh_shape=[4] device_mesh_elements=[0,1,0,1]",
+    "repeated-not-periodic": "S[0]R device_mesh_shape=[4] device_mesh_elements=[0,1,1,0]",
+    "replicated": "RR device_mesh_shape=[2] device_mesh_elements=\"[0 1]\"",
+    "rank-0": "device_mesh_shape=[1] device_mesh_elements=[3]",
+    "bare": "RS[0]",
+    "strings": '{"shard_spec": "RS[0]", "device_mesh_shape": "[2]", "device_mesh_elements": "[0, 1]"}',
+    "integers": '{"spec": "RS[0]", "device_mesh_shape": [2], "device_mesh_elements": [1, 0]}',
+    "empty-brackets": "S[]R device_mesh_shape=[2] device_mesh_elements=[0,1]",
+    "twice": "S[0]S[0] device_mesh_shape=[2] device_mesh_elements=[0,1]",
+    "beyond": "S[5] device_mesh_shape=[2] device_mesh_elements=[0,1]",
+    "overflow": "S[99999999999999999999]",
+    "silent-stop": "R device_mesh_shape=[2] device_mesh_elements=[0,x,1]",
+}
+
+SHARDY = {
+    "mesh": "sdy.mesh @mesh = <[\"x\"=2, \"y\"=4]>\n#sdy.sharding<@mesh, [{\"x\"}, {\"y\", ?}p1]>",
+    "sub-axes": "<mesh<[\"x\"=8]>, [{\"x\":(2)4, ?}, {\"x\":(1)2}]>",
+    "extras": "sdy.mesh @m = <[\"x\"=2, \"y\"=2, \"z\"=2]> #sdy.sharding<@m, [{}], replicated={\"y\"}, "
+              "unreduced=max{\"x\", \"z\"}>",
+    "devices": "<mesh<[\"x\"=2, \"y\"=2], device_ids=[3,1,2,0]>, [{\"y\"}, {\"x\"}]>",
+    "one-device": "<mesh<[], device_ids=[3]>, []>",
+    "empty-mesh": "<mesh<[]>, [{}, {?}]>",
+    "tuple": "#sdy.sharding_per_value<[<mesh<[\"x\"=2]>, [{\"x\"}]>, <mesh<[]>, []>]>",
+    "only-mesh": "sdy.mesh @\"a b\" = <[\"\\C3\\A9\"=2, \"q\\22\"=3], device_ids=[5,4,3,2,1,0]>",
+    "huge-mesh": "<mesh<[\"x\"=1099511627776]>, [{\"x\":(4)1048576}]>",
+    "comment": "// meshes\nsdy.mesh @mesh=<[\"x\"=2]>\nsdy.sharding = #sdy.sharding<@mesh,[{\"x\"?}]> // end",
+    "overlap": "<mesh<[\"x\"=8]>, [{\"x\":(1)4}, {\"x\":(2)4}]>",
+    "mergeable": "<mesh<[\"x\"=8]>, [{\"x\":(1)2, \"x\":(2)4}]>",
+    "unknown-mesh": "#sdy.sharding<@mesh, []>",
+    "open": "<mesh<[\"x\"=2",
+}
+
 
 def field(number, wire, payload):
     return varint(number << 3 | wire) + payload
@@ -157,6 +219,10 @@ def write_folder(name, inputs):
 def main():
     write_folder("op_sharding", {name: encode(notation) for name, notation in OP_SHARDING.items()})
     write_folder("hlo", {name: text.encode() for name, text in HLO.items()})
+    write_folder("onnx_spec", {name: encode(notation) for name, notation in ONNX_SPEC.items()})
+    write_folder("onnx_spec", {name: text.encode() for name, text in ONNX_SPEC_JSON.items()})
+    write_folder("ort_spec", {name: text.encode() for name, text in ORT_SPEC.items()})
+    write_folder("shardy", {name: text.encode() for name, text in SHARDY.items()})
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
     graph = encode("2'g' 1{2'y' 4'R'}")
