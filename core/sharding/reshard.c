@@ -409,7 +409,7 @@ static bool is_idle(const struct sp_reshard *reshard, const struct planner *plan
     const int64_t *devices[2];
 
     *ret_idle = false;
-    if (reshard->step_count != 1 || reshard->total_bytes > 0)
+    if (reshard->step_count != 1 || reshard->steps[0].kind != SP_SEND_RECEIVE || reshard->total_bytes > 0)
         return true;
     const struct sp_reshard_step *step = &reshard->steps[0];
     if (sp_sharding_devices(planner->scratch, step->before, planner->device_count, &counts[0], &devices[0], err) !=
@@ -425,9 +425,14 @@ static bool is_idle(const struct sp_reshard *reshard, const struct planner *plan
     return true;
 }
 
+/* Whether pieces are counted though there is a sequence of collectives. */
+static bool may_compete(const struct planner *planner)
+{
+    return !planner->request->collectives_only && planner->from->mesh->order.count <= SP_RESHARD_DIRECT_DEVICES;
+}
+
 static enum sp_status plan(struct planner *planner, struct sp_reshard *best, struct sp_error *err)
 {
-    const struct sp_reshard_request *request = planner->request;
     const struct sp_sharding *from = planner->from, *to = planner->to;
     bool same_devices = from && to && sp_device_order_same_devices(&from->mesh->order, &to->mesh->order);
     bool found = false, idle;
@@ -442,7 +447,7 @@ static enum sp_status plan(struct planner *planner, struct sp_reshard *best, str
         return status;
     if (found)
         *best = sequence;
-    if (!found || ((request->any_way || !sequence.is_optimal) && sequence.step_count > 0)) {
+    if (!found || (sequence.seconds > 0 && may_compete(planner))) {
         /* Only a way more where there is one already: its limits are no errors then. */
         struct sp_error ignored = {SP_OK};
 

@@ -35,7 +35,8 @@
  * the limit) is a send-receive step: each device takes each piece it lacks from the nearest device that holds it, ties
  * to the least loaded, then to the lower number; per link level it takes the latency per message and the bytes over the
  * bandwidth of the busiest device, sending or receiving; levels work at the same time. Partial values are reduced
- * first. With `any_way` a send-receive is also taken where it is faster than every sequence of collectives.
+ * first. Where a sequence of collectives exists as well, the cheaper way is taken, and the sequence if they are equal;
+ * on more than SP_RESHARD_DIRECT_DEVICES devices pieces are only counted where they must be.
  *
  * Memory. The peak of a step is what a device holds before and after it together (an all-slice needs no second copy).
  * With `memory_limit_bytes` no step may pass it; SP_ERR_NOFIT "RESHARD_MEMORY" with the smallest peak that exists.
@@ -92,7 +93,7 @@ struct sp_reshard_request {
     const struct sp_sharding *from, *to; /* any kind with known holdings; MANUAL and UNKNOWN are SP_ERR_REQUEST */
     int64_t device_count;                /* for kinds that name no devices; 0: the devices of the other sharding */
     double memory_limit_bytes;           /* per device, 0: none */
-    bool any_way; /* one send-receive step where that is faster; false: only where no sequence of collectives exists */
+    bool collectives_only;               /* no send-receive where there is a sequence of collectives, be it slower */
 };
 
 /* The steps, on `arena`. */
@@ -130,8 +131,9 @@ uint32_t sp_reshard_costs_digits(const struct sp_reshard_costs *costs);
 enum sp_status sp_layout_of(const struct sp_reshard_costs *costs, const struct sp_sharding *sharding,
                             struct sp_layout *ret_layout, struct sp_error *err);
 
-/* Seconds of the least-time sequence from one layout to another of a tensor, the same as sp_reshard_plan() finds;
-   INFINITY when no sequence fits. `*ret_bytes` (may be NULL): sent by the busiest device. */
+/* Seconds of the least-time sequence of collectives from one layout to another of a tensor, the same as
+   sp_reshard_plan() finds with `collectives_only`; INFINITY without memory. `*ret_bytes` (may be NULL): sent by the
+   busiest device; of a permute one tile. */
 double sp_reshard_cost(struct sp_reshard_costs *costs, uint32_t rank, const int64_t *shape, double element_bytes,
                        const struct sp_layout *from, const struct sp_layout *to, double *ret_bytes);
 

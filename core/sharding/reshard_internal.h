@@ -49,6 +49,7 @@ struct sp_grid {
     struct sp_digit digits[SP_RESHARD_MAX_DIGITS]; /* major to minor in the cut that they come from */
     bool is_nested;      /* each digit keeps to its levels, whatever the others are, and inner levels are not slower */
     bool is_measured;    /* not nested, and few devices: the tables below are there */
+    int64_t *devices;    /* ascending */
     uint32_t *positions; /* by rank of the device among the devices, ascending */
     uint8_t *between;    /* level between devices, by rank * device_count + rank */
     struct sp_group **groups; /* by set of digits, filled in when asked for; NULL above SP_SEARCH_DIGITS */
@@ -267,14 +268,15 @@ struct sp_solution {
 enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_search *search, const struct sp_reshard_task *task,
                                 enum sp_goal goal, struct sp_solution *ret_solution, struct sp_error *err);
 
-/* A layout as a sharding on its grid's mesh. */
+/* A layout as a sharding on its grid's mesh; the combiner of partial axes is that of the source or the target. */
 enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solution *solution, uint32_t rank,
-                                   const struct sp_code *code, enum sp_combiner from, enum sp_combiner to,
-                                   struct sp_sharding **ret_sharding, struct sp_error *err);
+                                   const struct sp_code *code, const struct sp_sharding *from,
+                                   const struct sp_sharding *to, struct sp_sharding **ret_sharding,
+                                   struct sp_error *err);
 
 /* ---- pieces from device to device ---- */
 
-/* Who sends what in a permute from one layout to another; fills in the transfers and total_bytes. */
+/* Who sends what in a permute from one layout to another; fills in the transfers and their bytes. */
 enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct sp_reshard_request *request,
                                             const struct sp_problem *problem, const struct sp_path_step *path_step,
                                             struct sp_reshard_step *step, struct sp_error *err);

@@ -93,26 +93,26 @@ static uint32_t look_up_level(const struct sp_grid *grid, const struct sp_digit 
 static enum sp_status make_tables(struct sp_grid *grid, struct sp_error *err)
 {
     size_t count = (size_t)grid->device_count;
-    int64_t devices[SP_RESHARD_MEASURED];
 
+    grid->devices = SP_NEW_ARRAY(grid->arena, count, int64_t);
     grid->positions = SP_NEW_ARRAY(grid->arena, count, uint32_t);
     grid->between = SP_NEW_ARRAY(grid->arena, count * count, uint8_t);
-    if (!grid->positions || !grid->between)
+    if (!grid->devices || !grid->positions || !grid->between)
         return sp_fail_memory(err);
     for (size_t p = 0; p < count; p++) {
         size_t at = p;
         int64_t device = sp_device_order_at(&grid->mesh->order, (int64_t)p);
 
-        for (; at > 0 && devices[at - 1] > device; at--) {
-            devices[at] = devices[at - 1];
+        for (; at > 0 && grid->devices[at - 1] > device; at--) {
+            grid->devices[at] = grid->devices[at - 1];
             grid->positions[at] = grid->positions[at - 1];
         }
-        devices[at] = device;
+        grid->devices[at] = device;
         grid->positions[at] = (uint32_t)p;
     }
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++)
-            grid->between[i * count + j] = (uint8_t)sp_links_between(grid->links, devices[i], devices[j]);
+            grid->between[i * count + j] = (uint8_t)sp_links_between(grid->links, grid->devices[i], grid->devices[j]);
     return SP_OK;
 }
 
@@ -157,11 +157,19 @@ static uint32_t value_of(const struct sp_digit *digit, uint32_t position)
     return (uint32_t)(position / digit->weight % digit->size);
 }
 
+/* Where a device is on a level; devices beyond all levels are further places of the outermost one. */
+static int64_t coordinate(const struct sp_grid *grid, uint32_t level, int64_t inside, int64_t device)
+{
+    return level == 0 ? device / inside : device / inside % grid->links->levels[level].size;
+}
+
 /* How the group of the device of rank `base` lies on the levels. */
 static void measure_group(const struct sp_grid *grid, uint32_t set, uint32_t base, uint32_t *span)
 {
     const struct sp_links *links = grid->links;
-    uint32_t count = (uint32_t)grid->device_count, size = 0, outermost = links->level_count - 1, product = 1;
+    uint32_t count = (uint32_t)grid->device_count, size = 0, outermost = links->level_count - 1;
+    uint64_t product = 1;
+    int64_t inside = 1; /* devices within one place of the level */
     uint32_t members[SP_RESHARD_MEASURED];
 
     for (uint32_t i = 0; i < count; i++) {
@@ -176,21 +184,19 @@ static void measure_group(const struct sp_grid *grid, uint32_t set, uint32_t bas
         uint32_t between = grid->between[base * count + i];
         outermost = between < outermost ? between : outermost;
     }
-    /* Coordinates at a level: how many members differ from all before them at this level or outside it, divided by how
-       many do so outside it. */
-    for (uint32_t l = 0, outside = 1; l < links->level_count; l++) {
-        uint32_t blocks = 0;
-
+    /* The members fill a box of the levels when their coordinates, counted level by level, multiply to their number. */
+    for (uint32_t l = links->level_count; l-- > 0;) {
+        span[l] = 0;
         for (uint32_t m = 0; m < size; m++) {
+            int64_t at = coordinate(grid, l, inside, grid->devices[members[m]]);
             bool is_new = true;
 
             for (uint32_t n = 0; n < m && is_new; n++)
-                is_new = grid->between[members[n] * count + members[m]] <= l;
-            blocks += is_new;
+                is_new = coordinate(grid, l, inside, grid->devices[members[n]]) != at;
+            span[l] += is_new;
         }
-        span[l] = blocks % outside == 0 ? blocks / outside : 0;
+        inside *= links->levels[l].size;
         product *= span[l];
-        outside = blocks;
     }
     for (uint32_t l = 0; product != size && l < links->level_count; l++)
         span[l] = l == outermost ? size : 1;

@@ -300,9 +300,17 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_search *search
 
 /* ---- back to shardings ---- */
 
+/* Of partial digits on the way: the source's where it has some, else the target's. */
+static enum sp_combiner solution_combiner(const struct sp_problem *problem, const struct sp_sharding *from,
+                                          const struct sp_sharding *to)
+{
+    return problem->two_combiners || from->partial.count > 0 ? from->combiner : to->combiner;
+}
+
 enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solution *solution, uint32_t rank,
-                                   const struct sp_code *code, enum sp_combiner from, enum sp_combiner to,
-                                   struct sp_sharding **ret_sharding, struct sp_error *err)
+                                   const struct sp_code *code, const struct sp_sharding *from,
+                                   const struct sp_sharding *to, struct sp_sharding **ret_sharding,
+                                   struct sp_error *err)
 {
     const struct sp_problem *problem = &solution->problem;
     const struct sp_grid *grid = problem->grids[code->grid];
@@ -332,7 +340,7 @@ enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solut
             sharding->partial.refs[sharding->partial.count++] = grid->digits[d].ref;
     sp_axes_sort_and_merge(&sharding->partial);
     if (partial != 0)
-        sharding->combiner = lists.partial_to != 0 ? to : from;
+        sharding->combiner = lists.partial_to != 0 ? to->combiner : solution_combiner(problem, from, to);
     *ret_sharding = sharding;
     return SP_OK;
 }

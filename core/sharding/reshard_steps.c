@@ -144,12 +144,11 @@ enum sp_status sp_reshard_steps(struct sp_arena *arena, const struct sp_reshard_
                                        .bytes = path_step->bytes,
                                        .seconds = path_step->seconds,
                                        .peak_bytes = path_step->peak};
-        enum sp_status status = sp_code_to_sharding(arena, solution, request->rank, &path_step->before, from->combiner,
-                                                    to->combiner, &before, err);
+        enum sp_status status =
+            sp_code_to_sharding(arena, solution, request->rank, &path_step->before, from, to, &before, err);
 
         if (status == SP_OK)
-            status = sp_code_to_sharding(arena, solution, request->rank, &path_step->after, from->combiner,
-                                         to->combiner, &after, err);
+            status = sp_code_to_sharding(arena, solution, request->rank, &path_step->after, from, to, &after, err);
         if (status != SP_OK)
             return status;
         step.before = before;

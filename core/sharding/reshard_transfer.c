@@ -177,8 +177,6 @@ static enum sp_status send_tile(struct transfers *transfers, const struct sp_res
         return status;
     for (uint32_t a = 0; a < request->rank; a++) {
         box[a] = (struct sp_range){offset[a], limit[a]};
-        if (offset[a] >= limit[a])
-            return SP_OK; /* an empty tile */
     }
     struct sp_transfer transfer = {.source = source->device, .target = target, .box = box};
     transfer.bytes = box_bytes(request->rank, box, sp_reshard_element_bytes(request->dtype));
@@ -217,6 +215,9 @@ enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct
     step->transfer_count = transfers.count;
     step->transfers = transfers.items;
     step->total_bytes = transfers.total_bytes;
+    step->bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        step->bytes = fmax(step->bytes, places[i].load);
     return status;
 }
 
