@@ -134,6 +134,50 @@ static enum sp_status write_ort(struct sp_arena *arena, const struct sp_sharding
     return status;
 }
 
+static bool is_of_kind(const struct sp_hlo *hlo, enum sp_hlo_type type, enum sp_sharding_kind kind)
+{
+    return hlo->is_named ? hlo->named->kind == kind : hlo->type == type;
+}
+
+/* {replicated} and its like mean whatever devices there are; which ones it were is noted unless these are all. */
+static enum sp_status note_devices(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                   const struct sp_dialect_context *context, const struct sp_hlo *hlo,
+                                   struct sp_losses *losses, struct sp_error *err)
+{
+    struct sp_error unknown = {SP_OK};
+    int64_t count;
+    const int64_t *devices;
+    bool names_none = is_of_kind(hlo, SP_HLO_REPLICATED, SP_SHARDING_REPLICATED) ||
+                      is_of_kind(hlo, SP_HLO_UNREDUCED, SP_SHARDING_UNREDUCED) ||
+                      is_of_kind(hlo, SP_HLO_MANUAL, SP_SHARDING_MANUAL);
+    if (!names_none || (sharding->kind != SP_SHARDING_AXES && sharding->kind != SP_SHARDING_BLOCKS))
+        return SP_OK;
+    if (sp_sharding_devices(arena, sharding, 0, &count, &devices, &unknown) != SP_OK || count == 0)
+        return unknown.status == SP_ERR_MEMORY ? sp_fail_memory(err) : SP_OK;
+    if (devices[count - 1] == count - 1 && (context->device_count == 0 || context->device_count == count))
+        return SP_OK;
+    return sp_losses_add(arena, losses, err, "DEVICES_LOST",
+                         "The tensor is on %" PRId64 " devices, of which the largest number is %" PRId64
+                         "; written without devices it is on all that the program has.",
+                         count, devices[count - 1]);
+}
+
+/* XLA prints {unreduced=max}, but nobody reads it. */
+static enum sp_status check_text(const struct sp_hlo *hlo, struct sp_error *err)
+{
+    for (uint32_t i = 0; i < (hlo->type == SP_HLO_TUPLE ? hlo->element_count : 1); i++) {
+        const struct sp_hlo *leaf = hlo->type == SP_HLO_TUPLE ? &hlo->elements[i] : hlo;
+        enum sp_combiner combiner = leaf->is_named ? leaf->named->combiner : leaf->combiner;
+        if (is_of_kind(leaf, SP_HLO_UNREDUCED, SP_SHARDING_UNREDUCED) && combiner != SP_COMBINE_NONE &&
+            combiner != SP_COMBINE_SUM)
+            return sp_fail(err, SP_ERR_UNSUPPORTED, "COMBINER_LOST",
+                           "The text {unreduced} stands for summands, and no text that can be read again says that all "
+                           "devices hold candidates for a maximum or minimum; OpSharding bytes can say it, and so can "
+                           "version 3 of the text with a mesh and axes.");
+    }
+    return SP_OK;
+}
+
 static enum sp_status write_hlo(struct sp_arena *arena, bool is_text, const struct sp_sharding *sharding,
                                 const struct sp_dialect_context *context, struct sp_buf *buf, struct sp_losses *losses,
                                 struct sp_error *err)
@@ -144,6 +188,10 @@ static enum sp_status write_hlo(struct sp_arena *arena, bool is_text, const stru
     struct sp_buf bytes;
     struct sp_hlo *hlo;
     enum sp_status status = sp_hlo_from_sharding(arena, sharding, rank, shape, version, &hlo, losses, err);
+    if (status == SP_OK && is_text)
+        status = check_text(hlo, err);
+    if (status == SP_OK)
+        status = note_devices(arena, sharding, context, hlo, losses, err);
     if (status != SP_OK)
         return status;
     if (is_text) {
