@@ -96,8 +96,9 @@ enum sp_status sp_hlo_read_attribute(struct sp_arena *arena, const char *text, s
    bytes 08 03 1A 02 02 01 22 02 00 01 are "\08\03\1A\02\02\01\22\02\00\01": a quote is \22.) */
 void sp_hlo_write_attribute(const unsigned char *bytes, size_t size, struct sp_buf *buf);
 
-/* XLA's normalisation on construction, in place of the caller's object (facts of XLA: partial tiles with one tile or
-   one replica, sorted replica groups, subgroup order, single devices). Readers have called it. */
+/* XLA's normalisation on construction, in place of the caller's object: partial tiles with one tile or one replica,
+   sorted groups of replicas, order of subgroups (facts of XLA). A tuple's elements are normalised one by one. Readers
+   have called it; the reader of bytes takes one device as replication besides. */
 enum sp_status sp_hlo_normalize(struct sp_arena *arena, struct sp_hlo *hlo, struct sp_error *err);
 
 /* A shape to validate against: an array of `rank` extents, or a tuple of shapes; tokens accept any sharding. */
@@ -109,7 +110,7 @@ struct sp_hlo_shape {
     const struct sp_hlo_shape *elements;
 };
 
-/* HloSharding::Validate with the sentences of XLA. */
+/* HloSharding::Validate with the sentences of XLA. `device_count` 0: not known. */
 enum sp_status sp_hlo_validate(const struct sp_hlo *hlo, const struct sp_hlo_shape *shape, int64_t device_count,
                                struct sp_error *err);
 

@@ -11,8 +11,8 @@ Test(hlo_normalize, partial_tiles)
 }
 
 /* The minor dims that make up a group of replicas come in ascending order. [2,2,3] turned by (2,1,0) is the array
-   0 6 3 9 / 1 7 4 10 / 2 8 5 11; sorted in fours, 0 3 6 9 / .., it is the iota [4,3] turned. In pairs, 0 6 / 3 9 is in
-   order already. [4,3] turned is 0 3 6 9 / ..; its pairs need no order either, but cut the 4. */
+   0 6 3 9 / 1 7 4 10 / 2 8 5 11; sorted in fours, 0 3 6 9 / .., it is the iota [4,3] turned. Its pairs 0 6 / 3 9 / ..
+   are in order already, as are those of [4,3] turned, 0 3 / 6 9 / .., which cut the 4. */
 Test(hlo_normalize, sorts_replicas_of_iotas)
 {
     expect_prints("{devices=[3,4]<=[2,2,3]T(2,1,0) last_tile_dim_replicate}",
@@ -21,7 +21,7 @@ Test(hlo_normalize, sorts_replicas_of_iotas)
                   "{devices=[6,2]<=[2,2,3]T(2,1,0) last_tile_dim_replicate}");
     expect_prints("{devices=[6,2]<=[4,3]T(1,0) last_tile_dim_replicate}",
                   "{devices=[6,2]<=[4,3]T(1,0) last_tile_dim_replicate}");
-    /* A group of 4 takes the minor 2 and half of the 4 before it: 0, 2, 8, 10 -> [2,2,2]: 1 + 2.. */
+    /* 0 4 1 5 / 2 6 3 7 takes half of the 4 into the group: 0 1 4 5 / 2 3 6 7. */
     expect_prints("{devices=[2,4]<=[2,4]T(1,0) last_tile_dim_replicate}",
                   "{devices=[2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}");
 }
