@@ -192,6 +192,10 @@ static enum sp_status write_hlo(struct sp_arena *arena, bool is_text, const stru
         status = check_text(hlo, err);
     if (status == SP_OK)
         status = note_devices(arena, sharding, context, hlo, losses, err);
+    /* Text shows no mesh of these two, though version 3 has one. */
+    if (status == SP_OK && is_text && hlo->is_named && sharding->kind == SP_SHARDING_AXES &&
+        (hlo->named->kind == SP_SHARDING_REPLICATED || hlo->named->kind == SP_SHARDING_UNREDUCED))
+        status = sp_note_mesh_losses(arena, sharding, "text without a mesh", losses, err);
     if (status != SP_OK)
         return status;
     if (is_text) {

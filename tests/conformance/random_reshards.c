@@ -230,9 +230,21 @@ static bool is_about(double a, double b)
     return a == b || fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
 }
 
-/* Numbers that can be read off a send-receive step's list. */
-static bool check_transfers(const struct test *test, const struct sp_reshard *plan, const struct sp_reshard_step *step)
+static double tile_bytes(struct test *test, const struct sp_sharding *sharding)
 {
+    int64_t tile[ORACLE_MAX_RANK];
+    double bytes = (double)sp_dtype_bytes(test->request.dtype, 1);
+    if (sp_sharding_tile_shape(sharding, test->request.rank, test->shape, tile, &test->err) != SP_OK)
+        return NAN;
+    for (uint32_t a = 0; a < test->request.rank; a++)
+        bytes *= (double)tile[a];
+    return bytes;
+}
+
+/* Numbers that can be read off a send-receive step's list. */
+static bool check_transfers(struct test *test, const struct sp_reshard *plan, const struct sp_reshard_step *step)
+{
+    double tile = step->kind == SP_COLLECTIVE_PERMUTE ? tile_bytes(test, step->after) : 0; /* even if its own is less */
     double sent[ORACLE_MAX_DEVICES] = {0}, total = 0, busiest = 0, slowest = 0;
     for (uint64_t i = 0; i < step->transfer_count; i++) {
         const struct sp_transfer *transfer = &step->transfers[i];
@@ -246,7 +258,7 @@ static bool check_transfers(const struct test *test, const struct sp_reshard *pl
         total += transfer->bytes;
         uint32_t between = sp_links_between(test->request.links, transfer->source, transfer->target);
         const struct sp_mesh_level *level = &test->levels[between < test->links.level_count ? between : 0];
-        slowest = fmax(slowest, level->latency + transfer->bytes / level->bandwidth);
+        slowest = fmax(slowest, level->latency + tile / level->bandwidth);
         if (transfer->source >= 0 && transfer->source < ORACLE_MAX_DEVICES)
             busiest = fmax(busiest, sent[transfer->source] += transfer->bytes);
     }
@@ -257,17 +269,6 @@ static bool check_transfers(const struct test *test, const struct sp_reshard *pl
     if (step->kind == SP_COLLECTIVE_PERMUTE && !is_about(slowest, step->seconds))
         return fail(test, plan, "a permute says %.17g s, its slowest transfer takes %.17g s", step->seconds, slowest);
     return true;
-}
-
-static double tile_bytes(struct test *test, const struct sp_sharding *sharding)
-{
-    int64_t tile[ORACLE_MAX_RANK];
-    double bytes = (double)sp_dtype_bytes(test->request.dtype, 1);
-    if (sp_sharding_tile_shape(sharding, test->request.rank, test->shape, tile, &test->err) != SP_OK)
-        return NAN;
-    for (uint32_t a = 0; a < test->request.rank; a++)
-        bytes *= (double)tile[a];
-    return bytes;
 }
 
 /* What a step on a mesh says that it takes, against looking at its groups. */

@@ -360,7 +360,7 @@ static bool check(const struct test *test, const struct sp_sharding *before, con
                     : elements == 1 ? "by sp_sharding_equal() only"
                                     : "by sp_sharding_equal()");
     }
-    uint32_t lost = extras_of(before) & ~extras_of(after);
+    uint32_t lost = before->kind == SP_SHARDING_AXES ? extras_of(before) & ~extras_of(after) : 0;
     if (lost != 0 && losses->count == 0) {
         print_sharding(test, "after", after);
         return fail(test, before, text, "%s loses%s%s%s%s without saying so", pair, lost & HAS_OPEN ? " open dims" : "",
