@@ -261,8 +261,8 @@ static enum sp_status cut_axis(struct ort_writer *writer, const struct sp_block_
     return status;
 }
 
-/* Whether a device stands twice in the mesh's list. */
-static enum sp_status has_repeats(struct ort_writer *writer, bool *ret_has)
+/* How many different devices the mesh lists. */
+static enum sp_status count_devices(struct ort_writer *writer, int64_t *ret_count)
 {
     size_t count = (size_t)writer->spec.element_count;
     int64_t *sorted = SP_NEW_ARRAY(writer->arena, count, int64_t);
@@ -270,9 +270,9 @@ static enum sp_status has_repeats(struct ort_writer *writer, bool *ret_has)
         return sp_fail_memory(writer->err);
     memcpy(sorted, writer->spec.mesh_elements, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, sp_compare_numbers);
-    *ret_has = false;
+    *ret_count = 1;
     for (size_t i = 0; i + 1 < count; i++)
-        *ret_has |= sorted[i] == sorted[i + 1];
+        *ret_count += sorted[i] != sorted[i + 1];
     return SP_OK;
 }
 
@@ -297,9 +297,8 @@ static void fill_grid(struct ort_writer *writer, const struct sp_sharding *block
 static enum sp_status write_grid(struct ort_writer *writer, const struct sp_sharding *blocks,
                                  const struct pieces *pieces, uint32_t replicas)
 {
-    int64_t cells = 1, elements = 0;
+    int64_t cells = 1, elements = 0, devices = 0;
     uint32_t mesh_rank = 0;
-    bool repeats = false;
     for (uint32_t i = 0; i < blocks->rank; i++) {
         if (!sp_mul_i64(cells, pieces[i].count, &cells))
             cells = INT64_MAX;
@@ -319,8 +318,10 @@ static enum sp_status write_grid(struct ort_writer *writer, const struct sp_shar
         writer->spec.mesh_shape[mesh_rank++] = replicas;
     writer->spec.mesh_rank = mesh_rank;
     fill_grid(writer, blocks, pieces, replicas);
-    status = has_repeats(writer, &repeats);
-    if (status == SP_OK && repeats && mesh_rank > 1)
+    status = count_devices(writer, &devices);
+    if (status == SP_OK && devices == 1)
+        return write_single(writer, blocks->rank, writer->spec.mesh_elements[0]);
+    if (status == SP_OK && devices < elements && mesh_rank > 1)
         return sp_fail(writer->err, SP_ERR_UNSUPPORTED, "ORT_REPEATED_DEVICES",
                        "Some device holds several pieces of the tensor; ONNX Runtime can say so only when one axis is "
                        "split and nothing is replicated.");

@@ -136,6 +136,7 @@ ONNX_SPEC_JSON = {
     "json-null": '{"tensorName":null,"device":[0],"shardedDim":[]}',
     "json-parts": '{"device":[0,1,2,3],"shardedDim":[{"axis":0,"simpleSharding":[{"dimValue":4,"numShards":2},'
                   '{"dimValue":2,"numShards":2}]}]}',
+    "json-one-device-twice": '{"device":[1,1],"shardedDim":[{"axis":1,"simpleSharding":[{"dimValue":6,"numShards":2}]}]}',
     "json-duplicate": '{"device":[0],"device":[1]}',
     "json-nested-group": '{"device":[-1],"indexToDeviceGroupMap":[{"key":-1,"value":[-2]},{"key":-2,"value":[0]}]}',
 }

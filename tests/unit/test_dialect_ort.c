@@ -310,6 +310,8 @@ Test(dialect_ort, from_device_lists)
         {"{\"device\":[0,1,2,3],\"shardedDim\":[{\"axis\":0,\"simpleSharding\":[{\"dimValue\":2,\"numShards\":2},{"
          "\"dimValue\":4,\"numShards\":2}]}]}",
          "S[0]R device_mesh_shape=[4] device_mesh_elements=[0,1,2,3]"},
+        {"{\"device\":[1,1],\"shardedDim\":[{\"axis\":1,\"simpleSharding\":[{\"numShards\":2}]}]}",
+         "RR device_mesh_shape=[1] device_mesh_elements=[1]"}, /* all pieces on one device are the whole */
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++)
         cr_expect_str_eq(written(from_onnx(cases[i].onnx, &context), &context), cases[i].ort, "%s", cases[i].onnx);
