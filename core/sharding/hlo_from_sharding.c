@@ -119,7 +119,7 @@ static enum sp_status to_named(struct sp_arena *arena, const struct sp_sharding 
     enum sp_status status = SP_OK;
     struct sp_sharding *copy = SP_NEW(arena, struct sp_sharding);
     struct sp_dim_sharding *dims = SP_NEW_ARRAY(arena, axes->rank, struct sp_dim_sharding);
-    struct sp_mesh *mesh;
+    struct sp_mesh *mesh = NULL;
     if (copy == NULL || dims == NULL)
         return sp_fail_memory(err);
     status = fit_mesh(arena, axes->mesh, &mesh, err);

@@ -298,7 +298,7 @@ enum sp_status sp_hlo_lex_ints(struct sp_hlo_lexer *lexer, int64_t max, const ch
 {
     bool more = true;
     while (more) {
-        int64_t number;
+        int64_t number = 0;
         enum sp_status status = sp_hlo_lex_int(lexer, &number, err);
         if (status == SP_OK)
             status = sp_hlo_numbers_add(lexer->arena, number, max, limit, list, err);

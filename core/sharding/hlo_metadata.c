@@ -1,4 +1,5 @@
 /* Metadata in HloSharding text: {op_name="a" source_line=1}, or several in braces of their own. */
+#include <assert.h>
 #include <string.h>
 
 #include "sharding/hlo_internal.h"
@@ -54,6 +55,7 @@ static enum sp_status lex_metadata_entry(struct sp_hlo_lexer *lexer, struct sp_h
             return sp_hlo_fail_at(err, start, "BAD_METADATA", "The metadata has an %s attribute '%.*s' at offset %zu.",
                                   i == FIELDS ? "unknown" : "already given",
                                   lexer->end - start > 64 ? 64 : (int)(lexer->end - start), lexer->text + start, start);
+        assert(fields[i].text != NULL || fields[i].number != NULL);
         fields[i].seen = true;
         enum sp_status status = sp_hlo_lex_next(lexer, err);
         if (status == SP_OK)
@@ -78,7 +80,7 @@ static enum sp_status grow_metadata(struct sp_arena *arena, uint32_t count, uint
     struct sp_hlo_metadata *grown = SP_NEW_ARRAY(arena, wanted, struct sp_hlo_metadata);
     if (grown == NULL)
         return sp_fail_memory(err);
-    if (count > 0)
+    if (count > 0 && *items != NULL)
         memcpy(grown, *items, count * sizeof *grown);
     *items = grown;
     *capacity = wanted;

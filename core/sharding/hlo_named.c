@@ -344,9 +344,9 @@ static enum sp_status lex_maximal(struct sp_hlo_lexer *lexer, struct sp_mesh **r
 
 enum sp_status sp_hlo_lex_named(struct sp_hlo_lexer *lexer, struct sp_hlo *hlo, struct sp_error *err)
 {
-    bool is_maximal = sp_hlo_lex_is_word(lexer, "maximal_mesh"), more;
-    struct sp_mesh *mesh;
-    struct sp_sharding *axes;
+    bool is_maximal = sp_hlo_lex_is_word(lexer, "maximal_mesh"), more = false;
+    struct sp_mesh *mesh = NULL;
+    struct sp_sharding *axes = NULL;
     struct attributes seen = {0};
     size_t start = lexer->start;
     *hlo = (struct sp_hlo){0};

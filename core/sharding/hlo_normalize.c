@@ -46,17 +46,13 @@ static enum sp_status set_pieces(struct sp_arena *arena, uint32_t count, const s
     return sp_device_order_iota(arena, count, dims, perm, order, err);
 }
 
-/* The devices one by one, in memory of their own. */
-static enum sp_status list_devices(struct sp_arena *arena, const struct sp_device_order *order, int64_t **ret_ids,
-                                   struct sp_error *err)
+/* The devices one by one, in memory of their own; NULL without memory. */
+static int64_t *list_devices(struct sp_arena *arena, const struct sp_device_order *order)
 {
     int64_t *ids = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
-    if (ids == NULL)
-        return sp_fail_memory(err);
-    for (int64_t i = 0; i < order->count; i++)
+    for (int64_t i = 0; ids != NULL && i < order->count; i++)
         ids[i] = sp_device_order_at(order, i);
-    *ret_ids = ids;
-    return SP_OK;
+    return ids;
 }
 
 static int compare_numbers(const void *left, const void *right)
@@ -77,7 +73,7 @@ static enum sp_status sort_replicas(struct sp_arena *arena, int64_t size, struct
 {
     if (order->ids == NULL) {
         struct sp_hlo_piece pieces[SP_HLO_MAX_PIECES];
-        uint32_t count, index[SP_HLO_MAX_PIECES], first = 0;
+        uint32_t count, index[SP_HLO_MAX_PIECES] = {0}, first = 0;
         int64_t groups[2] = {order->count / size, size};
         sp_hlo_cut(2, groups, order, &count, pieces);
         if (count > 0) {
@@ -85,7 +81,7 @@ static enum sp_status sort_replicas(struct sp_arena *arena, int64_t size, struct
                 first++;
             sp_hlo_index_pieces(count, pieces, index);
             /* The pieces move with their places, so that dims[index] stays the size of the piece there. */
-            struct sp_hlo_piece sorted[SP_HLO_MAX_PIECES];
+            struct sp_hlo_piece sorted[SP_HLO_MAX_PIECES] = {0};
             uint32_t by_index[SP_HLO_MAX_PIECES];
             for (uint32_t i = 0; i < count; i++)
                 by_index[index[i]] = i;
@@ -97,10 +93,9 @@ static enum sp_status sort_replicas(struct sp_arena *arena, int64_t size, struct
     }
     if (order->count > SP_MAX_LISTED_DEVICES)
         return SP_OK;
-    int64_t *ids = NULL;
-    enum sp_status status = list_devices(arena, order, &ids, err);
-    if (status != SP_OK)
-        return status;
+    int64_t *ids = list_devices(arena, order);
+    if (ids == NULL)
+        return sp_fail_memory(err);
     for (int64_t i = 0; i < order->count; i += size)
         qsort(ids + i, (size_t)size, sizeof *ids, compare_numbers);
     return sp_hlo_list_order(arena, order->count, ids, order, err);
@@ -205,8 +200,8 @@ static enum sp_status transpose_list(struct sp_arena *arena, const struct sp_hlo
 static enum sp_status transpose(struct sp_arena *arena, const struct sp_hlo *hlo, const struct regrouping *groups,
                                 struct sp_device_order *order, bool *ret_done, struct sp_error *err)
 {
-    struct sp_hlo_piece pieces[SP_HLO_MAX_PIECES], moved[SP_HLO_MAX_PIECES];
-    uint32_t count = 0, index[SP_HLO_MAX_PIECES], moved_index[SP_HLO_MAX_PIECES], moved_count = 0;
+    struct sp_hlo_piece pieces[SP_HLO_MAX_PIECES], moved[SP_HLO_MAX_PIECES] = {0};
+    uint32_t count = 0, index[SP_HLO_MAX_PIECES], moved_index[SP_HLO_MAX_PIECES] = {0}, moved_count = 0;
     *ret_done = true;
     if (order->count == 1)
         return SP_OK;

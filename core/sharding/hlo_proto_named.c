@@ -216,9 +216,9 @@ enum sp_status sp_hlo_read_named_proto(const struct sp_hlo_reader *reader, struc
                                        struct sp_error *err)
 {
     struct sp_hlo_found found[SP_HLO_MAX_FIELD + 1];
-    struct sp_mesh *mesh;
-    struct sp_sharding *axes;
-    struct sp_hlo_metadata *metadata;
+    struct sp_mesh *mesh = NULL;
+    struct sp_sharding *axes = NULL;
+    struct sp_hlo_metadata *metadata = NULL;
     *hlo = (struct sp_hlo){0};
     enum sp_status status = sp_hlo_scan(reader, span, &named_schema, found, err);
     if (status == SP_OK)

@@ -112,8 +112,8 @@ static enum sp_status from_tiles(struct sp_arena *arena, const struct sp_hlo *hl
                                  struct sp_error *err)
 {
     struct cut cut;
-    struct sp_mesh *mesh;
-    struct sp_sharding *axes;
+    struct sp_mesh *mesh = NULL;
+    struct sp_sharding *axes = NULL;
     uint32_t rank = hlo->dim_count - sp_hlo_group_dims(hlo);
     enum sp_status status = cut_devices(arena, hlo, &cut, err);
     if (status == SP_OK)
