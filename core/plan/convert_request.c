@@ -213,7 +213,7 @@ enum sp_status convert_blame(const struct convert_spec *spec, struct sp_error *e
     /* The request is well-formed; it is what it says that is wrong. */
     enum sp_status status = old.status == SP_ERR_MALFORMED ? SP_ERR_REQUEST : old.status;
     bool is_pointer = spec->is_object && old.where[0] == '/';
-    bool has_place = old.where[0] != '\0' && !is_pointer;
+    bool has_place = old.where[0] != '\0' && !is_pointer && strstr(old.message, old.where) == NULL;
     sp_error_clear(err);
     if (has_place)
         (void)sp_fail(err, status, old.code, "At %s: %s", old.where, old.message);

@@ -1,23 +1,14 @@
 #pragma once
 /*
- * text - numbers as people read them, appended to a buffer. Never locale dependent.
- *
- * Decimal prefixes throughout, as datasheets use them: 1 kB = 1000 bytes, 1 GFLOP = 1e9 operations.
+ * text - numbers, names and shapes as people read them, appended to a buffer; seconds and bytes are in base/units.h.
+ * Never locale dependent.
  */
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/json_writer.h"
+#include "base/units.h"
 #include "graph/model.h"
-
-/* "12.1 ms", "7.00 us", "0 s", "unbounded" for infinity. */
-void sp_text_seconds(struct sp_buf *buf, double seconds);
-
-/* "102.2 MB", "512 B". */
-void sp_text_bytes(struct sp_buf *buf, double bytes);
-
-/* "8.21 G", "312 T": with the unit appended by the caller. */
-void sp_text_scaled(struct sp_buf *buf, double value);
 
 /* "25,557,032". */
 void sp_text_integer(struct sp_buf *buf, uint64_t value);

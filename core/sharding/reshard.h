@@ -100,7 +100,7 @@ struct sp_reshard_request {
 enum sp_status sp_reshard_plan(struct sp_arena *arena, const struct sp_reshard_request *request,
                                struct sp_reshard **ret_reshard, struct sp_error *err);
 
-/* One line for people: "all-gather {"x"} on axis 0: 1.0 MiB, 12.5 us". Appended. */
+/* One line for people: "all-gather {"x"} on axis 0: 1.0 MB, 12.5 us". Appended. */
 void sp_reshard_step_write(const struct sp_reshard_step *step, struct sp_buf *buf);
 
 /* ---- costs for a search ---- */

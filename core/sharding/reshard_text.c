@@ -1,32 +1,7 @@
 /* Steps of a reshard as lines for people. */
-#include <math.h>
-
-#include "base/buf.h"
+#include "base/units.h"
 #include "sharding/reshard.h"
-
-static void write_bytes(double bytes, struct sp_buf *buf)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    uint32_t unit = 0;
-
-    if (bytes < 1024) {
-        sp_buf_printf(buf, "%.4g B", bytes);
-        return;
-    }
-    for (bytes /= 1024; bytes >= 1023.95 && unit < 5; unit++)
-        bytes /= 1024;
-    sp_buf_printf(buf, "%.1f %s", bytes, units[unit]);
-}
-
-static void write_seconds(double seconds, struct sp_buf *buf)
-{
-    if (seconds < 0.99995e-3)
-        sp_buf_printf(buf, "%.4g us", seconds * 1e6);
-    else if (seconds < 0.99995)
-        sp_buf_printf(buf, "%.4g ms", seconds * 1e3);
-    else
-        sp_buf_printf(buf, "%.4g s", seconds);
-}
+#include "sharding/shardy_internal.h"
 
 static const struct sp_mesh *mesh_of(const struct sp_reshard_step *step)
 {
@@ -41,10 +16,8 @@ static void write_axes(const struct sp_mesh *mesh, const struct sp_axis_list *li
     for (uint32_t i = 0; i < list->count; i++) {
         struct sp_axis_ref ref = list->refs[i];
 
-        sp_buf_text(buf, i > 0 ? ", \"" : "\"");
-        if (mesh && ref.axis < mesh->axis_count)
-            sp_buf_text(buf, mesh->axes[ref.axis].name);
-        sp_buf_text(buf, "\"");
+        sp_buf_text(buf, i > 0 ? ", " : "");
+        shardy_write_string(mesh && ref.axis < mesh->axis_count ? mesh->axes[ref.axis].name : "", buf);
         if (mesh && !sp_axis_is_full(mesh, ref))
             sp_buf_printf(buf, ":(%lld)%lld", (long long)ref.pre, (long long)ref.size);
     }
@@ -91,7 +64,7 @@ void sp_reshard_step_write(const struct sp_reshard_step *step, struct sp_buf *bu
         return;
     }
     sp_buf_text(buf, ": ");
-    write_bytes(step->bytes, buf);
+    sp_text_bytes(buf, step->bytes);
     sp_buf_text(buf, ", ");
-    write_seconds(step->seconds, buf);
+    sp_text_seconds(buf, step->seconds);
 }

@@ -30,7 +30,10 @@ enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, s
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    const char *copy = sp_arena_string(arena, message, strlen(message));
+    /* It quotes names of strangers, and may be cut inside a character: the same is done to it as to an error. */
+    struct sp_error printable = {0};
+    (void)sp_fail(&printable, SP_ERR_UNSUPPORTED, code, "%s", message);
+    const char *copy = sp_arena_string(arena, printable.message, strlen(printable.message));
     if (!copy)
         return sp_fail_memory(err);
     losses->items[losses->count++] = (struct sp_loss){.code = code, .message = copy};
