@@ -225,7 +225,7 @@ class Hostile(ShardingCase):
                     self.asked(spec=spec, to=to)
 
     def test_names(self):
-        for name, written in (("a\\0A\\1B[31m", "a??[31m"), ("\u20ac" * 2000, "\u20ac"), ("\\22\\5C", "")):
+        for name, written in (("a\\0A\\1B[31m", "a??[31m"), ("\u20ac" * 1300, "\u20ac"), ("\\22\\5C", "")):
             mesh = f'<["{name}"=2]>'
             spec = f'<@mesh, [{{"{name}"}}]>'
             answer = self.convert(spec, "hlo", mesh=mesh)  # the name goes into what is lost
