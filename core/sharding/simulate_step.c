@@ -223,26 +223,26 @@ static enum sp_status prepare(struct step *step, struct sp_error *err)
     return check_before(step, err);
 }
 
-enum sp_status sp_simulation_step(struct sp_simulation *simulation, const struct sp_reshard_step *plan,
+enum sp_status sp_simulation_step(struct sp_simulation *simulation, const struct sp_reshard_step *step,
                                   struct sp_error *err)
 {
-    struct step step = {.simulation = simulation, .plan = plan};
+    struct step work = {.simulation = simulation, .plan = step};
     int64_t count;
     const int64_t *devices;
-    enum sp_status status = prepare(&step, err);
+    enum sp_status status = prepare(&work, err);
     if (status == SP_OK)
-        status = sim_devices(simulation, plan->after, &count, &devices, err);
-    if (status != SP_OK)
+        status = sim_devices(simulation, step->after, &count, &devices, err);
+    if (status != SP_OK || !work.members)
         return status;
     struct sim_memory *memories = SP_NEW_ARRAY(simulation->arena, (size_t)count, struct sim_memory);
     if (!memories)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < count; i++) {
-        status = sim_memory_create(simulation, plan->after, devices[i], &memories[i], err);
+        status = sim_memory_create(simulation, step->after, devices[i], &memories[i], err);
         if (status != SP_OK)
             return status;
-        bool is_listed = plan->kind == SP_COLLECTIVE_PERMUTE || plan->kind == SP_SEND_RECEIVE;
-        status = is_listed ? receive_all(&step, &memories[i], err) : compute(&step, &memories[i], err);
+        bool is_listed = step->kind == SP_COLLECTIVE_PERMUTE || step->kind == SP_SEND_RECEIVE;
+        status = is_listed ? receive_all(&work, &memories[i], err) : compute(&work, &memories[i], err);
         if (status != SP_OK)
             return status;
     }

@@ -219,7 +219,7 @@ static double seconds_of_step(const struct search *search, uint32_t s, uint32_t 
     if (search->shape_key[s] == search->shape_key[t])
         best = permute(search, s, t);
 
-    uint32_t moved = 0, kepts[ORACLE_MAX_RANK];
+    uint32_t moved = 0, kepts[ORACLE_MAX_RANK] = {0};
     for (uint32_t a = 0; a < search->rank; a++) {
         uint32_t kept = 0;
         while (kept < from->count[a] && kept < to->count[a] && from->list[a][kept] == to->list[a][kept])

@@ -1,5 +1,6 @@
 #include "workers.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +83,8 @@ void workers_run(uint64_t first, uint64_t count, worker_case run, struct counts 
         int status = -1;
         uint64_t wanted = count / WORKERS + (w < count % WORKERS ? 1 : 0);
         if (waitpid(children[w], &status, 0) != children[w] || status != 0) {
-            printf("not ok workers: process %llu ended with status %d, perhaps in case %llu\n", (unsigned long long)w,
-                   status, (unsigned long long)(first + w + WORKERS * tables[w].done));
+            printf("not ok workers: process %" PRIu64 " ended with status %d, perhaps in case %" PRIu64 "\n", w, status,
+                   first + w + WORKERS * tables[w].done);
             *ret_failed += wanted > tables[w].done ? wanted - tables[w].done : 1;
         }
         *ret_failed += tables[w].failed;
