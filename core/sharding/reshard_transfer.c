@@ -443,14 +443,17 @@ static enum sp_status bring_box(struct exchange *exchange, uint32_t target, cons
         if (!meets)
             continue;
         uint32_t source = choose_holder(exchange, first, end, target);
-        struct sp_range *copy = SP_NEW_ARRAY(exchange->arena, rank, struct sp_range);
-        if (!copy)
-            return sp_fail_memory(err);
-        memcpy(copy, common, rank * sizeof(*copy));
         struct sp_transfer transfer = {.source = exchange->devices[source],
                                        .target = exchange->devices[target],
-                                       .box = copy,
-                                       .bytes = box_bytes(rank, copy, exchange->element_bytes)};
+                                       .box = common,
+                                       .bytes = box_bytes(rank, common, exchange->element_bytes)};
+        if (exchange->transfers.count < SP_RESHARD_MAX_TRANSFERS) { /* more are counted, but not kept */
+            struct sp_range *copy = SP_NEW_ARRAY(exchange->arena, rank, struct sp_range);
+            if (!copy)
+                return sp_fail_memory(err);
+            memcpy(copy, common, rank * sizeof(*copy));
+            transfer.box = copy;
+        }
         if (source != target)
             count_load(exchange, source, target, transfer.bytes);
         enum sp_status status = add_transfer(&exchange->transfers, &transfer, err);
