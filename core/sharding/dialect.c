@@ -77,7 +77,7 @@ enum sp_status sp_dialect_read(struct sp_arena *arena, enum sp_dialect dialect, 
                                struct sp_losses *losses, struct sp_error *err)
 {
     const struct sp_dialect_context *used = context == NULL ? &no_context : context;
-    struct sp_sharding *sharding;
+    struct sp_sharding *sharding = NULL;
     enum sp_status status = check_context(used, err);
     if (status != SP_OK)
         return status;
@@ -216,7 +216,7 @@ static enum sp_status write_hlo(struct sp_arena *arena, bool is_text, const stru
 static enum sp_status flat_on_mesh(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                    const struct sp_mesh *mesh, struct sp_sharding **ret_axes, struct sp_error *err)
 {
-    struct sp_sharding *axes;
+    struct sp_sharding *axes = NULL;
     enum sp_status status = sp_sharding_create_axes(arena, mesh, rank, &axes, err);
     if (status == SP_OK && sharding->kind == SP_SHARDING_UNREDUCED && mesh->axis_count > 0) {
         axes->combiner = sharding->combiner;
@@ -240,7 +240,7 @@ static enum sp_status to_shardy(struct sp_arena *arena, const struct sp_sharding
     bool is_flat = sharding->kind == SP_SHARDING_REPLICATED || sharding->kind == SP_SHARDING_UNREDUCED;
     bool is_open = sharding->kind == SP_SHARDING_BLOCKS && sharding->is_rank_open;
     const struct sp_mesh *mesh = context->mesh;
-    struct sp_sharding *axes;
+    struct sp_sharding *axes = NULL;
     if (sharding->kind == SP_SHARDING_AXES || sharding->kind == SP_SHARDING_SINGLE) {
         *ret_sharding = sharding;
         return SP_OK;
@@ -270,7 +270,7 @@ static enum sp_status write_shardy_tuple(struct sp_arena *arena, const struct sp
 {
     sp_buf_text(buf, "#sdy.sharding_per_value<[");
     for (uint32_t i = 0; i < sharding->element_count; i++) {
-        const struct sp_sharding *element;
+        const struct sp_sharding *element = NULL;
         if (i > 0)
             sp_buf_text(buf, ", ");
         enum sp_status status = to_shardy(arena, &sharding->elements[i], context, &element, losses, err);
@@ -287,7 +287,7 @@ static enum sp_status write_shardy(struct sp_arena *arena, const struct sp_shard
                                    const struct sp_dialect_context *context, struct sp_buf *buf,
                                    struct sp_losses *losses, struct sp_error *err)
 {
-    const struct sp_sharding *axes;
+    const struct sp_sharding *axes = NULL;
     struct sp_buf text;
     if (sharding->kind == SP_SHARDING_TUPLE)
         return write_shardy_tuple(arena, sharding, context, buf, losses, err);

@@ -3,6 +3,7 @@
  * they are keep their mesh; any other list gets a mesh with one axis per split tensor axis and one for replicas. Blocks
  * that are not contiguous are pieces on a mesh that repeats devices.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,16 +37,20 @@ static enum sp_status refuse_uneven(struct ort_writer *writer, uint32_t axis, in
 static enum sp_status start_spec(struct ort_writer *writer, uint32_t rank, uint32_t mesh_rank, int64_t element_count)
 {
     struct sp_ort_spec *spec = &writer->spec;
-    if (element_count > SP_MAX_LISTED_DEVICES)
-        return sp_fail_limit(writer->err, "TOO_MANY_LISTED_DEVICES", "SP_MAX_LISTED_DEVICES", SP_MAX_LISTED_DEVICES,
-                             element_count, "The mesh has %" PRId64 " devices, but at most %d can be listed.",
-                             element_count, SP_MAX_LISTED_DEVICES);
+    if (element_count > SP_MAX_LISTED_DEVICES) {
+        (void)sp_fail_limit(writer->err, "TOO_MANY_LISTED_DEVICES", "SP_MAX_LISTED_DEVICES", SP_MAX_LISTED_DEVICES,
+                            element_count, "The mesh has %" PRId64 " devices, but at most %d can be listed.",
+                            element_count, SP_MAX_LISTED_DEVICES);
+        return SP_ERR_LIMIT;
+    }
     *spec = (struct sp_ort_spec){.rank = rank, .mesh_rank = mesh_rank, .element_count = element_count};
     spec->mesh_axes = SP_NEW_ARRAY(writer->arena, rank, int64_t);
     spec->mesh_shape = SP_NEW_ARRAY(writer->arena, mesh_rank, int64_t);
     spec->mesh_elements = SP_NEW_ARRAY(writer->arena, (size_t)element_count, int64_t);
-    if (spec->mesh_axes == NULL || spec->mesh_shape == NULL || spec->mesh_elements == NULL)
-        return sp_fail_memory(writer->err);
+    if (spec->mesh_axes == NULL || spec->mesh_shape == NULL || spec->mesh_elements == NULL) {
+        (void)sp_fail_memory(writer->err);
+        return SP_ERR_MEMORY;
+    }
     for (uint32_t i = 0; i < rank; i++)
         spec->mesh_axes[i] = -1;
     return SP_OK;
@@ -284,6 +289,7 @@ static void fill_grid(struct ort_writer *writer, const struct sp_sharding *block
     for (int64_t cell = 0; cell < cells; cell++) {
         int64_t rest = cell, shard = 0, weight = 1;
         for (uint32_t axis = blocks->rank; axis-- > 0;) {
+            assert(pieces[axis].count > 0);
             int64_t piece = rest % pieces[axis].count;
             rest /= pieces[axis].count;
             shard += (pieces[axis].shards == NULL ? piece : pieces[axis].shards[piece]) * weight;
@@ -320,7 +326,7 @@ static enum sp_status write_grid(struct ort_writer *writer, const struct sp_shar
     fill_grid(writer, blocks, pieces, replicas);
     status = count_devices(writer, &devices);
     if (status == SP_OK && devices == 1)
-        return write_single(writer, blocks->rank, writer->spec.mesh_elements[0]);
+        return write_single(writer, blocks->rank, blocks->devices[0]);
     if (status == SP_OK && devices < elements && mesh_rank > 1)
         return sp_fail(writer->err, SP_ERR_UNSUPPORTED, "ORT_REPEATED_DEVICES",
                        "Some device holds several pieces of the tensor; ONNX Runtime can say so only when one axis is "
@@ -330,8 +336,8 @@ static enum sp_status write_grid(struct ort_writer *writer, const struct sp_shar
 
 static enum sp_status write_blocks(struct ort_writer *writer, const struct sp_sharding *sharding)
 {
-    struct sp_sharding *blocks;
-    struct pieces pieces[SP_MAX_RANK];
+    struct sp_sharding *blocks = NULL;
+    struct pieces pieces[SP_MAX_RANK] = {0};
     uint32_t rank = sharding->rank;
     enum sp_status status = SP_OK;
     if (sharding->first == NULL)

@@ -82,9 +82,11 @@ static enum sp_status refuse_here(struct text_reader *reader, const char *messag
 /* Offsets of errors count from the beginning of the whole text. */
 static enum sp_status shift_offset(enum sp_status status, size_t base, struct sp_error *err)
 {
-    size_t offset = 0;
-    if (status != SP_OK && err != NULL && sscanf(err->where, "offset %zu", &offset) == 1)
-        (void)snprintf(err->where, sizeof err->where, "offset %zu", base + offset);
+    static const char word[] = "offset ";
+    if (status == SP_OK || err == NULL || strncmp(err->where, word, strlen(word)) != 0)
+        return status;
+    unsigned long long offset = strtoull(err->where + strlen(word), NULL, 10);
+    (void)snprintf(err->where, sizeof err->where, "%s%llu", word, base + offset);
     return status;
 }
 

@@ -43,7 +43,7 @@ static enum sp_status study_devices(struct sp_arena *arena, const struct sp_ort_
         if (!again[i])
             run.unique[run.unique_count++] = spec->mesh_elements[i];
     }
-    bool periodic = run.unique_count < run.count && run.count % run.unique_count == 0;
+    bool periodic = run.unique_count > 0 && run.unique_count < run.count && run.count % run.unique_count == 0;
     for (int64_t i = 0; periodic && i < run.count; i++)
         periodic = spec->mesh_elements[i] == run.unique[i % run.unique_count];
     run.period = periodic ? run.unique_count : 0;
@@ -129,8 +129,10 @@ static enum sp_status make_mesh(struct sp_arena *arena, uint32_t rank, const int
         return sp_mesh_single(arena, elements[0], ret_mesh, err);
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = (struct sp_mesh_axis){.name = sp_arena_printf(arena, "axis_%" PRIu32, i), .size = shape[i]};
-        if (axes[i].name == NULL)
-            return sp_fail_memory(err);
+        if (axes[i].name == NULL) {
+            (void)sp_fail_memory(err);
+            return SP_ERR_MEMORY;
+        }
     }
     for (int64_t i = 0; i < count; i++)
         is_range &= elements[i] == i;
@@ -145,7 +147,7 @@ static enum sp_status to_axes(struct sp_arena *arena, const struct sp_ort_spec *
                               const struct sp_dialect_context *context, struct sp_sharding **ret_sharding,
                               struct sp_error *err)
 {
-    struct sp_sharding *sharding;
+    struct sp_sharding *sharding = NULL;
     enum sp_status status = check_splits(spec, mesh->axis_count, err);
     if (status == SP_OK)
         status = sp_sharding_create_axes(arena, mesh, spec->rank, &sharding, err);
@@ -202,7 +204,7 @@ static enum sp_status from_repeats(struct sp_arena *arena, const struct sp_ort_s
                                    struct sp_error *err)
 {
     struct sp_ort_spec whole = *spec;
-    struct sp_mesh *mesh;
+    struct sp_mesh *mesh = NULL;
     uint32_t split = spec->rank;
     if (spec->mesh_rank != 1)
         return sp_fail(err, SP_ERR_UNSUPPORTED, "ORT_REPEATED_DEVICES",
@@ -240,7 +242,7 @@ static enum sp_status from_context(struct sp_arena *arena, const struct sp_ort_s
             "The spec does not say its mesh; add device_mesh_shape=[2] device_mesh_elements=[0,1], or give a "
             "mesh or a number of devices apart from it.");
     struct sp_mesh_axis axis = {.name = "axis_0", .size = context->device_count};
-    struct sp_mesh *mesh;
+    struct sp_mesh *mesh = NULL;
     enum sp_status status = sp_mesh_create(arena, 1, &axis, NULL, &mesh, err);
     return status == SP_OK ? to_axes(arena, spec, mesh, context, ret_sharding, err) : status;
 }
@@ -249,9 +251,9 @@ enum sp_status sp_ort_to_sharding(struct sp_arena *arena, const struct sp_ort_sp
                                   const struct sp_dialect_context *context, struct sp_sharding **ret_sharding,
                                   struct sp_error *err)
 {
-    struct sp_sharding *sharding;
+    struct sp_sharding *sharding = NULL;
     struct device_run run = {0};
-    struct sp_mesh *mesh;
+    struct sp_mesh *mesh = NULL;
     if (context != NULL && context->rank >= 0 && context->rank != spec->rank)
         return sp_fail(err, SP_ERR_REQUEST, "RANK_MISMATCH",
                        "The spec has %" PRIu32 " axes, but the tensor has rank %" PRId64 ".", spec->rank,

@@ -17,9 +17,11 @@ struct shardy_cursor {
 enum sp_status shardy_begin(struct sp_arena *arena, const char *text, size_t size, struct shardy_cursor *ret_cursor,
                             struct sp_error *err);
 
-/* SP_ERR_MALFORMED "SHARDY_SYNTAX" with `where` set to this offset. */
-__attribute__((format(printf, 3, 4))) enum sp_status shardy_fail(struct shardy_cursor *cursor, size_t at,
-                                                                 const char *format, ...);
+/* Records SP_ERR_MALFORMED "SHARDY_SYNTAX" with `where` set to this offset. */
+__attribute__((format(printf, 3, 4))) void shardy_report(struct shardy_cursor *cursor, size_t at, const char *format,
+                                                         ...);
+/* As above, and is that status, so that callers (and what reads the code) see that it never succeeds. */
+#define shardy_fail(...) (shardy_report(__VA_ARGS__), SP_ERR_MALFORMED)
 
 /* Passes over blanks and comments. */
 void shardy_skip(struct shardy_cursor *cursor);
@@ -54,3 +56,34 @@ void shardy_write_symbol(const char *name, struct sp_buf *buf);
 enum sp_status shardy_write_body(const struct sp_sharding *sharding, bool inline_mesh, struct sp_buf *buf,
                                  struct sp_error *err);
 void shardy_write_definition(const struct sp_sharding *sharding, struct sp_buf *buf);
+
+/* ---- a sharding, while it is read ---- */
+
+/* A mesh that the text defines before the sharding. */
+struct shardy_definition {
+    struct sp_mesh *mesh;
+    struct shardy_definition *next;
+};
+
+struct shardy_reader {
+    struct shardy_cursor cursor;
+    const struct sp_dialect_context *context;
+    struct shardy_definition *meshes;
+    uint32_t mesh_count;
+    const struct sp_mesh *mesh; /* of the sharding at hand */
+
+    /* All refs of the sharding at hand, and where each stands in the text; lists are runs of them. */
+    uint32_t ref_count, ref_capacity;
+    struct sp_axis_ref *refs;
+    size_t *ref_at;
+};
+
+/* The dims behind '[' and up to ']' into `dims`, which has room for SP_MAX_RANK; the axes of dim i follow those of dim
+   i - 1 in reader->refs, dims[i].axes.count of them. */
+enum sp_status shardy_read_dims(struct shardy_reader *reader, uint32_t *ret_rank, struct sp_dim_sharding *dims);
+
+/* '{' axis,+ '}' behind replicated= and unreduced= (`what`): not empty, in the order of the mesh. */
+enum sp_status shardy_read_unordered(struct shardy_reader *reader, const char *what, uint32_t *ret_count);
+
+/* No two of all refs may overlap, and one grid must cut each axis for all. */
+enum sp_status shardy_check_overlaps(struct shardy_reader *reader);

@@ -19,7 +19,7 @@ enum sp_status shardy_begin(struct sp_arena *arena, const char *text, size_t siz
     return SP_OK;
 }
 
-enum sp_status shardy_fail(struct shardy_cursor *cursor, size_t at, const char *format, ...)
+void shardy_report(struct shardy_cursor *cursor, size_t at, const char *format, ...)
 {
     char message[MESSAGE_BYTES];
     va_list args;
@@ -28,7 +28,6 @@ enum sp_status shardy_fail(struct shardy_cursor *cursor, size_t at, const char *
     va_end(args);
     (void)sp_fail(cursor->err, SP_ERR_MALFORMED, "SHARDY_SYNTAX", "%s", message);
     (void)sp_error_at(cursor->err, "offset %zu", at);
-    return SP_ERR_MALFORMED;
 }
 
 static bool is_digit(char c)

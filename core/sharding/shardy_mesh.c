@@ -151,8 +151,10 @@ static enum sp_status make_mesh(struct shardy_cursor *cursor, const struct mesh_
 enum sp_status shardy_read_mesh_body(struct shardy_cursor *cursor, struct sp_mesh **ret_mesh)
 {
     struct mesh_parts *parts = SP_NEW(cursor->arena, struct mesh_parts);
-    if (parts == NULL)
-        return sp_fail_memory(cursor->err);
+    if (parts == NULL) {
+        (void)sp_fail_memory(cursor->err);
+        return SP_ERR_MEMORY;
+    }
     enum sp_status status = shardy_expect(cursor, "<", "before the mesh");
     if (status == SP_OK)
         status = read_axes(cursor, parts);
@@ -170,7 +172,7 @@ enum sp_status sp_shardy_read_mesh(struct sp_arena *arena, const char *text, siz
                                    struct sp_error *err)
 {
     struct shardy_cursor cursor;
-    struct sp_mesh *mesh;
+    struct sp_mesh *mesh = NULL;
     const char *name = NULL;
     enum sp_status status = shardy_begin(arena, text, size, &cursor, err);
     if (status != SP_OK)

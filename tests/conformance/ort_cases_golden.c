@@ -2,7 +2,7 @@
  * The golden bytes of ONNX's multi-device messages in canonical proto2 encoding (made with protoc from onnx-ml.proto,
  * examples of proposals 0006 and 0007), and the device composition example of proposal 0007.
  */
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "onnx/reader.h"
@@ -51,9 +51,8 @@ static size_t from_hex(const char *hex, unsigned char *bytes, size_t size)
 {
     size_t count = strlen(hex) / 2;
     for (size_t i = 0; i < count && i < size; i++) {
-        unsigned byte = 0;
-        (void)sscanf(hex + 2 * i, "%2x", &byte);
-        bytes[i] = (unsigned char)byte;
+        char digits[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        bytes[i] = (unsigned char)strtoul(digits, NULL, 16);
     }
     return count;
 }
