@@ -125,8 +125,8 @@ static enum sp_status make_mesh(struct sp_arena *arena, uint32_t rank, const int
     struct sp_mesh_axis axes[SP_MAX_SHARDING_AXES];
     struct sp_device_order order;
     bool is_range = true;
-    if (rank == 0)
-        return sp_mesh_single(arena, elements[0], ret_mesh, err);
+    if (count == 1)
+        return sp_mesh_single(arena, elements[0], ret_mesh, err); /* whatever its axes: nothing is split */
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = (struct sp_mesh_axis){.name = sp_arena_printf(arena, "axis_%" PRIu32, i), .size = shape[i]};
         if (axes[i].name == NULL) {
@@ -142,16 +142,17 @@ static enum sp_status make_mesh(struct sp_arena *arena, uint32_t rank, const int
     return status == SP_OK ? sp_mesh_create(arena, rank, axes, is_range ? NULL : &order, ret_mesh, err) : status;
 }
 
-/* On a mesh without repeats. */
+/* On a mesh without repeats. That of one device has no axes, whatever is written: nothing is split there. */
 static enum sp_status to_axes(struct sp_arena *arena, const struct sp_ort_spec *spec, const struct sp_mesh *mesh,
                               const struct sp_dialect_context *context, struct sp_sharding **ret_sharding,
                               struct sp_error *err)
 {
     struct sp_sharding *sharding = NULL;
-    enum sp_status status = check_splits(spec, mesh->axis_count, err);
+    bool is_single = sp_mesh_is_single(mesh);
+    enum sp_status status = check_splits(spec, is_single ? spec->mesh_rank : mesh->axis_count, err);
     if (status == SP_OK)
         status = sp_sharding_create_axes(arena, mesh, spec->rank, &sharding, err);
-    for (uint32_t i = 0; status == SP_OK && i < spec->rank; i++) {
+    for (uint32_t i = 0; status == SP_OK && !is_single && i < spec->rank; i++) {
         if (spec->mesh_axes[i] < 0)
             continue;
         struct sp_axis_ref ref = sp_axis_full(mesh, (uint32_t)spec->mesh_axes[i]);

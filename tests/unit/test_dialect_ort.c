@@ -152,7 +152,6 @@ Test(dialect_ort, canonical)
         "S[1]S[0] device_mesh_shape=[2,2] device_mesh_elements=[0,1,2,3]",
         "RS[1]R device_mesh_shape=[2,4] device_mesh_elements=[0,1,2,3,4,5,6,7]",
         "device_mesh_shape=[2] device_mesh_elements=[0,1]",
-        "S[0] device_mesh_shape=[1] device_mesh_elements=[5]",
         "S[0]R device_mesh_shape=[4] device_mesh_elements=[0,1,0,1]",
         "RS[0] device_mesh_shape=[6] device_mesh_elements=[2,1,0,2,1,0]",
         "S[0] device_mesh_shape=[4] device_mesh_elements=[0,1,1,0]",
@@ -382,38 +381,9 @@ Test(dialect_ort, replicated_repeats)
 {
     cr_expect_str_eq(written(must_read("RR device_mesh_shape=[4] device_mesh_elements=[1,0,1,0]"), NULL),
                      "RR device_mesh_shape=[2] device_mesh_elements=[1,0]");
+    /* One device holds the whole, in however many pieces. */
+    cr_expect_str_eq(written(must_read("S[0] device_mesh_shape=[1,1] device_mesh_elements=[5]"), NULL),
+                     "R device_mesh_shape=[1] device_mesh_elements=[5]");
     cr_expect_str_eq(written(must_read("S[0] device_mesh_shape=[2] device_mesh_elements=[3,3]"), NULL),
                      "R device_mesh_shape=[1] device_mesh_elements=[3]");
-}
-
-/* The dialects' names. */
-Test(dialect_ort, names)
-{
-    enum sp_dialect dialect;
-    for (int i = 0; i < SP_DIALECT_COUNT; i++) {
-        cr_assert(sp_dialect_parse(sp_dialect_name((enum sp_dialect)i), &dialect));
-        cr_expect_eq((int)dialect, i);
-    }
-    cr_expect(!sp_dialect_parse("ORT", &dialect));
-}
-
-/* The other notations of one sharding, through the front. */
-Test(dialect_ort, front)
-{
-    struct sp_dialect_context context = {.rank = 2};
-    struct sp_sharding *sharding = must_read("S[0]R device_mesh_shape=[2] device_mesh_elements=[0,1]");
-    cr_assert_eq(write_in(SP_DIALECT_SHARDY, sharding, NULL), SP_OK, "%s", err.message);
-    cr_expect_str_eq(buf.data, "sdy.mesh @mesh = <[\"axis_0\"=2]>\n#sdy.sharding<@mesh, [{\"axis_0\"}, {}]>");
-    cr_assert_eq(write_in(SP_DIALECT_ONNX, sharding, NULL), SP_OK, "%s", err.message);
-    sharding = from_onnx(buf.data, &context);
-    cr_assert_eq(write_in(SP_DIALECT_SHARDY, sharding, &context), SP_OK, "%s", err.message);
-    cr_expect_str_eq(buf.data, "sdy.mesh @mesh = <[\"axis_0\"=2]>\n#sdy.sharding<@mesh, [{\"axis_0\"}, {}]>");
-    sharding = from_onnx("{\"device\":[4]}", &context);
-    cr_assert_eq(write_in(SP_DIALECT_SHARDY, sharding, &context), SP_OK, "%s", err.message);
-    cr_expect_str_eq(buf.data, "sdy.mesh @maximal_mesh_4 = <[], device_ids=[4]>\n#sdy.sharding<@maximal_mesh_4, []>");
-    struct sp_sharding unreduced = {.kind = SP_SHARDING_UNREDUCED, .combiner = SP_COMBINE_MAX};
-    context.device_count = 2;
-    cr_assert_eq(write_in(SP_DIALECT_SHARDY, &unreduced, &context), SP_OK, "%s", err.message);
-    cr_expect_str_eq(buf.data,
-                     "sdy.mesh @mesh = <[\"axis_0\"=2]>\n#sdy.sharding<@mesh, [{}, {}], unreduced=max{\"axis_0\"}>");
 }
