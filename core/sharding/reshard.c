@@ -79,31 +79,47 @@ static enum sp_status to_mesh(struct planner *planner, const struct sp_sharding 
     return SP_OK;
 }
 
-/* One that names no devices, on the mesh of the other where that has the right ones, else on 0 .. device_count - 1. */
+/* A mesh of one axis: the devices 0 .. count - 1, or, without a number, those of a sharding that is no mesh. */
+static enum sp_status make_mesh(struct planner *planner, const struct sp_sharding *other, int64_t count,
+                                struct sp_mesh **ret_mesh, struct sp_error *err)
+{
+    struct sp_device_order order, *given = NULL;
+    enum sp_status status = SP_OK;
+
+    if (count == 0) {
+        const int64_t *devices;
+
+        status = sp_sharding_devices(planner->scratch, other, 0, &count, &devices, err);
+        if (status == SP_OK)
+            status = sp_device_order_list(planner->arena, count, devices, &order, err);
+        given = &order;
+    }
+    if (status != SP_OK)
+        return status;
+    return sp_mesh_create(planner->arena, 1, &(struct sp_mesh_axis){"devices", count}, given, ret_mesh, err);
+}
+
+/* One that names no devices, on the mesh of the other where that has the right ones. */
 static enum sp_status place_anywhere(struct planner *planner, const struct sp_sharding *sharding,
-                                     const struct sp_sharding *other, const struct sp_sharding **ret_axes,
-                                     struct sp_error *err)
+                                     const struct sp_sharding *other, const struct sp_sharding *other_axes,
+                                     const struct sp_sharding **ret_axes, struct sp_error *err)
 {
     const struct sp_reshard_request *request = planner->request;
-    const struct sp_mesh *mesh = other ? other->mesh : NULL;
+    const struct sp_mesh *mesh = other_axes ? other_axes->mesh : NULL;
     int64_t count = request->device_count;
     struct sp_sharding *axes;
     enum sp_status status = SP_OK;
 
     if (mesh && count > 0 && (mesh->order.count != count || !sp_device_order_is_permutation(&mesh->order)))
         mesh = NULL;
-    if (!mesh && count > 0) {
-        struct sp_mesh *made;
+    if (!mesh) {
+        struct sp_mesh *made = NULL;
 
-        status = sp_mesh_create(planner->arena, 1, &(struct sp_mesh_axis){"devices", count}, NULL, &made, err);
+        status = make_mesh(planner, other, count, &made, err);
         mesh = made;
     }
-    if (status != SP_OK)
-        return status;
-    if (!mesh)
-        return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN",
-                       "Neither sharding says on which devices the tensor is; give their number.");
-    status = sp_sharding_create_axes(planner->arena, mesh, request->rank, &axes, err);
+    if (status == SP_OK)
+        status = sp_sharding_create_axes(planner->arena, mesh, request->rank, &axes, err);
     if (status != SP_OK)
         return status;
     if (sharding->kind == SP_SHARDING_UNREDUCED) {
@@ -128,11 +144,10 @@ static enum sp_status normalise(struct planner *planner, struct sp_error *err)
         status = to_mesh(planner, from, &planner->from, err);
     if (status == SP_OK && !is_anywhere(to))
         status = to_mesh(planner, to, &planner->to, err);
-    /* Where the other is no mesh, all of its devices: a send-receive needs no mesh either. */
-    if (status == SP_OK && is_anywhere(from) && (planner->to || is_anywhere(to) || planner->request->device_count > 0))
-        status = place_anywhere(planner, from, planner->to, &planner->from, err);
-    if (status == SP_OK && is_anywhere(to) && (planner->from || planner->request->device_count > 0))
-        status = place_anywhere(planner, to, planner->from, &planner->to, err);
+    if (status == SP_OK && is_anywhere(from))
+        status = place_anywhere(planner, from, to, planner->to, &planner->from, err);
+    if (status == SP_OK && is_anywhere(to))
+        status = place_anywhere(planner, to, from, planner->from, &planner->to, err);
     return status;
 }
 
@@ -431,6 +446,14 @@ static bool may_compete(const struct planner *planner)
     return !planner->request->collectives_only && planner->from->mesh->order.count <= SP_RESHARD_DIRECT_DEVICES;
 }
 
+/* Whether a send-receive will do where no sequence was found: not if only the memory kept all of them away. */
+static bool may_send(const struct planner *planner, bool same_devices)
+{
+    const struct sp_reshard_request *request = planner->request;
+
+    return !same_devices || !request->collectives_only || request->memory_limit_bytes <= 0;
+}
+
 static enum sp_status plan(struct planner *planner, struct sp_reshard *best, struct sp_error *err)
 {
     const struct sp_sharding *from = planner->from, *to = planner->to;
@@ -447,7 +470,7 @@ static enum sp_status plan(struct planner *planner, struct sp_reshard *best, str
         return status;
     if (found)
         *best = sequence;
-    if (!found || (sequence.seconds > 0 && may_compete(planner))) {
+    if (found ? sequence.seconds > 0 && may_compete(planner) : may_send(planner, same_devices)) {
         /* Only a way more where there is one already: its limits are no errors then. */
         struct sp_error ignored = {SP_OK};
 
