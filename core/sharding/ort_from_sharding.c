@@ -84,10 +84,10 @@ static enum sp_status write_single(struct ort_writer *writer, uint32_t rank, int
     return status;
 }
 
-/* Whole on all devices of a mesh that keeps its axes. */
+/* Whole on all devices of a mesh that keeps its axes; one device needs none. */
 static enum sp_status write_whole_on_mesh(struct ort_writer *writer, uint32_t rank, const struct sp_mesh *mesh)
 {
-    if (sp_mesh_is_single(mesh))
+    if (mesh->order.count == 1)
         return write_single(writer, rank, sp_device_order_at(&mesh->order, 0));
     enum sp_status status = start_spec(writer, rank, mesh->axis_count, mesh->order.count);
     if (status != SP_OK)
@@ -182,7 +182,7 @@ static enum sp_status write_axes(struct ort_writer *writer, const struct sp_shar
     if (!is_direct(axes))
         return write_regrouped(writer, axes);
     status = write_whole_on_mesh(writer, axes->rank, axes->mesh);
-    for (uint32_t i = 0; status == SP_OK && i < axes->rank; i++) {
+    for (uint32_t i = 0; status == SP_OK && axes->mesh->order.count > 1 && i < axes->rank; i++) {
         if (axes->dims[i].axes.count == 1)
             writer->spec.mesh_axes[i] = axes->dims[i].axes.refs[0].axis;
     }

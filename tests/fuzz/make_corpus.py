@@ -125,6 +125,7 @@ ONNX_SPEC = {
     "unknown-field": "2:0 5:1",
     "no-key": "3{2:0}",
     "zero-shards": "2:0 4{1:0 2{3:0}}",
+    "shards-in-product": "4{1:34 2{3:28}} 4{1:1 2{3:83}} 4{1:39 2{3:83}}",
     "many-shards": "4{1:0 2{3:4611686018427387904}} 4{1:1 2{3:4}}",
 }
 
@@ -170,6 +171,7 @@ SHARDY = {
     "only-mesh": "sdy.mesh @\"a b\" = <[\"\\C3\\A9\"=2, \"q\\22\"=3], device_ids=[5,4,3,2,1,0]>",
     "huge-mesh": "<mesh<[\"x\"=1099511627776]>, [{\"x\":(4)1048576}]>",
     "comment": "// meshes\nsdy.mesh @mesh=<[\"x\"=2]>\nsdy.sharding = #sdy.sharding<@mesh,[{\"x\"?}]> // end",
+    "ones": "<mesh<[\"x\"=1, \"y\"=1]>, [{\"x\"}, {\"y\", ?}p5]>",
     "overlap": "<mesh<[\"x\"=8]>, [{\"x\":(1)4}, {\"x\":(2)4}]>",
     "mergeable": "<mesh<[\"x\"=8]>, [{\"x\":(1)2, \"x\":(2)4}]>",
     "unknown-mesh": "#sdy.sharding<@mesh, []>",

@@ -280,6 +280,8 @@ Test(dialect_ort, from_a_mesh)
          "S[0] device_mesh_shape=[4] device_mesh_elements=[0,2,1,3]"},
         {"#sdy.sharding<mesh<[\"x\"=8]>, [{\"x\":(2)2}, {\"x\":(1)2}]>",
          "S[0]S[1] device_mesh_shape=[2,2,2] device_mesh_elements=[0,1,4,5,2,3,6,7]"},
+        {"#sdy.sharding<mesh<[\"x\"=1, \"y\"=1]>, [{\"x\"}, {\"y\"}]>",
+         "RR device_mesh_shape=[1] device_mesh_elements=[0]"},
         {"#sdy.sharding<mesh<[\"x\"=2], device_ids=[1,0]>, [{}, {?}], replicated={\"x\"}>",
          "RR device_mesh_shape=[2] device_mesh_elements=[1,0]"},
     };
