@@ -143,12 +143,17 @@ static inline bool sp_blocks_nest(int64_t extent, int64_t kept, int64_t all)
     return kept == 1 || (sp_mul_i64(fine, all / kept, &together) && together == sp_block_size(extent, kept));
 }
 
-/* Seconds that no sequence from a layout to the target beats, for pruning; both on the target's grid, else 0. */
-double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
-                        const double fastest[2]);
+/* What the links that the target's grid uses have at best: latency, seconds per byte; and which levels these are,
+   outermost first, if each digit is on one level. */
+struct sp_fastest {
+    double latency, per_byte;
+    uint32_t level_count, levels[SP_MAX_MESH_AXES];
+};
+void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret_fastest);
 
-/* The least latency and seconds per byte of the links that the target's grid uses. */
-void sp_problem_fastest(const struct sp_problem *problem, double ret_fastest[2]);
+/* Seconds that no sequence from a layout to the target beats, for pruning; 0 when they are on different grids. */
+double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
+                        const struct sp_fastest *fastest);
 
 /* ---- permutes ---- */
 
@@ -212,8 +217,8 @@ struct sp_search {
     enum sp_goal goal;
     struct sp_lists target;
     struct sp_code target_code;
-    double best;       /* value of the best way known */
-    double fastest[2]; /* latency and seconds per byte that no message beats */
+    double best; /* value of the best way known */
+    struct sp_fastest fastest;
     uint64_t work;
     bool is_cut, out_of_memory;
     uint32_t at;         /* the node that is being expanded */

@@ -67,23 +67,40 @@ double sp_lists_tile(const struct sp_problem *problem, const struct sp_lists *li
     return bytes;
 }
 
-void sp_problem_fastest(const struct sp_problem *problem, double ret_fastest[2])
+void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret_fastest)
 {
     const struct sp_grid *grid = problem->grids[problem->grid_count - 1];
-    double latency = INFINITY, per_byte = INFINITY;
+    const struct sp_links *links = problem->links;
 
-    for (uint32_t l = 0; l < problem->links->level_count; l++) {
+    ret_fastest->latency = ret_fastest->per_byte = INFINITY;
+    ret_fastest->level_count = 0;
+    bool is_nested = grid->is_nested;
+    for (uint32_t d = 0; d < grid->count; d++)
+        is_nested = is_nested && grid->digits[d].span[grid->digits[d].level] == grid->digits[d].size;
+    for (uint32_t l = 0; l < links->level_count; l++) {
         bool is_used = !grid->is_nested;
 
         for (uint32_t d = 0; d < grid->count && !is_used; d++)
             is_used = grid->digits[d].span[l] > 1;
         if (!is_used)
             continue;
-        latency = fmin(latency, problem->links->levels[l].latency);
-        per_byte = fmin(per_byte, 1 / problem->links->levels[l].bandwidth);
+        ret_fastest->latency = fmin(ret_fastest->latency, links->levels[l].latency);
+        ret_fastest->per_byte = fmin(ret_fastest->per_byte, 1 / links->levels[l].bandwidth);
+        if (is_nested)
+            ret_fastest->levels[ret_fastest->level_count++] = l;
     }
-    ret_fastest[0] = isfinite(latency) ? latency : 0;
-    ret_fastest[1] = isfinite(per_byte) ? per_byte : 0;
+    if (isinf(ret_fastest->latency))
+        ret_fastest->latency = ret_fastest->per_byte = 0;
+}
+
+/* Rounds until somebody has heard of so many, if each round multiplies what is known by at most `factor`. */
+static double rounds(double count, double factor)
+{
+    double needed = 0;
+
+    for (double reached = 1; reached < count; reached *= factor)
+        needed++;
+    return needed;
 }
 
 /* Multiplies what is known of one tensor axis into the share of the target's tile that a device holds already, at
@@ -107,15 +124,118 @@ static void compare_axis(const struct sp_grid *grid, const struct sp_lists *list
     }
 }
 
+/* Nodes: the blocks of devices inside one place of a level and of all levels outside it. */
+struct nodes {
+    uint32_t level;
+    double share;                      /* of what a node needs together, what it holds together, at worst */
+    double blocks;                     /* of nodes, that what a node needs is spread over */
+    double own;                        /* of what a device needs, what it holds, on average over the node */
+    uint32_t leader[SP_SEARCH_DIGITS]; /* digits whose values are equal where a device holds what it needs */
+};
+
+static uint32_t lead(struct nodes *nodes, uint32_t digit)
+{
+    while (nodes->leader[digit] != digit)
+        digit = nodes->leader[digit];
+    return digit;
+}
+
 /*
- * A device must receive what it lacks of its tile, over links that are at best the fastest ones, and a message for each
- * doubling of the number of devices that it has heard of. That holds for ideal blocks; real tiles are not smaller.
+ * A digit that splits the tensor now, of `before` major shards, against the target's digits of its axis. Where the
+ * target has the same digit, nothing is missing; where it has none, all other values are; where it has another one,
+ * those devices hold what they need in which both digits are equal. Cuts that do not match count as nothing missing.
  */
-double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
-                        const double fastest[2])
+static void compare_digit(const struct sp_grid *grid, const struct sp_lists *target, uint32_t axis, uint32_t digit,
+                          int64_t before, struct nodes *nodes)
+{
+    int64_t at = 1, size = grid->digits[digit].size;
+    uint32_t i = 0;
+    bool is_outside = grid->digits[digit].level <= nodes->level;
+
+    while (i < target->count[axis] && at < before)
+        at *= grid->digits[target->list[axis][i++]].size;
+    if (i < target->count[axis]) {
+        uint32_t other = target->list[axis][i];
+
+        if (at != before || grid->digits[other].size != size || other == digit)
+            return;
+        if (is_outside && grid->digits[other].level <= nodes->level)
+            nodes->share = 0;
+        else if (is_outside) {
+            nodes->share /= (double)size;
+            nodes->blocks *= (double)size;
+        }
+        uint32_t a = lead(nodes, digit), b = lead(nodes, other);
+        if (a != b)
+            nodes->own /= (double)size;
+        nodes->leader[a] = b;
+        return;
+    }
+    if (before % at != 0)
+        return;
+    nodes->own /= (double)size;
+    if (is_outside) {
+        nodes->share /= (double)size;
+        nodes->blocks *= (double)size;
+    }
+}
+
+/*
+ * What a node lacks comes in over its outer links, which its devices share; what else a device lacks comes over the
+ * fastest ones. `bytes` are those of a target's tile.
+ */
+static double node_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
+                         const struct sp_fastest *fastest, uint32_t level, double bytes, double tiles, uint32_t reduced)
 {
     const struct sp_grid *grid = problem->grids[lists->grid];
-    double share = 1, tiles = 1, bytes = problem->element_bytes, rounds = 0;
+    const struct sp_mesh_level *link = &problem->links->levels[level];
+    struct nodes nodes = {.level = level, .share = 1, .blocks = 1, .own = 1};
+    double devices = 1, union_bytes = bytes;
+
+    for (uint32_t d = 0; d < grid->count; d++) {
+        nodes.leader[d] = d;
+        if (grid->digits[d].level > level)
+            devices *= (double)grid->digits[d].size;
+    }
+    for (uint32_t a = 0; a < problem->rank; a++) {
+        int64_t before = 1;
+
+        for (uint32_t i = 0; i < lists->count[a]; i++) {
+            compare_digit(grid, target, a, lists->list[a][i], before, &nodes);
+            before *= grid->digits[lists->list[a][i]].size;
+        }
+        for (uint32_t i = 0; i < target->count[a]; i++)
+            if (grid->digits[target->list[a][i]].level > level)
+                union_bytes *= (double)grid->digits[target->list[a][i]].size;
+    }
+    for (uint32_t d = 0; reduced >> d != 0; d++)
+        if (reduced >> d & 1) {
+            nodes.own = 0;
+            if (grid->digits[d].level <= level) {
+                nodes.share = 0;
+                nodes.blocks *= (double)grid->digits[d].size;
+            }
+        }
+    if (nodes.share == 1)
+        return 0;
+    double outer = union_bytes * (1 - nodes.share) / devices, all = nodes.share == 0 ? bytes : bytes * (1 - nodes.own);
+    /* In one round every device of a node may hear of another node. */
+    double outer_rounds = fmax(rounds(nodes.blocks, 1 + devices), 1);
+    double inner_rounds = fmax(rounds(tiles, 2) - outer_rounds, 0);
+    return outer_rounds * link->latency + inner_rounds * fastest->latency + outer / link->bandwidth +
+           fmax(all - outer, 0) * fastest->per_byte;
+}
+
+/*
+ * A device must receive what it lacks of its tile, over links that are at best the fastest ones, and a message for each
+ * doubling of the number of devices that it has heard of. That holds for ideal blocks; real tiles are not smaller. Then
+ * the same for what nodes lack together.
+ */
+double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
+                        const struct sp_fastest *fastest)
+{
+    const struct sp_grid *grid = problem->grids[lists->grid];
+    double share = 1, tiles = 1, bytes = problem->element_bytes;
     uint32_t reduced = (lists->partial & ~target->partial) | (lists->partial_to & ~target->partial_to);
 
     if (lists->grid != target->grid)
@@ -132,9 +252,10 @@ double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists 
         }
     if (share == 1)
         return 0;
-    for (double reached = 1; reached < tiles; reached *= 2)
-        rounds++;
-    return fmax(rounds, 1) * fastest[0] + bytes * (1 - share) * fastest[1];
+    double bound = fmax(rounds(tiles, 2), 1) * fastest->latency + bytes * (1 - share) * fastest->per_byte;
+    for (uint32_t i = 0; i + 1 < fastest->level_count; i++)
+        bound = fmax(bound, node_bound(problem, lists, target, fastest, fastest->levels[i], bytes, tiles, reduced));
+    return bound;
 }
 
 /* The digits whose place differs. */
@@ -162,6 +283,8 @@ static void measure_permute(const struct sp_problem *problem, struct sp_near *ne
     step->group_size = 1;
     step->seconds = sp_permute_seconds(problem, near, before, after, tile, &level);
     step->bytes = level < problem->links->level_count ? tile : 0;
+    if (level == problem->links->level_count)
+        step->peak = tile;
 }
 
 enum sp_status sp_step_measure(const struct sp_problem *problem, struct sp_near *near, enum sp_collective kind,

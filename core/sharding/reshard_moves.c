@@ -390,9 +390,9 @@ static void offer_permute(struct scene *scene, const struct sp_lists *to)
     uint32_t level;
     double tile = scene->tile;
     double seconds = sp_permute_seconds(scene->problem, &scene->search->near, scene->lists, to, tile, &level);
-    double bytes = level < scene->problem->links->level_count ? tile : 0;
+    bool is_idle = level == scene->problem->links->level_count;
 
-    sp_search_offer(scene->search, SP_COLLECTIVE_PERMUTE, to, seconds, bytes, 2 * tile);
+    sp_search_offer(scene->search, SP_COLLECTIVE_PERMUTE, to, seconds, is_idle ? 0 : tile, is_idle ? tile : 2 * tile);
 }
 
 /* Every way to fill the lists of all axes, so that each has the shards that it has now, from a set of digits. */
@@ -450,7 +450,7 @@ static void permutes(struct scene *scene)
     struct sp_search *search = scene->search;
     const struct sp_problem *problem = scene->problem;
     const struct sp_lists *lists = scene->lists;
-    double least = search->fastest[0] + scene->tile * search->fastest[1];
+    double least = search->fastest.latency + scene->tile * search->fastest.per_byte;
     bool crosses = problem->grid_count > 1 && lists->grid == 0;
     bool is_hopeless = search->goal == SP_GOAL_SECONDS && search->nodes[search->at].value + least > search->best;
 

@@ -174,7 +174,7 @@ void sp_search_offer(struct sp_search *search, enum sp_collective kind, const st
     uint32_t at;
     if (*slot == 0) {
         if (search->goal == SP_GOAL_SECONDS)
-            node.bound = sp_problem_bound(problem, lists, &search->target, search->fastest);
+            node.bound = sp_problem_bound(problem, lists, &search->target, &search->fastest);
         if (node.value + node.bound > search->best * (1 + 16 * SLACK))
             return;
         if (search->node_count == SP_RESHARD_MAX_STATES) {
@@ -265,12 +265,12 @@ static bool begin(struct sp_search *search, const struct sp_problem *problem, en
     search->target_code = problem->to;
     sp_lists_of(problem, &problem->to, &search->target);
     sp_lists_of(problem, &problem->from, &start);
-    sp_problem_fastest(problem, search->fastest);
+    sp_problem_fastest(problem, &search->fastest);
     if (!make_room(search))
         return false;
     search->nodes[0] = (struct sp_search_node){.code = problem->from, .parent = NONE};
     if (goal == SP_GOAL_SECONDS)
-        search->nodes[0].bound = sp_problem_bound(problem, &start, &search->target, search->fastest);
+        search->nodes[0].bound = sp_problem_bound(problem, &start, &search->target, &search->fastest);
     else
         search->nodes[0].value = fmax(sp_lists_tile(problem, &start), sp_lists_tile(problem, &search->target));
     search->node_count = 1;
