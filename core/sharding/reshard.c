@@ -60,6 +60,20 @@ static bool is_anywhere(const struct sp_sharding *sharding)
            (sharding->kind == SP_SHARDING_AXES && sp_mesh_is_empty(sharding->mesh));
 }
 
+/* Whether some device holds several shards: they lie one after the other there, which no mesh says. */
+static enum sp_status has_several(struct planner *planner, const struct sp_sharding *sharding, bool *ret_several,
+                                  struct sp_error *err)
+{
+    int64_t count;
+    struct sp_holder *holders;
+    enum sp_status status = sp_sharding_holders(planner->scratch, sharding, &count, &holders, err);
+
+    *ret_several = false;
+    for (int64_t i = 1; status == SP_OK && i < count; i++)
+        *ret_several = *ret_several || holders[i].device == holders[i - 1].device;
+    return status;
+}
+
 /* A sharding that names its devices, as AXES; NULL when it is no mesh. */
 static enum sp_status to_mesh(struct planner *planner, const struct sp_sharding *sharding,
                               const struct sp_sharding **ret_axes, struct sp_error *err)
@@ -71,8 +85,15 @@ static enum sp_status to_mesh(struct planner *planner, const struct sp_sharding 
     *ret_axes = sharding;
     if (sharding->kind == SP_SHARDING_AXES)
         return SP_OK;
-    enum sp_status status = sp_sharding_to_axes(planner->arena, sharding, request->rank, request->shape,
-                                                request->device_count, &axes, NULL, &reason);
+    *ret_axes = NULL;
+    bool several = false;
+    enum sp_status status = SP_OK;
+    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first)
+        status = has_several(planner, sharding, &several, err);
+    if (status != SP_OK || several)
+        return status;
+    status = sp_sharding_to_axes(planner->arena, sharding, request->rank, request->shape, request->device_count, &axes,
+                                 NULL, &reason);
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(err);
     *ret_axes = status == SP_OK ? axes : NULL;
@@ -415,29 +436,56 @@ static enum sp_status no_fit(struct planner *planner, bool same_devices, double 
                    planner->request->memory_limit_bytes, fmin(smallest, peak));
 }
 
-/* Steps in which nothing is sent and nothing changes hands are none. */
-static bool is_idle(const struct sp_reshard *reshard, const struct planner *planner, bool *ret_idle,
-                    struct sp_error *err)
+/* Whether a device holds the same in the same order. */
+static bool is_same_held(const struct sp_held *a, const struct sp_held *b)
+{
+    if (a->shard_count != b->shard_count)
+        return false;
+    for (size_t i = 0; i < (size_t)a->shard_count * a->rank; i++) {
+        const struct sp_axis_ranges *left = &a->shards[i], *right = &b->shards[i];
+
+        if (left->count != right->count)
+            return false;
+        for (uint32_t r = 0; r < left->count; r++)
+            if (left->ranges[r].start != right->ranges[r].start || left->ranges[r].limit != right->ranges[r].limit)
+                return false;
+    }
+    return true;
+}
+
+/* A send-receive in which nothing is sent and nothing has to be put in another order is none. */
+static enum sp_status is_idle(const struct planner *planner, const struct sp_reshard *reshard, bool *ret_idle,
+                              struct sp_error *err)
 {
     const struct sp_reshard_request *request = planner->request;
+    const struct sp_reshard_step *step = reshard->steps;
     int64_t counts[2];
     const int64_t *devices[2];
 
     *ret_idle = false;
-    if (reshard->step_count != 1 || reshard->steps[0].kind != SP_SEND_RECEIVE || reshard->total_bytes > 0)
-        return true;
-    const struct sp_reshard_step *step = &reshard->steps[0];
-    if (sp_sharding_devices(planner->scratch, step->before, planner->device_count, &counts[0], &devices[0], err) !=
-            SP_OK ||
-        sp_sharding_devices(planner->scratch, step->after, planner->device_count, &counts[1], &devices[1], err) !=
-            SP_OK)
-        return false;
-    bool same = counts[0] == counts[1] && memcmp(devices[0], devices[1], (size_t)counts[0] * sizeof(int64_t)) == 0;
-    if (same && sp_sharding_equal(planner->scratch, step->before, step->after, request->rank, request->shape, &same,
-                                  err) != SP_OK)
-        return false;
-    *ret_idle = same;
-    return true;
+    if (reshard->step_count != 1 || step->kind != SP_SEND_RECEIVE || reshard->total_bytes > 0)
+        return SP_OK;
+    enum sp_status status =
+        sp_sharding_devices(planner->scratch, step->before, planner->device_count, &counts[0], &devices[0], err);
+    if (status == SP_OK)
+        status =
+            sp_sharding_devices(planner->scratch, step->after, planner->device_count, &counts[1], &devices[1], err);
+    if (status != SP_OK || counts[0] != counts[1] ||
+        memcmp(devices[0], devices[1], (size_t)counts[0] * sizeof(int64_t)) != 0)
+        return status;
+    for (int64_t i = 0; i < counts[0]; i++) {
+        struct sp_held before, after;
+
+        status = sp_sharding_held(planner->scratch, step->before, request->rank, request->shape, devices[0][i], &before,
+                                  err);
+        if (status == SP_OK)
+            status = sp_sharding_held(planner->scratch, step->after, request->rank, request->shape, devices[0][i],
+                                      &after, err);
+        if (status != SP_OK || !is_same_held(&before, &after))
+            return status;
+    }
+    *ret_idle = true;
+    return SP_OK;
 }
 
 /* Whether pieces are counted though there is a sequence of collectives. */
@@ -486,11 +534,10 @@ static enum sp_status plan(struct planner *planner, struct sp_reshard *best, str
         return status;
     if (isinf(best->seconds))
         return no_fit(planner, same_devices, peak, err);
-    if (!is_idle(best, planner, &idle, err))
-        return err ? err->status : SP_ERR_INTERNAL;
-    if (idle)
+    status = is_idle(planner, best, &idle, err);
+    if (status == SP_OK && idle)
         best->step_count = 0;
-    return SP_OK;
+    return status;
 }
 
 /* Both are whole on whatever devices there are. */
