@@ -12,7 +12,7 @@
  * "from": TEXT or OBJECT, "to": .., "from_dialect", "to_dialect", "mesh", "devices", "cluster": {..},
  * "memory_limit_bytes"}
  *          -> {"seconds", "bytes", "total_bytes", "peak_bytes", "optimal", "steps": [{"kind", "text", "axes",
- * "group_size", "bytes", "total_bytes", "seconds", "peak_bytes", "sharding": TEXT, "transfers": [..]}]}
+ * "dims", "moves", "group_size", "bytes", "total_bytes", "seconds", "peak_bytes", "sharding": TEXT, "transfers": [..]}]}
  *
  * A dialect that is not named is recognised by how the text begins. Unknown members are errors with a JSON pointer.
  */

@@ -294,6 +294,13 @@ static void write_step(const struct resharding *resharding, uint32_t index, stru
     sp_buf_release(&text);
     sp_json_key(json, "axes");
     write_axes(mesh, &step->axes, json);
+    if (step->dims != NULL) {
+        sp_json_key(json, "dims");
+        sp_json_begin_array(json);
+        for (int64_t a = 0; a < resharding->context.rank; a++)
+            write_axes(mesh, &step->dims[a], json);
+        sp_json_end_array(json);
+    }
     if (step->move_count > 0) {
         sp_json_key(json, "moves");
         sp_json_begin_array(json);
