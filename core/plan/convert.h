@@ -5,14 +5,20 @@
  * The command line and the daemon put the same JSON request in here and print the same answer; see api/openapi.yaml for
  * both documents.
  *
- *   convert   {"from": "hlo", "to": "onnx", "spec": TEXT or OBJECT, "shape": [..], "rank", "devices", "mesh": TEXT or
- * OBJECT, "hlo_version": 1, 2, 3, "tensor_name", "holdings": bool}
- *          -> {"from", "to", "spec": TEXT or OBJECT, "text": TEXT, .. dialect's own members.., "lost": [{"code",
- * "message"}], "holdings": [{"device", "shards": [[[start, limit], ..] per axis], ..}]} reshard   {"shape", "dtype",
- * "from": TEXT or OBJECT, "to": .., "from_dialect", "to_dialect", "mesh", "devices", "cluster": {..},
- * "memory_limit_bytes"}
- *          -> {"seconds", "bytes", "total_bytes", "peak_bytes", "optimal", "steps": [{"kind", "text", "axes",
- * "dims", "moves", "group_size", "bytes", "total_bytes", "seconds", "peak_bytes", "sharding": TEXT, "transfers": [..]}]}
+ *   convert
+ *     asks     {"from": "hlo", "to": "onnx", "spec": TEXT or OBJECT, "shape": [..], "rank", "devices",
+ *              "mesh": TEXT or OBJECT, "hlo_version": 1, 2 or 3, "tensor_name", "holdings": bool}
+ *     answers  {"from", "to", "spec": TEXT or OBJECT, "text": TEXT, and the dialect's own members,
+ *              "lost": [{"code", "message"}],
+ *              "holdings": [{"device", "shards": [[[start, limit], ..] for each axis], ..}]}
+ *
+ *   reshard
+ *     asks     {"shape", "dtype", "from": TEXT or OBJECT, "to": TEXT or OBJECT, "from_dialect", "to_dialect",
+ *              "mesh", "devices", "cluster": {..}, "memory_limit_bytes"}
+ *     answers  {"from_dialect", "to_dialect", "seconds", "bytes", "total_bytes", "peak_bytes", "optimal",
+ *              "steps": [{"kind", "text", "axes", "dims", "moves", "group_size", "bytes", "total_bytes",
+ *              "seconds", "peak_bytes", "sharding": TEXT, "transfers": [..]}],
+ *              "lost", "cluster", "cluster_assumed"}
  *
  * A dialect that is not named is recognised by how the text begins. Unknown members are errors with a JSON pointer.
  */

@@ -10,11 +10,17 @@
  *   levels   one level after the other: all-gather outermost level first, reduce-scatter innermost first, an all-reduce
  *            as reduce-scatter inwards, all-reduce on the outermost, all-gather outwards
  * The slowest level has the largest latency and the smallest bandwidth of all that the group spans; a send goes over
- * the outermost level at which the two devices differ. Formulas with p ranks, n bytes of the whole gathered or reduced
- * value on each rank's side, a = alpha, B = bandwidth: all-reduce       ring 2(p-1)a + 2(p-1)/p n/B     tree 2
- * ceil(log2 p) a + 2(p-1)/p n/B (halving-doubling) reduce-scatter, all-gather   ring (p-1)a + (p-1)/p n/B   tree
- * ceil(log2 p) a + (p-1)/p n/B all-to-all       (p-1)a + (p-1)/p^2 n/B direct; n is the whole value, n/p on each rank
- *   send             a + bytes/B
+ * the outermost level at which the two devices differ.
+ *
+ * Formulas, with p ranks, n bytes of the whole gathered or reduced value, a the latency and B the bandwidth:
+ *
+ *   all-reduce      ring  2 (p-1) a + 2 (p-1)/p n/B
+ *                   tree  2 ceil(log2 p) a + 2 (p-1)/p n/B    (halving and doubling)
+ *   reduce-scatter, ring  (p-1) a + (p-1)/p n/B
+ *   all-gather      tree  ceil(log2 p) a + (p-1)/p n/B
+ *   all-to-all      (p-1) a + (p-1)/p^2 n/B                   (direct; each rank holds n/p)
+ *   send            a + bytes/B
+ *
  * Sources: Thakur, Rabenseifner, Gropp 2005 (optimization of collective communication in MPICH); Patarasuk, Yuan 2009.
  */
 #include <stdint.h>

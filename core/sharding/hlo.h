@@ -3,13 +3,13 @@
  * hlo - XLA's and StableHLO's OpSharding: as text, as protobuf bytes, as an escaped attribute string.
  *
  *   {replicated}   {maximal device=7}   {manual}   {unknown}   {unreduced}
- *   {devices=[2,1]0,1}                                        V1: tile counts and a device list
- *   {devices=[4,2]<=[4,2]T(1,0) last_tile_dim_replicate}      V2: the list as an iota; the last tile dim counts
- * replicas {devices=[2,2,2]<=[8] last_tile_dims={manual, replicated}}  trailing dims of named kinds (subgroups)
- *   {mesh['x'=2,'y'=2], [{'x'}, {'y', ?}], unreduced={'z'}}   V3: a mesh and axes (NamedSharding)
- *   {{replicated}, {devices=[2]0,1}}                          a tuple, one sharding per leaf
- *   [[0,1],[2,3]]                                             tile counts and list as one tensor:
- * {devices=[2,2]0,1,2,3}
+ *   {devices=[2,1]0,1}                          V1: tile counts and a device list
+ *   {devices=[4,2]<=[4,2]T(1,0)}                V2: the list as an iota
+ *   {devices=[2,2]<=[4] last_tile_dim_replicate}               the last tile dim counts replicas
+ *   {devices=[2,2,2]<=[8] last_tile_dims={manual, replicated}} trailing dims of named kinds (subgroups)
+ *   {mesh['x'=2,'y'=2], [{'x'}, {'y', ?}]}      V3: a mesh and axes (NamedSharding)
+ *   {{replicated}, {devices=[2]0,1}}            a tuple, one sharding per leaf
+ *   [[0,1],[2,3]]                               counts and list as one tensor: {devices=[2,2]0,1,2,3}
  *
  * `struct sp_hlo` keeps what the form says (V1 stays V1, metadata and shard groups are kept), normalised the way XLA
  * does on construction (sp_hlo_normalize()), so that text -> text, bytes -> bytes and between the two nothing is lost.

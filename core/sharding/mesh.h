@@ -2,17 +2,16 @@
 /*
  * mesh - devices arranged in a grid with named axes, and lists of devices that need not be written out.
  *
- *   mesh <["x"=2, "y"=4]>                devices 0..7; device 6 has the coordinates x = 1, y = 2; the first axis is
- * major
- *   .. device_ids=[3,2,1,0]              the same grid, filled in another order
- *   .. device_ids=([4,2]T(1,0))          an order that is computed: 0 2 4 6 1 3 5 7
+ *   mesh <["x"=2, "y"=4]>         devices 0..7; the first axis is major: device 6 is x = 1, y = 2
+ *   .. device_ids=[3,2,1,0]       the same grid, filled in another order
+ *   .. device_ids=([4,2]T(1,0))   an order that is computed: 0 2 4 6 1 3 5 7
  *
  * Glossary
  *  position  row-major place in the grid, 0 .. count - 1
  *  device    the number of the device that stands there
- *  iota      the numbers 0..N-1 laid out row-major in `dims`, with the axes permuted (result axis i is source axis
- *            perm[i]), read row-major again; the form of XLA's tile assignments. 10^12 devices are legal and cost
- * nothing.
+ *  iota      the numbers 0..N-1 laid out row-major in `dims`, with the axes permuted (result axis i is source
+ *            axis perm[i]), read row-major again; the form of XLA's tile assignments. 10^12 devices are legal
+ *            and cost nothing.
  *
  * Invariants
  *  - count is the product of the iota's dims, or the length of the list; a list has at most SP_MAX_LISTED_DEVICES.

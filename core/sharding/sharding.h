@@ -4,14 +4,19 @@
  *
  * A sharding is written in one of two ways.
  *
- *  AXES    a mesh, and for each tensor axis the mesh axes that split it, major to minor. What a mesh axis is not used
- * for is replicated. `replicated` says so explicitly (and bars it from use), `partial` axes hold summands of the value
- *          (or maxima, or minima: `combiner`) that are still to be combined, `manual` axes are the program's own
- * affair. mesh <["x"=2, "y"=4]>, [{"y"}, {}], unreduced={"x"} BLOCKS  ONNX's device lists, where no mesh exists. Each
- * tensor axis is cut in blocks, through one part or several: the axis is viewed as a row-major grid of the parts'
- * extents, and part j is cut in `shards` pieces. Shards are numbered row-major over (axis, part), and each is held by a
- * set of devices. axis 0 of 8 = {2 in 1} * {4 in 2}, devices 0, 1       device 0 holds 0, 1, 4, 5; device 1 holds 2, 3,
- * 6, 7
+ *  AXES    a mesh, and for each tensor axis the mesh axes that split it, major to minor. What a mesh axis is
+ *          not used for is replicated. `replicated` says so explicitly (and bars it from use), `partial` axes
+ *          hold summands of the value (or maxima, or minima: `combiner`) that are still to be combined, `manual`
+ *          axes are the program's own affair.
+ *
+ *              mesh <["x"=2, "y"=4]>, [{"y"}, {}], unreduced={"x"}
+ *
+ *  BLOCKS  ONNX's device lists, where no mesh exists. Each tensor axis is cut in blocks, through one part or
+ *          several: the axis is viewed as a row-major grid of the parts' extents, and part j is cut in `shards`
+ *          pieces. Shards are numbered row-major over (axis, part), and each is held by a set of devices.
+ *
+ *              axis 0 of 8 = {2 in 1} * {4 in 2}, devices 0, 1
+ *              device 0 holds 0, 1, 4, 5; device 1 holds 2, 3, 6, 7
  *
  * The other kinds know no rank: REPLICATED (whole, on whatever devices there are), SINGLE (whole on one device),
  * MANUAL, UNREDUCED and UNKNOWN (of XLA), TUPLE (of several tensors).
