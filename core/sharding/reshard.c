@@ -196,12 +196,15 @@ static enum sp_status make_task(struct planner *planner, const struct sp_shardin
     task->element_bytes = planner->element_bytes;
     task->memory_limit = request->memory_limit_bytes;
     task->two_combiners = have_two_combiners(from, to);
-    for (int primes = 1; primes >= 0 && status == SP_OK && !ok; primes--)
+    for (int primes = 1; primes >= 0 && status == SP_OK && !ok; primes--) {
+        task->is_joined = !primes;
         status = sp_grid_common(planner->scratch, request->links, from, to, primes, &ok, &task->grids[0], &task->from,
                                 &task->to, err);
+    }
     for (int primes = 1; primes >= 0 && status == SP_OK && !ok; primes--) {
         bool first = false, second = false;
 
+        task->is_joined = !primes;
         status = sp_grid_common(planner->scratch, request->links, from, from, primes, &first, &task->grids[0],
                                 &task->from, &ignored, err);
         if (status == SP_OK)

@@ -258,6 +258,7 @@ struct sp_reshard_task {
     const int64_t *shape;
     double element_bytes, memory_limit;
     bool two_combiners;
+    bool is_joined;           /* the digits are not prime: too many */
     struct sp_grid *grids[2]; /* the second is NULL when both layouts are on the first */
     struct sp_layout from, to;
 };

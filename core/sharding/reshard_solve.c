@@ -268,8 +268,11 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_search *search
     enum sp_status status = SP_OK;
 
     ret_solution->is_found = ret_solution->is_optimal = false;
-    if (task->grids[1])
-        return search_cut(search, task, goal, ret_solution, &ret_solution->is_optimal, err);
+    if (task->grids[1]) {
+        status = search_cut(search, task, goal, ret_solution, &complete, err);
+        ret_solution->is_optimal = complete && !task->is_joined;
+        return status;
+    }
     if (digits > SP_SEARCH_DIGITS || layout_count(digits, task->rank) > MANY_LAYOUTS) {
         struct sp_reshard_task joined;
         bool ignored;
@@ -294,7 +297,7 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_search *search
         status = search_cut(search, &other, goal, ret_solution, &this_complete, err);
         complete = complete && this_complete;
     }
-    ret_solution->is_optimal = complete;
+    ret_solution->is_optimal = complete && !task->is_joined;
     return status;
 }
 
