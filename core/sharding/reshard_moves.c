@@ -347,14 +347,14 @@ static bool make_marks(struct sp_search *search)
  * What a permute costs depends only on the outermost level at which a digit loses its place. So layouts that agree in
  * the numbers of shards, the partial digits and the places of all digits outside a level have the same permutes that
  * reach to that level, at the same cost: from one of them that was reached no sooner they need not be tried again.
- * Returns whether some level is new; marks all of them.
+ * Marks all levels; returns the outermost one that is new, level_count when none is.
  */
-static bool mark_levels(const struct scene *scene)
+static uint32_t mark_levels(const struct scene *scene)
 {
     struct sp_search *search = scene->search;
     const struct sp_lists *lists = scene->lists;
     double value = search->nodes[search->at].value;
-    bool is_new = false;
+    uint32_t outermost = search->problem->links->level_count;
 
     for (uint32_t level = 0; level < search->problem->links->level_count; level++) {
         uint64_t hash[2] = {level + 1, lists->partial | (uint64_t)lists->partial_to << 32};
@@ -373,16 +373,16 @@ static bool mark_levels(const struct scene *scene)
         if (!has_digit)
             continue;
         if (!make_marks(search))
-            return false;
+            return search->problem->links->level_count;
         struct sp_mark *mark = find_mark(search, hash);
         bool is_known = mark->generation == search->generation;
         if (is_known && mark->value <= value)
             continue;
         search->mark_count += !is_known;
         *mark = (struct sp_mark){{hash[0], hash[1]}, value, search->generation};
-        is_new = true;
+        outermost = level < outermost ? level : outermost;
     }
-    return is_new;
+    return outermost;
 }
 
 static void offer_permute(struct scene *scene, const struct sp_lists *to)
@@ -395,8 +395,56 @@ static void offer_permute(struct scene *scene, const struct sp_lists *to)
     sp_search_offer(scene->search, SP_COLLECTIVE_PERMUTE, to, seconds, is_idle ? 0 : tile, is_idle ? tile : 2 * tile);
 }
 
+/* Where digits must stay in a permute: by digit, the axis and the shards that are major to it. */
+struct pins {
+    uint32_t set;
+    uint32_t axis[SP_SEARCH_DIGITS];
+    int64_t before[SP_SEARCH_DIGITS];
+};
+
+/* Pins the digits of all levels outside one. */
+static void pin(const struct scene *scene, uint32_t level, struct pins *pins)
+{
+    pins->set = 0;
+    for (uint32_t a = 0; a < scene->problem->rank; a++) {
+        int64_t before = 1;
+
+        for (uint32_t i = 0; i < scene->lists->count[a]; i++) {
+            uint32_t d = scene->lists->list[a][i];
+
+            if (scene->grid->digits[d].level < level) {
+                pins->set |= 1u << d;
+                pins->axis[d] = a;
+                pins->before[d] = before;
+            }
+            before *= scene->grid->digits[d].size;
+        }
+    }
+}
+
+/* Whether a digit may follow on so many shards of an axis. */
+static bool may_follow(const struct pins *pins, const struct sp_grid *grid, uint32_t digit, uint32_t axis,
+                       int64_t before)
+{
+    if (pins->set >> digit & 1)
+        return pins->axis[digit] == axis && pins->before[digit] == before;
+    for (uint32_t d = 0; pins->set >> d != 0; d++)
+        if (pins->set >> d & 1 && pins->axis[d] == axis && pins->before[d] >= before &&
+            pins->before[d] < before * grid->digits[digit].size)
+            return false;
+    return true;
+}
+
+/* The first axis from `axis` on that is split; the rank when there is none. */
+static uint32_t next_axis(const struct scene *scene, uint32_t axis)
+{
+    while (axis < scene->problem->rank && scene->shards[axis] == 1)
+        axis++;
+    return axis;
+}
+
 /* Every way to fill the lists of all axes, so that each has the shards that it has now, from a set of digits. */
-static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits)
+static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits, const struct pins *pins)
 {
     const struct sp_grid *grid = scene->problem->grids[grid_index];
     uint32_t next[SP_SEARCH_DIGITS + 1] = {0}, axis[SP_SEARCH_DIGITS + 1], depth = 0;
@@ -406,9 +454,7 @@ static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits)
     memset(to.count, 0, sizeof(to.count));
     to.grid = grid_index;
     to.replicated = digits;
-    axis[0] = 0;
-    while (axis[0] < scene->problem->rank && scene->shards[axis[0]] == 1)
-        axis[0]++;
+    axis[0] = next_axis(scene, 0);
     if (axis[0] == scene->problem->rank) {
         if (grid_index != scene->lists->grid)
             offer_permute(scene, &to);
@@ -424,14 +470,14 @@ static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits)
             to.replicated |= 1u << to.list[axis[depth]][--to.count[axis[depth]]];
             continue;
         }
-        if (!(to.replicated >> d & 1) || left[depth] % grid->digits[d].size != 0)
+        if (!(to.replicated >> d & 1) || left[depth] % grid->digits[d].size != 0 ||
+            (pins->set != 0 && !may_follow(pins, grid, d, a, scene->shards[a] / left[depth])))
             continue;
         push_digit(&to, a, d);
         to.replicated &= ~(1u << d);
         int64_t rest = left[depth] / grid->digits[d].size;
-        while (a < scene->problem->rank && rest == 1)
-            if (++a < scene->problem->rank)
-                rest = scene->shards[a];
+        if (rest == 1)
+            a = next_axis(scene, a + 1);
         if (a == scene->problem->rank) {
             offer_permute(scene, &to);
             to.replicated |= 1u << d;
@@ -440,9 +486,19 @@ static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits)
         }
         depth++;
         axis[depth] = a;
-        left[depth] = rest;
+        left[depth] = rest == 1 ? scene->shards[a] : rest;
         next[depth] = 0;
     }
+}
+
+/* Whether a permute over a level takes longer than the best way known. */
+static bool is_too_far(const struct scene *scene, uint32_t level)
+{
+    const struct sp_search *search = scene->search;
+    const struct sp_mesh_level *link = &search->problem->links->levels[level];
+
+    return search->goal == SP_GOAL_SECONDS &&
+           search->nodes[search->at].value + link->latency + scene->tile / link->bandwidth > search->best;
 }
 
 static void permutes(struct scene *scene)
@@ -452,20 +508,30 @@ static void permutes(struct scene *scene)
     const struct sp_lists *lists = scene->lists;
     double least = search->fastest.latency + scene->tile * search->fastest.per_byte;
     bool crosses = problem->grid_count > 1 && lists->grid == 0;
+    struct pins pins = {0};
     bool is_hopeless = search->goal == SP_GOAL_SECONDS && search->nodes[search->at].value + least > search->best;
 
     if (is_hopeless && !crosses)
         return;
     sp_near_of(problem, lists, &search->near);
     if (crosses && (lists->partial | lists->partial_to) == 0)
-        fill(scene, 1, (1u << problem->grids[1]->count) - 1);
-    if (is_hopeless || (!search->near.is_measured && scene->grid->is_nested && !mark_levels(scene)))
+        fill(scene, 1, (1u << problem->grids[1]->count) - 1, &pins);
+    if (is_hopeless)
         return;
+    if (!search->near.is_measured && scene->grid->is_nested) {
+        uint32_t level = mark_levels(scene);
+
+        while (level < problem->links->level_count && is_too_far(scene, level))
+            level++;
+        if (level == problem->links->level_count)
+            return;
+        pin(scene, level, &pins);
+    }
     uint32_t digits = lists->replicated;
     for (uint32_t a = 0; a < problem->rank; a++)
         for (uint32_t i = 0; i < lists->count[a]; i++)
             digits |= 1u << lists->list[a][i];
-    fill(scene, lists->grid, digits);
+    fill(scene, lists->grid, digits, &pins);
 }
 
 void sp_search_expand(struct sp_search *search, const struct sp_lists *lists)
