@@ -219,7 +219,7 @@ struct sp_search {
     struct sp_code target_code;
     double best; /* value of the best way known */
     struct sp_fastest fastest;
-    uint64_t work;
+    uint64_t work, most_work;
     bool is_cut, out_of_memory;
     uint32_t at;         /* the node that is being expanded */
     uint32_t generation; /* counts searches */

@@ -119,9 +119,11 @@ static enum sp_status make_tables(struct sp_grid *grid, struct sp_error *err)
 enum sp_status sp_grid_measure(struct sp_grid *grid, struct sp_error *err)
 {
     const struct sp_links *links = grid->links;
-    bool in_range = largest_device(&grid->mesh->order) < level_product(links);
+    /* With one kind of links all devices are equally far from each other, whatever their numbers. */
+    bool is_flat = links->level_count == 1;
+    bool in_range = !is_flat && largest_device(&grid->mesh->order) < level_product(links);
 
-    grid->is_nested = in_range && are_ordered(links);
+    grid->is_nested = is_flat || (in_range && are_ordered(links));
     for (uint32_t d = 0; d < grid->count; d++) {
         struct sp_digit *digit = &grid->digits[d];
 
@@ -131,8 +133,8 @@ enum sp_status sp_grid_measure(struct sp_grid *grid, struct sp_error *err)
                 digit->level++;
             continue;
         }
-        grid->is_nested = false;
-        digit->level = look_up_level(grid, digit);
+        grid->is_nested = is_flat;
+        digit->level = is_flat ? 0 : look_up_level(grid, digit);
         for (uint32_t l = 0; l < links->level_count; l++)
             digit->span[l] = l == digit->level ? (uint32_t)(digit->size > UINT32_MAX ? UINT32_MAX : digit->size) : 1;
     }

@@ -392,6 +392,9 @@ static void offer_permute(struct scene *scene, const struct sp_lists *to)
     double seconds = sp_permute_seconds(scene->problem, &scene->search->near, scene->lists, to, tile, &level);
     bool is_idle = level == scene->problem->links->level_count;
 
+    if (scene->search->near.is_measured)
+        scene->search->work += (uint64_t)scene->grid->device_count / 16; /* as long as so many other steps take */
+
     sp_search_offer(scene->search, SP_COLLECTIVE_PERMUTE, to, seconds, is_idle ? 0 : tile, is_idle ? tile : 2 * tile);
 }
 
@@ -443,6 +446,23 @@ static uint32_t next_axis(const struct scene *scene, uint32_t axis)
     return axis;
 }
 
+/* Whether a permute to a layout that is not on the way of the target is of use: a whole tile has to come then. */
+static bool may_stray(const struct scene *scene, uint32_t grid_index)
+{
+    const struct sp_search *search = scene->search;
+    const struct sp_fastest *fastest = &search->fastest;
+    double bytes = scene->problem->element_bytes;
+
+    if (search->goal != SP_GOAL_SECONDS || grid_index != search->target.grid || grid_index != scene->lists->grid)
+        return true;
+    for (uint32_t a = 0; a < scene->problem->rank; a++) {
+        bytes *= (double)scene->problem->extents[a];
+        bytes /= (double)sp_lists_shards(scene->problem, &search->target, a, search->target.count[a]);
+    }
+    return search->nodes[search->at].value + 2 * fastest->latency + (scene->tile + bytes) * fastest->per_byte <=
+           search->best * (1 + 1e-9);
+}
+
 /* Every way to fill the lists of all axes, so that each has the shards that it has now, from a set of digits. */
 static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits, const struct pins *pins)
 {
@@ -450,6 +470,8 @@ static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits, cons
     uint32_t next[SP_SEARCH_DIGITS + 1] = {0}, axis[SP_SEARCH_DIGITS + 1], depth = 0;
     int64_t left[SP_SEARCH_DIGITS + 1];
     struct sp_lists to = *scene->lists;
+    const struct sp_lists *target = &scene->search->target;
+    bool strays = may_stray(scene, grid_index);
 
     memset(to.count, 0, sizeof(to.count));
     to.grid = grid_index;
@@ -471,6 +493,7 @@ static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits, cons
             continue;
         }
         if (!(to.replicated >> d & 1) || left[depth] % grid->digits[d].size != 0 ||
+            (!strays && to.count[a] < target->count[a] && target->list[a][to.count[a]] != d) ||
             (pins->set != 0 && !may_follow(pins, grid, d, a, scene->shards[a] / left[depth])))
             continue;
         push_digit(&to, a, d);

@@ -11,6 +11,9 @@
 
 #define NONE UINT32_MAX
 
+/* More digits than this are seldom searched to the end: less work is put into them. */
+#define FEW_DIGITS 6
+
 /* Values closer than this are equal: the same sums in another order. */
 #define SLACK 1e-12
 
@@ -159,7 +162,7 @@ void sp_search_offer(struct sp_search *search, enum sp_collective kind, const st
 
     if (search->is_cut || search->out_of_memory)
         return;
-    if (++search->work > SP_RESHARD_MAX_WORK) {
+    if (++search->work > search->most_work) {
         search->is_cut = true;
         return;
     }
@@ -260,6 +263,7 @@ static bool begin(struct sp_search *search, const struct sp_problem *problem, en
     search->goal = goal;
     search->best = limit;
     search->work = 0;
+    search->most_work = problem->grids[0]->count <= FEW_DIGITS ? SP_RESHARD_MAX_WORK : SP_RESHARD_MAX_WORK / 8;
     search->is_cut = search->out_of_memory = false;
     search->node_count = search->heap_count = search->mark_count = 0;
     search->target_code = problem->to;

@@ -260,6 +260,23 @@ static enum sp_status rearranged(struct sp_arena *arena, const struct sp_reshard
                              &ret_task->from, &ret_task->to, err);
 }
 
+/* Whether what was found is at most one step and no longer than the bound of the whole task. */
+static bool is_proved(const struct sp_reshard_task *task, enum sp_goal goal, const struct sp_solution *solution)
+{
+    struct sp_problem problem;
+    struct sp_lists from, to;
+    struct sp_fastest fastest;
+    bool ignored;
+
+    if (!solution->is_found || goal != SP_GOAL_SECONDS || solution->path.count > 1 ||
+        !make_problem(task, &problem, &ignored))
+        return false;
+    sp_lists_of(&problem, &problem.from, &from);
+    sp_lists_of(&problem, &problem.to, &to);
+    sp_problem_fastest(&problem, &fastest);
+    return solution->path.seconds <= sp_problem_bound(&problem, &from, &to, &fastest) * (1 + 1e-12);
+}
+
 enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_search *search, const struct sp_reshard_task *task,
                                 enum sp_goal goal, struct sp_solution *ret_solution, struct sp_error *err)
 {
@@ -281,6 +298,10 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_search *search
         if (status == SP_OK)
             status = search_cut(search, &joined, goal, ret_solution, &ignored, err);
         complete = digits <= SP_SEARCH_DIGITS;
+    }
+    if (status == SP_OK && is_proved(task, goal, ret_solution)) {
+        ret_solution->is_optimal = !task->is_joined;
+        return SP_OK;
     }
     for (int order = 0; status == SP_OK && digits <= SP_SEARCH_DIGITS; order++) {
         struct sp_reshard_task other = *task;
