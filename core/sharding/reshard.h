@@ -3,19 +3,22 @@
  * reshard - the cheapest way from one sharding of a tensor to another.
  *
  * Where both shardings can be written on one mesh, the way is a sequence of collectives on its axes, each of which
- * keeps the grid of devices and moves axes between the tensor axes' lists: all-slice           adds axes that are not
- * used at the minor end of lists; no communication all-gather          drops axes from the minor end of lists; they
- * become replicated all-to-all          moves axes from the minor end of one tensor axis's list to the minor end of
- * another's collective-permute  any change that keeps the number of shards of every tensor axis: each device gets one
- * whole tile from one device all-reduce          partial axes become replicated reduce-scatter      partial axes are
- * added at the minor end of lists to-partial          replicated axes become partial (sum: one keeps the value, the
- * others zero) The least-time sequence is found by Dijkstra's algorithm over the shardings that the finest common cut
- * of the axes allows, with the alpha-beta times of collective.h. So there is no full gather where something cheaper
- * exists, and the result is an optimum over these steps, not a heuristic. Axes are cut finer than both shardings need
- * when that helps (prime parts), as far as SP_RESHARD_MAX_DIGITS parts.
+ * keeps the grid of devices and moves axes between the tensor axes' lists:
+ *  - all-slice adds axes that are not used at the minor end of lists; no communication
+ *  - all-gather drops axes from the minor end of lists; they become replicated
+ *  - all-to-all moves axes from the minor end of one tensor axis's list to the minor end of another's
+ *  - collective-permute is any change that keeps the number of shards of every tensor axis: each device gets one whole
+ *    tile from one device
+ *  - all-reduce makes partial axes replicated, reduce-scatter adds them at the minor end of lists
+ *  - to-partial makes replicated axes partial: one device keeps the value, the others take the neutral element
+ * The least-time sequence is found by A* (Dijkstra's algorithm with a bound) over the shardings that the finest common
+ * cut of the axes allows, with the alpha-beta times of collective.h. So there is no full gather where something
+ * cheaper exists, and the result is an optimum over these steps, not a heuristic. Axes are cut finer than both
+ * shardings need (prime parts); where these are too many for the limits of a search, `is_optimal` is false and parts
+ * that stay together are moved together.
  *
  * The steps, exactly. The digits of a sequence are the parts between all cuts that the two shardings and the mesh make,
- * each cut further into its prime factors, the smallest prime major. A step changes the digits' places as said above:
+ * each cut further into its prime factors, in every order of these. A step changes the digits' places as said above:
  *  - all-slice, all-gather, reduce-scatter act on any set of digits and any tensor axes at once; an all-to-all is any
  *    set of moves whose tensor axes, sources and targets, are all distinct; an all-reduce takes any set of digits.
  *  - A digit lies at the outermost level at which any two devices differ that differ in it only; the span of a step's
@@ -23,7 +26,7 @@
  *  - n of collective.h is the result's tile (the fullest device's) for all-gather, the input tile for reduce-scatter
  *    and all-reduce, p times the larger of the tiles before and after for all-to-all.
  *  - A permute leaves partial digits where they are. A device that holds its new tile already receives nothing, the
- *    others take it from a nearest holder; the time is that of one tile over the outermost level used so.
+ *    others take it from a nearest holder; the time is that of one tile over the slowest level used so.
  *  - Uneven blocks: where the list of a tensor axis of extent D changes from a to a * b shards or back, a = 1 or
  *    ceil(D / (a * b)) * b = ceil(D / a) is required; otherwise blocks would shift. A permute needs equal numbers of
  *    shards only.

@@ -1,4 +1,5 @@
 /* Meshes cut in digits: which digits two shardings need, and where their lists put them. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,6 +189,7 @@ static bool add_digits(struct sp_grid *grid, int64_t low, int64_t high, bool pri
 /* The digits between the cuts, in the space; false when the cuts do not nest or are too many. */
 static bool make_digits(const struct space *space, struct sp_grid *grid, bool primes)
 {
+    assert(space->cuts); /* a mesh has the cuts 1 and its number of devices */
     qsort(space->cuts, space->count, sizeof(*space->cuts), sp_compare_numbers);
     for (uint32_t i = space->count; i-- > 1;) {
         if (space->cuts[i] % space->cuts[i - 1] != 0 || !add_digits(grid, space->cuts[i - 1], space->cuts[i], primes))

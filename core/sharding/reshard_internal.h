@@ -9,6 +9,8 @@
  *            axis * SP_SEARCH_DIGITS + place
  *  tile      what one device holds of the tensor, on the fullest device
  */
+#include <assert.h>
+
 #include "sharding/internal.h"
 #include "sharding/reshard.h"
 
@@ -139,6 +141,7 @@ double sp_lists_tile(const struct sp_problem *problem, const struct sp_lists *li
 /* Whether blocks of an extent in `kept` shards are whole blocks of `all` shards (a multiple of `kept`). */
 static inline bool sp_blocks_nest(int64_t extent, int64_t kept, int64_t all)
 {
+    assert(kept > 0 && all > 0);
     int64_t fine = sp_block_size(extent, all), together;
     return kept == 1 || (sp_mul_i64(fine, all / kept, &together) && together == sp_block_size(extent, kept));
 }

@@ -291,7 +291,7 @@ enum sp_status sp_step_measure(const struct sp_problem *problem, struct sp_near 
                                const struct sp_code *before, const struct sp_code *after, struct sp_path_step *ret_step,
                                struct sp_error *err)
 {
-    struct sp_lists from, to;
+    struct sp_lists from = {0}, to = {0};
     struct sp_path_step step = {.kind = kind, .before = *before, .after = *after, .group_size = 1};
 
     sp_lists_of(problem, before, &from);

@@ -2,6 +2,7 @@
  * Pieces from device to device. In both kinds of steps a device takes what it lacks from the nearest device that has
  * it, of several the least loaded one, of these the one with the lowest number.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,27 @@ static enum sp_status send_tile(struct transfers *transfers, const struct sp_res
     return add_transfer(transfers, &transfer, err);
 }
 
+/* Every device's new tile, from itself or from the nearest holder; `sorted` has room for as many. */
+static enum sp_status send_tiles(struct transfers *transfers, const struct sp_reshard_request *request,
+                                 const struct sp_sharding *after, size_t count, struct place *places,
+                                 struct place **sorted, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &places[i];
+    qsort(sorted, count, sizeof(*sorted), by_tile);
+    for (size_t i = 0; i < count && status == SP_OK; i++) {
+        size_t first, holders = find_holders(sorted, count, places[i].needs, &first);
+        struct place *source = &places[i];
+
+        if (source->has != source->needs)
+            source = nearest(request->links, sorted + first, holders, places[i].device);
+        status = send_tile(transfers, request, after, source, places[i].device, err);
+    }
+    return status;
+}
+
 enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct sp_reshard_request *request,
                                             const struct sp_problem *problem, const struct sp_path_step *path_step,
                                             struct sp_reshard_step *step, struct sp_error *err)
@@ -201,17 +223,8 @@ enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct
     enum sp_status status = sorted ? list_places(arena, problem, path_step, &places, err) : sp_fail_memory(err);
     if (status != SP_OK)
         return status;
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = &places[i];
-    qsort(sorted, count, sizeof(*sorted), by_tile);
-    for (size_t i = 0; i < count && status == SP_OK; i++) {
-        size_t first, holders = find_holders(sorted, count, places[i].needs, &first);
-        struct place *source = &places[i];
-
-        if (source->has != source->needs)
-            source = nearest(request->links, sorted + first, holders, places[i].device);
-        status = send_tile(&transfers, request, step->after, source, places[i].device, err);
-    }
+    assert(places);
+    status = send_tiles(&transfers, request, step->after, count, places, sorted, err);
     step->transfer_count = transfers.count;
     step->transfers = transfers.items;
     step->total_bytes = transfers.total_bytes;
@@ -479,7 +492,7 @@ static enum sp_status bring_all(struct exchange *exchange, const struct sp_shard
             bool more = begin_boxes(&cursor, request->rank, held.shards + (size_t)s * request->rank);
 
             for (; more && status == SP_OK; more = next_box(&cursor)) {
-                struct sp_range box[SP_MAX_RANK];
+                struct sp_range box[SP_MAX_RANK] = {{0, 0}};
 
                 read_box(&cursor, box);
                 exchange->held[target] += box_bytes(request->rank, box, exchange->element_bytes);
