@@ -14,8 +14,8 @@
  * The least-time sequence is found by A* (Dijkstra's algorithm with a bound) over the shardings that the finest common
  * cut of the axes allows, with the alpha-beta times of collective.h. So there is no full gather where something
  * cheaper exists, and the result is an optimum over these steps, not a heuristic. Axes are cut finer than both
- * shardings need (prime parts); where these are too many for the limits of a search, `is_optimal` is false and parts
- * that stay together are moved together.
+ * shardings need (prime parts); where these are too many for the limits of a search, `is_optimal` is false, parts that
+ * stay together are moved together, and slicing, one permute and gathering is tried before a gather of everything.
  *
  * The steps, exactly. The digits of a sequence are the parts between all cuts that the two shardings and the mesh make,
  * each cut further into its prime factors, in every order of these. A step changes the digits' places as said above:

@@ -193,6 +193,80 @@ static enum sp_status plain_sequence(struct sp_search *search, const struct sp_p
     return status;
 }
 
+/* ---- the sequence around one permute ---- */
+
+/* Adds digits out of `*unused` to a list until it has `factor` times the shards: those of `wanted` first, so that the
+   permute has less to move. False when no digits multiply to the factor. */
+static bool add_digits(const struct sp_grid *grid, struct sp_lists *lists, uint32_t axis, int64_t factor,
+                       uint32_t wanted, uint32_t *unused)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t d = 0; d < grid->count && factor > 1; d++) {
+            uint32_t digit = 1u << d;
+
+            if ((*unused & digit) == 0 || factor % grid->digits[d].size != 0 || (pass == 0 && (wanted & digit) == 0))
+                continue;
+            lists->list[axis][lists->count[axis]++] = (uint8_t)d;
+            *unused &= ~digit;
+            factor /= grid->digits[d].size;
+        }
+    return factor == 1;
+}
+
+static uint32_t digits_of(const struct sp_lists *lists, uint32_t axis)
+{
+    uint32_t digits = 0;
+
+    for (uint32_t i = 0; i < lists->count[axis]; i++)
+        digits |= 1u << lists->list[axis][i];
+    return digits;
+}
+
+/* Makes every axis of `lists` that has fewer shards than in `other` as finely split; false when that cannot be. */
+static bool refine(const struct sp_problem *problem, const struct sp_lists *other, struct sp_lists *lists)
+{
+    for (uint32_t a = 0; a < problem->rank; a++) {
+        int64_t have = sp_lists_shards(problem, lists, a, lists->count[a]);
+        int64_t need = sp_lists_shards(problem, other, a, other->count[a]);
+
+        if (need > have &&
+            (need % have != 0 || !sp_blocks_nest(problem->extents[a], have, need) ||
+             !add_digits(problem->grids[lists->grid], lists, a, need / have, digits_of(other, a), &lists->replicated)))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Slice what is too coarse, permute into the target with what is too fine left at the minor ends, gather that. On large
+ * meshes a search does not get as far as this, and a gather of everything is what it must not fall back to. *ret_exists
+ * is false when there is no such sequence.
+ */
+static enum sp_status permute_sequence(struct sp_search *search, const struct sp_problem *problem, bool *ret_exists,
+                                       struct sp_path *path, struct sp_error *err)
+{
+    struct sp_lists lists, target, finer;
+    struct sp_code at = problem->from;
+
+    sp_lists_of(problem, &problem->from, &lists);
+    sp_lists_of(problem, &problem->to, &target);
+    finer = target;
+    *ret_exists = problem->grid_count == 1 && !problem->has_partial && refine(problem, &target, &lists) &&
+                  refine(problem, &lists, &finer);
+    for (uint32_t a = 0; a < problem->rank && *ret_exists; a++)
+        *ret_exists =
+            sp_lists_shards(problem, &lists, a, lists.count[a]) == sp_lists_shards(problem, &finer, a, finer.count[a]);
+    if (!*ret_exists)
+        return SP_OK;
+    path->count = 0;
+    path->seconds = path->bytes = 0;
+    path->peak = sp_lists_tile(problem, &target);
+    enum sp_status status = add_step(search, problem, SP_ALL_SLICE, &lists, &at, path, err);
+    if (status == SP_OK)
+        status = add_step(search, problem, SP_COLLECTIVE_PERMUTE, &finer, &at, path, err);
+    return status == SP_OK ? add_step(search, problem, SP_ALL_GATHER, &target, &at, path, err) : status;
+}
+
 /* ---- solving ---- */
 
 static double value_of(const struct sp_path *path, enum sp_goal goal)
@@ -223,7 +297,7 @@ static enum sp_status search_cut(struct sp_search *search, const struct sp_resha
 {
     struct sp_problem problem;
     struct sp_path path;
-    bool all_axes, found, complete;
+    bool all_axes, found, complete, exists;
 
     *ret_complete = false;
     if (!make_problem(task, &problem, &all_axes))
@@ -232,6 +306,11 @@ static enum sp_status search_cut(struct sp_search *search, const struct sp_resha
     if (status != SP_OK)
         return status;
     take(solution, &problem, &path, goal);
+    status = permute_sequence(search, &problem, &exists, &path, err);
+    if (status != SP_OK)
+        return status;
+    if (exists)
+        take(solution, &problem, &path, goal);
     double limit = solution->is_found ? value_of(&solution->path, goal) : INFINITY;
     status = sp_search_run(search, &problem, goal, limit, &found, &complete, &path, err);
     if (status != SP_OK)
