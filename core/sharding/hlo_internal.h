@@ -44,12 +44,11 @@ enum sp_status sp_hlo_create_mesh(struct sp_arena *arena, uint32_t axis_count, c
                                   const struct sp_hlo_numbers *ids, const struct sp_device_order *order,
                                   struct sp_mesh **ret_mesh, struct sp_error *err);
 
-/* XLA's rules for one ref and for all lists of a named sharding (VerifyNamedSharding), in its words. `is_sub` says that
-   the ref was written with a pre-size and a size. */
+/* XLA's rules for one ref, in its words. `is_sub` says that the ref was written with a pre-size and a size. */
 enum sp_status sp_hlo_check_ref(const struct sp_mesh *mesh, struct sp_axis_ref ref, bool is_sub, struct sp_error *err);
-enum sp_status sp_hlo_check_named(struct sp_arena *arena, const struct sp_sharding *named, struct sp_error *err);
 
-/* Checks `axes` and makes it the named sharding of `hlo`, with the kind that it amounts to. */
+/* Checks `axes` by XLA's rules for all lists of a named sharding (VerifyNamedSharding) and makes it the named sharding
+ * of `hlo`, with the kind that it amounts to. */
 enum sp_status sp_hlo_set_named(struct sp_arena *arena, struct sp_sharding *axes, struct sp_hlo *hlo,
                                 struct sp_error *err);
 
@@ -67,6 +66,5 @@ enum sp_status sp_hlo_lex_metadata(struct sp_hlo_lexer *lexer, uint32_t *ret_cou
                                    struct sp_error *err);
 enum sp_status sp_hlo_lex_named(struct sp_hlo_lexer *lexer, struct sp_hlo *hlo, struct sp_error *err);
 
-/* "SUM", "MAX", "MIN"; -1 for others. */
-int sp_hlo_combiner_parse(const char *name);
+/* "SUM", "MAX", "MIN". */
 const char *sp_hlo_combiner_name(enum sp_combiner combiner);

@@ -30,7 +30,8 @@ const char *sp_hlo_type_name(enum sp_hlo_type type)
     }
 }
 
-int sp_hlo_combiner_parse(const char *name)
+/* -1 for other names. */
+static int combiner_parse(const char *name)
 {
     if (strcmp(name, "SUM") == 0)
         return SP_COMBINE_SUM;
@@ -56,7 +57,7 @@ enum sp_status sp_hlo_take_combiner(struct sp_hlo *hlo, struct sp_hlo_metadata *
             continue;
         }
         const char *name = metadata[i].op_name != NULL ? metadata[i].op_name : "";
-        int combiner = sp_hlo_combiner_parse(name);
+        int combiner = combiner_parse(name);
         if (combiner < 0)
             return sp_fail(err, SP_ERR_MALFORMED, "BAD_REDUCTION_OP",
                            "The metadata names the reduction operator '%s'; it is SUM, MAX or MIN.", name);
@@ -215,7 +216,7 @@ static enum sp_status check_coexistence(struct sp_arena *arena, const struct sp_
     return SP_OK;
 }
 
-enum sp_status sp_hlo_check_named(struct sp_arena *arena, const struct sp_sharding *named, struct sp_error *err)
+static enum sp_status check_named(struct sp_arena *arena, const struct sp_sharding *named, struct sp_error *err)
 {
     static const char *const names[] = {"Replicated", "Unreduced", "Manual"};
     enum sp_status status = check_coexistence(arena, named, err);
@@ -260,7 +261,7 @@ enum sp_status sp_hlo_set_named(struct sp_arena *arena, struct sp_sharding *axes
         axes->kind = SP_SHARDING_SINGLE;
         axes->device = axes->mesh->order.ids != NULL ? axes->mesh->order.ids[0] : 0;
     } else {
-        enum sp_status status = sp_hlo_check_named(arena, axes, err);
+        enum sp_status status = check_named(arena, axes, err);
         if (status != SP_OK)
             return status;
         uint32_t listed = axes->replicated.count + axes->partial.count + axes->manual.count;
