@@ -151,9 +151,10 @@ struct member_option {
     const char **value;
 };
 
-/* Takes these options, --help, --json and --server; `optind` is then at the first argument. */
+/* Takes these options, --help, --json and --server; `optind` is then at the first argument. *ret_help says that help
+   was asked for and has been printed: the command is done. */
 int parse_members(struct common *common, int argc, char **argv, const struct member_option *members, size_t count,
-                  json_t *request, bool *ret_help);
+                  const char *help, json_t *request, bool *ret_help);
 /* A sharding that was given as text; "-" is standard input. */
 enum sp_status put_spec(json_t *request, const char *member, const char *spec, struct sp_error *err);
 /* Asks the library or the server and prints the answer; returns the exit code. */

@@ -62,13 +62,10 @@ int cmd_convert(int argc, char **argv, struct common *common)
         (void)sp_fail_memory(&err);
         return report_error(common, &err, NULL);
     }
-    int code = parse_members(common, argc, argv, options, sizeof options / sizeof options[0], request, &wants_help);
-    if (code == EXIT_DONE && wants_help) {
-        (void)fputs(help, stdout);
-        code = finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
-    } else if (code == EXIT_DONE) {
+    int code =
+        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help, request, &wants_help);
+    if (code == EXIT_DONE && !wants_help)
         code = ask(argc, argv, common, request);
-    }
     json_decref(request);
     return code;
 }

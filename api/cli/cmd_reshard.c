@@ -110,13 +110,11 @@ int cmd_reshard(int argc, char **argv, struct common *common)
         (void)sp_fail_memory(&err);
         return report_error(common, &err, NULL);
     }
-    int code = parse_members(common, argc, argv, options, sizeof options / sizeof options[0], request, &wants_help);
-    if (code == EXIT_DONE && wants_help) {
-        (void)fputs(help, stdout);
-        code = finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
-    } else if (code == EXIT_DONE && asks_twice(from, to, cluster)) {
+    int code =
+        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help, request, &wants_help);
+    if (code == EXIT_DONE && !wants_help && asks_twice(from, to, cluster)) {
         code = report_usage(common, "Only one of --from, --to and --cluster can come from standard input.");
-    } else if (code == EXIT_DONE) {
+    } else if (code == EXIT_DONE && !wants_help) {
         if ((from != NULL && put_spec(request, "from", from, &err) != SP_OK) ||
             (to != NULL && put_spec(request, "to", to, &err) != SP_OK))
             code = report_error(common, &err, NULL);

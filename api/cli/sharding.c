@@ -106,7 +106,7 @@ static int put_value(const struct common *common, const struct member_option *op
 }
 
 int parse_members(struct common *common, int argc, char **argv, const struct member_option *members, size_t count,
-                  json_t *request, bool *ret_help)
+                  const char *help, json_t *request, bool *ret_help)
 {
     enum { OPT_HELP = 256, OPT_JSON, OPT_SERVER, OPT_MEMBER };
     struct option options[MAX_MEMBER_OPTIONS + 4] = {
@@ -123,8 +123,10 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
     opterr = 0;
     while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (option == 'h' || option == OPT_HELP) {
+            struct sp_error err = {0};
             *ret_help = true;
-            return EXIT_DONE;
+            (void)fputs(help, stdout);
+            return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
         }
         if (option == OPT_SERVER)
             common->server = optarg;
