@@ -72,6 +72,7 @@ struct sp_factor {
     struct sp_dim extent;
     int64_t block;               /* split only in multiples of this many elements; 1 = anywhere */
     int64_t halo_low, halo_high; /* HALO: elements needed from the lower and the higher neighbour */
+    bool is_blocked; /* splits are not carried across this factor by propagation: both sides mean different cuts */
 };
 
 struct sp_axis_factors {
@@ -82,6 +83,10 @@ struct sp_axis_factors {
 struct sp_operand_rule {
     uint32_t rank;
     struct sp_axis_factors *axes;
+    /* The elements are positions in the whole tensor: an index along one factor (ArgMax), or a flat index, row-major
+       over several (MaxPool's Indices). A device that has a part of these factors counts from the part's start. */
+    uint8_t position_count;
+    uint8_t *positions;
 };
 
 struct sp_term {
@@ -124,6 +129,9 @@ struct sp_op {
     enum sp_status (*rule)(struct sp_op_context *context, struct sp_rule *rule);
     const char *text;   /* the rule as people read it, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum" */
     const char *source; /* where the semantics come from: specification section */
+    /* Inputs, outputs and attributes, for operators that ONNX's published schemas (ops/signature.h) do not have:
+       "(X,W,B?) -> (Y,*rest) {alpha:float=1.0,mode!:string}"; NULL where they do. */
+    const char *signature;
 };
 
 /* The entry for a domain, name and opset version, or NULL. */
@@ -158,6 +166,10 @@ uint8_t sp_rule_factor(struct sp_rule *rule, const char *name, enum sp_factor_ki
    reported by sp_op_rule(). */
 void sp_rule_map_input(struct sp_rule *rule, uint32_t input, uint32_t axis, uint8_t factor);
 void sp_rule_map_output(struct sp_rule *rule, uint32_t output, uint32_t axis, uint8_t factor);
+
+/* Appends a factor to the positions that an operand's elements stand for. */
+void sp_rule_positions_input(struct sp_rule *rule, uint32_t input, uint8_t factor);
+void sp_rule_positions_output(struct sp_rule *rule, uint32_t output, uint8_t factor);
 
 /* Adds a term over `count` factors. */
 void sp_rule_term(struct sp_rule *rule, double coefficient, uint32_t count, const uint8_t *factors);

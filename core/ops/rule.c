@@ -69,6 +69,35 @@ void sp_rule_map_output(struct sp_rule *rule, uint32_t output, uint32_t axis, ui
     map(rule, rule->outputs, rule->output_count, output, axis, factor);
 }
 
+static void add_position(struct sp_rule *rule, struct sp_operand_rule *operands, uint32_t count, uint32_t operand,
+                         uint8_t factor)
+{
+    if (operand >= count || factor >= rule->factor_count) {
+        rule->faults |= FAULT_INDEX;
+        return;
+    }
+    struct sp_operand_rule *of = &operands[operand];
+    if (of->position_count == SP_RULE_MAX_FACTORS) {
+        rule->faults |= FAULT_FACTORS;
+        return;
+    }
+    uint8_t *positions = grow(rule, of->positions, of->position_count, sizeof(uint8_t));
+    if (positions == NULL)
+        return;
+    of->positions = positions;
+    of->positions[of->position_count++] = factor;
+}
+
+void sp_rule_positions_input(struct sp_rule *rule, uint32_t input, uint8_t factor)
+{
+    add_position(rule, rule->inputs, rule->input_count, input, factor);
+}
+
+void sp_rule_positions_output(struct sp_rule *rule, uint32_t output, uint8_t factor)
+{
+    add_position(rule, rule->outputs, rule->output_count, output, factor);
+}
+
 void sp_rule_term(struct sp_rule *rule, double coefficient, uint32_t count, const uint8_t *factors)
 {
     if (rule->term_count == SP_RULE_MAX_TERMS || count > SP_RULE_MAX_FACTORS) {
@@ -240,6 +269,8 @@ static void print_operand(const struct sp_rule *rule, const struct sp_operand_ru
             sp_buf_printf(buf, "%s%s", i == 0 ? "" : "*", rule->factors[operand->axes[axis].factors[i]].name);
     }
     sp_buf_text(buf, "]");
+    for (uint8_t i = 0; i < operand->position_count; i++)
+        sp_buf_printf(buf, "%s%s", i == 0 ? "@" : "*", rule->factors[operand->positions[i]].name);
 }
 
 static const char *combiner_name(enum sp_combiner combiner)
@@ -272,6 +303,8 @@ static void print_kind(const struct sp_factor *factor, struct sp_buf *buf)
     }
     if (factor->block != 1)
         sp_buf_printf(buf, " in blocks of %lld", (long long)factor->block);
+    if (factor->is_blocked)
+        sp_buf_text(buf, ", not carried");
 }
 
 void sp_rule_print(const struct sp_rule *rule, struct sp_buf *buf)
@@ -288,7 +321,7 @@ void sp_rule_print(const struct sp_rule *rule, struct sp_buf *buf)
     const char *separator = "  ";
     for (uint32_t i = 0; i < rule->factor_count; i++) {
         const struct sp_factor *factor = &rule->factors[i];
-        if (factor->kind == SP_FACTOR_PARALLEL && factor->block == 1)
+        if (factor->kind == SP_FACTOR_PARALLEL && factor->block == 1 && !factor->is_blocked)
             continue; /* the ordinary case */
         sp_buf_printf(buf, "%s%s: ", separator, factor->name);
         print_kind(factor, buf);

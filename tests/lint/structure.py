@@ -14,8 +14,11 @@ MAY_INCLUDE = {
     "ops": ["base", "graph", "onnx"],  # constants are decoded from the model when a rule asks for them
     "sharding": ["base", "graph", "onnx", "ops"],  # the walk over the wire format is in onnx
     "cost": ["base", "graph", "ops", "sharding"],
-    "search": ["base", "graph", "ops", "sharding", "cost"],
-    "plan": ["base", "graph", "ops", "sharding", "cost", "search", "onnx"],
+    "infer": ["base", "graph", "onnx", "ops", "sharding"],
+    "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer"],
+    "json": ["base", "graph", "onnx"],  # other descriptions of a model, turned into ONNX's bytes
+    "search": ["base", "graph", "ops", "sharding", "cost", "infer"],
+    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search"],
 }
 # The library has no clock, environment, files, sockets, threads, processes or output of its own (pthread_once builds
 # constant tables).

@@ -1,0 +1,35 @@
+#pragma once
+/*
+ * check - everything that can be said about a model's soundness before it runs.
+ *
+ *   graph.h         parity with onnx.checker: names, order, operators, arities, attributes, tensors, functions
+ *   annotations.h   the structure of multi-device data: configurations, specs, devices, groups, axes, shards, stages
+ *   meaning.h       shardings against the operators' rules: agreement of producers and consumers, of operands, stages,
+ *                   memory
+ *
+ * Each adds its findings to one list. A module goes on after a finding wherever it can: a check lists all that is
+ * wrong, not the first thing.
+ */
+#include "check/diagnostic.h"
+#include "infer/assignment.h"
+
+struct sp_device_model; /* cost/device.h */
+
+/* graph.h: the graph, its subgraphs, functions and tensors. Needs no shapes. */
+enum sp_status sp_check_graph(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err);
+
+/* annotations.h: configurations and annotations of all nodes, subgraphs and function bodies included; needs types for
+   ranks and extents, and looks at what is known. `configuration` NULL: all. */
+enum sp_status sp_check_annotations(struct sp_model *model, const char *configuration, struct sp_diagnostics *list,
+                                    struct sp_error *err);
+
+/* meaning.h: one configuration whose annotations are sound. Completes missing specs forward (infer/forward.h) first, as
+   a runtime would. `memory_bytes` per device, 0: not known. */
+enum sp_status sp_check_meaning(struct sp_model *model, const char *configuration, double memory_bytes,
+                                struct sp_diagnostics *list, struct sp_error *err);
+
+/* ONNX Runtime's Distributed* nodes and mhlo.sharding / metadata annotations, through the same rules. */
+enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err);
+
+/* A reader's or shape inference's error as a finding: its code is in the table, or the finding is MODEL_UNREADABLE. */
+enum sp_status sp_check_add_error(struct sp_diagnostics *list, const struct sp_error *what, struct sp_error *err);

@@ -1,0 +1,68 @@
+#pragma once
+/*
+ * net - a model as tensors and the relations between them, over all its graphs.
+ *
+ * Shardings are carried along relations. There are two kinds:
+ *
+ *  NODE   a node of some graph: its rule relates its operands.
+ *  SAME   the boundary of control flow or of a call: a value outside and one inside are one tensor.
+ *           If        an output and the same output of each branch
+ *           Loop      a carried value: initial value, body input, body output and result; a scan output: the body's
+ *                     output and the result, which has one axis more in front
+ *           Scan      states as in Loop; a scanned operand has the scan axis more than what the body sees
+ *           call      formal and actual inputs and outputs of an expanded function
+ *         Its rule has one parallel factor for each axis that both sides have; an axis that only one side has is
+ *         sequential (the iterations).
+ *
+ * A node with subgraphs or with an expanded body is no NODE relation of its own: what is inside it says more.
+ *
+ * Tensors are numbered over the whole model: the main graph's values first, by id. So are nodes: the main graph's
+ * first, by index. Rules are not kept: sp_net_rule() makes one when it is asked for, which costs microseconds.
+ */
+#include "ops/op.h"
+
+#define SP_NO_TENSOR UINT32_MAX
+
+enum sp_relation_kind { SP_RELATION_NODE = 0, SP_RELATION_SAME };
+
+struct sp_relation {
+    enum sp_relation_kind kind;
+    struct sp_node *node; /* NODE: the node; SAME: the node whose boundary it is */
+    uint32_t node_id;
+    uint32_t input_count, operand_count; /* operands are inputs, then outputs; SAME: input 0 is the outer side of
+                                            what goes in, the inner side of what comes out */
+    const uint32_t *tensors;             /* operand_count of them; SP_NO_TENSOR: omitted */
+    int64_t extra_axis[2];               /* SAME: the axis that operands[side] has and the other has not, or -1 */
+};
+
+struct sp_net_graph {
+    const struct sp_graph *graph;
+    uint32_t first_tensor, first_node;
+};
+
+struct sp_net {
+    struct sp_model *model;
+    uint32_t graph_count, tensor_count, node_count, relation_count;
+    struct sp_net_graph *graphs;
+    struct sp_value **tensors;
+    struct sp_node **nodes;
+    struct sp_relation *relations; /* of one graph in its order; inner graphs where their node stands */
+};
+
+/* Everything in `arena`. The model must have its shapes (ops/shapes.h). */
+enum sp_status sp_net_create(struct sp_arena *arena, struct sp_model *model, struct sp_net **ret_net,
+                             struct sp_error *err);
+
+uint32_t sp_net_tensor(const struct sp_net *net, const struct sp_value *value);
+uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node);
+
+/* The rule of a relation, in `arena`. A node without an operator entry gets one in which nothing may be split (no
+   factors). Errors as sp_op_rule(). */
+enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
+                           struct sp_rule **ret_rule, struct sp_error *err);
+
+/* Operand `operand` of a rule: inputs, then outputs. */
+static inline const struct sp_operand_rule *sp_rule_operand(const struct sp_rule *rule, uint32_t operand)
+{
+    return operand < rule->input_count ? &rule->inputs[operand] : &rule->outputs[operand - rule->input_count];
+}
