@@ -11,6 +11,8 @@
  *                     output and the result, which has one axis more in front
  *           Scan      states as in Loop; a scanned operand has the scan axis more than what the body sees
  *           call      formal and actual inputs and outputs of an expanded function
+ *         One relation has two operands: what goes in stands before the inner graph, what comes out behind it, and
+ *         what a Loop or Scan carries from the body's output to its input after that (is_back).
  *         Its rule has one parallel factor for each axis that both sides have; an axis that only one side has is
  *         sequential (the iterations).
  *
@@ -32,6 +34,7 @@ struct sp_relation {
     uint32_t input_count, operand_count; /* operands are inputs, then outputs; SAME: input 0 is the outer side of
                                             what goes in, the inner side of what comes out */
     const uint32_t *tensors;             /* operand_count of them; SP_NO_TENSOR: omitted */
+    bool is_back;                        /* SAME: from one iteration to the next */
     int64_t extra_axis[2];               /* SAME: the axis that operands[side] has and the other has not, or -1 */
 };
 
@@ -40,10 +43,13 @@ struct sp_net_graph {
     uint32_t first_tensor, first_node;
 };
 
+#define SP_MAX_NET_DEPTH 192 /* graphs inside graphs: nested subgraphs and calls together */
+
 struct sp_net {
     struct sp_model *model;
     uint32_t graph_count, tensor_count, node_count, relation_count;
-    struct sp_net_graph *graphs;
+    struct sp_net_graph *graphs; /* in order of discovery: the main graph first */
+    const uint32_t *by_address;  /* graphs sorted by address */
     struct sp_value **tensors;
     struct sp_node **nodes;
     struct sp_relation *relations; /* of one graph in its order; inner graphs where their node stands */

@@ -1,0 +1,476 @@
+#include "infer/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+/* ---- growing arrays ------------------------------------------------------------------------------------------- */
+
+/* A copy of twice the room when `count` has filled an array of `*capacity`; the old one stays in the arena. */
+static void *grow(struct sp_arena *arena, void *items, uint32_t count, uint32_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return items;
+    uint32_t wanted = *capacity == 0 ? 64 : 2 * *capacity;
+    void *larger = sp_arena_array(arena, wanted, size);
+    if (larger == NULL)
+        return NULL;
+    if (count > 0)
+        memcpy(larger, items, (size_t)count * size);
+    *capacity = wanted;
+    return larger;
+}
+
+/* ---- the graphs ----------------------------------------------------------------------------------------------- */
+
+struct frame {
+    struct sp_graph *graph;
+    uint32_t graph_index;  /* in the net */
+    struct sp_node *owner; /* whose inner graph it is; NULL: the main graph */
+    uint32_t next_node;
+    /* Where the walk stands inside node `next_node`: which of its inner graphs comes next. */
+    uint32_t next_attribute, next_item;
+    bool is_inside;
+};
+
+struct builder {
+    struct sp_arena *arena;
+    struct sp_net *net;
+    struct sp_error *err;
+    uint32_t graph_capacity, relation_capacity, tensor_capacity, node_capacity, depth;
+    struct frame frames[SP_MAX_NET_DEPTH];
+};
+
+static enum sp_status push(struct builder *builder, struct sp_graph *graph, struct sp_node *owner)
+{
+    struct sp_net *net = builder->net;
+    if (builder->depth == SP_MAX_NET_DEPTH)
+        return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH, builder->depth + 1,
+                             "Subgraphs and function calls are nested more than %d deep.", SP_MAX_NET_DEPTH);
+    net->graphs = grow(builder->arena, net->graphs, net->graph_count, &builder->graph_capacity, sizeof *net->graphs);
+    if (net->graphs == NULL)
+        return sp_fail_memory(builder->err);
+    net->graphs[net->graph_count++] = (struct sp_net_graph){graph, net->tensor_count, net->node_count};
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        net->tensors =
+            grow(builder->arena, net->tensors, net->tensor_count, &builder->tensor_capacity, sizeof *net->tensors);
+        if (net->tensors == NULL)
+            return sp_fail_memory(builder->err);
+        net->tensors[net->tensor_count++] = graph->values[i];
+    }
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        net->nodes = grow(builder->arena, net->nodes, net->node_count, &builder->node_capacity, sizeof *net->nodes);
+        if (net->nodes == NULL)
+            return sp_fail_memory(builder->err);
+        net->nodes[net->node_count++] = &graph->nodes[i];
+    }
+    builder->frames[builder->depth++] =
+        (struct frame){.graph = graph, .graph_index = net->graph_count - 1, .owner = owner};
+    return SP_OK;
+}
+
+/* The inner graph that comes next in the node of this frame, or NULL. */
+static struct sp_graph *next_inner(struct frame *frame, const struct sp_node *node)
+{
+    if (node->body != NULL) {
+        struct sp_graph *body = frame->next_item == 0 ? node->body : NULL;
+        frame->next_item = 1;
+        return body;
+    }
+    for (; frame->next_attribute < node->attribute_count; frame->next_attribute++, frame->next_item = 0) {
+        const struct sp_attribute *attribute = &node->attributes[frame->next_attribute];
+        bool holds_graphs = attribute->type == SP_ATTR_GRAPH || attribute->type == SP_ATTR_GRAPHS;
+        if (holds_graphs && frame->next_item < attribute->count)
+            return attribute->graphs[frame->next_item++];
+    }
+    return NULL;
+}
+
+/* ---- relations ------------------------------------------------------------------------------------------------ */
+
+static enum sp_status add_relation(struct builder *builder, const struct sp_relation *relation)
+{
+    struct sp_net *net = builder->net;
+    net->relations =
+        grow(builder->arena, net->relations, net->relation_count, &builder->relation_capacity, sizeof *net->relations);
+    if (net->relations == NULL)
+        return sp_fail_memory(builder->err);
+    net->relations[net->relation_count++] = *relation;
+    return SP_OK;
+}
+
+/* The graphs that are open, and the one that was left last, which relate_out() is about: all that can be asked for
+   while the net is built. */
+static const struct sp_net_graph *find_open(const struct builder *builder, const struct sp_graph *graph)
+{
+    for (uint32_t i = builder->depth < SP_MAX_NET_DEPTH ? builder->depth + 1 : builder->depth; i-- > 0;) {
+        const struct frame *frame = &builder->frames[i];
+        if (frame->graph == graph)
+            return &builder->net->graphs[frame->graph_index];
+    }
+    return NULL;
+}
+
+static uint32_t tensor_of(const struct builder *builder, const struct sp_value *value)
+{
+    const struct sp_net_graph *graph = value == NULL ? NULL : find_open(builder, value->graph);
+    return graph == NULL ? SP_NO_TENSOR : graph->first_tensor + value->id;
+}
+
+static enum sp_status add_node(struct builder *builder, struct sp_node *node, uint32_t node_id)
+{
+    struct sp_relation relation = {.kind = SP_RELATION_NODE,
+                                   .node = node,
+                                   .node_id = node_id,
+                                   .input_count = node->input_count,
+                                   .operand_count = node->input_count + node->output_count,
+                                   .extra_axis = {-1, -1}};
+    uint32_t *tensors = SP_NEW_ARRAY(builder->arena, relation.operand_count, uint32_t);
+    if (tensors == NULL)
+        return sp_fail_memory(builder->err);
+    for (uint32_t i = 0; i < node->input_count; i++)
+        tensors[i] = tensor_of(builder, node->inputs[i]);
+    for (uint32_t i = 0; i < node->output_count; i++)
+        tensors[node->input_count + i] = tensor_of(builder, node->outputs[i]);
+    relation.tensors = tensors;
+    return add_relation(builder, &relation);
+}
+
+struct side {
+    const struct sp_value *value;
+    int64_t extra_axis; /* that this side has and the other has not, or -1 */
+};
+
+/* A negative axis counts from the back of this side's shape. */
+static bool settle_axis(struct side *side)
+{
+    const struct sp_shape *shape = &side->value->type.shape;
+    if (side->extra_axis == -1)
+        return true;
+    if (!shape->has_rank)
+        return false;
+    if (side->extra_axis < 0)
+        side->extra_axis += 1 + (int64_t)shape->rank; /* written as axis - 1, so that -1 can mean none */
+    return side->extra_axis >= 0 && side->extra_axis < shape->rank;
+}
+
+static enum sp_status add_same(struct builder *builder, struct sp_node *node, uint32_t node_id, struct side from,
+                               struct side to, bool is_back)
+{
+    if (from.value == NULL || to.value == NULL || from.value == to.value)
+        return SP_OK;
+    if (!settle_axis(&from) || !settle_axis(&to))
+        return SP_OK; /* of unknown rank: nothing can be carried */
+    struct sp_relation relation = {.kind = SP_RELATION_SAME,
+                                   .node = node,
+                                   .node_id = node_id,
+                                   .input_count = 1,
+                                   .operand_count = 2,
+                                   .is_back = is_back,
+                                   .extra_axis = {from.extra_axis, to.extra_axis}};
+    uint32_t *tensors = SP_NEW_ARRAY(builder->arena, 2, uint32_t);
+    if (tensors == NULL)
+        return sp_fail_memory(builder->err);
+    tensors[0] = tensor_of(builder, from.value);
+    tensors[1] = tensor_of(builder, to.value);
+    relation.tensors = tensors;
+    if (tensors[0] == SP_NO_TENSOR || tensors[1] == SP_NO_TENSOR)
+        return SP_OK;
+    return add_relation(builder, &relation);
+}
+
+static struct sp_value *at(struct sp_value *const *values, uint32_t count, uint32_t index)
+{
+    return index < count ? values[index] : NULL;
+}
+
+static struct side plain(const struct sp_value *value)
+{
+    return (struct side){value, -1};
+}
+
+/* ---- boundaries ----------------------------------------------------------------------------------------------- */
+
+enum boundary { BOUNDARY_NONE, BOUNDARY_PLAIN, BOUNDARY_LOOP, BOUNDARY_SCAN };
+
+static enum boundary boundary_of(const struct sp_node *node)
+{
+    if (node->body != NULL)
+        return BOUNDARY_PLAIN;
+    if (node->domain[0] != '\0')
+        return BOUNDARY_NONE;
+    if (strcmp(node->op_type, "If") == 0)
+        return BOUNDARY_PLAIN;
+    if (strcmp(node->op_type, "Loop") == 0)
+        return BOUNDARY_LOOP;
+    /* Scan-8 has a batch axis besides the scan axis: nothing is carried through it. */
+    if (strcmp(node->op_type, "Scan") == 0 && node->version >= 9)
+        return BOUNDARY_SCAN;
+    return BOUNDARY_NONE;
+}
+
+/* Which of a Scan's operands are states (the first ones); the others are scanned. */
+static uint32_t scan_states(const struct sp_node *node)
+{
+    int64_t scanned = sp_node_int(node, "num_scan_inputs", 0);
+    return scanned < 0 || scanned > node->input_count ? 0 : node->input_count - (uint32_t)scanned;
+}
+
+/* The scan axis of the operand, as settle_axis() takes it. */
+static int64_t scan_axis(const struct sp_node *node, const char *attribute, uint32_t index)
+{
+    uint32_t count;
+    const int64_t *axes = sp_node_ints(node, attribute, &count);
+    int64_t axis = axes != NULL && index < count ? axes[index] : 0;
+    return axis < 0 ? axis - 1 : axis;
+}
+
+static enum sp_status relate_in(struct builder *builder, struct sp_node *node, uint32_t node_id, struct sp_graph *inner)
+{
+    enum boundary kind = boundary_of(node);
+    enum sp_status status = SP_OK;
+    /* An If's branches have no inputs; a Loop's first two inputs (trip count, condition) are scalars. */
+    for (uint32_t i = kind == BOUNDARY_LOOP ? 2 : 0; status == SP_OK && kind != BOUNDARY_NONE && i < inner->input_count;
+         i++) {
+        struct side outer = plain(at(node->inputs, node->input_count, i));
+        if (kind == BOUNDARY_SCAN && i >= scan_states(node))
+            outer.extra_axis = scan_axis(node, "scan_input_axes", i - scan_states(node));
+        status = add_same(builder, node, node_id, outer, plain(inner->inputs[i]), false);
+    }
+    return status;
+}
+
+static enum sp_status relate_out(struct builder *builder, struct sp_node *node, uint32_t node_id,
+                                 struct sp_graph *inner)
+{
+    enum boundary kind = boundary_of(node);
+    enum sp_status status = SP_OK;
+    uint32_t skipped = kind == BOUNDARY_LOOP ? 1 : 0; /* the condition is no result */
+    uint32_t carried = kind == BOUNDARY_LOOP   ? (inner->input_count > 2 ? inner->input_count - 2 : 0)
+                       : kind == BOUNDARY_SCAN ? scan_states(node)
+                                               : UINT32_MAX;
+    if (kind == BOUNDARY_NONE)
+        return SP_OK;
+    for (uint32_t i = skipped; status == SP_OK && i < inner->output_count; i++) {
+        uint32_t result = i - skipped;
+        struct side outer = plain(at(node->outputs, node->output_count, result));
+        if (result >= carried)
+            outer.extra_axis = kind == BOUNDARY_SCAN ? scan_axis(node, "scan_output_axes", result - carried) : 0;
+        status = add_same(builder, node, node_id, plain(inner->outputs[i]), outer, false);
+    }
+    for (uint32_t i = 0; status == SP_OK && carried != UINT32_MAX && i < carried; i++) {
+        uint32_t input = kind == BOUNDARY_LOOP ? i + 2 : i;
+        status = add_same(builder, node, node_id, plain(at(inner->outputs, inner->output_count, i + skipped)),
+                          plain(at(inner->inputs, inner->input_count, input)), true);
+    }
+    return status;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------------------- */
+
+/* What is inside an operator with its own rule (graph attributes that are functions of single elements) is not looked
+   at; the inside of calls and of control flow is. */
+static bool has_inner(const struct sp_node *node)
+{
+    return node->body != NULL || (node->op != NULL && (node->op->flags & SP_OP_CONTROL) != 0);
+}
+
+static uint32_t node_id_of(const struct builder *builder, const struct sp_node *node)
+{
+    return find_open(builder, node->graph)->first_node + node->index;
+}
+
+static enum sp_status step(struct builder *builder)
+{
+    struct frame *frame = &builder->frames[builder->depth - 1];
+    if (frame->next_node == frame->graph->node_count) {
+        builder->depth--;
+        return frame->owner == NULL
+                   ? SP_OK
+                   : relate_out(builder, frame->owner, node_id_of(builder, frame->owner), frame->graph);
+    }
+    struct sp_node *node = &frame->graph->nodes[frame->next_node];
+    if (!frame->is_inside) {
+        frame->is_inside = true;
+        frame->next_attribute = frame->next_item = 0;
+        if (!has_inner(node)) {
+            frame->is_inside = false;
+            frame->next_node++;
+            return add_node(builder, node, node_id_of(builder, node));
+        }
+    }
+    struct sp_graph *inner = next_inner(frame, node);
+    if (inner == NULL) {
+        frame->is_inside = false;
+        frame->next_node++;
+        return SP_OK;
+    }
+    enum sp_status status = push(builder, inner, node);
+    return status == SP_OK ? relate_in(builder, node, node_id_of(builder, node), inner) : status;
+}
+
+/* ---- finding -------------------------------------------------------------------------------------------------- */
+
+struct addressed {
+    uintptr_t address;
+    uint32_t index;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    const struct addressed *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static enum sp_status sort_graphs(struct sp_arena *arena, struct sp_net *net, struct sp_error *err)
+{
+    struct addressed *sorted = SP_NEW_ARRAY(arena, net->graph_count, struct addressed);
+    uint32_t *order = SP_NEW_ARRAY(arena, net->graph_count, uint32_t);
+    if (sorted == NULL || order == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < net->graph_count; i++)
+        sorted[i] = (struct addressed){(uintptr_t)net->graphs[i].graph, i};
+    qsort(sorted, net->graph_count, sizeof *sorted, by_address);
+    for (uint32_t i = 0; i < net->graph_count; i++)
+        order[i] = sorted[i].index;
+    net->by_address = order;
+    return SP_OK;
+}
+
+static const struct sp_net_graph *find_graph(const struct sp_net *net, const struct sp_graph *graph)
+{
+    if (graph == net->graphs[0].graph)
+        return &net->graphs[0];
+    uint32_t low = 0, high = net->graph_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct sp_net_graph *candidate = &net->graphs[net->by_address[middle]];
+        if (candidate->graph == graph)
+            return candidate;
+        if ((uintptr_t)candidate->graph < (uintptr_t)graph)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+uint32_t sp_net_tensor(const struct sp_net *net, const struct sp_value *value)
+{
+    const struct sp_net_graph *graph = value == NULL ? NULL : find_graph(net, value->graph);
+    return graph == NULL ? SP_NO_TENSOR : graph->first_tensor + value->id;
+}
+
+uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node)
+{
+    const struct sp_net_graph *graph = find_graph(net, node->graph);
+    return graph == NULL ? UINT32_MAX : graph->first_node + node->index;
+}
+
+enum sp_status sp_net_create(struct sp_arena *arena, struct sp_model *model, struct sp_net **ret_net,
+                             struct sp_error *err)
+{
+    struct sp_net *net = SP_NEW(arena, struct sp_net);
+    if (net == NULL)
+        return sp_fail_memory(err);
+    net->model = model;
+    struct builder *builder = SP_NEW(arena, struct builder);
+    if (builder == NULL)
+        return sp_fail_memory(err);
+    builder->arena = arena;
+    builder->net = net;
+    builder->err = err;
+    enum sp_status status = push(builder, model->graph, NULL);
+    while (status == SP_OK && builder->depth > 0)
+        status = step(builder);
+    if (status == SP_OK)
+        status = sort_graphs(arena, net, err);
+    if (status == SP_OK)
+        *ret_net = net;
+    return status;
+}
+
+/* ---- rules ---------------------------------------------------------------------------------------------------- */
+
+static enum sp_status new_operand(struct sp_arena *arena, const struct sp_value *value, struct sp_operand_rule *operand)
+{
+    if (value == NULL || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
+        return SP_OK;
+    operand->rank = value->type.shape.rank;
+    operand->axes = SP_NEW_ARRAY(arena, operand->rank, struct sp_axis_factors);
+    return operand->axes == NULL ? SP_ERR_MEMORY : SP_OK;
+}
+
+static enum sp_status new_rule(struct sp_arena *arena, const struct sp_net *net, const struct sp_relation *relation,
+                               struct sp_rule **ret_rule)
+{
+    struct sp_rule *rule = SP_NEW(arena, struct sp_rule);
+    if (rule == NULL)
+        return SP_ERR_MEMORY;
+    *rule = (struct sp_rule){.arena = arena,
+                             .bytes = -1,
+                             .input_count = relation->input_count,
+                             .output_count = relation->operand_count - relation->input_count};
+    rule->factors = SP_NEW(arena, struct sp_factor);
+    rule->inputs = SP_NEW_ARRAY(arena, rule->input_count, struct sp_operand_rule);
+    rule->outputs = SP_NEW_ARRAY(arena, rule->output_count, struct sp_operand_rule);
+    if (rule->factors == NULL || rule->inputs == NULL || rule->outputs == NULL)
+        return SP_ERR_MEMORY;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < relation->operand_count; i++) {
+        const struct sp_value *value = relation->tensors[i] == SP_NO_TENSOR ? NULL : net->tensors[relation->tensors[i]];
+        struct sp_operand_rule *operand =
+            i < rule->input_count ? &rule->inputs[i] : &rule->outputs[i - rule->input_count];
+        status = new_operand(arena, value, operand);
+    }
+    *ret_rule = rule;
+    return status;
+}
+
+/* Factors of the axes that both sides have; where their extents differ (a carried value that grows) nothing is. */
+static void fill_same(const struct sp_net *net, const struct sp_relation *relation, struct sp_rule *rule)
+{
+    const struct sp_shape *from = &net->tensors[relation->tensors[0]]->type.shape;
+    const struct sp_shape *to = &net->tensors[relation->tensors[1]]->type.shape;
+    const int64_t *extra = relation->extra_axis;
+    uint32_t a = 0, b = 0;
+    if (rule->inputs[0].rank + (extra[1] >= 0) != rule->outputs[0].rank + (extra[0] >= 0))
+        return;
+    if (extra[0] >= 0) /* the iterations */
+        sp_rule_map_input(rule, 0, (uint32_t)extra[0],
+                          sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, from->dims[extra[0]]));
+    if (extra[1] >= 0)
+        sp_rule_map_output(rule, 0, (uint32_t)extra[1],
+                           sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, to->dims[extra[1]]));
+    for (;; a++, b++) {
+        a += extra[0] == (int64_t)a;
+        b += extra[1] == (int64_t)b;
+        if (a >= rule->inputs[0].rank || b >= rule->outputs[0].rank)
+            return;
+        if (sp_dim_is_known(from->dims[a]) && sp_dim_is_known(to->dims[b]) && from->dims[a].value != to->dims[b].value)
+            continue;
+        if (sp_dim_is(from->dims[a], 1) || sp_dim_is(to->dims[b], 1))
+            continue;
+        char name[SP_FACTOR_NAME_SIZE] = {'a', (char)('0' + a / 10), (char)('0' + a % 10)};
+        uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, from->dims[a]);
+        sp_rule_map_input(rule, 0, a, factor);
+        sp_rule_map_output(rule, 0, b, factor);
+    }
+}
+
+enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
+                           struct sp_rule **ret_rule, struct sp_error *err)
+{
+    if (relation->kind == SP_RELATION_NODE && relation->node->op != NULL)
+        return sp_op_rule(net->model, relation->node, arena, ret_rule, err);
+    struct sp_rule *rule = NULL;
+    if (new_rule(arena, net, relation, &rule) != SP_OK)
+        return sp_fail_memory(err);
+    if (relation->kind == SP_RELATION_SAME)
+        fill_same(net, relation, rule);
+    if (rule->faults != 0)
+        return sp_fail_memory(err);
+    *ret_rule = rule;
+    return SP_OK;
+}
