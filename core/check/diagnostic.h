@@ -59,7 +59,17 @@ struct sp_finding {
     const char *tensor, *configuration;
     const char *hint; /* NULL: the table's remedy */
     double bytes;     /* 0: none */
+    /* Where no node is: the graph that the finding is about, or a place that is known as text; both may be NULL. */
+    const struct sp_graph *graph;
+    const char *place;
 };
+
+/* An empty list whose items and texts go into `arena`. */
+void sp_diagnostics_init(struct sp_diagnostics *list, struct sp_arena *arena);
+
+/* The path of a node over its graphs, or of a graph when `node` is NULL: "main/If_3.then_branch/Add 'x'"; an expanded
+   call is "main/Gelu_2()/Erf_1", a function body that no call expanded "function Gelu/Erf_1". NULL without memory. */
+const char *sp_diagnostic_place(struct sp_arena *arena, const struct sp_graph *graph, const struct sp_node *node);
 
 /* Adds a finding with its message; SP_ERR_MEMORY and SP_ERR_INTERNAL are the only errors. Strings are copied. */
 __attribute__((format(printf, 4, 5))) enum sp_status sp_diagnose(struct sp_diagnostics *list,
