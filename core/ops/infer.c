@@ -138,6 +138,17 @@ enum sp_status sp_get_axes(struct sp_op_context *context, const struct sp_list *
     return SP_OK;
 }
 
+enum sp_status sp_get_dtype(struct sp_op_context *context, const char *attribute, enum sp_dtype otherwise,
+                            enum sp_dtype *ret_dtype)
+{
+    int64_t number = sp_node_int(context->node, attribute, 0);
+    if (number < 0 || number >= SP_DTYPE_COUNT)
+        return sp_op_fail(context, "UNKNOWN_DATA_TYPE", "its attribute '%s' is %lld, which is not a data type",
+                          attribute, (long long)number);
+    *ret_dtype = number == SP_DTYPE_UNDEFINED ? otherwise : (enum sp_dtype)number;
+    return SP_OK;
+}
+
 /* ---- outputs ------------------------------------------------------------------------------------------------- */
 
 static struct sp_value *output_value(const struct sp_op_context *context, uint32_t output)

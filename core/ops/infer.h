@@ -41,6 +41,11 @@ enum sp_status sp_get_list(struct sp_op_context *context, const char *attribute,
 enum sp_status sp_get_axes(struct sp_op_context *context, const struct sp_list *list, uint32_t rank,
                            uint64_t *ret_mask);
 
+/* The data type whose number an attribute holds; `otherwise` where it is absent or 0; SP_ERR_MODEL for a number that is
+   no data type. */
+enum sp_status sp_get_dtype(struct sp_op_context *context, const char *attribute, enum sp_dtype otherwise,
+                            enum sp_dtype *ret_dtype);
+
 /* ---- outputs ---- */
 
 /* Sets a tensor type. Ignored for an omitted output. The dims are copied; one that is known and negative is

@@ -127,7 +127,11 @@ struct sp_op {
     enum sp_status (*infer)(struct sp_op_context *context);
     /* Fills the factors from the inferred shapes. */
     enum sp_status (*rule)(struct sp_op_context *context, struct sp_rule *rule);
-    const char *text;   /* the rule as people read it, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum" */
+    /* The rule as people read it, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum". It says of every kind of factor
+       that is not simply parallel that the operator has it, in these words: sum, max, min, product, softmax, moments or
+       select (a reduction's combiner), whole (replicate), halo, moves (permutation), sequential. A conformance test
+       compares the text with the rules that were made. */
+    const char *text;
     const char *source; /* where the semantics come from: specification section */
     /* Inputs, outputs and attributes, for operators that ONNX's published schemas (ops/signature.h) do not have:
        "(X,W,B?) -> (Y,*rest) {alpha:float=1.0,mode!:string}"; NULL where they do. */
