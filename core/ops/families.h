@@ -25,3 +25,5 @@ extern const struct sp_op sp_ops_reduction[];
 extern const struct sp_op sp_ops_recurrent[];
 extern const struct sp_op sp_ops_selection[];
 extern const struct sp_op sp_ops_image[];
+extern const struct sp_op sp_ops_attention[];
+extern const struct sp_op sp_ops_rotary[];

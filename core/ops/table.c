@@ -25,6 +25,8 @@ static const struct sp_op *const families[] = {
     sp_ops_recurrent,
     sp_ops_selection,
     sp_ops_image,
+    sp_ops_rotary,
+    sp_ops_attention,
 };
 /* clang-format on */
 
