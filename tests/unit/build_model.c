@@ -308,6 +308,19 @@ void build_attr_floats(struct build *build, struct sp_node *node, const char *na
         memcpy(attribute->floats, values, count * sizeof(values[0]));
 }
 
+void build_attr_strings(struct build *build, struct sp_node *node, const char *name, const char *values)
+{
+    struct sp_attribute *attribute = new_attribute(build, node, name, SP_ATTR_STRINGS);
+    attribute->strings = SP_NEW_ARRAY(build->arena, MAX_OPERANDS, struct sp_string);
+    for (values += strspn(values, " "); *values != '\0'; values += strspn(values, " ")) {
+        size_t size = strcspn(values, " ");
+        assert(attribute->count < MAX_OPERANDS);
+        attribute->strings[attribute->count++] =
+            (struct sp_string){.bytes = sp_arena_string(build->arena, values, size), .size = size};
+        values += size;
+    }
+}
+
 void build_outputs(struct build *build, const char *names)
 {
     struct sp_value *values[MAX_OPERANDS];

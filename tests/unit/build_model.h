@@ -61,6 +61,8 @@ void build_attr_ints(struct build *build, struct sp_node *node, const char *name
                      const int64_t *values);
 void build_attr_floats(struct build *build, struct sp_node *node, const char *name, uint32_t count,
                        const double *values);
+/* `values` are separated by blanks. */
+void build_attr_strings(struct build *build, struct sp_node *node, const char *name, const char *values);
 
 /* Makes values (names separated by blanks) outputs of the graph. */
 void build_outputs(struct build *build, const char *names);
