@@ -131,7 +131,7 @@ double progress_elapsed(const struct progress *progress);
 extern volatile sig_atomic_t interrupted;
 double now_seconds(void);
 
-/* ---- sharding.c: requests to convert and reshard ---- */
+/* ---- sharding.c: options that become a request, and requests to convert and reshard ---- */
 
 #define MAX_MEMBER_OPTIONS 16
 
@@ -146,9 +146,11 @@ struct member_option {
         MEMBER_SHAPE,
         MEMBER_FLAG,
         MEMBER_LOCAL, /* kept in *value for the command */
+        MEMBER_EACH,  /* may be repeated: put() adds each to the request */
     } kind;
-    int least;
+    int least; /* MEMBER_LOCAL: a letter that means the same, or 0 */
     const char **value;
+    enum sp_status (*put)(json_t *request, char *text, struct sp_error *err);
 };
 
 /* Takes these options, --help, --json and --server; `optind` is then at the first argument. *ret_help says that help
@@ -162,6 +164,9 @@ int answer_sharding(const struct common *common, bool is_reshard, const json_t *
 
 /* ---- commands ---- */
 
+int cmd_check(int argc, char **argv, struct common *common);
+int cmd_infer(int argc, char **argv, struct common *common);
+int cmd_operators(int argc, char **argv, struct common *common);
 int cmd_convert(int argc, char **argv, struct common *common);
 int cmd_inspect(int argc, char **argv, struct common *common);
 int cmd_plan(int argc, char **argv, struct common *common);
@@ -186,6 +191,10 @@ struct plan_request {
 int remote_inspect(const struct common *common, struct input *input, bool values, const struct dims *dims);
 int remote_plan(const struct common *common, struct plan_request *request);
 int remote_devices(const struct common *common);
+int remote_operators(const struct common *common, const char *name);
+/* The model goes to the server, the request with it; `path` is where the completed model is written, or NULL. */
+int remote_check(const struct common *common, struct input *input, const json_t *request);
+int remote_infer(const struct common *common, struct input *input, const json_t *request, const char *path);
 /* Posts a JSON request; *answer is text, or JSON when that is wanted. It is released by the caller, always. */
 enum sp_status remote_ask(const struct common *common, const char *path, const struct sp_buf *body,
                           struct sp_buf *answer, struct sp_error *err);

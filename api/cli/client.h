@@ -35,6 +35,16 @@ enum sp_status client_call(struct client *client, const struct call *call, struc
 /* The error that an answer of another status than 2xx stands for. */
 enum sp_status client_problem(struct client *client, const struct answer *answer, struct sp_error *err);
 
+/* A call that must succeed: another status than 2xx is the error that it stands for. */
+enum sp_status client_ask(struct client *client, const struct call *call, struct answer *answer, struct sp_error *err);
+
+/* The model on the server; its bytes are sent only when it is not there yet. (remote.c) */
+enum sp_status client_ensure_model(struct client *client, struct input *input, struct progress *progress,
+                                   struct sp_error *err);
+
+/* An answer on standard output; JSON ends with a line break there, text has its own. (remote.c) */
+enum sp_status client_print(const struct common *common, const char *text, size_t size, struct sp_error *err);
+
 /* The same for a problem object inside an answer (the "error" of a failed plan). */
 enum sp_status client_problem_text(struct client *client, long status, const char *text, size_t size,
                                    struct sp_error *err);

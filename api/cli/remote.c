@@ -14,8 +14,7 @@ static bool is_good(long status)
     return status >= 200 && status < 300;
 }
 
-/* A call that must succeed. */
-static enum sp_status ask(struct client *client, const struct call *call, struct answer *answer, struct sp_error *err)
+enum sp_status client_ask(struct client *client, const struct call *call, struct answer *answer, struct sp_error *err)
 {
     enum sp_status status = client_call(client, call, answer, err);
     if (status == SP_OK && !is_good(answer->status))
@@ -34,8 +33,7 @@ static void model_path(char *path, size_t size, const char *name)
     }
 }
 
-/* The model on the server; its bytes are sent only when it is not there yet. */
-static enum sp_status ensure_model(struct client *client, struct input *input, struct progress *progress,
+enum sp_status client_ensure_model(struct client *client, struct input *input, struct progress *progress,
                                    struct sp_error *err)
 {
     struct answer answer;
@@ -57,7 +55,7 @@ static enum sp_status ensure_model(struct client *client, struct input *input, s
         .upload = input,
         .progress = progress,
     };
-    status = ask(client, &post, &answer, err);
+    status = client_ask(client, &post, &answer, err);
     sp_buf_release(&answer.body);
     return status;
 }
@@ -71,8 +69,7 @@ static void write_dims(struct sp_json *json, const struct dims *dims)
     sp_json_end_object(json);
 }
 
-/* An answer for standard output; JSON ends with a line break there, text has its own. */
-static enum sp_status print_answer(const struct common *common, const char *text, size_t size, struct sp_error *err)
+enum sp_status client_print(const struct common *common, const char *text, size_t size, struct sp_error *err)
 {
     (void)write_stdout(NULL, text, size);
     if (common->json && (size == 0 || text[size - 1] != '\n'))
@@ -94,7 +91,7 @@ int remote_inspect(const struct common *common, struct input *input, bool values
     sp_buf_init(&body, CLI_MAX_CLUSTER_BYTES);
     enum sp_status status = client_open(common->server, &client, &err);
     if (status == SP_OK)
-        status = ensure_model(client, input, &progress, &err);
+        status = client_ensure_model(client, input, &progress, &err);
     if (status == SP_OK) {
         struct answer answer;
         sp_json_init_buf(&json, false, &body);
@@ -113,10 +110,10 @@ int remote_inspect(const struct common *common, struct input *input, bool values
             .body = &body,
             .progress = &progress,
         };
-        status = ask(client, &call, &answer, &err);
+        status = client_ask(client, &call, &answer, &err);
         progress_clear(&progress);
         if (status == SP_OK)
-            status = print_answer(common, answer.body.data, answer.body.size, &err);
+            status = client_print(common, answer.body.data, answer.body.size, &err);
         sp_buf_release(&answer.body);
     }
     progress_clear(&progress);
@@ -138,9 +135,9 @@ int remote_devices(const struct common *common)
             .path = "/v1/devices",
             .accept = common->json ? "application/json" : "text/plain",
         };
-        status = ask(client, &call, &answer, &err);
+        status = client_ask(client, &call, &answer, &err);
         if (status == SP_OK)
-            status = print_answer(common, answer.body.data, answer.body.size, &err);
+            status = client_print(common, answer.body.data, answer.body.size, &err);
         sp_buf_release(&answer.body);
     }
     int code = status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
@@ -164,7 +161,7 @@ enum sp_status remote_ask(const struct common *common, const char *path, const s
     };
     enum sp_status status = client_open(common->server, &client, err);
     if (status == SP_OK)
-        status = ask(client, &call, &got, err);
+        status = client_ask(client, &call, &got, err);
     *answer = got.body;
     client_close(client);
     return status;
@@ -272,7 +269,7 @@ static enum sp_status submit(struct client *client, struct plan_request *request
         .progress = &request->progress,
     };
     if (status == SP_OK)
-        status = ask(client, &post, answer, err);
+        status = client_ask(client, &post, answer, err);
     sp_buf_release(&body);
     if (status == SP_OK && !json_member_word(answer->body.data, answer->body.size, "id", id, MAX_ID))
         status = sp_fail(err, SP_ERR_IO, "SERVER_ERROR", "The server's answer does not name the plan.");
@@ -288,7 +285,7 @@ static enum sp_status submit(struct client *client, struct plan_request *request
         pause_seconds(wait);
         wait = wait * 2 < POLL_LAST_SECONDS ? wait * 2 : POLL_LAST_SECONDS;
         sp_buf_release(&answer->body);
-        status = ask(client, &get, answer, err);
+        status = client_ask(client, &get, answer, err);
         if (status == SP_ERR_CANCELLED)
             cancel(client, id);
         if (status != SP_OK)
@@ -312,7 +309,7 @@ static enum sp_status download(struct client *client, struct plan_request *reque
         .accept = "application/octet-stream",
         .download = &output,
     };
-    status = ask(client, &call, &answer, err);
+    status = client_ask(client, &call, &answer, err);
     sp_buf_release(&answer.body);
     if (status == SP_OK)
         status = output_commit(&output, err);
@@ -344,11 +341,11 @@ static enum sp_status print_text(const struct common *common, struct client *cli
                  (request->plan_path != NULL && strcmp(request->plan_path, "-") == 0);
     (void)snprintf(path, sizeof path, "/v1/plans/%s", id);
     const struct call call = {.method = "GET", .path = path, .accept = "text/plain"};
-    enum sp_status status = ask(client, &call, &answer, err);
+    enum sp_status status = client_ask(client, &call, &answer, err);
     if (status == SP_OK && taken && answer.body.size > 0)
         (void)fputs(answer.body.data, stderr); /* standard output is taken by a file */
     else if (status == SP_OK)
-        status = print_answer(common, answer.body.data, answer.body.size, err);
+        status = client_print(common, answer.body.data, answer.body.size, err);
     sp_buf_release(&answer.body);
     return status;
 }
@@ -363,7 +360,7 @@ int remote_plan(const struct common *common, struct plan_request *request)
     char id[MAX_ID];
     enum sp_status status = client_open(common->server, &client, &err);
     if (status == SP_OK)
-        status = ensure_model(client, &request->input, &request->progress, &err);
+        status = client_ensure_model(client, &request->input, &request->progress, &err);
     if (status == SP_OK)
         status = submit(client, request, &answer, id, &err);
     progress_clear(&request->progress);
@@ -374,7 +371,7 @@ int remote_plan(const struct common *common, struct plan_request *request)
     if (status == SP_OK && request->plan_path != NULL)
         status = write_plan_file(request->plan_path, plan, size, &err);
     if (status == SP_OK && common->json)
-        status = print_answer(common, plan, size, &err);
+        status = client_print(common, plan, size, &err);
     else if (status == SP_OK)
         status = print_text(common, client, request, id, &err);
     int code = status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);

@@ -64,8 +64,7 @@ static json_t *parse_shape(const char *text)
     return NULL;
 }
 
-static int put_value(const struct common *common, const struct member_option *option, const char *value,
-                     json_t *request)
+static int put_value(const struct common *common, const struct member_option *option, char *value, json_t *request)
 {
     struct sp_error err = {0};
     enum sp_status status = SP_OK;
@@ -76,6 +75,9 @@ static int put_value(const struct common *common, const struct member_option *op
     case MEMBER_LOCAL:
         *option->value = value;
         return EXIT_DONE;
+    case MEMBER_EACH:
+        status = option->put(request, value, &err);
+        return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
     case MEMBER_TEXT:
         status = put_text(request, option->member, value, strlen(value), &err);
         return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
@@ -109,6 +111,7 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
                   const char *help, json_t *request, bool *ret_help)
 {
     enum { OPT_HELP = 256, OPT_JSON, OPT_SERVER, OPT_MEMBER };
+    char letters[MAX_MEMBER_OPTIONS * 2 + 4] = ":h";
     struct option options[MAX_MEMBER_OPTIONS + 4] = {
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
@@ -119,9 +122,14 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
         options[i + 3] =
             (struct option){members[i].name, members[i].kind == MEMBER_FLAG ? no_argument : required_argument, NULL,
                             OPT_MEMBER + (int)i};
+    for (size_t i = 0; i < count && i < MAX_MEMBER_OPTIONS; i++) {
+        size_t used = strlen(letters);
+        if (members[i].kind == MEMBER_LOCAL && members[i].least != 0)
+            (void)snprintf(letters + used, sizeof letters - used, "%c:", members[i].least);
+    }
     *ret_help = false;
     opterr = 0;
-    while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    while (code == EXIT_DONE && (option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         if (option == 'h' || option == OPT_HELP) {
             struct sp_error err = {0};
             *ret_help = true;
@@ -132,7 +140,11 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
             common->server = optarg;
         else if (option == ':' || option == '?')
             code = report_bad_option(common, option, argv[optind - 1]);
-        else if (option >= OPT_MEMBER)
+        for (size_t i = 0; i < count && option < OPT_HELP; i++) {
+            if (members[i].kind == MEMBER_LOCAL && members[i].least == option)
+                option = OPT_MEMBER + (int)i;
+        }
+        if (option >= OPT_MEMBER)
             code = put_value(common, &members[option - OPT_MEMBER], optarg, request);
     }
     if (code == EXIT_DONE && !settle_server(common))

@@ -45,7 +45,7 @@ static enum sp_status read_request(struct conversion *conversion, const json_t *
         status =
             members_refuse(reader, "/to", "MEMBER_MISSING", "'to' is missing: onnx, ort, op-sharding, hlo or shardy.");
     if (status == SP_OK)
-        status = convert_read_spec(reader, request, "spec", "from", &conversion->spec);
+        status = convert_read_spec(reader, request, "", "spec", "from", &conversion->spec);
     if (status == SP_OK)
         status = convert_read_context(reader, request, &conversion->context, &conversion->mesh);
     if (status == SP_OK)

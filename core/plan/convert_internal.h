@@ -34,9 +34,10 @@ enum sp_status convert_read_shape(struct members_reader *reader, const json_t *r
 enum sp_status convert_read_dialect(struct members_reader *reader, const json_t *request, const char *member,
                                     bool *ret_named, enum sp_dialect *ret_dialect);
 
-/* The required member that holds a sharding; its dialect is the one that `dialect_member` names or is recognised. */
-enum sp_status convert_read_spec(struct members_reader *reader, const json_t *request, const char *member,
-                                 const char *dialect_member, struct convert_spec *ret_spec);
+/* The required member, of the object at the pointer `at`, that holds a sharding; its dialect is the one that
+   `dialect_member` (or NULL) names, or is recognised. */
+enum sp_status convert_read_spec(struct members_reader *reader, const json_t *request, const char *at,
+                                 const char *member, const char *dialect_member, struct convert_spec *ret_spec);
 
 /* An integer member from `low` to `high`; an absent one leaves *ret_value. */
 enum sp_status convert_read_integer(struct members_reader *reader, const json_t *request, const char *member,

@@ -176,16 +176,16 @@ static enum sp_status take_text(struct members_reader *reader, const json_t *val
     return SP_OK;
 }
 
-enum sp_status convert_read_spec(struct members_reader *reader, const json_t *request, const char *member,
-                                 const char *dialect_member, struct convert_spec *ret_spec)
+enum sp_status convert_read_spec(struct members_reader *reader, const json_t *request, const char *at,
+                                 const char *member, const char *dialect_member, struct convert_spec *ret_spec)
 {
     const json_t *value = json_object_get(request, member);
-    struct convert_spec spec = {.pointer = members_child(reader, "", member)};
-    bool named;
+    struct convert_spec spec = {.pointer = members_child(reader, at, member)};
+    bool named = false;
     if (spec.pointer == NULL)
         return sp_fail_memory(reader->err);
     enum sp_status status = take_text(reader, value, member, &spec);
-    if (status == SP_OK)
+    if (status == SP_OK && dialect_member != NULL)
         status = convert_read_dialect(reader, request, dialect_member, &named, &spec.dialect);
     if (status != SP_OK)
         return status;
@@ -195,9 +195,10 @@ enum sp_status convert_read_spec(struct members_reader *reader, const json_t *re
         spec.dialect = recognise(spec.text, spec.size);
     if (spec.dialect == SP_DIALECT_COUNT)
         return members_refuse(reader, spec.pointer, "NOTATION_UNCLEAR",
-                              "How the sharding begins does not tell its notation; name it with '%s': onnx, ort, "
-                              "op-sharding, hlo or shardy.",
-                              dialect_member);
+                              "How the sharding begins does not tell its notation%s%s%s: onnx, ort, op-sharding, hlo "
+                              "or shardy.",
+                              dialect_member != NULL ? "; name it with '" : "",
+                              dialect_member != NULL ? dialect_member : "", dialect_member != NULL ? "'" : "");
     if (spec.is_object && spec.dialect != SP_DIALECT_ONNX && spec.dialect != SP_DIALECT_ORT)
         return members_refuse(reader, spec.pointer, "MEMBER_TYPE", "'%s' must be a string in the notation %s.", member,
                               sp_dialect_name(spec.dialect));

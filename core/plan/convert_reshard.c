@@ -90,9 +90,9 @@ static enum sp_status read_request(struct resharding *resharding, const json_t *
     enum sp_status status = members_check(reader, (json_t *)(uintptr_t)request, "", "A request to reshard", members,
                                           sizeof members / sizeof members[0]);
     if (status == SP_OK)
-        status = convert_read_spec(reader, request, "from", "from_dialect", &resharding->from_spec);
+        status = convert_read_spec(reader, request, "", "from", "from_dialect", &resharding->from_spec);
     if (status == SP_OK)
-        status = convert_read_spec(reader, request, "to", "to_dialect", &resharding->to_spec);
+        status = convert_read_spec(reader, request, "", "to", "to_dialect", &resharding->to_spec);
     if (status == SP_OK)
         status = convert_read_context(reader, request, &resharding->context, &resharding->mesh);
     if (status == SP_OK)
