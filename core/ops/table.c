@@ -27,6 +27,14 @@ static const struct sp_op *const families[] = {
     sp_ops_image,
     sp_ops_rotary,
     sp_ops_attention,
+    sp_ops_quantization,
+    sp_ops_loss,
+    sp_ops_random,
+    sp_ops_string,
+    sp_ops_ml_features,
+    sp_ops_ml_models,
+    sp_ops_ml_maps,
+    sp_ops_training,
 };
 /* clang-format on */
 
