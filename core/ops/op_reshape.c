@@ -294,7 +294,8 @@ static void cut_end(struct cut *cut, bool from_left)
         uint32_t a = from_left ? cut->in.low : cut->in.high - 1, b = from_left ? cut->out.low : cut->out.high - 1;
         struct sp_dim left = cut->in.rest[a], right = cut->out.rest[b];
         struct sp_dim common = common_factor(cut->context->dims, left, right);
-        if (common.kind == SP_DIM_UNKNOWN || sp_dim_is(common, 1) || sp_dim_is(common, 0))
+        bool has_none = sp_dim_is(left, 0) || sp_dim_is(right, 0); /* no elements: no places that agree */
+        if (common.kind == SP_DIM_UNKNOWN || sp_dim_is(common, 1) || has_none)
             return;
         uint8_t factor = add_factor(cut, common, SP_FACTOR_PARALLEL);
         give(cut, &cut->in, from_left, factor, common);
