@@ -1,0 +1,522 @@
+/*
+ * propagate - to the fixpoint: which flows are looked at when, and what of their results is kept.
+ *
+ * Flows whose tensors changed wait on a stack, as in the driver that Shardy uses: what has just changed is carried on
+ * first. A flow is queued at a level when its directions there are new, and whenever one of its tensors grows.
+ */
+#include "infer/propagate.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "infer/propagate_internal.h"
+
+#define LEVEL_COUNT 5 /* of operations */
+
+/* A dim whose priority has not come yet. */
+struct hidden_dim {
+    uint32_t tensor, axis;
+    struct sp_dim_sharding dim;
+};
+
+struct run {
+    struct sp_arena *arena, *scratch;
+    struct sp_propagation *in;
+    struct sp_error *err;
+    uint32_t *first_flow, *flows_of; /* flows of tensor t: flows_of[first_flow[t]] .. */
+    uint32_t *use_count;             /* per tensor */
+    uint32_t *stack;
+    uint32_t stack_count;
+    bool *is_queued;
+    uint32_t hidden_count;
+    struct hidden_dim *hidden;   /* ordered by priority */
+    struct sp_axis_list *parked; /* per tensor: axes of its hidden dims; NULL without priorities */
+    uint32_t level;              /* of operations */
+};
+
+/* ---- relations of tensors and flows ---------------------------------------------------------------------------- */
+
+static enum sp_status index_flows(struct run *run)
+{
+    struct sp_propagation *in = run->in;
+    run->first_flow = SP_NEW_ARRAY(run->scratch, (size_t)in->tensor_count + 2, uint32_t);
+    run->use_count = SP_NEW_ARRAY(run->scratch, in->tensor_count, uint32_t);
+    run->stack = SP_NEW_ARRAY(run->scratch, in->flow_count, uint32_t);
+    run->is_queued = SP_NEW_ARRAY(run->scratch, in->flow_count, bool);
+    if (run->first_flow == NULL || run->use_count == NULL || run->stack == NULL || run->is_queued == NULL)
+        return sp_fail_memory(run->err);
+    for (uint32_t f = 0; f < in->flow_count; f++) {
+        for (uint32_t i = 0; i < in->flows[f].operand_count; i++) {
+            uint32_t tensor = in->flows[f].tensors[i];
+            if (tensor == SP_NO_TENSOR)
+                continue;
+            run->first_flow[tensor + 2]++;
+            run->use_count[tensor] += i < in->flows[f].input_count;
+        }
+    }
+    for (uint32_t t = 0; t < in->tensor_count; t++)
+        run->first_flow[t + 2] += run->first_flow[t + 1];
+    run->flows_of = SP_NEW_ARRAY(run->scratch, run->first_flow[in->tensor_count + 1], uint32_t);
+    if (run->flows_of == NULL)
+        return sp_fail_memory(run->err);
+    for (uint32_t f = 0; f < in->flow_count; f++) {
+        for (uint32_t i = 0; i < in->flows[f].operand_count; i++) {
+            if (in->flows[f].tensors[i] != SP_NO_TENSOR)
+                run->flows_of[run->first_flow[in->flows[f].tensors[i] + 1]++] = f;
+        }
+    }
+    return SP_OK;
+}
+
+static void push(struct run *run, uint32_t flow)
+{
+    if (run->is_queued[flow])
+        return;
+    run->is_queued[flow] = true;
+    run->stack[run->stack_count++] = flow;
+}
+
+static void push_flows_of(struct run *run, uint32_t tensor)
+{
+    for (uint32_t i = run->first_flow[tensor + 1]; i-- > run->first_flow[tensor];)
+        push(run, run->flows_of[i]);
+}
+
+/* ---- which way a flow carries which factor ---------------------------------------------------------------------- */
+
+static bool has_single_uses(const struct run *run, const struct sp_flow *flow)
+{
+    for (uint32_t i = 0; i < flow->input_count; i++) {
+        uint32_t tensor = flow->tensors[i];
+        if (tensor != SP_NO_TENSOR && run->in->ranks[tensor] > 0 && run->use_count[tensor] != 1)
+            return false;
+    }
+    return true;
+}
+
+/* The directions of parallel factors and of all others. */
+struct ways {
+    enum sp_direction parallel, other;
+};
+
+static struct ways ways_at(const struct run *run, const struct sp_flow *flow, uint32_t level)
+{
+    struct ways ways = {SP_DIRECTION_NONE, SP_DIRECTION_NONE};
+    if (level + 1 == LEVEL_COUNT)
+        return (struct ways){flow->directions, flow->directions};
+    if (flow->early != SP_DIRECTION_NONE && (level > 0 || has_single_uses(run, flow)))
+        ways = (struct ways){flow->early, flow->early};
+    if (level >= 2)
+        ways.parallel |= flow->middle;
+    if (level >= 3)
+        ways.other |= flow->middle;
+    return ways;
+}
+
+static bool is_whole(const struct sp_factor *factor)
+{
+    return factor->kind == SP_FACTOR_REPLICATE || factor->kind == SP_FACTOR_SEQUENTIAL;
+}
+
+static void fill_directions(const struct run *run, const struct sp_flow *flow, enum sp_direction *directions)
+{
+    struct ways ways = ways_at(run, flow, run->level);
+    for (uint32_t f = 0; f < flow->rule->factor_count; f++) {
+        const struct sp_factor *factor = &flow->rule->factors[f];
+        directions[f] = factor->kind == SP_FACTOR_PARALLEL ? ways.parallel : ways.other;
+        if (factor->is_blocked || (is_whole(factor) && !run->in->carries_whole))
+            directions[f] = SP_DIRECTION_NONE;
+    }
+}
+
+/* ---- one flow --------------------------------------------------------------------------------------------------- */
+
+static bool has_axes(const struct sp_sharding *sharding)
+{
+    for (uint32_t axis = 0; sharding != NULL && axis < sharding->rank; axis++) {
+        if (sharding->dims[axis].axes.count > 0)
+            return true;
+    }
+    return false;
+}
+
+/* The mesh of the flow's tensors, NULL when there is none, there are two, or nothing is split. */
+static const struct sp_mesh *flow_mesh(const struct run *run, const struct sp_flow *flow)
+{
+    const struct sp_mesh *mesh = NULL;
+    bool is_split = false;
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        const struct sp_sharding *sharding =
+            flow->tensors[i] == SP_NO_TENSOR ? NULL : run->in->tensors[flow->tensors[i]];
+        if (sharding == NULL || sp_mesh_is_empty(sharding->mesh))
+            continue;
+        if (mesh != NULL && mesh != sharding->mesh && !sp_mesh_equal(mesh, sharding->mesh, true))
+            return NULL;
+        mesh = sharding->mesh;
+        is_split = is_split || has_axes(sharding);
+    }
+    return is_split ? mesh : NULL;
+}
+
+static enum sp_status project_flow(struct run *run, const struct sp_flow *flow, const struct sp_mesh *mesh,
+                                   enum sp_direction *directions, uint32_t *sources, struct sp_factor_step *ret_step)
+{
+    const struct sp_rule *rule = flow->rule;
+    struct sp_factor_step step = {.arena = run->scratch,
+                                  .mesh = mesh,
+                                  .factor_count = rule->factor_count,
+                                  .input_count = flow->input_count,
+                                  .tensor_count = flow->operand_count,
+                                  .directions = directions,
+                                  .is_aggressive = run->in->level != SP_PROPAGATE_BASIC,
+                                  .is_elementwise = flow->is_elementwise,
+                                  .must_divide = run->in->must_divide,
+                                  .sources = sources};
+    step.tensors = SP_NEW_ARRAY(run->scratch, flow->operand_count, struct sp_projected);
+    if (step.tensors == NULL)
+        return sp_fail_memory(run->err);
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        static const struct sp_operand_rule absent = {0};
+        uint32_t tensor = flow->tensors[i];
+        enum sp_status status = tensor == SP_NO_TENSOR
+                                    ? sp_project(run->scratch, rule, &absent, NULL, NULL, &step.tensors[i], run->err)
+                                    : sp_project(run->scratch, rule, sp_rule_operand(rule, i), run->in->tensors[tensor],
+                                                 run->in->shapes[tensor], &step.tensors[i], run->err);
+        if (status != SP_OK)
+            return status;
+        if (tensor != SP_NO_TENSOR && run->parked != NULL)
+            step.tensors[i].barred[3] = &run->parked[tensor];
+    }
+    *ret_step = step;
+    return SP_OK;
+}
+
+static struct sp_sharding *open_sharding(struct run *run, const struct sp_sharding *old, const struct sp_mesh *mesh,
+                                         uint32_t rank)
+{
+    struct sp_sharding *copy = SP_NEW(run->arena, struct sp_sharding);
+    struct sp_dim_sharding *dims = SP_NEW_ARRAY(run->arena, rank, struct sp_dim_sharding);
+    if (copy == NULL || dims == NULL)
+        return NULL;
+    if (old != NULL)
+        *copy = *old;
+    else
+        *copy = (struct sp_sharding){.kind = SP_SHARDING_AXES, .rank = rank, .combiner = SP_COMBINE_SUM};
+    for (uint32_t axis = 0; axis < rank; axis++)
+        dims[axis] = old != NULL ? old->dims[axis] : (struct sp_dim_sharding){.is_open = true};
+    copy->mesh = mesh;
+    copy->dims = dims;
+    return copy;
+}
+
+static uint8_t first_new_factor(const struct sp_axis_factors *dim, const uint32_t *sources)
+{
+    for (uint8_t i = 0; i < dim->count; i++) {
+        if (sources[dim->factors[i]] != UINT32_MAX)
+            return dim->factors[i];
+    }
+    return dim->factors[0];
+}
+
+/* Puts what operand `operand` has grown by into its tensor. */
+static enum sp_status write_back(struct run *run, uint32_t flow_id, uint32_t operand, const struct sp_factor_step *step,
+                                 bool *ret_changed)
+{
+    const struct sp_flow *flow = &run->in->flows[flow_id];
+    const struct sp_operand_rule *rule = sp_rule_operand(flow->rule, operand);
+    uint32_t tensor = flow->tensors[operand];
+    const struct sp_sharding *old = run->in->tensors[tensor];
+    struct sp_sharding *grown = NULL;
+    for (uint32_t axis = 0; axis < rule->rank; axis++) {
+        struct sp_axis_list axes;
+        int64_t before = old == NULL ? 1 : sp_axes_size(&old->dims[axis].axes);
+        if (rule->axes[axis].count == 0 || (old != NULL && !old->dims[axis].is_open))
+            continue;
+        enum sp_status status =
+            sp_unproject_dim(run->scratch, flow->rule, &rule->axes[axis], &step->tensors[operand], &axes, run->err);
+        if (status != SP_OK)
+            return status;
+        bool is_longer = axes.count > (old == NULL ? 0 : old->dims[axis].axes.count); /* there are axes of size 1 */
+        if (sp_axes_size(&axes) <= before && !is_longer)
+            continue;
+        if (grown == NULL)
+            grown = open_sharding(run, old, step->mesh, rule->rank);
+        if (grown == NULL)
+            return sp_fail_memory(run->err);
+        status = sp_axes_copy(run->arena, &axes, &grown->dims[axis].axes, run->err);
+        if (status != SP_OK)
+            return status;
+        uint8_t factor = first_new_factor(&rule->axes[axis], step->sources);
+        if (run->in->origins != NULL && step->sources[factor] != UINT32_MAX)
+            run->in->origins[tensor][axis] =
+                (struct sp_flow_origin){flow_id, flow->tensors[step->sources[factor]], factor};
+    }
+    if (grown != NULL)
+        run->in->tensors[tensor] = grown;
+    *ret_changed = grown != NULL;
+    return SP_OK;
+}
+
+static bool is_repeated(const struct sp_flow *flow, uint32_t operand)
+{
+    for (uint32_t i = 0; i < operand; i++) {
+        if (flow->tensors[i] == flow->tensors[operand])
+            return true;
+    }
+    return false;
+}
+
+static enum sp_status run_flow(struct run *run, uint32_t flow_id)
+{
+    const struct sp_flow *flow = &run->in->flows[flow_id];
+    enum sp_direction directions[SP_RULE_MAX_FACTORS];
+    uint32_t sources[SP_RULE_MAX_FACTORS];
+    struct sp_factor_step step;
+    bool is_changed = false;
+    const struct sp_mesh *mesh = flow_mesh(run, flow);
+    if (mesh == NULL)
+        return SP_OK;
+    fill_directions(run, flow, directions);
+    struct sp_arena_mark mark = sp_arena_mark(run->scratch);
+    enum sp_status status = project_flow(run, flow, mesh, directions, sources, &step);
+    if (status == SP_OK)
+        status = sp_factor_step_run(&step, &is_changed, run->err);
+    for (uint32_t i = 0; status == SP_OK && is_changed && i < flow->operand_count; i++) {
+        bool is_grown = false;
+        if (flow->tensors[i] == SP_NO_TENSOR || is_repeated(flow, i))
+            continue;
+        status = write_back(run, flow_id, i, &step, &is_grown);
+        if (status == SP_OK && is_grown)
+            push_flows_of(run, flow->tensors[i]); /* this flow too: a tensor may be two of its operands */
+    }
+    sp_arena_rewind(run->scratch, mark);
+    return status;
+}
+
+static enum sp_status run_stack(struct run *run)
+{
+    while (run->stack_count > 0) {
+        uint32_t flow = run->stack[--run->stack_count];
+        run->is_queued[flow] = false;
+        enum sp_status status = run_flow(run, flow);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* ---- levels ----------------------------------------------------------------------------------------------------- */
+
+static enum sp_status run_levels(struct run *run)
+{
+    bool has_levels = run->in->level >= SP_PROPAGATE_OP_PRIORITY;
+    uint32_t first = has_levels ? 0 : LEVEL_COUNT - 1;
+    for (run->level = first; run->level < LEVEL_COUNT; run->level++) {
+        for (uint32_t f = run->in->flow_count; f-- > 0;) {
+            struct ways now = ways_at(run, &run->in->flows[f], run->level);
+            struct ways before =
+                run->level == first ? (struct ways){0} : ways_at(run, &run->in->flows[f], run->level - 1);
+            if (now.parallel != before.parallel || now.other != before.other)
+                push(run, f);
+        }
+        enum sp_status status = run_stack(run);
+        if (status != SP_OK)
+            return status;
+    }
+    run->level = LEVEL_COUNT - 1;
+    return SP_OK;
+}
+
+static int by_priority(const void *a, const void *b)
+{
+    const struct hidden_dim *x = a, *y = b;
+    if (x->dim.priority != y->dim.priority)
+        return x->dim.priority < y->dim.priority ? -1 : 1;
+    if (x->tensor != y->tensor)
+        return x->tensor < y->tensor ? -1 : 1;
+    return x->axis < y->axis ? -1 : x->axis > y->axis;
+}
+
+/* Takes out priorities, and with user priorities the dims of those above 0. */
+static enum sp_status hide_dims(struct run *run)
+{
+    struct sp_propagation *in = run->in;
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < in->tensor_count; t++) {
+        for (uint32_t axis = 0; in->tensors[t] != NULL && axis < in->ranks[t]; axis++)
+            count += in->tensors[t]->dims[axis].has_priority;
+    }
+    if (count == 0)
+        return SP_OK;
+    run->hidden = SP_NEW_ARRAY(run->scratch, count, struct hidden_dim);
+    run->parked = SP_NEW_ARRAY(run->scratch, in->tensor_count, struct sp_axis_list);
+    if (run->hidden == NULL || run->parked == NULL)
+        return sp_fail_memory(run->err);
+    for (uint32_t t = 0; t < in->tensor_count; t++) {
+        if (in->tensors[t] == NULL)
+            continue;
+        struct sp_sharding *copy = open_sharding(run, in->tensors[t], in->tensors[t]->mesh, in->ranks[t]);
+        if (copy == NULL)
+            return sp_fail_memory(run->err);
+        for (uint32_t axis = 0; axis < in->ranks[t]; axis++) {
+            struct sp_dim_sharding *dim = &copy->dims[axis];
+            if (in->level == SP_PROPAGATE_USER_PRIORITY && dim->has_priority && dim->priority > 0) {
+                run->hidden[run->hidden_count++] = (struct hidden_dim){t, axis, *dim};
+                enum sp_status status =
+                    sp_axes_append(run->scratch, &run->parked[t], &dim->axes, &run->parked[t], run->err);
+                if (status != SP_OK)
+                    return status;
+                *dim = (struct sp_dim_sharding){0};
+            }
+            dim->has_priority = false;
+            dim->priority = 0;
+        }
+        in->tensors[t] = copy;
+    }
+    qsort(run->hidden, run->hidden_count, sizeof(struct hidden_dim), by_priority);
+    return SP_OK;
+}
+
+/* The dims of the next priority come back; *ret_done when there is none. `shown` of them are back. */
+static enum sp_status show_dims(struct run *run, uint32_t *shown, bool *ret_done)
+{
+    uint32_t from = *shown, to = from;
+    *ret_done = from == run->hidden_count;
+    while (to < run->hidden_count && run->hidden[to].dim.priority == run->hidden[from].dim.priority) {
+        struct hidden_dim *hidden = &run->hidden[to++];
+        struct sp_sharding *own = open_sharding(run, run->in->tensors[hidden->tensor],
+                                                run->in->tensors[hidden->tensor]->mesh, run->in->ranks[hidden->tensor]);
+        if (own == NULL)
+            return sp_fail_memory(run->err);
+        own->dims[hidden->axis] = hidden->dim;
+        own->dims[hidden->axis].has_priority = false;
+        own->dims[hidden->axis].priority = 0;
+        run->in->tensors[hidden->tensor] = own;
+    }
+    for (uint32_t i = from; i < run->hidden_count; i++)
+        run->parked[run->hidden[i].tensor] = (struct sp_axis_list){0};
+    for (uint32_t i = to; i < run->hidden_count; i++) {
+        struct sp_axis_list *parked = &run->parked[run->hidden[i].tensor];
+        enum sp_status status = sp_axes_append(run->scratch, parked, &run->hidden[i].dim.axes, parked, run->err);
+        if (status != SP_OK)
+            return status;
+    }
+    *shown = to;
+    return SP_OK;
+}
+
+/* ---- what stood against it -------------------------------------------------------------------------------------- */
+
+static void tell_uncarried(const struct run *run, uint32_t flow_id, const struct sp_factor_step *step, uint32_t f)
+{
+    const struct sp_flow *flow = &run->in->flows[flow_id];
+    uint32_t source = UINT32_MAX;
+    for (uint32_t t = 0; t < step->tensor_count && source == UINT32_MAX; t++) {
+        if (step->tensors[t].splits[f].axes.count > 0)
+            source = t;
+    }
+    if (source == UINT32_MAX)
+        return;
+    const char *code = is_whole(&flow->rule->factors[f]) ? "NEEDS_WHOLE_AXIS" : "NOT_CARRIED";
+    run->in->on_stop(run->in->context, flow_id, (uint8_t)f, flow->tensors[source], flow->tensors[source], code);
+}
+
+#define MAX_STOPS_OF_FLOW 32
+
+static enum sp_status tell_stops(struct run *run)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t id = 0; status == SP_OK && run->in->on_stop != NULL && id < run->in->flow_count; id++) {
+        const struct sp_flow *flow = &run->in->flows[id];
+        const struct sp_mesh *mesh = flow_mesh(run, flow);
+        enum sp_direction directions[SP_RULE_MAX_FACTORS];
+        struct sp_factor_stop stops[MAX_STOPS_OF_FLOW];
+        struct sp_factor_step step;
+        uint32_t count = 0;
+        if (mesh == NULL)
+            continue;
+        struct sp_arena_mark mark = sp_arena_mark(run->scratch);
+        fill_directions(run, flow, directions);
+        status = project_flow(run, flow, mesh, directions, NULL, &step);
+        if (status == SP_OK)
+            status = sp_factor_step_stops(&step, MAX_STOPS_OF_FLOW, stops, &count, run->err);
+        for (uint32_t i = 0; status == SP_OK && i < count; i++)
+            run->in->on_stop(run->in->context, id, stops[i].factor, flow->tensors[stops[i].tensor],
+                             flow->tensors[stops[i].opponent], stops[i].code);
+        for (uint32_t f = 0; status == SP_OK && f < step.factor_count; f++) {
+            if (directions[f] == SP_DIRECTION_NONE && flow->directions != SP_DIRECTION_NONE)
+                tell_uncarried(run, id, &step, f);
+        }
+        sp_arena_rewind(run->scratch, mark);
+    }
+    return status;
+}
+
+enum sp_status sp_propagate(struct sp_arena *arena, struct sp_propagation *propagation, struct sp_error *err)
+{
+    struct run run = {
+        .arena = arena, .scratch = sp_arena_create(sp_arena_budget(arena)), .in = propagation, .err = err};
+    uint32_t shown = 0;
+    bool is_done = false;
+    if (run.scratch == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t t = 0; propagation->origins != NULL && t < propagation->tensor_count; t++) {
+        for (uint32_t axis = 0; axis < propagation->ranks[t]; axis++)
+            propagation->origins[t][axis] = (struct sp_flow_origin){.flow = UINT32_MAX};
+    }
+    enum sp_status status = index_flows(&run);
+    if (status == SP_OK)
+        status = hide_dims(&run);
+    while (status == SP_OK && !is_done) {
+        status = run_levels(&run);
+        if (status == SP_OK)
+            status = show_dims(&run, &shown, &is_done);
+    }
+    if (status == SP_OK)
+        status = tell_stops(&run);
+    sp_arena_destroy(run.scratch);
+    return status;
+}
+
+/* ---- what kind of operation a rule is --------------------------------------------------------------------------- */
+
+static bool has_factor(const struct sp_operand_rule *operand, uint32_t factor)
+{
+    for (uint32_t axis = 0; axis < operand->rank; axis++) {
+        for (uint8_t i = 0; i < operand->axes[axis].count; i++) {
+            if (operand->axes[axis].factors[i] == factor)
+                return true;
+        }
+    }
+    return false;
+}
+
+void sp_flow_classify(struct sp_flow *flow)
+{
+    const struct sp_rule *rule = flow->rule;
+    bool is_pass_through = rule->output_count > 0, is_elementwise = is_pass_through, is_broadcast = false;
+    for (uint32_t f = 0; f < rule->factor_count; f++) {
+        bool is_input = false, is_output = false;
+        for (uint32_t i = 0; i < rule->input_count; i++)
+            is_input = is_input || has_factor(&rule->inputs[i], f);
+        for (uint32_t i = 0; i < rule->output_count; i++)
+            is_output = is_output || has_factor(&rule->outputs[i], f);
+        bool is_parallel = rule->factors[f].kind == SP_FACTOR_PARALLEL && !rule->factors[f].is_blocked;
+        is_pass_through = is_pass_through && is_parallel && is_input && is_output;
+        is_broadcast = is_broadcast || (is_parallel && is_output && !is_input);
+    }
+    /* A product of all pairs (MatMul with an inner extent of 1) is none: no input has all the factors. */
+    bool has_leader = false;
+    for (uint32_t i = 0; i < rule->input_count; i++) {
+        uint32_t count = 0;
+        for (uint32_t f = 0; f < rule->factor_count; f++)
+            count += has_factor(&rule->inputs[i], f);
+        has_leader = has_leader || count == rule->factor_count;
+    }
+    is_pass_through = is_pass_through && has_leader;
+    flow->is_elementwise = is_elementwise && is_pass_through;
+    flow->early = is_pass_through ? SP_DIRECTION_BOTH : SP_DIRECTION_NONE;
+    flow->middle = is_broadcast && !is_pass_through ? SP_DIRECTION_BACKWARD : SP_DIRECTION_BOTH;
+    flow->directions = SP_DIRECTION_BOTH;
+}
