@@ -67,8 +67,12 @@ struct sp_set_spec {
  * The given annotations of configuration `configuration` and the request's specs. Annotations must be sound
  * (check/annotations.h finds no error in them); what is not is SP_ERR_MODEL with the node in the message. A tensor name
  * that the main graph does not have is SP_ERR_REQUEST "UNKNOWN_TENSOR", two specs for one tensor "DUPLICATE_TENSOR".
- * Open placements (empty device lists) are filled: with the devices of the node's other specs where these name as many
- * as there are shards, else with 0..shards-1.
+ * Open placements (empty device lists) are filled: a tensor that is whole is on all devices that the node's other specs
+ * name, or on all there are; shards go to the devices of the node's other specs where these name as many as there are
+ * shards, else to 0..shards-1. A spec of a tensor of unknown rank cannot be looked at: it is left out, with a stop
+ * "RANK_UNKNOWN".
+ *
+ * A SET spec replaces a GIVEN one on the output of the producer only.
  */
 enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net *net, const char *configuration,
                                     int64_t device_count, uint32_t set_count, const struct sp_set_spec *sets,
@@ -78,6 +82,11 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net 
 enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *code, const struct sp_node *node,
                                   const char *tensor, struct sp_error *err, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+
+/* A sharding in words, for sentences: "axis 0 in 2 on devices 0, 1", "whole on devices 0..7", `axis 1 in 4 over "x" of
+   the mesh ["x"=4, "y"=2]`. Cut to `size` with "..". Returns `text`. */
+#define SP_SPEC_TEXT_SIZE 256
+const char *sp_spec_text(const struct sp_sharding *sharding, char *text, size_t size);
 
 /* The operand's entry; inputs, then outputs. */
 static inline struct sp_spec_entry *sp_spec_of(const struct sp_assignment *assignment, uint32_t node, uint32_t operand)

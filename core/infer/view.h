@@ -32,13 +32,15 @@ enum sp_conflict_kind {
     SP_CONFLICT_SEVERAL      /* a device holds several shards that are no regular part: not looked at further */
 };
 
+#define SP_NO_FACTOR 255
+
 struct sp_conflict {
     enum sp_conflict_kind kind;
     uint32_t operand, other; /* `other` is SP_NO_TENSOR where one operand is enough */
-    uint32_t axis;           /* of `operand` */
-    uint8_t factor;
-    int64_t device;      /* an example, or -1 */
-    const char *message; /* a full sentence with both operands' specs in it */
+    uint32_t axis;           /* of `operand`, 0 where it is about devices */
+    uint8_t factor;          /* SP_NO_FACTOR: of an axis without one, or of devices */
+    int64_t device;          /* an example, or -1 */
+    const char *message;     /* a full sentence with both operands' specs in it */
 };
 
 enum sp_communication_kind {
@@ -69,7 +71,8 @@ struct sp_view {
     /* Per output: what the node computes from its inputs' shardings, after its own reductions; NULL where a conflict
        or an unknown shape leaves it open. */
     const struct sp_sharding **results;
-    bool *is_partial; /* per output: a split reduction factor was combined for it */
+    bool *is_partial;  /* per output: a split reduction factor was combined for it */
+    bool is_too_large; /* beyond SP_MAX_VIEW_POINTS: nothing was looked at */
 };
 
 /* Looks at one NODE relation with the given specs of its operands. Only memory and limits are errors: what contradicts

@@ -1,0 +1,388 @@
+#include "infer/assignment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "sharding/dialect.h"
+
+struct assigner {
+    struct sp_assignment *assignment;
+    struct sp_arena *arena;
+    struct sp_error *err;
+};
+
+/* ---- stops ---------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *code, const struct sp_node *node,
+                                  const char *tensor, struct sp_error *err, const char *format, ...)
+{
+    if (assignment->stop_count >= SP_MAX_STOPS)
+        return SP_OK;
+    if (assignment->stop_count == assignment->stop_capacity) {
+        uint32_t wanted = assignment->stop_capacity == 0 ? 16 : 2 * assignment->stop_capacity;
+        struct sp_stop *larger = SP_NEW_ARRAY(assignment->arena, wanted, struct sp_stop);
+        if (!larger)
+            return sp_fail_memory(err);
+        if (assignment->stop_count > 0)
+            memcpy(larger, assignment->stops, assignment->stop_count * sizeof *larger);
+        assignment->stops = larger;
+        assignment->stop_capacity = wanted;
+    }
+    char message[SP_ERROR_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    char *copy = sp_arena_string(assignment->arena, message, strlen(message));
+    if (!copy)
+        return sp_fail_memory(err);
+    assignment->stops[assignment->stop_count++] = (struct sp_stop){code, node, tensor, copy};
+    return SP_OK;
+}
+
+/* ---- shardings in the form that assignments have ---------------------------------------------------------------- */
+
+static const struct sp_shape *shape_of(const struct sp_value *value)
+{
+    bool has_rank = value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+                    value->type.shape.rank <= SP_MAX_RANK;
+    return has_rank ? &value->type.shape : NULL;
+}
+
+/* The extents as numbers, -1 where they are not known. */
+static void extents_of(const struct sp_shape *shape, int64_t *extents)
+{
+    for (uint32_t i = 0; i < shape->rank; i++)
+        extents[i] = sp_dim_is_known(shape->dims[i]) ? shape->dims[i].value : -1;
+}
+
+/* The same with a placement: shard i on devices[i]; or whole on all `count`. */
+static enum sp_status place(struct assigner *all, const struct sp_sharding *open, int64_t count, const int64_t *devices,
+                            struct sp_sharding **ret_placed)
+{
+    struct sp_sharding *placed = SP_NEW(all->arena, struct sp_sharding);
+    uint32_t *first = SP_NEW_ARRAY(all->arena, (size_t)open->shard_count + 1, uint32_t);
+    int64_t *copy = SP_NEW_ARRAY(all->arena, (size_t)count, int64_t);
+    if (!placed || !first || !copy)
+        return sp_fail_memory(all->err);
+    for (int64_t i = 0; i <= open->shard_count; i++)
+        first[i] = (uint32_t)(open->shard_count == 1 ? i * count : i);
+    for (int64_t i = 0; i < count; i++)
+        copy[i] = devices ? devices[i] : i;
+    *placed = *open;
+    placed->first = first;
+    placed->devices = copy;
+    *ret_placed = placed;
+    return SP_OK;
+}
+
+/* With the tensor's rank, and devices where the kind names none. BLOCKS may keep an open placement. */
+static enum sp_status normalize(struct assigner *all, const struct sp_sharding *sharding, uint32_t rank,
+                                const struct sp_sharding **ret_sharding)
+{
+    struct sp_sharding *blocks = NULL;
+    if (sharding->kind == SP_SHARDING_AXES && !sp_mesh_is_empty(sharding->mesh)) {
+        if (sharding->partial.count > 0 || sharding->manual.count > 0)
+            return sp_fail(all->err, SP_ERR_REQUEST, "PARTIAL_SPEC",
+                           "A spec of a model's tensor cannot be partial or manual along mesh axes.");
+        *ret_sharding = sharding;
+        return SP_OK;
+    }
+    enum sp_status status =
+        sp_sharding_to_blocks(all->arena, sharding, rank, all->assignment->device_count, &blocks, NULL, all->err);
+    if (status == SP_OK)
+        *ret_sharding = blocks;
+    return status;
+}
+
+/* ---- what the file says ----------------------------------------------------------------------------------------- */
+
+static struct sp_value *operand_value(const struct sp_node *node, uint32_t operand)
+{
+    return operand < node->input_count ? node->inputs[operand] : node->outputs[operand - node->input_count];
+}
+
+static enum sp_status fail_node(struct assigner *all, const struct sp_node *node, const struct sp_error *why)
+{
+    char label[264];
+    if (why->status == SP_ERR_MEMORY || why->status == SP_ERR_LIMIT) {
+        *all->err = *why;
+        return why->status;
+    }
+    (void)sp_fail(all->err, SP_ERR_MODEL, why->code, "The annotation of %s for configuration '%.80s' is not sound: %s",
+                  sp_node_label(node, label, sizeof label), all->assignment->configuration, why->message);
+    return sp_error_at(all->err, "node %.200s", label);
+}
+
+static enum sp_status fail_foreign(struct assigner *all, const struct sp_node *node, const char *tensor)
+{
+    struct sp_error why = {0};
+    (void)sp_fail(&why, SP_ERR_MODEL, "UNKNOWN_TENSOR",
+                  "it has a spec for '%.120s', which is no input or output of it.", tensor);
+    return fail_node(all, node, &why);
+}
+
+/* One spec to all operands of this name. */
+static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const struct sp_sharding_spec *spec)
+{
+    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_sharding *normal = NULL;
+    bool is_found = false;
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        const struct sp_value *value = operand_value(node, i);
+        if (!value || !spec->tensor_name || strcmp(value->name, spec->tensor_name) != 0)
+            continue;
+        is_found = true;
+        const struct sp_shape *shape = shape_of(value);
+        if (!shape)
+            return sp_assignment_stop(all->assignment, "RANK_UNKNOWN", node, value->name, all->err,
+                                      "The number of axes of '%.120s' is not known, so its spec is not looked at.",
+                                      value->name);
+        struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
+        if (!normal) {
+            int64_t extents[SP_MAX_RANK];
+            struct sp_error why = {0};
+            struct assigner within = {all->assignment, all->arena, &why};
+            struct sp_sharding *sharding = NULL;
+            extents_of(shape, extents);
+            struct sp_dialect_context context = {
+                .rank = shape->rank, .shape = extents, .device_count = all->assignment->device_count};
+            if (sp_onnx_spec_to_sharding(all->arena, spec, &context, &sharding, NULL, &why) != SP_OK ||
+                normalize(&within, sharding, shape->rank, &normal) != SP_OK)
+                return fail_node(all, node, &why);
+        }
+        *entry = (struct sp_spec_entry){normal, SP_SPEC_GIVEN, NULL};
+    }
+    return is_found ? SP_OK : fail_foreign(all, node, spec->tensor_name ? spec->tensor_name : "");
+}
+
+static bool is_open(const struct sp_spec_entry *entry)
+{
+    return entry->sharding && entry->sharding->kind == SP_SHARDING_BLOCKS && !entry->sharding->first;
+}
+
+/* The devices of the node's specs that have a placement, ascending. */
+static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, int64_t *ret_count, int64_t **ret_devices)
+{
+    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    uint8_t *is_named = SP_NEW_ARRAY(all->arena, (size_t)all->assignment->device_count, uint8_t);
+    if (!is_named)
+        return sp_fail_memory(all->err);
+    int64_t count = 0, named;
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
+        const int64_t *devices = NULL;
+        if (!entry->sharding || is_open(entry))
+            continue;
+        enum sp_status status =
+            sp_sharding_devices(all->arena, entry->sharding, all->assignment->device_count, &named, &devices, all->err);
+        if (status != SP_OK)
+            return status;
+        for (int64_t d = 0; d < named; d++) {
+            count += !is_named[devices[d]];
+            is_named[devices[d]] = 1;
+        }
+    }
+    int64_t *list = SP_NEW_ARRAY(all->arena, (size_t)count, int64_t);
+    if (!list)
+        return sp_fail_memory(all->err);
+    count = 0;
+    for (int64_t d = 0; d < all->assignment->device_count; d++)
+        if (is_named[d])
+            list[count++] = d;
+    *ret_count = count;
+    *ret_devices = list;
+    return SP_OK;
+}
+
+static enum sp_status fail_shards(struct assigner *all, const struct sp_node *node, int64_t shards)
+{
+    struct sp_error why = {0};
+    (void)sp_fail(&why, SP_ERR_MODEL, "DEVICE_COUNT",
+                  "a spec without devices has %" PRId64 " shards, and the configuration has %" PRId64 " devices.",
+                  shards, all->assignment->device_count);
+    return fail_node(all, node, &why);
+}
+
+static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
+{
+    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    int64_t named = -1, *devices = NULL;
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
+        if (!is_open(entry))
+            continue;
+        enum sp_status status = named < 0 ? devices_of_node(all, node_id, &named, &devices) : SP_OK;
+        int64_t shards = entry->sharding->shard_count;
+        struct sp_sharding *placed = NULL;
+        if (status != SP_OK)
+            return status;
+        if (shards > all->assignment->device_count)
+            return fail_shards(all, node, shards);
+        if (shards == 1 && named > 0)
+            status = place(all, entry->sharding, named, devices, &placed);
+        else if (shards == 1)
+            status = place(all, entry->sharding, all->assignment->device_count, NULL, &placed);
+        else
+            status = place(all, entry->sharding, shards, named == shards ? devices : NULL, &placed);
+        if (status != SP_OK)
+            return status;
+        entry->sharding = placed;
+    }
+    return SP_OK;
+}
+
+static enum sp_status give_node(struct assigner *all, uint32_t node_id)
+{
+    struct sp_node_specs *specs = &all->assignment->nodes[node_id];
+    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    specs->operands = SP_NEW_ARRAY(all->arena, (size_t)node->input_count + node->output_count, struct sp_spec_entry);
+    if (!specs->operands)
+        return sp_fail_memory(all->err);
+    for (uint32_t i = 0; i < node->configuration_count; i++) {
+        const struct sp_node_configuration *given = &node->configurations[i];
+        if (strcmp(given->configuration_id, all->assignment->configuration) != 0)
+            continue;
+        specs->has_stage = given->has_stage;
+        specs->stage = given->stage;
+        for (uint32_t s = 0; s < given->spec_count; s++) {
+            enum sp_status status = give_spec(all, node_id, &given->specs[s]);
+            if (status != SP_OK)
+                return status;
+        }
+        return fill_open(all, node_id);
+    }
+    return SP_OK;
+}
+
+/* ---- what the request says -------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct sp_value *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static int to_name(const void *key, const void *item)
+{
+    const struct sp_value *const *value = item;
+    return strcmp(key, (*value)->name);
+}
+
+/* One spec, ready for any operand. */
+static enum sp_status prepare_set(struct assigner *all, const struct sp_value *value, const struct sp_set_spec *set,
+                                  const struct sp_sharding **ret_sharding)
+{
+    int64_t extents[SP_MAX_RANK];
+    const struct sp_shape *shape = shape_of(value);
+    struct sp_sharding *placed = NULL;
+    if (!shape)
+        return sp_fail(all->err, SP_ERR_REQUEST, "RANK_UNKNOWN",
+                       "'%.120s' gets a spec, but the number of its axes is not known.", set->tensor);
+    extents_of(shape, extents);
+    enum sp_status status =
+        sp_sharding_check(set->sharding, shape->rank, extents, all->assignment->device_count, all->err);
+    if (status == SP_OK)
+        status = normalize(all, set->sharding, shape->rank, ret_sharding);
+    if (status != SP_OK || (*ret_sharding)->kind != SP_SHARDING_BLOCKS || (*ret_sharding)->first)
+        return status;
+    int64_t shards = (*ret_sharding)->shard_count;
+    if (shards > all->assignment->device_count)
+        return sp_fail(all->err, SP_ERR_REQUEST, "DEVICE_COUNT",
+                       "The spec of '%.120s' names no devices and has %" PRId64 " shards, and there are %" PRId64
+                       " devices.",
+                       set->tensor, shards, all->assignment->device_count);
+    status = place(all, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL, &placed);
+    *ret_sharding = placed;
+    return status;
+}
+
+/* Per value of the main graph the spec that is set on it, or NULL. */
+static enum sp_status find_sets(struct assigner *all, uint32_t count, const struct sp_set_spec *sets,
+                                const struct sp_sharding **by_value)
+{
+    const struct sp_graph *graph = all->assignment->net->model->graph;
+    struct sp_value **sorted = SP_NEW_ARRAY(all->arena, graph->value_count, struct sp_value *);
+    if (!sorted)
+        return sp_fail_memory(all->err);
+    if (graph->value_count > 0)
+        memcpy(sorted, graph->values, graph->value_count * sizeof(struct sp_value *));
+    qsort(sorted, graph->value_count, sizeof *sorted, by_name);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sp_value **found = bsearch(sets[i].tensor, sorted, graph->value_count, sizeof *sorted, to_name);
+        if (!found)
+            return sp_fail(all->err, SP_ERR_REQUEST, "UNKNOWN_TENSOR", "The model's graph has no tensor '%.120s'.",
+                           sets[i].tensor);
+        if (by_value[(*found)->id])
+            return sp_fail(all->err, SP_ERR_REQUEST, "DUPLICATE_TENSOR", "The tensor '%.120s' gets two specs.",
+                           sets[i].tensor);
+        enum sp_status status = prepare_set(all, *found, &sets[i], &by_value[(*found)->id]);
+        if (status != SP_OK)
+            return sp_error_at(all->err, "tensor %.200s", sets[i].tensor);
+    }
+    return SP_OK;
+}
+
+static enum sp_status set_specs(struct assigner *all, uint32_t count, const struct sp_set_spec *sets)
+{
+    struct sp_assignment *assignment = all->assignment;
+    const struct sp_graph *graph = assignment->net->model->graph;
+    const struct sp_sharding **by_value = SP_NEW_ARRAY(all->arena, graph->value_count, const struct sp_sharding *);
+    if (!by_value)
+        return sp_fail_memory(all->err);
+    enum sp_status status = find_sets(all, count, sets, by_value);
+    for (uint32_t n = 0; status == SP_OK && n < assignment->net->node_count; n++) {
+        const struct sp_node *node = assignment->net->nodes[n];
+        for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+            const struct sp_value *value = operand_value(node, i);
+            struct sp_spec_entry *entry = sp_spec_of(assignment, n, i);
+            if (!value || value->graph != graph || !by_value[value->id])
+                continue;
+            if (i >= node->input_count || entry->origin == SP_SPEC_NONE)
+                *entry = (struct sp_spec_entry){by_value[value->id], SP_SPEC_SET, "The request sets it."};
+        }
+    }
+    for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++)
+        assignment->pinned_inputs[i] = by_value[graph->inputs[i]->id] != NULL;
+    for (uint32_t i = 0; status == SP_OK && i < graph->output_count; i++)
+        assignment->pinned_outputs[i] = by_value[graph->outputs[i]->id] != NULL;
+    return status;
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net *net, const char *configuration,
+                                    int64_t device_count, uint32_t set_count, const struct sp_set_spec *sets,
+                                    struct sp_assignment **ret_assignment, struct sp_error *err)
+{
+    if (device_count < 1 || device_count > SP_MAX_DEVICES)
+        return sp_fail_limit(err, "BAD_DEVICE_COUNT", "SP_MAX_DEVICES", SP_MAX_DEVICES, device_count,
+                             "A configuration has 1 to %d devices, not %" PRId64 ".", SP_MAX_DEVICES, device_count);
+    if (set_count > SP_MAX_SET_SPECS)
+        return sp_fail_limit(err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS, set_count,
+                             "At most %d specs can be set.", SP_MAX_SET_SPECS);
+    struct sp_assignment *assignment = SP_NEW(arena, struct sp_assignment);
+    if (!assignment)
+        return sp_fail_memory(err);
+    struct assigner all = {assignment, arena, err};
+    assignment->arena = arena;
+    assignment->net = net;
+    assignment->configuration = configuration ? configuration : "";
+    assignment->device_count = device_count;
+    assignment->nodes = SP_NEW_ARRAY(arena, net->node_count, struct sp_node_specs);
+    assignment->pinned_inputs = SP_NEW_ARRAY(arena, net->model->graph->input_count, bool);
+    assignment->pinned_outputs = SP_NEW_ARRAY(arena, net->model->graph->output_count, bool);
+    if (!assignment->nodes || !assignment->pinned_inputs || !assignment->pinned_outputs)
+        return sp_fail_memory(err);
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < net->node_count && status == SP_OK; i++)
+        status = give_node(&all, i);
+    if (status == SP_OK && set_count > 0)
+        status = set_specs(&all, set_count, sets);
+    if (status == SP_OK)
+        *ret_assignment = assignment;
+    return status;
+}

@@ -1,0 +1,88 @@
+#pragma once
+/*
+ * view_internal - what the files view*.c share.
+ *
+ * A cut is a struct sp_block_dim: how a factor or an axis is divided in parts. In the forms here a part without an
+ * extent (0) is one whose extent is not known. Cuts are compared in their simplest form: no part that could be joined
+ * with its neighbour, one plain part without an extent, none for what is whole.
+ */
+#include "infer/view.h"
+
+#define SP_NOT_THERE UINT32_MAX
+
+/* Deals the cut of an axis to its factors, major to minor; extents of -1 are not known. *ret_ok is false where a cut
+   does not fall between two factors. `ret_cuts` gets `count` cuts. */
+enum sp_status sp_cut_deal(struct sp_arena *arena, const struct sp_block_dim *dim, uint32_t count,
+                           const int64_t *extents, struct sp_block_dim *ret_cuts, bool *ret_ok, struct sp_error *err);
+
+/* The cut of an axis from those of its factors. *ret_ok is false where too little is known of the extents. */
+enum sp_status sp_cut_join(struct sp_arena *arena, uint32_t count, const struct sp_block_dim *cuts,
+                           const int64_t *extents, struct sp_block_dim *ret_dim, bool *ret_ok, struct sp_error *err);
+
+/* To the simplest form, in place. */
+void sp_cut_simplify(struct sp_block_dim *cut);
+
+bool sp_cut_equal(const struct sp_block_dim *a, const struct sp_block_dim *b);
+int64_t sp_cut_shards(const struct sp_block_dim *cut);
+
+/*
+ * BLOCKS in which devices hold several shards, as an equal one in which each holds one; *ret_regular is NULL where
+ * there is none. Shards that the placement does not tell apart are one: devices 0, 1, 0, 1 along an axis of 8 hold its
+ * parts {2 in 1} * {4 in 2}. `extents` are the tensor's, -1 where not known.
+ */
+enum sp_status sp_sharding_regular(struct sp_arena *arena, const struct sp_sharding *blocks, const int64_t *extents,
+                                   const struct sp_sharding **ret_regular, struct sp_error *err);
+
+/* One level of an operand's numbering of shards: row-major over its levels. */
+struct sp_view_level {
+    uint8_t factor; /* SP_NO_FACTOR: an axis without one */
+    int64_t shards;
+};
+
+struct sp_view_operand {
+    bool is_seen; /* it has a spec that counts */
+    bool is_cut;  /* some factor of it is cut */
+    enum sp_spec_origin origin;
+    const struct sp_sharding *spec; /* as it was given */
+    struct sp_block_dim *cuts;      /* per factor */
+    bool *has;                      /* per factor: it is a factor of some axis */
+    uint8_t *axis_of;               /* per factor: the first such axis */
+    uint32_t level_count;
+    struct sp_view_level *levels;
+    int64_t count; /* devices that hold a shard, ascending, and which */
+    const int64_t *devices;
+    const uint32_t *shards;
+    uint32_t *of_participant; /* per participant: its shard, or SP_NOT_THERE */
+};
+
+struct sp_viewer {
+    struct sp_arena *arena; /* of the view */
+    const struct sp_assignment *assignment;
+    const struct sp_relation *relation;
+    struct sp_rule *rule;
+    struct sp_view *view;
+    struct sp_error *err;
+    uint32_t conflict_capacity;
+    struct sp_view_operand *operands; /* inputs */
+    uint32_t *owners;                 /* per factor: the first input that cuts it, or SP_NO_TENSOR */
+    int64_t participant_count;
+    int64_t *participants;
+    int32_t **coordinates; /* per cut factor: per participant; NULL for others */
+    bool is_broken;        /* results cannot be told */
+};
+
+/* Adds a conflict. `format` gets no trailing specs: they are in the sentence already. */
+__attribute__((format(printf, 8, 9))) enum sp_status sp_viewer_conflict(struct sp_viewer *viewer,
+                                                                        enum sp_conflict_kind kind, uint32_t operand,
+                                                                        uint32_t other, uint32_t axis, uint8_t factor,
+                                                                        int64_t device, const char *format, ...);
+
+/* "'X' (axis 0 in 2 on devices 0, 1)": an input and its spec. */
+#define SP_OPERAND_TEXT_SIZE (SP_SPEC_TEXT_SIZE + 160)
+const char *sp_viewer_operand_text(const struct sp_viewer *viewer, uint32_t operand, char text[SP_OPERAND_TEXT_SIZE]);
+
+/* Devices: who takes part, their coordinates, what contradicts. */
+enum sp_status sp_viewer_place(struct sp_viewer *viewer);
+
+/* The results, from splits, participants and coordinates. */
+enum sp_status sp_viewer_results(struct sp_viewer *viewer);
