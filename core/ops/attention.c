@@ -65,7 +65,11 @@ void sp_attention_factors(struct sp_op_context *context, struct sp_rule *rule, c
         f.past = f.keys = f.total;
     }
     f.d = sp_rule_factor(rule, "d", SP_FACTOR_REPLICATE, attention->size);
-    f.e = ties_sizes ? f.d : sp_rule_factor(rule, "e", SP_FACTOR_PARALLEL, attention->value_size);
+    if (ties_sizes)
+        f.e = f.d;
+    else
+        f.e = sp_rule_factor(rule, "e", attention->has_whole_values ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL,
+                             attention->value_size);
     add_work(rule, &f);
     *ret_factors = f;
 }

@@ -24,10 +24,11 @@
 struct sp_attention {
     struct sp_dim batch, kv_heads, q_heads, queries, keys, past, total, size, value_size;
     bool has_past;
-    bool is_placed;       /* causal, or with windows: the place of a query decides what it sees */
-    bool has_whole_heads; /* an operand holds the heads in a way that no split of it follows: they are whole */
-    bool has_whole_keys;  /* the same of the keys, past or not */
-    bool has_whole_batch; /* the same of the batch */
+    bool is_placed;        /* causal, or with windows: the place of a query decides what it sees */
+    bool has_whole_heads;  /* an operand holds the heads in a way that no split of it follows: they are whole */
+    bool has_whole_values; /* the same of the size of a head of V */
+    bool has_whole_keys;   /* the same of the keys, past or not */
+    bool has_whole_batch;  /* the same of the batch */
 };
 
 struct sp_attention_factors {

@@ -35,6 +35,14 @@ static const struct sp_op *const families[] = {
     sp_ops_ml_models,
     sp_ops_ml_maps,
     sp_ops_training,
+    sp_ops_linear_attention,
+    sp_ops_contrib_attention,
+    sp_ops_contrib_group_attention,
+    sp_ops_moe,
+    sp_ops_contrib_matmul,
+    sp_ops_contrib_normalization,
+    sp_ops_contrib_activation,
+    sp_ops_distributed,
 };
 /* clang-format on */
 
