@@ -19,6 +19,43 @@ static bool is_new_symbol(const struct sp_dims *dims, struct sp_dim dim, uint32_
     return result;
 }
 
+/* Whether such a symbol is in the text of an expression. A name inside another name counts too: then less is kept. */
+static bool mentions_new_symbol(const struct sp_dims *dims, struct sp_dim dim, uint32_t symbols_before)
+{
+    bool result = false;
+    if (dim.kind != SP_DIM_SYMBOLIC)
+        return false;
+    struct sp_buf text;
+    sp_buf_init(&text, MAX_DIM_TEXT);
+    sp_dim_print(dim, &text);
+    for (uint32_t i = symbols_before; !sp_buf_failed(&text) && !result && i < sp_dims_symbol_count(dims); i++)
+        result = sp_dims_symbol_is_fresh(dims, i) && strstr(text.data, sp_dims_symbol_name(dims, i)) != NULL;
+    result = result || sp_buf_failed(&text);
+    sp_buf_release(&text);
+    return result;
+}
+
+bool sp_forget_new_symbols(struct sp_model *model, struct sp_type *type, uint32_t symbols_before)
+{
+    struct sp_dim *dims = NULL;
+    if (type->kind != SP_TYPE_TENSOR || !type->shape.has_rank)
+        return true;
+    for (uint32_t axis = 0; axis < type->shape.rank; axis++) {
+        if (!mentions_new_symbol(model->dims, type->shape.dims[axis], symbols_before))
+            continue;
+        if (dims == NULL) {
+            dims = SP_NEW_ARRAY(model->arena, type->shape.rank, struct sp_dim);
+            if (dims == NULL)
+                return false;
+            memcpy(dims, type->shape.dims, type->shape.rank * sizeof(*dims));
+        }
+        dims[axis] = sp_dim_unknown();
+    }
+    if (dims != NULL)
+        type->shape.dims = dims;
+    return true;
+}
+
 static enum sp_status fail_dim(const struct sp_value *value, uint32_t axis, struct sp_dim inferred,
                                struct sp_dim declared, struct sp_error *err)
 {

@@ -18,3 +18,7 @@
    inferred: symbols from there on were made for it. */
 enum sp_status sp_join_declared(struct sp_model *model, struct sp_value *value, uint32_t symbols_before,
                                 struct sp_error *err);
+
+/* Makes unknown the extents of a tensor type that contain a symbol made from `symbols_before` on: it stands for
+   something else each time. False without memory. */
+bool sp_forget_new_symbols(struct sp_model *model, struct sp_type *type, uint32_t symbols_before);

@@ -43,3 +43,6 @@ extern const struct sp_op sp_ops_contrib_matmul[];
 extern const struct sp_op sp_ops_contrib_normalization[];
 extern const struct sp_op sp_ops_contrib_activation[];
 extern const struct sp_op sp_ops_distributed[];
+extern const struct sp_op sp_ops_control[];
+extern const struct sp_op sp_ops_sequence[];
+extern const struct sp_op sp_ops_optional[];

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "onnx/reader.h"
 #include "ops/data.h"
+#include "ops/merge.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------------- */
 
@@ -194,6 +195,40 @@ enum sp_status sp_set_output_unranked(struct sp_op_context *context, uint32_t ou
     if (value != NULL)
         value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype};
     return SP_OK;
+}
+
+static enum sp_status set_container(struct sp_op_context *context, uint32_t output, enum sp_type_kind kind,
+                                    const struct sp_type *elem)
+{
+    struct sp_value *value = output_value(context, output);
+    if (value == NULL)
+        return SP_OK;
+    struct sp_type *copy = SP_NEW(context->arena, struct sp_type);
+    if (copy == NULL)
+        return sp_fail_memory(context->err);
+    *copy = *elem;
+    value->type = (struct sp_type){.kind = kind, .elem = copy};
+    return SP_OK;
+}
+
+enum sp_status sp_set_output_sequence(struct sp_op_context *context, uint32_t output, const struct sp_type *elem)
+{
+    return set_container(context, output, SP_TYPE_SEQUENCE, elem);
+}
+
+enum sp_status sp_set_output_optional(struct sp_op_context *context, uint32_t output, const struct sp_type *elem)
+{
+    return set_container(context, output, SP_TYPE_OPTIONAL, elem);
+}
+
+enum sp_status sp_set_output_element(struct sp_op_context *context, uint32_t output, const struct sp_type *type,
+                                     const char *hint)
+{
+    struct sp_value *value = output_value(context, output);
+    if (value == NULL)
+        return SP_OK;
+    value->type = *type;
+    return sp_name_open_axes(context->model, &value->type, hint, NULL) ? SP_OK : sp_fail_memory(context->err);
 }
 
 enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, uint32_t count,

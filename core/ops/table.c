@@ -43,6 +43,9 @@ static const struct sp_op *const families[] = {
     sp_ops_contrib_normalization,
     sp_ops_contrib_activation,
     sp_ops_distributed,
+    sp_ops_control,
+    sp_ops_sequence,
+    sp_ops_optional,
 };
 /* clang-format on */
 
