@@ -72,18 +72,10 @@ static void map_batch(struct sp_rule *rule, uint32_t input, const struct sp_shap
     }
 }
 
-/* A zero point or scale: one for the whole operand, or a vector along m or n. */
-static void map_vector(struct sp_op_context *context, struct sp_rule *rule, uint32_t input, bool has_factor,
-                       uint8_t factor)
-{
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (has_factor && shape != NULL && shape->rank == 1 && !sp_dim_is(shape->dims[0], 1))
-        sp_rule_map_input(rule, input, 0, factor);
-}
-
 struct product_factors {
     bool has_m, has_n;
     uint8_t m, n, k;
+    uint32_t batch_rank;
 };
 
 static struct product_factors rule_product(struct sp_op_context *context, struct sp_rule *rule, uint32_t first,
@@ -92,17 +84,18 @@ static struct product_factors rule_product(struct sp_op_context *context, struct
     const struct sp_shape *a = sp_in_shape(context, first), *b = sp_in_shape(context, second);
     const struct sp_shape *y = &context->node->outputs[0]->type.shape;
     struct product_factors factors = {.has_m = a->rank > 1, .has_n = b->rank > 1};
+    factors.batch_rank = y->rank - factors.has_m - factors.has_n;
     struct sp_factor_list work = {0};
     char name[SP_FACTOR_NAME_SIZE];
-    uint32_t batch_rank = y->rank - factors.has_m - factors.has_n, axis = 0;
-    for (; axis < batch_rank; axis++) {
+    uint32_t axis = 0;
+    for (; axis < factors.batch_rank; axis++) {
         (void)snprintf(name, sizeof(name), "b%u", axis);
         uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, y->dims[axis]);
         sp_rule_map_output(rule, 0, axis, factor);
         sp_factor_list_add(&work, factor);
     }
-    map_batch(rule, first, a, y, batch_rank);
-    map_batch(rule, second, b, y, batch_rank);
+    map_batch(rule, first, a, y, factors.batch_rank);
+    map_batch(rule, second, b, y, factors.batch_rank);
     if (factors.has_m) {
         factors.m = sp_rule_factor(rule, "m", SP_FACTOR_PARALLEL, y->dims[axis]);
         sp_rule_map_input(rule, first, a->rank - 2, factors.m);
@@ -124,6 +117,22 @@ static struct product_factors rule_product(struct sp_op_context *context, struct
     return factors;
 }
 
+/*
+ * Zero points or scales of the rows of the first or the columns of the second matrix: one for all, a vector along m or
+ * n, or, with the axes of the matrices, [b.., m, 1] or [b.., 1, n].
+ */
+static void map_scales(struct sp_op_context *context, struct sp_rule *rule, const struct product_factors *factors,
+                       uint32_t input, bool is_first)
+{
+    const struct sp_shape *shape = sp_in_shape(context, input);
+    if (shape == NULL || shape->rank == 0 || !(is_first ? factors->has_m : factors->has_n))
+        return;
+    uint32_t axis = shape->rank == 1 ? 0 : shape->rank - (is_first ? 2 : 1);
+    map_batch(rule, input, shape, &context->node->outputs[0]->type.shape, factors->batch_rank);
+    if (!sp_dim_is(shape->dims[axis], 1))
+        sp_rule_map_input(rule, input, axis, is_first ? factors->m : factors->n);
+}
+
 static enum sp_status infer_matmul(struct sp_op_context *context)
 {
     return infer_product(context, 0, 1, sp_in_dtype(context, 0));
@@ -143,8 +152,8 @@ static enum sp_status infer_matmul_integer(struct sp_op_context *context)
 static enum sp_status rule_matmul_integer(struct sp_op_context *context, struct sp_rule *rule)
 {
     struct product_factors factors = rule_product(context, rule, 0, 1);
-    map_vector(context, rule, 2, factors.has_m, factors.m);
-    map_vector(context, rule, 3, factors.has_n, factors.n);
+    map_scales(context, rule, &factors, 2, true);
+    map_scales(context, rule, &factors, 3, false);
     return SP_OK;
 }
 
@@ -156,10 +165,10 @@ static enum sp_status infer_qlinear_matmul(struct sp_op_context *context)
 static enum sp_status rule_qlinear_matmul(struct sp_op_context *context, struct sp_rule *rule)
 {
     struct product_factors factors = rule_product(context, rule, 0, 3);
-    map_vector(context, rule, 1, factors.has_m, factors.m);
-    map_vector(context, rule, 2, factors.has_m, factors.m);
-    map_vector(context, rule, 4, factors.has_n, factors.n);
-    map_vector(context, rule, 5, factors.has_n, factors.n);
+    map_scales(context, rule, &factors, 1, true);
+    map_scales(context, rule, &factors, 2, true);
+    map_scales(context, rule, &factors, 4, false);
+    map_scales(context, rule, &factors, 5, false);
     if (factors.k < rule->factor_count) { /* the result is rounded to 8 bits: partial sums cannot be joined behind it */
         rule->factors[factors.k].kind = SP_FACTOR_REPLICATE;
         rule->factors[factors.k].combiner = SP_COMBINE_NONE;
@@ -253,7 +262,7 @@ const struct sp_op sp_ops_contraction[] = {
      .max_outputs = 1,
      .infer = infer_qlinear_matmul,
      .rule = rule_qlinear_matmul,
-     .text = "[b.., m, k] [m] [m] [b.., k, n] [n] [n] [] [] -> [b.., m, n]; k replicated",
+     .text = "[b.., m, k] [m] [m] [b.., k, n] [n] [n] [] [] -> [b.., m, n]; k whole",
      .source = "ONNX operator QLinearMatMul (10, 21)"},
     {.domain = "",
      .name = "Gemm",

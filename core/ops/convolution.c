@@ -21,7 +21,8 @@ struct roles {
 };
 
 static const struct roles plain = {0, 1, 2};
-static const struct roles quantised = {0, 3, 8}; /* QLinearConv: x, w with a scale and a zero point each, B */
+static const struct roles quantised = {0, 3, 8};        /* QLinearConv: x, w with a scale and a zero point each, B */
+static const struct roles integer = {0, 1, UINT32_MAX}; /* ConvInteger: x, w, a zero point of each */
 
 /* ---- what all share ------------------------------------------------------------------------------------------- */
 
@@ -199,6 +200,8 @@ static enum sp_status rule_conv(struct sp_op_context *context, struct sp_rule *r
         map_vector(context, rule, 4, &channels);
         map_vector(context, rule, 5, &channels);
     }
+    if (roles == &integer)
+        map_vector(context, rule, 3, &channels);
     return SP_OK;
 }
 
@@ -211,9 +214,6 @@ static enum sp_status rule_plain_conv(struct sp_op_context *context, struct sp_r
 {
     return rule_conv(context, rule, &plain);
 }
-
-/* The roles of ConvInteger: its third input is a zero point. */
-static const struct roles integer = {0, 1, UINT32_MAX};
 
 static enum sp_status infer_conv_integer(struct sp_op_context *context)
 {
@@ -425,7 +425,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_plain_conv,
      .rule = rule_plain_conv,
-     .text = "[n, g*c, h..] [g*m, c, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo",
+     .text = "[n, g*c, h..] [g*m, c, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
      .source = "ONNX operator Conv (1, 11, 22)"},
     {.domain = "",
      .name = "ConvInteger",
@@ -436,7 +436,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_conv_integer,
      .rule = rule_conv_integer,
-     .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c sum, h.. halo",
+     .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
      .source = "ONNX operator ConvInteger (10)"},
     {.domain = "",
      .name = "QLinearConv",
@@ -447,7 +447,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_qlinear_conv,
      .rule = rule_qlinear_conv,
-     .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c replicated, h.. halo",
+     .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c, kh.. whole, h.. halo",
      .source = "ONNX operator QLinearConv (10)"},
     {.domain = "",
      .name = "ConvTranspose",
@@ -458,7 +458,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_conv_transpose,
      .rule = rule_conv_transpose,
-     .text = "[n, g*c, h..] [g*c, m, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo",
+     .text = "[n, g*c, h..] [g*c, m, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole",
      .source = "ONNX operator ConvTranspose (1, 11, 22)"},
     {.name = NULL},
 };

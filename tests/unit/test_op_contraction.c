@@ -77,6 +77,25 @@ Test(op_contraction, integers_give_int32)
     EXPECT_RULE(node, "[m,k] [k,n] [] [n] -> [m,n]  k: sum reduction");
 }
 
+Test(op_contraction, quantised_matrices_of_a_stack_have_rows_and_columns_of_scales)
+{
+    start(21);
+    build_input(&build, "a", SP_DTYPE_UINT8, "2,8,32");
+    build_input(&build, "b", SP_DTYPE_INT8, "2,32,16");
+    build_input(&build, "za", SP_DTYPE_UINT8, "2,8,1");
+    build_input(&build, "zb", SP_DTYPE_INT8, "1,1,16");
+    build_input(&build, "zy", SP_DTYPE_INT8, "");
+    input("sa", "2,8,1");
+    input("sb", "1,1,16");
+    input("sy", "");
+    struct sp_node *integer = build_node(&build, "MatMulInteger", "a b za zb", "i");
+    struct sp_node *linear = build_node(&build, "QLinearMatMul", "a sa za b sb zb sy zy", "y");
+    infer();
+    EXPECT_TYPE("y", "int8[2,8,16]");
+    EXPECT_RULE(integer, "[b0,m,k] [b0,k,n] [b0,m,_] [_,_,n] -> [b0,m,n]  k: sum reduction");
+    EXPECT_RULE(linear, "[b0,m,k] [b0,m,_] [b0,m,_] [b0,k,n] [_,_,n] [_,_,n] [] [] -> [b0,m,n]  k: replicate");
+}
+
 Test(op_contraction, gemm_with_transposed_inputs)
 {
     start(13);

@@ -238,9 +238,11 @@ Test(op_convolution, quantised_convolutions_do_not_split_their_channels)
     build_input(&build, "wz", SP_DTYPE_INT8, "6");
     struct sp_node *linear = build_node(&build, "QLinearConv", "x s z w ws wz s z", "y");
     struct sp_node *integer = build_node(&build, "ConvInteger", "x w z", "i");
+    struct sp_node *rows = build_node(&build, "ConvInteger", "x w z wz", "r");
     infer();
     EXPECT_TYPE("y", "uint8[1,6,6]");
     EXPECT_TYPE("i", "int32[1,6,6]");
     EXPECT_RULE(linear, "[n,c,w] [] [] [m,c,kw] [m] [m] [] [] -> [n,m,w]  c: replicate; w: halo 0+2; kw: replicate");
     EXPECT_RULE(integer, "[n,c,w] [m,c,kw] [] -> [n,m,w]  c: sum reduction; w: halo 0+2; kw: replicate");
+    EXPECT_RULE(rows, "[n,c,w] [m,c,kw] [] [m] -> [n,m,w]  c: sum reduction; w: halo 0+2; kw: replicate");
 }
