@@ -36,6 +36,8 @@ static enum sp_status join_places(struct sp_op_context *context, struct sp_dim *
 {
     const struct sp_shape *scores = sp_in_shape(context, 0), *target = sp_in_shape(context, 1);
     const struct sp_shape *weight = sp_in_shape(context, 2);
+    if (scores == NULL && target == NULL)
+        return SP_OK;
     if (scores != NULL && scores->rank < 2)
         return sp_op_fail(context, "OPERAND_SHAPE", "its scores have rank %u; they need a batch and a class axis",
                           scores->rank);

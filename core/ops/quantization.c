@@ -186,7 +186,7 @@ static void map_blocks(struct sp_op_context *context, struct sp_rule *rule, cons
 
 static enum sp_status rule_linear(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct grid grid;
+    struct grid grid = {0};
     enum sp_status status = read_grid(context, &grid);
     for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
         if (grid.layout == LAYOUT_BLOCKS && axis == grid.axis) {

@@ -181,11 +181,11 @@ static enum sp_status rule_gradient(struct sp_op_context *context, struct sp_rul
 
 /* clang-format off */
 const struct sp_op sp_ops_training[] = {
-    {TRAINING, "Adagrad", 1, 0, 5, UINT32_MAX, 2, UINT32_MAX, 0, infer_adagrad, rule_adagrad,
+    {TRAINING, "Adagrad", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, infer_adagrad, rule_adagrad,
      "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Adagrad (1)", NULL},
-    {TRAINING, "Adam", 1, 0, 6, UINT32_MAX, 3, UINT32_MAX, 0, infer_adam, rule_adam,
+    {TRAINING, "Adam", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, infer_adam, rule_adam,
      "[] [] [d..] [d..] [d..] [d..] -> [d..] [d..] [d..]; so for each tensor", TRAINING " operator Adam (1)", NULL},
-    {TRAINING, "Momentum", 1, 0, 5, UINT32_MAX, 2, UINT32_MAX, 0, infer_momentum, rule_momentum,
+    {TRAINING, "Momentum", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, infer_momentum, rule_momentum,
      "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Momentum (1)", NULL},
     {TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, 0, infer_gradient, rule_gradient,
      "[d..].. -> [d..]..; all whole", TRAINING " operator Gradient (1)", NULL},
