@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/body_rule.h"
 #include "ops/infer.h"
-#include "ops/op.h"
+#include "ops/rule.h"
 
 enum fault { FAULT_MEMORY = 1 << 0, FAULT_FACTORS = 1 << 1, FAULT_TERMS = 1 << 2, FAULT_INDEX = 1 << 3 };
 
@@ -202,14 +203,9 @@ static enum sp_status report_faults(struct sp_op_context *context, const struct 
                    "%s has a sharding rule with an operand, axis or factor that does not exist.", label);
 }
 
-enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
-                          struct sp_rule **ret_rule, struct sp_error *err)
+enum sp_status sp_rule_new(const struct sp_node *node, struct sp_arena *arena, struct sp_rule **ret_rule,
+                           struct sp_error *err)
 {
-    struct sp_op_context context = {model, arena, model->dims, node, node->version, err};
-    char label[264];
-    if (node->op == NULL)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "%s has an operator without a sharding rule.",
-                       sp_op_subject(node, label, sizeof(label)));
     struct sp_rule *rule = SP_NEW(arena, struct sp_rule);
     if (rule == NULL)
         return sp_fail_memory(err);
@@ -223,23 +219,53 @@ enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct s
     rule->factors = SP_NEW(arena, struct sp_factor);
     if (rule->inputs == NULL || rule->outputs == NULL || rule->factors == NULL)
         return sp_fail_memory(err);
-    bool has_result = node->op->min_outputs == 0 || (node->output_count > 0 && node->outputs[0] != NULL);
-    if (node->op->rule != NULL && has_result && has_known_ranks(node->inputs, node->input_count) &&
-        has_known_ranks(node->outputs, node->output_count)) {
-        enum sp_status status = node->op->rule(&context, rule);
-        if (status != SP_OK)
-            return status;
-    }
+    *ret_rule = rule;
+    return SP_OK;
+}
+
+bool sp_rule_has_ranks(const struct sp_node *node)
+{
+    return has_known_ranks(node->inputs, node->input_count) && has_known_ranks(node->outputs, node->output_count);
+}
+
+enum sp_status sp_rule_check(struct sp_model *model, struct sp_node *node, const struct sp_rule *rule,
+                             struct sp_error *err)
+{
+    struct sp_op_context context = {model, rule->arena, model->dims, node, node->version, err};
     if (rule->faults != 0)
         return report_faults(&context, rule);
-    if (node->op->flags & SP_OP_VIEW)
-        rule->bytes = 0;
     enum sp_status status = check_operands(&context, rule, rule->inputs, rule->input_count, true);
+    return status != SP_OK ? status : check_operands(&context, rule, rule->outputs, rule->output_count, false);
+}
+
+enum sp_status sp_rule_of_operator(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
+                                   struct sp_rule **ret_rule, struct sp_error *err)
+{
+    struct sp_op_context context = {model, arena, model->dims, node, node->version, err};
+    struct sp_rule *rule = NULL;
+    enum sp_status status = sp_rule_new(node, arena, &rule, err);
+    bool has_result = node->op->min_outputs == 0 || (node->output_count > 0 && node->outputs[0] != NULL);
+    if (status == SP_OK && node->op->rule != NULL && has_result && sp_rule_has_ranks(node))
+        status = node->op->rule(&context, rule);
+    if (status == SP_OK && node->op->flags & SP_OP_VIEW)
+        rule->bytes = 0;
     if (status == SP_OK)
-        status = check_operands(&context, rule, rule->outputs, rule->output_count, false);
+        status = sp_rule_check(model, node, rule, err);
     if (status == SP_OK)
         *ret_rule = rule;
     return status;
+}
+
+enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
+                          struct sp_rule **ret_rule, struct sp_error *err)
+{
+    char label[264];
+    if (sp_has_body_rule(node))
+        return sp_body_rule(model, node, arena, ret_rule, err);
+    if (node->op == NULL)
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "%s has an operator without a sharding rule.",
+                       sp_op_subject(node, label, sizeof(label)));
+    return sp_rule_of_operator(model, node, arena, ret_rule, err);
 }
 
 double sp_rule_flops(const struct sp_rule *rule)
