@@ -1,0 +1,600 @@
+/*
+ * infer_propagate - an assignment completed by propagation.
+ *
+ *   collect     what is stated, in positions of one mesh (infer_propagate_mesh.c)
+ *   relate      one tensor for each value of the model, and one of its own for an operand that is stated otherwise than
+ *               its value; one flow for each relation
+ *   propagate   (propagate.c)
+ *   settle      node by node in order: operands that agree with the rule (infer_propagate_resolve.c), on the node's
+ *               devices, with the reason (infer_propagate_reason.c)
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "infer/infer_propagate.h"
+#include "sharding/forms.h"
+
+/* ---- collect ---------------------------------------------------------------------------------------------------- */
+
+static bool is_stated(const struct sp_spec_entry *entry)
+{
+    return entry->sharding != NULL && (entry->origin == SP_SPEC_GIVEN || entry->origin == SP_SPEC_SET);
+}
+
+static uint32_t operand_count(const struct sp_node *node)
+{
+    return node->input_count + node->output_count;
+}
+
+static const struct sp_value *operand_value(const struct sp_node *node, uint32_t operand)
+{
+    return operand < node->input_count ? node->inputs[operand] : node->outputs[operand - node->input_count];
+}
+
+static enum sp_status read_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape)
+{
+    const struct sp_shape *shape = &value->type.shape;
+    int64_t *extents = SP_NEW_ARRAY(all->scratch, shape->rank, int64_t);
+    if (extents == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t axis = 0; axis < shape->rank; axis++)
+        extents[axis] = sp_dim_is_known(shape->dims[axis]) ? shape->dims[axis].value : -1;
+    *ret_shape = extents;
+    return SP_OK;
+}
+
+static bool has_rank(const struct sp_value *value)
+{
+    return value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+           value->type.shape.rank <= SP_MAX_RANK;
+}
+
+/* The place of these devices, new if need be. */
+static enum sp_status find_place(struct sp_inference *all, const struct sp_layout *layout, uint32_t *ret_place)
+{
+    for (uint32_t i = 0; i < all->place_count; i++) {
+        if (all->places[i].count == layout->count &&
+            memcmp(all->places[i].devices, layout->devices, (size_t)layout->count * sizeof(int64_t)) == 0) {
+            *ret_place = i;
+            return SP_OK;
+        }
+    }
+    if (all->place_count == SP_INFER_MAX_PLACES)
+        return sp_fail_limit(all->err, "TOO_MANY_PLACES", "SP_INFER_MAX_PLACES", SP_INFER_MAX_PLACES,
+                             SP_INFER_MAX_PLACES + 1, "The specs name more than %d different sets of devices.",
+                             SP_INFER_MAX_PLACES);
+    all->places[all->place_count] = (struct sp_infer_place){.count = layout->count, .devices = layout->devices};
+    *ret_place = all->place_count++;
+    return SP_OK;
+}
+
+/* Reads one stated spec; one that no mesh can say stays out of it all, with a stop. */
+static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, uint32_t operand,
+                                  const struct sp_mesh *base, bool *ret_is_linear)
+{
+    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_value *value = operand_value(node, operand);
+    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, operand);
+    struct sp_stated stated = {.node = node_id, .operand = operand, .source = entry->sharding};
+    struct sp_sharding *axes = NULL;
+    struct sp_error why = {0};
+    const int64_t *shape;
+    *ret_is_linear = true;
+    if (all->stated_count > 0 && all->stated[all->stated_count - 1].source == entry->sharding) {
+        stated = all->stated[all->stated_count - 1]; /* one spec that was set, on many operands */
+        stated.node = node_id;
+        stated.operand = operand;
+        all->stated[all->stated_count++] = stated;
+        return SP_OK;
+    }
+    enum sp_status status = read_extents(all, value, &shape);
+    if (status != SP_OK)
+        return status;
+    status = sp_sharding_to_axes(all->scratch, entry->sharding, value->type.shape.rank, shape,
+                                 all->assignment->device_count, &axes, NULL, &why);
+    if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST)
+        return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
+                                  "The spec of '%.120s' is not carried on: %.400s", value->name, why.message);
+    if (status != SP_OK) {
+        *all->err = why;
+        return status;
+    }
+    status = sp_layout_create(all->scratch, axes, base, &stated.layout, ret_is_linear, all->err);
+    if (status == SP_OK && *ret_is_linear)
+        status = find_place(all, &stated.layout, &stated.place);
+    if (status == SP_OK && *ret_is_linear)
+        all->stated[all->stated_count++] = stated;
+    else if (status == SP_OK)
+        all->odd_mesh = axes->mesh;
+    return status;
+}
+
+static enum sp_status fail_meshes(struct sp_inference *all, const struct sp_stated *a, const struct sp_stated *b)
+{
+    char labels[2][264];
+    const struct sp_net *net = all->assignment->net;
+    return sp_fail(
+        all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
+        "No mesh explains both the spec of '%.120s' at %.200s and the spec of '%.120s' at %.200s: they cut the "
+        "devices differently.",
+        operand_value(net->nodes[a->node], a->operand)->name,
+        sp_node_label(net->nodes[a->node], labels[0], sizeof(labels[0])),
+        operand_value(net->nodes[b->node], b->operand)->name,
+        sp_node_label(net->nodes[b->node], labels[1], sizeof(labels[1])));
+}
+
+/* All stated specs, with positions in the order of `base`; *ret_is_linear is false where one does not fit it. */
+static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_mesh *base, bool *ret_is_linear)
+{
+    const struct sp_net *net = all->assignment->net;
+    all->stated_count = all->place_count = 0;
+    *ret_is_linear = true;
+    if (base != NULL) { /* its devices are the first place, also when no spec names them */
+        int64_t *devices = SP_NEW_ARRAY(all->scratch, (size_t)base->order.count, int64_t);
+        if (devices == NULL)
+            return sp_fail_memory(all->err);
+        for (int64_t i = 0; i < base->order.count; i++)
+            devices[i] = sp_device_order_at(&base->order, i);
+        all->places[all->place_count++] = (struct sp_infer_place){.count = base->order.count, .devices = devices};
+    }
+    for (uint32_t n = 0; n < net->node_count; n++) {
+        for (uint32_t i = 0; i < operand_count(net->nodes[n]); i++) {
+            if (!is_stated(sp_spec_of(all->assignment, n, i)) || !has_rank(operand_value(net->nodes[n], i)))
+                continue;
+            all->odd_node = n;
+            all->odd_operand = i;
+            enum sp_status status = read_stated(all, n, i, base, ret_is_linear);
+            if (status != SP_OK || !*ret_is_linear)
+                return status;
+        }
+    }
+    return SP_OK;
+}
+
+static bool is_split(const struct sp_layout *layout)
+{
+    for (uint32_t axis = 0; axis < layout->rank; axis++) {
+        if (layout->dims[axis].count > 0)
+            return true;
+    }
+    return false;
+}
+
+/* The mesh of positions that all specs fit, where none is given. */
+static enum sp_status find_mesh(struct sp_inference *all)
+{
+    struct sp_cuts cuts = {0};
+    uint32_t opponent = 0, first = 0;
+    for (uint32_t i = 0; i < all->stated_count; i++) {
+        if (is_split(&all->stated[i].layout) && !is_split(&all->stated[first].layout))
+            first = i;
+    }
+    for (uint32_t k = 0; k < all->stated_count; k++) {
+        uint32_t i = k == 0 ? first : k == first ? 0 : k;
+        if (cuts.count > 0 && all->stated[i].layout.count != cuts.positions) {
+            if (is_split(&all->stated[i].layout))
+                return fail_meshes(all, &all->stated[first], &all->stated[i]);
+            continue;
+        }
+        if (!sp_cuts_add(&cuts, &all->stated[i].layout, i, &opponent))
+            return fail_meshes(all, &all->stated[opponent], &all->stated[i]);
+    }
+    all->positions = cuts.positions;
+    return sp_cuts_mesh(all->arena, &cuts, &all->mesh, all->err);
+}
+
+/* Writes every stated spec on the mesh. One of other devices, and whole, says nothing about positions. */
+static enum sp_status write_stated(struct sp_inference *all)
+{
+    for (uint32_t i = 0; i < all->stated_count; i++) {
+        struct sp_stated *stated = &all->stated[i];
+        bool fits = stated->layout.count == all->positions;
+        if (i > 0 && stated->source == all->stated[i - 1].source) {
+            stated->axes = all->stated[i - 1].axes;
+            continue;
+        }
+        if (!fits && !is_split(&stated->layout))
+            continue;
+        enum sp_status status = SP_OK;
+        if (fits)
+            status = sp_layout_to_axes(all->arena, &stated->layout, all->mesh, &stated->axes, &fits, all->err);
+        if (status == SP_OK && !fits) {
+            const struct sp_node *node = all->assignment->net->nodes[stated->node];
+            return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
+                           "The spec of '%.120s' cannot be written on the mesh of %" PRId64 " devices.",
+                           operand_value(node, stated->operand)->name, all->positions);
+        }
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+static enum sp_status count_stated(struct sp_inference *all)
+{
+    const struct sp_net *net = all->assignment->net;
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < net->node_count; n++) {
+        for (uint32_t i = 0; i < operand_count(net->nodes[n]); i++)
+            count += is_stated(sp_spec_of(all->assignment, n, i));
+    }
+    all->stated = SP_NEW_ARRAY(all->scratch, count, struct sp_stated);
+    all->places = SP_NEW_ARRAY(all->scratch, SP_INFER_MAX_PLACES, struct sp_infer_place);
+    return all->stated == NULL || all->places == NULL ? sp_fail_memory(all->err) : SP_OK;
+}
+
+static enum sp_status collect(struct sp_inference *all, const struct sp_mesh *mesh)
+{
+    bool is_linear = true;
+    enum sp_status status = count_stated(all);
+    uint32_t stops = all->assignment->stop_count;
+    if (status == SP_OK)
+        status = read_all_stated(all, mesh, &is_linear);
+    if (status == SP_OK && !is_linear && mesh == NULL) { /* the devices may stand in an order of their own */
+        all->assignment->stop_count = stops;
+        all->base = all->odd_mesh;
+        status = read_all_stated(all, all->base, &is_linear);
+    }
+    if (status == SP_OK && !is_linear)
+        return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
+                       "The spec of '%.120s' at %.200s puts its shards on devices in an order that is not the one of "
+                       "the %s.",
+                       operand_value(all->assignment->net->nodes[all->odd_node], all->odd_operand)->name,
+                       sp_node_label(all->assignment->net->nodes[all->odd_node], (char[264]){0}, 264),
+                       mesh != NULL ? "mesh" : "other specs");
+    if (status == SP_OK && mesh != NULL) {
+        all->positions = mesh->order.count;
+        status = sp_mesh_create(all->arena, mesh->axis_count, mesh->axes, NULL, &all->mesh, all->err);
+    } else if (status == SP_OK && all->stated_count > 0) {
+        status = find_mesh(all);
+    }
+    if (status == SP_OK && all->mesh != NULL)
+        status = write_stated(all);
+    return status;
+}
+
+/* ---- relate ----------------------------------------------------------------------------------------------------- */
+
+static enum sp_status index_operands(struct sp_inference *all)
+{
+    const struct sp_net *net = all->assignment->net;
+    uint32_t total = 0;
+    all->first_operand = SP_NEW_ARRAY(all->scratch, (size_t)net->node_count + 1, uint32_t);
+    if (all->first_operand == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t n = 0; n < net->node_count; n++) {
+        all->first_operand[n] = total;
+        total += operand_count(net->nodes[n]);
+    }
+    all->first_operand[net->node_count] = total;
+    all->stated_of = SP_NEW_ARRAY(all->scratch, total, uint32_t);
+    all->tensor_capacity = net->tensor_count + all->stated_count;
+    all->ranks = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
+    all->shapes = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const int64_t *);
+    all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
+    all->tensors = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_sharding *);
+    all->origins = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_flow_origin *);
+    if (all->stated_of == NULL || all->ranks == NULL || all->shapes == NULL || all->values == NULL ||
+        all->tensors == NULL || all->origins == NULL)
+        return sp_fail_memory(all->err);
+    return SP_OK;
+}
+
+static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value *value)
+{
+    uint32_t id = all->tensor_count++;
+    enum sp_status status = SP_OK;
+    all->values[id] = value;
+    if (!has_rank(value))
+        return SP_OK;
+    all->ranks[id] = value->type.shape.rank;
+    all->origins[id] = SP_NEW_ARRAY(all->scratch, all->ranks[id], struct sp_flow_origin);
+    if (all->origins[id] == NULL)
+        return sp_fail_memory(all->err);
+    if (id < all->assignment->net->tensor_count)
+        status = read_extents(all, value, &all->shapes[id]);
+    else
+        all->shapes[id] = all->shapes[sp_net_tensor(all->assignment->net, value)];
+    return status;
+}
+
+static bool is_equal_axes(const struct sp_sharding *a, const struct sp_sharding *b)
+{
+    for (uint32_t axis = 0; a != b && axis < a->rank; axis++) {
+        const struct sp_axis_list *x = &a->dims[axis].axes, *y = &b->dims[axis].axes;
+        if (x->count != y->count || !sp_axes_is_prefix(x, y) || !sp_axes_is_prefix(y, x))
+            return false;
+    }
+    return true;
+}
+
+/* Stated specs to tensors: of outputs first, then those of uses that say the same or the first thing; any other use
+   gets a tensor of its own, to which a reshard is implied. */
+static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
+{
+    const struct sp_net *net = all->assignment->net;
+    for (uint32_t i = 0; i < all->stated_count; i++) {
+        struct sp_stated *stated = &all->stated[i];
+        const struct sp_node *node = net->nodes[stated->node];
+        const struct sp_value *value = operand_value(node, stated->operand);
+        uint32_t tensor = sp_net_tensor(net, value);
+        if ((stated->operand >= node->input_count) != of_outputs)
+            continue;
+        all->stated_of[all->first_operand[stated->node] + stated->operand] = i + 1;
+        stated->tensor = tensor;
+        if (stated->axes == NULL) {
+            stated->tensor = SP_NO_TENSOR;
+            continue;
+        }
+        if (all->tensors[tensor] == NULL)
+            all->tensors[tensor] = stated->axes;
+        if (is_equal_axes(all->tensors[tensor], stated->axes))
+            continue;
+        stated->tensor = all->tensor_count;
+        enum sp_status status = add_tensor(all, value);
+        if (status != SP_OK)
+            return status;
+        all->tensors[stated->tensor] = stated->axes;
+    }
+    return SP_OK;
+}
+
+static enum sp_status relate_operands(struct sp_inference *all, const struct sp_relation *relation, uint32_t *tensors)
+{
+    for (uint32_t i = 0; i < relation->operand_count; i++) {
+        uint32_t tensor = relation->tensors[i];
+        tensors[i] = tensor != SP_NO_TENSOR && has_rank(all->values[tensor]) ? tensor : SP_NO_TENSOR;
+        if (relation->kind != SP_RELATION_NODE)
+            continue;
+        uint32_t stated = all->stated_of[all->first_operand[relation->node_id] + i];
+        if (stated > 0)
+            tensors[i] = all->stated[stated - 1].tensor;
+    }
+    return SP_OK;
+}
+
+static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
+{
+    const struct sp_relation *relation = &all->assignment->net->relations[index];
+    struct sp_rule *rule = NULL;
+    struct sp_error why = {0};
+    enum sp_status status = sp_net_rule(all->assignment->net, relation, all->scratch, &rule, &why);
+    if (status == SP_ERR_MEMORY || status == SP_ERR_CANCELLED || status == SP_ERR_INTERNAL) {
+        *all->err = why;
+        return status;
+    }
+    if (status != SP_OK)
+        return sp_assignment_stop(all->assignment, "NO_RULE", relation->node, NULL, all->err, "%.400s", why.message);
+    uint32_t *tensors = SP_NEW_ARRAY(all->scratch, relation->operand_count, uint32_t);
+    if (tensors == NULL)
+        return sp_fail_memory(all->err);
+    struct sp_flow *flow = &all->flows[all->flow_count];
+    *flow = (struct sp_flow){.rule = rule,
+                             .tensors = tensors,
+                             .input_count = relation->input_count,
+                             .operand_count = relation->operand_count};
+    status = relate_operands(all, relation, tensors);
+    sp_flow_classify(flow);
+    all->relation_of[all->flow_count++] = index;
+    return status;
+}
+
+static enum sp_status relate(struct sp_inference *all)
+{
+    const struct sp_net *net = all->assignment->net;
+    enum sp_status status = index_operands(all);
+    for (uint32_t t = 0; status == SP_OK && t < net->tensor_count; t++)
+        status = add_tensor(all, net->tensors[t]);
+    if (status == SP_OK)
+        status = state_tensors(all, true);
+    if (status == SP_OK)
+        status = state_tensors(all, false);
+    all->flows = SP_NEW_ARRAY(all->scratch, net->relation_count, struct sp_flow);
+    all->relation_of = SP_NEW_ARRAY(all->scratch, net->relation_count, uint32_t);
+    if (status == SP_OK && (all->flows == NULL || all->relation_of == NULL))
+        return sp_fail_memory(all->err);
+    for (uint32_t r = 0; status == SP_OK && r < net->relation_count; r++)
+        status = add_flow(all, r);
+    return status;
+}
+
+/* ---- places ----------------------------------------------------------------------------------------------------- */
+
+/* Nodes' places from their own specs, then from producers (the one that came latest), then from users. */
+static enum sp_status place_nodes(struct sp_inference *all)
+{
+    const struct sp_net *net = all->assignment->net;
+    uint32_t *of_tensor = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t); /* place + 1 */
+    all->place_of = SP_NEW_ARRAY(all->scratch, net->node_count, uint32_t);
+    if (of_tensor == NULL || all->place_of == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t i = all->stated_count; i-- > 0;) {
+        if (all->stated[i].axes != NULL)
+            all->place_of[all->stated[i].node] = all->stated[i].place + 1;
+    }
+    for (uint32_t r = 0; r < net->relation_count; r++) {
+        const struct sp_relation *relation = &net->relations[r];
+        uint32_t own = relation->kind == SP_RELATION_NODE ? all->place_of[relation->node_id] : 0;
+        for (uint32_t i = 0; own == 0 && i < relation->input_count; i++) {
+            uint32_t place = relation->tensors[i] == SP_NO_TENSOR ? 0 : of_tensor[relation->tensors[i]];
+            own = place > own ? place : own;
+        }
+        if (relation->kind == SP_RELATION_NODE)
+            all->place_of[relation->node_id] = own;
+        for (uint32_t i = relation->input_count; i < relation->operand_count; i++) {
+            if (relation->tensors[i] != SP_NO_TENSOR)
+                of_tensor[relation->tensors[i]] = own;
+        }
+    }
+    for (uint32_t r = net->relation_count; r-- > 0;) {
+        const struct sp_relation *relation = &net->relations[r];
+        uint32_t own = relation->kind == SP_RELATION_NODE ? all->place_of[relation->node_id] : 0;
+        for (uint32_t i = relation->input_count; own == 0 && i < relation->operand_count; i++) {
+            if (relation->tensors[i] != SP_NO_TENSOR)
+                own = of_tensor[relation->tensors[i]];
+        }
+        if (relation->kind == SP_RELATION_NODE)
+            all->place_of[relation->node_id] = own;
+        for (uint32_t i = 0; i < relation->input_count; i++) {
+            if (relation->tensors[i] != SP_NO_TENSOR && of_tensor[relation->tensors[i]] == 0)
+                of_tensor[relation->tensors[i]] = own;
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- settle ----------------------------------------------------------------------------------------------------- */
+
+/* The mesh with a place's devices on its positions. */
+static enum sp_status mesh_of_place(struct sp_inference *all, uint32_t index, const struct sp_mesh **ret_mesh)
+{
+    struct sp_infer_place *place = &all->places[index];
+    struct sp_device_order order;
+    struct sp_mesh *mesh = NULL;
+    if (place->mesh != NULL) {
+        *ret_mesh = place->mesh;
+        return SP_OK;
+    }
+    bool is_range = true;
+    for (int64_t i = 0; i < place->count; i++)
+        is_range = is_range && place->devices[i] == i;
+    enum sp_status status =
+        is_range ? SP_OK : sp_device_order_list(all->arena, place->count, place->devices, &order, all->err);
+    if (status == SP_OK)
+        status = sp_mesh_create(all->arena, all->mesh->axis_count, all->mesh->axes, is_range ? NULL : &order, &mesh,
+                                all->err);
+    if (status == SP_OK)
+        *ret_mesh = place->mesh = mesh;
+    return status;
+}
+
+/* The closed sharding of a node's operand on the node's devices. Those that tensors were propagated as are made once
+   for each place. */
+static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t rank,
+                              const struct sp_sharding *sharding, const struct sp_sharding **ret_sharding)
+{
+    const struct sp_mesh *mesh;
+    struct sp_sharding *own = NULL;
+    struct sp_infer_place *of = &all->places[place];
+    if (sharding == NULL && of->whole[rank] != NULL) {
+        *ret_sharding = of->whole[rank];
+        return SP_OK;
+    }
+    if (sharding != NULL && of->last_source == sharding) {
+        *ret_sharding = of->last;
+        return SP_OK;
+    }
+    enum sp_status status = mesh_of_place(all, place, &mesh);
+    if (status == SP_OK)
+        status = sp_sharding_create_axes(all->arena, mesh, rank, &own, all->err);
+    for (uint32_t axis = 0; status == SP_OK && sharding != NULL && axis < rank; axis++)
+        status = sp_axes_copy(all->arena, &sharding->dims[axis].axes, &own->dims[axis].axes, all->err);
+    if (status != SP_OK)
+        return status;
+    if (sharding == NULL) {
+        of->whole[rank] = own;
+    } else {
+        of->last_source = sharding;
+        of->last = own;
+    }
+    *ret_sharding = own;
+    return SP_OK;
+}
+
+static enum sp_status write_entry(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
+                                  const struct sp_resolve_operand *resolved)
+{
+    const struct sp_relation *relation = &all->assignment->net->relations[all->relation_of[flow_id]];
+    struct sp_spec_entry *entry = sp_spec_of(all->assignment, relation->node_id, operand);
+    uint32_t tensor = all->flows[flow_id].tensors[operand];
+    uint32_t place = all->place_of[relation->node_id];
+    enum sp_status status =
+        realize(all, place == 0 ? 0 : place - 1, all->ranks[tensor], resolved->result, &entry->sharding);
+    if (status == SP_OK)
+        status = sp_infer_reason(all, flow_id, operand, resolved, entry);
+    return status;
+}
+
+static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
+{
+    const struct sp_flow *flow = &all->flows[flow_id];
+    const struct sp_relation *relation = &all->assignment->net->relations[all->relation_of[flow_id]];
+    struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+    struct sp_resolve_operand *operands = SP_NEW_ARRAY(all->scratch, flow->operand_count, struct sp_resolve_operand);
+    if (operands == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        uint32_t tensor = flow->tensors[i];
+        operands[i].is_absent = tensor == SP_NO_TENSOR;
+        operands[i].is_stated = is_stated(sp_spec_of(all->assignment, relation->node_id, i));
+        if (tensor == SP_NO_TENSOR)
+            continue;
+        operands[i].sharding = all->tensors[tensor];
+        operands[i].shape = all->shapes[tensor];
+    }
+    enum sp_status status = sp_resolve_node(all->arena, all->scratch, flow->rule, all->mesh, operands, all->err);
+    for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
+        if (operands[i].is_absent || operands[i].is_stated)
+            continue;
+        status = write_entry(all, flow_id, i, &operands[i]);
+        /* What comes later starts from what is really there. */
+        if (i >= flow->input_count)
+            all->tensors[flow->tensors[i]] = operands[i].result;
+    }
+    sp_arena_rewind(all->scratch, mark);
+    return status;
+}
+
+static enum sp_status settle(struct sp_inference *all)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++) {
+        if (all->assignment->net->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
+            status = settle_node(all, f);
+    }
+    return status;
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
+
+static enum sp_status run(struct sp_inference *all)
+{
+    struct sp_propagation propagation = {.tensor_count = all->tensor_count,
+                                         .flow_count = all->flow_count,
+                                         .ranks = all->ranks,
+                                         .shapes = all->shapes,
+                                         .tensors = all->tensors,
+                                         .flows = all->flows,
+                                         .level = SP_PROPAGATE_USER_PRIORITY,
+                                         .must_divide = true,
+                                         .origins = all->origins,
+                                         .on_stop = sp_infer_stop,
+                                         .context = all};
+    enum sp_status status = sp_propagate(all->arena, &propagation, all->err);
+    return status == SP_OK ? all->stop_status : status;
+}
+
+enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct sp_mesh *mesh, struct sp_error *err)
+{
+    struct sp_error own = {0};
+    struct sp_inference all = {.assignment = assignment,
+                               .arena = assignment->arena,
+                               .scratch = sp_arena_create(sp_arena_budget(assignment->arena)),
+                               .err = &own};
+    if (all.scratch == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = collect(&all, mesh);
+    if (status == SP_OK && all.mesh != NULL)
+        status = relate(&all);
+    if (status == SP_OK && all.mesh != NULL)
+        status = place_nodes(&all);
+    if (status == SP_OK && all.mesh != NULL)
+        status = run(&all);
+    if (status == SP_OK && all.mesh != NULL)
+        status = settle(&all);
+    sp_arena_destroy(all.scratch);
+    if (status != SP_OK && err != NULL && err->status == SP_OK)
+        *err = own;
+    return status;
+}

@@ -1,0 +1,127 @@
+#pragma once
+/*
+ * infer_propagate - what the files of sp_infer_propagate() (propagate.h) share.
+ *
+ * Shardings are computed on positions 0..N-1 of one mesh. Which devices stand on these positions may differ from node
+ * to node (stages of a pipeline): a place is a list of N devices in the order of positions.
+ */
+#include "base/limits.h"
+#include "infer/propagate.h"
+
+/* How one tensor dim is cut, in positions: its shard number has a digit (position / stride) % size for each entry,
+   major to minor. */
+struct sp_digit {
+    int64_t stride, size;
+};
+struct sp_digits {
+    uint32_t count;
+    struct sp_digit *digits;
+};
+
+/* A stated sharding in positions. */
+struct sp_layout {
+    uint32_t rank;
+    struct sp_digits *dims;
+    int64_t count;          /* devices */
+    const int64_t *devices; /* by position */
+};
+
+/*
+ * The layout of an AXES sharding. Positions are the order of `base`, where it has these devices, else of ascending
+ * device numbers. *ret_ok is false where its shards are no digits of the positions.
+ */
+enum sp_status sp_layout_create(struct sp_arena *arena, const struct sp_sharding *axes, const struct sp_mesh *base,
+                                struct sp_layout *ret_layout, bool *ret_ok, struct sp_error *err);
+
+/* Collects where layouts cut the positions. */
+#define SP_LAYOUT_MAX_CUTS 64
+struct sp_cuts {
+    int64_t positions;
+    uint32_t count;
+    int64_t cuts[SP_LAYOUT_MAX_CUTS]; /* ascending */
+    uint32_t owners[SP_LAYOUT_MAX_CUTS];
+};
+/* Adds the cuts of one layout; false where a cut neither divides nor is divided by one there, of *ret_opponent. */
+bool sp_cuts_add(struct sp_cuts *cuts, const struct sp_layout *layout, uint32_t owner, uint32_t *ret_opponent);
+
+/* The mesh of positions with an axis from cut to cut. */
+enum sp_status sp_cuts_mesh(struct sp_arena *arena, const struct sp_cuts *cuts, struct sp_mesh **ret_mesh,
+                            struct sp_error *err);
+
+/* The layout as closed AXES on a mesh of positions; *ret_ok is false where no parts of its axes say it. */
+enum sp_status sp_layout_to_axes(struct sp_arena *arena, const struct sp_layout *layout, const struct sp_mesh *mesh,
+                                 struct sp_sharding **ret_sharding, bool *ret_ok, struct sp_error *err);
+
+/* ---- one node --------------------------------------------------------------------------------------------------- */
+
+struct sp_resolve_operand {
+    const struct sp_sharding *sharding; /* as it is there, or was propagated; NULL: whole, or not known */
+    const int64_t *shape;
+    bool is_absent; /* omitted, or of unknown rank */
+    bool is_stated; /* stays as it is */
+    /* Out: what the node takes or makes; NULL: whole. The same pointer where nothing changes. */
+    const struct sp_sharding *result;
+    uint8_t factor;   /* for the reason: one that is split, or SP_RULE_MAX_FACTORS */
+    bool is_combined; /* an output that is joined over a split reduction factor, `factor` */
+};
+
+/*
+ * Makes the operands of a node agree with its rule. Each factor is cut in one way: as stated operands cut it, else as
+ * the larger tensors do; factors that the operator needs whole are not cut. Outputs are what follows from that, and
+ * keep a finer cut that the combining of partial results can leave behind (reduce-scatter).
+ */
+enum sp_status sp_resolve_node(struct sp_arena *arena, struct sp_arena *scratch, const struct sp_rule *rule,
+                               const struct sp_mesh *mesh, struct sp_resolve_operand *operands, struct sp_error *err);
+
+/* ---- all nodes -------------------------------------------------------------------------------------------------- */
+
+struct sp_infer_place {
+    int64_t count;
+    const int64_t *devices;                           /* by position */
+    const struct sp_mesh *mesh;                       /* with these devices; NULL: not made yet */
+    const struct sp_sharding *whole[SP_MAX_RANK + 1]; /* by rank; made when asked for */
+    const struct sp_sharding *last_source, *last;     /* the last one that was put on these devices */
+};
+
+#define SP_INFER_MAX_PLACES 4096
+
+struct sp_stated {
+    uint32_t node, operand, place;
+    uint32_t tensor;                  /* that stands for this operand */
+    const struct sp_sharding *source; /* the entry's */
+    struct sp_layout layout;
+    struct sp_sharding *axes; /* on positions; NULL: it says nothing about them */
+};
+
+struct sp_inference {
+    struct sp_assignment *assignment;
+    struct sp_arena *arena, *scratch;
+    struct sp_error *err;
+    uint32_t stated_count, place_count;
+    struct sp_stated *stated;
+    struct sp_infer_place *places; /* SP_INFER_MAX_PLACES */
+    int64_t positions;
+    struct sp_mesh *mesh; /* of positions; NULL: nothing is stated */
+    const struct sp_mesh *base, *odd_mesh;
+    uint32_t odd_node, odd_operand; /* the spec that was read last */
+    uint32_t *first_operand;        /* per node, into stated_of */
+    uint32_t *stated_of;            /* per operand 1 + its entry in `stated`, or 0 */
+    uint32_t *place_of;             /* per node 1 + its place, or 0 */
+    uint32_t tensor_count, tensor_capacity;
+    uint32_t *ranks;
+    const int64_t **shapes;
+    const struct sp_value **values;
+    const struct sp_sharding **tensors;
+    struct sp_flow_origin **origins;
+    uint32_t flow_count;
+    struct sp_flow *flows;
+    uint32_t *relation_of; /* per flow */
+    enum sp_status stop_status;
+};
+
+/* Sets origin and reason of an entry. */
+enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
+                               const struct sp_resolve_operand *resolved, struct sp_spec_entry *entry);
+
+/* on_stop of the propagation; the context is the inference. */
+void sp_infer_stop(void *context, uint32_t flow, uint8_t factor, uint32_t tensor, uint32_t opponent, const char *code);
