@@ -14,7 +14,10 @@ struct sp_signature_operand {
     bool is_optional;
     bool is_variadic;    /* the last one, any number of them */
     bool is_homogeneous; /* variadic: all of one type */
-    const char *type;    /* type parameter ("T") or type ("tensor(int64)") */
+    bool is_parameter;   /* `type` is a type parameter: all operands of it that are tensors have one element type */
+    const char *type;    /* type parameter ("T") or type ("tensor(int64)"); NULL: any, not checked */
+    uint32_t dtypes;     /* element types that a tensor may have: bits 1 << enum sp_dtype */
+    uint32_t kinds;      /* what else than a tensor it may be: bits 1 << enum sp_type_kind */
 };
 
 struct sp_signature_attribute {
@@ -36,8 +39,11 @@ struct sp_signature {
 /* The signature in force at `version` of the domain ("" is ai.onnx), or NULL: the operator is not known there. */
 const struct sp_signature *sp_signature_find(const char *domain, const char *name, int64_t version);
 
-/* Whether any version of the domain's table has the operator; whether the table knows the domain at all. */
+/* Whether ONNX defines the operators of this domain: one that the published schemas do not have is wrong there. */
 bool sp_signature_domain(const char *domain);
 
-/* All signatures, sorted by domain, name and version. */
+/* The least version of the domain that has the operator, or 0: no version of it has. */
+int64_t sp_signature_first(const char *domain, const char *name);
+
+/* All signatures of the published schemas, sorted by domain, name and version. */
 const struct sp_signature *sp_signature_all(uint32_t *ret_count);
