@@ -195,10 +195,9 @@ static enum sp_status rule_projected(struct sp_op_context *context, struct sp_ru
         return status;
     sp_attention_factors(context, rule, &p.a, p.is_even, &f);
     const struct sp_shape *weights = sp_in_shape(context, A_WEIGHTS);
-    uint8_t i = sp_rule_factor(rule, "i", SP_FACTOR_REPLICATE, weights->dims[0]), whole = 0;
-    uint8_t three = sp_rule_factor(rule, "three", SP_FACTOR_REPLICATE, sp_dim_known(3));
-    if (!p.is_even)
-        whole = sp_rule_factor(rule, "qkv", SP_FACTOR_REPLICATE, weights->dims[1]);
+    uint8_t i = sp_rule_factor(rule, "i", SP_FACTOR_REPLICATE, weights->dims[0]);
+    uint8_t three = p.is_even ? sp_rule_factor(rule, "three", SP_FACTOR_REPLICATE, sp_dim_known(3)) : i;
+    uint8_t whole = p.is_even ? i : sp_rule_factor(rule, "qkv", SP_FACTOR_REPLICATE, weights->dims[1]);
     const struct sp_chain even = {.count = 3, .items = {three, f.kv, f.d}}, uneven = sp_chain_of(whole);
     const struct sp_chain *packed = p.is_even ? &even : &uneven;
     sp_rule_map_input(rule, A_INPUT, 0, f.b);
@@ -213,10 +212,11 @@ static enum sp_status rule_projected(struct sp_op_context *context, struct sp_ru
     sp_map_heads(context, rule, sp_out(0), &y);
     sp_map_scores(context, rule, sp_in(A_ATTENTION_BIAS), &scores);
     map_mask(context, rule, A_MASK, &p.a, &f);
-    uint8_t two = sp_rule_factor(rule, "two", SP_FACTOR_REPLICATE, sp_dim_known(2));
-    if (sp_in_shape(context, A_PAST) != NULL)
+    bool has_past = sp_in_shape(context, A_PAST) != NULL, has_present = sp_place_shape(context, sp_out(1)) != NULL;
+    uint8_t two = has_past || has_present ? sp_rule_factor(rule, "two", SP_FACTOR_REPLICATE, sp_dim_known(2)) : i;
+    if (has_past)
         map_cache(rule, sp_in(A_PAST), two, f.past, &f);
-    if (sp_place_shape(context, sp_out(1)) != NULL)
+    if (has_present)
         map_cache(rule, sp_out(1), two, p.shares_buffer ? f.past : f.total, &f);
     const uint8_t even_work[] = {f.b, f.q, i, three, f.kv, f.d}, uneven_work[] = {f.b, f.q, i, whole};
     sp_rule_term(rule, 2, p.is_even ? 6 : 4, p.is_even ? even_work : uneven_work);

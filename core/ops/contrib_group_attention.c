@@ -189,9 +189,9 @@ static void map_caches(struct sp_op_context *context, struct sp_rule *rule, cons
 {
     uint8_t size =
         sp_dim_equal(g->cache_size, g->a.size) ? f->d : sp_rule_factor(rule, "ds", SP_FACTOR_REPLICATE, g->cache_size);
-    uint8_t out = sp_dim_equal(g->cache, g->a.past) && g->a.has_past
-                      ? f->past
-                      : sp_rule_factor(rule, "c", SP_FACTOR_REPLICATE, g->cache);
+    bool is_same = g->a.has_past && sp_dim_equal(g->cache, g->a.past);
+    bool has_cache = sp_place_shape(context, sp_out(1)) != NULL || sp_place_shape(context, sp_out(2)) != NULL;
+    uint8_t out = is_same || !has_cache ? f->past : sp_rule_factor(rule, "c", SP_FACTOR_REPLICATE, g->cache);
     const uint8_t past[] = {f->b, f->kv, f->past, size}, present[] = {f->b, f->kv, out, size};
     const uint8_t scale[] = {f->b, f->kv, out, f->d};
     map_cache(context, rule, sp_in(IN_PAST_KEY), past);
@@ -210,10 +210,10 @@ static enum sp_status rule_grouped(struct sp_op_context *context, struct sp_rule
     if (status != SP_OK)
         return status;
     sp_attention_factors(context, rule, &g.a, true, &f);
-    if (!g.a.has_past) /* positions that count, and the keys that are given now */
-        f.keys = sp_rule_factor(rule, "s", SP_FACTOR_REPLICATE, g.a.keys);
     if (g.is_packed)
         f.keys = f.q;
+    else if (!g.a.has_past) /* positions that count, and the keys that are given now */
+        f.keys = sp_rule_factor(rule, "s", SP_FACTOR_REPLICATE, g.a.keys);
     map_queries(context, rule, &g, &f);
     map_caches(context, rule, &g, &f);
     const struct sp_head_axes y = {f.b, f.q, f.q_heads, sp_chain_of(f.d)};
