@@ -167,6 +167,7 @@ struct sp_string {
 struct sp_attribute {
     const char *name;
     enum sp_attr_type type;
+    bool is_untyped; /* the file states no type: `type` is that of the value it has */
     const char *ref; /* ref_attr_name in a function body, else NULL */
     double f;
     int64_t i;

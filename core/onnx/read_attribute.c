@@ -109,7 +109,8 @@ static enum sp_status settle_type(struct sp_reader *r, struct sp_attribute *attr
     if (survey->declared < 0 || survey->declared > SP_ATTR_TYPE_PROTOS)
         return sp_reader_fail(r, "BAD_ATTRIBUTE_TYPE", "Attribute '%.80s' has the unknown type %" PRId64 ".",
                               attribute->name, survey->declared);
-    attribute->type = survey->declared == 0 ? found : (enum sp_attr_type)survey->declared;
+    attribute->is_untyped = survey->declared == 0;
+    attribute->type = attribute->is_untyped ? found : (enum sp_attr_type)survey->declared;
     if (attribute->ref != NULL && attribute->ref[0] == '\0')
         attribute->ref = NULL;
     if (attribute->ref != NULL && r->function == NULL)

@@ -54,6 +54,13 @@ enum sp_status sp_onnx_read(struct sp_arena *arena, const void *bytes, uint64_t 
 enum sp_status sp_onnx_expand(struct sp_model *model, struct sp_node *call, const struct sp_function *function,
                               struct sp_graph **ret_body, struct sp_error *err);
 
+/*
+ * The body of `function` as it stands: nothing is called, and attributes keep their references. In `arena`, for a look
+ * that drops it again; texts and dimensions belong to the model.
+ */
+enum sp_status sp_onnx_body(struct sp_model *model, struct sp_arena *arena, const struct sp_function *function,
+                            struct sp_graph **ret_body, struct sp_error *err);
+
 /* The model-local function that this node calls (by domain, operator type and overload), or NULL. */
 const struct sp_function *sp_onnx_function(const struct sp_model *model, const struct sp_node *node);
 
