@@ -4,19 +4,25 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* A name with what is compared before its text: they lie together, so that a lookup touches a slot and the name. */
 struct entry {
-    const char *name;
-    size_t size;
+    uint32_t size, id;
+    char name[];
+};
+
+/* Half of the hash stands beside the pointer: other names in the way are passed over without looking at them. */
+struct slot {
+    const struct entry *entry; /* NULL when free */
     uint64_t hash;
 };
 
-/* Open addressing over `slots` (powers of two, at most half full) into the dense `entries`. Growing leaves the old
-   arrays in the arena: at most as many bytes again, and names never move. */
+/* Open addressing (powers of two, at most half full). Growing leaves the old arrays in the arena: at most as many bytes
+   again, and names never move. */
 struct sp_intern {
     struct sp_arena *arena;
     uint64_t seed;
-    struct entry *entries;
-    uint32_t *slots; /* id + 1, 0 when free */
+    const char **names;
+    struct slot *slots;
     uint32_t count, capacity, slot_count;
 };
 
@@ -29,42 +35,43 @@ struct sp_intern *sp_intern_create(struct sp_arena *arena, uint64_t seed)
     names->seed = seed;
     names->capacity = 64;
     names->slot_count = 128;
-    names->entries = SP_NEW_ARRAY(arena, names->capacity, struct entry);
-    names->slots = SP_NEW_ARRAY(arena, names->slot_count, uint32_t);
-    return names->entries == NULL || names->slots == NULL ? NULL : names;
+    names->names = SP_NEW_ARRAY(arena, names->capacity, const char *);
+    names->slots = SP_NEW_ARRAY(arena, names->slot_count, struct slot);
+    return names->names == NULL || names->slots == NULL ? NULL : names;
 }
 
 /* The slot that holds this name, or the free slot where it belongs. */
-static uint32_t find_slot(const struct sp_intern *names, const char *bytes, size_t size, uint64_t hash)
+static struct slot *find_slot(const struct sp_intern *names, const char *bytes, size_t size, uint64_t hash)
 {
     uint32_t mask = names->slot_count - 1;
-    uint32_t slot = (uint32_t)hash & mask;
-    while (names->slots[slot] != 0) {
-        const struct entry *entry = &names->entries[names->slots[slot] - 1];
-        if (entry->hash == hash && entry->size == size && (size == 0 || memcmp(entry->name, bytes, size) == 0))
-            break;
-        slot = (slot + 1) & mask;
+    uint32_t at = (uint32_t)hash & mask;
+    for (;; at = (at + 1) & mask) {
+        struct slot *slot = &names->slots[at];
+        if (slot->entry == NULL || (slot->hash == hash && slot->entry->size == size &&
+                                    (size == 0 || memcmp(slot->entry->name, bytes, size) == 0)))
+            return slot;
     }
-    return slot;
 }
 
 static int grow(struct sp_intern *names)
 {
     if (names->capacity > UINT32_MAX / 4)
         return -1;
-    uint32_t capacity = names->capacity * 2, slot_count = names->slot_count * 2;
-    struct entry *entries = SP_NEW_ARRAY(names->arena, capacity, struct entry);
-    uint32_t *slots = SP_NEW_ARRAY(names->arena, slot_count, uint32_t);
-    if (entries == NULL || slots == NULL)
+    uint32_t capacity = names->capacity * 2, slot_count = names->slot_count * 2, mask = slot_count - 1;
+    const char **list = SP_NEW_ARRAY(names->arena, capacity, const char *);
+    struct slot *slots = SP_NEW_ARRAY(names->arena, slot_count, struct slot);
+    if (list == NULL || slots == NULL)
         return -1;
-    memcpy(entries, names->entries, names->count * sizeof *entries);
-    for (uint32_t id = 0; id < names->count; id++) {
-        uint32_t slot = (uint32_t)entries[id].hash & (slot_count - 1);
-        while (slots[slot] != 0)
-            slot = (slot + 1) & (slot_count - 1);
-        slots[slot] = id + 1;
+    memcpy(list, names->names, names->count * sizeof *list);
+    for (uint32_t i = 0; i < names->slot_count; i++) {
+        if (names->slots[i].entry == NULL)
+            continue;
+        uint32_t at = (uint32_t)names->slots[i].hash & mask;
+        while (slots[at].entry != NULL)
+            at = (at + 1) & mask;
+        slots[at] = names->slots[i];
     }
-    names->entries = entries;
+    names->names = list;
     names->slots = slots;
     names->capacity = capacity;
     names->slot_count = slot_count;
@@ -74,34 +81,37 @@ static int grow(struct sp_intern *names)
 uint32_t sp_intern_add(struct sp_intern *names, const char *bytes, size_t size)
 {
     uint64_t hash = XXH3_64bits_withSeed(bytes, size, names->seed);
-    uint32_t slot = find_slot(names, bytes, size, hash);
-    if (names->slots[slot] != 0)
-        return names->slots[slot] - 1;
+    struct slot *slot = find_slot(names, bytes, size, hash);
+    if (slot->entry != NULL)
+        return slot->entry->id;
     if (names->count == names->capacity) {
         if (grow(names) != 0)
             return SP_NO_NAME;
         slot = find_slot(names, bytes, size, hash);
     }
-    char *name = sp_arena_string(names->arena, bytes, size);
-    if (name == NULL)
+    struct entry *entry = size >= UINT32_MAX ? NULL : sp_arena_alloc(names->arena, sizeof(struct entry) + size + 1);
+    if (entry == NULL)
         return SP_NO_NAME;
-    uint32_t id = names->count++;
-    names->entries[id] = (struct entry){name, size, hash};
-    names->slots[slot] = id + 1;
-    return id;
+    entry->size = (uint32_t)size;
+    entry->id = names->count++;
+    if (size > 0)
+        memcpy(entry->name, bytes, size);
+    names->names[entry->id] = entry->name;
+    *slot = (struct slot){entry, hash};
+    return entry->id;
 }
 
 uint32_t sp_intern_find(const struct sp_intern *names, const char *bytes, size_t size)
 {
     uint64_t hash = XXH3_64bits_withSeed(bytes, size, names->seed);
-    uint32_t slot = find_slot(names, bytes, size, hash);
-    return names->slots[slot] == 0 ? SP_NO_NAME : names->slots[slot] - 1;
+    const struct slot *slot = find_slot(names, bytes, size, hash);
+    return slot->entry == NULL ? SP_NO_NAME : slot->entry->id;
 }
 
 const char *sp_intern_name(const struct sp_intern *names, uint32_t id)
 {
     assert(id < names->count);
-    return names->entries[id].name;
+    return names->names[id];
 }
 
 uint32_t sp_intern_count(const struct sp_intern *names)

@@ -18,7 +18,8 @@
  *  folded    a node whose outputs depend on constants (and known shapes) alone: a runtime computes it once, at load
  *
  * Invariants after a successful read
- *  - Names are interned per model: the same name is the same pointer. No name holds a NUL or invalid UTF-8.
+ *  - Names are interned per model, those of nodes excepted: the same name is the same pointer. No name holds a NUL or
+ *    invalid UTF-8.
  *  - nodes[] of a graph is in the file's order and that order is topological (the reader refuses others).
  *  - Every value has one definition. node->inputs[i] is NULL for an omitted optional input, outputs alike.
  *  - value->id is the index in its graph's values[]; node->index the one in nodes[].

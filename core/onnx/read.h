@@ -48,6 +48,12 @@ struct sp_call_edge {
 };
 #define SP_MAIN_CALLER UINT32_MAX
 
+/* An input, output, attribute or device configuration of a node: found when the node is counted, read afterwards. */
+struct sp_node_field {
+    uint32_t number;
+    struct sp_span payload;
+};
+
 struct sp_frame {
     struct sp_graph *graph;
     struct sp_wire cursor; /* the next node */
@@ -55,6 +61,7 @@ struct sp_frame {
     uint32_t attribute, item;
     uint32_t next_node;
     uint32_t undo_start, capture_start;
+    uint32_t fields_start; /* of the node's operands and attributes in the reader's list */
 };
 
 struct sp_reader {
@@ -78,9 +85,10 @@ struct sp_reader {
     struct sp_scope_undo *undo;
     struct sp_capture *captures;
     struct sp_call_edge *edges;
-    uint32_t *stamps; /* by name id: the last node or list that used the name, to find duplicates */
+    struct sp_node_field *fields; /* of the nodes that are open, innermost last */
+    uint32_t *stamps;             /* by name id: the last node or list that used the name, to find duplicates */
     uint32_t slot_capacity, undo_count, undo_capacity, capture_count, capture_capacity, edge_count, edge_capacity,
-        stamp_capacity, stamp;
+        stamp_capacity, stamp, field_count, field_capacity;
 
     uint64_t empty_records, unknown_fields;
     bool counting; /* whether what is read adds to model->counts (expansions do not) */
@@ -159,6 +167,9 @@ enum sp_status sp_reader_check_text(struct sp_reader *r, const struct sp_wire_fi
 
 /* Text that is checked and interned. */
 enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
+
+/* A text that nothing is found by: copied, not interned. */
+enum sp_status sp_reader_copy(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
 
 /* As sp_reader_text() for the name of a value, with its scope id; id SP_NO_NAME for the empty name. */
 enum sp_status sp_reader_name(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name);

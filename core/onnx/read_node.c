@@ -16,18 +16,32 @@ enum {
     DEVICE_CONFIGURATIONS = 10
 };
 
+/* Remembers where a part of the node is, so that the node is walked once. */
+static enum sp_status note_field(struct sp_reader *r, const struct sp_wire_field *field)
+{
+    enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
+    if (status != SP_OK)
+        return status;
+    if (!sp_grow((void **)&r->fields, &r->field_capacity, r->field_count, sizeof *r->fields))
+        return sp_fail_memory(r->err);
+    r->fields[r->field_count++] = (struct sp_node_field){field->number, field->payload};
+    return SP_OK;
+}
+
 static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field)
 {
     enum sp_status status;
     switch (field->number) {
     case INPUT:
-        return sp_reader_count_one(r, &node->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
-                                   "inputs of one node");
+        status = sp_reader_count_one(r, &node->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
+                                     "inputs of one node");
+        return status == SP_OK ? note_field(r, field) : status;
     case OUTPUT:
-        return sp_reader_count_one(r, &node->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
-                                   "outputs of one node");
+        status = sp_reader_count_one(r, &node->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
+                                     "outputs of one node");
+        return status == SP_OK ? note_field(r, field) : status;
     case NAME:
-        return sp_reader_text(r, field, &node->name);
+        return sp_reader_copy(r, field, &node->name);
     case OP_TYPE:
         return sp_reader_text(r, field, &node->op_type);
     case DOMAIN:
@@ -38,14 +52,16 @@ static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, con
         status = sp_reader_message(r, field);
         if (status == SP_OK && r->counting)
             r->model->counts.attributes++;
-        return status != SP_OK ? status
-                               : sp_reader_count_one(r, &node->attribute_count, SP_MAX_NODE_ATTRIBUTES,
-                                                     "SP_MAX_NODE_ATTRIBUTES", "attributes of one node");
+        if (status == SP_OK)
+            status = sp_reader_count_one(r, &node->attribute_count, SP_MAX_NODE_ATTRIBUTES, "SP_MAX_NODE_ATTRIBUTES",
+                                         "attributes of one node");
+        return status == SP_OK ? note_field(r, field) : status;
     case DEVICE_CONFIGURATIONS:
         status = sp_reader_message(r, field);
-        return status != SP_OK ? status
-                               : sp_reader_count_one(r, &node->configuration_count, SP_MAX_METADATA, "SP_MAX_METADATA",
-                                                     "device configurations of one node");
+        if (status == SP_OK)
+            status = sp_reader_count_one(r, &node->configuration_count, SP_MAX_METADATA, "SP_MAX_METADATA",
+                                         "device configurations of one node");
+        return status == SP_OK ? note_field(r, field) : status;
     case DOC_STRING:
     case METADATA_PROPS:
         return SP_OK;
@@ -110,6 +126,12 @@ static bool defined_later(struct sp_reader *r, const struct sp_node *node, const
     }
 }
 
+/* A noted field as the wire's, which it was checked to be. */
+static struct sp_wire_field noted(const struct sp_node_field *field)
+{
+    return (struct sp_wire_field){.number = field->number, .type = SP_WIRE_LEN, .payload = field->payload};
+}
+
 static enum sp_status read_input(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field,
                                  uint32_t position)
 {
@@ -146,9 +168,18 @@ static enum sp_status note_call(struct sp_reader *r, const struct sp_node *node)
     return SP_OK;
 }
 
+/* Interned names are equal when they are the same pointer: few are compared in pairs, many are marked. */
+#define FEW_ATTRIBUTES 8
+
 static enum sp_status check_attribute_names(struct sp_reader *r, const struct sp_node *node)
 {
-    bool is_new = true;
+    bool is_new = true, is_repeated = node->attribute_count > FEW_ATTRIBUTES;
+    for (uint32_t i = 1; !is_repeated && i < node->attribute_count; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            is_repeated = is_repeated || node->attributes[i].name == node->attributes[k].name;
+    }
+    if (!is_repeated)
+        return SP_OK;
     sp_reader_new_list(r);
     for (uint32_t i = 0; i < node->attribute_count; i++) {
         enum sp_status status = sp_reader_mark(r, node->attributes[i].name, &is_new);
@@ -163,13 +194,14 @@ static enum sp_status check_attribute_names(struct sp_reader *r, const struct sp
 
 enum sp_status sp_read_node(struct sp_reader *r, struct sp_node *node)
 {
-    struct sp_wire wire = sp_wire_of(r->bytes, node->span);
-    struct sp_wire_field field;
-    uint32_t inputs = 0, attributes = 0, configurations = 0;
+    uint32_t inputs = 0, attributes = 0, configurations = 0, first = r->field_count;
+    sp_reader_top(r)->fields_start = first;
     enum sp_status status = count_fields(r, node);
     if (status == SP_OK)
         status = allocate(r, node);
-    while (status == SP_OK && (status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
+    const uint32_t end = r->field_count;
+    for (uint32_t i = first; status == SP_OK && i < end; i++) {
+        const struct sp_wire_field field = noted(&r->fields[i]);
         if (field.number == INPUT)
             status = read_input(r, node, &field, inputs++);
         else if (field.number == ATTRIBUTE)
@@ -186,19 +218,19 @@ enum sp_status sp_read_node(struct sp_reader *r, struct sp_node *node)
 
 enum sp_status sp_read_node_outputs(struct sp_reader *r, struct sp_node *node)
 {
-    struct sp_wire wire = sp_wire_of(r->bytes, node->span);
-    struct sp_wire_field field;
+    const uint32_t first = sp_reader_top(r)->fields_start, end = r->field_count;
     uint32_t position = 0;
-    enum sp_status status;
-    while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
+    enum sp_status status = SP_OK;
+    for (uint32_t i = first; status == SP_OK && i < end; i++) {
+        const struct sp_wire_field field = noted(&r->fields[i]);
         struct sp_name name;
         if (field.number != OUTPUT)
             continue;
-        if ((status = sp_reader_name(r, &field, &name)) != SP_OK)
-            return status;
-        if (name.id != SP_NO_NAME && (status = sp_define_output(r, node, name, position)) != SP_OK)
-            return status;
+        status = sp_reader_name(r, &field, &name);
+        if (status == SP_OK && name.id != SP_NO_NAME)
+            status = sp_define_output(r, node, name, position);
         position++;
     }
+    r->field_count = first; /* what was inside is gone by now */
     return status;
 }

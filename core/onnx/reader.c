@@ -27,6 +27,7 @@ void sp_reader_release(struct sp_reader *r)
     free(r->undo);
     free(r->captures);
     free(r->edges);
+    free(r->fields);
     free(r->stamps);
 }
 
@@ -104,17 +105,35 @@ enum sp_status sp_reader_check_text(struct sp_reader *r, const struct sp_wire_fi
     return status;
 }
 
-enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
+static enum sp_status intern(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name)
 {
     enum sp_status status = sp_reader_check_text(r, field);
     if (status != SP_OK)
         return status;
     const char *bytes = (const char *)r->bytes + field->payload.offset;
-    uint32_t id = sp_intern_add(r->model->names, bytes, field->payload.size);
-    if (id == SP_NO_NAME)
+    ret_name->id = sp_intern_add(r->model->names, bytes, field->payload.size);
+    if (ret_name->id == SP_NO_NAME)
         return sp_fail_memory(r->err);
-    *ret_text = sp_intern_name(r->model->names, id);
+    ret_name->text = sp_intern_name(r->model->names, ret_name->id);
     return SP_OK;
+}
+
+enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
+{
+    struct sp_name name;
+    enum sp_status status = intern(r, field, &name);
+    if (status == SP_OK)
+        *ret_text = name.text;
+    return status;
+}
+
+enum sp_status sp_reader_copy(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
+{
+    enum sp_status status = sp_reader_check_text(r, field);
+    if (status != SP_OK)
+        return status;
+    *ret_text = sp_arena_string(r->arena, (const char *)r->bytes + field->payload.offset, field->payload.size);
+    return *ret_text != NULL ? SP_OK : sp_fail_memory(r->err);
 }
 
 /* The number of an interned name in tables by name. Expansions number their own few names: a table over all names of
@@ -125,20 +144,29 @@ static uint32_t scope_id(struct sp_reader *r, const char *text)
                             : sp_intern_add(r->local, text, strlen(text));
 }
 
-enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name)
+/* Makes room for the name's scope id. */
+static enum sp_status take_id(struct sp_reader *r, struct sp_name *name, uint32_t id)
 {
-    uint32_t id = scope_id(r, name->text), old = r->slot_capacity;
+    uint32_t old = r->slot_capacity;
     if (id == SP_NO_NAME || !sp_grow((void **)&r->slots, &r->slot_capacity, id, sizeof *r->slots))
         return sp_fail_memory(r->err);
-    memset(r->slots + old, 0, (r->slot_capacity - old) * sizeof *r->slots);
+    if (r->slot_capacity != old)
+        memset(r->slots + old, 0, (r->slot_capacity - old) * sizeof *r->slots);
     name->id = name->text[0] == '\0' ? SP_NO_NAME : id;
     return SP_OK;
 }
 
+enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name)
+{
+    return take_id(r, name, scope_id(r, name->text));
+}
+
 enum sp_status sp_reader_name(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name)
 {
-    enum sp_status status = sp_reader_text(r, field, &ret_name->text);
-    return status == SP_OK ? sp_reader_id(r, ret_name) : status;
+    enum sp_status status = intern(r, field, ret_name);
+    if (status != SP_OK)
+        return status;
+    return r->local == NULL ? take_id(r, ret_name, ret_name->id) : sp_reader_id(r, ret_name);
 }
 
 enum sp_status sp_reader_domain(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)

@@ -1,6 +1,7 @@
 #include "onnx/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* Length of the character at p, or 0; the table is that of the Unicode standard's well-formed byte sequences (D92). */
 static size_t character(const unsigned char *p, size_t left)
@@ -29,10 +30,23 @@ static size_t character(const unsigned char *p, size_t left)
     return length;
 }
 
+/* Eight characters of ASCII at once, none of them NUL: what nearly all names are made of. */
+static bool is_plain(const unsigned char *p)
+{
+    const uint64_t high = UINT64_C(0x8080808080808080), low = UINT64_C(0x0101010101010101);
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return ((word | (word - low)) & high) == 0; /* without high bits, a borrow reaches one only from a zero byte */
+}
+
 bool sp_utf8_valid(const void *bytes, size_t size)
 {
     const unsigned char *p = bytes;
     for (size_t at = 0; at < size;) {
+        if (size - at >= sizeof(uint64_t) && is_plain(p + at)) {
+            at += sizeof(uint64_t);
+            continue;
+        }
         size_t length = character(p + at, size - at);
         if (length == 0)
             return false;

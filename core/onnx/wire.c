@@ -26,6 +26,11 @@ enum sp_status sp_wire_fail(struct sp_error *err, uint64_t at, const char *what,
 bool sp_wire_varint(const unsigned char *bytes, uint64_t *at, uint64_t end, uint64_t *ret_value)
 {
     uint64_t value = 0, position = *at;
+    if (position < end && bytes[position] < 0x80) { /* most tags and lengths */
+        *ret_value = bytes[position];
+        *at = position + 1;
+        return true;
+    }
     for (unsigned shift = 0; shift < 7 * MAX_VARINT_WIDTH && position < end; shift += 7) {
         unsigned char byte = bytes[position++];
         if (shift == 63 && byte > 1)
@@ -103,7 +108,7 @@ static enum sp_status read_value(struct sp_wire *wire, struct sp_wire_field *fie
     }
 }
 
-enum sp_status sp_wire_next(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err)
+enum sp_status sp_wire_next_any(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err)
 {
     struct sp_wire_field field = {.at = wire->at};
     uint64_t tag;

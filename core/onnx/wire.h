@@ -42,7 +42,29 @@ static inline struct sp_wire sp_wire_of(const unsigned char *bytes, struct sp_sp
 }
 
 /* The next field; number 0 at the end. SP_ERR_MALFORMED with `where` "byte N" otherwise. */
-enum sp_status sp_wire_next(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err);
+enum sp_status sp_wire_next_any(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err);
+
+/* The same, with the usual case in place: a tag of one byte and a length of one byte. Reading a model is mostly this.
+ */
+static inline enum sp_status sp_wire_next(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err)
+{
+    const uint64_t at = wire->at;
+    if (wire->end - at > 2 && at < wire->end) {
+        const unsigned char tag = wire->bytes[at], length = wire->bytes[at + 1];
+        if ((tag & 0x87) == SP_WIRE_LEN && tag >= 8 && length < 0x80 && length <= wire->end - at - 2) {
+            ret_field->number = tag >> 3;
+            ret_field->type = SP_WIRE_LEN;
+            ret_field->at = at;
+            ret_field->value = 0;
+            ret_field->length_at = at + 1;
+            ret_field->payload.offset = at + 2;
+            ret_field->payload.size = length;
+            wire->at = at + 2 + length;
+            return SP_OK;
+        }
+    }
+    return sp_wire_next_any(wire, ret_field, err);
+}
 
 /* SP_ERR_MALFORMED unless the field has this wire type. */
 enum sp_status sp_wire_expect(const struct sp_wire_field *field, enum sp_wire_type type, struct sp_error *err);
