@@ -47,17 +47,18 @@ enum sp_communication_kind {
     SP_COMMUNICATE_RESHARD = 0, /* an operand arrives in another sharding than the node takes */
     SP_COMMUNICATE_REDUCE,      /* partial results: all-reduce, or reduce-scatter where the output is split further */
     SP_COMMUNICATE_HALO,        /* neighbours' elements */
-    SP_COMMUNICATE_GATHER       /* the operator needs an axis whole that is cut */
+    SP_COMMUNICATE_GATHER,      /* the operator needs an axis whole that is cut */
+    SP_COMMUNICATE_PERMUTE      /* elements change their places along a cut axis (a reversed slice) */
 };
 
 struct sp_communication {
     enum sp_communication_kind kind;
     const struct sp_node *node, *producer; /* `producer` of a RESHARD: who made it, or NULL */
     const char *tensor;
-    const char *steps;  /* "all-reduce", "reduce-scatter", or a reshard's: "all-gather, all-to-all" */
-    int64_t group_size; /* devices of one group */
-    double bytes;       /* sent by the busiest device */
-    double total_bytes;
+    const char *steps;   /* "all-reduce", "reduce-scatter", or a reshard's: "all-gather, all-to-all" */
+    int64_t group_size;  /* devices of one group; 0 where steps have several or none */
+    double bytes;        /* sent by the busiest device, -1 where an extent is not known */
+    double total_bytes;  /* sent by all, -1 likewise */
     const char *because; /* a full sentence */
 };
 
@@ -66,6 +67,7 @@ struct sp_view {
     int64_t participant_count;
     const int64_t *participants; /* devices, ascending */
     struct sp_block_dim *splits; /* per factor: how it is cut; part_count 0: whole */
+    int32_t **coordinates;       /* per factor: which shard each participant has; NULL: it is not cut */
     uint32_t conflict_count;
     struct sp_conflict *conflicts;
     /* Per output: what the node computes from its inputs' shardings, after its own reductions; NULL where a conflict

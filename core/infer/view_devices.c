@@ -279,11 +279,11 @@ static void harden_wholes(struct sp_view *view)
         struct sp_conflict conflict = view->conflicts[i];
         bool is_told = false;
         for (uint32_t k = 0; k < kept && conflict.kind == SP_CONFLICT_WHOLE; k++)
-            is_told = is_told || (view->conflicts[k].kind == SP_CONFLICT_SPLIT &&
-                                  ((view->conflicts[k].operand == conflict.other &&
-                                    view->conflicts[k].other == conflict.operand) ||
-                                   (view->conflicts[k].operand == conflict.operand &&
-                                    view->conflicts[k].other == conflict.other)));
+            is_told =
+                is_told ||
+                (view->conflicts[k].kind == SP_CONFLICT_SPLIT &&
+                 ((view->conflicts[k].operand == conflict.other && view->conflicts[k].other == conflict.operand) ||
+                  (view->conflicts[k].operand == conflict.operand && view->conflicts[k].other == conflict.other)));
         if (conflict.kind == SP_CONFLICT_WHOLE)
             conflict.kind = SP_CONFLICT_SPLIT;
         if (!is_told)
@@ -314,5 +314,6 @@ enum sp_status sp_viewer_place(struct sp_viewer *viewer)
     }
     viewer->view->participant_count = viewer->participant_count;
     viewer->view->participants = viewer->participants;
+    viewer->view->coordinates = viewer->coordinates;
     return status;
 }

@@ -1,0 +1,394 @@
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "base/limits.h"
+#include "infer/communication_internal.h"
+#include "sharding/forms.h"
+
+enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_communication *what, const char *format, ...)
+{
+    struct sp_communications *list = all->list;
+    struct sp_arena *arena = all->assignment->arena;
+    char text[SP_ERROR_MESSAGE_SIZE];
+    if (list->count == list->capacity) {
+        uint32_t wanted = list->capacity == 0 ? 16 : 2 * list->capacity;
+        struct sp_communication *larger = SP_NEW_ARRAY(arena, wanted, struct sp_communication);
+        if (!larger)
+            return sp_fail_memory(all->err);
+        if (list->count > 0)
+            memcpy(larger, list->items, list->count * sizeof *larger);
+        list->items = larger;
+        list->capacity = wanted;
+    }
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    struct sp_communication *item = &list->items[list->count];
+    *item = *what;
+    item->node = all->relation->node;
+    item->because = sp_arena_string(arena, text, strlen(text));
+    if (!item->because)
+        return sp_fail_memory(all->err);
+    list->count++;
+    return SP_OK;
+}
+
+const struct sp_value *sp_communicated_value(const struct sp_communicator *all, uint32_t operand)
+{
+    uint32_t tensor = all->relation->tensors[operand];
+    const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : all->assignment->net->tensors[tensor];
+    bool has_rank = value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+                    value->type.shape.rank <= SP_MAX_RANK;
+    return has_rank ? value : NULL;
+}
+
+/* ---- ways from one sharding to another ------------------------------------------------------------------------- */
+
+bool sp_communicated_shape(const struct sp_value *value, const struct sp_sharding *a, const struct sp_sharding *b,
+                           int64_t *ret_shape)
+{
+    const struct sp_shape *shape = &value->type.shape;
+    bool is_known = true;
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        ret_shape[i] = shape->dims[i].value;
+        if (sp_dim_is_known(shape->dims[i]))
+            continue;
+        is_known = false;
+        if (!sp_mul_i64(sp_sharding_shards(a, i), sp_sharding_shards(b, i), &ret_shape[i]))
+            ret_shape[i] = 1;
+    }
+    return is_known;
+}
+
+/* "all-gather, all-slice": the kinds of the steps, each once in a row; "" when nothing is sent. */
+enum sp_status sp_name_steps(struct sp_communicator *all, const struct sp_reshard *reshard, const char **ret_steps)
+{
+    char text[256] = "";
+    size_t used = 0;
+    *ret_steps = "";
+    if (reshard->total_bytes <= 0)
+        return SP_OK;
+    for (uint32_t i = 0; i < reshard->step_count && used < sizeof text; i++) {
+        if (i > 0 && reshard->steps[i].kind == reshard->steps[i - 1].kind)
+            continue;
+        int length = snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
+                              sp_collective_name(reshard->steps[i].kind));
+        used += length > 0 ? (size_t)length : 0;
+    }
+    *ret_steps = sp_arena_string(all->assignment->arena, text, strlen(text));
+    return *ret_steps ? SP_OK : sp_fail_memory(all->err);
+}
+
+/* The devices that talk, where one step does. */
+int64_t sp_group_of(const struct sp_reshard *reshard)
+{
+    int64_t size = 0;
+    for (uint32_t i = 0; i < reshard->step_count; i++) {
+        if (reshard->steps[i].bytes <= 0)
+            continue;
+        if (size > 0)
+            return 0;
+        size = reshard->steps[i].group_size;
+    }
+    return size > 1 ? size : 0;
+}
+
+static enum sp_status plan_way(struct sp_communicator *all, const struct sp_value *value, struct sp_known_way *way,
+                               bool is_known)
+{
+    int64_t devices = all->assignment->device_count;
+    struct sp_mesh_level level = {.name = "link", .size = (uint32_t)devices, .bandwidth = 1};
+    struct sp_links links = {1, &level};
+    struct sp_reshard *reshard = NULL;
+    struct sp_reshard_request request = {.links = &links,
+                                         .rank = way->rank,
+                                         .shape = way->shape,
+                                         .dtype = way->dtype,
+                                         .from = way->from,
+                                         .to = way->to,
+                                         .device_count = devices};
+    enum sp_status status = sp_reshard_plan(all->scratch, &request, &reshard, all->err);
+    if (status != SP_OK)
+        return sp_error_at(all->err, "tensor %.200s", value->name);
+    way->group_size = sp_group_of(reshard);
+    way->bytes = is_known ? reshard->bytes : -1;
+    way->total_bytes = is_known ? reshard->total_bytes : -1;
+    return sp_name_steps(all, reshard, &way->steps);
+}
+
+static bool is_same_way(const struct sp_known_way *a, const struct sp_known_way *b)
+{
+    return a->from == b->from && a->to == b->to && a->rank == b->rank && a->dtype == b->dtype &&
+           memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+}
+
+enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *value, const struct sp_sharding *from,
+                           const struct sp_sharding *to, struct sp_known_way *ret_way)
+{
+    struct sp_known_way way = {
+        .from = from, .to = to, .rank = value->type.shape.rank, .dtype = value->type.dtype, .steps = ""};
+    bool is_known = sp_communicated_shape(value, from, to, way.shape), is_equal = false;
+    for (uint32_t i = 0; i < SP_KNOWN_WAYS && i < all->way_count; i++)
+        if (is_same_way(&all->ways[i], &way)) {
+            *ret_way = all->ways[i];
+            ret_way->bytes = is_known ? ret_way->bytes : -1;
+            ret_way->total_bytes = is_known ? ret_way->total_bytes : -1;
+            return SP_OK;
+        }
+    enum sp_status status =
+        from == to ? SP_OK : sp_sharding_equal(all->scratch, from, to, way.rank, way.shape, &is_equal, all->err);
+    if (status == SP_OK && from != to && !is_equal && sp_dtype_bytes(way.dtype, 1) > 0)
+        status = plan_way(all, value, &way, is_known);
+    if (status != SP_OK)
+        return status;
+    *ret_way = way;
+    all->ways[all->way_count++ % SP_KNOWN_WAYS] = way;
+    return SP_OK;
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
+
+/* Where a value is made: the entry of its producer's output, or NULL. */
+static const struct sp_spec_entry *entry_at_producer(const struct sp_communicator *all, const struct sp_value *value)
+{
+    const struct sp_node *producer = value->producer;
+    uint32_t id = producer ? sp_net_node(all->assignment->net, producer) : UINT32_MAX;
+    return id == UINT32_MAX ? NULL : sp_spec_of(all->assignment, id, producer->input_count + value->producer_output);
+}
+
+static enum sp_status communicate_input(struct sp_communicator *all, uint32_t index)
+{
+    const struct sp_value *value = sp_communicated_value(all, index);
+    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, all->relation->node_id, index);
+    const struct sp_spec_entry *made = value ? entry_at_producer(all, value) : NULL;
+    struct sp_known_way way;
+    char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
+    if (!value || !entry->sharding || !made || !made->sharding || entry->origin == SP_SPEC_ASSUMED)
+        return SP_OK;
+    for (uint32_t i = 0; i < index; i++)
+        if (all->relation->tensors[i] == all->relation->tensors[index])
+            return SP_OK; /* f(x, x): it arrives once */
+    enum sp_status status = sp_find_way(all, value, made->sharding, entry->sharding, &way);
+    if (status != SP_OK || way.steps[0] == '\0')
+        return status;
+    struct sp_communication what = {.kind = SP_COMMUNICATE_RESHARD,
+                                    .producer = value->producer,
+                                    .tensor = value->name,
+                                    .steps = way.steps,
+                                    .group_size = way.group_size,
+                                    .bytes = way.bytes,
+                                    .total_bytes = way.total_bytes};
+    return sp_communicate(all, &what, "'%.120s' is %s where %s makes it, and is needed %s.", value->name,
+                          sp_spec_text(made->sharding, from, sizeof from),
+                          sp_node_label(value->producer, label, sizeof label),
+                          sp_spec_text(entry->sharding, to, sizeof to));
+}
+
+double sp_communicated_tile(const struct sp_value *value, const struct sp_sharding *sharding, int64_t *ret_tile)
+{
+    int64_t shape[SP_MAX_RANK];
+    double elements = 1;
+    if (!sp_communicated_shape(value, sharding, sharding, shape) ||
+        sp_sharding_tile_shape(sharding, value->type.shape.rank, shape, ret_tile, NULL) != SP_OK)
+        return -1;
+    for (uint32_t i = 0; i < value->type.shape.rank; i++)
+        elements *= (double)ret_tile[i];
+    return elements * (double)sp_dtype_bytes(value->type.dtype, 8) / 8; /* small types are packed */
+}
+
+/* ---- axes that the operator needs whole, or of which it needs the neighbours' ends ------------------------------- */
+
+/* An all-gather of an axis in `group` shards, of a piece of `bytes`. */
+static enum sp_status communicate_gather(struct sp_communicator *all, const struct sp_conflict *conflict)
+{
+    const struct sp_value *value = sp_communicated_value(all, conflict->operand);
+    const struct sp_sharding *sharding =
+        sp_spec_of(all->assignment, all->relation->node_id, conflict->operand)->sharding;
+    int64_t tile[SP_MAX_RANK], group = sharding ? sp_sharding_shards(sharding, conflict->axis) : 1;
+    if (conflict->factor != SP_NO_FACTOR)
+        group = sp_view_shards(all->view, conflict->factor);
+    if (!value || !sharding || group < 2)
+        return SP_OK;
+    double piece = sp_communicated_tile(value, sharding, tile);
+    double bytes = piece < 0 ? -1 : sp_collective_bytes(SP_ALL_GATHER, (double)group, piece * (double)group);
+    struct sp_communication what = {.kind = SP_COMMUNICATE_GATHER,
+                                    .tensor = value->name,
+                                    .steps = sp_collective_name(SP_ALL_GATHER),
+                                    .group_size = group,
+                                    .bytes = bytes,
+                                    .total_bytes = bytes < 0 ? -1 : bytes * (double)all->view->participant_count};
+    return sp_communicate(all, &what, "%s", conflict->message);
+}
+
+int64_t sp_view_shards(const struct sp_view *view, uint8_t factor)
+{
+    int64_t shards = 1;
+    for (uint32_t i = 0; i < view->splits[factor].part_count; i++)
+        shards *= view->splits[factor].parts[i].shards;
+    return shards;
+}
+
+/* A cut axis of an input whose factor exchanges what lies at the cuts, or moves everything. */
+static enum sp_status communicate_border(struct sp_communicator *all, uint32_t index, uint32_t axis, uint8_t factor)
+{
+    const struct sp_factor *is = &all->view->rule->factors[factor];
+    const struct sp_value *value = sp_communicated_value(all, index);
+    const struct sp_sharding *sharding = sp_spec_of(all->assignment, all->relation->node_id, index)->sharding;
+    int64_t tile[SP_MAX_RANK], group = sp_view_shards(all->view, factor);
+    bool is_halo = is->kind == SP_FACTOR_HALO;
+    int64_t low = is->halo_low > 0 ? is->halo_low : 0, high = is->halo_high > 0 ? is->halo_high : 0;
+    if (!value || !sharding || group < 2 || sp_sharding_shards(sharding, axis) < 2 || (is_halo && low + high == 0))
+        return SP_OK;
+    double piece = sp_communicated_tile(value, sharding, tile), bytes = piece, total = piece;
+    double groups = (double)all->view->participant_count / (double)group;
+    if (piece >= 0 && is_halo) {
+        double slice = tile[axis] > 0 ? piece / (double)tile[axis] : 0;
+        bytes = slice * (double)(group > 2 ? low + high : low > high ? low : high);
+        total = slice * (double)(low + high) * (double)(group - 1) * groups;
+    } else if (piece >= 0) {
+        total = piece * (double)all->view->participant_count;
+    }
+    struct sp_communication what = {.kind = is_halo ? SP_COMMUNICATE_HALO : SP_COMMUNICATE_PERMUTE,
+                                    .tensor = value->name,
+                                    .steps = is_halo ? "halo-exchange" : sp_collective_name(SP_COLLECTIVE_PERMUTE),
+                                    .group_size = group,
+                                    .bytes = bytes,
+                                    .total_bytes = total};
+    if (is_halo)
+        return sp_communicate(all, &what,
+                              "Axis %" PRIu32 " of '%.120s' is cut in %" PRId64 ", and each piece needs %" PRId64
+                              " elements of the piece before it and %" PRId64 " of the piece behind it.",
+                              axis, value->name, group, low, high);
+    return sp_communicate(all, &what,
+                          "Axis %" PRIu32 " of '%.120s' is cut in %" PRId64
+                          ", and its elements change their places along it.",
+                          axis, value->name, group);
+}
+
+static enum sp_status communicate_borders(struct sp_communicator *all)
+{
+    const struct sp_rule *rule = all->view->rule;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < rule->input_count && status == SP_OK; i++)
+        for (uint32_t axis = 0; axis < rule->inputs[i].rank && status == SP_OK; axis++)
+            for (uint32_t k = 0; k < rule->inputs[i].axes[axis].count && status == SP_OK; k++) {
+                uint8_t factor = rule->inputs[i].axes[axis].factors[k];
+                enum sp_factor_kind kind = rule->factors[factor].kind;
+                if (kind == SP_FACTOR_HALO || kind == SP_FACTOR_PERMUTATION)
+                    status = communicate_border(all, i, axis, factor);
+            }
+    return status;
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+
+/* A stated output that is not what the node computes. */
+static enum sp_status communicate_output(struct sp_communicator *all, uint32_t output)
+{
+    uint32_t index = all->relation->input_count + output;
+    const struct sp_value *value = sp_communicated_value(all, index);
+    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, all->relation->node_id, index);
+    const struct sp_sharding *result = all->view->results[output];
+    struct sp_known_way way;
+    char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
+    if (!value || !entry->sharding || !result)
+        return SP_OK;
+    /* Not remembered: the result lies in an arena that goes. */
+    uint32_t count = all->way_count;
+    struct sp_known_way last = all->ways[count % SP_KNOWN_WAYS];
+    enum sp_status status = sp_find_way(all, value, result, entry->sharding, &way);
+    if (all->way_count != count) {
+        all->way_count = count;
+        all->ways[count % SP_KNOWN_WAYS] = last;
+    }
+    if (status != SP_OK || way.steps[0] == '\0')
+        return status;
+    struct sp_communication what = {.kind = SP_COMMUNICATE_RESHARD,
+                                    .producer = all->relation->node,
+                                    .tensor = value->name,
+                                    .steps = way.steps,
+                                    .group_size = way.group_size,
+                                    .bytes = way.bytes,
+                                    .total_bytes = way.total_bytes};
+    return sp_communicate(all, &what, "%s computes '%.120s' %s, and states it %s.",
+                          sp_node_label(all->relation->node, label, sizeof label), value->name,
+                          sp_spec_text(result, from, sizeof from), sp_spec_text(entry->sharding, to, sizeof to));
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static enum sp_status communicate_node(struct sp_communicator *all)
+{
+    const struct sp_rule *rule = all->view->rule;
+    enum sp_status status = SP_OK;
+    bool *is_done = SP_NEW_ARRAY(all->scratch, rule->output_count, bool);
+    if (!is_done)
+        return sp_fail_memory(all->err);
+    for (uint32_t i = 0; i < rule->input_count && status == SP_OK; i++)
+        status = communicate_input(all, i);
+    for (uint32_t i = 0; i < all->view->conflict_count && status == SP_OK; i++)
+        if (all->view->conflicts[i].kind == SP_CONFLICT_NEEDS_WHOLE)
+            status = communicate_gather(all, &all->view->conflicts[i]);
+    if (status == SP_OK && all->view->coordinates)
+        status = communicate_borders(all);
+    if (status == SP_OK && all->view->coordinates)
+        status = sp_communicate_reductions(all, is_done);
+    for (uint32_t i = 0; i < rule->output_count && status == SP_OK; i++)
+        if (!is_done[i])
+            status = communicate_output(all, i);
+    return status;
+}
+
+enum sp_status sp_view_communications(const struct sp_assignment *assignment, const struct sp_relation *relation,
+                                      const struct sp_view *view, struct sp_communications *list, struct sp_error *err)
+{
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
+    if (!scratch)
+        return sp_fail_memory(err);
+    enum sp_status status = SP_ERR_MEMORY;
+    struct sp_communicator *all = SP_NEW(scratch, struct sp_communicator);
+    if (all) {
+        *all = (struct sp_communicator){
+            .assignment = assignment, .relation = relation, .view = view, .list = list, .scratch = scratch, .err = err};
+        status = communicate_node(all);
+    } else {
+        status = sp_fail_memory(err);
+    }
+    sp_arena_destroy(scratch);
+    return status;
+}
+
+enum sp_status sp_assignment_communications(const struct sp_assignment *assignment, struct sp_communications *list,
+                                            struct sp_error *err)
+{
+    struct sp_arena *kept = sp_arena_create(sp_arena_budget(assignment->arena));
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
+    struct sp_communicator *all = kept ? SP_NEW(kept, struct sp_communicator) : NULL;
+    enum sp_status status = SP_OK;
+    if (!all || !scratch) {
+        status = sp_fail_memory(err);
+        goto cleanup;
+    }
+    *all = (struct sp_communicator){.assignment = assignment, .list = list, .scratch = scratch, .err = err};
+    for (uint32_t r = 0; r < assignment->net->relation_count && status == SP_OK; r++) {
+        const struct sp_relation *relation = &assignment->net->relations[r];
+        struct sp_arena_mark mark = sp_arena_mark(scratch);
+        struct sp_view *view = NULL;
+        if (relation->kind != SP_RELATION_NODE)
+            continue;
+        status = sp_view_create(scratch, assignment, relation, &view, err);
+        all->relation = relation;
+        all->view = view;
+        if (status == SP_OK)
+            status = communicate_node(all);
+        sp_arena_rewind(scratch, mark);
+    }
+cleanup:
+    sp_arena_destroy(scratch);
+    sp_arena_destroy(kept);
+    return status;
+}

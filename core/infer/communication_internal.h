@@ -1,0 +1,56 @@
+#pragma once
+/* communication_internal - what the files communication*.c share. */
+#include "infer/view.h"
+#include "sharding/reshard.h"
+
+/* A reshard of a tensor, worked out. */
+struct sp_known_way {
+    const struct sp_sharding *from, *to;
+    uint32_t rank;
+    int64_t shape[SP_MAX_RANK];
+    enum sp_dtype dtype;
+    const char *steps;
+    int64_t group_size;
+    double bytes, total_bytes;
+};
+
+#define SP_KNOWN_WAYS 32 /* layers repeat: the last ways are remembered */
+
+struct sp_communicator {
+    const struct sp_assignment *assignment;
+    const struct sp_relation *relation;
+    const struct sp_view *view;
+    struct sp_communications *list;
+    struct sp_arena *scratch; /* of one relation */
+    struct sp_error *err;
+    uint32_t way_count;
+    struct sp_known_way ways[SP_KNOWN_WAYS];
+};
+
+/* Appends one; `because` is formatted into the assignment's arena. */
+__attribute__((format(printf, 3, 4))) enum sp_status
+sp_communicate(struct sp_communicator *all, const struct sp_communication *what, const char *format, ...);
+
+/* The extents of a value with a rank; what is not known is a multiple of the shards of both. False when some are not
+   known: bytes are not either. */
+bool sp_communicated_shape(const struct sp_value *value, const struct sp_sharding *a, const struct sp_sharding *b,
+                           int64_t *ret_shape);
+
+/* The way from one sharding of a value to another: its steps, "" when nothing is sent. */
+enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *value, const struct sp_sharding *from,
+                           const struct sp_sharding *to, struct sp_known_way *ret_way);
+
+/* The bytes of the largest piece of an operand, -1 when an extent is not known; `ret_tile` its extents. */
+double sp_communicated_tile(const struct sp_value *value, const struct sp_sharding *sharding, int64_t *ret_tile);
+
+/* The steps of a reshard, "" when nothing is sent, in the assignment's arena; the one group that talks, or 0. */
+enum sp_status sp_name_steps(struct sp_communicator *all, const struct sp_reshard *reshard, const char **ret_steps);
+int64_t sp_group_of(const struct sp_reshard *reshard);
+
+/* An operand's value when it is a tensor of known rank, else NULL. */
+const struct sp_value *sp_communicated_value(const struct sp_communicator *all, uint32_t operand);
+
+int64_t sp_view_shards(const struct sp_view *view, uint8_t factor);
+
+/* The partial results of a node: all-reduce, reduce-scatter; `*ret_done` per output: its stated spec is reached. */
+enum sp_status sp_communicate_reductions(struct sp_communicator *all, bool *ret_done);
