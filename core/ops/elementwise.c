@@ -11,6 +11,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ops/broadcast.h"
 #include "ops/data.h"
@@ -110,6 +111,42 @@ static struct sp_dim bool_xor(struct sp_dims *dims, struct sp_dim a, struct sp_d
     return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value != b.value) : sp_dim_unknown();
 }
 
+static struct sp_dim int_and(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    (void)dims;
+    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value & b.value) : sp_dim_unknown();
+}
+
+static struct sp_dim int_or(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    (void)dims;
+    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value | b.value) : sp_dim_unknown();
+}
+
+static struct sp_dim int_xor(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    (void)dims;
+    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value ^ b.value) : sp_dim_unknown();
+}
+
+/* Shifts of unsigned numbers are products and quotients with a power of two; bits that leave the element type make the
+   result unknown (sp_data_attach()). */
+static struct sp_dim power_of_two(struct sp_dim exponent)
+{
+    bool is_small = sp_dim_is_known(exponent) && exponent.value >= 0 && exponent.value < 62;
+    return is_small ? sp_dim_known((int64_t)1 << exponent.value) : sp_dim_unknown();
+}
+
+static struct sp_dim int_shift_left(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return sp_dim_mul(dims, a, power_of_two(b));
+}
+
+static struct sp_dim int_shift_right(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
+{
+    return sp_dim_floordiv(dims, a, power_of_two(b));
+}
+
 static bool test_equal(double a, double b)
 {
     return a == b;
@@ -190,8 +227,17 @@ static enum sp_status infer_legacy(struct sp_op_context *context, enum sp_dtype 
     return status != SP_OK ? status : sp_set_output_shape(context, 0, dtype, a);
 }
 
-/* Output 0 gets the type and the shape to which all inputs broadcast. Before version 7 elements are not computed, as
-   their alignment is another. */
+/* Whether elements are paired as NumPy does. Before version 7 an attribute may align the second input elsewhere. */
+static bool pairs_from_the_back(struct sp_op_context *context)
+{
+    const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
+    uint32_t offset = 0;
+    if (context->version >= 7 || context->node->input_count != 2)
+        return true;
+    return a != NULL && b != NULL && legacy_offset(context, a, b, &offset) == SP_OK && offset + b->rank == a->rank;
+}
+
+/* Output 0 gets the type and the shape to which all inputs broadcast. */
 static enum sp_status infer_broadcast(struct sp_op_context *context, enum sp_dtype dtype)
 {
     struct sp_shape shape = {.has_rank = true};
@@ -216,7 +262,7 @@ static enum sp_status infer_arithmetic(struct sp_op_context *context, sp_data_in
     enum sp_status status = common_dtype(context, 0, &dtype);
     if (status == SP_OK)
         status = infer_broadcast(context, dtype);
-    return status != SP_OK || context->version < 7 ? status : sp_data_nary(context, on_ints, on_reals);
+    return status != SP_OK || !pairs_from_the_back(context) ? status : sp_data_nary(context, on_ints, on_reals);
 }
 
 static enum sp_status infer_comparison(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_test on_reals)
@@ -225,7 +271,7 @@ static enum sp_status infer_comparison(struct sp_op_context *context, sp_data_in
     enum sp_status status = common_dtype(context, 0, &dtype);
     if (status == SP_OK)
         status = infer_broadcast(context, SP_DTYPE_BOOL);
-    return status != SP_OK || context->version < 7 ? status : sp_data_compare(context, on_ints, on_reals);
+    return status != SP_OK || !pairs_from_the_back(context) ? status : sp_data_compare(context, on_ints, on_reals);
 }
 
 /* ---- the operators -------------------------------------------------------------------------------------------- */
@@ -248,6 +294,9 @@ ARITHMETIC(infer_mul, sp_dim_mul, real_mul)
 ARITHMETIC(infer_div, sp_dim_truncdiv, real_div)
 ARITHMETIC(infer_min, sp_dim_min, fmin)
 ARITHMETIC(infer_max, sp_dim_max, fmax)
+ARITHMETIC(infer_bits_and, int_and, NULL)
+ARITHMETIC(infer_bits_or, int_or, NULL)
+ARITHMETIC(infer_bits_xor, int_xor, NULL)
 ARITHMETIC(infer_plain, NULL, NULL)
 COMPARISON(infer_equal, int_equal, test_equal)
 COMPARISON(infer_greater, int_greater, test_greater)
@@ -262,6 +311,12 @@ static enum sp_status infer_mod(struct sp_op_context *context)
 {
     bool is_fmod = sp_node_int(context->node, "fmod", 0) != 0;
     return infer_arithmetic(context, is_fmod ? int_remainder : sp_dim_mod, is_fmod ? fmod : NULL);
+}
+
+static enum sp_status infer_shift(struct sp_op_context *context)
+{
+    bool is_left = strcmp(sp_node_string(context->node, "direction", "LEFT"), "LEFT") == 0;
+    return infer_arithmetic(context, is_left ? int_shift_left : int_shift_right, NULL);
 }
 
 /* Since 12 the exponent may have another type; the result has the base's. */
@@ -368,10 +423,10 @@ const struct sp_op sp_ops_elementwise[] = {
     BINARY("GreaterOrEqual", 12, infer_greater_equal),
     BINARY("LessOrEqual", 12, infer_less_equal),
     BINARY("Mod", 10, infer_mod),
-    BINARY("BitShift", 11, infer_plain),
-    BINARY("BitwiseAnd", 18, infer_plain),
-    BINARY("BitwiseOr", 18, infer_plain),
-    BINARY("BitwiseXor", 18, infer_plain),
+    BINARY("BitShift", 11, infer_shift),
+    BINARY("BitwiseAnd", 18, infer_bits_and),
+    BINARY("BitwiseOr", 18, infer_bits_or),
+    BINARY("BitwiseXor", 18, infer_bits_xor),
     BINARY("SwiGLU", 28, infer_plain),
     VARIADIC("Min", infer_min, rule_sum),
     VARIADIC("Max", infer_max, rule_sum),

@@ -40,6 +40,16 @@ static inline uint8_t sp_factor_halo(struct sp_rule *rule, const char *name, str
     return factor;
 }
 
+/* A factor whose axes differ in extent; see sp_factor.is_resized. */
+static inline uint8_t sp_factor_resized(struct sp_rule *rule, const char *name, enum sp_factor_kind kind,
+                                        struct sp_dim extent)
+{
+    uint8_t factor = sp_rule_factor(rule, name, kind, extent);
+    if (factor < rule->factor_count)
+        rule->factors[factor].is_resized = true;
+    return factor;
+}
+
 static inline void sp_rule_term_list(struct sp_rule *rule, double coefficient, const struct sp_factor_list *list)
 {
     sp_rule_term(rule, coefficient, list->count, list->items);

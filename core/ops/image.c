@@ -276,7 +276,8 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
         .min_outputs = 1, .max_outputs = 1, .infer = infer_resize, .rule = rule_resize,                                \
-        .text = "[n, c, h..] -> [n, c, h..]; h.. halo", .source = "ONNX operator " name_                               \
+        .text = "[n, c, h..] -> [n, c, h..]; h.. halo, or whole where it may reach anywhere",                          \
+        .source = "ONNX operator " name_                                                                               \
     }
 
 const struct sp_op sp_ops_image[] = {

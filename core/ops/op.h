@@ -73,6 +73,9 @@ struct sp_factor {
     int64_t block;               /* split only in multiples of this many elements; 1 = anywhere */
     int64_t halo_low, halo_high; /* HALO: elements needed from the lower and the higher neighbour */
     bool is_blocked; /* splits are not carried across this factor by propagation: both sides mean different cuts */
+    /* PERMUTATION, REPLICATE: the axes that have this factor differ in extent (what a slice leaves, what a pad adds,
+       the pieces of a concatenation). Each is cut evenly for itself; `extent` is the one of output 0. */
+    bool is_resized;
 };
 
 struct sp_axis_factors {
@@ -84,8 +87,11 @@ struct sp_operand_rule {
     uint32_t rank;
     struct sp_axis_factors *axes;
     /* The elements are positions in the whole tensor: an index along one factor (ArgMax), or a flat index, row-major
-       over several (MaxPool's Indices). A device that has a part of these factors counts from the part's start. */
+       over several (MaxPool's Indices). A device that has a part of these factors counts from the part's start. In an
+       input they may be negative where the operator counts those from the back. With `are_tuples` the last axis of the
+       operand holds one index along each of the factors instead (GatherND). */
     uint8_t position_count;
+    bool are_tuples;
     uint8_t *positions;
 };
 
@@ -147,8 +153,8 @@ const struct sp_op *const *sp_op_all(uint32_t *ret_count);
 /*
  * The rule of a node whose types are inferred, in `arena`. Checks what the operator's function built: every factor
  * index in range, every mapped axis' extent equal to the product of its factors where both are known (input axes with
- * a HALO factor excepted: their extent differs by stride and window). A node with an operand that is no tensor of known
- * rank gets a rule without factors: everything is replicated.
+ * a HALO factor and axes with one that is_resized excepted: their extents differ). A node with an operand that is no
+ * tensor of known rank gets a rule without factors: everything is replicated.
  * SP_ERR_UNSUPPORTED for a node without an entry, SP_ERR_MODEL for shapes that contradict the operator.
  */
 enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
@@ -157,7 +163,8 @@ enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct s
 /* FLOPs of a rule: the terms with all extents multiplied; an extent that is not a number counts as 1. */
 double sp_rule_flops(const struct sp_rule *rule);
 
-/* The factors as text, "[b,m,k] [b,k,n] -> [b,m,n]  k: sum reduction", appended to `buf`. */
+/* The factors as text, "[b,m,k] [b,k,n] -> [b,m,n]  k: sum reduction", appended to `buf`. Positions follow an operand:
+   "[i]@v0" (along one factor), "[i]@v0*v1" (flat over both), "[i,t]@v0&v1" (tuples). */
 void sp_rule_print(const struct sp_rule *rule, struct sp_buf *buf);
 
 /* ---- building rules (used by the families) -------------------------------------------------------------------- */

@@ -102,7 +102,7 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
     enum sp_status status = get_axis(context, rank, &picked);
     for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
         if (axis == picked) {
-            (void)sum_factor(context, rule, axis);
+            sp_rule_positions_input(rule, 1, sum_factor(context, rule, axis));
             continue;
         }
         uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
@@ -118,6 +118,33 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
 
 /* ---- GatherElements ------------------------------------------------------------------------------------------ */
 
+/* Each place takes the index' element on the picked axis, and its own place on the others. */
+static enum sp_status pick_elements(struct sp_op_context *context, uint32_t picked)
+{
+    const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
+    int64_t count = sp_data_room(context, 0);
+    uint32_t *index = NULL;
+    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0)
+        return SP_OK;
+    enum sp_status status = resolve_indices(context, from->dims[picked], &index);
+    uint32_t *pick = index != NULL ? SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t) : NULL;
+    if (status != SP_OK || pick == NULL)
+        return status;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, position = 0, stride = 1;
+        for (uint32_t axis = to->rank; axis-- > 0;) {
+            int64_t at = axis == picked ? index[i] : rest % to->dims[axis].value;
+            if (at >= from->dims[axis].value)
+                return SP_OK; /* more indices than data on an axis: the run fails */
+            position += at * stride;
+            stride *= from->dims[axis].value;
+            rest /= to->dims[axis].value;
+        }
+        pick[i] = (uint32_t)position;
+    }
+    return sp_data_pick(context, 0, pick, NULL);
+}
+
 static enum sp_status infer_gather_elements(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
@@ -126,21 +153,25 @@ static enum sp_status infer_gather_elements(struct sp_op_context *context)
     if (status == SP_OK && data != NULL && indices != NULL && data->rank != indices->rank)
         return sp_op_fail(context, "SHAPES_DISAGREE", "its data have %u axes and its indices %u", data->rank,
                           indices->rank);
-    return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), indices);
+    if (status == SP_OK)
+        status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), indices);
+    return status != SP_OK || data == NULL || indices == NULL ? status : pick_elements(context, axis);
 }
 
-/* An axis whose indices are fewer than the data uses the first of them: then shards do not line up. */
+/* An axis with fewer indices than data uses the first of the data: shards do not line up, and both stay whole. */
 static enum sp_status rule_gather_elements(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     uint32_t picked = 0;
     enum sp_status status = get_axis(context, data->rank, &picked);
     for (uint32_t axis = 0; status == SP_OK && axis < data->rank; axis++) {
-        uint8_t factor = sp_rule_input_axis(context, rule, 'i', 1, axis, SP_FACTOR_PARALLEL);
+        bool is_aligned = axis == picked || sp_dim_equal(data->dims[axis], indices->dims[axis]);
+        uint8_t factor =
+            sp_rule_input_axis(context, rule, 'i', 1, axis, is_aligned ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
         sp_rule_map_output(rule, 0, axis, factor);
         if (axis == picked)
-            (void)sum_factor(context, rule, axis);
-        else if (sp_dim_equal(data->dims[axis], indices->dims[axis]))
+            sp_rule_positions_input(rule, 1, sum_factor(context, rule, axis));
+        else if (is_aligned)
             sp_rule_map_input(rule, 0, axis, factor);
         else
             (void)sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE);
@@ -171,6 +202,35 @@ static enum sp_status get_depth(struct sp_op_context *context, const struct sp_s
     return SP_OK;
 }
 
+/* Each tuple names a slice: [batch.., places..] tuples, data [batch.., depth axes.., rest..]. */
+static enum sp_status pick_slices(struct sp_op_context *context, uint32_t batch, uint32_t depth)
+{
+    const struct sp_shape *from = sp_in_shape(context, 0), *tuples = sp_in_shape(context, 1);
+    int64_t count = sp_data_room(context, 0);
+    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0 || sp_shape_elements(tuples) < 0)
+        return SP_OK;
+    const struct sp_data *indices = sp_in_known_ints(context, 1);
+    uint32_t *pick = indices != NULL ? SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t) : NULL;
+    if (pick == NULL || indices->count != sp_shape_elements(tuples))
+        return SP_OK;
+    struct sp_shape head = {true, batch, from->dims};
+    struct sp_shape tail = {true, from->rank - batch - depth, from->dims + batch + depth};
+    int64_t slice = sp_shape_elements(&tail), batches = sp_shape_elements(&head);
+    int64_t places = batches == 0 ? 0 : (int64_t)indices->count / depth / batches;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t tuple = i / slice, position = tuple / places;
+        for (uint32_t axis = 0; axis < depth; axis++) {
+            int64_t extent = from->dims[batch + axis].value, at = indices->ints[tuple * depth + axis].value;
+            if (at < -extent || at >= extent)
+                return sp_op_fail(context, "INDEX_OUT_OF_RANGE", "index %lld is outside of an axis with %lld elements",
+                                  (long long)at, (long long)extent);
+            position = position * extent + at + (at < 0 ? extent : 0);
+        }
+        pick[i] = (uint32_t)(position * slice + i % slice);
+    }
+    return sp_data_pick(context, 0, pick, NULL);
+}
+
 static enum sp_status infer_gather_nd(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
@@ -193,7 +253,8 @@ static enum sp_status infer_gather_nd(struct sp_op_context *context)
     }
     for (uint32_t axis = batch + depth; axis < data->rank; axis++)
         dims[rank++] = data->dims[axis];
-    return sp_set_output(context, 0, sp_in_dtype(context, 0), rank, dims);
+    status = sp_set_output(context, 0, sp_in_dtype(context, 0), rank, dims);
+    return status != SP_OK ? status : pick_slices(context, batch, depth);
 }
 
 static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_rule *rule)
@@ -212,7 +273,8 @@ static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_ru
     }
     (void)sp_rule_input_axis(context, rule, 't', 1, indices->rank - 1, SP_FACTOR_REPLICATE);
     for (uint32_t axis = batch; axis < batch + depth; axis++)
-        (void)sum_factor(context, rule, axis);
+        sp_rule_positions_input(rule, 1, sum_factor(context, rule, axis));
+    rule->inputs[1].are_tuples = depth > 1;
     for (uint32_t axis = batch + depth; axis < data->rank; axis++) {
         uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
         sp_rule_map_output(rule, 0, indices->rank - 1 + axis - batch - depth, factor);
@@ -225,8 +287,10 @@ const struct sp_op sp_ops_indexing[] = {
     {"", "Gather", 1, 0, 2, 2, 1, 1, 0, infer_gather, rule_gather, "[d.., v, e..] [i..] -> [d.., i.., e..]; v sum",
      "ONNX Operators.md, Gather-1 to Gather-13"},
     {"", "GatherElements", 11, 0, 2, 2, 1, 1, 0, infer_gather_elements, rule_gather_elements,
-     "[d.., v] [d.., i] -> [d.., i]; v sum", "ONNX Operators.md, GatherElements-11, GatherElements-13"},
+     "[d.., v] [d.., i] -> [d.., i]; v sum, d.. whole where the extents differ",
+     "ONNX Operators.md, GatherElements-11, GatherElements-13"},
     {"", "GatherND", 11, 0, 2, 2, 1, 1, 0, infer_gather_nd, rule_gather_nd,
-     "[b.., v.., d..] [b.., i.., _] -> [b.., i.., d..]; v.. sum", "ONNX Operators.md, GatherND-11 to GatherND-13"},
+     "[b.., v.., d..] [b.., i.., t] -> [b.., i.., d..]; v.. sum, t whole",
+     "ONNX Operators.md, GatherND-11 to GatherND-13"},
     {.name = NULL},
 };

@@ -1,9 +1,11 @@
 /* movement - operators that put whole blocks elsewhere: Concat, Split, Transpose, Tile. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "base/limits.h"
 #include "ops/data.h"
+#include "ops/factors.h"
 #include "ops/families.h"
 
 /* ---- Concat -------------------------------------------------------------------------------------------------- */
@@ -111,7 +113,45 @@ static enum sp_status infer_concat(struct sp_op_context *context)
     return status != SP_OK ? status : concat_elements(context, axis);
 }
 
-/* Shards of the joined axis do not line up with those of the pieces, so every operand is whole along it. */
+/* Whether the pieces have one extent along the joined axis. */
+static bool has_even_pieces(const struct sp_op_context *context, uint32_t joined)
+{
+    struct sp_dim first = sp_dim_unknown();
+    for (uint32_t input = 0; input < context->node->input_count; input++) {
+        const struct sp_shape *shape = sp_in_shape(context, input);
+        if (shape == NULL)
+            return false;
+        if (input == 0)
+            first = shape->dims[joined];
+        if (!sp_dim_equal(shape->dims[joined], first))
+            return false;
+    }
+    return true;
+}
+
+/* Pieces of one extent make the compound [piece, place]: cut along the places, they need not move. The shards of others
+   do not line up with those of the result. */
+static void map_joined(struct sp_op_context *context, struct sp_rule *rule, uint32_t joined)
+{
+    uint32_t pieces = context->node->input_count;
+    if (has_even_pieces(context, joined)) {
+        uint8_t piece = sp_rule_factor(rule, "piece", SP_FACTOR_REPLICATE, sp_dim_known(pieces));
+        uint8_t place = sp_rule_input_axis(context, rule, 'd', 0, joined, SP_FACTOR_PARALLEL);
+        if (pieces > 1)
+            sp_rule_map_output(rule, 0, joined, piece);
+        sp_rule_map_output(rule, 0, joined, place);
+        for (uint32_t input = 1; input < pieces; input++)
+            sp_rule_map_input(rule, input, joined, place);
+        return;
+    }
+    uint8_t all = sp_factor_resized(rule, "j", SP_FACTOR_REPLICATE, context->node->outputs[0]->type.shape.dims[joined]);
+    sp_rule_map_output(rule, 0, joined, all);
+    for (uint32_t input = 0; input < pieces; input++) {
+        if (context->node->inputs[input] != NULL)
+            sp_rule_map_input(rule, input, joined, all);
+    }
+}
+
 static enum sp_status rule_concat(struct sp_op_context *context, struct sp_rule *rule)
 {
     uint32_t rank = rule->outputs[0].rank, joined = 0;
@@ -121,7 +161,7 @@ static enum sp_status rule_concat(struct sp_op_context *context, struct sp_rule 
         status = sp_normalize_axis(context, given, rank, &joined);
     for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
         if (axis == joined) {
-            (void)sp_rule_output_axis(context, rule, 'j', 0, axis, SP_FACTOR_REPLICATE);
+            map_joined(context, rule, axis);
             continue;
         }
         uint8_t factor = sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
@@ -242,6 +282,36 @@ static enum sp_status infer_split(struct sp_op_context *context)
     return status != SP_OK ? status : split_elements(context, axis);
 }
 
+/* Parts of one extent are the compound [part, place] of the input: cut along the places, nothing moves. What is left of
+   other parts does not line up with the shards of the input. */
+static void map_parts(struct sp_op_context *context, struct sp_rule *rule, uint32_t cut)
+{
+    const struct sp_node *node = context->node;
+    struct sp_dim whole = node->inputs[0]->type.shape.dims[cut], part = sp_dim_unknown(), sum = sp_dim_known(0);
+    bool is_even = true;
+    for (uint32_t output = 0; output < rule->output_count; output++) {
+        struct sp_dim own = node->outputs[output] != NULL ? node->outputs[output]->type.shape.dims[cut] : part;
+        part = output == 0 || part.kind == SP_DIM_UNKNOWN ? own : part;
+        sum = sp_dim_add(context->dims, sum, own);
+        is_even = is_even && sp_dim_equal(own, part);
+    }
+    if (!is_even || !sp_dim_equal(sum, whole)) {
+        (void)sp_rule_input_axis(context, rule, 'j', 0, cut, SP_FACTOR_REPLICATE);
+        return;
+    }
+    uint8_t piece = sp_rule_factor(rule, "piece", SP_FACTOR_REPLICATE, sp_dim_known(rule->output_count));
+    char name[SP_FACTOR_NAME_SIZE];
+    (void)snprintf(name, sizeof(name), "d%u", cut);
+    uint8_t place = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, part);
+    if (rule->output_count > 1)
+        sp_rule_map_input(rule, 0, cut, piece);
+    sp_rule_map_input(rule, 0, cut, place);
+    for (uint32_t output = 0; output < rule->output_count; output++) {
+        if (node->outputs[output] != NULL)
+            sp_rule_map_output(rule, output, cut, place);
+    }
+}
+
 static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *rule)
 {
     uint32_t cut = 0;
@@ -249,7 +319,7 @@ static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *
         sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), rule->inputs[0].rank, &cut);
     for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
         if (axis == cut) {
-            (void)sp_rule_input_axis(context, rule, 'j', 0, axis, SP_FACTOR_REPLICATE);
+            map_parts(context, rule, axis);
             continue;
         }
         uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
@@ -403,36 +473,48 @@ static enum sp_status infer_tile(struct sp_op_context *context)
     return status != SP_OK ? status : tile_elements(context);
 }
 
-/* A repeated axis interleaves copies over the shards; one that is not repeated has equal extents. */
+/* A repeated axis is the compound [copy, place]: the copies may be anywhere, and the places follow the input. */
 static enum sp_status rule_tile(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
-    for (uint32_t axis = 0; axis < to->rank; axis++) {
-        if (sp_dim_equal(from->dims[axis], to->dims[axis])) {
-            uint8_t factor = sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-            sp_rule_map_input(rule, 0, axis, factor);
-        } else {
+    struct sp_dim repeats[SP_MAX_RANK] = {{0}};
+    enum sp_status status = get_repeats(context, from->rank, repeats);
+    for (uint32_t axis = 0; status == SP_OK && axis < to->rank; axis++) {
+        bool is_same = sp_dim_equal(from->dims[axis], to->dims[axis]);
+        struct sp_dim product = sp_dim_mul(context->dims, from->dims[axis], repeats[axis]);
+        if (!is_same && !(sp_dim_equal(product, to->dims[axis]) && product.kind != SP_DIM_UNKNOWN)) {
             (void)sp_rule_input_axis(context, rule, 'i', 0, axis, SP_FACTOR_REPLICATE);
             (void)sp_rule_output_axis(context, rule, 'o', 0, axis, SP_FACTOR_REPLICATE);
+            continue;
         }
+        uint8_t place = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
+        if (!is_same) {
+            char name[SP_FACTOR_NAME_SIZE];
+            (void)snprintf(name, sizeof(name), "r%u", axis);
+            sp_rule_map_output(rule, 0, axis, sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, repeats[axis]));
+        }
+        sp_rule_map_output(rule, 0, axis, place);
     }
-    return SP_OK;
+    return status;
 }
 
 const struct sp_op sp_ops_movement[] = {
     {"", "Concat", 1, 0, 1, UINT32_MAX, 1, 1, 0, infer_concat, rule_concat,
-     "[d.., i] [d.., j].. -> [d.., i+j]; the joined axis is replicated", "ONNX Operators.md, Concat-1 to Concat-13"},
+     "[d.., i] [d.., i].. -> [d.., piece*i]; pieces whole, of other extents i too",
+     "ONNX Operators.md, Concat-1 to Concat-13"},
     {"", "Split", 1, 1, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
-     "[d.., i+j] -> [d.., i] [d.., j]..; the split axis is replicated", "ONNX Operators.md, Split-1"},
+     "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too", "ONNX Operators.md, Split-1"},
     {"", "Split", 2, 12, 1, 1, 1, UINT32_MAX, 0, infer_split, rule_split,
-     "[d.., i+j] -> [d.., i] [d.., j]..; the split axis is replicated", "ONNX Operators.md, Split-2, Split-11"},
+     "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
+     "ONNX Operators.md, Split-2, Split-11"},
     {"", "Split", 13, 0, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
-     "[d.., i+j] [_] -> [d.., i] [d.., j]..; the split axis is replicated", "ONNX Operators.md, Split-13, Split-18"},
+     "[d.., piece*i] [_] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
+     "ONNX Operators.md, Split-13, Split-18"},
     {"", "Transpose", 1, 0, 1, 1, 1, 1, 0, infer_transpose, rule_transpose, "[a, b, c] -> [c, b, a]",
      "ONNX Operators.md, Transpose-1 to Transpose-25"},
-    {"", "Tile", 1, 5, 3, 3, 1, 1, 0, infer_tile, rule_tile, "[d.., i] [] [] -> [d.., i*n]; repeated axes replicated",
-     "ONNX Operators.md, Tile-1"},
-    {"", "Tile", 6, 0, 2, 2, 1, 1, 0, infer_tile, rule_tile, "[d.., i] [_] -> [d.., i*n]; repeated axes replicated",
+    {"", "Tile", 1, 5, 3, 3, 1, 1, 0, infer_tile, rule_tile,
+     "[d.., i] [] [] -> [d.., r*i]; i whole where r is not known", "ONNX Operators.md, Tile-1"},
+    {"", "Tile", 6, 0, 2, 2, 1, 1, 0, infer_tile, rule_tile, "[d.., i] [_] -> [d.., r*i]; i whole where r is not known",
      "ONNX Operators.md, Tile-6, Tile-13"},
     {.name = NULL},
 };

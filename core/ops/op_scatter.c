@@ -1,18 +1,67 @@
 /*
  * scatter - operators that write by index: ScatterElements (Scatter before opset 11) and ScatterND.
  *
- * The written axes need the whole extent on every device; the others follow the data.
+ * A device that holds a part of a written axis applies the writes that fall into it, so the axis is parallel and its
+ * indices count along the whole. Which writes a device has does not matter where they are added or multiplied, or the
+ * greatest or least counts: then the places of the writes are a reduction, and the data count once. Writes that replace
+ * are needed by every device.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "ops/data.h"
+#include "ops/factors.h"
 #include "ops/families.h"
 
-/* Whether writes replace what was there (true), or combine with it in a way that is not followed here. */
-static bool replaces(const struct sp_op_context *context)
+/* What a write does to what was there; NONE: it replaces it. */
+static enum sp_status read_reduction(struct sp_op_context *context, enum sp_combiner *ret_combiner)
 {
-    return strcmp(sp_node_string(context->node, "reduction", "none"), "none") == 0;
+    static const char *const names[] = {"none", "add", "mul", "max", "min"};
+    static const enum sp_combiner combiners[] = {SP_COMBINE_NONE, SP_COMBINE_SUM, SP_COMBINE_PROD, SP_COMBINE_MAX,
+                                                 SP_COMBINE_MIN};
+    const char *text = sp_node_string(context->node, "reduction", "none");
+    *ret_combiner = SP_COMBINE_NONE;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret_combiner = combiners[i];
+            return SP_OK;
+        }
+    }
+    return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'reduction' is '%.40s'", text);
+}
+
+/* data[at] = update[i], or the two combined. */
+static void write_element(struct sp_op_context *context, enum sp_combiner combiner, struct sp_data *data, uint32_t at,
+                          const struct sp_data *updates, uint32_t i)
+{
+    if (combiner == SP_COMBINE_NONE) {
+        sp_data_copy(data, at, updates, i);
+    } else if (data->reals != NULL && updates->reals != NULL) {
+        double old = data->reals[at], given = updates->reals[i];
+        data->reals[at] = combiner == SP_COMBINE_SUM    ? old + given
+                          : combiner == SP_COMBINE_PROD ? old * given
+                          : combiner == SP_COMBINE_MAX  ? fmax(old, given)
+                                                        : fmin(old, given);
+    } else {
+        struct sp_dim old = data->ints[at], given = updates->ints[i];
+        data->ints[at] = combiner == SP_COMBINE_SUM    ? sp_dim_add(context->dims, old, given)
+                         : combiner == SP_COMBINE_PROD ? sp_dim_mul(context->dims, old, given)
+                         : combiner == SP_COMBINE_MAX  ? sp_dim_max(context->dims, old, given)
+                                                       : sp_dim_min(context->dims, old, given);
+    }
+}
+
+/* A factor of the places of the writes. */
+static uint8_t place_factor(struct sp_op_context *context, struct sp_rule *rule, uint32_t axis,
+                            enum sp_combiner combiner)
+{
+    bool is_joined = combiner != SP_COMBINE_NONE;
+    uint8_t factor =
+        sp_rule_input_axis(context, rule, 'i', 1, axis, is_joined ? SP_FACTOR_REDUCTION : SP_FACTOR_REPLICATE);
+    if (factor < rule->factor_count)
+        rule->factors[factor].combiner = combiner;
+    return factor;
 }
 
 static const struct sp_shape *output_shape(const struct sp_op_context *context)
@@ -23,7 +72,7 @@ static const struct sp_shape *output_shape(const struct sp_op_context *context)
 /* A copy of the data's elements for the writes to change, with everything that writing needs known, or NULL. */
 static struct sp_data *start_elements(struct sp_op_context *context)
 {
-    if (sp_data_room(context, 0) < 0 || !replaces(context))
+    if (sp_data_room(context, 0) < 0)
         return NULL;
     for (uint32_t input = 0; input < 3; input++) {
         if (!sp_data_available(context, input) || sp_shape_elements(sp_in_shape(context, input)) < 0)
@@ -52,7 +101,7 @@ static enum sp_status check_index(struct sp_op_context *context, int64_t *index,
 
 /* ---- ScatterElements ----------------------------------------------------------------------------------------- */
 
-static enum sp_status write_elements(struct sp_op_context *context, uint32_t written)
+static enum sp_status write_elements(struct sp_op_context *context, uint32_t written, enum sp_combiner combiner)
 {
     const struct sp_shape *to = output_shape(context);
     struct sp_data *data = start_elements(context);
@@ -76,7 +125,7 @@ static enum sp_status write_elements(struct sp_op_context *context, uint32_t wri
             stride *= to->dims[axis].value;
             rest /= extent;
         }
-        sp_data_copy(data, (uint32_t)position, updates, i);
+        write_element(context, combiner, data, (uint32_t)position, updates, i);
     }
     sp_data_attach(context, 0, data);
     return SP_OK;
@@ -97,7 +146,10 @@ static enum sp_status infer_scatter_elements(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0);
     enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), data);
+    enum sp_combiner combiner;
     uint32_t axis = 0;
+    if (status == SP_OK)
+        status = read_reduction(context, &combiner);
     if (status != SP_OK || data == NULL || context->node->outputs[0] == NULL)
         return status;
     for (uint32_t input = 1; input < 3; input++) {
@@ -109,25 +161,45 @@ static enum sp_status infer_scatter_elements(struct sp_op_context *context)
     status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), data->rank, &axis);
     if (status == SP_OK)
         status = check_updates(context);
-    return status != SP_OK ? status : write_elements(context, axis);
+    return status != SP_OK ? status : write_elements(context, axis, combiner);
 }
 
+/* What is written, at most: every update is read and written, and the rest of the data copied. */
+static double written_bytes(const struct sp_op_context *context)
+{
+    return sp_input_bytes(context, 0) + sp_output_bytes(context, 0) + sp_input_bytes(context, 1) +
+           2 * sp_input_bytes(context, 2);
+}
+
+/* An axis of as many indices as data is parallel with it; one of fewer writes to the first of the data. */
 static enum sp_status rule_scatter_elements(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
+    struct sp_factor_list work = {0};
+    enum sp_combiner combiner = SP_COMBINE_NONE;
     uint32_t written = 0;
     enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), data->rank, &written);
+    if (status == SP_OK)
+        status = read_reduction(context, &combiner);
     for (uint32_t axis = 0; status == SP_OK && axis < data->rank; axis++) {
         bool is_aligned = axis != written && sp_dim_equal(data->dims[axis], indices->dims[axis]);
-        enum sp_factor_kind kind = is_aligned ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE;
-        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, kind), other = factor;
+        bool is_free = is_aligned || axis == written;
+        uint8_t factor = sp_rule_input_axis(context, rule, axis == written ? 'v' : 'd', 0, axis,
+                                            is_free ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
+        uint8_t other = factor;
         sp_rule_map_output(rule, 0, axis, factor);
         if (is_aligned)
             sp_rule_map_input(rule, 1, axis, factor);
         else
-            other = sp_rule_input_axis(context, rule, 'i', 1, axis, SP_FACTOR_REPLICATE);
+            other = place_factor(context, rule, axis, axis == written ? combiner : SP_COMBINE_NONE);
         sp_rule_map_input(rule, 2, axis, other);
+        sp_factor_list_add(&work, other);
+        if (axis == written)
+            sp_rule_positions_input(rule, 1, factor);
     }
+    if (combiner != SP_COMBINE_NONE)
+        sp_rule_term_list(rule, 1, &work);
+    rule->bytes = written_bytes(context);
     return status;
 }
 
@@ -161,7 +233,7 @@ static enum sp_status get_depth(struct sp_op_context *context, uint32_t *ret_dep
     return status;
 }
 
-static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth)
+static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth, enum sp_combiner combiner)
 {
     const struct sp_shape *to = output_shape(context);
     struct sp_data *data = start_elements(context);
@@ -183,7 +255,7 @@ static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth
             position = position * to->dims[axis].value + at;
         }
         for (uint32_t k = 0; k < slice; k++)
-            sp_data_copy(data, (uint32_t)position * slice + k, updates, i * slice + k);
+            write_element(context, combiner, data, (uint32_t)position * slice + k, updates, i * slice + k);
     }
     sp_data_attach(context, 0, data);
     return SP_OK;
@@ -193,36 +265,55 @@ static enum sp_status infer_scatter_nd(struct sp_op_context *context)
 {
     uint32_t depth = 0;
     bool is_known = false;
+    enum sp_combiner combiner;
     enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
+    if (status == SP_OK)
+        status = read_reduction(context, &combiner);
     if (status == SP_OK)
         status = get_depth(context, &depth, &is_known);
     if (status != SP_OK || !is_known || context->node->outputs[0] == NULL)
         return status;
-    return write_slices(context, depth);
+    return write_slices(context, depth, combiner);
 }
 
 static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_rule *rule)
 {
     uint32_t depth = 0, rank = rule->inputs[0].rank, places = rule->inputs[1].rank;
+    struct sp_factor_list work = {0};
+    enum sp_combiner combiner = SP_COMBINE_NONE;
     bool is_known = false;
-    enum sp_status status = get_depth(context, &depth, &is_known);
+    enum sp_status status = read_reduction(context, &combiner);
+    if (status == SP_OK)
+        status = get_depth(context, &depth, &is_known);
     for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
-        bool is_slice = is_known && axis >= depth;
-        uint8_t factor =
-            sp_rule_input_axis(context, rule, 'd', 0, axis, is_slice ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
+        bool is_slice = axis >= depth;
+        uint8_t factor = sp_rule_input_axis(context, rule, is_known && !is_slice ? 'v' : 'd', 0, axis,
+                                            is_known ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
         sp_rule_map_output(rule, 0, axis, factor);
-        if (is_slice)
+        if (is_known && is_slice) {
             sp_rule_map_input(rule, 2, places - 1 + axis - depth, factor);
+            sp_factor_list_add(&work, factor);
+        } else if (is_known) {
+            sp_rule_positions_input(rule, 1, factor);
+        }
     }
     for (uint32_t axis = 0; status == SP_OK && is_known && axis < places; axis++) {
-        uint8_t factor = sp_rule_input_axis(context, rule, 'i', 1, axis, SP_FACTOR_REPLICATE);
-        if (axis + 1 < places)
-            sp_rule_map_input(rule, 2, axis, factor);
+        bool is_tuple = axis + 1 == places;
+        uint8_t factor = place_factor(context, rule, axis, is_tuple ? SP_COMBINE_NONE : combiner);
+        if (is_tuple)
+            continue;
+        sp_rule_map_input(rule, 2, axis, factor);
+        sp_factor_list_add(&work, factor);
     }
+    if (rule->input_count > 1)
+        rule->inputs[1].are_tuples = depth > 1;
+    if (combiner != SP_COMBINE_NONE)
+        sp_rule_term_list(rule, 1, &work);
+    rule->bytes = written_bytes(context);
     return status;
 }
 
-#define ELEMENTS_TEXT "[d.., v] [d.., i] [d.., i] -> [d.., v]; written axes are replicated"
+#define ELEMENTS_TEXT "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole, or with a reduction sum, product, max or min"
 
 const struct sp_op sp_ops_scatter[] = {
     {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
@@ -230,7 +321,7 @@ const struct sp_op sp_ops_scatter[] = {
     {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
      "ONNX Operators.md, ScatterElements-11 to ScatterElements-18"},
     {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, infer_scatter_nd, rule_scatter_nd,
-     "[v.., d..] [i.., _] [i.., d..] -> [v.., d..]; written axes are replicated",
+     "[v.., d..] [i.., t] [i.., d..] -> [v.., d..]; t whole; i.. whole, or with a reduction sum, product, max or min",
      "ONNX Operators.md, ScatterND-11 to ScatterND-18"},
     {.name = NULL},
 };

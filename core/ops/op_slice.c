@@ -5,10 +5,12 @@
  * 32-bit numbers, INT32_MAX stand for "to the end".
  */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "ops/data.h"
+#include "ops/factors.h"
 #include "ops/families.h"
 
 struct range {
@@ -201,8 +203,24 @@ static enum sp_status infer_slice(struct sp_op_context *context)
     return status != SP_OK || !has_axes ? status : slice_elements(context, ranges);
 }
 
-/* An axis that is kept whole is parallel, one that is turned around a permutation; of all others every device needs
-   the whole. */
+/* Where a slice of known bounds puts an element is known: a permutation, also of an axis that is turned around. One of
+   unknown bounds, or that leaves nothing to cut, needs the whole. */
+static void map_sliced(struct sp_op_context *context, struct sp_rule *rule, uint32_t axis, const struct range *range)
+{
+    struct sp_dim extent = context->node->outputs[0]->type.shape.dims[axis];
+    char name[SP_FACTOR_NAME_SIZE];
+    (void)snprintf(name, sizeof(name), "d%u", axis);
+    if (is_known(range) && sp_dim_is_known(extent) && extent.value > 1) {
+        uint8_t factor = sp_factor_resized(rule, name, SP_FACTOR_PERMUTATION, extent);
+        sp_rule_map_input(rule, 0, axis, factor);
+        sp_rule_map_output(rule, 0, axis, factor);
+    } else {
+        (void)sp_rule_input_axis(context, rule, 'i', 0, axis, SP_FACTOR_REPLICATE);
+        (void)sp_rule_output_axis(context, rule, 'o', 0, axis, SP_FACTOR_REPLICATE);
+    }
+}
+
+/* An axis that is kept whole is parallel. */
 static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
@@ -218,15 +236,14 @@ static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *
             uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, kind);
             sp_rule_map_output(rule, 0, axis, factor);
         } else {
-            (void)sp_rule_input_axis(context, rule, 'i', 0, axis, SP_FACTOR_REPLICATE);
-            (void)sp_rule_output_axis(context, rule, 'o', 0, axis, SP_FACTOR_REPLICATE);
+            map_sliced(context, rule, axis, has_axes ? &ranges[axis] : &(struct range){0});
         }
     }
     rule->bytes = 2 * sp_output_bytes(context, 0);
     return status;
 }
 
-#define TEXT "[d.., i] -> [d.., o]; sliced axes are replicated, reversed ones permuted"
+#define TEXT "[d.., i] -> [d.., i]; i moves, or is whole where its bounds are not known"
 
 const struct sp_op sp_ops_slice[] = {
     {"", "Slice", 1, 9, 1, 1, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1"},

@@ -3,7 +3,8 @@
  *
  *     MaxPool, AveragePool, LpPool    [n, c, h, w] -> [n, c, h', w']      spatial axes are halo factors (ops/window.h)
  *     Global...Pool                   [n, c, h, w] -> [n, c, 1, 1]        h and w are reductions
- *     MaxUnpool                       [n, c, h, w] -> [n, c, h', w']      places are anywhere: h and w stay whole
+ *     MaxUnpool                       [i..] [i..] -> [o..]                i.. sum: each element goes to any place of
+ * o..
  *
  * FLOPs: the taps of the window for each output element, 1 for each input element of a global pool (the convention of
  * fvcore and of the PyTorch community's counters; pools are memory-bound, so that it hardly matters).
@@ -86,9 +87,26 @@ static enum sp_status rule_pool(struct sp_op_context *context, struct sp_rule *r
     return SP_OK;
 }
 
+/* The operand's elements count through the axes of another: row-major, or with `storage_order` 1 with the spatial axes
+   in the reverse order (column-major). */
+static void flat_positions(struct sp_op_context *context, const struct sp_axis_factors *axes, uint32_t rank,
+                           struct sp_rule *rule, void (*add)(struct sp_rule *, uint32_t, uint8_t), uint32_t operand)
+{
+    bool is_reversed = sp_node_int(context->node, "storage_order", 0) != 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        const struct sp_axis_factors *axis = &axes[i >= 2 && is_reversed ? rank + 1 - i : i];
+        for (uint8_t k = 0; k < axis->count; k++)
+            add(rule, operand, axis->factors[k]);
+    }
+}
+
+/* Indices are positions in the whole input. */
 static enum sp_status rule_max_pool(struct sp_op_context *context, struct sp_rule *rule)
 {
-    return rule_pool(context, rule, SP_COMBINE_MAX);
+    enum sp_status status = rule_pool(context, rule, SP_COMBINE_MAX);
+    if (status == SP_OK && rule->output_count > 1 && context->node->outputs[1] != NULL)
+        flat_positions(context, rule->inputs[0].axes, rule->inputs[0].rank, rule, sp_rule_positions_output, 1);
+    return status;
 }
 
 /* Sums, also those under the root of LpPool: the root and the division come after the combination. */
@@ -151,12 +169,15 @@ static enum sp_status rule_global_sum(struct sp_op_context *context, struct sp_r
 
 static enum sp_status infer_max_unpool(struct sp_op_context *context)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
+    const struct sp_shape *x = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     const struct sp_data *shape = sp_in_data(context, 2);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
     struct sp_window window;
     if (x == NULL)
         return sp_set_output_unranked(context, 0, dtype);
+    if (indices != NULL && indices->rank != x->rank)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its indices have %u axes and its input %u", indices->rank,
+                          x->rank);
     enum sp_status status = check_rank(context, x);
     if (status == SP_OK)
         status = sp_window_read(context, x->rank - 2, NULL, &window);
@@ -185,29 +206,30 @@ static enum sp_status infer_max_unpool(struct sp_op_context *context)
     return sp_set_output(context, 0, dtype, x->rank, dims);
 }
 
-/* The indices are positions in the whole output, so that n and c may be split only with indices made for the parts:
-   nothing can. */
+/* The indices are positions in the whole output: any part of it takes what falls into it, and a part of the input gives
+   a result that is zero elsewhere. */
 static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_rule *rule)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_factor_list work = {0};
     char name[SP_FACTOR_NAME_SIZE];
     for (uint32_t axis = 0; axis < x->rank; axis++) {
         (void)snprintf(name, sizeof(name), "i%u", axis);
-        uint8_t from = sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, x->dims[axis]);
-        (void)snprintf(name, sizeof(name), "o%u", axis);
-        uint8_t to = sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, y->dims[axis]);
+        uint8_t from = sp_factor_reduction(rule, name, x->dims[axis], SP_COMBINE_SUM);
         sp_rule_map_input(rule, 0, axis, from);
         sp_rule_map_input(rule, 1, axis, from);
-        sp_rule_map_output(rule, 0, axis, to);
+        sp_factor_list_add(&work, from);
+        (void)sp_rule_output_axis(context, rule, 'o', 0, axis, SP_FACTOR_PARALLEL);
     }
+    flat_positions(context, rule->outputs[0].axes, rule->outputs[0].rank, rule, sp_rule_positions_input, 1);
+    sp_rule_term_list(rule, 1, &work);
     return SP_OK;
 }
 
-#define POOL(name_, rule_, outputs_)                                                                                   \
+#define POOL(name_, rule_, outputs_, text_)                                                                            \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,                   \
-        .max_outputs = outputs_, .infer = infer_pool, .rule = rule_, .text = "[n, c, h..] -> [n, c, h..]; h.. halo",   \
-        .source = "ONNX operator " name_                                                                               \
+        .max_outputs = outputs_, .infer = infer_pool, .rule = rule_, .text = text_, .source = "ONNX operator " name_   \
     }
 
 #define GLOBAL_POOL(name_, rule_, combiner_)                                                                           \
@@ -217,10 +239,13 @@ static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_r
         .source = "ONNX operator " name_                                                                               \
     }
 
+#define SUM_TEXT "[n, c, h..] -> [n, c, h..]; h.. halo and taps whole, or taps sum where they tile"
+
 const struct sp_op sp_ops_pooling[] = {
-    POOL("MaxPool", rule_max_pool, 2),
-    POOL("AveragePool", rule_sum_pool, 1),
-    POOL("LpPool", rule_sum_pool, 1),
+    POOL("MaxPool", rule_max_pool, 2,
+         "[n, c, h..] -> [n, c, h..] [n, c, h..]; h.. halo and taps whole, or taps max where they tile"),
+    POOL("AveragePool", rule_sum_pool, 1, SUM_TEXT),
+    POOL("LpPool", rule_sum_pool, 1, SUM_TEXT),
     GLOBAL_POOL("GlobalMaxPool", rule_global_max, "max"),
     GLOBAL_POOL("GlobalAveragePool", rule_global_sum, "sum"),
     GLOBAL_POOL("GlobalLpPool", rule_global_sum, "sum"),
@@ -233,7 +258,7 @@ const struct sp_op sp_ops_pooling[] = {
      .max_outputs = 1,
      .infer = infer_max_unpool,
      .rule = rule_max_unpool,
-     .text = "[i..] [i..] -> [o..]; all replicated",
+     .text = "[i..] [i..] -> [o..]; i.. sum",
      .source = "ONNX operator MaxUnpool (9, 11, 22)"},
     {.name = NULL},
 };

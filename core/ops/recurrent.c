@@ -226,7 +226,8 @@ LAYER(rnn, 1)
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 3, .max_inputs = inputs_, .min_outputs = 0,             \
         .max_outputs = outputs_, .infer = infer_##suffix, .rule = rule_##suffix,                                       \
-        .text = "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum",            \
+        .text = "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, "  \
+                "k whole",                                                                                             \
         .source = "ONNX operator " name_                                                                               \
     }
 

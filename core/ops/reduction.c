@@ -17,6 +17,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/lanes.h"
 
 /* What one operator does to known elements; all NULL where they are not carried. */
 struct arithmetic {
@@ -246,14 +247,54 @@ static enum sp_status read_axis(struct sp_op_context *context, uint32_t rank, st
     return status;
 }
 
-static enum sp_status infer_arg(struct sp_op_context *context)
+/* The position of the extreme in each lane: the first, or with select_last_index the last of equal ones. */
+static enum sp_status arg_data(struct sp_op_context *context, uint32_t axis, bool is_max)
+{
+    const struct sp_data *from = sp_in_numbers(context, 0);
+    bool takes_last = sp_node_int(context->node, "select_last_index", 0) != 0;
+    struct sp_data *to = from != NULL ? sp_data_new(context, 0, false) : NULL;
+    if (to == NULL)
+        return SP_OK;
+    struct sp_lanes lanes = sp_lanes_of(sp_in_shape(context, 0), axis);
+    if (lanes.extent == 0 || to->count != lanes.count)
+        return SP_OK;
+    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < lanes.extent; i++) {
+            int order = sp_data_order(from, sp_lane_element(&lanes, lane, i), sp_lane_element(&lanes, lane, best));
+            if ((is_max ? order > 0 : order < 0) || (order == 0 && takes_last))
+                best = i;
+        }
+        to->ints[lane] = sp_dim_known(best);
+    }
+    sp_data_attach(context, 0, to);
+    return SP_OK;
+}
+
+static enum sp_status infer_arg(struct sp_op_context *context, bool is_max)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct axes axes;
     if (x == NULL)
         return sp_set_output_unranked(context, 0, SP_DTYPE_INT64);
     enum sp_status status = read_axis(context, x->rank, &axes);
-    return status != SP_OK ? status : set_shape(context, x, &axes, SP_DTYPE_INT64);
+    if (status == SP_OK)
+        status = set_shape(context, x, &axes, SP_DTYPE_INT64);
+    for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
+        if (is_reduced(&axes, axis))
+            return arg_data(context, axis, is_max);
+    }
+    return status;
+}
+
+static enum sp_status infer_arg_max(struct sp_op_context *context)
+{
+    return infer_arg(context, true);
+}
+
+static enum sp_status infer_arg_min(struct sp_op_context *context)
+{
+    return infer_arg(context, false);
 }
 
 static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *rule)
@@ -262,13 +303,18 @@ static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *ru
     enum sp_status status = read_axis(context, sp_in_shape(context, 0)->rank, &axes);
     if (status == SP_OK)
         map_axes(context, rule, &axes, SP_COMBINE_SELECT);
+    for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
+        if (is_reduced(&axes, axis))
+            sp_rule_positions_output(rule, 0, rule->inputs[0].axes[axis].factors[0]);
+    }
     return status;
 }
 
 #define ENTRY(name_, inputs_, infer_, rule_, combiner_)                                                                \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = inputs_, .min_outputs = 1,             \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = "[i.., j..] -> [i..]; j.. " combiner_,               \
+        .max_outputs = 1, .infer = infer_, .rule = rule_,                                                              \
+        .text = "[i.., j..] -> [i..]; j.. " combiner_ "; whole where the axes are not known",                          \
         .source = "ONNX operator " name_                                                                               \
     }
 
@@ -283,7 +329,7 @@ const struct sp_op sp_ops_reduction[] = {
     ENTRY("ReduceLogSum", 2, infer_under_sum, rule_under_sum, "sum"),
     ENTRY("ReduceSumSquare", 2, infer_under_sum, rule_under_sum, "sum"),
     ENTRY("ReduceLogSumExp", 2, infer_log_sum_exp, rule_log_sum_exp, "softmax"),
-    ENTRY("ArgMax", 1, infer_arg, rule_arg, "select"),
-    ENTRY("ArgMin", 1, infer_arg, rule_arg, "select"),
+    ENTRY("ArgMax", 1, infer_arg_max, rule_arg, "select"),
+    ENTRY("ArgMin", 1, infer_arg_min, rule_arg, "select"),
     {.name = NULL},
 };

@@ -171,14 +171,16 @@ static enum sp_status check_operands(struct sp_op_context *context, const struct
         for (uint32_t axis = 0; axis < operands[i].rank; axis++) {
             const struct sp_axis_factors *list = &operands[i].axes[axis];
             struct sp_dim product = sp_dim_known(1);
-            bool has_halo = false;
+            bool has_halo = false, is_resized = false;
             for (uint8_t k = 0; k < list->count; k++) {
                 const struct sp_factor *factor = &rule->factors[list->factors[k]];
                 has_halo = has_halo || factor->kind == SP_FACTOR_HALO;
+                is_resized = is_resized || factor->is_resized;
                 product = sp_dim_mul(context->dims, product, factor->extent);
             }
             struct sp_dim extent = value->type.shape.dims[axis];
-            if (list->count == 0 || (is_input && has_halo) || !sp_dim_is_known(product) || !sp_dim_is_known(extent))
+            if (list->count == 0 || (is_input && has_halo) || is_resized || !sp_dim_is_known(product) ||
+                !sp_dim_is_known(extent))
                 continue;
             if (product.value != extent.value)
                 return sp_op_fail(context, "SHAPES_DISAGREE",
@@ -296,7 +298,11 @@ static void print_operand(const struct sp_rule *rule, const struct sp_operand_ru
     }
     sp_buf_text(buf, "]");
     for (uint8_t i = 0; i < operand->position_count; i++)
-        sp_buf_printf(buf, "%s%s", i == 0 ? "@" : "*", rule->factors[operand->positions[i]].name);
+        sp_buf_printf(buf, "%s%s",
+                      i == 0                ? "@"
+                      : operand->are_tuples ? "&"
+                                            : "*",
+                      rule->factors[operand->positions[i]].name);
 }
 
 static const char *combiner_name(enum sp_combiner combiner)
@@ -331,6 +337,8 @@ static void print_kind(const struct sp_factor *factor, struct sp_buf *buf)
         sp_buf_printf(buf, " in blocks of %lld", (long long)factor->block);
     if (factor->is_blocked)
         sp_buf_text(buf, ", not carried");
+    if (factor->is_resized)
+        sp_buf_text(buf, ", resized");
 }
 
 void sp_rule_print(const struct sp_rule *rule, struct sp_buf *buf)

@@ -6,14 +6,18 @@
  *     OneHot    [i..] [] [2] -> [i.., j]              j (the new axis) parallel
  *     NonZero   [i..] -> [r, c]                       everything whole: the extent c depends on data
  *
+ * Positions that are given (OneHot) or result (TopK) count along the axis of the whole.
+ *
  * FLOPs: 1 for each input element; OneHot 1 for each output element.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "ops/data.h"
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/lanes.h"
 
 static void numbered(char name[SP_FACTOR_NAME_SIZE], char letter, uint32_t axis)
 {
@@ -35,6 +39,49 @@ static enum sp_status read_k(struct sp_op_context *context, struct sp_dim *ret_k
     if (list.has_values)
         *ret_k = list.values[0];
     return SP_OK;
+}
+
+/* Puts the lane's positions in order by insertion: the extreme first, of equal ones the lower position. */
+static void rank_lane(const struct sp_lanes *lanes, uint32_t lane, const struct sp_data *data, bool is_largest,
+                      uint32_t *ranked)
+{
+    for (uint32_t i = 0; i < lanes->extent; i++) {
+        uint32_t at = i;
+        while (at > 0) {
+            int order =
+                sp_data_order(data, sp_lane_element(lanes, lane, i), sp_lane_element(lanes, lane, ranked[at - 1]));
+            if (is_largest ? order <= 0 : order >= 0)
+                break;
+            ranked[at] = ranked[at - 1];
+            at--;
+        }
+        ranked[at] = i;
+    }
+}
+
+/* Values and positions of known elements. Unsorted results may come in any order, so none is given. */
+static enum sp_status topk_data(struct sp_op_context *context, uint32_t axis, struct sp_dim k)
+{
+    const struct sp_data *from = sp_in_numbers(context, 0);
+    bool is_largest = sp_node_int(context->node, "largest", 1) != 0;
+    if (from == NULL || !sp_dim_is_known(k) || sp_node_int(context->node, "sorted", 1) == 0)
+        return SP_OK;
+    struct sp_lanes lanes = sp_lanes_of(sp_in_shape(context, 0), axis), to = lanes;
+    to.extent = (uint32_t)k.value;
+    uint32_t *ranked = SP_NEW_ARRAY(context->arena, lanes.extent, uint32_t);
+    uint32_t *pick = SP_NEW_ARRAY(context->arena, (size_t)to.count * to.extent, uint32_t);
+    struct sp_dim *places = sp_new_dims(context, (uint64_t)to.count * to.extent);
+    if (ranked == NULL || pick == NULL || places == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+        rank_lane(&lanes, lane, from, is_largest, ranked);
+        for (uint32_t i = 0; i < to.extent; i++) {
+            pick[sp_lane_element(&to, lane, i)] = sp_lane_element(&lanes, lane, ranked[i]);
+            places[sp_lane_element(&to, lane, i)] = sp_dim_known(ranked[i]);
+        }
+    }
+    enum sp_status status = sp_data_room(context, 0) >= 0 ? sp_data_pick(context, 0, pick, NULL) : SP_OK;
+    return status != SP_OK ? status : sp_set_data_ints(context, 1, to.count * to.extent, places);
 }
 
 static enum sp_status infer_topk(struct sp_op_context *context)
@@ -61,7 +108,9 @@ static enum sp_status infer_topk(struct sp_op_context *context)
         dims[i] = x->dims[i];
     dims[axis] = k.kind == SP_DIM_UNKNOWN ? sp_dim_fresh(context->dims, "TopK") : k;
     status = sp_set_output(context, 0, dtype, x->rank, dims);
-    return status != SP_OK ? status : sp_set_output(context, 1, SP_DTYPE_INT64, x->rank, dims);
+    if (status == SP_OK)
+        status = sp_set_output(context, 1, SP_DTYPE_INT64, x->rank, dims);
+    return status != SP_OK ? status : topk_data(context, axis, k);
 }
 
 static void map_output_if_there(struct sp_op_context *context, struct sp_rule *rule, uint32_t axis, uint8_t factor)
@@ -91,6 +140,8 @@ static enum sp_status rule_topk(struct sp_op_context *context, struct sp_rule *r
         numbered(name, 'd', axis);
         if (axis == selected) {
             factor = sp_factor_reduction(rule, name, x->dims[axis], SP_COMBINE_SELECT);
+            if (rule->output_count > 1 && context->node->outputs[1] != NULL)
+                sp_rule_positions_output(rule, 1, factor);
             map_output_if_there(context, rule, axis, sp_rule_factor(rule, "k", SP_FACTOR_REPLICATE, k));
         } else {
             factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, x->dims[axis]);
@@ -118,12 +169,74 @@ static enum sp_status scan_axes(struct sp_op_context *context, uint32_t rank, ui
     return status;
 }
 
-static enum sp_status infer_scan(struct sp_op_context *context)
+/* One step of a lane: the running result, which output element `to` gets before (exclusive) or after element `from`. */
+struct running {
+    bool is_product;
+    struct sp_dim whole; /* of integers, which may be symbols */
+    double real;
+};
+
+static void add_to(struct sp_dims *dims, struct running *running, const struct sp_data *data, uint32_t i)
+{
+    if (data->reals != NULL)
+        running->real = running->is_product ? running->real * data->reals[i] : running->real + data->reals[i];
+    else
+        running->whole = running->is_product ? sp_dim_mul(dims, running->whole, data->ints[i])
+                                             : sp_dim_add(dims, running->whole, data->ints[i]);
+}
+
+static enum sp_status scan_data(struct sp_op_context *context, uint32_t axis, bool is_product)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
-    uint64_t mask;
+    bool is_exclusive = sp_node_int(context->node, "exclusive", 0) != 0;
+    bool is_reverse = sp_node_int(context->node, "reverse", 0) != 0;
+    if (sp_data_room(context, 0) < 0 || !sp_data_available(context, 0))
+        return SP_OK;
+    const struct sp_data *from = sp_in_data(context, 0);
+    struct sp_data *to = from != NULL ? sp_data_new(context, 0, from->reals != NULL) : NULL;
+    if (to == NULL || to->count != from->count)
+        return SP_OK;
+    struct sp_lanes lanes = sp_lanes_of(x, axis);
+    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+        struct running running = {is_product, sp_dim_known(is_product), is_product};
+        for (uint32_t i = 0; i < lanes.extent; i++) {
+            uint32_t at = sp_lane_element(&lanes, lane, is_reverse ? lanes.extent - 1 - i : i);
+            if (!is_exclusive)
+                add_to(context->dims, &running, from, at);
+            if (to->reals != NULL)
+                to->reals[at] = running.real;
+            else
+                to->ints[at] = running.whole;
+            if (is_exclusive)
+                add_to(context->dims, &running, from, at);
+        }
+    }
+    sp_data_attach(context, 0, to);
+    return SP_OK;
+}
+
+static enum sp_status infer_scan(struct sp_op_context *context, bool is_product)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    uint64_t mask = 0;
     enum sp_status status = x != NULL ? scan_axes(context, x->rank, &mask) : SP_OK;
-    return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
+    if (status == SP_OK)
+        status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
+    for (uint32_t axis = 0; status == SP_OK && x != NULL && axis < x->rank; axis++) {
+        if (mask == (uint64_t)1 << axis)
+            return scan_data(context, axis, is_product);
+    }
+    return status;
+}
+
+static enum sp_status infer_cumulative_sum(struct sp_op_context *context)
+{
+    return infer_scan(context, false);
+}
+
+static enum sp_status infer_cumulative_product(struct sp_op_context *context)
+{
+    return infer_scan(context, true);
 }
 
 static enum sp_status rule_scan(struct sp_op_context *context, struct sp_rule *rule)
@@ -142,6 +255,27 @@ static enum sp_status rule_scan(struct sp_op_context *context, struct sp_rule *r
 static enum sp_status read_new_axis(struct sp_op_context *context, uint32_t rank, uint32_t *ret_axis)
 {
     return sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), rank + 1, ret_axis);
+}
+
+/* Off values everywhere but at the indices; those outside of the axis have no place, negative ones count from its end.
+ */
+static enum sp_status one_hot_data(struct sp_op_context *context, uint32_t axis)
+{
+    const struct sp_data *index = sp_in_numbers(context, 0), *values = sp_in_data(context, 2);
+    if (index == NULL || values == NULL || values->count != 2)
+        return SP_OK;
+    struct sp_data *data = sp_data_new(context, 0, values->reals != NULL);
+    if (data == NULL)
+        return SP_OK;
+    struct sp_lanes lanes = sp_lanes_of(&context->node->outputs[0]->type.shape, axis);
+    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+        double place = index->reals != NULL ? trunc(index->reals[lane]) : (double)index->ints[lane].value;
+        place += place < 0 ? (double)lanes.extent : 0;
+        for (uint32_t i = 0; i < lanes.extent; i++)
+            sp_data_copy(data, sp_lane_element(&lanes, lane, i), values, place == (double)i);
+    }
+    sp_data_attach(context, 0, data);
+    return SP_OK;
 }
 
 static enum sp_status infer_one_hot(struct sp_op_context *context)
@@ -164,7 +298,8 @@ static enum sp_status infer_one_hot(struct sp_op_context *context)
         dims[axis] = sp_dim_known((int64_t)depth->reals[0]); /* any numeric type is allowed */
     if (dims[axis].kind == SP_DIM_UNKNOWN)
         dims[axis] = sp_dim_fresh(context->dims, "OneHot");
-    return sp_set_output(context, 0, dtype, x->rank + 1, dims);
+    status = sp_set_output(context, 0, dtype, x->rank + 1, dims);
+    return status != SP_OK || sp_data_room(context, 0) < 0 ? status : one_hot_data(context, axis);
 }
 
 static enum sp_status rule_one_hot(struct sp_op_context *context, struct sp_rule *rule)
@@ -178,6 +313,8 @@ static enum sp_status rule_one_hot(struct sp_op_context *context, struct sp_rule
         uint8_t factor = sp_rule_factor(rule, i == axis ? "depth" : name, SP_FACTOR_PARALLEL, y->dims[i]);
         if (i != axis)
             sp_rule_map_input(rule, 0, i < axis ? i : i - 1, factor);
+        else
+            sp_rule_positions_input(rule, 0, factor);
         sp_rule_map_output(rule, 0, i, factor);
     }
     sp_rule_term_output(rule, 1);
@@ -185,15 +322,6 @@ static enum sp_status rule_one_hot(struct sp_op_context *context, struct sp_rule
 }
 
 /* ---- NonZero -------------------------------------------------------------------------------------------------- */
-
-static bool has_numbers(const struct sp_data *data)
-{
-    for (uint32_t i = 0; data->ints != NULL && i < data->count; i++) {
-        if (!sp_dim_is_known(data->ints[i]))
-            return false;
-    }
-    return true;
-}
 
 /* The positions of the elements that are not zero; all elements are numbers. */
 static enum sp_status nonzero_data(struct sp_op_context *context, const struct sp_shape *x, const struct sp_data *data)
@@ -222,11 +350,9 @@ static enum sp_status nonzero_data(struct sp_op_context *context, const struct s
 static enum sp_status infer_nonzero(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
-    if (x != NULL && x->rank > 0 && sp_shape_elements(x) >= 0 && sp_data_available(context, 0)) {
-        const struct sp_data *data = sp_in_data(context, 0);
-        if (data != NULL && data->count == sp_shape_elements(x) && has_numbers(data))
-            return nonzero_data(context, x, data);
-    }
+    const struct sp_data *data = x != NULL && x->rank > 0 ? sp_in_numbers(context, 0) : NULL;
+    if (data != NULL)
+        return nonzero_data(context, x, data);
     struct sp_dim dims[2] = {x != NULL && x->rank > 0 ? sp_dim_known(x->rank) : sp_dim_unknown(),
                              sp_dim_fresh(context->dims, "NonZero")};
     return sp_set_output(context, 0, SP_DTYPE_INT64, 2, dims);
@@ -251,11 +377,11 @@ static enum sp_status rule_nonzero(struct sp_op_context *context, struct sp_rule
     }
 
 const struct sp_op sp_ops_selection[] = {
-    ENTRY("TopK", 1, 9, 1, 2, infer_topk, rule_topk, "[i.., j] -> [i.., k] [i.., k]; j select"),
-    ENTRY("TopK", 10, 0, 2, 2, infer_topk, rule_topk, "[i.., j] [1] -> [i.., k] [i.., k]; j select"),
-    ENTRY("CumSum", 11, 0, 2, 1, infer_scan, rule_scan, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("CumProd", 26, 0, 2, 1, infer_scan, rule_scan, "[i.., j] [] -> [i.., j]; j sequential"),
+    ENTRY("TopK", 1, 9, 1, 2, infer_topk, rule_topk, "[i.., j] -> [i.., k] [i.., k]; j select, k whole"),
+    ENTRY("TopK", 10, 0, 2, 2, infer_topk, rule_topk, "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole"),
+    ENTRY("CumSum", 11, 0, 2, 1, infer_cumulative_sum, rule_scan, "[i.., j] [] -> [i.., j]; j sequential"),
+    ENTRY("CumProd", 26, 0, 2, 1, infer_cumulative_product, rule_scan, "[i.., j] [] -> [i.., j]; j sequential"),
     ENTRY("OneHot", 9, 0, 3, 1, infer_one_hot, rule_one_hot, "[i..] [] [2] -> [i.., depth]"),
-    ENTRY("NonZero", 9, 0, 1, 1, infer_nonzero, rule_nonzero, "[i..] -> [r, c]; all replicated"),
+    ENTRY("NonZero", 9, 0, 1, 1, infer_nonzero, rule_nonzero, "[i..] -> [r, c]; all whole"),
     {.name = NULL},
 };

@@ -46,6 +46,13 @@ static const struct sp_op *const families[] = {
     sp_ops_control,
     sp_ops_sequence,
     sp_ops_optional,
+    sp_ops_spatial,
+    sp_ops_sampling,
+    sp_ops_deformable,
+    sp_ops_signal,
+    sp_ops_matrix,
+    sp_ops_dynamic,
+    sp_ops_time,
 };
 /* clang-format on */
 

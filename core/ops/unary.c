@@ -123,6 +123,16 @@ static enum sp_status infer_round(struct sp_op_context *context)
     return infer_values(context, NULL, rint);
 }
 
+static enum sp_status infer_exp(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, exp);
+}
+
+static enum sp_status infer_log(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, log);
+}
+
 static enum sp_status infer_reciprocal(struct sp_op_context *context)
 {
     return infer_values(context, NULL, real_reciprocal);
@@ -134,25 +144,55 @@ static enum sp_status infer_not(struct sp_op_context *context)
     return status != SP_OK ? status : sp_data_unary(context, int_not, NULL);
 }
 
-/* Clip with its bounds as inputs: min and max with what is known and there. */
+/* A bound of Clip: an input since 11, an attribute before. False where it is given and not known. */
+static bool read_bound(struct sp_op_context *context, const char *attribute, uint32_t input, double *real,
+                       const struct sp_data **ret_data)
+{
+    *ret_data = NULL;
+    if (context->version < 11) {
+        *real = sp_node_float(context->node, attribute, *real);
+        return true;
+    }
+    if (!sp_has_input(context, input))
+        return true;
+    const struct sp_data *data = sp_in_data(context, input);
+    if (data == NULL || data->count != 1)
+        return false;
+    if (data->reals != NULL)
+        *real = data->reals[0];
+    *ret_data = data;
+    return true;
+}
+
+/* Min and max with the bounds that are there. */
 static enum sp_status infer_clip(struct sp_op_context *context)
 {
     enum sp_status status = infer_same(context);
-    const struct sp_data *data = sp_data_available(context, 0) ? sp_in_data(context, 0) : NULL;
-    const struct sp_data *low = sp_in_data(context, 1), *high = sp_in_data(context, 2);
-    if (status != SP_OK || data == NULL || data->ints == NULL || sp_data_room(context, 0) != data->count)
+    const struct sp_data *low, *high;
+    double least = -INFINITY, most = INFINITY;
+    if (status != SP_OK || sp_data_room(context, 0) < 0 || !sp_data_available(context, 0))
         return status;
-    if ((sp_has_input(context, 1) && (low == NULL || low->ints == NULL || low->count != 1)) ||
-        (sp_has_input(context, 2) && (high == NULL || high->ints == NULL || high->count != 1)))
+    const struct sp_data *from = sp_in_data(context, 0);
+    if (from == NULL || !read_bound(context, "min", 1, &least, &low) || !read_bound(context, "max", 2, &most, &high))
         return SP_OK;
-    struct sp_dim *ints = sp_new_dims(context, data->count);
-    if (ints == NULL)
-        return sp_fail_memory(context->err);
+    struct sp_data *data = sp_data_new(context, 0, from->reals != NULL);
+    if (data == NULL || data->count != from->count)
+        return SP_OK;
     for (uint32_t i = 0; i < data->count; i++) {
-        ints[i] = low != NULL ? sp_dim_max(context->dims, data->ints[i], low->ints[0]) : data->ints[i];
-        ints[i] = high != NULL ? sp_dim_min(context->dims, ints[i], high->ints[0]) : ints[i];
+        if (data->reals != NULL && from->reals != NULL) {
+            double value = from->reals[i] < least ? least : from->reals[i];
+            data->reals[i] = value > most ? most : value; /* the greatest wins where the bounds cross */
+            continue;
+        }
+        struct sp_dim whole = from->ints[i];
+        if (low != NULL)
+            whole = low->ints != NULL ? sp_dim_max(context->dims, whole, low->ints[0]) : sp_dim_unknown();
+        if (high != NULL)
+            whole = high->ints != NULL ? sp_dim_min(context->dims, whole, high->ints[0]) : sp_dim_unknown();
+        data->ints[i] = whole;
     }
-    return sp_set_data_ints(context, 0, data->count, ints);
+    sp_data_attach(context, 0, data);
+    return SP_OK;
 }
 
 /* ---- Dropout -------------------------------------------------------------------------------------------------- */
@@ -221,7 +261,7 @@ const struct sp_op sp_ops_unary[] = {
     UNARY("Cosh", 9, infer_same),
     UNARY("Elu", 1, infer_same),
     UNARY("Erf", 9, infer_same),
-    UNARY("Exp", 1, infer_same),
+    UNARY("Exp", 1, infer_exp),
     UNARY("Floor", 1, infer_floor),
     UNARY("Gelu", 20, infer_same),
     UNARY("HardSigmoid", 1, infer_same),
@@ -229,7 +269,7 @@ const struct sp_op sp_ops_unary[] = {
     UNARY("IsInf", 10, infer_bool),
     UNARY("IsNaN", 9, infer_bool),
     UNARY("LeakyRelu", 1, infer_same),
-    UNARY("Log", 1, infer_same),
+    UNARY("Log", 1, infer_log),
     UNARY("Mish", 18, infer_same),
     UNARY("Neg", 1, infer_neg),
     UNARY("Not", 1, infer_not),
@@ -257,7 +297,7 @@ const struct sp_op sp_ops_unary[] = {
      .max_inputs = 1,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_same,
+     .infer = infer_clip,
      .rule = rule_one,
      .text = "[i..] -> [i..]",
      .source = "ONNX operator Clip (1, 6)"},

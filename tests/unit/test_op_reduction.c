@@ -137,6 +137,6 @@ Test(op_reduction, positions_of_extremes)
     infer();
     EXPECT_TYPE("a", "int64[1,n,4]");
     EXPECT_TYPE("b", "int64[2,4]");
-    EXPECT_RULE(keep, "[d0,d1,d2] -> [_,d1,d2]  d0: select reduction");
-    EXPECT_RULE(drop, "[d0,d1,d2] -> [d0,d2]  d1: select reduction");
+    EXPECT_RULE(keep, "[d0,d1,d2] -> [_,d1,d2]@d0  d0: select reduction");
+    EXPECT_RULE(drop, "[d0,d1,d2] -> [d0,d2]@d1  d1: select reduction");
 }

@@ -27,7 +27,7 @@ Test(op_selection, topk_takes_k_from_where_its_version_has_it)
     EXPECT_TYPE("v", "float32[2,8]");
     EXPECT_TYPE("vs", "float32[n,m]");
     EXPECT_TYPE("vq", "float32[n,TopK_0]");
-    EXPECT_RULE(node, "[d0,d1] [_] -> [k,d1] [k,d1]  d0: select reduction; k: replicate");
+    EXPECT_RULE(node, "[d0,d1] [_] -> [k,d1] [k,d1]@d0  d0: select reduction; k: replicate");
 }
 
 Test(op_selection, topk_of_too_many_is_refused)
@@ -75,8 +75,8 @@ Test(op_selection, one_hot_adds_an_axis)
     infer();
     EXPECT_TYPE("y", "float32[n,4,10]");
     EXPECT_TYPE("z", "float32[n,10,4]");
-    EXPECT_RULE(last, "[d0,d1] [] [_] -> [d0,d1,depth]");
-    EXPECT_RULE(middle, "[d0,d2] [] [_] -> [d0,depth,d2]");
+    EXPECT_RULE(last, "[d0,d1]@depth [] [_] -> [d0,d1,depth]");
+    EXPECT_RULE(middle, "[d0,d2]@depth [] [_] -> [d0,depth,d2]");
 }
 
 Test(op_selection, nonzero_is_known_when_its_input_is)
