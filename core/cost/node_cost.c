@@ -4,6 +4,7 @@
  */
 #include "cost/inner.h"
 #include "cost/workload.h"
+#include "ops/control.h"
 #include "ops/op.h"
 
 /* Exporters write "until the condition fails" as a trip count near 2^63; beyond this the number says nothing. */
@@ -173,6 +174,13 @@ static double count_trips(const struct sp_node *node)
     return 1;
 }
 
+/* The branch of an If that is never taken: its condition is known. */
+static bool never_runs(const struct frame *frame, const struct sp_attribute *attribute)
+{
+    int taken = frame->alternatives ? sp_control_taken(frame->node) : -1;
+    return taken >= 0 && strcmp(attribute->name, taken == 0 ? "else_branch" : "then_branch") == 0;
+}
+
 /* Goes to the frame's next graph, or to none. */
 static bool open_next_graph(const struct walk *walk, struct frame *frame)
 {
@@ -188,7 +196,8 @@ static bool open_next_graph(const struct walk *walk, struct frame *frame)
         for (; frame->attribute < node->attribute_count; frame->attribute++, frame->item = 0) {
             const struct sp_attribute *attribute = &node->attributes[frame->attribute];
             bool graphs = attribute->type == SP_ATTR_GRAPH || attribute->type == SP_ATTR_GRAPHS;
-            if (graphs && attribute->graphs != NULL && frame->item < attribute->count) {
+            if (graphs && attribute->graphs != NULL && frame->item < attribute->count &&
+                !never_runs(frame, attribute)) {
                 frame->graph = attribute->graphs[frame->item++];
                 break;
             }

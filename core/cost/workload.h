@@ -105,7 +105,7 @@ struct sp_node_cost {
  *
  * Inside a node each operator is a kernel of its own: FLOPs, bytes and seconds add up. A loop counts its body once per
  * trip when the number of trips is known, else once; of the branches of an If the most expensive one counts, figure by
- * figure. Sizes that are not known inside count as nothing.
+ * figure, or the one that is taken where the condition is known. Sizes that are not known inside count as nothing.
  *
  * ret_seconds[k] is the node's time on devices[k], for k < device_count; that may be 0. Errors are those of
  * sp_op_rule().

@@ -77,7 +77,7 @@ struct sp_change_set {
     uint32_t ir_fields;
     struct sp_span ir_field, ir_value; /* of the last one */
     int64_t ir_version;
-    uint32_t next; /* the next annotation */
+    uint32_t written; /* annotations whose node was found */
 };
 
 /* writer_record.c */

@@ -155,6 +155,15 @@ static void end(struct sp_change_set *set)
 
 /* ---- annotating ------------------------------------------------------------------------------------------------ */
 
+/* Not in the expanded body of a function: its nodes stand for those of the function, which every call shares. */
+static bool is_in_file(const struct sp_model *model, const struct sp_node *node)
+{
+    const struct sp_graph *graph = node->graph;
+    while (graph->parent != NULL)
+        graph = graph->parent;
+    return graph == model->graph;
+}
+
 static enum sp_status check_annotations(const struct sp_model *model, const struct sp_annotations *annotations,
                                         struct sp_error *err)
 {
@@ -167,10 +176,11 @@ static enum sp_status check_annotations(const struct sp_model *model, const stru
         return sp_fail(err, SP_ERR_REQUEST, "BAD_DEVICE_COUNT", "A configuration needs at least one device, not %d.",
                        annotations->num_devices);
     for (uint32_t i = 0; i < annotations->count; i++) {
-        const struct sp_node *node = annotations->nodes[i].node;
-        if (node->graph != model->graph || (i > 0 && annotations->nodes[i - 1].node->index >= node->index))
+        const struct sp_annotation *annotation = &annotations->nodes[i];
+        if (!is_in_file(model, annotation->node) || (i > 0 && !sp_annotation_before(annotation - 1, annotation)))
             return sp_fail(err, SP_ERR_REQUEST, "BAD_ANNOTATION_ORDER",
-                           "Annotations must be for nodes of the main graph, in ascending order.");
+                           "Annotations must be for nodes of the main graph and its subgraphs, in the order of the "
+                           "file, at most one for each.");
     }
     return SP_OK;
 }
@@ -240,7 +250,7 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
     set.annotations = annotations;
     if (status == SP_OK)
         status = sp_change_walk(&set);
-    if (status == SP_OK && set.next != annotations->count)
+    if (status == SP_OK && set.written != annotations->count)
         status = sp_fail(err, SP_ERR_INTERNAL, "LOST_ANNOTATION", "An annotated node was not found in the file again.");
     if (status == SP_OK)
         status = settle_boxes(&set);

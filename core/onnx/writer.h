@@ -22,16 +22,24 @@
 
 /* One node's annotation. Specs follow proposal 0006; has_stage says whether pipeline_stage is written. */
 struct sp_annotation {
-    const struct sp_node *node;                 /* of the model's main graph */
+    const struct sp_node
+        *node; /* of the main graph or a subgraph; what is expanded from a function is not in the file */
     struct sp_node_configuration configuration; /* its configuration_id is ignored: the set's name is used */
 };
+
+/* Whether `a` comes first. A node's subgraphs are inside the node, so theirs come after it. */
+static inline bool sp_annotation_before(const struct sp_annotation *a, const struct sp_annotation *b)
+{
+    return a->node->span.offset < b->node->span.offset;
+}
 
 struct sp_annotations {
     const char *configuration; /* the DeviceConfiguration's name, not empty */
     int32_t num_devices;
     const char *const *device_names; /* num_devices of them, or NULL */
     uint32_t count;
-    const struct sp_annotation *nodes; /* ascending node->index */
+    const struct sp_annotation
+        *nodes; /* in the order of the file: ascending node->span.offset (sp_annotation_before()) */
 };
 
 /* The annotated model as a splice over the model's bytes; the caller destroys it. */

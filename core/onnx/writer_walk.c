@@ -139,16 +139,35 @@ static enum sp_status enter(struct sp_change_set *set, struct open *stack, uint3
     return SP_OK;
 }
 
+/* The annotation of the node at this place, or NULL. Nodes end in another order than they begin: those of subgraphs
+   before the one around them. */
+static const struct sp_annotation *find_annotation(const struct sp_annotations *annotations, uint64_t offset)
+{
+    uint32_t low = 0, high = annotations->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t at = annotations->nodes[middle].node->span.offset;
+        if (at == offset)
+            return &annotations->nodes[middle];
+        if (at < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
 /* The annotation of the node that ends here, behind everything else of it. */
 static enum sp_status annotate_node(struct sp_change_set *set, const struct open *open)
 {
-    const struct sp_annotations *annotations = set->annotations;
     const size_t before = set->literals.size;
-    if (set->change != SP_CHANGE_ANNOTATE || set->next == annotations->count ||
-        annotations->nodes[set->next].node->span.offset != open->span.offset)
+    if (set->change != SP_CHANGE_ANNOTATE)
         return SP_OK;
-    const struct sp_annotation *annotation = &annotations->nodes[set->next++];
-    enum sp_status status = sp_encode_node_configuration(annotations->configuration, &annotation->configuration,
+    const struct sp_annotation *annotation = find_annotation(set->annotations, open->span.offset);
+    if (annotation == NULL)
+        return SP_OK;
+    set->written++;
+    enum sp_status status = sp_encode_node_configuration(set->annotations->configuration, &annotation->configuration,
                                                          set->scratch, &set->literals, set->err);
     if (status != SP_OK)
         return status;

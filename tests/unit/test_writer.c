@@ -1,6 +1,7 @@
 /* Annotations into and out of models, byte for byte. Notation: onnx_files.h. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "onnx/wire.h"
 #include "onnx_files.h"
@@ -289,6 +290,122 @@ Test(writer, refuses_wrong_annotations)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect_eq(sp_onnx_annotate(m.model, &cases[i], &splice, NULL), SP_ERR_REQUEST, "case %zu", i);
+    onnx_release(&m);
+    sp_buf_release(&file);
+}
+
+/* ---- subgraphs ------------------------------------------------------------------------------------------------- */
+
+/* A Loop whose body holds an If; the If's branch ends where the If, the body and the Loop end. */
+#define NESTED                                                                                                         \
+    "1:9 7{1{1'm' 1'' 1'x' 2'y' 4'Loop' 3'loop' 5{1'body' 20:5 6{11{1'i'} 11{1'c'} 11{1's'} 12{1'c'} 12{1'q'} "        \
+    "1{1's' 2'p' 4'Relu' 3'before'} 1{1'c' 2'q' 4'If' 3'if' "                                                          \
+    "5{1'else_branch' 20:5 6{1{1'p' 2'e' 4'Neg' 3'else'} 12{1'e'}}} "                                                  \
+    "5{1'then_branch' 20:5 6{12{1'f'} 1{1'p' 2'f' 4'Abs' 3'then'}}}}}}} 1{1'y' 2'z' 4'Relu' 3'after'} 11{1'm'} "       \
+    "11{1'x'} 12{1'z'} 2'g'} 8{2:17}"
+
+static int by_place(const void *a, const void *b)
+{
+    return sp_annotation_before(a, b) ? -1 : 1;
+}
+
+/* All nodes of a graph and, one level after the other, of the graphs in it; those with `skip` in their name are left
+   out. */
+static uint32_t collect(const struct sp_graph *graph, const char *skip, struct sp_annotation *list, uint32_t room)
+{
+    const struct sp_graph *graphs[16] = {graph};
+    uint32_t count = 0, graph_count = 1;
+    for (uint32_t g = 0; g < graph_count; g++) {
+        for (uint32_t i = 0; i < graphs[g]->node_count; i++) {
+            const struct sp_node *node = &graphs[g]->nodes[i];
+            cr_assert(count < room);
+            if (strstr(skip, node->name) == NULL)
+                list[count++].node = node;
+            for (uint32_t k = 0; k < node->attribute_count; k++) {
+                if (node->attributes[k].type == SP_ATTR_GRAPH)
+                    graphs[graph_count++] = node->attributes[k].graphs[0];
+            }
+        }
+    }
+    qsort(list, count, sizeof(*list), by_place);
+    for (uint32_t i = 0; i < count; i++)
+        list[i].configuration = (struct sp_node_configuration){.has_stage = true, .stage = (int32_t)i};
+    return count;
+}
+
+static struct sp_buf annotate_nested(const struct sp_buf *file, const char *configuration, const char *skip)
+{
+    struct onnx_model m;
+    struct sp_splice *splice;
+    struct sp_annotation list[16] = {0};
+    struct sp_error err = {0};
+    cr_assert_eq(onnx_read(&m, file->data, file->size), SP_OK, "%s", m.err.message);
+    struct sp_annotations annotations = {.configuration = configuration,
+                                         .num_devices = 1,
+                                         .count = collect(m.model->graph, skip, list, 16),
+                                         .nodes = list};
+    cr_assert_eq(sp_onnx_annotate(m.model, &annotations, &splice, &err), SP_OK, "%s", err.message);
+    struct sp_buf result = onnx_result(splice, file->data);
+    onnx_release(&m);
+    return result;
+}
+
+/* Stages are numbered in the order of the file: a node before the nodes in it. */
+Test(writer, annotates_nodes_of_subgraphs)
+{
+    struct sp_buf file = onnx_encode(NESTED);
+    struct sp_buf annotated = annotate_nested(&file, "c0", "none"), restored = strip(&annotated);
+    struct sp_buf expected = onnx_encode(
+        "1:11 7{1{1'm' 1'' 1'x' 2'y' 4'Loop' 3'loop' 5{1'body' 20:5 6{11{1'i'} 11{1'c'} 11{1's'} 12{1'c'} 12{1'q'} "
+        "1{1's' 2'p' 4'Relu' 3'before' 10{1'c0' 3:1}} 1{1'c' 2'q' 4'If' 3'if' "
+        "5{1'else_branch' 20:5 6{1{1'p' 2'e' 4'Neg' 3'else' 10{1'c0' 3:3}} 12{1'e'}}} "
+        "5{1'then_branch' 20:5 6{12{1'f'} 1{1'p' 2'f' 4'Abs' 3'then' 10{1'c0' 3:4}}}} 10{1'c0' 3:2}}}} 10{1'c0' 3:0}} "
+        "1{1'y' 2'z' 4'Relu' 3'after' 10{1'c0' 3:5}} 11{1'm'} 11{1'x'} 12{1'z'} 2'g'} 8{2:17} 26{1'c0' 2:1} " RECORD(
+            "{\"ir_version\":9,\"ir_version_added\":false,\"configurations\":[\"c0\"]}"));
+    expect_same(&annotated, &expected, "annotated");
+    expect_same(&restored, &file, "stripped");
+    sp_buf_release(&expected);
+    sp_buf_release(&restored);
+    sp_buf_release(&annotated);
+    sp_buf_release(&file);
+}
+
+Test(writer, annotates_some_nodes_of_subgraphs_twice)
+{
+    static const char *const skips[] = {"loop", "then else", "if before", "loop if after", "after", "before else"};
+    struct sp_buf file = onnx_encode(NESTED);
+    for (size_t i = 0; i < sizeof skips / sizeof skips[0]; i++) {
+        struct sp_buf once = annotate_nested(&file, "c0", skips[i]), twice = annotate_nested(&once, "c1", "loop then");
+        struct sp_buf again = annotate_nested(&twice, "c1", "none"), back = annotate_nested(&again, "c1", "loop then");
+        struct sp_buf restored = strip(&twice);
+        expect_same(&restored, &file, skips[i]);
+        expect_same(&back, &twice, skips[i]);
+        sp_buf_release(&restored);
+        restored = strip(&again);
+        expect_same(&restored, &file, skips[i]);
+        sp_buf_release(&restored);
+        sp_buf_release(&back);
+        sp_buf_release(&again);
+        sp_buf_release(&twice);
+        sp_buf_release(&once);
+    }
+    sp_buf_release(&file);
+}
+
+Test(writer, refuses_nodes_that_are_in_no_file)
+{
+    struct sp_buf file = onnx_encode(NESTED);
+    struct onnx_model m;
+    struct sp_splice *splice;
+    cr_assert_eq(onnx_read(&m, file.data, file.size), SP_OK, "%s", m.err.message);
+    struct sp_graph body = {.model = m.model, .owner = &m.model->graph->nodes[0]}; /* as an expanded call has it */
+    struct sp_node inside = {.graph = &body, .span = m.model->graph->nodes[0].span};
+    struct sp_annotation list[] = {{.node = &m.model->graph->nodes[0]}, {.node = &m.model->graph->nodes[0]}};
+    struct sp_annotations annotations = {.configuration = "c", .num_devices = 1, .count = 2, .nodes = list};
+    cr_expect_eq(sp_onnx_annotate(m.model, &annotations, &splice, NULL), SP_ERR_REQUEST, "one node twice");
+    annotations.count = 1;
+    list[0].node = &inside;
+    cr_expect_eq(sp_onnx_annotate(m.model, &annotations, &splice, NULL), SP_ERR_REQUEST, "a node of a call");
     onnx_release(&m);
     sp_buf_release(&file);
 }
