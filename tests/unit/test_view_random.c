@@ -26,20 +26,19 @@ struct kind {
     const char *op_type;
     uint32_t loops, inputs;
     struct shape operands[MAX_OPERANDS]; /* inputs, then the output */
-    bool is_compound;                    /* shards must divide */
     bool is_broadcast;                   /* sp_sharding_compose() is about it */
 };
 
 static const struct kind kinds[] = {
-    {"Add", 2, 2, {{2, {"0", "1"}}, {2, {"0", "1"}}, {2, {"0", "1"}}}, false, true},
-    {"Mul", 2, 2, {{2, {"0", ""}}, {2, {"", "1"}}, {2, {"0", "1"}}}, false, true},
-    {"Where", 3, 3, {{1, {"2"}}, {3, {"0", "1", "2"}}, {2, {"1", ""}}, {3, {"0", "1", "2"}}}, false, true},
-    {"MatMul", 3, 2, {{2, {"0", "1"}}, {2, {"1", "2"}}, {2, {"0", "2"}}}, false, false},
-    {"MatMul", 4, 2, {{3, {"3", "0", "1"}}, {2, {"1", "2"}}, {3, {"3", "0", "2"}}}, false, false},
-    {"ReduceSum", 3, 1, {{3, {"0", "1", "2"}}, {3, {"0", "", "2"}}}, false, false},
-    {"Transpose", 3, 1, {{3, {"0", "1", "2"}}, {3, {"2", "0", "1"}}}, false, false},
-    {"Reshape", 3, 1, {{2, {"01", "2"}}, {2, {"0", "12"}}}, true, false},
-    {"Reshape", 4, 1, {{3, {"0", "12", "3"}}, {3, {"01", "2", "3"}}}, true, false},
+    {"Add", 2, 2, {{2, {"0", "1"}}, {2, {"0", "1"}}, {2, {"0", "1"}}}, true},
+    {"Mul", 2, 2, {{2, {"0", ""}}, {2, {"", "1"}}, {2, {"0", "1"}}}, true},
+    {"Where", 3, 3, {{1, {"2"}}, {3, {"0", "1", "2"}}, {2, {"1", ""}}, {3, {"0", "1", "2"}}}, true},
+    {"MatMul", 3, 2, {{2, {"0", "1"}}, {2, {"1", "2"}}, {2, {"0", "2"}}}, false},
+    {"MatMul", 4, 2, {{3, {"3", "0", "1"}}, {2, {"1", "2"}}, {3, {"3", "0", "2"}}}, false},
+    {"ReduceSum", 3, 1, {{3, {"0", "1", "2"}}, {3, {"0", "", "2"}}}, false},
+    {"Transpose", 3, 1, {{3, {"0", "1", "2"}}, {3, {"2", "0", "1"}}}, false},
+    {"Reshape", 3, 1, {{2, {"01", "2"}}, {2, {"0", "12"}}}, false},
+    {"Reshape", 4, 1, {{3, {"0", "12", "3"}}, {3, {"01", "2", "3"}}}, false},
 };
 
 /* One case: extents and cuts of the loops, and which device is at which point of the grid. */
@@ -68,8 +67,6 @@ static void choose_grid(struct sample *sample, struct random *random)
     for (uint32_t i = 0; i < sample->kind->loops; i++) {
         sample->extents[i] = 2 + (int64_t)random_below(random, 4);
         sample->shards[i] = 1 + (int64_t)random_below(random, 3);
-        if (sample->kind->is_compound && sample->extents[i] % sample->shards[i] != 0)
-            sample->shards[i] = sample->extents[i];
         if (sample->points * sample->shards[i] > MAX_DEVICES / 2)
             sample->shards[i] = 1;
         sample->points *= sample->shards[i];
