@@ -3,7 +3,7 @@
  *
  *   collect     what is stated, in positions of one mesh (infer_propagate_mesh.c)
  *   relate      one tensor for each value of the model, and one of its own for an operand that is stated otherwise than
- *               its value; one flow for each relation
+ *               its value, and for each of several uses of a constant; one flow for each relation
  *   propagate   (propagate.c)
  *   settle      node by node in order: operands that agree with the rule (infer_propagate_resolve.c), on the node's
  *               devices, with the reason (infer_propagate_reason.c)
@@ -266,10 +266,14 @@ static enum sp_status index_operands(struct sp_inference *all)
     for (uint32_t n = 0; n < net->node_count; n++) {
         all->first_operand[n] = total;
         total += operand_count(net->nodes[n]);
+        for (uint32_t i = 0; i < net->nodes[n]->input_count; i++) {
+            const struct sp_value *value = net->nodes[n]->inputs[i];
+            all->constant_uses += value != NULL && value->is_constant && value->use_count > 1;
+        }
     }
     all->first_operand[net->node_count] = total;
     all->stated_of = SP_NEW_ARRAY(all->scratch, total, uint32_t);
-    all->tensor_capacity = net->tensor_count + all->stated_count;
+    all->tensor_capacity = net->tensor_count + all->stated_count + all->constant_uses;
     all->ranks = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
     all->shapes = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const int64_t *);
     all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
@@ -340,18 +344,88 @@ static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
     return SP_OK;
 }
 
-static enum sp_status relate_operands(struct sp_inference *all, const struct sp_relation *relation, uint32_t *tensors)
+/* Each axis of one is the same axis of the other. */
+static enum sp_status copy_rule(struct sp_inference *all, const struct sp_value *value, struct sp_rule **ret_rule)
 {
-    for (uint32_t i = 0; i < relation->operand_count; i++) {
+    struct sp_rule *rule = SP_NEW(all->scratch, struct sp_rule);
+    struct sp_operand_rule *operands = SP_NEW_ARRAY(all->scratch, 2, struct sp_operand_rule);
+    uint32_t rank = value->type.shape.rank;
+    if (rule == NULL || operands == NULL)
+        return sp_fail_memory(all->err);
+    *rule = (struct sp_rule){.arena = all->scratch, .input_count = 1, .output_count = 1, .bytes = -1};
+    rule->inputs = operands;
+    rule->outputs = operands + 1;
+    rule->factors = SP_NEW(all->scratch, struct sp_factor);
+    for (uint32_t i = 0; i < 2; i++) {
+        operands[i].rank = rank;
+        operands[i].axes = SP_NEW_ARRAY(all->scratch, rank, struct sp_axis_factors);
+        if (rule->factors == NULL || operands[i].axes == NULL)
+            return sp_fail_memory(all->err);
+    }
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        uint8_t factor = sp_rule_factor(rule, "d", SP_FACTOR_PARALLEL, value->type.shape.dims[axis]);
+        sp_rule_map_input(rule, 0, axis, factor);
+        sp_rule_map_output(rule, 0, axis, factor);
+    }
+    if (rule->faults != 0)
+        return sp_fail_memory(all->err);
+    *ret_rule = rule;
+    return SP_OK;
+}
+
+/* A constant is there before the first step, and each use may take the part of it that it wants: so its uses do not
+   speak to each other through it (exporters share equal biases of layers that have nothing to do with each other). What
+   is stated of it, or carried to it, reaches them all. */
+static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, uint32_t *tensor)
+{
+    const struct sp_value *value = all->values[*tensor];
+    uint32_t base = *tensor;
+    if (!value->is_constant || value->use_count < 2)
+        return SP_OK;
+    *tensor = all->tensor_count;
+    enum sp_status status = add_tensor(all, value);
+    if (status != SP_OK)
+        return status;
+    all->tensors[*tensor] = all->tensors[base];
+    if (value->producer == NULL)
+        return SP_OK;
+    uint32_t *tensors = SP_NEW_ARRAY(all->scratch, 2, uint32_t);
+    struct sp_rule *rule = NULL;
+    if (tensors == NULL)
+        return sp_fail_memory(all->err);
+    tensors[0] = base;
+    tensors[1] = *tensor;
+    status = copy_rule(all, value, &rule);
+    if (status != SP_OK)
+        return status;
+    all->relation_of[all->flow_count] = relation;
+    all->is_copy[all->flow_count] = true;
+    all->flows[all->flow_count++] = (struct sp_flow){.rule = rule,
+                                                     .tensors = tensors,
+                                                     .input_count = 1,
+                                                     .operand_count = 2,
+                                                     .early = SP_DIRECTION_FORWARD,
+                                                     .middle = SP_DIRECTION_FORWARD,
+                                                     .directions = SP_DIRECTION_FORWARD};
+    return SP_OK;
+}
+
+static enum sp_status relate_operands(struct sp_inference *all, uint32_t index, uint32_t *tensors)
+{
+    const struct sp_relation *relation = &all->assignment->net->relations[index];
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < relation->operand_count; i++) {
         uint32_t tensor = relation->tensors[i];
         tensors[i] = tensor != SP_NO_TENSOR && has_rank(all->values[tensor]) ? tensor : SP_NO_TENSOR;
-        if (relation->kind != SP_RELATION_NODE)
+        if (relation->kind != SP_RELATION_NODE || tensors[i] == SP_NO_TENSOR)
             continue;
         uint32_t stated = all->stated_of[all->first_operand[relation->node_id] + i];
         if (stated > 0)
             tensors[i] = all->stated[stated - 1].tensor;
+        else if (i < relation->input_count)
+            status = separate_use(all, index, &tensors[i]);
     }
-    return SP_OK;
+    return status;
 }
 
 static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
@@ -369,14 +443,14 @@ static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
     uint32_t *tensors = SP_NEW_ARRAY(all->scratch, relation->operand_count, uint32_t);
     if (tensors == NULL)
         return sp_fail_memory(all->err);
-    struct sp_flow *flow = &all->flows[all->flow_count];
-    *flow = (struct sp_flow){.rule = rule,
-                             .tensors = tensors,
-                             .input_count = relation->input_count,
-                             .operand_count = relation->operand_count};
-    status = relate_operands(all, relation, tensors);
-    sp_flow_classify(flow);
-    all->relation_of[all->flow_count++] = index;
+    status = relate_operands(all, index, tensors);
+    struct sp_flow flow = {.rule = rule,
+                           .tensors = tensors,
+                           .input_count = relation->input_count,
+                           .operand_count = relation->operand_count};
+    sp_flow_classify(&flow);
+    all->relation_of[all->flow_count] = index;
+    all->flows[all->flow_count++] = flow;
     return status;
 }
 
@@ -390,9 +464,10 @@ static enum sp_status relate(struct sp_inference *all)
         status = state_tensors(all, true);
     if (status == SP_OK)
         status = state_tensors(all, false);
-    all->flows = SP_NEW_ARRAY(all->scratch, net->relation_count, struct sp_flow);
-    all->relation_of = SP_NEW_ARRAY(all->scratch, net->relation_count, uint32_t);
-    if (status == SP_OK && (all->flows == NULL || all->relation_of == NULL))
+    all->flows = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->constant_uses, struct sp_flow);
+    all->relation_of = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->constant_uses, uint32_t);
+    all->is_copy = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->constant_uses, bool);
+    if (status == SP_OK && (all->flows == NULL || all->relation_of == NULL || all->is_copy == NULL))
         return sp_fail_memory(all->err);
     for (uint32_t r = 0; status == SP_OK && r < net->relation_count; r++)
         status = add_flow(all, r);
@@ -550,7 +625,7 @@ static enum sp_status settle(struct sp_inference *all)
 {
     enum sp_status status = SP_OK;
     for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++) {
-        if (all->assignment->net->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
+        if (!all->is_copy[f] && all->assignment->net->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
             status = settle_node(all, f);
     }
     return status;

@@ -115,7 +115,9 @@ struct sp_inference {
     struct sp_flow_origin **origins;
     uint32_t flow_count;
     struct sp_flow *flows;
-    uint32_t *relation_of; /* per flow */
+    uint32_t *relation_of;  /* per flow */
+    bool *is_copy;          /* per flow: from a constant to one of its uses, at the relation that uses it */
+    uint32_t constant_uses; /* at most so many of them */
     enum sp_status stop_status;
 };
 
