@@ -31,5 +31,7 @@ enum sp_status sp_check_meaning(struct sp_model *model, const char *configuratio
 /* ONNX Runtime's Distributed* nodes and mhlo.sharding / metadata annotations, through the same rules. */
 enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err);
 
-/* A reader's or shape inference's error as a finding: its code is in the table, or the finding is MODEL_UNREADABLE. */
-enum sp_status sp_check_add_error(struct sp_diagnostics *list, const struct sp_error *what, struct sp_error *err);
+/* A reader's or shape inference's error (of `node`, or NULL) as a finding: its code is in the table, or the finding is
+   MODEL_UNREADABLE. */
+enum sp_status sp_check_add_error(struct sp_diagnostics *list, const struct sp_node *node, const struct sp_error *what,
+                                  struct sp_error *err);

@@ -174,12 +174,25 @@ enum sp_status sp_diagnose(struct sp_diagnostics *list, const struct sp_finding 
     return add(list, finding, message, err);
 }
 
-enum sp_status sp_check_add_error(struct sp_diagnostics *list, const struct sp_error *what, struct sp_error *err)
+enum sp_status sp_check_add_error(struct sp_diagnostics *list, const struct sp_node *node, const struct sp_error *what,
+                                  struct sp_error *err)
 {
-    struct sp_finding finding = {.code = what->code, .place = what->where[0] == '\0' ? NULL : what->where};
+    /* Operators have two words for one rule, and words that mean something else about annotations. */
+    static const char *const renamed[][2] = {
+        {"ATTRIBUTE_MISSING", "MISSING_ATTRIBUTE"},
+        {"AXIS_OUT_OF_RANGE", "OPERATOR_AXIS_OUT_OF_RANGE"},
+        {"AXIS_TWICE", "OPERATOR_AXIS_TWICE"},
+    };
+    struct sp_finding finding = {.code = what->code, .node = node};
+    if (node == NULL && what->where[0] != '\0')
+        finding.place = what->where;
     if (what->status == SP_OK)
         return SP_OK;
-    if (sp_diagnostic_find(what->code) == NULL)
+    for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++) {
+        if (strcmp(what->code, renamed[i][0]) == 0)
+            finding.code = renamed[i][1];
+    }
+    if (sp_diagnostic_find(finding.code) == NULL)
         finding.code = "MODEL_UNREADABLE";
     return add(list, &finding, what->message, err);
 }

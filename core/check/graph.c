@@ -33,11 +33,6 @@ static enum sp_status push_subgraphs(struct sp_graph_check *check, const struct 
 
 /* ---- one graph ------------------------------------------------------------------------------------------------ */
 
-static bool is_input(const struct sp_graph *graph, const struct sp_value *value, const bool *by_id)
-{
-    return value->id < graph->value_count && by_id[value->id];
-}
-
 /* Before IR 4 the initializers of a graph are defaults of its inputs. */
 static enum sp_status check_initializers_are_inputs(struct sp_graph_check *check, const struct sp_graph *graph)
 {
@@ -50,7 +45,7 @@ static enum sp_status check_initializers_are_inputs(struct sp_graph_check *check
     }
     for (uint32_t i = 0; status == SP_OK && i < graph->initializer_count; i++) {
         const struct sp_value *value = graph->initializers[i];
-        if (is_input(graph, value, by_id))
+        if (value->id < graph->value_count && by_id[value->id])
             continue;
         struct sp_finding finding = {.code = "INITIALIZER_NOT_INPUT", .graph = graph, .tensor = value->name};
         status = sp_diagnose(check->list, &finding, check->err,
@@ -69,7 +64,7 @@ static enum sp_status check_graph_itself(struct sp_graph_check *check, const str
     if (!is_body && (graph->name == NULL || graph->name[0] == '\0')) {
         struct sp_finding finding = {.code = "UNNAMED_GRAPH", .graph = graph};
         status = sp_diagnose(check->list, &finding, check->err, "%s has no name.",
-                             graph == model->graph ? "The main graph" : "A subgraph");
+                             graph->parent == NULL ? "The main graph" : "A subgraph");
     }
     if (status == SP_OK && model->has_ir_version && model->ir_version <= 3)
         status = check_initializers_are_inputs(check, graph);

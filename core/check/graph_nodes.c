@@ -235,7 +235,9 @@ static enum sp_status check_unknown(struct sp_graph_check *check, const struct s
 enum sp_status sp_check_node(struct sp_graph_check *check, const struct sp_node *node)
 {
     struct sp_known_operator *known = sp_known_operator(check, node);
-    enum sp_status status = known == NULL ? sp_fail_memory(check->err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (known == NULL)
+        return sp_fail_memory(check->err);
     for (uint32_t i = 0; status == SP_OK && i < node->attribute_count; i++)
         status = check_attribute(check, node, &node->attributes[i]);
     if (status != SP_OK)

@@ -30,7 +30,8 @@ static void check(const char *notation, struct sp_diagnostics *list, struct onnx
     *file = onnx_encode(notation);
     enum sp_status status = onnx_read(model, file->data, file->size);
     sp_diagnostics_init(list, model->arena);
-    status = status == SP_OK ? sp_check_graph(model->model, list, &err) : sp_check_add_error(list, &model->err, &err);
+    status =
+        status == SP_OK ? sp_check_graph(model->model, list, &err) : sp_check_add_error(list, NULL, &model->err, &err);
     cr_assert_eq(status, SP_OK, "%s", err.message);
 }
 
