@@ -238,7 +238,7 @@ static enum sp_status communicate_border(struct sp_communicator *all, uint32_t i
     const struct sp_factor *is = &all->view->rule->factors[factor];
     const struct sp_value *value = sp_communicated_value(all, index);
     const struct sp_sharding *sharding = sp_spec_of(all->assignment, all->relation->node_id, index)->sharding;
-    int64_t tile[SP_MAX_RANK], group = sp_view_shards(all->view, factor);
+    int64_t tile[SP_MAX_RANK] = {0}, group = sp_view_shards(all->view, factor);
     bool is_halo = is->kind == SP_FACTOR_HALO;
     int64_t low = is->halo_low > 0 ? is->halo_low : 0, high = is->halo_high > 0 ? is->halo_high : 0;
     if (!value || !sharding || group < 2 || sp_sharding_shards(sharding, axis) < 2 || (is_halo && low + high == 0))

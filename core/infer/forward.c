@@ -226,7 +226,7 @@ static enum sp_status assume_inputs(struct pass *pass, const struct sp_relation 
             continue;
         if (count < 0)
             status = devices_of_node(pass, relation, &count, &is_in);
-        if (status != SP_OK || count == 0)
+        if (status != SP_OK || count == 0 || !is_in)
             return status;
         if (!whole || whole->rank != value->type.shape.rank)
             status = whole_on(pass, value->type.shape.rank, count, is_in, &whole);

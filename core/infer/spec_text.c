@@ -146,29 +146,30 @@ static void add_blocks(struct text *text, const struct sp_sharding *blocks)
     add_placement(text, blocks);
 }
 
-const char *sp_spec_text(const struct sp_sharding *sharding, char *bytes, size_t size)
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is written through `out` */
+const char *sp_spec_text(const struct sp_sharding *sharding, char *text, size_t size)
 {
-    struct text text = {bytes, size, 0};
+    struct text out = {text, size, 0};
     if (!sharding) {
-        add(&text, "without a sharding");
-        return bytes;
+        add(&out, "without a sharding");
+        return text;
     }
     switch (sharding->kind) {
     case SP_SHARDING_AXES:
-        add_axes(&text, sharding);
+        add_axes(&out, sharding);
         break;
     case SP_SHARDING_BLOCKS:
-        add_blocks(&text, sharding);
+        add_blocks(&out, sharding);
         break;
     case SP_SHARDING_SINGLE:
-        add(&text, "whole on device %" PRId64, sharding->device);
+        add(&out, "whole on device %" PRId64, sharding->device);
         break;
     case SP_SHARDING_REPLICATED:
-        add(&text, "whole on all devices");
+        add(&out, "whole on all devices");
         break;
     default:
-        add(&text, "of a kind that says not what a device holds");
+        add(&out, "of a kind that says not what a device holds");
         break;
     }
-    return bytes;
+    return text;
 }

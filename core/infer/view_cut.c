@@ -91,18 +91,14 @@ static void next_factor(struct dealer *dealer)
 static bool give_end(struct dealer *dealer, struct sp_block_part *part)
 {
     int64_t left = dealer->left;
-    if (part->shards == 1) {
-        give(dealer, left, 1);
-    } else if (part->extent > 0 && part->extent % part->shards != 0) {
+    if (!is_even(part) || (left % part->shards != 0 && part->shards % left != 0))
         return false;
-    } else if (left % part->shards == 0) {
+    if (left % part->shards == 0) {
         give(dealer, left, part->shards);
         part->shards = 1;
-    } else if (part->shards % left == 0) {
+    } else {
         give(dealer, left, left);
         part->shards /= left;
-    } else {
-        return false;
     }
     if (part->extent > 0)
         part->extent /= left;
@@ -117,7 +113,7 @@ static bool deal_part(struct dealer *dealer, struct sp_block_part part)
             return part.extent == 0 && part.shards == 1;
         if (dealer->left == 1 && dealer->at + 1 < dealer->count) {
             next_factor(dealer);
-        } else if (dealer->left < 0) {
+        } else if (dealer->left < 0 || (part.extent == 0 && dealer->at + 1 == dealer->count)) {
             give(dealer, part.extent, part.shards); /* nothing says that the factor ends inside it */
             return true;
         } else if (part.extent > 0 && part.extent <= dealer->left) {
@@ -128,12 +124,7 @@ static bool deal_part(struct dealer *dealer, struct sp_block_part part)
             if (dealer->left == 1)
                 next_factor(dealer);
             return true;
-        } else if (part.extent > 0 && part.extent % dealer->left != 0) {
-            return false;
-        } else if (part.extent == 0 && dealer->at + 1 == dealer->count) {
-            give(dealer, 0, part.shards);
-            return true;
-        } else if (!give_end(dealer, &part)) {
+        } else if ((part.extent > 0 && part.extent % dealer->left != 0) || !give_end(dealer, &part)) {
             return false;
         }
     }
