@@ -90,7 +90,7 @@ static enum sp_status infer_deform_conv(struct sp_op_context *context)
     const struct sp_shape *ranked = x != NULL ? x : w;
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
     struct sp_window window;
-    struct groups groups;
+    struct groups groups = {1, 1};
     enum sp_status status = read_groups(context, &groups);
     if (status != SP_OK)
         return status;
@@ -102,6 +102,8 @@ static enum sp_status infer_deform_conv(struct sp_op_context *context)
     static const uint32_t inputs[] = {IN_W, IN_OFFSET, IN_MASK};
     for (uint32_t i = 0; status == SP_OK && i < 3; i++)
         status = check_rank(context, inputs[i], ranked->rank);
+    if (status == SP_OK)
+        status = check_rank(context, IN_B, 1);
     if (status == SP_OK)
         status = check_channels(context, &groups);
     if (status == SP_OK)
@@ -241,7 +243,7 @@ static enum sp_status rule_deform_conv(struct sp_op_context *context, struct sp_
 {
     struct sp_factor_list work, reads = {0};
     struct places places = {0};
-    struct groups groups;
+    struct groups groups = {1, 1};
     enum sp_status status = read_groups(context, &groups);
     if (status != SP_OK)
         return status;

@@ -162,8 +162,11 @@ static enum sp_status rule_linear(struct sp_op_context *context, struct sp_rule 
 static enum sp_status infer_causal(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *w = sp_in_shape(context, 1);
+    const struct sp_shape *bias = sp_in_shape(context, 2), *past = sp_in_shape(context, 3);
     if ((x != NULL && x->rank != 3) || (w != NULL && w->rank != 3))
         return sp_op_fail(context, "OPERAND_SHAPE", "its input and its weight must have rank 3");
+    if ((bias != NULL && bias->rank != 1) || (past != NULL && past->rank != 3))
+        return sp_op_fail(context, "OPERAND_SHAPE", "its bias must have rank 1 and its past state rank 3");
     enum sp_status status = SP_OK;
     if (x != NULL && w != NULL)
         status = sp_check_same(context, "channels", x->dims[1], w->dims[0]);
