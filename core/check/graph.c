@@ -111,8 +111,9 @@ static enum sp_status check_body(struct sp_graph_check *check, const struct sp_f
 {
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(check->model->arena));
     struct sp_graph *body = NULL;
-    enum sp_status status =
-        arena == NULL ? sp_fail_memory(check->err) : sp_onnx_body(check->model, arena, function, &body, check->err);
+    if (arena == NULL)
+        return sp_fail_memory(check->err);
+    enum sp_status status = sp_onnx_body(check->model, arena, function, &body, check->err);
     if (status == SP_OK) {
         const uint32_t first = check->list->count;
         check->function = function;

@@ -4,11 +4,8 @@
  * models of the test data, all of which onnx.checker passes. Notation of models: onnx_files.h.
  */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "build_model.h"
 #include "check/check.h"
 #include "onnx_files.h"
 
