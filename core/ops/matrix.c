@@ -91,13 +91,14 @@ static enum sp_status eye_elements(struct sp_op_context *context, enum sp_dtype 
 static enum sp_status infer_eye_like(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
-    int64_t given = sp_node_int(context->node, "dtype", sp_in_dtype(context, 0));
-    if (given < SP_DTYPE_UNDEFINED || given >= SP_DTYPE_COUNT)
-        return sp_op_fail(context, "UNKNOWN_DATA_TYPE", "%lld is not a data type", (long long)given);
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
+    enum sp_status status = sp_get_dtype(context, "dtype", sp_in_dtype(context, 0), &dtype);
+    if (status != SP_OK)
+        return status;
     if (x != NULL && x->rank != 2)
         return sp_op_fail(context, "OPERAND_SHAPE", "its input has rank %u instead of 2", x->rank);
-    enum sp_status status = sp_set_output_shape(context, 0, (enum sp_dtype)given, x);
-    return status != SP_OK || x == NULL ? status : eye_elements(context, (enum sp_dtype)given);
+    status = sp_set_output_shape(context, 0, dtype, x);
+    return status != SP_OK || x == NULL ? status : eye_elements(context, dtype);
 }
 
 static enum sp_status rule_eye_like(struct sp_op_context *context, struct sp_rule *rule)

@@ -56,7 +56,7 @@ static enum sp_status compress_elements(struct sp_op_context *context, bool has_
     struct sp_shape tail = {true, x->rank - axis - 1, x->dims + axis + 1};
     int64_t inner = has_axis ? sp_shape_elements(&tail) : 1;
     int64_t extent = has_axis ? x->dims[axis].value : 0;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && place_count > 0 && inner > 0; i++) {
         int64_t outer = i / inner / place_count;
         index[i] = (uint32_t)((outer * extent + places[i / inner % place_count]) * inner + i % inner);
     }
@@ -225,7 +225,7 @@ static enum sp_status infer_unique(struct sp_op_context *context)
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}}, all = sp_dim_unknown();
     struct distinct found = {0};
-    struct items items;
+    struct items items = {0};
     bool has_axis = false;
     uint32_t axis = 0;
     enum sp_status status = read_axis(context, x, &has_axis, &axis);

@@ -217,7 +217,7 @@ static enum sp_status pick_slices(struct sp_op_context *context, uint32_t batch,
     struct sp_shape tail = {true, from->rank - batch - depth, from->dims + batch + depth};
     int64_t slice = sp_shape_elements(&tail), batches = sp_shape_elements(&head);
     int64_t places = batches == 0 ? 0 : (int64_t)indices->count / depth / batches;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && slice > 0 && places > 0; i++) {
         int64_t tuple = i / slice, position = tuple / places;
         for (uint32_t axis = 0; axis < depth; axis++) {
             int64_t extent = from->dims[batch + axis].value, at = indices->ints[tuple * depth + axis].value;

@@ -102,7 +102,7 @@ static enum sp_status infer_dft(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
-    struct transform transform;
+    struct transform transform = {0};
     if (x == NULL)
         return sp_set_output_unranked(context, 0, dtype);
     enum sp_status status = read_transform(context, &transform);
@@ -123,7 +123,7 @@ static enum sp_status rule_dft(struct sp_op_context *context, struct sp_rule *ru
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
     struct sp_factor_list work = {0};
-    struct transform transform;
+    struct transform transform = {0};
     enum sp_status status = read_transform(context, &transform);
     for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
         bool is_free = transform.has_axis && axis != transform.axis && axis + 1 < x->rank;
@@ -185,7 +185,7 @@ static enum sp_status read_frames(struct sp_op_context *context, struct frames *
 static enum sp_status infer_stft(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, IN_SIGNAL);
-    struct frames frames;
+    struct frames frames = {{0}};
     enum sp_status status = read_frames(context, &frames);
     if (status != SP_OK)
         return status;
@@ -199,7 +199,7 @@ static enum sp_status infer_stft(struct sp_op_context *context)
 static enum sp_status rule_stft(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *y = &context->node->outputs[0]->type.shape;
-    struct frames frames;
+    struct frames frames = {{0}};
     enum sp_status status = read_frames(context, &frames);
     if (status != SP_OK)
         return status;
@@ -227,28 +227,19 @@ static enum sp_status rule_stft(struct sp_op_context *context, struct sp_rule *r
 
 /* ---- windows, MelWeightMatrix --------------------------------------------------------------------------------- */
 
-static enum sp_status output_datatype(struct sp_op_context *context, enum sp_dtype *ret_dtype)
-{
-    int64_t given = sp_node_int(context->node, "output_datatype", SP_DTYPE_FLOAT);
-    if (given <= SP_DTYPE_UNDEFINED || given >= SP_DTYPE_COUNT)
-        return sp_op_fail(context, "UNKNOWN_DATA_TYPE", "%lld is not a data type", (long long)given);
-    *ret_dtype = (enum sp_dtype)given;
-    return SP_OK;
-}
-
 static enum sp_status infer_window(struct sp_op_context *context)
 {
-    enum sp_dtype dtype;
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     struct sp_dim size = scalar_input(context, 0);
-    enum sp_status status = output_datatype(context, &dtype);
+    enum sp_status status = sp_get_dtype(context, "output_datatype", SP_DTYPE_FLOAT, &dtype);
     return status != SP_OK ? status : sp_set_output(context, 0, dtype, 1, &size);
 }
 
 static enum sp_status infer_mel(struct sp_op_context *context)
 {
-    enum sp_dtype dtype;
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     struct sp_dim dims[2] = {one_sided(context->dims, scalar_input(context, 1)), scalar_input(context, 0)};
-    enum sp_status status = output_datatype(context, &dtype);
+    enum sp_status status = sp_get_dtype(context, "output_datatype", SP_DTYPE_FLOAT, &dtype);
     return status != SP_OK ? status : sp_set_output(context, 0, dtype, 2, dims);
 }
 

@@ -163,7 +163,7 @@ static enum sp_status infer_col2im(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}}, taps = sp_dim_known(1);
-    struct columns columns;
+    struct columns columns = {0};
     enum sp_status status = read_columns(context, &columns);
     if (status != SP_OK)
         return status;
@@ -248,7 +248,7 @@ static enum sp_status rule_col2im(struct sp_op_context *context, struct sp_rule 
 {
     const struct sp_shape *y = &context->node->outputs[0]->type.shape;
     struct sp_factor_list work = {0};
-    struct columns columns;
+    struct columns columns = {0};
     enum sp_status status = read_columns(context, &columns);
     if (status != SP_OK || columns.rank == 0)
         return status;

@@ -222,3 +222,42 @@ Test(op_elementwise, reals_are_rounded_to_float32)
     infer();
     cr_expect_eq(build_value(&build, "y")->data->reals[0], 16777216.0);
 }
+
+/* Exports of opset 6 compute shapes with broadcast = 1; only an axis in front aligns elements otherwise. */
+Test(op_elementwise, elements_before_numpy_broadcasting)
+{
+    start(6);
+    build_shape_vector(&build, "s", "n,3");
+    build_ints(&build, "two", -1, (int64_t[]){2});
+    build_ints(&build, "flat", 4, (int64_t[]){1, 2, 3, 4});
+    build_ints(&build, "square", 2, (int64_t[]){2, 2});
+    build_node(&build, "Reshape", "flat square", "x");
+    build_ints(&build, "v", 2, (int64_t[]){10, 20});
+    build_attr_int(&build, build_node(&build, "Mul", "s two", "a"), "broadcast", 1);
+    build_attr_int(&build, build_node(&build, "Add", "x v", "rows"), "broadcast", 1);
+    struct sp_node *front = build_node(&build, "Add", "x v", "columns");
+    build_attr_int(&build, front, "broadcast", 1);
+    build_attr_int(&build, front, "axis", 0);
+    infer();
+    EXPECT_DATA("a", "2*n,6");
+    EXPECT_DATA("rows", "11,22,13,24");
+    EXPECT_DATA("columns", "none");
+}
+
+Test(op_elementwise, bits_of_known_elements)
+{
+    start(18);
+    build_ints(&build, "a", 2, (int64_t[]){12, 10});
+    build_ints(&build, "b", 2, (int64_t[]){10, 3});
+    build_node(&build, "BitwiseAnd", "a b", "x");
+    build_node(&build, "BitwiseOr", "a b", "y");
+    build_node(&build, "BitwiseXor", "a b", "z");
+    build_node(&build, "BitShift", "a b", "left");
+    build_attr_string(&build, build_node(&build, "BitShift", "a b", "right"), "direction", "RIGHT");
+    infer();
+    EXPECT_DATA("x", "8,2");
+    EXPECT_DATA("y", "14,11");
+    EXPECT_DATA("z", "6,9");
+    EXPECT_DATA("left", "12288,80");
+    EXPECT_DATA("right", "0,1");
+}

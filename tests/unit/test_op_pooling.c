@@ -116,3 +116,16 @@ Test(op_pooling, malformed_pools_are_refused)
     refused("ATTRIBUTE_MISSING");
     start(16);
 }
+
+/* MaxPool of ONNX' Operators.md: storage_order 1 counts the spatial axes column by column. */
+Test(op_pooling, indices_count_through_the_input)
+{
+    start(12);
+    input("x", "1,1,5,4");
+    struct sp_node *node = build_node(&build, "MaxPool", "x", "y i");
+    build_attr_ints(&build, node, "kernel_shape", 2, (int64_t[]){3, 2});
+    build_attr_ints(&build, node, "strides", 2, (int64_t[]){1, 2});
+    build_attr_int(&build, node, "storage_order", 1);
+    infer();
+    EXPECT_RULE(node, "[n,c,h,w*kw] -> [n,c,h,w] [n,c,h,w]@n*c*w*kw*h  h: halo 0+2; kh: replicate; kw: max reduction");
+}

@@ -140,3 +140,17 @@ Test(op_reduction, positions_of_extremes)
     EXPECT_RULE(keep, "[d0,d1,d2] -> [_,d1,d2]@d0  d0: select reduction");
     EXPECT_RULE(drop, "[d0,d1,d2] -> [d0,d2]@d1  d1: select reduction");
 }
+
+Test(op_reduction, positions_of_known_extremes)
+{
+    start(13);
+    build_ints(&build, "x", 5, (int64_t[]){2, 7, 7, 1, 1});
+    build_node(&build, "ArgMax", "x", "first");
+    build_attr_int(&build, build_node(&build, "ArgMax", "x", "last"), "select_last_index", 1);
+    build_attr_int(&build, build_node(&build, "ArgMin", "x", "least"), "keepdims", 0);
+    infer();
+    EXPECT_DATA("first", "1");
+    EXPECT_DATA("last", "2");
+    EXPECT_DATA("least", "3");
+    EXPECT_TYPE("least", "int64[]");
+}

@@ -190,3 +190,69 @@ Test(op_selection, malformed_resizes_are_refused)
     refused("AXIS_TWICE");
     start(13);
 }
+
+/* ---- known elements ---- */
+
+/* Examples of TopK in ONNX' Operators.md: largest and smallest, equal ones in the order of their positions. */
+Test(op_selection, topk_of_known_elements)
+{
+    start(11);
+    build_ints(&build, "flat", 12, (int64_t[]){0, 1, 2, 3, 4, 5, 6, 7, 11, 10, 9, 8});
+    build_ints(&build, "shape", 2, (int64_t[]){3, 4});
+    build_node(&build, "Reshape", "flat shape", "x");
+    build_ints(&build, "k", 1, (int64_t[]){3});
+    build_ints(&build, "same", 4, (int64_t[]){1, 1, 0, 1});
+    build_node(&build, "TopK", "x k", "v i");
+    struct sp_node *least = build_node(&build, "TopK", "x k", "lv li");
+    build_attr_int(&build, least, "largest", 0);
+    build_attr_int(&build, least, "axis", 0);
+    build_node(&build, "TopK", "same k", "sv si");
+    build_attr_int(&build, build_node(&build, "TopK", "x k", "uv ui"), "sorted", 0);
+    infer();
+    EXPECT_DATA("v", "3,2,1,7,6,5,11,10,9");
+    EXPECT_DATA("i", "3,2,1,3,2,1,0,1,2");
+    EXPECT_DATA("lv", "0,1,2,3,4,5,6,7,11,10,9,8");
+    EXPECT_DATA("li", "0,0,0,0,1,1,1,1,2,2,2,2");
+    EXPECT_DATA("sv", "1,1,1");
+    EXPECT_DATA("si", "0,1,3");
+    EXPECT_DATA("uv", "none");
+}
+
+/* Examples of CumSum and CumProd in ONNX' Operators.md, and sums of symbols. */
+Test(op_selection, cumulative_sums_and_products_of_known_elements)
+{
+    start(26);
+    build_ints(&build, "x", 3, (int64_t[]){1, 2, 3});
+    build_ints(&build, "axis", -1, (int64_t[]){0});
+    build_shape_vector(&build, "s", "n,2,m");
+    build_node(&build, "CumSum", "x axis", "a");
+    build_attr_int(&build, build_node(&build, "CumSum", "x axis", "b"), "exclusive", 1);
+    build_attr_int(&build, build_node(&build, "CumSum", "x axis", "c"), "reverse", 1);
+    struct sp_node *both = build_node(&build, "CumSum", "x axis", "d");
+    build_attr_int(&build, both, "reverse", 1);
+    build_attr_int(&build, both, "exclusive", 1);
+    build_node(&build, "CumProd", "x axis", "p");
+    build_attr_int(&build, build_node(&build, "CumProd", "x axis", "q"), "exclusive", 1);
+    build_node(&build, "CumSum", "s axis", "e");
+    infer();
+    EXPECT_DATA("a", "1,3,6");
+    EXPECT_DATA("b", "0,1,3");
+    EXPECT_DATA("c", "6,5,3");
+    EXPECT_DATA("d", "5,3,0");
+    EXPECT_DATA("p", "1,2,6");
+    EXPECT_DATA("q", "1,1,2");
+    EXPECT_DATA("e", "n,n + 2,n + m + 2");
+}
+
+Test(op_selection, one_hot_of_known_indices)
+{
+    start(11);
+    build_ints(&build, "x", 3, (int64_t[]){0, -1, 7}); /* the last is outside of the axis */
+    build_ints(&build, "depth", -1, (int64_t[]){3});
+    build_ints(&build, "values", 2, (int64_t[]){5, 9});
+    build_node(&build, "OneHot", "x depth values", "y");
+    build_attr_int(&build, build_node(&build, "OneHot", "x depth values", "z"), "axis", 0);
+    infer();
+    EXPECT_DATA("y", "9,5,5,5,5,9,5,5,5");
+    EXPECT_DATA("z", "9,5,5,5,5,5,5,9,5");
+}

@@ -138,3 +138,25 @@ Test(op_unary, the_mask_of_old_dropouts_has_the_type_of_the_data)
     infer();
     EXPECT_TYPE("mask", "float32[4]");
 }
+
+Test(op_unary, clip_of_known_reals)
+{
+    start(13);
+    build_floats(&build, "x", 3, (float[]){-2, 0.5F, 9});
+    build_floats(&build, "low", -1, (float[]){-1});
+    build_floats(&build, "high", -1, (float[]){2});
+    build_node(&build, "Clip", "x low high", "y");
+    build_node(&build, "Clip", "x high low", "crossed"); /* the greatest wins */
+    build_node(&build, "Clip", "x - high", "upper");
+    infer();
+    EXPECT_DATA("y", "-1,0.5,2");
+    EXPECT_DATA("crossed", "-1,-1,-1");
+    EXPECT_DATA("upper", "-2,0.5,2");
+    stop();
+    start(6);
+    build_floats(&build, "x", 2, (float[]){-2, 9});
+    struct sp_node *node = build_node(&build, "Clip", "x", "y");
+    build_attr_float(&build, node, "max", 4);
+    infer();
+    EXPECT_DATA("y", "-2,4");
+}
