@@ -5,7 +5,7 @@
  *     OneHotEncoder                                              [d..] -> [d.., k]
  *     Normalizer                                                 [n, c] -> [n, c]              c max or sum
  *     ArrayFeatureExtractor                                      [d.., v] [i..] -> [d.., i..]  v sum
- *     FeatureVectorizer                                          [n, c] [n, c].. -> [n, j]     j whole
+ *     FeatureVectorizer                                          [n, j] [n, j].. -> [n, j]     j whole
  *
  * A list attribute with an entry for each feature is split with the features: a device uses its part of the list.
  *
@@ -219,14 +219,19 @@ static enum sp_status infer_vectorizer(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 0, SP_DTYPE_FLOAT, 2, dims);
 }
 
+/* Columns of any number are joined: their shards do not line up with those of the result. */
 static enum sp_status rule_vectorizer(struct sp_op_context *context, struct sp_rule *rule)
 {
     uint8_t row = sp_rule_output_axis(context, rule, 'n', 0, 0, SP_FACTOR_PARALLEL);
+    struct sp_dim columns = context->node->outputs[0]->type.shape.dims[1];
+    uint8_t joined = sp_factor_resized(rule, "j", SP_FACTOR_REPLICATE, columns);
+    sp_rule_map_output(rule, 0, 1, joined);
     for (uint32_t input = 0; input < rule->input_count; input++) {
         if (rule->inputs[input].rank == 2)
             sp_rule_map_input(rule, input, 0, row);
+        if (rule->inputs[input].rank != 0)
+            sp_rule_map_input(rule, input, rule->inputs[input].rank - 1, joined);
     }
-    (void)sp_rule_output_axis(context, rule, 'j', 0, 1, SP_FACTOR_REPLICATE);
     return SP_OK;
 }
 
@@ -238,7 +243,7 @@ const struct sp_op sp_ops_ml_features[] = {
     {ML, "CategoryMapper", 1, 0, 1, 1, 1, 1, 0, infer_mapper, rule_each, "[d..] -> [d..]",
      ML " operator CategoryMapper (1)", NULL},
     {ML, "FeatureVectorizer", 1, 0, 1, UINT32_MAX, 1, 1, 0, infer_vectorizer, rule_vectorizer,
-     "[n, c].. -> [n, j]; j whole", ML " operator FeatureVectorizer (1)", NULL},
+     "[n, j].. -> [n, j]; j whole", ML " operator FeatureVectorizer (1)", NULL},
     {ML, "Imputer", 1, 0, 1, 1, 1, 1, 0, infer_same, rule_each, "[d..] -> [d..]", ML " operator Imputer (1)", NULL},
     {ML, "LabelEncoder", 1, 0, 1, 1, 1, 1, 0, infer_encoder, rule_each, "[d..] -> [d..]",
      ML " operator LabelEncoder (1, 2, 4)", NULL},

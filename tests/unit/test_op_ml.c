@@ -148,8 +148,8 @@ Test(op_ml, vectorizer_joins_columns)
     EXPECT_TYPE("y", "float32[n,5]");
     EXPECT_TYPE("z", "float32[n,7]");
     EXPECT_TYPE("w", "float32[1,4]");
-    EXPECT_RULE(node, "[n0,_] [n0,_] -> [n0,j1]  j1: replicate");
-    EXPECT_RULE(row, "[_] -> [n0,j1]  j1: replicate");
+    EXPECT_RULE(node, "[n0,j] [n0,j] -> [n0,j]  j: replicate, resized");
+    EXPECT_RULE(row, "[j] -> [n0,j]  j: replicate, resized");
     stop();
     start_ml(1);
     input("a", "2,2");
