@@ -46,6 +46,10 @@ struct sp_width_note {
     uint32_t box, width;
 };
 
+struct sp_kept_note {
+    uint32_t box, specs;
+};
+
 /* What the metadata entry SP_WRITER_METADATA_KEY says. */
 struct sp_record {
     bool is_present;
@@ -55,6 +59,11 @@ struct sp_record {
     uint32_t count, note_count;
     char *names[SP_RECORD_MAX_CONFIGURATIONS];
     struct sp_width_note *notes; /* ascending by box */
+    /* A configuration of the original to which specs were added: its name, and for each node that had an entry for it
+       and got more, the node's box and how many specs were the original's. Entries of other nodes are all ours. */
+    char *completed;
+    uint32_t kept_count, kept_capacity;
+    struct sp_kept_note *kept; /* ascending by box */
 };
 
 enum sp_change { SP_CHANGE_ANNOTATE, SP_CHANGE_STRIP };

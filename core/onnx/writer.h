@@ -40,6 +40,9 @@ struct sp_annotations {
     uint32_t count;
     const struct sp_annotation
         *nodes; /* in the order of the file: ascending node->span.offset (sp_annotation_before()) */
+    /* The configuration is the file's and stays: specs are added behind those that a node has for it, and nodes that
+       have none get an entry. sp_onnx_strip() takes exactly these off again. */
+    bool is_completing;
 };
 
 /* The annotated model as a splice over the model's bytes; the caller destroys it. */

@@ -172,9 +172,9 @@ enum sp_status sp_carried_leave(struct sp_shape_walk *walk, struct sp_shape_fram
 /* ---- after the last turn ------------------------------------------------------------------------------------- */
 
 /* The extent of an open axis at the end. It is the first one still when no turn changes it, and follows from the number
-   of turns when each adds the same number. */
+   of turns when each adds the same. */
 static struct sp_dim last_extent(struct sp_shape_walk *walk, const struct sp_carried *state, const struct sp_type *from,
-                                 uint32_t axis, struct sp_dim trips)
+                                 uint32_t axis, struct sp_dim trips, uint32_t symbols_before)
 {
     struct sp_dims *dims = walk->model->dims;
     struct sp_dim before = state->type.shape.dims[axis], first = sp_dim_unknown(), step = sp_dim_unknown();
@@ -184,7 +184,11 @@ static struct sp_dim last_extent(struct sp_shape_walk *walk, const struct sp_car
         step = sp_dim_sub(dims, from->shape.dims[axis], before);
     if (sp_dim_is(step, 0))
         return first.kind != SP_DIM_UNKNOWN ? first : before;
-    return sp_dim_is_known(step) ? sp_dim_add(dims, first, sp_dim_mul(dims, trips, step)) : sp_dim_unknown();
+    /* What is made anew in each turn may be another number each time. */
+    struct sp_type same = {.kind = SP_TYPE_TENSOR, .shape = {true, 1, &step}};
+    if (!sp_forget_new_symbols(walk->model, &same, symbols_before))
+        return sp_dim_unknown();
+    return sp_dim_add(dims, first, sp_dim_mul(dims, trips, same.shape.dims[0]));
 }
 
 static enum sp_status finish_state(struct sp_shape_walk *walk, struct sp_shape_frame *frame, uint32_t index,
@@ -206,7 +210,7 @@ static enum sp_status finish_state(struct sp_shape_walk *walk, struct sp_shape_f
             dims[0] = whole->dims[0];
         for (uint32_t axis = 0; axis < type.shape.rank; axis++)
             dims[batch + axis] = !state->is_filled && state->open >> axis & 1
-                                     ? last_extent(walk, state, &from->type, axis, trips)
+                                     ? last_extent(walk, state, &from->type, axis, trips, frame->symbols_before)
                                      : type.shape.dims[axis];
         type.shape = (struct sp_shape){true, batch + type.shape.rank, dims};
     }
