@@ -193,8 +193,8 @@ static enum sp_status set_result(struct sp_op_context *context, const struct ope
 
 static enum sp_status infer_attention(struct sp_op_context *context)
 {
-    struct operands o;
-    struct sp_attention a;
+    struct operands o = {0};
+    struct sp_attention a = {0};
     enum sp_status status = read_attention(context, &o, &a);
     if (status == SP_OK)
         status = set_result(context, &o, &a);
@@ -210,9 +210,9 @@ static enum sp_status infer_attention(struct sp_op_context *context)
 
 static enum sp_status rule_attention(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct operands o;
-    struct sp_attention a;
-    struct sp_attention_factors f;
+    struct operands o = {0};
+    struct sp_attention a = {0};
+    struct sp_attention_factors f = {0};
     enum sp_status status = read_attention(context, &o, &a);
     if (status != SP_OK)
         return status;
@@ -253,8 +253,8 @@ static enum sp_status read_flex(struct sp_op_context *context, struct operands *
 
 static enum sp_status infer_flex(struct sp_op_context *context)
 {
-    struct operands o;
-    struct sp_attention a;
+    struct operands o = {0};
+    struct sp_attention a = {0};
     enum sp_status status = read_flex(context, &o, &a);
     return status != SP_OK ? status : set_result(context, &o, &a);
 }
@@ -263,9 +263,9 @@ static enum sp_status infer_flex(struct sp_op_context *context)
    so with one nothing but the values' size is split. */
 static enum sp_status rule_flex(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct operands o;
-    struct sp_attention a;
-    struct sp_attention_factors f;
+    struct operands o = {0};
+    struct sp_attention a = {0};
+    struct sp_attention_factors f = {0};
     enum sp_status status = read_flex(context, &o, &a);
     if (status != SP_OK)
         return status;

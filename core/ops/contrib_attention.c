@@ -22,11 +22,18 @@ static struct sp_dim axis_of(const struct sp_shape *shape, uint32_t axis)
     return shape != NULL && axis < shape->rank ? shape->dims[axis] : sp_dim_unknown();
 }
 
-static enum sp_status check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
+/* Inputs with one rank each. */
+struct ranked {
+    uint32_t input, rank;
+};
+
+static enum sp_status check_ranks(struct sp_op_context *context, const struct ranked *inputs, size_t count)
 {
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape != NULL && shape->rank != rank)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", input, shape->rank, rank);
+    for (size_t i = 0; i < count; i++) {
+        enum sp_status status = sp_check_rank(context, inputs[i].input, inputs[i].rank);
+        if (status != SP_OK)
+            return status;
+    }
     return SP_OK;
 }
 
@@ -126,11 +133,8 @@ static enum sp_status read_projected(struct sp_op_context *context, struct proje
     const struct sp_shape *x = sp_in_shape(context, A_INPUT), *past = sp_in_shape(context, A_PAST);
     int64_t heads = 0;
     struct projected p = {.shares_buffer = sp_node_int(context->node, "past_present_share_buffer", 0) != 0};
-    enum sp_status status = check_rank(context, A_INPUT, 3);
-    if (status == SP_OK)
-        status = check_rank(context, A_WEIGHTS, 2);
-    if (status == SP_OK)
-        status = check_rank(context, A_PAST, 5);
+    static const struct ranked ranks[] = {{A_INPUT, 3}, {A_WEIGHTS, 2}, {A_BIAS, 1}, {A_PAST, 5}};
+    enum sp_status status = check_ranks(context, ranks, sizeof(ranks) / sizeof(ranks[0]));
     if (status == SP_OK)
         status = read_heads(context, "num_heads", &heads);
     if (status == SP_OK)
@@ -163,7 +167,7 @@ static enum sp_status read_projected(struct sp_op_context *context, struct proje
 
 static enum sp_status infer_projected(struct sp_op_context *context)
 {
-    struct projected p;
+    struct projected p = {0};
     enum sp_status status = read_projected(context, &p);
     if (status != SP_OK)
         return status;
@@ -188,8 +192,8 @@ static void map_cache(struct sp_rule *rule, struct sp_place place, uint8_t two, 
 
 static enum sp_status rule_projected(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct projected p;
-    struct sp_attention_factors f;
+    struct projected p = {0};
+    struct sp_attention_factors f = {0};
     enum sp_status status = read_projected(context, &p);
     if (status != SP_OK)
         return status;
@@ -278,7 +282,10 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
     const struct sp_shape *past = sp_in_shape(context, M_PAST_KEY);
     int64_t heads = 0;
     struct multi_head m = {.shares_buffer = sp_has_input(context, M_PAST_LENGTH)};
-    enum sp_status status = read_heads(context, "num_heads", &heads);
+    static const struct ranked ranks[] = {{M_BIAS, 1}, {M_PAST_KEY, 4}, {M_PAST_VALUE, 4}, {M_BEAMS, 3}};
+    enum sp_status status = check_ranks(context, ranks, sizeof(ranks) / sizeof(ranks[0]));
+    if (status == SP_OK)
+        status = read_heads(context, "num_heads", &heads);
     if (status == SP_OK)
         status = read_three(context, heads, &m);
     if (status == SP_OK)
@@ -311,7 +318,7 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
 
 static enum sp_status infer_multi_head(struct sp_op_context *context)
 {
-    struct multi_head m;
+    struct multi_head m = {0};
     enum sp_status status = read_multi_head(context, &m);
     if (status != SP_OK)
         return status;
@@ -358,8 +365,8 @@ static void map_three(struct sp_op_context *context, struct sp_rule *rule, const
 
 static enum sp_status rule_multi_head(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct multi_head m;
-    struct sp_attention_factors f;
+    struct multi_head m = {0};
+    struct sp_attention_factors f = {0};
     enum sp_status status = read_multi_head(context, &m);
     if (status != SP_OK)
         return status;

@@ -54,7 +54,7 @@ static enum sp_status read_counts(struct sp_op_context *context, int64_t *ret_q,
 /* Length and size of heads, from the operands that hold them. */
 static enum sp_status read_heads(struct sp_op_context *context, int64_t q_heads, int64_t kv_heads, struct grouped *g)
 {
-    struct sp_heads query, key, value;
+    struct sp_heads query = {0}, key, value;
     enum sp_status status;
     g->is_packed = !sp_has_input(context, IN_KEY);
     status = sp_heads_read(context, IN_QUERY, g->is_packed ? q_heads + 2 * kv_heads : q_heads, &query);
@@ -117,8 +117,12 @@ static enum sp_status read_grouped(struct sp_op_context *context, struct grouped
         return status;
     if (!sp_has_input(context, IN_SEQLENS) || !sp_has_input(context, IN_TOTAL))
         return sp_op_fail(context, "MISSING_INPUT", "its inputs 'seqlens_k' and 'total_sequence_length' are required");
-    if (past != NULL && past->rank != 4)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its past keys have rank %u instead of 4", past->rank);
+    static const uint32_t ranks[][2] = {
+        {IN_PAST_KEY, 4}, {IN_PAST_VALUE, 4}, {IN_SINK, 1}, {IN_QUERY_NORM, 1}, {IN_KEY_NORM, 1}};
+    for (size_t i = 0; status == SP_OK && i < sizeof(ranks) / sizeof(ranks[0]); i++)
+        status = sp_check_rank(context, ranks[i][0], ranks[i][1]);
+    if (status != SP_OK)
+        return status;
     read_cache(context, &g);
     g.a.q_heads = sp_dim_known(q_heads);
     g.a.kv_heads = sp_dim_known(kv_heads);
@@ -133,7 +137,7 @@ static enum sp_status read_grouped(struct sp_op_context *context, struct grouped
 
 static enum sp_status infer_grouped(struct sp_op_context *context)
 {
-    struct grouped g;
+    struct grouped g = {0};
     enum sp_status status = read_grouped(context, &g);
     if (status != SP_OK)
         return status;
@@ -204,8 +208,8 @@ static void map_caches(struct sp_op_context *context, struct sp_rule *rule, cons
 
 static enum sp_status rule_grouped(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct grouped g;
-    struct sp_attention_factors f;
+    struct grouped g = {0};
+    struct sp_attention_factors f = {0};
     enum sp_status status = read_grouped(context, &g);
     if (status != SP_OK)
         return status;

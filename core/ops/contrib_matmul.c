@@ -29,38 +29,39 @@ struct layout {
     struct sp_dim *dims;
 };
 
-static enum sp_status read_layout(struct sp_op_context *context, uint32_t input, const char *trans,
-                                  const char *trans_batch, struct layout *ret)
+static enum sp_status check_matrices(struct sp_op_context *context)
+{
+    for (uint32_t input = 0; input < 2; input++) {
+        const struct sp_shape *shape = sp_in_shape(context, input);
+        if (shape != NULL && shape->rank == 0)
+            return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies matrices, and one of its inputs is a scalar");
+    }
+    return SP_OK;
+}
+
+/* Of an operand that is no scalar. */
+static struct layout layout_of(struct sp_op_context *context, uint32_t input)
 {
     const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape->rank == 0)
-        return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies matrices, and one of its inputs is a scalar");
     struct layout layout = {.rank = shape->rank, .dims = shape->dims};
     if (shape->rank == 1) {
         layout.has_row = input == 1;
         layout.has_column = input == 0;
-        *ret = layout;
-        return SP_OK;
+        return layout;
     }
-    bool moves_batch = shape->rank > 2 && sp_node_int(context->node, trans_batch, 0) != 0;
+    bool moves_batch =
+        shape->rank > 2 && sp_node_int(context->node, input == 0 ? "transBatchA" : "transBatchB", 0) != 0;
     layout.has_row = layout.has_column = true;
     layout.batch_rank = shape->rank - 2;
     layout.first_batch = moves_batch ? 1 : 0;
     layout.row = moves_batch ? 0 : shape->rank - 2;
     layout.column = shape->rank - 1;
-    if (sp_node_int(context->node, trans, 0) != 0) {
+    if (sp_node_int(context->node, input == 0 ? "transA" : "transB", 0) != 0) {
         uint32_t row = layout.row;
         layout.row = layout.column;
         layout.column = row;
     }
-    *ret = layout;
-    return SP_OK;
-}
-
-static enum sp_status read_layouts(struct sp_op_context *context, struct layout *ret_a, struct layout *ret_b)
-{
-    enum sp_status status = read_layout(context, 0, "transA", "transBatchA", ret_a);
-    return status != SP_OK ? status : read_layout(context, 1, "transB", "transBatchB", ret_b);
+    return layout;
 }
 
 static struct sp_shape batch_of(const struct layout *layout)
@@ -70,14 +71,15 @@ static struct sp_shape batch_of(const struct layout *layout)
 
 static enum sp_status infer_fused(struct sp_op_context *context)
 {
-    struct layout a, b;
-    struct sp_shape batch;
+    struct sp_shape batch = {0};
     enum sp_dtype dtype = sp_in_dtype(context, 0);
     if (sp_in_shape(context, 0) == NULL || sp_in_shape(context, 1) == NULL)
         return sp_set_output_unranked(context, 0, dtype);
-    enum sp_status status = read_layouts(context, &a, &b);
-    if (status == SP_OK)
-        status = sp_check_same(context, "contracted axes", a.dims[a.column], b.dims[b.row]);
+    enum sp_status status = check_matrices(context);
+    if (status != SP_OK)
+        return status;
+    struct layout a = layout_of(context, 0), b = layout_of(context, 1);
+    status = sp_check_same(context, "contracted axes", a.dims[a.column], b.dims[b.row]);
     if (status != SP_OK)
         return status;
     struct sp_shape batch_a = batch_of(&a), batch_b = batch_of(&b);
@@ -108,11 +110,11 @@ static void map_batch(struct sp_rule *rule, uint32_t input, const struct layout 
 static enum sp_status rule_fused(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *y = sp_place_shape(context, sp_out(0));
-    struct layout a, b;
     struct sp_factor_list work = {0};
-    enum sp_status status = read_layouts(context, &a, &b);
+    enum sp_status status = check_matrices(context);
     if (status != SP_OK)
         return status;
+    struct layout a = layout_of(context, 0), b = layout_of(context, 1);
     uint32_t batch_rank = y->rank - a.has_row - b.has_column, axis = batch_rank;
     for (uint32_t i = 0; i < batch_rank; i++)
         sp_factor_list_add(&work, sp_rule_output_axis(context, rule, 'b', 0, i, SP_FACTOR_PARALLEL));
@@ -172,15 +174,17 @@ static enum sp_status read_quantized(struct sp_op_context *context, struct quant
 
 static enum sp_status infer_nbits(struct sp_op_context *context)
 {
-    const struct sp_shape *a = sp_in_shape(context, IN_A);
-    struct quantized q;
+    const struct sp_shape *a = sp_in_shape(context, IN_A), *b = sp_in_shape(context, IN_B);
+    struct quantized q = {.shared = 1};
     enum sp_status status = read_quantized(context, &q);
+    if (status == SP_OK)
+        status = sp_check_rank(context, IN_BIAS, 1);
     if (status != SP_OK)
         return status;
     if (a == NULL)
         return sp_set_output_unranked(context, 0, sp_in_dtype(context, IN_A));
-    if (a->rank == 0)
-        return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies matrices, and its first input is a scalar");
+    if (a->rank == 0 || (b != NULL && b->rank == 0))
+        return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies matrices, and one of its inputs is a scalar");
     status = sp_check_same(context, "contracted axes", a->dims[a->rank - 1], sp_dim_known(q.k));
     struct sp_dim *dims = sp_new_dims(context, a->rank);
     if (status != SP_OK || dims == NULL)
@@ -205,7 +209,7 @@ static void map_blocks(struct sp_op_context *context, struct sp_rule *rule, uint
 static enum sp_status rule_nbits(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *a = sp_in_shape(context, IN_A), *b = sp_in_shape(context, IN_B);
-    struct quantized q;
+    struct quantized q = {.shared = 1};
     struct sp_factor_list work = {0};
     enum sp_status status = read_quantized(context, &q);
     if (status != SP_OK)

@@ -65,6 +65,8 @@ static enum sp_status read_linear(struct sp_op_context *context, struct linear *
     if (status == SP_OK)
         status = sp_heads_read(context, IN_VALUE, kv_heads, &ret_linear->v);
     if (status == SP_OK)
+        status = sp_check_rank(context, IN_STATE, 4);
+    if (status == SP_OK)
         status = sp_check_same(context, "head sizes", ret_linear->q.size, ret_linear->k.size);
     if (status == SP_OK)
         status = sp_check_same(context, "sequence lengths", ret_linear->q.length, ret_linear->k.length);
@@ -73,7 +75,7 @@ static enum sp_status read_linear(struct sp_op_context *context, struct linear *
 
 static enum sp_status infer_linear(struct sp_op_context *context)
 {
-    struct linear linear;
+    struct linear linear = {0};
     enum sp_status status = read_linear(context, &linear);
     if (status != SP_OK)
         return status;
@@ -132,7 +134,7 @@ static void map_gate(struct sp_op_context *context, struct sp_rule *rule, uint32
 
 static enum sp_status rule_linear(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct linear linear;
+    struct linear linear = {0};
     enum sp_status status = read_linear(context, &linear);
     if (status != SP_OK)
         return status;
@@ -167,8 +169,10 @@ static enum sp_status infer_causal(struct sp_op_context *context)
         return sp_op_fail(context, "OPERAND_SHAPE", "its input and its weight must have rank 3");
     if ((bias != NULL && bias->rank != 1) || (past != NULL && past->rank != 3))
         return sp_op_fail(context, "OPERAND_SHAPE", "its bias must have rank 1 and its past state rank 3");
-    enum sp_status status = SP_OK;
-    if (x != NULL && w != NULL)
+    enum sp_status status = sp_check_rank(context, 2, 1);
+    if (status == SP_OK)
+        status = sp_check_rank(context, 3, 3);
+    if (status == SP_OK && x != NULL && w != NULL)
         status = sp_check_same(context, "channels", x->dims[1], w->dims[0]);
     if (status == SP_OK && w != NULL && sp_dim_is_known(w->dims[2]) && w->dims[2].value < 1)
         return sp_op_fail(context, "OPERAND_SHAPE", "its weight has no taps");

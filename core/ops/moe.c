@@ -127,7 +127,7 @@ static enum sp_status read_experts(struct sp_op_context *context, bool is_quanti
 
 static enum sp_status infer_moe(struct sp_op_context *context)
 {
-    struct experts e;
+    struct experts e = {.layers = plain, .pack = 1};
     enum sp_status status = read_experts(context, false, &e);
     return status != SP_OK ? status
                            : sp_set_output_shape(context, 0, sp_in_dtype(context, IN_X), sp_in_shape(context, IN_X));
@@ -135,7 +135,7 @@ static enum sp_status infer_moe(struct sp_op_context *context)
 
 static enum sp_status infer_qmoe(struct sp_op_context *context)
 {
-    struct experts e;
+    struct experts e = {.layers = plain, .pack = 1};
     enum sp_status status = read_experts(context, true, &e);
     return status != SP_OK ? status
                            : sp_set_output_shape(context, 0, sp_in_dtype(context, IN_X), sp_in_shape(context, IN_X));
@@ -313,7 +313,7 @@ static void map_tokens(struct sp_op_context *context, struct sp_rule *rule, cons
 
 static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule *rule, bool is_quantized)
 {
-    struct experts e;
+    struct experts e = {.layers = plain, .pack = 1};
     struct moe_factors f = {0};
     struct sp_factor_list tokens = {0};
     enum sp_status status = read_experts(context, is_quantized, &e);

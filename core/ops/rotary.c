@@ -92,14 +92,14 @@ static enum sp_status infer_rotary(struct sp_op_context *context, enum sp_status
 
 static enum sp_status infer_onnx(struct sp_op_context *context)
 {
-    struct rotary rotary;
+    struct rotary rotary = {0};
     enum sp_status status = read_onnx(context, &rotary);
     return infer_rotary(context, status, &rotary);
 }
 
 static enum sp_status infer_contrib(struct sp_op_context *context)
 {
-    struct rotary rotary;
+    struct rotary rotary = {0};
     enum sp_status status = read_contrib(context, &rotary);
     return infer_rotary(context, status, &rotary);
 }
@@ -140,7 +140,7 @@ static enum sp_status rule_rotary(struct sp_op_context *context, struct sp_rule 
                            rotary->x.length),
         .heads = sp_chain_of(sp_rule_factor(rule, "h", SP_FACTOR_PARALLEL, rotary->x.count)),
     };
-    uint8_t pairs, row = 0;
+    uint8_t pairs = 0, row = 0;
     axes.size = map_size(context, rule, rotary, &pairs);
     sp_map_heads(context, rule, sp_in(0), &axes);
     sp_map_heads(context, rule, sp_out(0), &axes);
@@ -167,14 +167,14 @@ static enum sp_status rule_rotary(struct sp_op_context *context, struct sp_rule 
 
 static enum sp_status rule_onnx(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct rotary rotary;
+    struct rotary rotary = {0};
     enum sp_status status = read_onnx(context, &rotary);
     return status != SP_OK ? status : rule_rotary(context, rule, &rotary);
 }
 
 static enum sp_status rule_contrib(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct rotary rotary;
+    struct rotary rotary = {0};
     enum sp_status status = read_contrib(context, &rotary);
     return status != SP_OK ? status : rule_rotary(context, rule, &rotary);
 }

@@ -213,7 +213,7 @@ Test(contrib, group_query_attention_reads_how_many_positions_there_are)
     input("past", "2,8,2048,128");
     build_input(&build, "lens", SP_DTYPE_INT32, "2");
     (void)build_ints(&build, "total", -1, (int64_t[]){21});
-    node = grouped("q k k past past lens total", 32, 8);
+    (void)grouped("q k k past past lens total", 32, 8);
     infer();
     EXPECT_TYPE("ok", "float32[2,8,2048,128]");
 }
@@ -617,4 +617,74 @@ Test(contrib, distributed_operators_are_those_that_they_distribute)
     EXPECT_RULE(sum, "[d0,d1] [_] -> [d0,_]  d1: sum reduction");
     EXPECT_RULE(most, "[d0,d1] [_] -> [d0,_]  d1: max reduction");
     EXPECT_RULE(mean, "[d0,d1] [_] -> [d0,_]  d1: sum reduction");
+}
+
+/* ---- files from strangers ------------------------------------------------------------------------------------- */
+
+/* Operands that fit, for one head of size 2, K = N = 2 and blocks of 2. */
+static const struct {
+    const char *name, *shapes;
+} fitting[] = {
+    {"Attention", "2,2,2;2,6;6;2,2;2,2,1,2,2;2,1,2,4;1"},
+    {"MultiHeadAttention", "2,2,2;2,2,2;2,2,2;6;2,2;1,1,2,4;2,1,2,2;2,1,2,2;1;2,2,2"},
+    {"GroupQueryAttention", "2,2,2;2,2,2;2,2,2;2,1,2,2;2,1,2,2;2;1;4,1;4,1;2,2;1,1,2,4;1;1,1,1,2;1,1,1,2;2;2"},
+    {"RotaryEmbedding", "2,1,2,2;2,2;4,1;4,1"},
+    {"SkipLayerNormalization", "2,2,2;2,2,2;2;2;2"},
+    {"SkipSimplifiedLayerNormalization", "2,2,2;2,2,2;2;2"},
+    {"EmbedLayerNormalization", "2,2;2,2;4,2;4,2;2,2;2;2;2,2;2,2"},
+    {"FastGelu", "2,2;2"},
+    {"BiasSplitGelu", "2,2;2"},
+    {"FusedMatMul", "2,2,2;2,2,2"},
+    {"MatMulNBits", "2,2;2,1,1;2,1;2,1;2;2"},
+    {"MoE", "2,2;2,3;3,2,2;3,2;3,2,2;3,2;3,2,2;3,2"},
+    {"QMoE", "2,2;2,3;3,4,1;3,4,1;3,4;3,2,2;3,2,2;3,2;3,4,1;3,4,1;3,4;3,4,1;3,2,1;3,4,1;2,3;3;3;3;1;1;1"},
+    {"AllGather", "2,2"},
+    {"AllToAll", "2,2"},
+};
+
+/* The operator on its fitting operands, but for input `odd`, which has `rank` axes of 2. Returns the count of inputs.
+ */
+static int strange(size_t op, int odd, int rank, struct sp_node **ret_node)
+{
+    static const char *const ints[] = {"num_heads", "kv_num_heads", "K", "N", "block_size"};
+    char inputs[256] = "", shapes[256], *rest = shapes;
+    int count = 0, used = 0;
+    (void)snprintf(shapes, sizeof(shapes), "%s", fitting[op].shapes);
+    contrib();
+    for (char *shape = strtok_r(rest, ";", &rest); shape != NULL; shape = strtok_r(NULL, ";", &rest), count++) {
+        char name[16], other[16] = "2,2,2,2,2,2";
+        other[rank == 0 ? 0 : 2 * rank - 1] = '\0';
+        (void)snprintf(name, sizeof(name), "i%d", count);
+        input(name, count == odd ? other : shape);
+        used += snprintf(inputs + used, sizeof(inputs) - (size_t)used, " %s", name);
+    }
+    *ret_node = add(fitting[op].name, inputs + 1, "o0 o1 o2 o3");
+    for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+        build_attr_int(&build, *ret_node, ints[i], i < 2 ? 1 : 2);
+    return count;
+}
+
+/* Whatever the rank of an operand is, the answer is a fault of the model or a rule, never a broken rule. */
+Test(contrib, no_rank_breaks_a_rule)
+{
+    for (size_t op = 0; op < sizeof(fitting) / sizeof(fitting[0]); op++) {
+        struct sp_node *node;
+        int count = strange(op, -1, 0, &node);
+        infer();
+        cr_expect_neq(strchr(build_rule(&build, node), '>'), NULL, "%s: %s", fitting[op].name,
+                      build_rule(&build, node));
+        stop();
+        for (int odd = 0; odd < count; odd++) {
+            for (int rank = 0; rank <= 6; rank++) {
+                (void)strange(op, odd, rank, &node);
+                if (build_infer(&build) == SP_OK)
+                    cr_expect_str_neq(build_rule(&build, node), "BROKEN_RULE", "%s with input %d of rank %d",
+                                      fitting[op].name, odd, rank);
+                else
+                    cr_expect_eq(build.err.status, SP_ERR_MODEL, "%s", build.err.message);
+                stop();
+            }
+        }
+    }
+    contrib();
 }
