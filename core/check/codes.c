@@ -18,6 +18,8 @@ static const struct {
      "What contradicts itself in the multi-device data of a model: configurations, sharding specs, devices, stages."},
     {sp_codes_meaning, "The meaning of annotations",
      "Where shardings that are sound one by one do not fit the operators, each other or the devices."},
+    {sp_codes_foreign, "Shardings of other programs",
+     "What ONNX Runtime's Distributed* operators and XLA's shardings in metadata say, and what becomes of it."},
 };
 
 #define ARRAY_COUNT (sizeof(arrays) / sizeof(arrays[0]))

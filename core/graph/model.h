@@ -38,6 +38,7 @@ struct sp_model;
 struct sp_graph;
 struct sp_node;
 struct sp_value;
+struct sp_metadata_list;
 struct sp_op; /* ops/op.h */
 
 struct sp_span {
@@ -139,6 +140,7 @@ struct sp_value {
     bool is_constant; /* depends on constants and known shapes alone; set by shape inference */
     struct sp_use *uses;
     uint32_t use_count;
+    const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
 };
 
 /* AttributeProto.AttributeType; numbers are the wire's. */
@@ -233,7 +235,8 @@ struct sp_node {
     struct sp_value **outputs;
     struct sp_attribute *attributes;
     struct sp_node_configuration *configurations;
-    struct sp_span span; /* the NodeProto's payload in the file */
+    struct sp_span span;                     /* the NodeProto's payload in the file */
+    const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
 
     /* Filled by ops/shapes.h. */
     const struct sp_op *op; /* its rule, or NULL when there is none */
@@ -266,6 +269,13 @@ struct sp_graph {
 
 struct sp_metadata {
     const char *key, *value;
+};
+
+/* Metadata of a node or value: only the keys that something here reads ("mhlo.sharding", "sharding", "layer_ann"). */
+#define SP_KEPT_METADATA 4
+struct sp_metadata_list {
+    uint32_t count;
+    struct sp_metadata items[SP_KEPT_METADATA];
 };
 
 struct sp_function {

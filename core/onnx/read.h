@@ -254,6 +254,10 @@ enum sp_status sp_read_device_configuration(struct sp_reader *r, struct sp_span 
 enum sp_status sp_read_node_configuration(struct sp_reader *r, struct sp_span span,
                                           struct sp_node_configuration *ret_configuration);
 
+/* read_metadata.c: an entry of a node's or value's metadata, kept when something reads its key; *list NULL at first */
+enum sp_status sp_read_metadata_entry(struct sp_reader *r, const struct sp_wire_field *outer,
+                                      struct sp_metadata_list **list);
+
 /* read_function.c */
 enum sp_status sp_read_function(struct sp_reader *r, struct sp_span span, struct sp_function *function);
 /* Sorts the functions, refuses duplicates. */

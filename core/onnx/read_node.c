@@ -62,8 +62,9 @@ static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, con
             status = sp_reader_count_one(r, &node->configuration_count, SP_MAX_METADATA, "SP_MAX_METADATA",
                                          "device configurations of one node");
         return status == SP_OK ? note_field(r, field) : status;
-    case DOC_STRING:
     case METADATA_PROPS:
+        return sp_read_metadata_entry(r, field, (struct sp_metadata_list **)&node->metadata);
+    case DOC_STRING:
         return SP_OK;
     default:
         return sp_reader_unknown(r, field);

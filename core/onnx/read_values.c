@@ -25,20 +25,24 @@ static struct sp_value *define(struct sp_reader *r, struct sp_name name, enum sp
     return *ret_status == SP_OK ? value : NULL;
 }
 
-/* The parts of a ValueInfoProto; what else it says (documentation, metadata) is passed over. */
+/* The parts of a ValueInfoProto; its documentation is passed over. */
 static enum sp_status read_value_info(struct sp_reader *r, struct sp_span span, struct sp_name *ret_name,
-                                      struct sp_span *ret_type, bool *ret_has_type)
+                                      struct sp_span *ret_type, bool *ret_has_type,
+                                      struct sp_metadata_list **ret_metadata)
 {
     struct sp_wire wire = sp_wire_of(r->bytes, span);
     struct sp_wire_field field;
     enum sp_status status;
     *ret_name = (struct sp_name){"", SP_NO_NAME};
     *ret_has_type = false;
+    *ret_metadata = NULL;
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         if (field.number == 1)
             status = sp_reader_name(r, &field, ret_name);
         else if (field.number == 2 && (status = sp_reader_single(r, &field, ret_has_type)) == SP_OK)
             *ret_type = field.payload;
+        else if (field.number == 4)
+            status = sp_read_metadata_entry(r, &field, ret_metadata);
         else if (field.number > 4)
             status = sp_reader_unknown(r, &field);
         if (status != SP_OK)
@@ -53,7 +57,8 @@ static enum sp_status read_input(struct sp_reader *r, struct sp_span span, uint3
     struct sp_span type = {0, 0};
     struct sp_name name = {"", SP_NO_NAME};
     bool has_type = false;
-    enum sp_status status = read_value_info(r, span, &name, &type, &has_type);
+    struct sp_metadata_list *metadata = NULL;
+    enum sp_status status = read_value_info(r, span, &name, &type, &has_type, &metadata);
     if (status != SP_OK)
         return status;
     if (name.id == SP_NO_NAME)
@@ -70,6 +75,7 @@ static enum sp_status read_input(struct sp_reader *r, struct sp_span span, uint3
     if (status != SP_OK)
         return status;
     value->type = value->declared;
+    value->metadata = metadata;
     graph->inputs[(*count)++] = value;
     return SP_OK;
 }
@@ -210,15 +216,20 @@ static enum sp_status read_declaration(struct sp_reader *r, struct sp_span span,
     struct sp_span type = {0, 0};
     struct sp_name name;
     bool has_type;
-    enum sp_status status = read_value_info(r, span, &name, &type, &has_type);
+    struct sp_metadata_list *metadata;
+    enum sp_status status = read_value_info(r, span, &name, &type, &has_type, &metadata);
     if (status == SP_OK && is_output) {
         status = add_output(r, name, count, &value);
     } else if (status == SP_OK && name.id != SP_NO_NAME) {
         struct sp_scope_slot *slot = sp_scope_find(r, name);
         value = slot == NULL ? NULL : slot->value; /* entries about nothing do no harm */
     }
-    if (status != SP_OK || value == NULL || value->graph != graph || !has_type)
+    if (status != SP_OK || value == NULL || value->graph != graph)
         return status;
+    if (value->metadata == NULL)
+        value->metadata = metadata;
+    if (!has_type)
+        return SP_OK;
     /* The graph's signature outranks value_info; the first entry of a kind counts. */
     if (value->declared.kind != SP_TYPE_NONE && (!is_output || value->kind == SP_VALUE_INPUT))
         return SP_OK;

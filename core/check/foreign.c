@@ -1,0 +1,49 @@
+/* Shardings that other programs write into a model. */
+#include "check/foreign.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "infer/net.h"
+
+enum sp_status sp_foreign_report(struct sp_foreign_check *check, const char *code, const struct sp_node *node,
+                                 const char *tensor, const char *format, ...)
+{
+    const struct sp_finding finding = {.code = code, .node = node, .tensor = tensor};
+    char message[2048];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return sp_diagnose(check->list, &finding, check->err, "%s", message);
+}
+
+enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err)
+{
+    struct sp_foreign_check check = {
+        .model = model, .list = list, .err = err, .scratch = sp_arena_create(sp_arena_budget(list->arena))};
+    struct sp_net *net = NULL;
+    if (check.scratch == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_net_create(list->arena, model, &net, err);
+    check.net = net;
+    if (status == SP_OK)
+        status = sp_check_hlo_model(&check);
+    for (uint32_t i = 0; status == SP_OK && i < net->tensor_count; i++) {
+        struct sp_arena_mark mark = sp_arena_mark(check.scratch);
+        status = sp_check_hlo_value(&check, net->tensors[i]);
+        sp_arena_rewind(check.scratch, mark);
+    }
+    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
+        struct sp_arena_mark mark = sp_arena_mark(check.scratch);
+        status = sp_check_hlo_node(&check, net->nodes[i]);
+        if (status == SP_OK && sp_is_ort_distributed(net->nodes[i]))
+            status = sp_check_ort_node(&check, net->nodes[i]);
+        sp_arena_rewind(check.scratch, mark);
+    }
+    if (status == SP_OK && check.assignment != NULL)
+        status = sp_check_ort_views(&check);
+    sp_arena_destroy(check.scratch);
+    return status;
+}
