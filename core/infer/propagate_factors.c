@@ -366,6 +366,21 @@ enum sp_status sp_factor_step_run(struct sp_factor_step *step, bool *ret_changed
 
 /* ---- what stood against it ------------------------------------------------------------------------------------- */
 
+/* Cuts the list as the step would for tensor `t`; returns the tensor that cut it shortest. */
+static uint32_t truncate_by_step(const struct sp_factor_step *step, uint32_t t, uint32_t factor,
+                                 struct sp_axis_list *list, struct obstacle *obstacle)
+{
+    uint32_t opponent = t;
+    truncate_for(step, t, factor, list, obstacle);
+    for (uint32_t other = 0; !step->is_aggressive && other < step->tensor_count; other++) {
+        uint32_t before = list->count;
+        truncate_for(step, other, factor, list, obstacle);
+        if (list->count < before)
+            opponent = other;
+    }
+    return opponent;
+}
+
 enum sp_status sp_factor_step_stops(const struct sp_factor_step *step, uint32_t capacity, struct sp_factor_stop *stops,
                                     uint32_t *ret_count, struct sp_error *err)
 {
@@ -391,9 +406,10 @@ enum sp_status sp_factor_step_stops(const struct sp_factor_step *step, uint32_t 
             status = sp_axes_copy(step->arena, &candidate.list, &list, err);
             if (status != SP_OK)
                 return status;
-            truncate_for(step, t, f, &list, &obstacle);
+            uint32_t opponent = truncate_by_step(step, t, f, &list, &obstacle);
             if (obstacle.code != NULL && !sp_axes_is_prefix(&candidate.list, &list))
-                stops[count++] = (struct sp_factor_stop){(uint8_t)f, t, source, obstacle.code};
+                stops[count++] =
+                    (struct sp_factor_stop){(uint8_t)f, t, opponent == t ? source : opponent, obstacle.code};
         }
     }
     *ret_count = count;

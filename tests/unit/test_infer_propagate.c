@@ -1,0 +1,245 @@
+/* infer_propagate: assignments of small models completed by propagation. */
+#include "expect_view.h"
+#include "infer/propagate.h"
+#include "sharding/forms.h"
+
+TestSuite(infer_propagate, .fini = stop);
+
+static void propagate(void)
+{
+    cr_assert_eq(sp_infer_propagate(assignment, NULL, &build.err), SP_OK, "%s", build.err.message);
+}
+
+static const struct sp_spec_entry *entry_of(const struct sp_node *node, uint32_t operand)
+{
+    return sp_spec_of(assignment, sp_net_node(net, node), operand);
+}
+
+/* As a list of devices, in words. */
+static const char *found_text(const struct sp_node *node, uint32_t operand)
+{
+    struct sp_sharding *blocks = NULL;
+    const struct sp_sharding *found = entry_of(node, operand)->sharding;
+    cr_assert_not_null(found);
+    cr_assert_eq(sp_sharding_to_blocks(build.arena, found, found->rank, 0, &blocks, NULL, &build.err), SP_OK, "%s",
+                 build.err.message);
+    return spec_text(blocks);
+}
+
+#define EXPECT_SPEC(node, operand, text)                                                                               \
+    cr_expect_str_eq(found_text(node, operand), text, "%s", found_text(node, operand))
+
+static uint32_t count_communications(const char *steps)
+{
+    struct sp_communications list = {0};
+    uint32_t count = 0;
+    cr_assert_eq(sp_assignment_communications(assignment, &list, &build.err), SP_OK, "%s", build.err.message);
+    for (uint32_t i = 0; i < list.count; i++)
+        count += steps == NULL || strcmp(list.items[i].steps, steps) == 0;
+    return count;
+}
+
+static struct sp_node *up, *bias, *act, *down, *last;
+
+/* x [4,8] -> MatMul w1 [8,16] -> Add b1 -> Relu -> MatMul w2 [16,8] -> Add b2 -> y */
+static void start_mlp(void)
+{
+    start(18);
+    input("x", "4,8");
+    build_weight(&build, "w1", SP_DTYPE_FLOAT, "8,16");
+    build_weight(&build, "b1", SP_DTYPE_FLOAT, "16");
+    build_weight(&build, "w2", SP_DTYPE_FLOAT, "16,8");
+    build_weight(&build, "b2", SP_DTYPE_FLOAT, "8");
+    up = build_node(&build, "MatMul", "x w1", "h");
+    bias = build_node(&build, "Add", "h b1", "g");
+    act = build_node(&build, "Relu", "g", "a");
+    down = build_node(&build, "MatMul", "a w2", "p");
+    last = build_node(&build, "Add", "p b2", "y");
+    plan(2);
+}
+
+/* The layout of Megatron: a column-split and a row-split weight, one all-reduce. */
+Test(infer_propagate, completes_an_mlp)
+{
+    start_mlp();
+    given(up, "w1", "| 2", "0; 1");
+    given(down, "w2", "2 |", "0; 1");
+    propagate();
+    EXPECT_SPEC(up, 0, "whole on devices 0, 1");
+    EXPECT_SPEC(up, 2, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(bias, 1, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(act, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(down, 0, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(down, 2, "whole on devices 0, 1");
+    EXPECT_SPEC(last, 1, "whole on devices 0, 1");
+    EXPECT_SPEC(last, 2, "whole on devices 0, 1");
+    cr_expect_eq(count_communications("all-reduce"), 1);
+    cr_expect_eq(count_communications(NULL), 1);
+    cr_expect_eq(entry_of(up, 1)->origin, SP_SPEC_GIVEN);
+    cr_expect_eq(entry_of(up, 0)->origin, SP_SPEC_ASSUMED);
+    cr_expect_eq(entry_of(up, 2)->origin, SP_SPEC_INFERRED);
+    cr_expect_not_null(strstr(entry_of(up, 2)->because, "'w1'"), "%s", entry_of(up, 2)->because);
+    cr_expect_not_null(strstr(entry_of(up, 2)->because, "factor n"), "%s", entry_of(up, 2)->because);
+    cr_expect_not_null(strstr(entry_of(down, 2)->because, "factor k"), "%s", entry_of(down, 2)->because);
+}
+
+/* One weight is enough: the other follows backward. */
+Test(infer_propagate, goes_backward)
+{
+    start_mlp();
+    given(down, "w2", "2 |", "0; 1");
+    propagate();
+    EXPECT_SPEC(up, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(bias, 1, "axis 0 in 2 on devices 0, 1");
+    cr_expect_eq(count_communications(NULL), 1);
+}
+
+/* A result that is stated split takes its part of the sum only. */
+Test(infer_propagate, scatters_a_sum)
+{
+    start_mlp();
+    given(down, "w2", "2 |", "0; 1");
+    given(last, "y", "2 |", "0; 1");
+    propagate();
+    EXPECT_SPEC(down, 2, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(down, 0, "axis 1 in 2 on devices 0, 1");
+    cr_expect_eq(count_communications("reduce-scatter"), 1);
+    cr_expect_eq(count_communications("all-reduce"), 0);
+}
+
+/* Two stages on devices of their own share a mesh of positions. */
+Test(infer_propagate, keeps_stages_on_their_devices)
+{
+    start_mlp();
+    given(up, "w1", "| 2", "0; 1");
+    given(down, "w2", "2 |", "2; 3");
+    assignment->device_count = 4;
+    propagate();
+    EXPECT_SPEC(act, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(down, 0, "axis 1 in 2 on devices 2, 3");
+    EXPECT_SPEC(last, 2, "whole on devices 2, 3");
+}
+
+/* Data and tensor parallel: cuts of 4 devices at 2. */
+Test(infer_propagate, refines_the_mesh)
+{
+    start_mlp();
+    assignment->device_count = 4;
+    given(up, "x", "2 |", "0 1; 2 3");
+    given(up, "w1", "| 2", "0 2; 1 3");
+    given(down, "w2", "2 |", "0 2; 1 3");
+    propagate();
+    EXPECT_SPEC(act, 0, "axis 0 in 2, axis 1 in 2 on devices 0..3");
+    EXPECT_SPEC(last, 2, "axis 0 in 2 on devices {0, 1}, {2, 3}");
+    cr_expect_eq(count_communications("all-reduce"), 1);
+    cr_expect_eq(count_communications(NULL), 1);
+}
+
+Test(infer_propagate, refuses_cuts_without_a_mesh)
+{
+    start_mlp();
+    assignment->device_count = 6;
+    given(up, "x", "2 |", "0 1 2; 3 4 5"); /* cuts 6 positions at 3 */
+    given(down, "w2", "2 |", "0 1 4; 2 3 5");
+    cr_expect_eq(sp_infer_propagate(assignment, NULL, &build.err), SP_ERR_REQUEST);
+    cr_expect_str_eq(build.err.code, "NO_COMMON_MESH", "%s", build.err.message);
+}
+
+Test(infer_propagate, refuses_sets_of_other_sizes)
+{
+    start_mlp();
+    assignment->device_count = 4;
+    given(up, "w1", "| 2", "0; 1");
+    given(down, "w2", "4 |", "0; 1; 2; 3");
+    cr_expect_eq(sp_infer_propagate(assignment, NULL, &build.err), SP_ERR_REQUEST);
+    cr_expect_str_eq(build.err.code, "NO_COMMON_MESH", "%s", build.err.message);
+    cr_expect_not_null(strstr(build.err.message, "'w1'"));
+    cr_expect_not_null(strstr(build.err.message, "'w2'"));
+}
+
+/* Devices in an order of their own, the same in all specs. */
+Test(infer_propagate, takes_any_order_of_devices)
+{
+    start_mlp();
+    assignment->device_count = 4;
+    given(up, "w1", "| 4", "2; 0; 3; 1");
+    given(down, "w2", "4 |", "2; 0; 3; 1");
+    propagate();
+    EXPECT_SPEC(act, 1, "axis 1 in 4 on devices 2, 0, 3, 1");
+    cr_expect_eq(count_communications(NULL), 1);
+}
+
+/* A mesh that is given names the axes. */
+Test(infer_propagate, takes_a_mesh)
+{
+    struct sp_mesh *mesh;
+    struct sp_mesh_axis axes[] = {{"data", 2}, {"tensor", 2}};
+    start_mlp();
+    assignment->device_count = 4;
+    cr_assert_eq(sp_mesh_create(build.arena, 2, axes, NULL, &mesh, NULL), SP_OK);
+    given(up, "w1", "| 2", "0 2; 1 3");
+    cr_assert_eq(sp_infer_propagate(assignment, mesh, &build.err), SP_OK, "%s", build.err.message);
+    const struct sp_sharding *found = entry_of(act, 1)->sharding;
+    cr_expect_str_eq(refs_text(build.arena, found->mesh, &found->dims[1].axes), "tensor");
+}
+
+/* An axis that is searched in order is needed whole: the split ends there, and the input arrives by a reshard. */
+Test(infer_propagate, makes_whole_what_an_operator_needs)
+{
+    int64_t axis = 1;
+    start(18);
+    input("x", "4,8");
+    build_ints(&build, "axis", -1, &axis);
+    struct sp_node *relu = build_node(&build, "Relu", "x", "h");
+    struct sp_node *sum = build_node(&build, "CumSum", "h axis", "y");
+    plan(2);
+    given(relu, "x", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(relu, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(sum, 0, "whole on devices 0, 1");
+    EXPECT_SPEC(sum, 2, "whole on devices 0, 1");
+    cr_assert_gt(assignment->stop_count, 0);
+    cr_expect_str_eq(assignment->stops[0].code, "NEEDS_WHOLE_AXIS");
+    cr_expect_eq(count_communications("all-gather"), 1);
+    cr_expect_not_null(strstr(entry_of(sum, 0)->because, "needs it whole"), "%s", entry_of(sum, 0)->because);
+}
+
+/* Equal biases that an exporter shares do not tie the layers together. */
+Test(infer_propagate, separates_uses_of_a_constant)
+{
+    start(18);
+    input("x", "4,8");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,8");
+    build_weight(&build, "b", SP_DTYPE_FLOAT, "8");
+    struct sp_node *first = build_node(&build, "MatMul", "x w", "h");
+    struct sp_node *split = build_node(&build, "Add", "h b", "g");
+    struct sp_node *other = build_node(&build, "Add", "x b", "y");
+    plan(2);
+    given(first, "w", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(split, 1, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(other, 1, "whole on devices 0, 1");
+    EXPECT_SPEC(other, 2, "whole on devices 0, 1");
+}
+
+/* A use that is stated otherwise than its tensor stays as it is, and the tensor as well. */
+Test(infer_propagate, keeps_what_is_stated)
+{
+    start_mlp();
+    given(bias, "g", "| 2", "0; 1");
+    given(act, "g", "2 |", "0; 1");
+    propagate();
+    EXPECT_SPEC(bias, 2, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(act, 0, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(act, 1, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(up, 1, "axis 1 in 2 on devices 0, 1");
+    cr_expect_eq(count_communications("all-to-all"), 1);
+}
+
+Test(infer_propagate, leaves_alone_what_nothing_is_said_of)
+{
+    start_mlp();
+    propagate();
+    cr_expect_eq(entry_of(up, 0)->origin, SP_SPEC_NONE);
+    cr_expect_null(entry_of(up, 0)->sharding);
+}
