@@ -110,7 +110,7 @@ static int64_t step_of(const struct sp_mesh *mesh, struct sp_axis_ref ref)
 enum sp_status sp_layout_create(struct sp_arena *arena, const struct sp_sharding *axes, const struct sp_mesh *base,
                                 struct sp_layout *ret_layout, bool *ret_ok, struct sp_error *err)
 {
-    struct placing placing;
+    struct placing placing = {0};
     struct sp_layout layout = {.rank = axes->rank};
     enum sp_status status = place(arena, axes->mesh, base, &placing, err);
     if (status != SP_OK)

@@ -67,7 +67,7 @@ static enum sp_status project_dim(struct sp_arena *arena, const struct sp_rule *
             split->axes = rest;
             break;
         }
-        bool is_stuck;
+        bool is_stuck = false;
         status = deal(arena, extent_of(factor), &rest, split, &is_stuck, err);
         if (status == SP_OK && is_stuck) {
             split->overflow = rest;
