@@ -63,9 +63,10 @@
 #define SP_RESHARD_MAX_ORDERS     16                 /* orders of prime factors of mesh axes that are tried */
 
 /* Completing and checking shardings. */
-#define SP_MAX_STOPS       4096      /* places where propagation stopped that are told */
-#define SP_MAX_SET_SPECS   65536     /* specs that one request sets */
-#define SP_MAX_VIEW_POINTS (1 << 22) /* devices times operands of one node that are compared */
+#define SP_MAX_STOPS          4096      /* places where propagation stopped that are told */
+#define SP_MAX_SET_SPECS      65536     /* specs that one request sets */
+#define SP_MAX_VIEW_POINTS    (1 << 22) /* devices times operands of one node that are compared */
+#define SP_MAX_VIEW_CONFLICTS 64        /* contradictions of one node that are told */
 
 /* Answers to requests about shardings. */
 #define SP_MAX_ANSWER_BYTES    (64u << 20) /* one text of an answer */

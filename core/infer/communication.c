@@ -97,8 +97,7 @@ int64_t sp_group_of(const struct sp_reshard *reshard)
     return size > 1 ? size : 0;
 }
 
-static enum sp_status plan_way(struct sp_communicator *all, const struct sp_value *value, struct sp_known_way *way,
-                               bool is_known)
+static enum sp_status plan_way(struct sp_communicator *all, struct sp_known_way *way, bool is_known)
 {
     int64_t devices = all->assignment->device_count;
     struct sp_mesh_level level = {.name = "link", .size = (uint32_t)devices, .bandwidth = 1};
@@ -111,9 +110,15 @@ static enum sp_status plan_way(struct sp_communicator *all, const struct sp_valu
                                          .from = way->from,
                                          .to = way->to,
                                          .device_count = devices};
-    enum sp_status status = sp_reshard_plan(all->scratch, &request, &reshard, all->err);
-    if (status != SP_OK)
-        return sp_error_at(all->err, "tensor %.200s", value->name);
+    struct sp_error why = {0};
+    enum sp_status status = sp_reshard_plan(all->scratch, &request, &reshard, &why);
+    if (status == SP_ERR_MEMORY)
+        return sp_fail_memory(all->err);
+    if (status != SP_OK) { /* too many devices or pieces to be worked out: it is needed all the same */
+        way->steps = "reshard";
+        way->bytes = way->total_bytes = -1;
+        return SP_OK;
+    }
     way->group_size = sp_group_of(reshard);
     way->bytes = is_known ? reshard->bytes : -1;
     way->total_bytes = is_known ? reshard->total_bytes : -1;
@@ -142,7 +147,7 @@ enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *v
     enum sp_status status =
         from == to ? SP_OK : sp_sharding_equal(all->scratch, from, to, way.rank, way.shape, &is_equal, all->err);
     if (status == SP_OK && from != to && !is_equal && sp_dtype_bytes(way.dtype, 1) > 0)
-        status = plan_way(all, value, &way, is_known);
+        status = plan_way(all, &way, is_known);
     if (status != SP_OK)
         return status;
     *ret_way = way;

@@ -221,12 +221,14 @@ static enum sp_status reduce_to(struct sp_communicator *all, uint32_t output, co
                                          .from = from,
                                          .to = to,
                                          .device_count = all->assignment->device_count};
-    status = sp_reshard_plan(all->scratch, &request, &reshard, all->err);
+    struct sp_error why = {0};
     struct sp_communication what = {.kind = SP_COMMUNICATE_REDUCE, .tensor = value->name};
-    if (status == SP_OK)
-        status = sp_name_steps(all, reshard, &what.steps);
+    status = sp_reshard_plan(all->scratch, &request, &reshard, &why);
     if (status != SP_OK)
-        return sp_error_at(all->err, "tensor %.200s", value->name);
+        return status == SP_ERR_MEMORY ? sp_fail_memory(all->err) : SP_OK;
+    status = sp_name_steps(all, reshard, &what.steps);
+    if (status != SP_OK)
+        return status;
     *ret_done = true;
     what.group_size = sp_group_of(reshard);
     what.bytes = is_known ? reshard->bytes : -1;

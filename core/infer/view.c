@@ -17,6 +17,8 @@ enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, enum sp_conflict_kin
                                   ...)
 {
     struct sp_view *view = viewer->view;
+    if (view->conflict_count == SP_MAX_VIEW_CONFLICTS)
+        return SP_OK;
     if (view->conflict_count == viewer->conflict_capacity) {
         uint32_t wanted = viewer->conflict_capacity == 0 ? 4 : 2 * viewer->conflict_capacity;
         struct sp_conflict *larger = SP_NEW_ARRAY(viewer->arena, wanted, struct sp_conflict);
@@ -211,8 +213,12 @@ static enum sp_status see_input(struct sp_viewer *viewer, uint32_t index)
         return status;
     for (uint32_t i = 0; i < blocks->rank; i++)
         levels += i < viewer->rule->inputs[index].rank ? viewer->rule->inputs[index].axes[i].count + 1u : 1u;
+    uint32_t factors = viewer->rule->factor_count;
+    operand->cuts = SP_NEW_ARRAY(viewer->arena, factors, struct sp_block_dim);
+    operand->has = SP_NEW_ARRAY(viewer->arena, factors, bool);
+    operand->axis_of = SP_NEW_ARRAY(viewer->arena, factors, uint8_t);
     operand->levels = SP_NEW_ARRAY(viewer->arena, levels, struct sp_view_level);
-    if (!operand->levels)
+    if (!operand->cuts || !operand->has || !operand->axis_of || !operand->levels)
         return sp_fail_memory(viewer->err);
     status = sort_holders(viewer, operand, blocks);
     for (uint32_t i = 0; i < blocks->rank && status == SP_OK; i++) {
@@ -339,14 +345,6 @@ static enum sp_status begin(struct sp_viewer *viewer)
     if (!view->splits || !view->results || !view->is_partial || !viewer->operands || !viewer->owners ||
         !viewer->coordinates)
         return sp_fail_memory(viewer->err);
-    for (uint32_t i = 0; i < rule->input_count; i++) {
-        struct sp_view_operand *operand = &viewer->operands[i];
-        operand->cuts = SP_NEW_ARRAY(viewer->arena, factors, struct sp_block_dim);
-        operand->has = SP_NEW_ARRAY(viewer->arena, factors, bool);
-        operand->axis_of = SP_NEW_ARRAY(viewer->arena, factors, uint8_t);
-        if (!operand->cuts || !operand->has || !operand->axis_of)
-            return sp_fail_memory(viewer->err);
-    }
     return SP_OK;
 }
 

@@ -57,7 +57,7 @@ struct sp_communication {
     const char *tensor;
     const char *steps;   /* "all-reduce", "reduce-scatter", or a reshard's: "all-gather, all-to-all" */
     int64_t group_size;  /* devices of one group; 0 where steps have several or none */
-    double bytes;        /* sent by the busiest device, -1 where an extent is not known */
+    double bytes;        /* sent by the busiest device, -1 where it is not known */
     double total_bytes;  /* sent by all, -1 likewise */
     const char *because; /* a full sentence */
 };
@@ -68,7 +68,7 @@ struct sp_view {
     const int64_t *participants; /* devices, ascending */
     struct sp_block_dim *splits; /* per factor: how it is cut; part_count 0: whole */
     int32_t **coordinates;       /* per factor: which shard each participant has; NULL: it is not cut */
-    uint32_t conflict_count;
+    uint32_t conflict_count;     /* at most SP_MAX_VIEW_CONFLICTS, the first ones */
     struct sp_conflict *conflicts;
     /* Per output: what the node computes from its inputs' shardings, after its own reductions; NULL where a conflict
        or an unknown shape leaves it open. */

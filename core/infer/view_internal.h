@@ -39,6 +39,7 @@ struct sp_view_level {
     int64_t shards;
 };
 
+/* One input. Its arrays are there when `is_seen`. */
 struct sp_view_operand {
     bool is_seen; /* it has a spec that counts */
     bool is_cut;  /* some factor of it is cut */
