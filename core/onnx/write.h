@@ -56,11 +56,12 @@ struct sp_record {
     bool has_ir_version; /* the original had one */
     int64_t ir_version;
     bool is_ir_version_added; /* ours is the last ir_version field; the original's, if any, is still there */
-    uint32_t count, note_count;
+    uint32_t count, note_count, note_capacity;
     char *names[SP_RECORD_MAX_CONFIGURATIONS];
     struct sp_width_note *notes; /* ascending by box */
-    /* A configuration of the original to which specs were added: its name, and for each node that had an entry for it
-       and got more, the node's box and how many specs were the original's. Entries of other nodes are all ours. */
+    /* A configuration of the original to which specs were added, or NULL; for each node that had an entry for it, the
+       node's box and how many specs were the original's: those behind them are ours. Entries of other nodes are all
+       ours. */
     char *completed;
     uint32_t kept_count, kept_capacity;
     struct sp_kept_note *kept; /* ascending by box */
@@ -74,6 +75,7 @@ struct sp_change_set {
     enum sp_change change;
     const struct sp_annotations *annotations; /* ANNOTATE */
     struct sp_record record;                  /* the file's */
+    bool is_first_completion;                 /* ANNOTATE that completes: the file was not completed before */
     struct sp_error *err;
 
     struct sp_box *boxes;
@@ -94,6 +96,12 @@ enum sp_status sp_record_read(const struct sp_model *model, struct sp_record *re
 void sp_record_release(struct sp_record *record);
 /* Whether this configuration was added by us. */
 bool sp_record_has(const struct sp_record *record, const unsigned char *name, size_t size);
+/* Whether specs were added to this configuration, which is the original's. */
+bool sp_record_completes(const struct sp_record *record, const unsigned char *name, size_t size);
+/* The note of a node that had an entry for it, or NULL. */
+const struct sp_kept_note *sp_record_kept(const struct sp_record *record, uint32_t box);
+/* Adds one, in ascending order of boxes; false without memory. */
+bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs);
 /* Appends the metadata field with the record to `buf`. */
 enum sp_status sp_record_write(const struct sp_record *record, struct sp_buf *buf, struct sp_error *err);
 /* A field of the metadata map: whether its key is ours, and its value. */
@@ -109,4 +117,7 @@ enum sp_status sp_encode_node_configuration(const char *name, const struct sp_no
                                             struct sp_arena *scratch, struct sp_buf *buf, struct sp_error *err);
 enum sp_status sp_encode_configuration(const struct sp_annotations *annotations, struct sp_arena *scratch,
                                        struct sp_buf *buf, struct sp_error *err);
+/* The same for an entry of the file that gets more specs: its payload, and the new specs behind it. */
+enum sp_status sp_encode_more_specs(const void *payload, size_t size, const struct sp_node_configuration *configuration,
+                                    struct sp_arena *scratch, struct sp_buf *buf, struct sp_error *err);
 void sp_encode_field(uint32_t number, const void *payload, size_t size, struct sp_buf *buf);

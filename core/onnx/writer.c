@@ -54,12 +54,11 @@ static enum sp_status settle_boxes(struct sp_change_set *set)
 /* Notes the widths that the rule alone would not give back. */
 static enum sp_status note_widths(const struct sp_change_set *set, struct sp_record *record)
 {
-    uint32_t capacity = 0;
     for (uint32_t i = 0; i < set->box_count; i++) {
         const struct sp_box *box = &set->boxes[i];
         if (next_width(box->result_width, box->result, box->original) == box->original_width)
             continue;
-        if (!sp_grow((void **)&record->notes, &capacity, record->note_count, sizeof *record->notes))
+        if (!sp_grow((void **)&record->notes, &record->note_capacity, record->note_count, sizeof *record->notes))
             return sp_fail_memory(set->err);
         record->notes[record->note_count++] = (struct sp_width_note){i, box->original_width};
     }
@@ -210,13 +209,25 @@ static enum sp_status fill_record(const struct sp_change_set *set, struct sp_rec
     record->has_ir_version = old->is_present ? old->has_ir_version : set->ir_fields > 0;
     record->ir_version = old->is_present ? old->ir_version : set->ir_version;
     record->is_ir_version_added = old->is_ir_version_added;
+    const bool is_completing = set->annotations->is_completing;
     for (uint32_t i = 0; i < old->count; i++) {
-        if (strcmp(old->names[i], name) == 0)
+        if (!is_completing && strcmp(old->names[i], name) == 0)
             continue;
         if ((record->names[record->count] = strdup(old->names[i])) == NULL)
             return sp_fail_memory(set->err);
         record->count++;
     }
+    const char *completed = set->is_first_completion ? name : old->completed;
+    if (completed != NULL && (is_completing || strcmp(completed, name) != 0)) {
+        if ((record->completed = strdup(completed)) == NULL)
+            return sp_fail_memory(set->err);
+        for (uint32_t i = 0; i < old->kept_count; i++) {
+            if (!sp_record_keep(record, old->kept[i].box, old->kept[i].specs))
+                return sp_fail_memory(set->err);
+        }
+    }
+    if (is_completing)
+        return note_widths(set, record);
     if (record->count == SP_RECORD_MAX_CONFIGURATIONS)
         return sp_fail(set->err, SP_ERR_REQUEST, "TOO_MANY_CONFIGURATIONS",
                        "The model holds %d configurations of ours already.", SP_RECORD_MAX_CONFIGURATIONS);
@@ -230,12 +241,30 @@ static enum sp_status fill_record(const struct sp_change_set *set, struct sp_rec
 static enum sp_status add_tail(struct sp_change_set *set, struct sp_record *record)
 {
     const size_t literal = set->literals.size;
-    enum sp_status status = sp_encode_configuration(set->annotations, set->scratch, &set->literals, set->err);
+    enum sp_status status = SP_OK;
+    if (!set->annotations->is_completing)
+        status = sp_encode_configuration(set->annotations, set->scratch, &set->literals, set->err);
     if (status == SP_OK)
         status = sp_record_write(record, &set->literals, set->err);
     if (status == SP_OK)
         status = insert_edit(set, set->model->size, 0, literal, set->literals.size - literal);
     return status;
+}
+
+/* A configuration that we added is completed like any other of ours: strip takes it off as a whole. */
+static enum sp_status begin_completion(struct sp_change_set *set)
+{
+    const char *name = set->annotations->configuration;
+    const struct sp_record *record = &set->record;
+    if (record->completed != NULL && strcmp(record->completed, name) != 0)
+        return sp_fail(
+            set->err, SP_ERR_UNSUPPORTED, "COMPLETED_ALREADY",
+            "The configuration '%.100s' was completed before; take that off again ('shardplan strip') before "
+            "another is completed.",
+            record->completed);
+    const bool is_ours = sp_record_has(record, (const unsigned char *)name, strlen(name));
+    set->is_first_completion = record->completed == NULL && !is_ours;
+    return SP_OK;
 }
 
 enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_annotations *annotations,
@@ -248,6 +277,8 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
         return status;
     status = begin(&set, model, SP_CHANGE_ANNOTATE, err);
     set.annotations = annotations;
+    if (status == SP_OK && annotations->is_completing)
+        status = begin_completion(&set);
     if (status == SP_OK)
         status = sp_change_walk(&set);
     if (status == SP_OK && set.written != annotations->count)

@@ -131,6 +131,30 @@ enum sp_status sp_encode_node_configuration(const char *name, const struct sp_no
     return status;
 }
 
+enum sp_status sp_encode_more_specs(const void *payload, size_t size, const struct sp_node_configuration *configuration,
+                                    struct sp_arena *scratch, struct sp_buf *buf, struct sp_error *err)
+{
+    enum { SHARDING_SPEC = 2 };
+    struct sp_buf entry, spec;
+    enum sp_status status = SP_OK;
+    sp_buf_init(&entry, SP_SPLICE_MAX_LITERAL);
+    sp_buf_init(&spec, SP_SPLICE_MAX_LITERAL);
+    sp_buf_append(&entry, payload, size);
+    for (uint32_t i = 0; status == SP_OK && i < configuration->spec_count; i++) {
+        sp_buf_clear(&spec);
+        status = sp_encode_sharding_spec(&configuration->specs[i], scratch, &spec, err);
+        if (status == SP_OK)
+            sp_encode_field(SHARDING_SPEC, spec.data, spec.size, &entry);
+    }
+    if (status == SP_OK && !sp_buf_failed(&entry))
+        sp_encode_field(NODE_DEVICE_CONFIGURATIONS, entry.data, entry.size, buf);
+    if (status == SP_OK && (sp_buf_failed(&entry) || sp_buf_failed(buf)))
+        status = sp_fail_memory(err);
+    sp_buf_release(&entry);
+    sp_buf_release(&spec);
+    return status;
+}
+
 enum sp_status sp_encode_configuration(const struct sp_annotations *annotations, struct sp_arena *scratch,
                                        struct sp_buf *buf, struct sp_error *err)
 {

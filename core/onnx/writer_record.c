@@ -5,17 +5,22 @@
 
 #include "base/json_writer.h"
 #include "base/limits.h"
+#include "onnx/read.h"
 #include "onnx/write.h"
 
 /*
  * The record is a metadata entry whose value is JSON:
  *
- *   {"ir_version": 8, "ir_version_added": false, "configurations": ["plan"], "widths": "12:2 40:3"}
+ *   {"ir_version": 8, "ir_version_added": false, "configurations": ["plan"], "widths": "12:2 40:3",
+ *    "completed": "mine", "specs": "12:1 40:0"}
  *
- * `ir_version` is the original's, null when it had none; `widths` (left out when empty) lists box:width.
+ * `ir_version` is the original's, null when it had none; `widths` (left out when empty) lists box:width. `completed`
+ * and `specs` (box:specs of the original) are there when specs were added to a configuration of the original.
  */
 
 enum { METADATA_PROPS = 14, METADATA_KEY = 1, METADATA_VALUE = 2 };
+
+#define MAX_WIDTH 5 /* bytes of a length prefix */
 
 static enum sp_status broken(struct sp_error *err)
 {
@@ -29,6 +34,8 @@ void sp_record_release(struct sp_record *record)
     for (uint32_t i = 0; i < record->count; i++)
         free(record->names[i]);
     free(record->notes);
+    free(record->completed);
+    free(record->kept);
     memset(record, 0, sizeof *record);
 }
 
@@ -60,25 +67,64 @@ enum sp_status sp_record_is_entry(const unsigned char *bytes, struct sp_span ent
     return status;
 }
 
-/* "12:2 40:3" */
-static bool parse_notes(const char *text, struct sp_record *record)
+/* "12:2 40:3": calls add(record, box, value) for each pair; boxes ascend. */
+static bool parse_pairs(const char *text, struct sp_record *record, uint64_t most,
+                        bool (*add)(struct sp_record *record, uint32_t box, uint32_t value))
 {
-    uint32_t capacity = 1;
-    for (const char *at = text; *at != '\0'; at++)
-        capacity += *at == ' ';
-    record->notes = calloc(capacity, sizeof *record->notes);
-    while (record->notes != NULL && *text != '\0') {
+    uint64_t last = 0;
+    bool is_first = true;
+    while (*text != '\0') {
         char *end;
         if (*text < '0' || *text > '9')
             return false;
         unsigned long long box = strtoull(text, &end, 10);
-        if (*end != ':' || box >= UINT32_MAX || end[1] < '1' || end[1] > '5' || (end[2] != ' ' && end[2] != '\0') ||
-            (record->note_count > 0 && record->notes[record->note_count - 1].box >= box))
+        if (*end != ':' || end[1] < '0' || end[1] > '9' || box >= UINT32_MAX || (!is_first && box <= last))
             return false;
-        record->notes[record->note_count++] = (struct sp_width_note){(uint32_t)box, (uint32_t)(end[1] - '0')};
-        text = end[2] == ' ' ? end + 3 : end + 2;
+        unsigned long long value = strtoull(end + 1, &end, 10);
+        if (value > most || (*end != ' ' && *end != '\0') || !add(record, (uint32_t)box, (uint32_t)value))
+            return false;
+        last = box;
+        is_first = false;
+        text = *end == ' ' ? end + 1 : end;
     }
-    return record->notes != NULL;
+    return true;
+}
+
+static bool add_width(struct sp_record *record, uint32_t box, uint32_t width)
+{
+    if (width < 1 ||
+        !sp_grow((void **)&record->notes, &record->note_capacity, record->note_count, sizeof *record->notes))
+        return false;
+    record->notes[record->note_count++] = (struct sp_width_note){box, width};
+    return true;
+}
+
+bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs)
+{
+    if (!sp_grow((void **)&record->kept, &record->kept_capacity, record->kept_count, sizeof *record->kept))
+        return false;
+    record->kept[record->kept_count++] = (struct sp_kept_note){box, specs};
+    return true;
+}
+
+const struct sp_kept_note *sp_record_kept(const struct sp_record *record, uint32_t box)
+{
+    uint32_t low = 0, high = record->kept_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (record->kept[middle].box == box)
+            return &record->kept[middle];
+        if (record->kept[middle].box < box)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+bool sp_record_completes(const struct sp_record *record, const unsigned char *name, size_t size)
+{
+    return record->completed != NULL && strlen(record->completed) == size && memcmp(record->completed, name, size) == 0;
 }
 
 static bool parse_names(const json_t *names, struct sp_record *record)
@@ -94,6 +140,17 @@ static bool parse_names(const json_t *names, struct sp_record *record)
     return true;
 }
 
+static bool parse_completed(const json_t *root, struct sp_record *record)
+{
+    const char *name = json_string_value(json_object_get(root, "completed"));
+    const char *specs = json_string_value(json_object_get(root, "specs"));
+    if (name == NULL && specs == NULL)
+        return true;
+    if (name == NULL || specs == NULL || (record->completed = strdup(name)) == NULL)
+        return false;
+    return parse_pairs(specs, record, SP_MAX_METADATA, sp_record_keep);
+}
+
 static bool parse(const json_t *root, struct sp_record *record)
 {
     const json_t *ir_version = json_object_get(root, "ir_version"), *added = json_object_get(root, "ir_version_added");
@@ -105,7 +162,10 @@ static bool parse(const json_t *root, struct sp_record *record)
         return false;
     if (record->ir_version < 0 || record->ir_version > INT32_MAX || !json_is_boolean(added))
         return false;
-    if (widths != NULL && (!json_is_string(widths) || !parse_notes(json_string_value(widths), record)))
+    if (widths != NULL &&
+        (!json_is_string(widths) || !parse_pairs(json_string_value(widths), record, MAX_WIDTH, add_width)))
+        return false;
+    if (!parse_completed(root, record))
         return false;
     return parse_names(json_object_get(root, "configurations"), record);
 }
@@ -148,6 +208,13 @@ static void write_notes(const struct sp_record *record, struct sp_json *json, st
         sp_buf_printf(text, "%s%u:%u", i == 0 ? "" : " ", record->notes[i].box, record->notes[i].width);
     if (record->note_count > 0 && !sp_buf_failed(text))
         sp_json_member_string(json, "widths", text->data);
+    if (record->completed == NULL)
+        return;
+    sp_buf_clear(text);
+    for (uint32_t i = 0; i < record->kept_count; i++)
+        sp_buf_printf(text, "%s%u:%u", i == 0 ? "" : " ", record->kept[i].box, record->kept[i].specs);
+    sp_json_member_string(json, "completed", record->completed);
+    sp_json_member_string(json, "specs", text->size > 0 && !sp_buf_failed(text) ? text->data : "");
 }
 
 enum sp_status sp_record_write(const struct sp_record *record, struct sp_buf *buf, struct sp_error *err)

@@ -13,7 +13,8 @@ enum {
     MODEL_METADATA = 14,
     MODEL_CONFIGURATION = 26,
     NODE_DEVICE_CONFIGURATIONS = 10,
-    CONFIGURATION_NAME = 1 /* also NodeDeviceConfigurationProto.configuration_id */
+    CONFIGURATION_NAME = 1, /* also NodeDeviceConfigurationProto.configuration_id */
+    CONFIGURATION_SPEC = 2  /* NodeDeviceConfigurationProto.sharding_spec */
 };
 
 static const struct {
@@ -33,6 +34,7 @@ struct open {
     uint32_t box;
     struct sp_wire wire;
     struct sp_span span;
+    bool is_annotated; /* NODE: its entry was completed */
 };
 
 enum sp_status sp_change_edit(struct sp_change_set *set, uint64_t at, uint64_t remove, size_t literal, size_t add)
@@ -57,27 +59,146 @@ static enum sp_status find_name(struct sp_change_set *set, struct sp_span span, 
     return status;
 }
 
-/* A configuration of the model (box SP_NO_BOX) or of a node. Ours count as not original; those that this change takes
-   away become an edit. */
-static enum sp_status meet_configuration(struct sp_change_set *set, const struct sp_wire_field *field, uint64_t end,
-                                         uint32_t box)
+static bool is_named(const char *name, const unsigned char *text, size_t size)
+{
+    return strlen(name) == size && memcmp(name, text, size) == 0;
+}
+
+/* A configuration of the model. Ours go when they are stripped or replaced; one that is completed stays. */
+static enum sp_status meet_configuration(struct sp_change_set *set, const struct sp_wire_field *field, uint64_t end)
 {
     struct sp_span name;
     enum sp_status status = find_name(set, field->payload, &name);
     if (status != SP_OK)
         return status;
     const unsigned char *text = set->bytes + name.offset;
-    const bool is_ours = sp_record_has(&set->record, text, name.size);
-    bool goes = set->record.is_present ? is_ours : true;
-    if (set->change == SP_CHANGE_ANNOTATE) {
-        const char *replaced = set->annotations->configuration;
-        goes = strlen(replaced) == name.size && memcmp(replaced, text, name.size) == 0;
-    }
-    if (box != SP_NO_BOX && is_ours)
-        set->boxes[box].original -= end - field->at;
-    if (box != SP_NO_BOX && goes)
-        set->boxes[box].result -= end - field->at;
+    bool goes = set->record.is_present ? sp_record_has(&set->record, text, name.size) : true;
+    if (set->change == SP_CHANGE_ANNOTATE)
+        goes = !set->annotations->is_completing && is_named(set->annotations->configuration, text, name.size);
     return goes ? sp_change_edit(set, field->at, end - field->at, 0, 0) : SP_OK;
+}
+
+/* The annotation of the node at this place, or NULL. Nodes end in another order than they begin: those of subgraphs
+   before the one around them. */
+static const struct sp_annotation *find_annotation(const struct sp_annotations *annotations, uint64_t offset)
+{
+    uint32_t low = 0, high = annotations->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t at = annotations->nodes[middle].node->span.offset;
+        if (at == offset)
+            return &annotations->nodes[middle];
+        if (at < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* ---- entries of nodes ------------------------------------------------------------------------------------------ */
+
+/* An entry of a node for one configuration. */
+struct entry {
+    const struct sp_wire_field *field;
+    uint64_t end;
+    struct sp_span name;
+    uint32_t specs;
+    uint64_t kept_end; /* where its payload ends without the specs that were added to it */
+};
+
+/* Walks the entry; its first `kept` specs are the original's. */
+static enum sp_status look_at_entry(struct sp_change_set *set, struct entry *entry, uint32_t kept)
+{
+    struct sp_wire wire = sp_wire_of(set->bytes, entry->field->payload);
+    struct sp_wire_field field;
+    enum sp_status status;
+    entry->specs = 0;
+    entry->kept_end = entry->end;
+    while ((status = sp_wire_next(&wire, &field, set->err)) == SP_OK && field.number != 0) {
+        if (field.number != CONFIGURATION_SPEC)
+            continue;
+        if (entry->specs++ == kept)
+            entry->kept_end = field.at;
+    }
+    return status;
+}
+
+/* Replaces the entry by its first part alone. Only entries with short prefixes are completed, so short is what it had.
+ */
+static enum sp_status cut_entry(struct sp_change_set *set, const struct entry *entry)
+{
+    const uint64_t payload = entry->field->payload.offset;
+    const size_t literal = set->literals.size;
+    sp_encode_field(NODE_DEVICE_CONFIGURATIONS, set->bytes + payload, entry->kept_end - payload, &set->literals);
+    if (sp_buf_failed(&set->literals))
+        return sp_fail_memory(set->err);
+    return sp_change_edit(set, entry->field->at, entry->end - entry->field->at, literal, set->literals.size - literal);
+}
+
+/* The size of an entry of this payload as cut_entry() writes it. */
+static uint64_t entry_size(uint64_t payload)
+{
+    return 1 + sp_wire_varint_size(payload) + payload;
+}
+
+static enum sp_status complete_entry(struct sp_change_set *set, const struct entry *entry, uint32_t box,
+                                     const struct sp_annotation *annotation)
+{
+    const struct sp_span payload = entry->field->payload;
+    const size_t literal = set->literals.size;
+    if (set->is_first_completion && !sp_record_keep(&set->record, box, entry->specs))
+        return sp_fail_memory(set->err);
+    if (annotation == NULL)
+        return SP_OK;
+    if (entry->end - entry->field->at != entry_size(payload.size))
+        return sp_fail(set->err, SP_ERR_UNSUPPORTED, "ODD_ENCODING",
+                       "The entry at byte %" PRIu64 " has a longer length prefix than it needs, which could not be "
+                       "given back; write the model anew with any protobuf library.",
+                       entry->field->at);
+    set->written++;
+    enum sp_status status = sp_encode_more_specs(set->bytes + payload.offset, payload.size, &annotation->configuration,
+                                                 set->scratch, &set->literals, set->err);
+    if (status != SP_OK)
+        return status;
+    set->boxes[box].result += set->literals.size - literal;
+    set->boxes[box].result -= entry->end - entry->field->at;
+    return sp_change_edit(set, entry->field->at, entry->end - entry->field->at, literal, set->literals.size - literal);
+}
+
+static enum sp_status meet_entry(struct sp_change_set *set, struct open *open, const struct sp_wire_field *field)
+{
+    struct entry entry = {.field = field, .end = open->wire.at};
+    struct sp_box *box = &set->boxes[open->box];
+    enum sp_status status = find_name(set, field->payload, &entry.name);
+    if (status != SP_OK)
+        return status;
+    const unsigned char *text = set->bytes + entry.name.offset;
+    const bool was_completed = sp_record_completes(&set->record, text, entry.name.size);
+    const struct sp_kept_note *kept = was_completed ? sp_record_kept(&set->record, open->box) : NULL;
+    status = look_at_entry(set, &entry, kept != NULL ? kept->specs : UINT32_MAX);
+    if (status != SP_OK)
+        return status;
+    const uint64_t size = entry.end - field->at;
+    const bool is_ours = was_completed ? kept == NULL : sp_record_has(&set->record, text, entry.name.size);
+    const bool is_longer = kept != NULL && entry.kept_end != entry.end;
+    const uint64_t added = is_ours ? size : is_longer ? size - entry_size(entry.kept_end - field->payload.offset) : 0;
+    box->original -= added;
+    if (set->change == SP_CHANGE_ANNOTATE) {
+        if (!is_named(set->annotations->configuration, text, entry.name.size))
+            return SP_OK;
+        if (set->annotations->is_completing) {
+            const struct sp_annotation *annotation = find_annotation(set->annotations, open->span.offset);
+            open->is_annotated = true;
+            return complete_entry(set, &entry, open->box, annotation);
+        }
+        box->result -= size;
+        return sp_change_edit(set, field->at, size, 0, 0);
+    }
+    if (set->record.is_present && added == 0)
+        return SP_OK;
+    box->result -= set->record.is_present ? added : size;
+    return is_longer ? cut_entry(set, &entry) : sp_change_edit(set, field->at, size, 0, 0);
 }
 
 static enum sp_status meet_model_field(struct sp_change_set *set, const struct sp_wire_field *field, uint64_t end)
@@ -98,7 +219,7 @@ static enum sp_status meet_model_field(struct sp_change_set *set, const struct s
             status = sp_change_edit(set, field->at, end - field->at, 0, 0);
         return status;
     case MODEL_CONFIGURATION:
-        return meet_configuration(set, field, end, SP_NO_BOX);
+        return meet_configuration(set, field, end);
     default:
         return SP_OK;
     }
@@ -134,34 +255,17 @@ static enum sp_status enter(struct sp_change_set *set, struct open *stack, uint3
                                                  .result = field->payload.size,
                                                  .parent = stack[*depth - 1].box,
                                                  .width = (uint8_t)(field->payload.offset - field->length_at)};
-    stack[*depth] = (struct open){kind, set->box_count++, sp_wire_of(set->bytes, field->payload), field->payload};
+    stack[*depth] = (struct open){
+        .kind = kind, .box = set->box_count++, .wire = sp_wire_of(set->bytes, field->payload), .span = field->payload};
     (*depth)++;
     return SP_OK;
-}
-
-/* The annotation of the node at this place, or NULL. Nodes end in another order than they begin: those of subgraphs
-   before the one around them. */
-static const struct sp_annotation *find_annotation(const struct sp_annotations *annotations, uint64_t offset)
-{
-    uint32_t low = 0, high = annotations->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t at = annotations->nodes[middle].node->span.offset;
-        if (at == offset)
-            return &annotations->nodes[middle];
-        if (at < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
 }
 
 /* The annotation of the node that ends here, behind everything else of it. */
 static enum sp_status annotate_node(struct sp_change_set *set, const struct open *open)
 {
     const size_t before = set->literals.size;
-    if (set->change != SP_CHANGE_ANNOTATE)
+    if (set->change != SP_CHANGE_ANNOTATE || open->is_annotated)
         return SP_OK;
     const struct sp_annotation *annotation = find_annotation(set->annotations, open->span.offset);
     if (annotation == NULL)
@@ -178,14 +282,14 @@ static enum sp_status annotate_node(struct sp_change_set *set, const struct open
 static enum sp_status step(struct sp_change_set *set, struct open *stack, uint32_t *depth,
                            const struct sp_wire_field *field)
 {
-    const struct open *open = &stack[*depth - 1];
+    struct open *open = &stack[*depth - 1];
     if (open->kind == MODEL) {
         enum sp_status status = meet_model_field(set, field, open->wire.at);
         if (status != SP_OK)
             return status;
     }
     if (open->kind == NODE && field->number == NODE_DEVICE_CONFIGURATIONS)
-        return meet_configuration(set, field, open->wire.at, open->box);
+        return meet_entry(set, open, field);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         if (steps[i].from == open->kind && steps[i].field == field->number && field->type == SP_WIRE_LEN)
             return enter(set, stack, depth, field, steps[i].to);

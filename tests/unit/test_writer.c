@@ -25,8 +25,15 @@ static void expect_same(const struct sp_buf *got, const struct sp_buf *expected,
     cr_expect_str_eq(a, b, "%s\n got      %s\n expected %s", what, a, b);
 }
 
-/* Every node gets a stage; the first also a spec (X split on axis 0 over devices 0 and 1). */
+static struct sp_buf annotate_with(const struct sp_buf *file, const char *configuration, bool is_completing);
+
 static struct sp_buf annotate(const struct sp_buf *file, const char *configuration)
+{
+    return annotate_with(file, configuration, false);
+}
+
+/* Every node gets a stage; the first also a spec (X split on axis 0 over devices 0 and 1). */
+static struct sp_buf annotate_with(const struct sp_buf *file, const char *configuration, bool is_completing)
 {
     struct onnx_model m;
     struct sp_splice *splice;
@@ -51,7 +58,8 @@ static struct sp_buf annotate(const struct sp_buf *file, const char *configurati
                                          .num_devices = 2,
                                          .device_names = names,
                                          .count = graph->node_count,
-                                         .nodes = nodes};
+                                         .nodes = nodes,
+                                         .is_completing = is_completing};
     cr_assert_eq(sp_onnx_annotate(m.model, &annotations, &splice, &err), SP_OK, "%s", err.message);
     struct sp_buf result = onnx_result(splice, file->data);
     onnx_release(&m);
@@ -239,6 +247,64 @@ Test(writer, strips_everything_without_a_record)
     expect_same(&restored, &expected, "stripped");
     sp_buf_release(&expected);
     sp_buf_release(&restored);
+    sp_buf_release(&file);
+}
+
+/* A model with a configuration of its own, in which the second node has an entry and the first has none. */
+#define OWN                                                                                                            \
+    "1:11 7{2'g' 11{1'x'} 1{1'x' 2'h' 4'Relu' 3'a'} 1{1'h' 2'y' 4'Relu' 3'b' 10{1'mine' 2{1'h' 2:0 2:1} 3:4}} "        \
+    "12{1'y'}} 8{2:17} 26{1'mine' 2:2}"
+
+Test(writer, completes_a_configuration_of_the_file)
+{
+    struct sp_buf file = onnx_encode(OWN), completed = annotate_with(&file, "mine", true), restored;
+    struct sp_buf again = annotate_with(&completed, "mine", true);
+    struct onnx_model m;
+    cr_assert_eq(onnx_read(&m, completed.data, completed.size), SP_OK, "%s", m.err.message);
+    const struct sp_node *nodes = m.model->graph->nodes;
+    cr_assert_eq(m.model->configuration_count, 1);
+    cr_expect_eq(m.model->configurations[0].num_devices, 2);
+    cr_assert_eq(nodes[0].configuration_count, 1);
+    cr_expect_eq(nodes[0].configurations[0].spec_count, 1);
+    cr_assert_eq(nodes[1].configuration_count, 1);
+    cr_expect_eq(nodes[1].configurations[0].spec_count, 1);
+    cr_expect_str_eq(nodes[1].configurations[0].specs[0].tensor_name, "h");
+    cr_expect_eq(nodes[1].configurations[0].stage, 4);
+    onnx_release(&m);
+    restored = strip(&completed);
+    expect_same(&restored, &file, "completed");
+    sp_buf_release(&restored);
+    restored = strip(&again);
+    expect_same(&restored, &file, "completed twice");
+    sp_buf_release(&restored);
+    sp_buf_release(&again);
+    sp_buf_release(&completed);
+    sp_buf_release(&file);
+}
+
+/* Specs are added behind those of an entry, and taken off again; a configuration of ours besides does not matter. */
+Test(writer, completes_entries_of_nodes)
+{
+    struct sp_buf file = onnx_encode(
+        "1:11 7{2'g' 11{1'x'} 1{1'x' 2'h' 4'Relu' 10{1'mine' 2{1'h' 2:0} 3:4} 10{1'other'}} 12{1'h'}} 8{2:17} "
+        "26{1'mine' 2:2} 26{1'other' 2:1}");
+    struct sp_buf completed = annotate_with(&file, "mine", true), planned = annotate(&completed, "plan"), restored;
+    struct onnx_model m;
+    cr_assert_eq(onnx_read(&m, planned.data, planned.size), SP_OK, "%s", m.err.message);
+    const struct sp_node *node = &m.model->graph->nodes[0];
+    cr_assert_eq(node->configuration_count, 3);
+    cr_assert_eq(node->configurations[0].spec_count, 2);
+    cr_expect_str_eq(node->configurations[0].specs[0].tensor_name, "h");
+    cr_expect_eq(node->configurations[0].stage, 4);
+    onnx_release(&m);
+    restored = strip(&planned);
+    expect_same(&restored, &file, "completed and planned");
+    sp_buf_release(&restored);
+    restored = strip(&completed);
+    expect_same(&restored, &file, "completed");
+    sp_buf_release(&restored);
+    sp_buf_release(&planned);
+    sp_buf_release(&completed);
     sp_buf_release(&file);
 }
 
