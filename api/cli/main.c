@@ -12,10 +12,13 @@ static const char usage[] =
     "\n"
     "Commands\n"
     "  inspect MODEL          what the model is: operators, parameters, FLOPs, inputs, outputs\n"
+    "  check MODEL            whether the model and its annotations are sound, and what they imply\n"
+    "  infer MODEL            complete the annotations\n"
     "  plan MODEL             search a plan for some devices and write the annotated model\n"
     "  strip MODEL -o OUT     take the multi-device annotations off again\n"
     "  convert --to F SPEC    write one sharding in another notation\n"
     "  reshard                the way from one sharding of a tensor to another, and what it costs\n"
+    "  operators [NAME]       the operators and their sharding rules\n"
     "  devices                the built-in device catalog\n"
     "\n"
     "Every command takes --help and --json. MODEL may be '-': standard input. With --server URL (or SHARDPLAN_SERVER)\n"
@@ -28,12 +31,13 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct common *common);
 } commands[] = {
-    {"inspect", cmd_inspect}, {"plan", cmd_plan},       {"strip", cmd_strip},
-    {"convert", cmd_convert}, {"reshard", cmd_reshard}, {"devices", cmd_devices},
+    {"inspect", cmd_inspect}, {"check", cmd_check},         {"infer", cmd_infer},
+    {"plan", cmd_plan},       {"strip", cmd_strip},         {"convert", cmd_convert},
+    {"reshard", cmd_reshard}, {"operators", cmd_operators}, {"devices", cmd_devices},
 };
 
 /* Verbs of the product that this version does not have yet deserve more than "unknown command". */
-static const char *const later[] = {"check", "infer", "export", "operators", "models", "plans", "jobs"};
+static const char *const later[] = {"export", "models", "plans", "jobs"};
 
 static void on_signal(int number)
 {
@@ -81,7 +85,9 @@ static int run(int argc, char **argv)
 {
     struct common common = {.json = wants_json(argc, argv)};
     if (argc < 2)
-        return report_usage(&common, "A command is missing: inspect, plan, strip, convert, reshard or devices.");
+        return report_usage(
+            &common,
+            "A command is missing: inspect, check, infer, plan, strip, convert, reshard, operators or devices.");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
         return print_text(&common, usage);
     if (strcmp(argv[1], "--version") == 0)

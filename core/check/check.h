@@ -10,10 +10,25 @@
  * Each adds its findings to one list. A module goes on after a finding wherever it can: a check lists all that is
  * wrong, not the first thing.
  */
+#include "base/cancel.h"
 #include "check/diagnostic.h"
 #include "infer/assignment.h"
 
-struct sp_device_model; /* cost/device.h */
+struct sp_check_options {
+    const char *configuration; /* check this one's annotations only; NULL: all */
+    double memory_bytes;       /* of each device; 0: not known */
+    uint64_t hash_seed;
+    const struct sp_watch *watch; /* may be NULL */
+};
+
+/*
+ * Reads the model and checks all of it. Contradictions of the model, also those that its reader refuses, are findings;
+ * bytes that are no model, limits and memory are errors. *ret_model is NULL where the model could not be read. A
+ * configuration that the model does not have is SP_ERR_REQUEST.
+ */
+enum sp_status sp_check_run(struct sp_arena *arena, const void *bytes, uint64_t size,
+                            const struct sp_check_options *options, struct sp_diagnostics *ret_list,
+                            struct sp_model **ret_model, struct sp_error *err);
 
 /* graph.h: the graph, its subgraphs, functions and tensors. Needs no shapes. */
 enum sp_status sp_check_graph(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err);

@@ -1,0 +1,78 @@
+#include <stdio.h>
+
+#include "cli.h"
+#include "plan/check.h"
+
+static const char help[] =
+    "Usage: shardplan check MODEL [OPTIONS]\n"
+    "\n"
+    "Says whether a model and its multi-device annotations are sound, and what communication they imply. What each "
+    "code\n"
+    "means is in api/diagnostics.md. The exit status is 1 when there is an error.\n"
+    "\n"
+    "  --configuration NAME   check the annotations of this configuration only\n"
+    "  --device TYPE          the type of the devices: says what does not fit into its memory ('shardplan devices')\n"
+    "  --memory BYTES         the same with a number of bytes, like 80e9\n"
+    "  --json                 for machines\n"
+    "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
+
+static int run_local(const struct common *common, const struct input *input, const json_t *request)
+{
+    struct progress progress;
+    struct sp_error err = {0};
+    struct sp_check_answer *answer = NULL;
+    progress_init(&progress, 0);
+    const struct sp_job_options options = {.name = input->name, .watch = &progress.watch};
+    enum sp_status status = sp_check_answer_create(input->bytes, input->size, &options, request, &answer, &err);
+    progress_clear(&progress);
+    if (status == SP_OK && common->json) {
+        struct sp_json json;
+        sp_json_init(&json, false, write_stdout, NULL);
+        sp_check_answer_json(answer, &json);
+        (void)sp_json_finish(&json, NULL);
+        (void)write_stdout(NULL, "\n", 1);
+        status = finish_stdout(&err);
+    } else if (status == SP_OK) {
+        struct sp_buf text;
+        sp_buf_init(&text, CLI_MAX_TEXT_BYTES);
+        sp_check_answer_text(answer, &text);
+        status = print_buf(&text, &err);
+        sp_buf_release(&text);
+    }
+    int code = status != SP_OK                    ? report_error(common, &err, NULL)
+               : sp_check_answer_is_valid(answer) ? EXIT_DONE
+                                                  : EXIT_MODEL;
+    sp_check_answer_destroy(answer);
+    return code;
+}
+
+int cmd_check(int argc, char **argv, struct common *common)
+{
+    static const struct member_option options[] = {
+        {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
+        {"device", "device", MEMBER_TEXT, 0, NULL},
+        {"memory", "memory_bytes", MEMBER_BYTES, 0, NULL},
+    };
+    struct sp_error err = {0};
+    struct input input = {.fd = -1};
+    bool wants_help = false;
+    json_t *request = json_object();
+    if (request == NULL) {
+        (void)sp_fail_memory(&err);
+        return report_error(common, &err, NULL);
+    }
+    int code =
+        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help, request, &wants_help);
+    if (code != EXIT_DONE || wants_help)
+        goto out;
+    if (optind + 1 != argc)
+        code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
+    else if (input_open(argv[optind], &input, &err) != SP_OK)
+        code = report_error(common, &err, NULL);
+    else
+        code = common->server != NULL ? remote_check(common, &input, request) : run_local(common, &input, request);
+out:
+    input_close(&input);
+    json_decref(request);
+    return code;
+}

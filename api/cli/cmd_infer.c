@@ -1,0 +1,138 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "plan/infer.h"
+
+static const char help[] =
+    "Usage: shardplan infer MODEL [OPTIONS] [-o OUT]\n"
+    "\n"
+    "Completes the multi-device annotations of a model: says which sharding every tensor has that the file or --set "
+    "says\n"
+    "nothing of, why, what must be communicated, and where it stopped.\n"
+    "\n"
+    "  --mode MODE            forward: as ONNX proposal 0007 says, from inputs to outputs (the default);\n"
+    "                         propagate: forward and backward until nothing changes\n"
+    "  --set TENSOR=SPEC      the sharding of a tensor, in any notation that 'shardplan convert' reads; may be "
+    "repeated;\n"
+    "                         '*' in TENSOR is any text\n"
+    "  --mesh MESH            the mesh of specs that name none, like '<[\"x\"=2]>'; propagate works on it\n"
+    "  --devices N            how many devices there are\n"
+    "  --configuration NAME   the configuration to complete or to add\n"
+    "  -o, --output OUT       write the completed model; '-' is standard output\n"
+    "  --json                 for machines\n"
+    "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
+
+static enum sp_status print_completion(const struct common *common, const struct sp_completion *completion,
+                                       struct sp_error *err)
+{
+    enum sp_status status;
+    if (common->json) {
+        struct sp_json json;
+        sp_json_init(&json, false, write_stdout, NULL);
+        status = sp_completion_json(completion, &json, err);
+        if (status != SP_OK)
+            return status;
+        (void)sp_json_finish(&json, NULL);
+        (void)write_stdout(NULL, "\n", 1);
+        return finish_stdout(err);
+    }
+    struct sp_buf text;
+    sp_buf_init(&text, CLI_MAX_TEXT_BYTES);
+    status = sp_completion_text(completion, &text, err);
+    if (status == SP_OK)
+        status = print_buf(&text, err);
+    sp_buf_release(&text);
+    return status;
+}
+
+static enum sp_status write_model(const struct sp_completion *completion, const struct input *input, const char *path,
+                                  struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    struct sp_splice *splice = NULL;
+    enum sp_status status = sp_completion_annotate(completion, &splice, err);
+    if (status == SP_OK)
+        status = output_open(path, input, &output, err);
+    if (status == SP_OK)
+        status = output_splice(&output, splice, err);
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    sp_splice_destroy(splice);
+    return status;
+}
+
+static int run_local(const struct common *common, const struct input *input, const json_t *request, const char *path)
+{
+    struct progress progress;
+    struct sp_error err = {0};
+    struct sp_completion *completion = NULL;
+    progress_init(&progress, 0);
+    const struct sp_job_options options = {.name = input->name, .watch = &progress.watch};
+    enum sp_status status = sp_completion_create(input->bytes, input->size, &options, request, &completion, &err);
+    progress_clear(&progress);
+    if (status == SP_OK && path != NULL)
+        status = write_model(completion, input, path, &err);
+    /* A model on standard output is alone there. */
+    if (status == SP_OK && (path == NULL || strcmp(path, "-") != 0))
+        status = print_completion(common, completion, &err);
+    sp_completion_destroy(completion);
+    return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+}
+
+/* TENSOR=SPEC; names may hold '=', specs begin behind the last one that a notation cannot hold. */
+static enum sp_status add_set(json_t *request, char *text, struct sp_error *err)
+{
+    json_t *sets = json_object_get(request, "set");
+    char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text)
+        return sp_fail(err, SP_ERR_REQUEST, "BAD_OPTION", "--set takes TENSOR=SPEC, not '%.80s'.", text);
+    if (sets == NULL) {
+        sets = json_object();
+        if (sets == NULL || json_object_set_new(request, "set", sets) != 0)
+            return sp_fail_memory(err);
+    }
+    *equals = '\0';
+    enum sp_status status = SP_OK;
+    if (json_object_get(sets, text) != NULL)
+        status = sp_fail(err, SP_ERR_REQUEST, "DUPLICATE_TENSOR", "--set names '%.200s' twice.", text);
+    if (status == SP_OK)
+        status = put_spec(sets, text, equals + 1, err);
+    *equals = '=';
+    return status;
+}
+
+int cmd_infer(int argc, char **argv, struct common *common)
+{
+    const char *path = NULL;
+    json_t *request = json_object();
+    const struct member_option options[] = {
+        {"mode", "mode", MEMBER_TEXT, 0, NULL},        {"mesh", "mesh", MEMBER_TEXT, 0, NULL},
+        {"devices", "devices", MEMBER_COUNT, 1, NULL}, {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
+        {"output", NULL, MEMBER_LOCAL, 'o', &path},    {"set", NULL, MEMBER_EACH, 0, NULL, add_set},
+    };
+    struct sp_error err = {0};
+    struct input input = {.fd = -1};
+    bool wants_help = false;
+    if (request == NULL) {
+        (void)sp_fail_memory(&err);
+        return report_error(common, &err, NULL);
+    }
+    int code =
+        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help, request, &wants_help);
+    if (code != EXIT_DONE || wants_help)
+        goto out;
+    if (optind + 1 != argc)
+        code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
+    else if (input_open(argv[optind], &input, &err) != SP_OK)
+        code = report_error(common, &err, NULL);
+    else if (common->server != NULL)
+        code = remote_infer(common, &input, request, path);
+    else
+        code = run_local(common, &input, request, path);
+out:
+    input_close(&input);
+    json_decref(request);
+    return code;
+}

@@ -1,0 +1,235 @@
+/* What is asked of the completion of shardings, member by member. */
+#include <string.h>
+
+#include "plan/convert_internal.h"
+#include "plan/infer_internal.h"
+
+struct request {
+    struct members_reader reader;
+    const struct sp_completion *completion;
+    struct completion_request result;
+    struct convert_mesh mesh;
+    int64_t device_count; /* 0: not known yet */
+    uint32_t capacity;
+};
+
+/* ---- tensors -------------------------------------------------------------------------------------------------- */
+
+/* Each '*' of the pattern stands for any text. */
+static bool matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *resume = NULL;
+    while (*text != '\0') {
+        if (*pattern == '*') {
+            star = ++pattern;
+            resume = text;
+        } else if (*pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star != NULL) {
+            pattern = star;
+            text = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+static enum sp_status read_spec(struct request *request, const json_t *sets, const char *member,
+                                const struct sp_value *value, struct sp_sharding **ret_sharding)
+{
+    struct sp_arena *arena = request->reader.arena;
+    const struct sp_shape *shape = &value->type.shape;
+    struct sp_dialect_context context = {.rank = -1, .device_count = request->device_count, .tensor_name = value->name};
+    struct convert_spec spec;
+    struct sp_losses losses = {0};
+    context.mesh = request->mesh.mesh;
+    if (value->type.kind == SP_TYPE_TENSOR && shape->has_rank) {
+        int64_t *extents = SP_NEW_ARRAY(arena, shape->rank + 1, int64_t);
+        if (extents == NULL)
+            return sp_fail_memory(request->reader.err);
+        for (uint32_t axis = 0; axis < shape->rank; axis++)
+            extents[axis] = sp_dim_is_known(shape->dims[axis]) ? shape->dims[axis].value : -1;
+        context.rank = shape->rank;
+        context.shape = extents;
+    }
+    enum sp_status status = convert_read_spec(&request->reader, sets, "/set", member, NULL, &spec);
+    if (status == SP_OK)
+        status = convert_read_sharding(&request->reader, &spec, &context, &request->mesh, ret_sharding, &losses);
+    return status;
+}
+
+static enum sp_status add_set(struct request *request, const json_t *sets, const char *member,
+                              const struct sp_value *value)
+{
+    struct completion_request *result = &request->result;
+    struct sp_sharding *sharding = NULL;
+    enum sp_status status = read_spec(request, sets, member, value, &sharding);
+    if (status != SP_OK)
+        return status;
+    if (result->set_count == SP_MAX_SET_SPECS)
+        return sp_fail_limit(request->reader.err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS,
+                             SP_MAX_SET_SPECS + 1, "A request may set the specs of %d tensors.", SP_MAX_SET_SPECS);
+    if (result->set_count == request->capacity) {
+        uint32_t capacity = request->capacity == 0 ? 16 : 2 * request->capacity;
+        struct sp_set_spec *larger = SP_NEW_ARRAY(request->reader.arena, capacity, struct sp_set_spec);
+        if (larger == NULL)
+            return sp_fail_memory(request->reader.err);
+        if (result->set_count > 0)
+            memcpy(larger, result->sets, result->set_count * sizeof *larger);
+        result->sets = larger;
+        request->capacity = capacity;
+    }
+    result->sets[result->set_count++] = (struct sp_set_spec){value->name, sharding};
+    return SP_OK;
+}
+
+static enum sp_status add_member(struct request *request, const json_t *sets, const char *member)
+{
+    const struct sp_graph *graph = request->completion->model->graph;
+    const struct sp_value *exact = sp_graph_value(graph, member);
+    enum sp_status status = SP_OK;
+    bool found = false;
+    if (exact != NULL)
+        return add_set(request, sets, member, exact);
+    for (uint32_t i = 0; status == SP_OK && strchr(member, '*') != NULL && i < graph->value_count; i++) {
+        const char *name = graph->values[i]->name;
+        if (!matches(member, name) || json_object_get(sets, name) != NULL)
+            continue;
+        found = true;
+        status = add_set(request, sets, member, graph->values[i]);
+    }
+    if (status == SP_OK && !found)
+        return members_refuse(&request->reader, members_child(&request->reader, "/set", member), "UNKNOWN_TENSOR",
+                              "The model has no tensor '%.200s'.", member);
+    return status;
+}
+
+static enum sp_status read_sets(struct request *request, json_t *root)
+{
+    json_t *sets = json_object_get(root, "set"), *value;
+    const char *member;
+    enum sp_status status = SP_OK;
+    if (sets == NULL)
+        return SP_OK;
+    if (!json_is_object(sets))
+        return members_refuse(&request->reader, "/set", "MEMBER_TYPE",
+                              "'set' must be an object: the name of a tensor, and its sharding.");
+    json_object_foreach(sets, member, value)
+    {
+        if (status == SP_OK)
+            status = add_member(request, sets, member);
+    }
+    return status;
+}
+
+/* ---- the configuration ---------------------------------------------------------------------------------------- */
+
+static const struct sp_device_configuration *find_configuration(const struct sp_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->configuration_count; i++) {
+        if (strcmp(model->configurations[i].name, name) == 0)
+            return &model->configurations[i];
+    }
+    return NULL;
+}
+
+static enum sp_status settle_configuration(struct request *request, struct sp_completion *completion)
+{
+    const struct sp_model *model = completion->model;
+    const char *name = request->result.configuration;
+    if (name == NULL && model->configuration_count > 1)
+        return members_refuse(&request->reader, "/configuration", "WHICH_CONFIGURATION",
+                              "The model has %u configurations; say which one is to be completed.",
+                              model->configuration_count);
+    if (name == NULL)
+        name = model->configuration_count == 1 ? model->configurations[0].name : SP_PLAN_CONFIGURATION;
+    const struct sp_device_configuration *found = find_configuration(model, name);
+    request->result.configuration = name;
+    completion->configuration = name;
+    completion->is_new_configuration = found == NULL;
+    if (found == NULL || !found->has_num_devices || found->num_devices < 1)
+        return SP_OK;
+    if (request->device_count != 0 && request->device_count != found->num_devices)
+        return members_refuse(&request->reader, "/devices", "DEVICE_COUNT",
+                              "The configuration '%.100s' has %d devices, not %lld.", name, found->num_devices,
+                              (long long)request->device_count);
+    request->device_count = found->num_devices;
+    return SP_OK;
+}
+
+/* Without any other word the devices are those that the specs name. */
+static enum sp_status count_devices(struct request *request)
+{
+    for (uint32_t i = 0; request->device_count == 0 && i < request->result.set_count; i++) {
+        const int64_t *devices;
+        int64_t count, most = 0;
+        for (uint32_t k = 0; k < request->result.set_count; k++) {
+            struct sp_error none = {0};
+            if (sp_sharding_devices(request->reader.arena, request->result.sets[k].sharding, 0, &count, &devices,
+                                    &none) == SP_OK &&
+                count > 0 && devices[count - 1] >= most)
+                most = devices[count - 1] + 1;
+        }
+        request->device_count = most;
+        break;
+    }
+    if (request->device_count == 0)
+        return members_refuse(&request->reader, "/devices", "DEVICES_MISSING",
+                              "It is not known how many devices there are: give 'devices' or a mesh.");
+    if (request->device_count > SP_MAX_DEVICES)
+        return sp_fail_limit(request->reader.err, "TOO_MANY_DEVICES", "SP_MAX_DEVICES", SP_MAX_DEVICES,
+                             request->device_count, "A configuration may have %d devices.", SP_MAX_DEVICES);
+    return SP_OK;
+}
+
+static enum sp_status read_mode(struct request *request, const json_t *root)
+{
+    const char *mode = NULL;
+    enum sp_status status = members_text(&request->reader, root, "", "mode", SP_MAX_NAME_BYTES, &mode);
+    if (status != SP_OK || mode == NULL)
+        return status;
+    request->result.propagates = strcmp(mode, "propagate") == 0;
+    if (!request->result.propagates && strcmp(mode, "forward") != 0)
+        return members_refuse(&request->reader, "/mode", "MODE_UNKNOWN",
+                              "'mode' must be forward or propagate, not '%.64s'.", mode);
+    return SP_OK;
+}
+
+enum sp_status completion_read_request(struct sp_completion *completion, const json_t *root,
+                                       struct completion_request *ret_request, struct sp_error *err)
+{
+    static const char *const members[] = {"configuration", "mode", "devices", "mesh", "set"};
+    struct request request = {.reader = {completion->arena, err}, .completion = completion};
+    struct sp_dialect_context context = {.rank = -1};
+    json_t *json = (json_t *)(uintptr_t)root;
+    enum sp_status status = SP_OK;
+    if (root != NULL)
+        status = members_check(&request.reader, json, "", "A request to complete shardings", members,
+                               sizeof members / sizeof members[0]);
+    if (status == SP_OK)
+        status =
+            members_text(&request.reader, root, "", "configuration", SP_MAX_NAME_BYTES, &request.result.configuration);
+    if (status == SP_OK)
+        status = read_mode(&request, root);
+    if (status == SP_OK)
+        status = convert_read_context(&request.reader, root, &context, &request.mesh);
+    request.device_count = context.device_count;
+    if (status == SP_OK && request.device_count == 0 && request.mesh.mesh != NULL)
+        request.device_count = request.mesh.mesh->order.count;
+    if (status == SP_OK)
+        status = settle_configuration(&request, completion);
+    if (status == SP_OK)
+        status = read_sets(&request, json);
+    if (status == SP_OK)
+        status = count_devices(&request);
+    if (status != SP_OK)
+        return status;
+    request.result.devices = request.device_count;
+    request.result.mesh = request.mesh.mesh;
+    *ret_request = request.result;
+    return SP_OK;
+}
