@@ -124,7 +124,7 @@ static enum sp_status pick_elements(struct sp_op_context *context, uint32_t pick
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
     int64_t count = sp_data_room(context, 0);
     uint32_t *index = NULL;
-    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0)
+    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) <= 0)
         return SP_OK;
     enum sp_status status = resolve_indices(context, from->dims[picked], &index);
     uint32_t *pick = index != NULL ? SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t) : NULL;
@@ -207,7 +207,7 @@ static enum sp_status pick_slices(struct sp_op_context *context, uint32_t batch,
 {
     const struct sp_shape *from = sp_in_shape(context, 0), *tuples = sp_in_shape(context, 1);
     int64_t count = sp_data_room(context, 0);
-    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0 || sp_shape_elements(tuples) < 0)
+    if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) <= 0 || sp_shape_elements(tuples) < 0)
         return SP_OK;
     const struct sp_data *indices = sp_in_known_ints(context, 1);
     uint32_t *pick = indices != NULL ? SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t) : NULL;
@@ -216,8 +216,10 @@ static enum sp_status pick_slices(struct sp_op_context *context, uint32_t batch,
     struct sp_shape head = {true, batch, from->dims};
     struct sp_shape tail = {true, from->rank - batch - depth, from->dims + batch + depth};
     int64_t slice = sp_shape_elements(&tail), batches = sp_shape_elements(&head);
-    int64_t places = batches == 0 ? 0 : (int64_t)indices->count / depth / batches;
-    for (int64_t i = 0; i < count && slice > 0 && places > 0; i++) {
+    int64_t places = batches == 0 || depth == 0 ? 0 : (int64_t)indices->count / depth / batches;
+    if (slice <= 0 || places <= 0)
+        return SP_OK;
+    for (int64_t i = 0; i < count; i++) {
         int64_t tuple = i / slice, position = tuple / places;
         for (uint32_t axis = 0; axis < depth; axis++) {
             int64_t extent = from->dims[batch + axis].value, at = indices->ints[tuple * depth + axis].value;

@@ -98,6 +98,7 @@ static enum sp_status pad_elements(struct sp_op_context *context, const struct p
     int64_t count = sp_data_room(context, 0);
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
     const struct sp_data *fill = NULL;
+    bool is_empty = sp_shape_elements(from) == 0;
     if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0 || !fill_value(context, &fill))
         return SP_OK;
     for (uint32_t axis = 0; axis < from->rank; axis++) {
@@ -118,7 +119,7 @@ static enum sp_status pad_elements(struct sp_op_context *context, const struct p
             is_inside = is_inside && place >= 0;
             position += is_inside ? place * stride : 0;
             rest /= to->dims[axis].value;
-            stride *= own;
+            stride *= is_empty ? 0 : own; /* the extents of an empty tensor may have any product */
         }
         index[i] = is_inside ? (uint32_t)position : UINT32_MAX;
     }

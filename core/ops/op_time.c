@@ -29,7 +29,7 @@ static enum sp_status reverse_elements(struct sp_op_context *context, uint32_t t
     const struct sp_shape *x = sp_in_shape(context, 0);
     int64_t count = sp_data_room(context, 0);
     const struct sp_data *lengths = sp_in_known_ints(context, 1);
-    if (count < 0 || !sp_data_available(context, 0) || lengths == NULL ||
+    if (count <= 0 || !sp_data_available(context, 0) || lengths == NULL ||
         lengths->count != (uint64_t)x->dims[batch].value)
         return SP_OK;
     uint32_t *index = SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t);

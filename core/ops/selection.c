@@ -64,7 +64,7 @@ static enum sp_status topk_data(struct sp_op_context *context, uint32_t axis, st
 {
     const struct sp_data *from = sp_in_numbers(context, 0);
     bool is_largest = sp_node_int(context->node, "largest", 1) != 0;
-    if (from == NULL || !sp_dim_is_known(k) || sp_node_int(context->node, "sorted", 1) == 0)
+    if (from == NULL || from->count == 0 || !sp_dim_is_known(k) || sp_node_int(context->node, "sorted", 1) == 0)
         return SP_OK;
     struct sp_lanes lanes = sp_lanes_of(sp_in_shape(context, 0), axis), to = lanes;
     to.extent = (uint32_t)k.value;
