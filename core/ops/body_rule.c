@@ -115,6 +115,7 @@ bool sp_body_absorb(struct sp_body_frame *frame, const struct sp_node *node, con
     bool may_stay_partial = is_final(frame, node);
     for (uint32_t i = 0; i < rule->factor_count; i++) {
         struct sp_factor factor = rule->factors[i];
+        factor.is_resized = false; /* axes of other extents are not mapped */
         if (factor.kind == SP_FACTOR_REDUCTION && !may_stay_partial)
             factor.kind = SP_FACTOR_REPLICATE;
         if (sp_unifier_add(&frame->unifier, &factor) == UINT32_MAX)

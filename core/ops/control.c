@@ -23,6 +23,8 @@ static enum sp_status find_graph(struct sp_op_context *context, const char *name
 static enum sp_status expect_count(struct sp_op_context *context, const struct sp_graph *graph, bool is_input,
                                    uint32_t expected)
 {
+    if (graph == NULL)
+        return sp_op_fail(context, "MISSING_ATTRIBUTE", "one of its graphs is missing");
     uint32_t count = is_input ? graph->input_count : graph->output_count;
     if (count == expected)
         return SP_OK;
@@ -179,8 +181,8 @@ static struct sp_dim loop_trips(struct sp_op_context *context, const struct sp_c
     const struct sp_data *most = sp_in_data(context, 0);
     if (first == 0)
         return sp_dim_known(0);
-    if (first < 0 || condition(control->graphs[0]->outputs[0]) != 1 || most == NULL || most->ints == NULL ||
-        most->count != 1)
+    if (first < 0 || control->graphs[0] == NULL || condition(control->graphs[0]->outputs[0]) != 1 || most == NULL ||
+        most->ints == NULL || most->count != 1)
         return sp_dim_unknown();
     return sp_dim_max(context->dims, most->ints[0], sp_dim_known(0));
 }
@@ -219,7 +221,7 @@ enum sp_status sp_control_trips(struct sp_op_context *context, const struct sp_c
 
 static enum sp_status infer_if(struct sp_op_context *context)
 {
-    struct sp_control control;
+    struct sp_control control = {0};
     const struct sp_shape *shape = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
     if (dtype != SP_DTYPE_UNDEFINED && dtype != SP_DTYPE_BOOL)
@@ -232,13 +234,13 @@ static enum sp_status infer_if(struct sp_op_context *context)
 
 static enum sp_status infer_loop(struct sp_op_context *context)
 {
-    struct sp_control control;
+    struct sp_control control = {0};
     return sp_control_describe(context, &control);
 }
 
 static enum sp_status infer_scan(struct sp_op_context *context)
 {
-    struct sp_control control;
+    struct sp_control control = {0};
     struct sp_dim trips;
     enum sp_status status = sp_control_describe(context, &control);
     return status != SP_OK ? status : sp_control_trips(context, &control, &trips);
@@ -246,7 +248,7 @@ static enum sp_status infer_scan(struct sp_op_context *context)
 
 static enum sp_status infer_map(struct sp_op_context *context)
 {
-    struct sp_control control;
+    struct sp_control control = {0};
     const struct sp_node *node = context->node;
     if (node->inputs[0]->type.kind != SP_TYPE_SEQUENCE && node->inputs[0]->type.kind != SP_TYPE_NONE)
         return sp_op_fail(context, "WRONG_TYPE", "its first input is no sequence");

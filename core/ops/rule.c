@@ -246,8 +246,10 @@ enum sp_status sp_rule_of_operator(struct sp_model *model, struct sp_node *node,
     struct sp_op_context context = {model, arena, model->dims, node, node->version, err};
     struct sp_rule *rule = NULL;
     enum sp_status status = sp_rule_new(node, arena, &rule, err);
+    if (rule == NULL)
+        return status;
     bool has_result = node->op->min_outputs == 0 || (node->output_count > 0 && node->outputs[0] != NULL);
-    if (status == SP_OK && node->op->rule != NULL && has_result && sp_rule_has_ranks(node))
+    if (node->op->rule != NULL && has_result && sp_rule_has_ranks(node))
         status = node->op->rule(&context, rule);
     if (status == SP_OK && node->op->flags & SP_OP_VIEW)
         rule->bytes = 0;

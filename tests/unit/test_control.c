@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "control_models.h"
+#include "cost/workload.h"
 
 TestSuite(control, .timeout = 120);
 
@@ -311,6 +312,38 @@ Test(control, subgraphs_in_function_bodies)
     EXPECT_IN(graph_of(&call->body->nodes[0], "else_branch"), "e", "float32[2,4*n]"); /* n, and n in each of 3 turns */
     cr_expect(sp_dim_is(dim_of("y", 0), 2));
     cr_expect(is_fresh(dim_of("y", 1)));
+    close_model();
+}
+
+/* ---- costs ---------------------------------------------------------------------------------------------------- */
+
+static double flops_of(struct sp_node *node)
+{
+    double flops = -1, bytes = -1;
+    cr_assert_eq(sp_node_work(opened.model, node, opened.arena, &flops, &bytes, &opened.err), SP_OK, "%s",
+                 opened.err.message);
+    return flops;
+}
+
+/* Relu of [8,16] is 128 FLOPs, the product with [16,16] 4096. */
+#define RELU_OR_PRODUCT                                                                                                \
+    IN(F32("x", DIM(8) DIM(16)))                                                                                       \
+    IN(F32("w", DIM(16) DIM(16)))                                                                                      \
+    TWO_BRANCHES(NODE("Relu", A("x") R("t"), ""), NODE("MatMul", A("x") A("w") R("e"), "")) OUT("y")
+
+Test(control, costs_of_branches_and_turns)
+{
+    open_model(MODEL(16, COND RELU_OR_PRODUCT));
+    cr_expect_eq(flops_of(&MAIN->nodes[0]), 4096);
+    close_model();
+    open_model(MODEL(16, BOOL_CONST("c", 1) RELU_OR_PRODUCT));
+    cr_expect_eq(flops_of(&MAIN->nodes[0]), 128);
+    close_model();
+    open_model(MODEL(16, IN(F32("s0", DIM(2))) IN(F32("xs", DIM(2) DIM(7)))
+                             NODE("Scan", A("s0") A("xs") R("s1") R("ps"),
+                                  GRAPH_ATTR("body", SUM_BODY) INT_ATTR("num_scan_inputs", 1)
+                                      INTS_ATTR("scan_input_axes", 1)) OUT("s1") OUT("ps")));
+    cr_expect_eq(flops_of(&MAIN->nodes[0]), 7 * 4); /* Add and Mul of two elements in each of 7 turns */
     close_model();
 }
 
