@@ -1,7 +1,7 @@
 /*
  * infer_propagate - an assignment completed by propagation.
  *
- *   collect     what is stated, in positions of one mesh (infer_propagate_mesh.c)
+ *   collect     what is stated, in positions of one mesh (infer_propagate_collect.c)
  *   relate      one tensor for each value of the model, and one of its own for an operand that is stated otherwise than
  *               its value, and for each of several uses of a constant; one flow for each relation
  *   propagate   (propagate.c)
@@ -13,246 +13,6 @@
 
 #include "base/limits.h"
 #include "infer/infer_propagate.h"
-#include "sharding/forms.h"
-
-/* ---- collect ---------------------------------------------------------------------------------------------------- */
-
-static bool is_stated(const struct sp_spec_entry *entry)
-{
-    return entry->sharding != NULL && (entry->origin == SP_SPEC_GIVEN || entry->origin == SP_SPEC_SET);
-}
-
-static uint32_t operand_count(const struct sp_node *node)
-{
-    return node->input_count + node->output_count;
-}
-
-static const struct sp_value *operand_value(const struct sp_node *node, uint32_t operand)
-{
-    return operand < node->input_count ? node->inputs[operand] : node->outputs[operand - node->input_count];
-}
-
-static enum sp_status read_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape)
-{
-    const struct sp_shape *shape = &value->type.shape;
-    int64_t *extents = SP_NEW_ARRAY(all->scratch, shape->rank, int64_t);
-    if (extents == NULL)
-        return sp_fail_memory(all->err);
-    for (uint32_t axis = 0; axis < shape->rank; axis++)
-        extents[axis] = sp_dim_is_known(shape->dims[axis]) ? shape->dims[axis].value : -1;
-    *ret_shape = extents;
-    return SP_OK;
-}
-
-static bool has_rank(const struct sp_value *value)
-{
-    return value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
-           value->type.shape.rank <= SP_MAX_RANK;
-}
-
-/* The place of these devices, new if need be. */
-static enum sp_status find_place(struct sp_inference *all, const struct sp_layout *layout, uint32_t *ret_place)
-{
-    for (uint32_t i = 0; i < all->place_count; i++) {
-        if (all->places[i].count == layout->count &&
-            memcmp(all->places[i].devices, layout->devices, (size_t)layout->count * sizeof(int64_t)) == 0) {
-            *ret_place = i;
-            return SP_OK;
-        }
-    }
-    if (all->place_count == SP_INFER_MAX_PLACES)
-        return sp_fail_limit(all->err, "TOO_MANY_PLACES", "SP_INFER_MAX_PLACES", SP_INFER_MAX_PLACES,
-                             SP_INFER_MAX_PLACES + 1, "The specs name more than %d different sets of devices.",
-                             SP_INFER_MAX_PLACES);
-    all->places[all->place_count] = (struct sp_infer_place){.count = layout->count, .devices = layout->devices};
-    *ret_place = all->place_count++;
-    return SP_OK;
-}
-
-/* Reads one stated spec; one that no mesh can say stays out of it all, with a stop. */
-static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, uint32_t operand,
-                                  const struct sp_mesh *base, bool *ret_is_linear)
-{
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
-    const struct sp_value *value = operand_value(node, operand);
-    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, operand);
-    struct sp_stated stated = {.node = node_id, .operand = operand, .source = entry->sharding};
-    struct sp_sharding *axes = NULL;
-    struct sp_error why = {0};
-    const int64_t *shape;
-    *ret_is_linear = true;
-    if (all->stated_count > 0 && all->stated[all->stated_count - 1].source == entry->sharding) {
-        stated = all->stated[all->stated_count - 1]; /* one spec that was set, on many operands */
-        stated.node = node_id;
-        stated.operand = operand;
-        all->stated[all->stated_count++] = stated;
-        return SP_OK;
-    }
-    enum sp_status status = read_extents(all, value, &shape);
-    if (status != SP_OK)
-        return status;
-    status = sp_sharding_to_axes(all->scratch, entry->sharding, value->type.shape.rank, shape,
-                                 all->assignment->device_count, &axes, NULL, &why);
-    if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST)
-        return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
-                                  "The spec of '%.120s' is not carried on: %.400s", value->name, why.message);
-    if (status != SP_OK) {
-        *all->err = why;
-        return status;
-    }
-    status = sp_layout_create(all->scratch, axes, base, &stated.layout, ret_is_linear, all->err);
-    if (status == SP_OK && *ret_is_linear)
-        status = find_place(all, &stated.layout, &stated.place);
-    if (status == SP_OK && *ret_is_linear)
-        all->stated[all->stated_count++] = stated;
-    else if (status == SP_OK)
-        all->odd_mesh = axes->mesh;
-    return status;
-}
-
-static enum sp_status fail_meshes(struct sp_inference *all, const struct sp_stated *a, const struct sp_stated *b)
-{
-    char labels[2][264];
-    const struct sp_net *net = all->assignment->net;
-    return sp_fail(
-        all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
-        "No mesh explains both the spec of '%.120s' at %.200s and the spec of '%.120s' at %.200s: they cut the "
-        "devices differently.",
-        operand_value(net->nodes[a->node], a->operand)->name,
-        sp_node_label(net->nodes[a->node], labels[0], sizeof(labels[0])),
-        operand_value(net->nodes[b->node], b->operand)->name,
-        sp_node_label(net->nodes[b->node], labels[1], sizeof(labels[1])));
-}
-
-/* All stated specs, with positions in the order of `base`; *ret_is_linear is false where one does not fit it. */
-static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_mesh *base, bool *ret_is_linear)
-{
-    const struct sp_net *net = all->assignment->net;
-    all->stated_count = all->place_count = 0;
-    *ret_is_linear = true;
-    if (base != NULL) { /* its devices are the first place, also when no spec names them */
-        int64_t *devices = SP_NEW_ARRAY(all->scratch, (size_t)base->order.count, int64_t);
-        if (devices == NULL)
-            return sp_fail_memory(all->err);
-        for (int64_t i = 0; i < base->order.count; i++)
-            devices[i] = sp_device_order_at(&base->order, i);
-        all->places[all->place_count++] = (struct sp_infer_place){.count = base->order.count, .devices = devices};
-    }
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        for (uint32_t i = 0; i < operand_count(net->nodes[n]); i++) {
-            if (!is_stated(sp_spec_of(all->assignment, n, i)) || !has_rank(operand_value(net->nodes[n], i)))
-                continue;
-            all->odd_node = n;
-            all->odd_operand = i;
-            enum sp_status status = read_stated(all, n, i, base, ret_is_linear);
-            if (status != SP_OK || !*ret_is_linear)
-                return status;
-        }
-    }
-    return SP_OK;
-}
-
-static bool is_split(const struct sp_layout *layout)
-{
-    for (uint32_t axis = 0; axis < layout->rank; axis++) {
-        if (layout->dims[axis].count > 0)
-            return true;
-    }
-    return false;
-}
-
-/* The mesh of positions that all specs fit, where none is given. */
-static enum sp_status find_mesh(struct sp_inference *all)
-{
-    struct sp_cuts cuts = {0};
-    uint32_t opponent = 0, first = 0;
-    for (uint32_t i = 0; i < all->stated_count; i++) {
-        if (is_split(&all->stated[i].layout) && !is_split(&all->stated[first].layout))
-            first = i;
-    }
-    for (uint32_t k = 0; k < all->stated_count; k++) {
-        uint32_t i = k == 0 ? first : k == first ? 0 : k;
-        if (cuts.count > 0 && all->stated[i].layout.count != cuts.positions) {
-            if (is_split(&all->stated[i].layout))
-                return fail_meshes(all, &all->stated[first], &all->stated[i]);
-            continue;
-        }
-        if (!sp_cuts_add(&cuts, &all->stated[i].layout, i, &opponent))
-            return fail_meshes(all, &all->stated[opponent], &all->stated[i]);
-    }
-    all->positions = cuts.positions;
-    return sp_cuts_mesh(all->arena, &cuts, &all->mesh, all->err);
-}
-
-/* Writes every stated spec on the mesh. One of other devices, and whole, says nothing about positions. */
-static enum sp_status write_stated(struct sp_inference *all)
-{
-    for (uint32_t i = 0; i < all->stated_count; i++) {
-        struct sp_stated *stated = &all->stated[i];
-        bool fits = stated->layout.count == all->positions;
-        if (i > 0 && stated->source == all->stated[i - 1].source) {
-            stated->axes = all->stated[i - 1].axes;
-            continue;
-        }
-        if (!fits && !is_split(&stated->layout))
-            continue;
-        enum sp_status status = SP_OK;
-        if (fits)
-            status = sp_layout_to_axes(all->arena, &stated->layout, all->mesh, &stated->axes, &fits, all->err);
-        if (status == SP_OK && !fits) {
-            const struct sp_node *node = all->assignment->net->nodes[stated->node];
-            return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
-                           "The spec of '%.120s' cannot be written on the mesh of %" PRId64 " devices.",
-                           operand_value(node, stated->operand)->name, all->positions);
-        }
-        if (status != SP_OK)
-            return status;
-    }
-    return SP_OK;
-}
-
-static enum sp_status count_stated(struct sp_inference *all)
-{
-    const struct sp_net *net = all->assignment->net;
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        for (uint32_t i = 0; i < operand_count(net->nodes[n]); i++)
-            count += is_stated(sp_spec_of(all->assignment, n, i));
-    }
-    all->stated = SP_NEW_ARRAY(all->scratch, count, struct sp_stated);
-    all->places = SP_NEW_ARRAY(all->scratch, SP_INFER_MAX_PLACES, struct sp_infer_place);
-    return all->stated == NULL || all->places == NULL ? sp_fail_memory(all->err) : SP_OK;
-}
-
-static enum sp_status collect(struct sp_inference *all, const struct sp_mesh *mesh)
-{
-    bool is_linear = true;
-    enum sp_status status = count_stated(all);
-    uint32_t stops = all->assignment->stop_count;
-    if (status == SP_OK)
-        status = read_all_stated(all, mesh, &is_linear);
-    if (status == SP_OK && !is_linear && mesh == NULL) { /* the devices may stand in an order of their own */
-        all->assignment->stop_count = stops;
-        all->base = all->odd_mesh;
-        status = read_all_stated(all, all->base, &is_linear);
-    }
-    if (status == SP_OK && !is_linear)
-        return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
-                       "The spec of '%.120s' at %.200s puts its shards on devices in an order that is not the one of "
-                       "the %s.",
-                       operand_value(all->assignment->net->nodes[all->odd_node], all->odd_operand)->name,
-                       sp_node_label(all->assignment->net->nodes[all->odd_node], (char[264]){0}, 264),
-                       mesh != NULL ? "mesh" : "other specs");
-    if (status == SP_OK && mesh != NULL) {
-        all->positions = mesh->order.count;
-        status = sp_mesh_create(all->arena, mesh->axis_count, mesh->axes, NULL, &all->mesh, all->err);
-    } else if (status == SP_OK && all->stated_count > 0) {
-        status = find_mesh(all);
-    }
-    if (status == SP_OK && all->mesh != NULL)
-        status = write_stated(all);
-    return status;
-}
 
 /* ---- relate ----------------------------------------------------------------------------------------------------- */
 
@@ -265,7 +25,7 @@ static enum sp_status index_operands(struct sp_inference *all)
         return sp_fail_memory(all->err);
     for (uint32_t n = 0; n < net->node_count; n++) {
         all->first_operand[n] = total;
-        total += operand_count(net->nodes[n]);
+        total += sp_infer_operand_count(net->nodes[n]);
         for (uint32_t i = 0; i < net->nodes[n]->input_count; i++) {
             const struct sp_value *value = net->nodes[n]->inputs[i];
             all->constant_uses += value != NULL && value->is_constant && value->use_count > 1;
@@ -290,14 +50,14 @@ static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value
     uint32_t id = all->tensor_count++;
     enum sp_status status = SP_OK;
     all->values[id] = value;
-    if (!has_rank(value))
+    if (!sp_infer_has_rank(value))
         return SP_OK;
     all->ranks[id] = value->type.shape.rank;
     all->origins[id] = SP_NEW_ARRAY(all->scratch, all->ranks[id], struct sp_flow_origin);
     if (all->origins[id] == NULL)
         return sp_fail_memory(all->err);
     if (id < all->assignment->net->tensor_count)
-        status = read_extents(all, value, &all->shapes[id]);
+        status = sp_infer_extents(all, value, &all->shapes[id]);
     else
         all->shapes[id] = all->shapes[sp_net_tensor(all->assignment->net, value)];
     return status;
@@ -321,7 +81,7 @@ static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
     for (uint32_t i = 0; i < all->stated_count; i++) {
         struct sp_stated *stated = &all->stated[i];
         const struct sp_node *node = net->nodes[stated->node];
-        const struct sp_value *value = operand_value(node, stated->operand);
+        const struct sp_value *value = sp_infer_operand(node, stated->operand);
         uint32_t tensor = sp_net_tensor(net, value);
         if ((stated->operand >= node->input_count) != of_outputs)
             continue;
@@ -416,7 +176,7 @@ static enum sp_status relate_operands(struct sp_inference *all, uint32_t index, 
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < relation->operand_count; i++) {
         uint32_t tensor = relation->tensors[i];
-        tensors[i] = tensor != SP_NO_TENSOR && has_rank(all->values[tensor]) ? tensor : SP_NO_TENSOR;
+        tensors[i] = tensor != SP_NO_TENSOR && sp_infer_has_rank(all->values[tensor]) ? tensor : SP_NO_TENSOR;
         if (relation->kind != SP_RELATION_NODE || tensors[i] == SP_NO_TENSOR)
             continue;
         uint32_t stated = all->stated_of[all->first_operand[relation->node_id] + i];
@@ -602,7 +362,7 @@ static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         uint32_t tensor = flow->tensors[i];
         operands[i].is_absent = tensor == SP_NO_TENSOR;
-        operands[i].is_stated = is_stated(sp_spec_of(all->assignment, relation->node_id, i));
+        operands[i].is_stated = sp_infer_is_stated(sp_spec_of(all->assignment, relation->node_id, i));
         if (tensor == SP_NO_TENSOR)
             continue;
         operands[i].sharding = all->tensors[tensor];
@@ -659,7 +419,7 @@ enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct
                                .err = &own};
     if (all.scratch == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = collect(&all, mesh);
+    enum sp_status status = sp_infer_collect(&all, mesh);
     if (status == SP_OK && all.mesh != NULL)
         status = relate(&all);
     if (status == SP_OK && all.mesh != NULL)

@@ -83,8 +83,6 @@ struct sp_infer_place {
     const struct sp_sharding *last_source, *last;     /* the last one that was put on these devices */
 };
 
-#define SP_INFER_MAX_PLACES 4096
-
 struct sp_stated {
     uint32_t node, operand, place;
     uint32_t tensor;                  /* that stands for this operand */
@@ -99,7 +97,7 @@ struct sp_inference {
     struct sp_error *err;
     uint32_t stated_count, place_count;
     struct sp_stated *stated;
-    struct sp_infer_place *places; /* SP_INFER_MAX_PLACES */
+    struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES */
     int64_t positions;
     struct sp_mesh *mesh; /* of positions; NULL: nothing is stated */
     const struct sp_mesh *base, *odd_mesh;
@@ -127,3 +125,30 @@ enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint3
 
 /* on_stop of the propagation; the context is the inference. */
 void sp_infer_stop(void *context, uint32_t flow, uint8_t factor, uint32_t tensor, uint32_t opponent, const char *code);
+
+/* Reads all stated specs and finds the mesh; `all->mesh` stays NULL where nothing is stated. */
+enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *mesh);
+
+/* The extents of a value of known rank, -1 where they are not known; in scratch memory. */
+enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape);
+
+static inline bool sp_infer_is_stated(const struct sp_spec_entry *entry)
+{
+    return entry->sharding != NULL && (entry->origin == SP_SPEC_GIVEN || entry->origin == SP_SPEC_SET);
+}
+
+static inline uint32_t sp_infer_operand_count(const struct sp_node *node)
+{
+    return node->input_count + node->output_count;
+}
+
+static inline const struct sp_value *sp_infer_operand(const struct sp_node *node, uint32_t operand)
+{
+    return operand < node->input_count ? node->inputs[operand] : node->outputs[operand - node->input_count];
+}
+
+static inline bool sp_infer_has_rank(const struct sp_value *value)
+{
+    return value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+           value->type.shape.rank <= SP_MAX_RANK;
+}

@@ -160,7 +160,7 @@ static const struct sp_mesh *flow_mesh(const struct run *run, const struct sp_fl
 }
 
 static enum sp_status project_flow(struct run *run, const struct sp_flow *flow, const struct sp_mesh *mesh,
-                                   enum sp_direction *directions, uint32_t *sources, struct sp_factor_step *ret_step)
+                                   const enum sp_direction *directions, struct sp_factor_step *ret_step)
 {
     const struct sp_rule *rule = flow->rule;
     struct sp_factor_step step = {.arena = run->scratch,
@@ -171,8 +171,7 @@ static enum sp_status project_flow(struct run *run, const struct sp_flow *flow, 
                                   .directions = directions,
                                   .is_aggressive = run->in->level != SP_PROPAGATE_BASIC,
                                   .is_elementwise = flow->is_elementwise,
-                                  .must_divide = run->in->must_divide,
-                                  .sources = sources};
+                                  .must_divide = run->in->must_divide};
     step.tensors = SP_NEW_ARRAY(run->scratch, flow->operand_count, struct sp_projected);
     if (step.tensors == NULL)
         return sp_fail_memory(run->err);
@@ -272,14 +271,15 @@ static enum sp_status run_flow(struct run *run, uint32_t flow_id)
     const struct sp_flow *flow = &run->in->flows[flow_id];
     enum sp_direction directions[SP_RULE_MAX_FACTORS];
     uint32_t sources[SP_RULE_MAX_FACTORS];
-    struct sp_factor_step step;
+    struct sp_factor_step step = {0};
     bool is_changed = false;
     const struct sp_mesh *mesh = flow_mesh(run, flow);
     if (mesh == NULL)
         return SP_OK;
     fill_directions(run, flow, directions);
     struct sp_arena_mark mark = sp_arena_mark(run->scratch);
-    enum sp_status status = project_flow(run, flow, mesh, directions, sources, &step);
+    enum sp_status status = project_flow(run, flow, mesh, directions, &step);
+    step.sources = sources;
     if (status == SP_OK)
         status = sp_factor_step_run(&step, &is_changed, run->err);
     for (uint32_t i = 0; status == SP_OK && is_changed && i < flow->operand_count; i++) {
@@ -432,13 +432,13 @@ static enum sp_status tell_stops(struct run *run)
         const struct sp_mesh *mesh = flow_mesh(run, flow);
         enum sp_direction directions[SP_RULE_MAX_FACTORS];
         struct sp_factor_stop stops[MAX_STOPS_OF_FLOW];
-        struct sp_factor_step step;
+        struct sp_factor_step step = {0};
         uint32_t count = 0;
         if (mesh == NULL)
             continue;
         struct sp_arena_mark mark = sp_arena_mark(run->scratch);
         fill_directions(run, flow, directions);
-        status = project_flow(run, flow, mesh, directions, NULL, &step);
+        status = project_flow(run, flow, mesh, directions, &step);
         if (status == SP_OK)
             status = sp_factor_step_stops(&step, MAX_STOPS_OF_FLOW, stops, &count, run->err);
         for (uint32_t i = 0; status == SP_OK && i < count; i++)

@@ -1,7 +1,8 @@
 /*
  * propagate_project - from the dims of a tensor to the factors of a rule and back.
  */
-#include "base/arith.h"
+#include <assert.h>
+
 #include "infer/propagate_internal.h"
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -31,6 +32,7 @@ static enum sp_status deal(struct sp_arena *arena, int64_t extent, struct sp_axi
     for (int64_t left = extent; rest->count > 0 && left != 1 && !*ret_stuck;) {
         struct sp_axis_ref ref = rest->refs[0];
         int64_t part = left < 0 ? ref.size : gcd(left, ref.size);
+        assert(part >= 1); /* refs have a size */
         if (part == ref.size) {
             split->axes.refs[split->axes.count++] = ref;
             rest->refs++;
@@ -83,7 +85,9 @@ enum sp_status sp_project(struct sp_arena *arena, const struct sp_rule *rule, co
 {
     struct sp_projected projected = {.splits = SP_NEW_ARRAY(arena, rule->factor_count, struct sp_factor_split),
                                      .elements = 1};
-    enum sp_status status = projected.splits == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (projected.splits == NULL)
+        return sp_fail_memory(err);
     for (uint32_t axis = 0; status == SP_OK && axis < operand->rank; axis++) {
         const struct sp_dim_sharding *dim = sharding == NULL ? NULL : &sharding->dims[axis];
         projected.elements *= shape[axis] < 0 ? 1 : (double)shape[axis];
