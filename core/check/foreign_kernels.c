@@ -414,12 +414,14 @@ static enum sp_status check_operator(struct kernel *kernel)
 enum sp_status sp_check_ort_kernel(struct sp_foreign_check *check, const struct sp_ort_node *ort)
 {
     struct kernel kernel = {.check = check, .ort = ort};
-    const uint64_t before = check->list->warnings;
+    bool has_several = false;
     enum sp_status status = SP_OK;
     (void)sp_node_label(ort->node, kernel.label, sizeof kernel.label);
-    for (uint32_t i = 0; status == SP_OK && i < ort->input_count; i++)
-        status = check_operand(&kernel, &ort->inputs[i]);
-    for (uint32_t i = 0; status == SP_OK && i < ort->output_count; i++)
-        status = check_operand(&kernel, &ort->outputs[i]);
-    return status == SP_OK && check->list->warnings == before ? check_operator(&kernel) : status;
+    for (uint32_t i = 0; status == SP_OK && i < ort->input_count + ort->output_count; i++) {
+        const struct sp_ort_operand *operand =
+            i < ort->input_count ? &ort->inputs[i] : &ort->outputs[i - ort->input_count];
+        has_several = has_several || operand->sharded_count > 1;
+        status = check_operand(&kernel, operand);
+    }
+    return status == SP_OK && !has_several ? check_operator(&kernel) : status;
 }
