@@ -48,7 +48,7 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
     struct sp_stated stated = {.node = node_id, .operand = operand, .source = entry->sharding};
     struct sp_sharding *axes = NULL;
     struct sp_error why = {0};
-    const int64_t *shape;
+    const int64_t *shape = NULL;
     *ret_is_linear = true;
     if (all->stated_count > 0 && all->stated[all->stated_count - 1].source == entry->sharding) {
         stated = all->stated[all->stated_count - 1]; /* one spec that was set, on many operands */
