@@ -79,7 +79,7 @@ static enum sp_status account_sharded(struct memory *memory, const struct sp_val
 {
     struct sp_meaning *meaning = memory->meaning;
     const uint32_t rank = value->type.shape.rank;
-    int64_t shape[SP_MAX_RANK], tile[SP_MAX_RANK], count = 0;
+    int64_t shape[SP_MAX_RANK] = {0}, tile[SP_MAX_RANK] = {0}, count = 0;
     const int64_t *devices = NULL;
     double elements = 1, tiled = 1, shards = 1;
     for (uint32_t axis = 0; axis < rank; axis++) {
