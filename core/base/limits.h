@@ -65,7 +65,7 @@
 /* Completing and checking shardings. */
 #define SP_MAX_STOPS          4096      /* places where propagation stopped that are told */
 #define SP_MAX_SET_SPECS      4096      /* specs that one request sets, patterns counted by what they match */
-#define SP_MAX_SPEC_PLACES 1024      /* different lists of devices that the specs of one model name */
+#define SP_MAX_SPEC_PLACES    1024      /* different lists of devices that the specs of one model name */
 #define SP_MAX_VIEW_POINTS    (1 << 22) /* devices times operands of one node that are compared */
 #define SP_MAX_VIEW_CONFLICTS 64        /* contradictions of one node that are told */
 
