@@ -3,7 +3,7 @@
  * jobs - what is waiting for a worker, what runs, and who waits for it.
  *
  * Two kinds of work share the workers. Plans are durable: the queue is the store, jobs_kick() only says that it
- * changed. Errands (the inspection of a model, the conversion of a sharding) belong to a request that is suspended
+ * changed. Errands (an inspection, a check, the conversion of a sharding) belong to a request that is suspended
  * meanwhile; they go first, and the pool has one worker more than plans may use, so an upload never waits for a long
  * search.
  *
@@ -23,21 +23,21 @@ struct jobs;
 struct request;
 struct server;
 
+enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
+
 /* Work that a request waits for. Owned by the request, untouched by it until `done`. */
 struct errand {
-    const char *kind;   /* "inspect", "convert" or "reshard"; static */
-    const char *output; /* path of the result */
-    bool text;          /* as people read it */
+    const char *kind;      /* "inspect", "check", "infer", "convert", "reshard"; static */
+    const char *output;    /* path of the result */
+    enum answer_form form; /* ANSWER_MODEL: the result is a splice over the model */
 
-    /* "inspect" */
+    /* What it is about; NULL with "convert" and "reshard", which therefore get little time. */
     const char *model; /* path of the file */
     const char *id;    /* its SHA-256 */
     const char *name;
-    bool values;
-    const json_t *dims; /* {NAME: N} to bind, or NULL */
-    bool sync;          /* make the model file durable too */
+    bool sync; /* make the model file and the result durable */
 
-    /* The others: the request's body as it came. Only a worker looks into it. */
+    /* The client's JSON, or NULL. Only a worker looks into it. */
     const char *body;
     size_t body_size;
 

@@ -98,19 +98,15 @@ static char *plan_line(struct jobs *jobs, const struct plan_row *plan)
 
 static char *errand_line(struct jobs *jobs, const struct errand *errand, unsigned seconds)
 {
-    bool inspects = errand->body == NULL;
-    json_t *line = job_line(jobs->server->config, errand->kind, errand->kind, inspects ? errand->model : "",
-                            inspects ? errand->id : "", inspects ? errand->name : "", errand->output);
+    static const char *const forms[] = {"json", "text", "model"};
+    bool has_model = errand->model != NULL;
+    json_t *line = job_line(jobs->server->config, errand->kind, errand->kind, has_model ? errand->model : "",
+                            has_model ? errand->id : "", has_model ? errand->name : "", errand->output);
     char *text = NULL;
-    bool ok = line != NULL && json_object_set_new(line, "text", json_boolean(errand->text)) == 0 &&
-              json_object_set_new(line, "seconds", json_integer(seconds)) == 0;
-    if (ok && inspects)
-        ok = json_object_set_new(line, "values", json_boolean(errand->values)) == 0 &&
-             json_object_set_new(line, "sync", json_boolean(errand->sync)) == 0 &&
-             (errand->dims == NULL || json_object_set_new(line, "dims", json_deep_copy(errand->dims)) == 0);
-    else
-        ok = ok && json_object_set_new(line, "body", json_integer((json_int_t)errand->body_size)) == 0;
-    if (ok)
+    if (line != NULL && json_object_set_new(line, "form", json_string(forms[errand->form])) == 0 &&
+        json_object_set_new(line, "seconds", json_integer(seconds)) == 0 &&
+        json_object_set_new(line, "sync", json_boolean(errand->sync)) == 0 &&
+        json_object_set_new(line, "body", json_integer((json_int_t)errand->body_size)) == 0)
         text = json_dumps(line, JSON_COMPACT);
     json_decref(line);
     return text;
@@ -159,8 +155,8 @@ static struct errand *next_errand(struct jobs *jobs)
 /* A model may be large; a sharding never needs that long, and nobody waits that long for one. */
 static unsigned errand_seconds(const struct config *config, const struct errand *errand)
 {
-    return errand->body != NULL && config->job_seconds > SPD_SHARDING_SECONDS ? SPD_SHARDING_SECONDS
-                                                                              : config->job_seconds;
+    return errand->model == NULL && config->job_seconds > SPD_SHARDING_SECONDS ? SPD_SHARDING_SECONDS
+                                                                               : config->job_seconds;
 }
 
 static void start_errand(struct jobs *jobs, struct worker *worker, struct errand *errand)
@@ -299,7 +295,7 @@ void jobs_message(void *context, void *job, const json_t *message)
 
 static void describe_end(const struct task *task, const char *how, int signal_number, struct problem *problem)
 {
-    bool is_short = task->errand != NULL && task->errand->body != NULL;
+    bool is_short = task->errand != NULL && task->errand->model == NULL;
     if (strcmp(how, "timed_out") == 0)
         (void)problem_set_limit(problem, 422, "TIME_LIMIT", is_short ? "SPD_SHARDING_SECONDS" : "--job-seconds",
                                 task->seconds, task->seconds,

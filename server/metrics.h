@@ -18,7 +18,7 @@ void metrics_request(struct metrics *metrics, const char *method, const char *ro
 /* Bytes of an accepted upload. */
 void metrics_upload(struct metrics *metrics, uint64_t bytes);
 
-/* A job has ended. kind: "inspect" or "plan"; outcome: "succeeded", "failed", "cancelled" (static strings). */
+/* A job has ended. kind: "plan" or an errand's; outcome: "succeeded", "failed", "cancelled" (static strings). */
 void metrics_job(struct metrics *metrics, const char *kind, const char *outcome, double wait_seconds, double seconds);
 
 /* A worker process ended: "crashed", "timed_out", "recycled", "cancelled" (static strings). */

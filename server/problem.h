@@ -23,6 +23,7 @@ struct problem {
     char detail[SP_ERROR_MESSAGE_SIZE];
     char limit[64]; /* "" when no named limit was hit */
     int64_t limit_value, actual;
+    const char *hint; /* what else the service offers, static; NULL: nothing. Only of this process's answers */
 };
 
 /* Records a problem; the first one wins. Returns false, so that `return problem_set(...)` reads well. */

@@ -143,6 +143,8 @@ enum verdict respond_stream(struct request *request, int status, const char *typ
         request_add_header(request, "ETag", "\"%s\"", etag);
         if (matches(request_header(request, "If-None-Match"), etag)) {
             stream->release(stream->context);
+            if (strcmp(request->method, "POST") == 0) /* RFC 9110, 13.1.2 */
+                return respond_error(request, 412, "NOT_MODIFIED", "The answer is what If-None-Match names.");
             return respond_empty(request, MHD_HTTP_NOT_MODIFIED);
         }
         request_add_header(request, "Accept-Ranges", "bytes");
@@ -204,6 +206,8 @@ static void write_problem(const struct request *request, const struct problem *p
     sp_json_member_string(&json, "type", type);
     sp_json_member_string(&json, "title", problem_title(problem->status));
     problem_write_members(problem, &json);
+    if (problem->hint != NULL)
+        sp_json_member_string(&json, "hint", problem->hint);
     sp_json_key(&json, "errors");
     sp_json_begin_array(&json);
     if (problem->where[0] != '\0') {

@@ -23,7 +23,7 @@ enum verdict respond_empty(struct request *request, int status);
 
 /*
  * The stream, which is released in any case. With an etag (a strong one, without quotes) If-None-Match and a single
- * Range are honoured, and the answer may be 304, 206 or 416.
+ * Range are honoured, and the answer may be 304 (412 to a POST), 206 or 416.
  */
 enum verdict respond_stream(struct request *request, int status, const char *type, const struct stream *stream,
                             const char *etag);

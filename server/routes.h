@@ -16,7 +16,17 @@ enum verdict sharding_begin(struct request *request);
 enum verdict convert_finish(struct request *request);
 enum verdict reshard_finish(struct request *request);
 
+/* routes_checks.c */
+enum verdict check_begin(struct request *request);
+enum verdict check_finish(struct request *request);
+enum verdict model_check_begin(struct request *request);
+enum verdict model_check_finish(struct request *request);
+enum verdict model_infer_begin(struct request *request);
+enum verdict model_infer_finish(struct request *request);
+enum verdict operators_finish(struct request *request);
+
 /* routes_models.c */
+enum verdict model_missing(struct request *request); /* the 404 */
 enum verdict models_upload_begin(struct request *request);
 enum verdict models_upload_finish(struct request *request);
 enum verdict models_list_finish(struct request *request);

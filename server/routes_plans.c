@@ -1,12 +1,10 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "annotated.h"
 #include "files.h"
 #include "jobs.h"
-#include "log.h"
-#include "onnx/splice.h"
 #include "page.h"
 #include "respond.h"
 #include "routes.h"
@@ -257,113 +255,26 @@ enum verdict plan_delete_finish(struct request *request)
 
 /* ---- GET /v1/plans/{id}/model ---- */
 
-struct annotated {
-    struct server *server;
-    struct sp_splice *splice;
-    size_t counted; /* of server->loaded_splice_bytes */
-    int blob;
-};
-
-static bool read_blob(void *context, uint64_t offset, void *bytes, size_t size)
-{
-    const struct annotated *annotated = context;
-    return files_read_at(annotated->blob, offset, bytes, size);
-}
-
-static bool read_annotated(void *context, uint64_t offset, void *bytes, size_t size)
-{
-    struct annotated *annotated = context;
-    struct sp_source source = {.read = read_blob, .context = annotated};
-    char *to = bytes;
-    while (size > 0) {
-        size_t got = 0;
-        struct sp_error err = {0};
-        if (sp_splice_read(annotated->splice, &source, offset, to, size, &got, &err) != SP_OK || got == 0)
-            return false;
-        to += got;
-        offset += got;
-        size -= got;
-    }
-    return true;
-}
-
-static void free_annotated(void *context)
-{
-    struct annotated *annotated = context;
-    if (annotated->blob >= 0)
-        (void)close(annotated->blob);
-    sp_splice_destroy(annotated->splice);
-    (void)atomic_fetch_sub(&annotated->server->loaded_splice_bytes, annotated->counted);
-    free(annotated);
-}
-
-/* Reads the splice file; its size counts against what all downloads together may hold. */
-static bool load_splice(struct annotated *annotated, int fd, uint64_t size, struct problem *problem)
-{
-    struct sp_error err = {0};
-    size_t held = atomic_fetch_add(&annotated->server->loaded_splice_bytes, (size_t)size) + (size_t)size;
-    annotated->counted = (size_t)size;
-    if (held > SPD_MAX_LOADED_SPLICES && held > size)
-        return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_LOADED_SPLICES", SPD_MAX_LOADED_SPLICES, (int64_t)held,
-                                 "Too many downloads of large plans run at this moment; try again later.");
-    void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);
-    if (bytes == NULL)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    bool ok = files_read_at(fd, 0, bytes, (size_t)size);
-    if (!ok)
-        (void)problem_from_errno(problem, errno, "Reading the plan's model");
-    if (ok && sp_splice_load(bytes, (size_t)size, &annotated->splice, &err) != SP_OK) {
-        LOG(LOG_ERROR, "stored splice damaged", log_s("detail", err.message));
-        ok = problem_set(problem, 500, "PLAN_DAMAGED", "The stored plan cannot be read.");
-    }
-    free(bytes);
-    return ok;
-}
-
-static struct annotated *open_annotated(struct request *request, const struct plan_row *row, struct problem *problem)
-{
-    uint64_t size, blob_size = 0;
-    struct annotated *annotated = calloc(1, sizeof *annotated);
-    if (annotated == NULL) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-        return NULL;
-    }
-    annotated->server = request->server;
-    char *path = files_blob(request->server->config->data, row->model);
-    annotated->blob = path != NULL ? files_open_read(path, &blob_size) : -1;
-    free(path);
-    int fd = open_result(request, row->id, "annotated.splice", &size);
-    bool ok = annotated->blob >= 0 && fd >= 0 && load_splice(annotated, fd, size, problem) &&
-              sp_splice_original_size(annotated->splice) == blob_size;
-    if (fd >= 0)
-        (void)close(fd);
-    if (ok)
-        return annotated;
-    (void)problem_set(problem, 500, "PLAN_DAMAGED", "The stored plan or its model cannot be read.");
-    free_annotated(annotated);
-    return NULL;
-}
-
 enum verdict plan_model_finish(struct request *request)
 {
     struct problem problem = {0};
     struct plan_row row;
+    struct stream stream;
     char etag[80];
+    bool ok = false;
     if (!store_get_plan(request->server->store, request->id, &row))
         return no_plan(request);
-    struct annotated *annotated = NULL;
-    if (row.state != PLAN_SUCCEEDED)
+    if (row.state != PLAN_SUCCEEDED) {
         (void)problem_set(&problem, 409, "PLAN_NOT_READY", "The plan is %s; there is no annotated model.",
                           store_state_name(row.state));
-    else
-        annotated = open_annotated(request, &row, &problem);
+    } else {
+        char *splice = files_plan_file(request->server->config->data, row.id, "annotated.splice");
+        ok = annotated_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
+        free(splice);
+    }
     store_release_plan(&row);
-    if (annotated == NULL)
+    if (!ok)
         return respond_problem(request, &problem);
-    struct stream stream = {.size = sp_splice_size(annotated->splice),
-                            .read = read_annotated,
-                            .release = free_annotated,
-                            .context = annotated};
     (void)snprintf(etag, sizeof etag, "%s-model", request->id); /* a plan never changes once it succeeded */
     return respond_stream(request, 200, "application/octet-stream", &stream, etag);
 }

@@ -11,7 +11,7 @@
 #define SPD_HTTP_THREADS       4u            /* threads of the HTTP library's pool */
 #define SPD_MAX_URI_BYTES      8192          /* request target */
 #define SPD_MAX_JSON_BYTES     (256u * 1024) /* body of a JSON request; jansson takes up to 70 times as much */
-#define SPD_MAX_SHARDING_BODY  (1u << 20)    /* body of a convert or reshard request; only workers look into it */
+#define SPD_MAX_SHARDING_BODY  (1u << 20)    /* body of a request about shardings; only workers look into it */
 #define SPD_MAX_IGNORED_BODY   (64u * 1024)  /* body of a request that has no use for one */
 #define SPD_MAX_REQUEST_ID     64            /* X-Request-Id that is echoed */
 #define SPD_MAX_KEY_BYTES      255           /* Idempotency-Key */
@@ -25,6 +25,7 @@
 #define SPD_LINGER_BYTES       (256u << 20) /* and how much of it: reading and dropping is cheap, the time is the limit */
 #define SPD_MAX_LINGERING      32           /* connections at a time in that state */
 #define SPD_DEFAULT_MAX_UPLOAD (16ull << 30) /* bytes of one uploaded model */
+#define SPD_MAX_TABLE_BYTES    (8u << 20)    /* the table of operators as an answer */
 #define SPD_MAX_PAGE           500           /* items of one page */
 #define SPD_DEFAULT_PAGE       50
 #define SPD_MAX_LOADED_SPLICES (256u << 20) /* bytes of splices that downloads hold in memory together */
@@ -51,7 +52,7 @@
 #define SPD_WORKER_RESPAWN_MS    500            /* pause before a worker that died idle is replaced */
 #define SPD_ADDRESS_SPACE_SLACK  (256ull << 20) /* code, stacks and libraries on top of file and budget */
 #define SPD_MAX_RESULT_BYTES     (4ull << 30)   /* one file that a worker writes */
-#define SPD_MAX_TEXT_BYTES       (64u << 20)    /* the plan or inspection as text */
+#define SPD_MAX_TEXT_BYTES       (64u << 20)    /* an answer as text */
 
 /* Disk. */
 #define SPD_MIN_FREE_BYTES  (64ull << 20) /* below that the daemon is not ready */

@@ -1,5 +1,3 @@
-#include "worker.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -11,23 +9,10 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "plan/job.h"
 #include "server.h"
 #include "server_limits.h"
 #include "text.h"
-
-/* What a job line says. Strings belong to `line`. */
-struct work {
-    json_t *line;
-    const char *job, *kind, *model, *sha256, *name, *out;
-    uint64_t memory, seconds;
-    uint64_t started_ms, deadline_ms, reported_ms;
-    struct sp_watch watch;
-    const void *bytes; /* the mapped model */
-    uint64_t size;
-    size_t body_size; /* bytes behind the line */
-    bool timed_out;
-};
+#include "worker_internal.h"
 
 /* ---- the pipe ---- */
 
@@ -161,7 +146,7 @@ static void unmap_model(struct work *work)
     work->bytes = NULL;
 }
 
-static void fill_options(struct work *work, struct sp_job_options *options)
+void work_options(struct work *work, struct sp_job_options *options)
 {
     *options = (struct sp_job_options){
         .memory_budget = work->memory,
@@ -172,7 +157,7 @@ static void fill_options(struct work *work, struct sp_job_options *options)
     };
 }
 
-static void take_error(const struct work *work, const struct sp_error *err, struct problem *problem)
+void work_take_error(const struct work *work, const struct sp_error *err, struct problem *problem)
 {
     if (work->timed_out && err->status == SP_ERR_CANCELLED)
         (void)problem_set_limit(problem, 422, "TIME_LIMIT", "--job-seconds", (int64_t)work->seconds,
@@ -184,211 +169,49 @@ static void take_error(const struct work *work, const struct sp_error *err, stru
         problem_from_error(problem, err);
 }
 
-/* ---- inspect ---- */
+/* ---- errands ---- */
 
-/* Drops the opening brace of the library's object, so that the daemon's own members can stand before it. */
-struct merged {
-    struct output *output;
-    bool started;
+static const struct {
+    const char *kind;
+    enum sp_status (*answer)(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+} errands[] = {
+    {"inspect", work_inspect}, {"check", work_check},     {"infer", work_infer},
+    {"convert", work_convert}, {"reshard", work_reshard},
 };
 
-static bool write_merged(void *context, const char *bytes, size_t size)
+/* A request about a model may be empty; one without a model says everything in its body. */
+static enum sp_status load_request(const struct work *work, const char *body, json_t **ret_request,
+                                   struct sp_error *err)
 {
-    struct merged *merged = context;
-    if (!merged->started && size > 0) {
-        merged->started = true;
-        bytes++;
-        size--;
-    }
-    return output_write(merged->output, bytes, size);
+    json_error_t error;
+    if (work->body_size == 0 && work->model[0] != '\0')
+        return SP_OK;
+    *ret_request = json_loadb(body, work->body_size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (*ret_request != NULL)
+        return SP_OK;
+    if (json_error_code(&error) == json_error_out_of_memory)
+        return sp_fail_memory(err);
+    return sp_fail(err, SP_ERR_MALFORMED, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.",
+                   error.line, error.column, error.text);
 }
 
-static enum sp_status write_inspection(const struct work *work, struct sp_job *job, struct output *output,
-                                       struct sp_error *err)
+static enum sp_status answer(struct work *work, const char *body, struct output *output, struct sp_error *err)
 {
-    bool values = json_is_true(json_object_get(work->line, "values"));
-    if (json_is_true(json_object_get(work->line, "text"))) {
-        struct sp_buf buf;
-        sp_buf_init(&buf, SPD_MAX_TEXT_BYTES);
-        enum sp_status status = sp_job_inspect_text(job, values, &buf, err);
-        if (status == SP_OK && sp_buf_failed(&buf))
-            status = sp_fail_memory(err);
-        if (status == SP_OK)
-            (void)output_write(output, buf.data != NULL ? buf.data : "", buf.size);
-        sp_buf_release(&buf);
-        return status;
-    }
-    char head[160];
-    struct merged merged = {.output = output};
-    struct sp_json json;
-    int length =
-        snprintf(head, sizeof head, "{\"id\":\"%s\",\"bytes\":%llu,", work->sha256, (unsigned long long)work->size);
-    (void)output_write(output, head, (size_t)length);
-    sp_json_init(&json, false, write_merged, &merged);
-    enum sp_status status = sp_job_inspect_json(job, values, &json, err);
+    json_t *request = NULL;
+    size_t i = 0;
+    while (i < sizeof errands / sizeof errands[0] && strcmp(errands[i].kind, work->kind) != 0)
+        i++;
+    if (i == sizeof errands / sizeof errands[0])
+        return sp_fail(err, SP_ERR_INTERNAL, "UNKNOWN_ERRAND", "A worker does not know the errand '%.32s'.",
+                       work->kind);
+    enum sp_status status = load_request(work, body, &request, err);
     if (status == SP_OK)
-        status = sp_json_finish(&json, err);
+        status = errands[i].answer(work, request, output, err);
+    json_decref(request);
     return status;
 }
 
-/* Opens the model with the dims of the request, if any. */
-static enum sp_status open_bound(const struct work *work, const struct sp_job_options *options, struct sp_job **ret_job,
-                                 struct sp_error *err)
-{
-    struct sp_plan_options bound;
-    struct sp_arena *arena = sp_arena_create(NULL);
-    json_t *wrapped = json_pack("{s:O*}", "dims", json_object_get(work->line, "dims"));
-    enum sp_status status = arena != NULL && wrapped != NULL ? sp_plan_options_parse(arena, NULL, wrapped, &bound, err)
-                                                             : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = sp_job_open(work->bytes, work->size, options, bound.dim_count, bound.dim_names, bound.dim_values,
-                             ret_job, err);
-    json_decref(wrapped);
-    sp_arena_destroy(arena);
-    return status;
-}
-
-static void inspect(struct work *work, struct problem *problem)
-{
-    struct sp_error err = {0};
-    struct sp_job_options options;
-    struct sp_job *job = NULL;
-    struct output *output = malloc(sizeof *output);
-    if (output == NULL) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-        return;
-    }
-    fill_options(work, &options);
-    enum sp_status status = open_bound(work, &options, &job, &err);
-    if (status == SP_OK) {
-        output_open(output, work->out);
-        status = write_inspection(work, job, output, &err);
-        struct problem failed = {0};
-        if (!output_close(output, status == SP_OK, &failed)) {
-            *problem = failed;
-            status = SP_OK;
-        }
-    }
-    if (status != SP_OK)
-        take_error(work, &err, problem);
-    sp_job_destroy(job);
-    free(output);
-}
-
-/* ---- plan ---- */
-
-static bool sink_write(void *context, const void *bytes, size_t size)
-{
-    return output_write(context, bytes, size);
-}
-
-static enum sp_status write_splice(const struct sp_plan *plan, struct output *output, struct sp_error *err)
-{
-    struct sp_splice *splice = NULL;
-    struct sp_sink sink = {.write = sink_write, .context = output};
-    enum sp_status status = sp_plan_annotate(plan, &splice, err);
-    if (status == SP_OK)
-        status = sp_splice_save(splice, &sink, err);
-    sp_splice_destroy(splice);
-    return status;
-}
-
-static enum sp_status write_text(const struct sp_plan *plan, struct output *output, struct sp_error *err)
-{
-    struct sp_buf buf;
-    sp_buf_init(&buf, SPD_MAX_TEXT_BYTES);
-    sp_plan_write_text(plan, &buf);
-    bool ok = !sp_buf_failed(&buf);
-    if (ok)
-        (void)output_write(output, buf.data != NULL ? buf.data : "", buf.size);
-    sp_buf_release(&buf);
-    return ok ? SP_OK : sp_fail_memory(err);
-}
-
-static enum sp_status write_json(const struct sp_plan *plan, double seconds, struct output *output,
-                                 struct sp_error *err)
-{
-    struct sp_json json;
-    sp_json_init(&json, false, output_write, output);
-    sp_plan_write_json(plan, seconds, &json);
-    return sp_json_finish(&json, err);
-}
-
-/* Writes the three results; plan.json last. */
-static bool write_results(struct work *work, const struct sp_plan *plan, double seconds, struct output *output,
-                          struct problem *problem)
-{
-    static const char *const names[] = {"annotated.splice", "plan.txt", "plan.json"};
-    if (mkdir(work->out, 0700) != 0 && errno != EEXIST)
-        return problem_from_errno(problem, errno, "Creating the plan's folder");
-    for (int i = 0; i < 3; i++) {
-        struct sp_error err = {0};
-        struct problem failed = {0};
-        char *path = NULL;
-        if (asprintf(&path, "%s/%s", work->out, names[i]) < 0)
-            return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-        output_open(output, path);
-        free(path);
-        enum sp_status status = i == 0   ? write_splice(plan, output, &err)
-                                : i == 1 ? write_text(plan, output, &err)
-                                         : write_json(plan, seconds, output, &err);
-        bool closed = output_close(output, status == SP_OK, &failed);
-        if (!closed) {
-            *problem = failed;
-            return false;
-        }
-        if (status != SP_OK) {
-            take_error(work, &err, problem);
-            return false;
-        }
-    }
-    char *above = NULL;
-    bool ok = asprintf(&above, "%s/..", work->out) >= 0 && files_sync_folder(work->out) && files_sync_folder(above);
-    free(above);
-    return ok || problem_from_errno(problem, errno, "Storing the plan");
-}
-
-static void plan(struct work *work, struct problem *problem)
-{
-    const json_t *request = json_object_get(work->line, "request");
-    struct sp_error err = {0};
-    struct sp_job_options job_options;
-    struct sp_plan_options options;
-    struct sp_cluster *cluster = NULL;
-    struct sp_job *job = NULL;
-    struct sp_plan *result = NULL;
-    struct output *output = malloc(sizeof *output);
-    struct sp_arena *arena = sp_arena_create(NULL);
-    if (arena == NULL || output == NULL) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-        goto cleanup;
-    }
-    fill_options(work, &job_options);
-    if (sp_cluster_parse(arena, json_object_get(request, "cluster"), "/cluster", &cluster, &err) != SP_OK ||
-        sp_plan_options_parse(arena, json_object_get(request, "objective"), json_object_get(request, "options"),
-                              &options, &err) != SP_OK) {
-        take_error(work, &err, problem);
-        goto cleanup;
-    }
-    if (options.time_limit_seconds > 0 && options.time_limit_seconds < (double)work->seconds) {
-        work->seconds = (uint64_t)(options.time_limit_seconds + 0.999);
-        work->deadline_ms = work->started_ms + (uint64_t)(options.time_limit_seconds * 1000);
-    }
-    if (sp_job_plan(work->bytes, work->size, &job_options, cluster, &options, &job, &result, &err) != SP_OK) {
-        take_error(work, &err, problem);
-        goto cleanup;
-    }
-    double seconds = (double)(server_now_ms() - work->started_ms) / 1000;
-    (void)write_results(work, result, seconds, output, problem);
-cleanup:
-    sp_job_destroy(job);
-    sp_arena_destroy(arena);
-    free(output);
-}
-
-/* ---- convert, reshard ---- */
-
-static void shard(struct work *work, const char *body, struct problem *problem)
+static void run_errand(struct work *work, const char *body, struct problem *problem)
 {
     struct sp_error err = {0};
     struct problem failed = {0};
@@ -397,21 +220,24 @@ static void shard(struct work *work, const char *body, struct problem *problem)
         (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
         return;
     }
-    limit_job(work);
     output_open(output, work->out);
-    output->is_scratch = true;
-    enum sp_status status =
-        worker_sharding(strcmp(work->kind, "reshard") == 0, json_is_true(json_object_get(work->line, "text")), body,
-                        work->body_size, work->memory, output, &err);
+    output->is_scratch = !json_is_true(json_object_get(work->line, "sync"));
+    enum sp_status status = answer(work, body, output, &err);
     bool closed = output_close(output, status == SP_OK, &failed);
     if (status != SP_OK)
-        take_error(work, &err, problem);
+        work_take_error(work, &err, problem);
     else if (!closed)
         *problem = failed;
     free(output);
 }
 
 /* ---- jobs ---- */
+
+static enum work_form form_of(const json_t *line)
+{
+    const char *form = json_string_value(json_object_get(line, "form"));
+    return form == NULL || strcmp(form, "json") == 0 ? WORK_JSON : strcmp(form, "text") == 0 ? WORK_TEXT : WORK_MODEL;
+}
 
 static bool read_work(const char *text, size_t size, struct work *work)
 {
@@ -428,6 +254,7 @@ static bool read_work(const char *text, size_t size, struct work *work)
         work->line = NULL;
         return false;
     }
+    work->form = form_of(work->line);
     work->memory = (uint64_t)memory;
     work->seconds = (uint64_t)seconds;
     work->body_size = (size_t)body;
@@ -437,23 +264,19 @@ static bool read_work(const char *text, size_t size, struct work *work)
     return true;
 }
 
-static bool is_sharding(const struct work *work)
-{
-    return strcmp(work->kind, "convert") == 0 || strcmp(work->kind, "reshard") == 0;
-}
-
 /* Does the job and tells how it went. False when nobody can be told. */
 static bool run_work(struct work *work, const char *body)
 {
     struct problem problem = {0};
+    bool has_model = work->model[0] != '\0';
     (void)send_line(json_pack("{s:s, s:s}", "job", work->job, "event", "started"));
-    if (is_sharding(work)) {
-        shard(work, body, &problem);
-    } else if (map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
+    if (!has_model)
+        limit_job(work);
+    if (!has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
         if (strcmp(work->kind, "plan") == 0)
-            plan(work, &problem);
+            work_plan(work, &problem);
         else
-            inspect(work, &problem);
+            run_errand(work, body, &problem);
     }
     unmap_model(work);
     (void)malloc_trim(0);

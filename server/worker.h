@@ -2,16 +2,17 @@
 /*
  * worker - the child process: takes jobs as lines of JSON on standard input, answers on standard output.
  *
- *   <- {"job":ID,"kind":"inspect","model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
- *       "values":bool,"text":bool,"sync":bool}
+ *   <- {"job":ID,"kind":KIND,"model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
+ *       "form":"json", "text" or "model","sync":bool,"body":N}, then N bytes: a client's JSON
  *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster":..,"objective":..,"options":..}}
- *   <- {"job":ID,"kind":"convert" or "reshard",..,"text":bool,"body":N}, then N bytes: the body of a client's request
  *   -> {"job":ID,"event":"started"}
  *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}
  *   -> {"job":ID,"event":"done","resident_bytes":N}
  *   -> {"job":ID,"event":"error","resident_bytes":N,"problem":{..}}        see problem.h
  *
- * The daemon never looks into a client's JSON of a sharding: reading it may take fifty times its size in memory.
+ * KIND is inspect, check or infer about a model, or convert or reshard ("model" is empty then). The form "model" is the
+ * annotated model as a splice. With "sync" model and result are made durable. The daemon never looks into the client's
+ * JSON behind a line: reading it may take fifty times its size in memory.
  *
  * The model file is mapped read-only; of a large one only the pages that describe the graph are touched. Results appear
  * under their names complete and durable, or not at all. A worker ends when its standard input does, and is killed by
@@ -39,10 +40,3 @@ bool output_write(void *output, const char *bytes, size_t size); /* fits sp_json
 
 /* Makes the file durable and gives it its name; without `keep`, or after a failure, removes it. */
 bool output_close(struct output *output, bool keep, struct problem *problem);
-
-/* ---- worker_sharding.c ---- */
-
-/* Answers the body of a convert or reshard request into `output`, as text or JSON. Bodies that are no JSON are
-   SP_ERR_MALFORMED. `memory` bounds what the library takes. */
-enum sp_status worker_sharding(bool is_reshard, bool text, const char *body, size_t size, size_t memory,
-                               struct output *output, struct sp_error *err);

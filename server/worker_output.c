@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker.h"
+#include "worker_internal.h"
 
 void output_open(struct output *output, const char *path)
 {
@@ -74,4 +74,24 @@ bool output_close(struct output *output, bool keep, struct problem *problem)
     if (output->error != 0)
         return problem_from_errno(problem, output->error, "Writing a result");
     return true;
+}
+
+static bool sink_write(void *context, const void *bytes, size_t size)
+{
+    return output_write(context, bytes, size);
+}
+
+struct sp_sink work_sink(struct output *output)
+{
+    return (struct sp_sink){.write = sink_write, .context = output};
+}
+
+enum sp_status work_write_text(struct output *output, struct sp_buf *buf, enum sp_status status, struct sp_error *err)
+{
+    if (status == SP_OK && sp_buf_failed(buf))
+        status = sp_fail_memory(err);
+    if (status == SP_OK)
+        (void)output_write(output, buf->data != NULL ? buf->data : "", buf->size);
+    sp_buf_release(buf);
+    return status;
 }

@@ -1,17 +1,5 @@
 #include "plan/convert.h"
-#include "worker.h"
-
-static enum sp_status load(const char *body, size_t size, json_t **ret_request, struct sp_error *err)
-{
-    json_error_t error;
-    *ret_request = json_loadb(body, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (*ret_request != NULL)
-        return SP_OK;
-    if (json_error_code(&error) == json_error_out_of_memory)
-        return sp_fail_memory(err);
-    return sp_fail(err, SP_ERR_MALFORMED, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.",
-                   error.line, error.column, error.text);
-}
+#include "worker_internal.h"
 
 static enum sp_status write_text(bool is_reshard, struct sp_arena *arena, const json_t *request, struct output *output,
                                  struct sp_error *err)
@@ -20,10 +8,7 @@ static enum sp_status write_text(bool is_reshard, struct sp_arena *arena, const 
     sp_buf_init(&buf, SP_MAX_ANSWER_BYTES);
     enum sp_status status =
         is_reshard ? sp_reshard_text(arena, request, &buf, err) : sp_convert_text(arena, request, &buf, err);
-    if (status == SP_OK)
-        (void)output_write(output, buf.data != NULL ? buf.data : "", buf.size);
-    sp_buf_release(&buf);
-    return status;
+    return work_write_text(output, &buf, status, err);
 }
 
 static enum sp_status write_json(bool is_reshard, struct sp_arena *arena, const json_t *request, struct output *output,
@@ -36,17 +21,24 @@ static enum sp_status write_json(bool is_reshard, struct sp_arena *arena, const 
     return status == SP_OK ? sp_json_finish(&json, err) : status;
 }
 
-enum sp_status worker_sharding(bool is_reshard, bool text, const char *body, size_t size, size_t memory,
-                               struct output *output, struct sp_error *err)
+static enum sp_status answer(bool is_reshard, const struct work *work, const json_t *request, struct output *output,
+                             struct sp_error *err)
 {
-    struct sp_budget budget = {.limit = memory};
+    struct sp_budget budget = {.limit = work->memory};
     struct sp_arena *arena = sp_arena_create(&budget);
-    json_t *request = NULL;
-    enum sp_status status = arena != NULL ? load(body, size, &request, err) : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = text ? write_text(is_reshard, arena, request, output, err)
-                      : write_json(is_reshard, arena, request, output, err);
-    json_decref(request);
+    enum sp_status status = arena == NULL             ? sp_fail_memory(err)
+                            : work->form == WORK_TEXT ? write_text(is_reshard, arena, request, output, err)
+                                                      : write_json(is_reshard, arena, request, output, err);
     sp_arena_destroy(arena);
     return status;
+}
+
+enum sp_status work_convert(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
+{
+    return answer(false, work, request, output, err);
+}
+
+enum sp_status work_reshard(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
+{
+    return answer(true, work, request, output, err);
 }

@@ -12,6 +12,7 @@ KNOWN = {
 }
 TYPES = {
     "object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
+    "null": type(None),
 }
 
 
@@ -80,8 +81,9 @@ class Contract:
         if unknown:
             raise AssertionError(f"{where}: the contract uses {unknown}, which this checker does not know")
         if "type" in schema:
-            wrong = not isinstance(value, TYPES[schema["type"]])
-            if wrong or (schema["type"] in ("integer", "number") and isinstance(value, bool)):
+            kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+            if not any(isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+                       for kind in kinds):
                 raise AssertionError(f"{where}: {json.dumps(value)[:80]} is no {schema['type']}")
         if "enum" in schema and value not in schema["enum"]:
             raise AssertionError(f"{where}: {value!r} is not one of {schema['enum']}")

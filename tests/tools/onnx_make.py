@@ -86,7 +86,28 @@ def attribute(name, value):
     return delimited(5, delimited(1, name), *(integer(8, item) for item in value), integer(20, 7))
 
 
-def node(op, inputs, outputs, name="", domain="", **attributes):
+def sharding(tensor, devices, *axes):
+    """A ShardingSpecProto of a node's configuration; `axes` are (axis, shards)."""
+    return delimited(
+        2,
+        delimited(1, tensor),
+        delimited(2, b"".join(varint(device) for device in devices)),
+        *(delimited(4, integer(1, axis), delimited(2, integer(3, shards))) for axis, shards in axes),
+    )
+
+
+def placement(configuration, *shardings, stage=None):
+    """What a node says about a configuration: for node()'s `placements`."""
+    last = b"" if stage is None else integer(3, stage)
+    return delimited(10, delimited(1, configuration), *shardings, last)
+
+
+def configuration(name, devices):
+    """For model()'s `configurations`; such a model needs ir_version 11."""
+    return delimited(26, delimited(1, name), integer(2, devices))
+
+
+def node(op, inputs, outputs, name="", domain="", placements=(), **attributes):
     return delimited(
         1,
         *(delimited(1, item) for item in inputs),
@@ -95,6 +116,7 @@ def node(op, inputs, outputs, name="", domain="", **attributes):
         delimited(4, op),
         *(attribute(key, value) for key, value in attributes.items()),
         delimited(7, domain) if domain else b"",
+        *placements,
     )
 
 
@@ -148,12 +170,13 @@ class Weights:
         return delimited(5, *head, delimited(9, Fill(size, seed)))
 
 
-def model(*graph, name="made", opset=17, ir_version=8):
+def model(*graph, name="made", opset=17, ir_version=8, configurations=()):
     return [
         integer(1, ir_version),
         delimited(2, "onnx_make"),
         delimited(8, delimited(1, ""), integer(2, opset)),
         delimited(7, *graph, delimited(2, name)),
+        *configurations,
     ]
 
 

@@ -1,0 +1,108 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "files.h"
+#include "server.h"
+#include "server_limits.h"
+#include "worker_internal.h"
+
+static enum sp_status write_splice(const struct sp_plan *plan, struct output *output, struct sp_error *err)
+{
+    struct sp_splice *splice = NULL;
+    struct sp_sink sink = work_sink(output);
+    enum sp_status status = sp_plan_annotate(plan, &splice, err);
+    if (status == SP_OK)
+        status = sp_splice_save(splice, &sink, err);
+    sp_splice_destroy(splice);
+    return status;
+}
+
+static enum sp_status write_text(const struct sp_plan *plan, struct output *output, struct sp_error *err)
+{
+    struct sp_buf buf;
+    sp_buf_init(&buf, SPD_MAX_TEXT_BYTES);
+    sp_plan_write_text(plan, &buf);
+    return work_write_text(output, &buf, SP_OK, err);
+}
+
+static enum sp_status write_json(const struct sp_plan *plan, double seconds, struct output *output,
+                                 struct sp_error *err)
+{
+    struct sp_json json;
+    sp_json_init(&json, false, output_write, output);
+    sp_plan_write_json(plan, seconds, &json);
+    return sp_json_finish(&json, err);
+}
+
+/* Writes the three results; plan.json last. */
+static bool write_results(struct work *work, const struct sp_plan *plan, double seconds, struct output *output,
+                          struct problem *problem)
+{
+    static const char *const names[] = {"annotated.splice", "plan.txt", "plan.json"};
+    if (mkdir(work->out, 0700) != 0 && errno != EEXIST)
+        return problem_from_errno(problem, errno, "Creating the plan's folder");
+    for (int i = 0; i < 3; i++) {
+        struct sp_error err = {0};
+        struct problem failed = {0};
+        char *path = NULL;
+        if (asprintf(&path, "%s/%s", work->out, names[i]) < 0)
+            return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        output_open(output, path);
+        free(path);
+        enum sp_status status = i == 0   ? write_splice(plan, output, &err)
+                                : i == 1 ? write_text(plan, output, &err)
+                                         : write_json(plan, seconds, output, &err);
+        bool closed = output_close(output, status == SP_OK, &failed);
+        if (!closed) {
+            *problem = failed;
+            return false;
+        }
+        if (status != SP_OK) {
+            work_take_error(work, &err, problem);
+            return false;
+        }
+    }
+    char *above = NULL;
+    bool ok = asprintf(&above, "%s/..", work->out) >= 0 && files_sync_folder(work->out) && files_sync_folder(above);
+    free(above);
+    return ok || problem_from_errno(problem, errno, "Storing the plan");
+}
+
+void work_plan(struct work *work, struct problem *problem)
+{
+    const json_t *request = json_object_get(work->line, "request");
+    struct sp_error err = {0};
+    struct sp_job_options job_options;
+    struct sp_plan_options options;
+    struct sp_cluster *cluster = NULL;
+    struct sp_job *job = NULL;
+    struct sp_plan *result = NULL;
+    struct output *output = malloc(sizeof *output);
+    struct sp_arena *arena = sp_arena_create(NULL);
+    if (arena == NULL || output == NULL) {
+        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        goto cleanup;
+    }
+    work_options(work, &job_options);
+    if (sp_cluster_parse(arena, json_object_get(request, "cluster"), "/cluster", &cluster, &err) != SP_OK ||
+        sp_plan_options_parse(arena, json_object_get(request, "objective"), json_object_get(request, "options"),
+                              &options, &err) != SP_OK) {
+        work_take_error(work, &err, problem);
+        goto cleanup;
+    }
+    if (options.time_limit_seconds > 0 && options.time_limit_seconds < (double)work->seconds) {
+        work->seconds = (uint64_t)(options.time_limit_seconds + 0.999);
+        work->deadline_ms = work->started_ms + (uint64_t)(options.time_limit_seconds * 1000);
+    }
+    if (sp_job_plan(work->bytes, work->size, &job_options, cluster, &options, &job, &result, &err) != SP_OK) {
+        work_take_error(work, &err, problem);
+        goto cleanup;
+    }
+    double seconds = (double)(server_now_ms() - work->started_ms) / 1000;
+    (void)write_results(work, result, seconds, output, problem);
+cleanup:
+    sp_job_destroy(job);
+    sp_arena_destroy(arena);
+    free(output);
+}
