@@ -101,6 +101,13 @@ const struct sp_diagnostic_code sp_codes_model[] = {
      "Correct the name or domain, import the version that has the operator, or add a function of that name to the "
      "model.",
      "onnx.checker, check_node"},
+    {"RUNTIME_OPERATOR", SP_SEVERITY_WARNING,
+     "A node is of an operator that ONNX does not publish in its own domain, but that ONNX Runtime has there "
+     "(SimplifiedLayerNormalization, LayerNormalization before version 17). Other runtimes refuse the model, and so "
+     "does "
+     "onnx.checker.",
+     "Export with a newer operator set (RMSNormalization, LayerNormalization), or keep to ONNX Runtime.",
+     "ONNX Runtime, contrib operators in the domain ai.onnx"},
     {"UNKNOWN_CUSTOM_OPERATOR", SP_SEVERITY_NOTE,
      "An operator of a custom domain is not known here: its inputs, outputs and attributes are not checked.",
      "Nothing has to be done. A function of that name in the model would be used.", "onnx.checker, check_node"},

@@ -215,6 +215,12 @@ static enum sp_status check_unknown(struct sp_graph_check *check, const struct s
         return sp_diagnose(check->list, &finding, check->err, "%.80s was experimental and has been removed from ONNX.",
                            node->op_type);
     }
+    if (known->is_published && sp_op_find(node->domain, node->op_type, known->version) != NULL) {
+        finding.code = "RUNTIME_OPERATOR";
+        return sp_diagnose(check->list, &finding, check->err,
+                           "%.80s %lld has no operator '%.120s'; ONNX Runtime has one of its own under that name.",
+                           domain_name(node->domain), (long long)known->version, node->op_type);
+    }
     if (known->is_published && known->first > 0)
         return sp_diagnose(check->list, &finding, check->err,
                            "%.80s has the operator '%.120s' since version %lld, but version %lld is imported.",

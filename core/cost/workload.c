@@ -45,46 +45,48 @@ static bool number_kinds(struct sp_workload *workload, const struct sp_cluster *
 /* ---- names ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A name that ends in the node's number, so it differs from all other made-up ones, and that the model does not use.
- * The loop ends: each attempt but the last finds another name of the model.
+ * A name that ends in the node's number, so it differs from all other made-up ones, and that no node has. The loop ends:
+ * each attempt but the last finds another name of the model.
  */
-static const char *make_name(struct sp_arena *arena, const struct sp_model *model, const struct sp_node *node)
+static const char *make_name(struct sp_arena *arena, const struct sp_intern *taken, const struct sp_node *node)
 {
     char base[WORKLOAD_TEXT_SIZE];
     char *name;
 
     (void)workload_shorten(node->name[0] != '\0' ? node->name : node->op_type, base, sizeof base);
     name = sp_arena_printf(arena, "%s_%u", base, node->index);
-    for (uint32_t attempt = 1; name != NULL && sp_intern_find(model->names, name, strlen(name)) != SP_NO_NAME;
-         attempt++)
+    for (uint32_t attempt = 1; name != NULL && sp_intern_find(taken, name, strlen(name)) != SP_NO_NAME; attempt++)
         name = sp_arena_printf(arena, "%s_%u_%u", base, attempt, node->index);
     return name;
 }
 
-static bool name_nodes(struct sp_workload *workload, const struct sp_model *model)
+/* The first node of a name keeps it. */
+static bool keep_names(struct sp_workload *workload, const struct sp_model *model, struct sp_intern *taken)
 {
-    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
-    uint32_t name_count = sp_intern_count(model->names);
-    bool *taken = SP_NEW_ARRAY(workload->arena, name_count, bool);
-
-    if (taken == NULL)
-        return false;
     for (uint32_t i = 0; i < workload->node_count; i++) {
         const char *name = model->graph->nodes[i].name;
-        uint32_t id = sp_intern_find(model->names, name, strlen(name));
-        if (name[0] == '\0' || id == SP_NO_NAME || taken[id])
-            continue;
-        taken[id] = true;
-        workload->nodes[i].name = name;
-    }
-    sp_arena_rewind(workload->arena, mark);
-    for (uint32_t i = 0; i < workload->node_count; i++) {
-        if (workload->nodes[i].name == NULL)
-            workload->nodes[i].name = make_name(workload->arena, model, &model->graph->nodes[i]);
-        if (workload->nodes[i].name == NULL)
+        uint32_t count = sp_intern_count(taken), id = sp_intern_add(taken, name, strlen(name));
+        if (id == SP_NO_NAME)
             return false;
+        if (name[0] != '\0' && id == count)
+            workload->nodes[i].name = name;
     }
     return true;
+}
+
+static bool name_nodes(struct sp_workload *workload, const struct sp_model *model)
+{
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(workload->arena));
+    struct sp_intern *taken = scratch == NULL ? NULL : sp_intern_create(scratch, model->hash_seed);
+    bool ok = taken != NULL && keep_names(workload, model, taken);
+
+    for (uint32_t i = 0; ok && i < workload->node_count; i++) {
+        if (workload->nodes[i].name == NULL)
+            workload->nodes[i].name = make_name(workload->arena, taken, &model->graph->nodes[i]);
+        ok = workload->nodes[i].name != NULL;
+    }
+    sp_arena_destroy(scratch);
+    return ok;
 }
 
 /* ---- the graph ------------------------------------------------------------------------------------------------ */

@@ -303,6 +303,7 @@ struct sp_model_counts {
 struct sp_model {
     struct sp_arena *arena;
     struct sp_intern *names;
+    uint64_t hash_seed; /* for tables of names: the reader's option */
     struct sp_dims *dims;
     const unsigned char *bytes; /* the mapped file; valid as long as the caller keeps it mapped */
     uint64_t size;

@@ -272,6 +272,7 @@ static struct sp_model *create_model(struct sp_arena *arena, const void *bytes, 
     model->arena = arena;
     model->bytes = bytes;
     model->size = size;
+    model->hash_seed = seed;
     model->names = sp_intern_create(arena, seed);
     model->dims = sp_dims_create(arena);
     model->producer_name = model->producer_version = model->domain = model->doc = "";

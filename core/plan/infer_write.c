@@ -16,7 +16,7 @@ static const char *origin_name(enum sp_spec_origin origin)
 
 static const char *communication_name(enum sp_communication_kind kind)
 {
-    static const char *const names[] = {"reshard", "reduce", "halo", "gather"};
+    static const char *const names[] = {"reshard", "reduce", "halo", "gather", "permute"};
     return names[kind];
 }
 

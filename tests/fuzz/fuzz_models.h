@@ -1,0 +1,28 @@
+#pragma once
+/* fuzz_models - what targets that take a model share: properties of errors and files, requests, and mutations. */
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "onnx/splice.h"
+
+/* Aborts when a property is broken. */
+void fuzz_require(bool condition);
+
+/* An error of the input: it has a code, a sentence, a limit's name where it is one, and is not our fault. */
+void fuzz_check_error(enum sp_status status, const struct sp_error *err);
+
+/* The result of a splice over the bytes, and destroys the splice; the caller releases the buffer. */
+struct sp_buf fuzz_realise(struct sp_splice *splice, const uint8_t *bytes);
+
+/* The model is read again, and stripped it is the original again; an original with a record of ours or with a
+   configuration of the name that was added is let off. */
+void fuzz_check_strip(const struct sp_buf *written, const uint8_t *bytes, size_t size);
+
+/* The model's annotations are sound. */
+void fuzz_check_annotations(const struct sp_buf *written);
+
+/* A request to complete shardings: some tensors of the model, by `seed`, get a split over 2 to 4 devices. NULL when the
+   bytes are no model. */
+json_t *fuzz_request(const uint8_t *bytes, size_t size, const char *mode, uint64_t seed);
