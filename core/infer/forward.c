@@ -281,10 +281,53 @@ static enum sp_status tell_conflicts(struct pass *pass, const struct sp_relation
     return status;
 }
 
+/* An input axis that is this factor, or part of it is; false when no input has the factor. */
+static bool find_source(const struct pass *pass, const struct sp_relation *relation, const struct sp_rule *rule,
+                        uint8_t factor, const char **ret_tensor, uint32_t *ret_axis)
+{
+    for (uint32_t i = 0; i < rule->input_count; i++) {
+        const struct sp_operand_rule *input = &rule->inputs[i];
+        for (uint32_t axis = 0; axis < input->rank; axis++) {
+            for (uint8_t k = 0; k < input->axes[axis].count; k++) {
+                if (input->axes[axis].factors[k] != factor)
+                    continue;
+                *ret_tensor = value_of(pass, relation->tensors[i])->name;
+                *ret_axis = axis;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* "; axis 1 is factor n, as axis 0 of 'W' is" for each axis of the output that is split; what does not fit is left. */
+static void describe_axes(const struct pass *pass, const struct sp_relation *relation, const struct sp_view *view,
+                          uint32_t output, char *text, size_t size)
+{
+    const struct sp_operand_rule *operand = &view->rule->outputs[output];
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t axis = 0; axis < operand->rank; axis++) {
+        for (uint8_t k = 0; k < operand->axes[axis].count && used + 1 < size; k++) {
+            uint8_t factor = operand->axes[axis].factors[k];
+            const char *tensor;
+            uint32_t other;
+            if (view->splits[factor].part_count == 0 ||
+                !find_source(pass, relation, view->rule, factor, &tensor, &other))
+                continue;
+            int length = snprintf(text + used, size - used, "; axis %u is factor %s, as axis %u of '%.100s' is", axis,
+                                  view->rule->factors[factor].name, other, tensor);
+            used += length > 0 ? (size_t)length : 0;
+        }
+    }
+    if (used >= size)
+        (void)snprintf(text, size, "; its split axes are factors that its inputs split");
+}
+
 static enum sp_status infer_outputs(struct pass *pass, const struct sp_relation *relation, const struct sp_view *view)
 {
     bool contradict = false;
-    char label[264];
+    char label[264], axes[400];
     enum sp_status status = tell_conflicts(pass, relation, view, &contradict);
     for (uint32_t i = relation->input_count; i < relation->operand_count && status == SP_OK; i++) {
         struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, i);
@@ -294,10 +337,12 @@ static enum sp_status infer_outputs(struct pass *pass, const struct sp_relation 
         if (!value || entry->sharding || !view->results[output] || contradict)
             continue;
         status = keep_or_share(pass, relation, view->results[output], &kept);
+        describe_axes(pass, relation, view, output, axes, sizeof axes);
         if (status == SP_OK)
-            status = infer_spec(pass, entry, kept, SP_SPEC_INFERRED, "'%.120s' is what %s computes from its inputs%s.",
-                                value->name, sp_node_label(relation->node, label, sizeof label),
-                                view->is_partial[output] ? ", reduced on all devices that take part" : "");
+            status =
+                infer_spec(pass, entry, kept, SP_SPEC_INFERRED, "'%.120s' is what %s computes from its inputs%s%s.",
+                           value->name, sp_node_label(relation->node, label, sizeof label), axes,
+                           view->is_partial[output] ? ", reduced on all devices that take part" : "");
     }
     return status;
 }

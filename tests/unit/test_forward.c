@@ -98,7 +98,8 @@ Test(forward, carries_specs_along)
     cr_expect_null(entry_of("a", "x")->because);
     cr_expect_eq(entry_of("b", "h")->origin, SP_SPEC_INFERRED);
     cr_expect_str_eq(entry_of("b", "h")->because, "'h' is taken as 'a' (Relu) makes it.");
-    cr_expect_str_eq(entry_of("b", "t")->because, "'t' is what 'b' (Transpose) computes from its inputs.");
+    cr_expect_str_eq(entry_of("b", "t")->because,
+                     "'t' is what 'b' (Transpose) computes from its inputs; axis 1 is factor d0, as axis 0 of 'h' is.");
 }
 
 /* 0007: a stated output need not be what follows from the inputs; it is what consumers get. */
@@ -262,11 +263,11 @@ Test(forward, refuses_unsound_annotations)
 /* Without devices: those of the node's other specs where they are as many, else the first ones. */
 Test(forward, fills_open_placements)
 {
-    complete(MODEL(INPUT("x") "1{" NODE("a", "Relu",
-                                        "x", "h") "10{1'c' 2{1'x' 4{1:0 2{3:2}}} 2{1'h' 2:3 2:2 4{1:0 2{3:2}}}}} "
-                                                  "1{" NODE("b", "Relu", "h",
-                                                            "y") "10{1'c' 2{1'h'} 2{1'y' 4{1:1 2{3:2}}}}} 12{1'y'}"),
-             4);
+    complete(
+        MODEL(INPUT("x") "1{" NODE(
+            "a", "Relu", "x", "h") "10{1'c' 2{1'x' 4{1:0 2{3:2}}} 2{1'h' 2:3 2:2 4{1:0 2{3:2}}}}} "
+                                   "1{" NODE("b", "Relu", "h", "y") "10{1'c' 2{1'h'} 2{1'y' 4{1:1 2{3:2}}}}} 12{1'y'}"),
+        4);
     EXPECT_SPEC("a", "x", "axis 0 in 2 on devices 2, 3");
     EXPECT_SPEC("b", "h", "whole on devices 0..3");
     EXPECT_SPEC("b", "y", "axis 1 in 2 on devices 0, 1");
