@@ -38,12 +38,10 @@ static enum sp_status read_flops(struct members_reader *reader, const json_t *js
         if (dtype == SP_DTYPE_UNDEFINED && strlen(name) > MAX_QUOTED_MEMBER)
             return members_refuse(reader, at, "CLUSTER_DTYPE",
                                   "A member's name is no element type; write float32, int8, ...");
-        if (dtype == SP_DTYPE_UNDEFINED) {
-            const char *token = members_escape(reader, name);
+        if (dtype == SP_DTYPE_UNDEFINED)
             return members_refuse(
-                reader, token == NULL ? NULL : members_child(reader, at, token), "CLUSTER_DTYPE",
+                reader, members_child(reader, at, name), "CLUSTER_DTYPE",
                 "'%s' is no element type; write float32, float16, bfloat16, int8 or another one's name.", name);
-        }
         status = members_number(reader, flops, at, name, &figure_flops, true, &device->flops[dtype]);
         if (status != SP_OK)
             return status;

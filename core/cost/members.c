@@ -4,9 +4,29 @@
 
 #define MAX_QUOTED_MEMBER 64 /* bytes of an unknown member's name that an error repeats; longer ones are left out */
 
+/* A member's name as part of a pointer: '~' is ~0 and '/' is ~1. */
+static char *escape(struct members_reader *reader, const char *member)
+{
+    char *token = sp_arena_alloc(reader->arena, 2 * strlen(member) + 1);
+    size_t size = 0;
+
+    if (token == NULL)
+        return NULL;
+    for (const char *c = member; *c != '\0'; c++) {
+        if (*c == '~' || *c == '/') {
+            token[size++] = '~';
+            token[size++] = *c == '~' ? '0' : '1';
+        } else {
+            token[size++] = *c;
+        }
+    }
+    return token;
+}
+
 char *members_child(struct members_reader *reader, const char *pointer, const char *member)
 {
-    return sp_arena_printf(reader->arena, "%s/%s", pointer, member);
+    const char *token = escape(reader, member);
+    return token == NULL ? NULL : sp_arena_printf(reader->arena, "%s/%s", pointer, token);
 }
 
 char *members_item(struct members_reader *reader, const char *pointer, size_t index)
@@ -30,24 +50,6 @@ enum sp_status members_refuse(struct members_reader *reader, const char *pointer
     return SP_ERR_REQUEST;
 }
 
-char *members_escape(struct members_reader *reader, const char *member)
-{
-    char *token = sp_arena_alloc(reader->arena, 2 * strlen(member) + 1);
-    size_t size = 0;
-
-    if (token == NULL)
-        return NULL;
-    for (const char *c = member; *c != '\0'; c++) {
-        if (*c == '~' || *c == '/') {
-            token[size++] = '~';
-            token[size++] = *c == '~' ? '0' : '1';
-        } else {
-            token[size++] = *c;
-        }
-    }
-    return token;
-}
-
 enum sp_status members_check(struct members_reader *reader, json_t *json, const char *pointer, const char *what,
                              const char *const *members, size_t count)
 {
@@ -69,8 +71,7 @@ enum sp_status members_check(struct members_reader *reader, json_t *json, const 
         if (strlen(name) > MAX_QUOTED_MEMBER)
             return members_refuse(reader, pointer, "MEMBER_UNKNOWN",
                                   "%s has an unknown member with a long name; known are %s.", what, known);
-        const char *token = members_escape(reader, name);
-        return members_refuse(reader, token == NULL ? NULL : members_child(reader, pointer, token), "MEMBER_UNKNOWN",
+        return members_refuse(reader, members_child(reader, pointer, name), "MEMBER_UNKNOWN",
                               "%s has the unknown member '%s'; known are %s.", what, name, known);
     }
     return SP_OK;

@@ -25,12 +25,10 @@ struct members_range {
     double low, high;
 };
 
-/* Pointers below `pointer`: a member, an array's item. NULL without memory. */
+/* Pointers below `pointer`: a member, its name escaped ('~' is ~0 and '/' is ~1), and an array's item. NULL without
+   memory. */
 char *members_child(struct members_reader *reader, const char *pointer, const char *member);
 char *members_item(struct members_reader *reader, const char *pointer, size_t index);
-
-/* A member's name as part of a pointer: '~' is ~0 and '/' is ~1. NULL without memory. */
-char *members_escape(struct members_reader *reader, const char *member);
 
 /* Records the error; a NULL pointer means that there was no memory to make it, and is SP_ERR_MEMORY. */
 __attribute__((format(printf, 4, 5))) enum sp_status members_refuse(struct members_reader *reader, const char *pointer,
