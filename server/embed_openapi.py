@@ -40,6 +40,8 @@ def scalar(text, number):
         fail(number, f"unsupported YAML: {text}")
     if text in ("true", "false"):
         return text == "true"
+    if text == "null":
+        return None
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     return text

@@ -155,7 +155,7 @@ bool ingest_settle(struct request *request, const char **ret_id, bool *ret_new, 
         if (ingest->inspection.problem.status != 0) {
             *problem = ingest->inspection.problem;
             if (strcmp(problem->kind, sp_status_name(SP_ERR_MODEL)) == 0)
-                problem->hint = "POST /v1/check lists everything that is wrong with a model.";
+                problem->hint = "POST /v1/check says what is wrong with a model that cannot be stored.";
             return false;
         }
         if (!publish(request, ingest, problem))

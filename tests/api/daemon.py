@@ -159,9 +159,14 @@ class Daemon:
     def freeze(self):
         """Stops all workers, so that the next jobs stay in them; returns their ids."""
         self.wait_for(lambda: self.metric("shardplan_workers") == self.metric("shardplan_workers_wanted"), "workers")
-        workers = self.workers()
-        # A worker that still starts has not asked yet to die with the daemon: wait until all wait for a job.
-        self.wait_for(lambda: all(state(pid) == "S" for pid in workers), "idle workers")
+
+        def idle():
+            """One that still starts has not asked yet to die with the daemon; one that was ended is replaced."""
+            workers = self.workers()
+            enough = len(workers) == self.metric("shardplan_workers_wanted")
+            return workers if enough and all(state(pid) == "S" for pid in workers) else None
+
+        workers = self.wait_for(idle, "idle workers")
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
         return workers
