@@ -14,6 +14,7 @@
 
 #include "../unit/data_files.h"
 #include "backend_cases.h"
+#include "own_cases.h"
 
 enum verdict { WRONG = 0, NONE, RANK, FULL, NONTENSOR };
 static const char *const verdicts[] = {"WRONG", "NONE", "RANK", "FULL", "NONTENSOR"};
@@ -25,6 +26,7 @@ struct run {
     unsigned reached, should_reach; /* where ONNX's own inference is FULL or NONTENSOR */
     unsigned beyond, open;          /* of the others: ours is full, all */
     unsigned others, others_full;   /* cases without a line in the table */
+    unsigned own, own_wrong;        /* models of ours */
 };
 
 /* ---- types ---------------------------------------------------------------------------------------------------- */
@@ -152,6 +154,19 @@ static const char *baseline_of(const char *baseline, const char *name, char *lin
     return line;
 }
 
+/* Whole models have no line in the table. Three of them are StringNormalizer alone, which leaves as many words as the
+   words decide: in the table ONNX's own inference reaches RANK for its cases of nodes, and more than that is not to be
+   had for a model of it. */
+static bool depends_on_data(const struct backend_case *test)
+{
+    const struct sp_graph *graph = test->model->graph;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (strcmp(graph->nodes[i].op_type, "StringNormalizer") == 0)
+            return true;
+    }
+    return false;
+}
+
 static void count_verdict(struct run *run, const struct backend_case *test, enum verdict verdict, const char *why)
 {
     char line[256];
@@ -159,7 +174,7 @@ static void count_verdict(struct run *run, const struct backend_case *test, enum
     bool is_good = verdict == FULL || verdict == NONTENSOR;
     if (theirs == NULL) {
         run->others++;
-        run->others_full += is_good;
+        run->others_full += is_good || (verdict == RANK && depends_on_data(test));
     } else if (strcmp(theirs, "FULL") == 0 || strcmp(theirs, "NONTENSOR") == 0) {
         run->should_reach++;
         run->reached += is_good;
@@ -261,8 +276,9 @@ static void report(const struct run *run)
     tell(run->wrong_elements == 0 && run->elements > 10000, "%u elements are computed, %u cases wrong", run->elements,
          run->wrong_elements);
     tell(run->refused_rules == 0, "%u cases have a node whose rule is refused", run->refused_rules);
+    tell(run->own_wrong == 0, "%u of %u models of one node", run->own - run->own_wrong, run->own);
     unsigned missing = coverage_print(run->coverage);
-    tell(missing == 0, "%u operators of the table are in no case and no model", missing);
+    tell(missing == 0, "%u entries of the operator table are in no case and no model", missing);
     tell(coverage_silent_texts(run->coverage) == 0, "every text speaks of the kinds of factors its rule has");
 }
 
@@ -288,6 +304,7 @@ int main(void)
     (void)backend_each(folder, run_case, &run);
     cover_folder(run.coverage, models);
     cover_folder(run.coverage, SOURCE_ROOT "/tests/data");
+    run.own_wrong = own_cases_run(run.coverage, &run.own);
     report(&run);
     coverage_destroy(run.coverage);
     free(baseline);

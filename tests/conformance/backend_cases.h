@@ -28,13 +28,13 @@ struct sp_data *backend_elements(const struct backend_case *test, const char *ki
 /* Calls visit() with each case below `root` in the order of names; the number of cases. */
 unsigned backend_each(const char *root, void (*visit)(struct backend_case *test, void *context), void *context);
 
-/* Which operators had their rule made, by how many nodes: the table that is printed. */
+/* Which entries of the operator table had their rule made, by how many nodes: the table that is printed. */
 struct coverage;
 struct coverage *coverage_create(void);
 void coverage_destroy(struct coverage *coverage);
 /* Makes the rule of each node of all graphs of the model; false, with a line printed, when one is refused. */
 bool coverage_add(struct coverage *coverage, const char *name, struct sp_model *model);
-/* Prints the table; the number of operators that no node had. */
+/* Prints the table; the number of its entries that no node had. */
 unsigned coverage_print(const struct coverage *coverage);
 /* Kinds of factors that rules had and that the operator's text does not speak of; each printed. */
 unsigned coverage_silent_texts(const struct coverage *coverage);

@@ -1,4 +1,5 @@
 /* Which operators had their rule made, and whether the text of the rule speaks of the kinds of factors it has. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "backend_cases.h"
 
 struct row {
-    const struct sp_op *op; /* the newest entry of the name */
+    const struct sp_op *op; /* an entry of the table */
     unsigned nodes, split;  /* nodes, and those with a factor that may be split */
     unsigned kinds;         /* bits of enum sp_factor_kind */
     unsigned combiners;     /* bits of enum sp_combiner */
@@ -22,7 +23,8 @@ static int by_name(const void *a, const void *b)
 {
     const struct sp_op *x = ((const struct row *)a)->op, *y = ((const struct row *)b)->op;
     int order = strcmp(x->domain, y->domain);
-    return order != 0 ? order : strcmp(x->name, y->name);
+    order = order != 0 ? order : strcmp(x->name, y->name);
+    return order != 0 ? order : (x->since > y->since) - (x->since < y->since);
 }
 
 struct coverage *coverage_create(void)
@@ -31,14 +33,9 @@ struct coverage *coverage_create(void)
     const struct sp_op *const *all = sp_op_all(&count);
     struct coverage *coverage = calloc(1, sizeof(*coverage));
     coverage->rows = calloc(count, sizeof(struct row));
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t k = 0;
-        while (k < coverage->count && (strcmp(coverage->rows[k].op->name, all[i]->name) != 0 ||
-                                       strcmp(coverage->rows[k].op->domain, all[i]->domain) != 0))
-            k++;
-        if (k == coverage->count)
-            coverage->rows[coverage->count++].op = all[i];
-    }
+    coverage->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        coverage->rows[i].op = all[i];
     qsort(coverage->rows, coverage->count, sizeof(struct row), by_name);
     return coverage;
 }
@@ -52,7 +49,7 @@ void coverage_destroy(struct coverage *coverage)
 static struct row *row_of(struct coverage *coverage, const struct sp_op *op)
 {
     for (uint32_t i = 0; i < coverage->count; i++) {
-        if (strcmp(coverage->rows[i].op->name, op->name) == 0 && strcmp(coverage->rows[i].op->domain, op->domain) == 0)
+        if (coverage->rows[i].op == op)
             return &coverage->rows[i];
     }
     return NULL;
@@ -69,6 +66,10 @@ static bool add_node(struct coverage *coverage, const char *name, struct sp_mode
         return false;
     }
     struct row *row = row_of(coverage, node->op);
+    if (row == NULL) {
+        printf("# %s: the entry of %s is not in the table\n", name, node->op_type);
+        return false;
+    }
     bool may_split = false;
     for (uint32_t i = 0; i < rule->factor_count; i++) {
         row->kinds |= 1u << rule->factors[i].kind;
@@ -112,14 +113,46 @@ bool coverage_add(struct coverage *coverage, const char *name, struct sp_model *
 unsigned coverage_print(const struct coverage *coverage)
 {
     unsigned missing = 0;
-    printf("# operator coverage: operator, nodes, nodes with a factor that may be split, first case\n");
+    printf("# operator coverage: operator, versions, nodes, nodes with a factor that may be split, first case\n");
     for (uint32_t i = 0; i < coverage->count; i++) {
         const struct row *row = &coverage->rows[i];
-        printf("# %s%s%s\t%u\t%u\t%s\n", row->op->domain, row->op->domain[0] == '\0' ? "" : ".", row->op->name,
-               row->nodes, row->split, row->nodes == 0 ? "NONE" : row->example);
+        printf("# %s%s%s\t%lld-%.0lld\t%u\t%u\t%s\n", row->op->domain, row->op->domain[0] == '\0' ? "" : ".",
+               row->op->name, (long long)row->op->since, (long long)row->op->last, row->nodes, row->split,
+               row->nodes == 0 ? "NONE" : row->example);
         missing += row->nodes == 0;
     }
     return missing;
+}
+
+/* Not a part of another word: "max" is not in "softmax". */
+static bool has_word(const char *text, const char *word)
+{
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+        unsigned char before = at == text ? ' ' : (unsigned char)at[-1], after = (unsigned char)at[strlen(word)];
+        if (!isalnum(before) && !isalnum(after))
+            return true;
+    }
+    return false;
+}
+
+/* What rules had and the text does not say, and the other way round, which may be for want of a case. */
+static unsigned compare_words(const struct row *row, const char *const *words, size_t count, unsigned had,
+                              const char *what)
+{
+    unsigned silent = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (words[i] == NULL)
+            continue;
+        bool is_said = has_word(row->op->text, words[i]), is_had = (had >> i & 1) != 0;
+        if (is_had && !is_said)
+            printf("# %s-%lld: a %s is '%s', and its text does not say so: %s\n", row->op->name,
+                   (long long)row->op->since, what, words[i], row->op->text);
+        else if (is_said && !is_had)
+            printf("# %s-%lld: no %s was '%s', of which its text speaks: %s\n", row->op->name,
+                   (long long)row->op->since, what, words[i], row->op->text);
+        silent += is_had && !is_said;
+    }
+    return silent;
 }
 
 unsigned coverage_silent_texts(const struct coverage *coverage)
@@ -129,20 +162,8 @@ unsigned coverage_silent_texts(const struct coverage *coverage)
     unsigned silent = 0;
     for (uint32_t i = 0; i < coverage->count; i++) {
         const struct row *row = &coverage->rows[i];
-        for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-            if (kinds[k] != NULL && (row->kinds >> k & 1) != 0 && strstr(row->op->text, kinds[k]) == NULL) {
-                printf("# %s: a factor is '%s', and its text does not say so: %s\n", row->op->name, kinds[k],
-                       row->op->text);
-                silent++;
-            }
-        }
-        for (unsigned c = 1; c < sizeof(combiners) / sizeof(combiners[0]); c++) {
-            if ((row->combiners >> c & 1) != 0 && strstr(row->op->text, combiners[c]) == NULL) {
-                printf("# %s: a reduction is '%s', and its text does not say so: %s\n", row->op->name, combiners[c],
-                       row->op->text);
-                silent++;
-            }
-        }
+        silent += compare_words(row, kinds, sizeof(kinds) / sizeof(kinds[0]), row->kinds, "factor");
+        silent += compare_words(row, combiners, sizeof(combiners) / sizeof(combiners[0]), row->combiners, "reduction");
     }
     return silent;
 }
