@@ -1,5 +1,6 @@
 #include "ops/infer.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,23 @@ const struct sp_data *sp_in_known_ints(const struct sp_op_context *context, uint
     return data;
 }
 
+/* The first versions of Split, Tile and OneHot take counts as real numbers too; what is no whole number is no count. */
+static enum sp_status list_of_reals(struct sp_op_context *context, const struct sp_data *data, struct sp_list *list)
+{
+    struct sp_dim *values = sp_new_dims(context, data->count);
+    if (values == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t i = 0; i < data->count; i++) {
+        double real = data->reals[i];
+        if (!(fabs(real) < 9e15) || real != floor(real))
+            return SP_OK;
+        values[i] = sp_dim_known((int64_t)real);
+    }
+    list->has_values = true;
+    list->values = values;
+    return SP_OK;
+}
+
 enum sp_status sp_get_list(struct sp_op_context *context, const char *attribute, int64_t input_since, uint32_t input,
                            struct sp_list *ret_list)
 {
@@ -101,6 +119,11 @@ enum sp_status sp_get_list(struct sp_op_context *context, const char *attribute,
             struct sp_dim count = shape->rank == 0 ? sp_dim_known(1) : shape->dims[0];
             list.has_count = sp_dim_is_known(count) && count.value >= 0 && count.value <= UINT32_MAX;
             list.count = list.has_count ? (uint32_t)count.value : 0;
+            if (data != NULL && data->reals != NULL && list.has_count && list.count == data->count) {
+                enum sp_status status = list_of_reals(context, data, &list);
+                if (status != SP_OK)
+                    return status;
+            }
         }
     } else {
         const struct sp_attribute *given = sp_node_attribute(context->node, attribute);

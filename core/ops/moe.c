@@ -279,7 +279,12 @@ static void add_work(struct sp_op_context *context, struct sp_rule *rule, const 
     sp_factor_list_add(&work, f->h);
     for (uint32_t i = 0; i < inner.count; i++)
         sp_factor_list_add(&work, inner.items[i]);
-    sp_rule_term_list(rule, 2 * products, &work);
+    /* Of the k experts of a token, as many as the part of all that the weights are. */
+    struct sp_dim all = rule->factors[experts].extent;
+    double part = sp_dim_is_known(all) && sp_dim_is_known(e->count) && all.value > e->count.value
+                      ? (double)e->count.value / (double)all.value
+                      : 1;
+    sp_rule_term_list(rule, 2 * products * part, &work);
     sp_factor_list_add(&routing, experts);
     sp_rule_term_list(rule, 5, &routing);
 }
@@ -311,7 +316,8 @@ static void map_tokens(struct sp_op_context *context, struct sp_rule *rule, cons
     }
 }
 
-static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule *rule, bool is_quantized)
+static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule *rule, bool is_quantized,
+                                   bool is_sharded)
 {
     struct experts e = {.layers = plain, .pack = 1};
     struct moe_factors f = {0};
@@ -319,7 +325,13 @@ static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule
     enum sp_status status = read_experts(context, is_quantized, &e);
     if (status != SP_OK)
         return status;
-    uint8_t experts = sp_rule_factor(rule, "experts", SP_FACTOR_REPLICATE, e.count);
+    /* ShardedMoE has the weights of one device's experts, and the router's answer for all of them. */
+    const struct sp_shape *router = sp_in_shape(context, IN_ROUTER);
+    struct sp_dim all = router != NULL && router->rank >= 2 ? router->dims[router->rank - 1] : e.count;
+    status = is_sharded ? SP_OK : sp_check_same(context, "numbers of experts", all, e.count);
+    if (status != SP_OK)
+        return status;
+    uint8_t experts = sp_rule_factor(rule, "experts", SP_FACTOR_REPLICATE, all);
     f.x = sp_factor_reduction(rule, "x", e.count, SP_COMBINE_SUM);
     f.h = sp_rule_factor(rule, "h", SP_FACTOR_REPLICATE, e.hidden);
     f.inner = make_inner(context, rule, &e);
@@ -344,12 +356,17 @@ static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule
 
 static enum sp_status rule_moe(struct sp_op_context *context, struct sp_rule *rule)
 {
-    return rule_experts(context, rule, false);
+    return rule_experts(context, rule, false, false);
+}
+
+static enum sp_status rule_sharded(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_experts(context, rule, false, true);
 }
 
 static enum sp_status rule_qmoe(struct sp_op_context *context, struct sp_rule *rule)
 {
-    return rule_experts(context, rule, true);
+    return rule_experts(context, rule, true, false);
 }
 
 #define MOE_ATTRIBUTES                                                                                                 \
@@ -400,7 +417,7 @@ const struct sp_op sp_ops_moe[] = {
      .min_outputs = 1,
      .max_outputs = 1,
      .infer = infer_moe,
-     .rule = rule_moe,
+     .rule = rule_sharded,
      .text = "as MoE, on the experts or inner parts of one device; the operator joins them itself: x, i sum, h, two, "
              "experts whole",
      .source = "ONNX Runtime contrib operator ShardedMoE (builds with NCCL)",

@@ -415,15 +415,18 @@ static enum sp_status rule_transpose(struct sp_op_context *context, struct sp_ru
 static enum sp_status get_repeats(struct sp_op_context *context, uint32_t rank, struct sp_dim *repeats)
 {
     if (context->version < 6) {
-        const struct sp_data *tiles = sp_in_known_ints(context, 1), *axis = sp_in_known_ints(context, 2);
+        struct sp_list tiles = {0}, axis = {0};
         uint32_t index = 0;
-        if (tiles == NULL || axis == NULL || tiles->count != 1 || axis->count != 1)
-            return SP_OK; /* they are floats in some old files; then only the rank is known */
-        enum sp_status status = sp_normalize_axis(context, axis->ints[0].value, rank, &index);
+        enum sp_status status = sp_get_list(context, "tiles", 1, 1, &tiles);
+        if (status == SP_OK)
+            status = sp_get_list(context, "axis", 1, 2, &axis);
+        if (status != SP_OK || !tiles.is_known || !axis.is_known || tiles.count != 1 || axis.count != 1)
+            return status; /* then only the rank is known */
+        status = sp_normalize_axis(context, axis.values[0].value, rank, &index);
         if (status != SP_OK)
             return status;
         for (uint32_t i = 0; i < rank; i++)
-            repeats[i] = i == index ? tiles->ints[0] : sp_dim_known(1);
+            repeats[i] = i == index ? tiles.values[0] : sp_dim_known(1);
         return SP_OK;
     }
     struct sp_list list = {0};
