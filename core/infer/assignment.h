@@ -52,6 +52,10 @@ struct sp_assignment {
     struct sp_node_specs *nodes; /* net->node_count of them */
     uint32_t stop_count, stop_capacity;
     struct sp_stop *stops;
+    /* Forward inference: where inputs contradict each other of which one only follows from its producer, that one is
+       gathered at the node, so that what is written is sound. Off, the contradiction stays and its outputs unknown, as
+       the proposal has it: that is what a check wants to see. */
+    bool gathers_contradictions;
     bool *pinned_inputs;  /* per graph input of the main graph: its spec was SET */
     bool *pinned_outputs; /* per graph output */
 };

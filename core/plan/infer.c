@@ -15,6 +15,7 @@ void sp_completion_destroy(struct sp_completion *completion)
     if (completion == NULL)
         return;
     sp_arena_destroy(completion->arena);
+    sp_model_file_release(&completion->file);
     free(completion);
 }
 
@@ -46,6 +47,8 @@ static enum sp_status complete(struct sp_completion *completion, const struct co
         status = sp_assignment_create(arena, completion->net, completion->configuration, request->devices,
                                       request->set_count, request->sets, &completion->assignment, err);
     if (status == SP_OK)
+        completion->assignment->gathers_contradictions = true;
+    if (status == SP_OK)
         status = request->propagates ? sp_infer_propagate(completion->assignment, request->mesh, err)
                                      : sp_infer_forward(completion->assignment, err);
     if (status == SP_OK)
@@ -64,7 +67,10 @@ static enum sp_status open_model(struct sp_completion *completion, const void *b
     if (completion->arena == NULL ||
         (completion->name = sp_arena_string(completion->arena, name, strlen(name))) == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_onnx_read(completion->arena, bytes, size, &read, &completion->model, err);
+    enum sp_status status = sp_model_file_open(&completion->budget, bytes, size, &completion->file, err);
+    if (status == SP_OK)
+        status = sp_onnx_read(completion->arena, completion->file.bytes, completion->file.size, &read,
+                              &completion->model, err);
     return status == SP_OK ? sp_infer_shapes(completion->model, options->watch, &summary, err) : status;
 }
 

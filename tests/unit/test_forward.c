@@ -35,11 +35,17 @@ static enum sp_status assign(const void *bytes, size_t size, const char *configu
     return sp_assignment_create(model.arena, net, configuration, devices, set_count, sets, &assignment, &err);
 }
 
-static void complete(const char *notation, int64_t devices)
+static void complete_with(const char *notation, int64_t devices, bool gathers)
 {
     file = onnx_encode(notation);
     cr_assert_eq(assign(file.data, file.size, "c", devices, 0, NULL), SP_OK, "%s", err.message);
+    assignment->gathers_contradictions = gathers;
     cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
+}
+
+static void complete(const char *notation, int64_t devices)
+{
+    complete_with(notation, devices, false);
 }
 
 /* What a node (by its name, in any graph) takes or makes a tensor as. */
@@ -100,6 +106,26 @@ Test(forward, carries_specs_along)
     cr_expect_str_eq(entry_of("b", "h")->because, "'h' is taken as 'a' (Relu) makes it.");
     cr_expect_str_eq(entry_of("b", "t")->because,
                      "'t' is what 'b' (Transpose) computes from its inputs; axis 1 is factor d0, as axis 0 of 'h' is.");
+}
+
+/* x x^T from one split of x: by the proposal the inputs of the product contradict each other. */
+#define SELF_PRODUCT                                                                                                   \
+    MODEL(INPUT("x") "1{" NODE("a", "Relu", "x", "h")                                                                  \
+              SPLIT("x", "0") "} 1{" NODE("b", "Transpose", "h", "t") "} "                                             \
+                                                                      "1{3'm' 4'MatMul' 1'h' 1't' 2'y'} 12{1'y'}")
+
+Test(forward, leaves_contradictions_or_gathers_the_smaller_input)
+{
+    complete(SELF_PRODUCT, 2);
+    cr_expect_null(entry_of("m", "y")->sharding);
+    EXPECT_STOPS("DEVICES");
+    stop();
+    complete_with(SELF_PRODUCT, 2, true);
+    EXPECT_SPEC("m", "h", "whole on devices 0, 1");
+    EXPECT_SPEC("m", "t", "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC("m", "y", "axis 1 in 2 on devices 0, 1");
+    EXPECT_STOPS("DEVICES");
+    cr_expect_eq(entry_of("m", "h")->origin, SP_SPEC_INFERRED);
 }
 
 /* 0007: a stated output need not be what follows from the inputs; it is what consumers get. */
