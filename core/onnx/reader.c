@@ -120,7 +120,7 @@ static enum sp_status intern(struct sp_reader *r, const struct sp_wire_field *fi
 
 enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
 {
-    struct sp_name name;
+    struct sp_name name = {0};
     enum sp_status status = intern(r, field, &name);
     if (status == SP_OK)
         *ret_text = name.text;
