@@ -6,9 +6,8 @@
 static const char help[] =
     "Usage: shardplan check MODEL [OPTIONS]\n"
     "\n"
-    "Says whether a model and its multi-device annotations are sound, and what communication they imply. What each "
-    "code\n"
-    "means is in api/diagnostics.md. The exit status is 1 when there is an error.\n"
+    "Says whether a model and its multi-device annotations are sound, and what communication they imply. What\n"
+    "each code means is in api/diagnostics.md. The exit status is 1 when there is an error.\n"
     "\n"
     "  --configuration NAME   check the annotations of this configuration only\n"
     "  --device TYPE          the type of the devices: says what does not fit into its memory ('shardplan devices')\n"

@@ -7,15 +7,13 @@
 static const char help[] =
     "Usage: shardplan infer MODEL [OPTIONS] [-o OUT]\n"
     "\n"
-    "Completes the multi-device annotations of a model: says which sharding every tensor has that the file or --set "
-    "says\n"
-    "nothing of, why, what must be communicated, and where it stopped.\n"
+    "Completes the multi-device annotations of a model: says which sharding every tensor has that neither the\n"
+    "file nor --set says anything of, why, what must be communicated, and where it stopped.\n"
     "\n"
     "  --mode MODE            forward: as ONNX proposal 0007 says, from inputs to outputs (the default);\n"
     "                         propagate: forward and backward until nothing changes\n"
-    "  --set TENSOR=SPEC      the sharding of a tensor, in any notation that 'shardplan convert' reads; may be "
-    "repeated;\n"
-    "                         '*' in TENSOR is any text\n"
+    "  --set TENSOR=SPEC      the sharding of a tensor, in any notation that 'shardplan convert' reads; '*' in\n"
+    "                         TENSOR is any text; may be repeated\n"
     "  --mesh MESH            the mesh of specs that name none, like '<[\"x\"=2]>'; propagate works on it\n"
     "  --devices N            how many devices there are\n"
     "  --configuration NAME   the configuration to complete or to add\n"
@@ -81,7 +79,7 @@ static int run_local(const struct common *common, const struct input *input, con
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }
 
-/* TENSOR=SPEC; names may hold '=', specs begin behind the last one that a notation cannot hold. */
+/* TENSOR=SPEC. Specs hold '=', so the first one ends the name; in a name '*' stands for it. */
 static enum sp_status add_set(json_t *request, char *text, struct sp_error *err)
 {
     json_t *sets = json_object_get(request, "set");
@@ -125,6 +123,8 @@ int cmd_infer(int argc, char **argv, struct common *common)
         goto out;
     if (optind + 1 != argc)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
+    else if (path != NULL && strcmp(path, "-") == 0 && common->json)
+        code = report_usage(common, "The model and the JSON cannot both go to standard output.");
     else if (input_open(argv[optind], &input, &err) != SP_OK)
         code = report_error(common, &err, NULL);
     else if (common->server != NULL)

@@ -7,9 +7,8 @@ static const char help[] =
     "Usage: shardplan operators [NAME] [--json] [--server URL]\n"
     "\n"
     "Lists the operators that Shardplan knows, each with its sharding rule: which axes are which factors of the\n"
-    "computation, and what a factor that is not simply parallel needs when it is split. NAME is one operator, with "
-    "its\n"
-    "domain (com.microsoft.Attention) or without.\n";
+    "computation, and what a factor that is not simply parallel needs when it is split. NAME is one operator,\n"
+    "with its domain (com.microsoft.Attention) or without.\n";
 
 static enum sp_status print_operators(const struct common *common, const char *name, struct sp_error *err)
 {

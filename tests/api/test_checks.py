@@ -18,19 +18,8 @@ COLUMNS, ROWS = "{devices=[1,2]0,1}", "{devices=[2,1]0,1}"
 NOBODY = "0" * 64
 
 
-def annotated(width=8, axis=1, layers=2, ir_version=11, more=()):
-    """MatMuls of [4, width] by [width, width]; the first one's weight is split along `axis` over two devices."""
-    maker = onnx_make.Weights("external")
-    specs = onnx_make.placement("two", onnx_make.sharding("w0", (0, 1), (axis, 2)))
-    graph = [onnx_make.graph_input("x", [4, width])]
-    for index in range(layers):
-        source, output = f"h{index - 1}" if index else "x", "y" if index == layers - 1 else f"h{index}"
-        graph.append(maker.tensor(f"w{index}", [width, width]))
-        graph.append(onnx_make.node("MatMul", [source, f"w{index}"], [output], f"mm{index}",
-                                    placements=[] if index else [specs]))
-    graph += [*more, onnx_make.graph_output("y", [4, width])]
-    return onnx_make.encode(onnx_make.model(*graph, ir_version=ir_version,
-                                            configurations=[onnx_make.configuration("two", 2)]))
+def annotated(*arguments, **options):
+    return onnx_make.encode(onnx_make.annotated(*arguments, **options))
 
 
 VALID, UNEVEN, WRONG_AXIS = annotated(), annotated(7), annotated(axis=5)

@@ -89,11 +89,48 @@ class Case(unittest.TestCase):
         return self.json("plan", model, "--devices", str(devices), *DEVICE, *arguments, **more)
 
 
+def readme(title):
+    """The commands of a section of README.md that begin with '$ ', each with the lines that it prints there."""
+    with open(os.path.join(TOP, "README.md"), encoding="utf-8") as file:
+        section = file.read().split(f"\n## {title}\n")[1].split("\n## ")[0]
+    lines = [line[4:] if line.startswith("    ") else None for line in section.splitlines()]
+    while lines:
+        line = lines.pop(0)
+        if line is None or not line.startswith("$ "):
+            continue
+        command, printed = line[2:], []
+        while command.endswith("\\") or command.count("'") % 2:
+            command += "\n" + lines.pop(0)
+        while lines and lines[0] is not None and not lines[0].startswith("$ "):
+            printed.append(lines.pop(0))
+        yield command, printed
+
+
+class Readme(Case):
+    """What README.md says that commands print."""
+
+    def check(self, title):
+        """Runs the section's commands of the product; how many there were."""
+        folder = self.path("bin")
+        os.mkdir(folder)
+        os.symlink(os.path.abspath(CLI), os.path.join(folder, "shardplan"))
+        os.symlink(os.path.join(TOP, "tests"), self.path("tests"))
+        path, count = folder + ":" + os.environ["PATH"], 0
+        for command, printed in readme(title):
+            if not command.startswith("shardplan"):
+                continue
+            with self.subTest(command):
+                done = run("-c", command, program="bash", cwd=self.folder, environment=clean_environment(PATH=path))
+                self.assertEqual(done.stdout.decode().splitlines(), printed, done.stderr)
+            count += 1
+        return count
+
+
 class Usage(Case):
     def test_help_and_version(self):
         self.assertIn(b"Usage: shardplan COMMAND", self.done("--help").stdout)
         self.assertRegex(self.done("--version").stdout, rb"^shardplan \d+\.\d+\.\d+\n$")
-        for command in ("inspect", "plan", "strip", "devices"):
+        for command in ("inspect", "check", "infer", "plan", "strip", "convert", "reshard", "operators", "devices"):
             text = self.done(command, "--help").stdout
             self.assertIn(f"Usage: shardplan {command}".encode(), text)
             self.assertEqual(self.done("help", command).stdout, text)
@@ -111,7 +148,7 @@ class Usage(Case):
         for arguments in (
             [],
             ["dance"],
-            ["check", model],
+            ["export", model],
             ["help", "dance"],
             ["inspect"],
             ["inspect", model, model],
@@ -157,7 +194,7 @@ class Usage(Case):
                 self.done(*arguments, status=2)
 
     def test_what_this_version_lacks_is_said(self):
-        for arguments in (["check", "x"], ["plan", "x", "--emit", "d"], ["plan", "x", "--strategy", "tensor"]):
+        for arguments in (["export", "x"], ["plan", "x", "--emit", "d"], ["plan", "x", "--strategy", "tensor"]):
             self.assertIn(b"This version does not have", self.done(*arguments, status=2).stderr)
 
     def test_errors_are_json_too(self):

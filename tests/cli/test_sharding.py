@@ -227,30 +227,9 @@ class Reshard(Sharding):
         self.assertEqual([step["kind"] for step in answer["steps"]], ["all-to-all"])
 
 
-class Readme(Sharding):
+class Readme(test_cli.Readme):
     def test_what_it_prints_is_true(self):
-        with open(os.path.join(test_cli.TOP, "README.md"), encoding="utf-8") as file:
-            section = file.read().split("\n## Shardings\n")[1].split("\n## ")[0]
-        lines = [line[4:] if line.startswith("    ") else None for line in section.splitlines()]
-        folder = self.path("bin")
-        os.mkdir(folder)
-        os.symlink(os.path.abspath(test_cli.CLI), os.path.join(folder, "shardplan"))
-        environment = test_cli.clean_environment(PATH=folder + ":" + os.environ["PATH"])
-        checked = 0
-        while lines:
-            line = lines.pop(0)
-            if line is None or not line.startswith("$ shardplan"):
-                continue
-            command, printed = line[2:], []
-            while command.endswith("\\") or command.count("'") % 2:
-                command += "\n" + lines.pop(0)
-            while lines and lines[0] is not None and not lines[0].startswith("$ "):
-                printed.append(lines.pop(0))
-            with self.subTest(command):
-                done = test_cli.run("-c", command, program="bash", environment=environment)
-                self.assertEqual(done.stdout.decode().splitlines(), printed, done.stderr)
-            checked += 1
-        self.assertEqual(checked, 5)
+        self.assertEqual(self.check("Shardings"), 5)
 
 
 class Server(test_cli.DaemonCase):

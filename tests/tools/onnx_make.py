@@ -266,6 +266,19 @@ def mlp(layers, width, batch=8, weights="zero", name="mlp"):
     return model(*graph, name=name)
 
 
+def annotated(width=8, axis=1, layers=2, ir_version=11, more=()):
+    """MatMuls of [4, width] by [width, width]; in the configuration "two" the first weight is split along `axis`."""
+    maker = Weights("external")
+    graph = [graph_input("x", [4, width])]
+    for index in range(layers):
+        source, output = f"h{index - 1}" if index else "x", "y" if index == layers - 1 else f"h{index}"
+        split = [] if index else [placement("two", sharding("w0", (0, 1), (axis, 2)))]
+        graph.append(maker.tensor(f"w{index}", [width, width]))
+        graph.append(node("MatMul", [source, f"w{index}"], [output], f"mm{index}", placements=split))
+    graph += [*more, graph_output("y", [4, width])]
+    return model(*graph, ir_version=ir_version, configurations=[configuration("two", 2)])
+
+
 def big(size, weights="zero"):
     """An mlp whose file has about `size` bytes: as many layers of 64 MiB as fit."""
     width = 4096

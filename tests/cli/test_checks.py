@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""`shardplan check`, `infer` and `operators` as people use them, offline and through a daemon."""
+
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import test_cli  # noqa: E402
+from test_cli import onnx_make, run  # noqa: E402
+
+TRANSFORMER = os.path.join(test_cli.TOP, "tests/data/transformer_tiny.onnx")
+COLUMNS = "{devices=[1,2]0,1}"
+SPLIT = ["--devices", "2", "--set", f"w0={COLUMNS}"]
+PROPAGATE = ["--mode", "propagate", "--mesh", '<["x"=2]>', "--set", f"w0={COLUMNS}"]
+
+
+class Models(test_cli.Case):
+    def annotated(self, name="annotated.onnx", **options):
+        return self.file(name, onnx_make.encode(onnx_make.annotated(**options)))
+
+    def contradiction(self):
+        return self.annotated("contradiction.onnx", more=[onnx_make.node("Relu", ["nothing"], ["z"], "lost")])
+
+    def bytes(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def same_bytes(self, one, other):
+        self.assertEqual(self.bytes(one), self.bytes(other))
+
+
+class Check(Models):
+    def test_valid(self):
+        text = self.done("check", self.annotated()).stdout.decode()
+        self.assertIn("note REDUCTION\n", text)
+        self.assertRegex(text.splitlines()[-1], r"^annotated\.onnx is valid: 0 errors, 0 warnings, \d+ notes?$")
+        for model in (test_cli.RESNET, TRANSFORMER, self.mlp(1)):
+            self.assertTrue(self.done("check", model).stdout.endswith(b" is valid: 0 errors, 0 warnings, 0 notes\n"))
+
+    def test_json(self):
+        answer = self.json("check", self.annotated(width=7))
+        self.assertEqual((answer["valid"], answer["errors"]), (True, 0))
+        self.assertIn("SHARDS_UNEVEN", [item["code"] for item in answer["diagnostics"]])
+
+    def test_what_is_wrong_is_the_result(self):
+        """Not an error of the command: the findings are on standard output, and the status says it."""
+        for model, code in ((self.annotated(axis=5), "AXIS_OUT_OF_RANGE"), (self.contradiction(), "UNDEFINED_INPUT"),
+                            (self.annotated("old.onnx", ir_version=8), "IR_VERSION_TOO_LOW")):
+            with self.subTest(code):
+                text = run("check", model)
+                self.assertEqual((text.returncode, text.stderr), (1, b""))
+                self.assertIn(f"error {code}\n", text.stdout.decode())
+                self.assertIn(" is not valid: 1 error, ", text.stdout.decode().splitlines()[-1])
+                answer = run("check", model, "--json")
+                self.assertEqual((answer.returncode, answer.stderr), (1, b""))
+                self.assertEqual([item["code"] for item in json.loads(answer.stdout)["diagnostics"]
+                                  if item["severity"] == "error"], [code])
+
+    def test_memory(self):
+        model = self.annotated()
+        # Two weights of 8 x 8 floats, one of them halved, are 384 bytes.
+        self.assertEqual(run("check", model, "--memory", "383").returncode, 1)
+        self.done("check", model, "--memory", "80e9")
+        self.done("check", model, "--device", "a100-sxm4-80gb")
+
+    def test_standard_input(self):
+        with open(self.annotated(), "rb") as file:
+            self.assertIn(b"stdin is valid", self.done("check", "-", stdin=file.read()).stdout)
+
+    def test_wrong_usage_and_unreadable_files_end_with_2(self):
+        model = self.annotated()
+        for arguments in ([], [model, model], [model, "--memory", "0"], [model, "--memory", "much"], [model, "--memory"],
+                          [model, "--device", "abacus"], [model, "--configuration", "three"], [model, "--configuration", ""],
+                          [model, "--verbose"], [self.path("absent.onnx")], [self.file("text", b"hello, world\n")],
+                          [self.file("empty", b"")]):
+            with self.subTest(arguments):
+                self.done("check", *arguments, status=2)
+
+    def test_help_names_every_option(self):
+        for command, options in (("check", ("configuration", "device", "memory", "json", "server")),
+                                 ("infer", ("mode", "set", "mesh", "devices", "configuration", "output", "json", "server")),
+                                 ("operators", ("json", "server"))):
+            text = self.done(command, "--help").stdout.decode()
+            for option in options:
+                self.assertIn(f"--{option}", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 115)
+
+
+class Infer(Models):
+    def test_text_and_json(self):
+        model = self.mlp(2, 64, 8)
+        text = self.done("infer", model, *SPLIT).stdout.decode()
+        self.assertIn("m0  RS[0] device_mesh_shape=[2] device_mesh_elements=[0,1]\n", text)
+        self.assertIn("\nall-reduce: 2.0 kB\n", text)  # [8, 64] floats, a ring of two: each sends all of them once
+        answer = self.json("infer", model, *PROPAGATE)
+        self.assertEqual((answer["mode"], answer["devices"]), ("propagate", 2))
+        [split] = [item for item in answer["specs"] if item["tensor"] == "w1"]
+        self.assertEqual((split["origin"], split["spec"]["text"].split(" ")[0]), ("inferred", "S[0]R"))
+
+    def test_the_completed_model(self):
+        for model, options in ((self.mlp(2, 64, 8), SPLIT), (self.mlp(2, 64, 8), PROPAGATE), (self.annotated(), []),
+                               (TRANSFORMER, ["--devices", "4"])):
+            with self.subTest(options=options):
+                out, back = self.path("out.onnx"), self.path("back.onnx")
+                printed = self.done("infer", model, *options, "-o", out).stdout
+                self.assertEqual(printed, self.done("infer", model, *options).stdout)
+                self.done("check", out)
+                self.assertEqual(self.json("infer", out)["added"], 0)
+                self.done("strip", out, "-o", back)
+                self.same_bytes(model, back)
+                self.assertEqual(self.done("infer", model, *options, "-o", "-").stdout, self.bytes(out))
+
+    def test_over_the_input_itself(self):
+        model, other = self.annotated(), self.path("other.onnx")
+        self.done("infer", model, "-o", other)
+        self.done("infer", model, "-o", model)
+        self.same_bytes(model, other)
+
+    def test_nothing_is_left_behind_by_a_failure(self):
+        self.done("infer", self.annotated(axis=5), "-o", self.path("out.onnx"), status=1)
+        self.done("infer", self.mlp(), "-o", self.path("out.onnx"), status=2)
+        self.done("infer", self.annotated(), "-o", os.path.join(self.folder, "no", "out.onnx"), status=4)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["annotated.onnx", "mlp.onnx"])
+
+    def test_annotations_that_make_no_sense_end_with_1(self):
+        for model in (self.annotated(axis=5), self.contradiction()):
+            self.done("infer", model, status=1)
+
+    def test_wrong_usage_ends_with_2(self):
+        model = self.mlp(2, 64)
+        for arguments in ([], [model, model], [model], [model, "--devices", "0"], [model, "--devices", "two"],
+                          [model, "--set"], [model, "--set", "w0"], [model, "--set", f"={COLUMNS}"],
+                          [model, *SPLIT, "--set", f"w0={COLUMNS}"], [model, "--devices", "2", "--set", "w0=??"],
+                          [model, "--devices", "2", "--set", f"w9={COLUMNS}"], [model, *SPLIT, "--mode", "backward"],
+                          [model, *SPLIT, "--mesh", "<["], [model, *SPLIT, "-o"], [model, *SPLIT, "-o", "-", "--json"],
+                          [self.annotated(), "--devices", "3"], [self.file("text", b"hello, world\n"), *SPLIT]):
+            with self.subTest(arguments):
+                self.done("infer", *arguments, status=2)
+
+
+class Operators(test_cli.Case):
+    def test_all(self):
+        text = self.done("operators").stdout.decode()
+        self.assertIn("\nMatMul, from version 1\n  [b.., m, k] [b.., k, n] -> [b.., m, n]; k sum\n", text)
+        listed = self.json("operators")["operators"]
+        self.assertEqual(len(text.splitlines()), 2 * sum(len(operator["rules"]) for operator in listed))
+
+    def test_one(self):
+        self.assertTrue(self.done("operators", "Softmax").stdout.startswith(b"Softmax, "))
+        [operator] = self.json("operators", "com.microsoft.Attention")["operators"]
+        self.assertEqual((operator["domain"], operator["name"]), ("com.microsoft", "Attention"))
+
+    def test_wrong_names_end_with_2(self):
+        self.assertIn(b"'MatMul'", self.done("operators", "matmul", status=2).stderr)
+        for arguments in (["Dance"], [""], ["MatMul", "Add"], ["--verbose"]):
+            self.done("operators", *arguments, status=2)
+
+
+class Readme(test_cli.Readme):
+    def test_what_it_prints_is_true(self):
+        self.assertEqual(self.check("Checking and completing shardings"), 4)
+
+
+class Server(test_cli.DaemonCase, Models):
+    """The same through a daemon: every byte of standard output and standard error, and the status."""
+
+    def test_the_output_is_the_same(self):
+        model, good, wrong = self.mlp(2, 64, 8), self.annotated(), self.annotated("axis.onnx", axis=5)
+        contradiction, text = self.contradiction(), self.file("text", b"hello, world\n")
+        for arguments, status in (
+            (["check", good], 0), (["check", good, "--device", "a100-sxm4-80gb"], 0), (["check", good, "--memory", "383"], 1),
+            (["check", good, "--memory", "80.5e9", "--configuration", "two"], 0), (["check", wrong], 1),
+            (["check", contradiction], 1), (["check", self.annotated("7.onnx", width=7)], 0), (["check", TRANSFORMER], 0),
+            (["check", self.file("a name & more.onnx", self.bytes(model))], 0), (["check", text], 2),
+            (["check", self.file("empty", b"")], 2), (["check", good, "--device", "abacus"], 2),
+            (["check", good, "--configuration", "three"], 2),
+            (["infer", good], 0), (["infer", model, *SPLIT], 0), (["infer", model, *PROPAGATE], 0),
+            (["infer", TRANSFORMER, "--devices", "2", "--set", f"onnx::MatMul_2*={COLUMNS}"], 0),
+            (["infer", wrong], 1), (["infer", contradiction], 1), (["infer", text], 2), (["infer", model], 2),
+            (["infer", model, *SPLIT, "--mode", "backward"], 2), (["infer", model, "--devices", "2", "--set", f"a/b={COLUMNS}"], 2),
+            (["operators"], 0), (["operators", "MatMul"], 0), (["operators", "com.microsoft.Attention"], 0),
+            (["operators", "matmul"], 2), (["operators", "no \u20ac"], 2),
+        ):
+            for form in ([], ["--json"]):
+                with self.subTest(arguments=arguments, form=form):
+                    local = run(*arguments, *form)
+                    remote = run(*arguments, *form, "--server", self.url)
+                    self.assertEqual(local.returncode, status, local.stderr)
+                    self.assertEqual((remote.returncode, remote.stdout, remote.stderr),
+                                     (local.returncode, local.stdout, local.stderr))
+
+    def test_files_are_the_same(self):
+        for model, options in ((self.mlp(2, 64, 8), SPLIT), (self.mlp(2, 64, 8), PROPAGATE), (self.annotated(), []),
+                               (TRANSFORMER, ["--devices", "2", "--mode", "propagate"])):
+            with self.subTest(options=options):
+                local, remote = self.path("local.onnx"), self.path("remote.onnx")
+                here = self.done("infer", model, *options, "-o", local)
+                there = self.remote("infer", model, *options, "-o", remote)
+                self.same_bytes(local, remote)
+                self.assertEqual(here.stdout, there.stdout)
+                self.assertEqual(self.remote("infer", model, *options, "-o", "-").stdout, self.bytes(local))
+
+    def test_nothing_is_left_behind_by_a_failure(self):
+        self.remote("infer", self.annotated(axis=5), "-o", self.path("out.onnx"), status=1)
+        self.assertEqual(os.listdir(self.folder), ["annotated.onnx"])
+
+
+if __name__ == "__main__":
+    unittest.main()
