@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
+#include "plan/model_file.h"
 
 static const char help[] =
     "Usage: shardplan strip MODEL -o OUT [--json]\n"
@@ -19,13 +20,18 @@ static enum sp_status strip(const struct input *input, const char *path, uint64_
     struct sp_budget budget = {.limit = SP_DEFAULT_JOB_BYTES};
     struct output output = {.fd = -1};
     struct sp_splice *splice = NULL;
+    struct sp_model_file file = {0};
     struct sp_model *model;
     struct sp_arena *arena = sp_arena_create(&budget);
     if (arena == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_onnx_read(arena, input->bytes, input->size, NULL, &model, err);
+    enum sp_status status = sp_model_file_open(&budget, input->bytes, input->size, &file, err);
+    if (status == SP_OK)
+        status = sp_onnx_read(arena, file.bytes, file.size, NULL, &model, err);
     if (status == SP_OK)
         status = sp_onnx_strip(model, &splice, err);
+    if (status == SP_OK)
+        status = sp_model_file_splice(&file, &splice, err);
     if (status == SP_OK)
         status = output_open(path, input, &output, err);
     if (status == SP_OK)
@@ -37,6 +43,7 @@ static enum sp_status strip(const struct input *input, const char *path, uint64_
     output_close(&output);
     sp_splice_destroy(splice);
     sp_arena_destroy(arena);
+    sp_model_file_release(&file);
     return status;
 }
 

@@ -33,6 +33,12 @@
 #define SP_MAX_EMPTY_RECORDS    65536     /* messages of zero bytes in one file: no exporter writes them */
 #define SP_MAX_UNKNOWN_FIELDS   1048576   /* fields that the schema does not know, in one file */
 
+/* Descriptions of models in JSON. A text of the most bytes needs 6 times as many while it is turned into a file, and
+   the file itself at most 4 times as many. */
+#define SP_MAX_JSON_BYTES   (1 << 28)                /* of one text */
+#define SP_MAX_JSON_NESTING (2 * SP_MAX_NESTING + 8) /* arrays and objects in each other: two for each message */
+#define SP_MAX_JSON_NUMBER  512                      /* characters of one number */
+
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096
 

@@ -5,12 +5,14 @@
 
 #include "cost/device.h"
 #include "cost/members.h"
+#include "plan/model_file.h"
 #include "plan/text.h"
 
 #define TEXT_COLUMNS 110
 
 struct sp_check_answer {
     struct sp_budget budget;
+    struct sp_model_file file;
     struct sp_arena *arena;
     struct sp_diagnostics list;
     struct sp_model *model; /* NULL when it could not be read */
@@ -70,6 +72,7 @@ void sp_check_answer_destroy(struct sp_check_answer *answer)
     if (answer == NULL)
         return;
     sp_arena_destroy(answer->arena);
+    sp_model_file_release(&answer->file);
     free(answer);
 }
 
@@ -91,7 +94,10 @@ enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const st
     if (status == SP_OK)
         status = read_request(answer->arena, request, &check, err);
     if (status == SP_OK)
-        status = sp_check_run(answer->arena, bytes, size, &check, &answer->list, &answer->model, err);
+        status = sp_model_file_open(&answer->budget, bytes, size, &answer->file, err);
+    if (status == SP_OK)
+        status = sp_check_run(answer->arena, answer->file.bytes, answer->file.size, &check, &answer->list,
+                              &answer->model, err);
     if (status != SP_OK) {
         sp_check_answer_destroy(answer);
         return status;

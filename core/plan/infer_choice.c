@@ -206,6 +206,8 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
         qsort(list, annotations.count, sizeof *list, by_place);
     if (status == SP_OK)
         status = sp_onnx_annotate(completion->model, &annotations, ret_splice, err);
+    if (status == SP_OK)
+        status = sp_model_file_splice(&completion->file, ret_splice, err);
     sp_arena_destroy(arena);
     return status;
 }

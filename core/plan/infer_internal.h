@@ -3,9 +3,11 @@
  * infer_internal - what the sources of the completion facade share.
  */
 #include "plan/infer.h"
+#include "plan/model_file.h"
 
 struct sp_completion {
     struct sp_budget budget;
+    struct sp_model_file file;
     struct sp_arena *arena;
     struct sp_model *model;
     struct sp_net *net;

@@ -66,7 +66,7 @@ static void write_head(const struct sp_job *job, struct sp_json *json)
     sp_json_member_string(json, "name", job->name[0] != '\0' ? job->name : model->graph->name);
     if (job->sha256[0] != '\0')
         sp_json_member_string(json, "sha256", job->sha256);
-    sp_json_member_int(json, "size_bytes", (int64_t)job->size);
+    sp_json_member_int(json, "size_bytes", (int64_t)job->file.given_size);
     sp_json_member_string(json, "graph", model->graph->name);
     if (model->has_ir_version)
         sp_json_member_int(json, "ir_version", model->ir_version);

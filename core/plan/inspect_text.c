@@ -41,7 +41,7 @@ static void head(const struct sp_job *job, struct sp_buf *buf)
     sp_buf_text(buf, "Model       ");
     sp_text_cut(buf, job->name[0] != '\0' ? job->name : model->graph->name, 80);
     sp_buf_text(buf, "\n            ");
-    sp_text_bytes(buf, (double)job->size);
+    sp_text_bytes(buf, (double)job->file.given_size);
     if (model->has_ir_version)
         sp_buf_printf(buf, ", IR version %lld", (long long)model->ir_version);
     if (model->producer_name[0] != '\0') {

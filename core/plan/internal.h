@@ -4,6 +4,7 @@
  */
 #include "ops/shapes.h"
 #include "plan/job.h"
+#include "plan/model_file.h"
 #include "plan/plan.h"
 
 /* ---- job ---- */
@@ -13,8 +14,8 @@ struct sp_job {
     struct sp_arena *arena;
     struct sp_model *model;
     struct sp_shape_summary summary;
-    const void *bytes;
-    uint64_t size;
+    struct sp_model_file file;
+    bool owns_file; /* else it is that of sp_job_plan(), which tries several jobs */
     uint64_t hash_seed;
     char *name; /* malloc'ed, never NULL */
     char sha256[65];

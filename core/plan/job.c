@@ -14,6 +14,8 @@ void sp_job_destroy(struct sp_job *job)
     if (job == NULL)
         return;
     sp_arena_destroy(job->arena);
+    if (job->owns_file)
+        sp_model_file_release(&job->file);
     free(job->name);
     free(job);
 }
@@ -23,7 +25,17 @@ const struct sp_model *sp_job_model(const struct sp_job *job)
     return job->model;
 }
 
-static struct sp_job *create(const void *bytes, uint64_t size, const struct sp_job_options *options)
+/* The file, in its own budget: the job that uses it counts what it takes. */
+static enum sp_status open_file(const void *bytes, uint64_t size, const struct sp_job_options *options,
+                                struct sp_model_file *ret_file, struct sp_error *err)
+{
+    struct sp_budget budget = {.limit = SP_DEFAULT_JOB_BYTES};
+    if (options != NULL && options->memory_budget != 0)
+        budget.limit = options->memory_budget;
+    return sp_model_file_open(&budget, bytes, size, ret_file, err);
+}
+
+static struct sp_job *create(const struct sp_model_file *file, const struct sp_job_options *options)
 {
     static const struct sp_job_options defaults;
     struct sp_job *job = calloc(1, sizeof *job);
@@ -32,10 +44,10 @@ static struct sp_job *create(const void *bytes, uint64_t size, const struct sp_j
     if (options == NULL)
         options = &defaults;
     job->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
+    job->budget.used = job->budget.peak = file->converted.capacity;
     job->hash_seed = options->hash_seed;
     job->watch = options->watch;
-    job->bytes = bytes;
-    job->size = size;
+    job->file = *file;
     job->name = strdup(options->name != NULL ? options->name : "");
     job->arena = sp_arena_create(&job->budget);
     if (options->sha256 != NULL)
@@ -56,7 +68,7 @@ static enum sp_status read_model(struct sp_job *job, const struct sp_bindings *b
         .binding_names = bindings != NULL ? bindings->names : NULL,
         .binding_values = bindings != NULL ? bindings->values : NULL,
     };
-    return sp_onnx_read(job->arena, job->bytes, job->size, &options, &job->model, err);
+    return sp_onnx_read(job->arena, job->file.bytes, job->file.size, &options, &job->model, err);
 }
 
 /*
@@ -108,10 +120,17 @@ enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job
                            struct sp_error *err)
 {
     struct sp_bindings bindings = {0};
-    struct sp_job *job = create(bytes, size, options);
-    if (job == NULL)
+    struct sp_model_file file;
+    enum sp_status status = open_file(bytes, size, options, &file, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_job *job = create(&file, options);
+    if (job == NULL) {
+        sp_model_file_release(&file);
         return sp_fail_memory(err);
-    enum sp_status status = open_bound(job, dim_count, dim_names, dim_values, false, 0, &bindings, err);
+    }
+    job->owns_file = true;
+    status = open_bound(job, dim_count, dim_names, dim_values, false, 0, &bindings, err);
     if (status == SP_OK)
         status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
     if (status != SP_OK) {
@@ -216,6 +235,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
         return sp_fail_memory(err);
     plan->arena = job->arena;
     plan->model = job->model;
+    plan->file = &job->file;
     plan->cluster = cluster;
     plan->objective = options->objective;
     plan->strategy = "grouping";
@@ -238,11 +258,11 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
 }
 
 /* One attempt to open the model and infer its shapes with this extent for what is not bound. */
-static enum sp_status open_assumed(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+static enum sp_status open_assumed(const struct sp_model_file *file, const struct sp_job_options *job_options,
                                    const struct sp_plan_options *options, int64_t assumed, struct sp_job **ret_job,
                                    struct sp_bindings *bindings, struct sp_error *err)
 {
-    struct sp_job *job = create(bytes, size, job_options);
+    struct sp_job *job = create(file, job_options);
     *bindings = (struct sp_bindings){.assumed = assumed};
     if (job == NULL) {
         (void)sp_fail_memory(err);
@@ -269,14 +289,14 @@ static enum sp_status open_assumed(const void *bytes, uint64_t size, const struc
  * A model may not bear the assumed extent: its position table is shorter. So smaller ones are tried, halving, before
  * the first error is reported. A model that is wrong anyway costs eight short readings.
  */
-static enum sp_status open_for_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+static enum sp_status open_for_plan(const struct sp_model_file *file, const struct sp_job_options *job_options,
                                     const struct sp_plan_options *options, struct sp_job **ret_job,
                                     struct sp_bindings *bindings, struct sp_error *err)
 {
     enum sp_status first = SP_OK;
     for (int64_t assumed = SP_ASSUMED_DIMENSION; assumed >= 1; assumed /= 2) {
         struct sp_error why = {0};
-        enum sp_status status = open_assumed(bytes, size, job_options, options, assumed, ret_job, bindings, &why);
+        enum sp_status status = open_assumed(file, job_options, options, assumed, ret_job, bindings, &why);
         if (status == SP_OK) {
             sp_error_clear(err);
             return SP_OK;
@@ -297,10 +317,17 @@ enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job
                            struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_bindings bindings = {0};
+    struct sp_model_file file;
     struct sp_job *job = NULL;
-    enum sp_status status = open_for_plan(bytes, size, job_options, options, &job, &bindings, err);
+    enum sp_status status = open_file(bytes, size, job_options, &file, err);
     if (status != SP_OK)
         return status;
+    status = open_for_plan(&file, job_options, options, &job, &bindings, err);
+    if (status != SP_OK) {
+        sp_model_file_release(&file);
+        return status;
+    }
+    job->owns_file = true;
     status = make_plan(job, cluster, options, &bindings, ret_plan, err);
     if (status != SP_OK) {
         mention_assumptions(&bindings, err);

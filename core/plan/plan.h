@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "cost/evaluate.h"
 #include "onnx/writer.h"
+#include "plan/model_file.h"
 #include "search/grouping.h"
 
 #define SP_PLAN_CONFIGURATION "shardplan" /* the DeviceConfiguration that the annotated model carries */
@@ -26,6 +27,7 @@ struct sp_plan_note {
 struct sp_plan {
     struct sp_arena *arena;
     const struct sp_model *model;
+    const struct sp_model_file *file; /* what the model was read from; NULL: a file that the caller has as it is */
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
     const struct sp_grouping_result *result;

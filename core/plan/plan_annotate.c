@@ -93,6 +93,8 @@ enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **r
         .nodes = nodes,
     };
     status = sp_onnx_annotate(plan->model, &annotations, ret_splice, err);
+    if (status == SP_OK && plan->file != NULL)
+        status = sp_model_file_splice(plan->file, ret_splice, err);
 out:
     sp_arena_rewind(plan->arena, mark);
     return status;

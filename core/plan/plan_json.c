@@ -64,7 +64,7 @@ static void write_head(struct context *c)
     sp_json_begin_object(json);
     sp_json_member_string(json, "sha256", plan->model_sha256[0] != '\0' ? plan->model_sha256 : NULL);
     sp_json_member_string(json, "name", plan->model_name);
-    sp_json_member_int(json, "size_bytes", (int64_t)plan->model->size);
+    sp_json_member_int(json, "size_bytes", (int64_t)(plan->file != NULL ? plan->file->given_size : plan->model->size));
     sp_json_member_int(json, "ir_version", plan->model->ir_version);
     sp_json_member_int(json, "node_count", plan->workload->node_count);
     sp_json_member_double(json, "weight_bytes", plan->workload->weight_bytes);

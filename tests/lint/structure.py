@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "cost": ["base", "graph", "ops", "sharding"],
     "infer": ["base", "graph", "onnx", "ops", "sharding"],
     "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer"],
-    "json": ["base", "graph", "onnx"],  # other descriptions of a model, turned into ONNX's bytes
+    "json": ["base", "graph", "onnx", "ops"],  # other descriptions of a model, turned into ONNX's bytes
     "search": ["base", "graph", "ops", "sharding", "cost", "infer"],
     "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search"],
 }

@@ -1,0 +1,370 @@
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "onnx.pb-c.h"
+#include "json/graph.h"
+#include "json/proto.h"
+#include "json/scalar.h"
+
+#define WEIGHTS_FILE "weights.bin"
+
+/* ---- types ----------------------------------------------------------------------------------------------------- */
+
+/* IR versions that brought element types (docs/IR.md of ONNX). */
+static int64_t dtype_ir_version(enum sp_dtype dtype)
+{
+    switch (dtype) {
+    case SP_DTYPE_FLOAT8E4M3FN:
+    case SP_DTYPE_FLOAT8E4M3FNUZ:
+    case SP_DTYPE_FLOAT8E5M2:
+    case SP_DTYPE_FLOAT8E5M2FNUZ:
+        return 9;
+    case SP_DTYPE_UINT4:
+    case SP_DTYPE_INT4:
+        return 10;
+    case SP_DTYPE_FLOAT4E2M1:
+        return 11;
+    case SP_DTYPE_FLOAT8E8M0:
+        return 12;
+    case SP_DTYPE_UINT2:
+    case SP_DTYPE_INT2:
+        return 13;
+    default:
+        return 0;
+    }
+}
+
+static enum sp_status read_dtype(struct description *description, uint32_t value, enum sp_dtype *ret_dtype)
+{
+    const struct tree *tree = description->tree;
+    struct tree_text text = {"", 0};
+    char name[32];
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
+    if (tree_kind(tree, value) == TREE_STRING && tree_text(tree, value, &text) != SP_OK)
+        return SP_ERR_MALFORMED;
+    if (text.size < sizeof name) {
+        memcpy(name, text.bytes, text.size);
+        name[text.size] = '\0';
+        dtype = sp_dtype_parse(name);
+    }
+    if (dtype == SP_DTYPE_UNDEFINED)
+        return tree_fail(tree, value, "DTYPE_UNKNOWN",
+                         "'dtype' must be an element type: \"float32\", \"float16\", \"bfloat16\", \"int64\", "
+                         "\"bool\", and the others of ONNX in lower case.");
+    description_needs(description, dtype_ir_version(dtype));
+    *ret_dtype = dtype;
+    return SP_OK;
+}
+
+static enum sp_status put_dim(struct description *description, uint32_t value)
+{
+    const struct tree *tree = description->tree;
+    struct emit *emit = &description->emit;
+    enum sp_status status = SP_OK;
+    int64_t extent;
+    emit_begin(emit, SHAPE_DIM);
+    if (tree_kind(tree, value) == TREE_STRING) {
+        status = description_text(description, DIM_PARAM, value, "A dimension");
+    } else if (tree_kind(tree, value) == TREE_NUMBER) {
+        status = scalar_int(tree, value, 0, INT64_MAX, &extent);
+        if (status == SP_OK)
+            emit_int(emit, DIM_VALUE, extent);
+    } else if (tree_kind(tree, value) != TREE_NULL) {
+        status = tree_fail(tree, value, "DIMENSION_EXPECTED",
+                           "A dimension is a number, a symbol's name, or null where it is not known.");
+    }
+    emit_end(emit);
+    return status;
+}
+
+static enum sp_status put_tensor_type(struct description *description, uint32_t dtype_at, uint32_t shape)
+{
+    struct emit *emit = &description->emit;
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
+    enum sp_status status = read_dtype(description, dtype_at, &dtype);
+    if (status == SP_OK && shape != TREE_NONE)
+        status = description_array(description->tree, shape, "'shape', an array of dimensions,");
+    if (status != SP_OK)
+        return status;
+    emit_begin(emit, VALUE_TYPE);
+    emit_begin(emit, TYPE_TENSOR);
+    emit_int(emit, TENSOR_TYPE_ELEM, dtype);
+    if (shape != TREE_NONE) {
+        const uint32_t end = tree_end(description->tree, shape);
+        emit_begin(emit, TENSOR_TYPE_SHAPE);
+        for (uint32_t i = tree_begin(shape); status == SP_OK && i != end; i = tree_after(description->tree, i))
+            status = put_dim(description, i);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_end(emit);
+    return status;
+}
+
+enum sp_status description_value(struct description *description, uint32_t field, uint32_t value, bool may_be_name)
+{
+    enum { NAME, DTYPE, SHAPE, TYPE, COUNT };
+    static const char *const names[COUNT] = {"name", "dtype", "shape", "type"};
+    const struct tree *tree = description->tree;
+    uint32_t slots[COUNT];
+    enum sp_status status = SP_OK;
+    if (may_be_name && tree_kind(tree, value) == TREE_STRING) {
+        emit_begin(&description->emit, field);
+        status = description_text(description, VALUE_NAME, value, "A name");
+        emit_end(&description->emit);
+        return status;
+    }
+    status = description_members(tree, value, "A value", names, COUNT, slots);
+    if (status != SP_OK)
+        return status;
+    if (slots[NAME] == TREE_NONE)
+        return tree_fail(tree, value, "MEMBER_MISSING", "A value needs a name.");
+    if (slots[TYPE] != TREE_NONE && slots[DTYPE] != TREE_NONE)
+        return tree_fail(tree, slots[TYPE], "MEMBER_TWICE", "'type' and 'dtype' exclude each other.");
+    if (slots[SHAPE] != TREE_NONE && slots[DTYPE] == TREE_NONE)
+        return tree_fail(tree, value, "MEMBER_MISSING", "A value with a shape needs a dtype.");
+    emit_begin(&description->emit, field);
+    status = description_text(description, VALUE_NAME, slots[NAME], "A value's name");
+    if (status == SP_OK && slots[DTYPE] != TREE_NONE) {
+        status = put_tensor_type(description, slots[DTYPE], slots[SHAPE]);
+    } else if (status == SP_OK && slots[TYPE] != TREE_NONE) {
+        emit_begin(&description->emit, VALUE_TYPE);
+        status = proto_message(tree, slots[TYPE], &onnx__type_proto__descriptor, &description->emit);
+        emit_end(&description->emit);
+    }
+    emit_end(&description->emit);
+    return status;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------------- */
+
+struct tensor_parts {
+    uint32_t name, dtype_at, shape, data; /* TREE_NONE: absent */
+    enum sp_dtype dtype;
+    int64_t elements, bytes;
+};
+
+static enum sp_status read_extents(const struct tree *tree, struct tensor_parts *parts)
+{
+    enum sp_status status = description_array(tree, parts->shape, "'shape', an array of numbers,");
+    int64_t extent = 0;
+    bool has_zero = false;
+    parts->elements = 1;
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = tree_begin(parts->shape); i != tree_end(tree, parts->shape); i = tree_after(tree, i)) {
+        if (tree_kind(tree, i) != TREE_NUMBER)
+            return tree_fail(tree, i, "NUMBER_EXPECTED", "The shape of a constant tensor has numbers only.");
+        status = scalar_int(tree, i, 0, INT64_MAX, &extent);
+        if (status != SP_OK)
+            return status;
+        has_zero = has_zero || extent == 0;
+        if (extent != 0 && !sp_mul_i64(parts->elements, extent, &parts->elements))
+            return tree_fail(tree, parts->shape, "TENSOR_TOO_LARGE", "A tensor of this shape has too many elements.");
+    }
+    parts->elements = has_zero ? 0 : parts->elements;
+    parts->bytes = sp_dtype_bytes(parts->dtype, parts->elements);
+    if (parts->bytes < 0)
+        return tree_fail(tree, parts->shape, "TENSOR_TOO_LARGE", "A tensor of this shape has too many bytes.");
+    return SP_OK;
+}
+
+static enum sp_status read_tensor(struct description *description, uint32_t value, bool is_initializer,
+                                  struct tensor_parts *parts)
+{
+    enum { DTYPE, SHAPE, DATA, NAME, COUNT };
+    static const char *const names[COUNT] = {"dtype", "shape", "data", "name"};
+    const struct tree *tree = description->tree;
+    const char *what = is_initializer ? "An initializer" : "A tensor";
+    uint32_t slots[COUNT];
+    enum sp_status status = description_members(tree, value, what, names, COUNT, slots);
+    if (status != SP_OK)
+        return status;
+    *parts = (struct tensor_parts){
+        .name = slots[NAME], .dtype_at = slots[DTYPE], .shape = slots[SHAPE], .data = slots[DATA]};
+    for (int i = 0; i < COUNT; i++) {
+        if (slots[i] == TREE_NONE && (i <= SHAPE || i == (is_initializer ? NAME : DATA)))
+            return tree_fail(tree, value, "MEMBER_MISSING", "%s needs the member '%s'.", what, names[i]);
+    }
+    status = read_dtype(description, parts->dtype_at, &parts->dtype);
+    return status == SP_OK ? read_extents(tree, parts) : status;
+}
+
+/* The bits of a 16-bit float nearest to the number, ties to even. */
+static uint64_t bits_of_half(double number, int exponent_bits, int mantissa_bits)
+{
+    const int bias = (1 << (exponent_bits - 1)) - 1, highest = (1 << exponent_bits) - 1;
+    const uint64_t sign = signbit(number) ? UINT64_C(1) << (exponent_bits + mantissa_bits) : 0;
+    int exponent;
+    if (isnan(number))
+        return (uint64_t)highest << mantissa_bits | UINT64_C(1) << (mantissa_bits - 1);
+    if (isinf(number))
+        return sign | (uint64_t)highest << mantissa_bits;
+    if (number == 0)
+        return sign;
+    (void)frexp(number, &exponent);
+    exponent = exponent - 1 + bias; /* below 1: subnormal, with the step of exponent 1 */
+    if (exponent < 1)
+        exponent = 1;
+    /* A mantissa that rounds up to the next power of two carries into the exponent, to infinity at the end. */
+    const uint64_t steps = (uint64_t)nearbyint(ldexp(fabs(number), mantissa_bits + bias - exponent));
+    const uint64_t bits = ((uint64_t)(exponent - 1) << mantissa_bits) + steps;
+    const uint64_t infinity = (uint64_t)highest << mantissa_bits;
+    return sign | (bits > infinity ? infinity : bits);
+}
+
+static enum sp_status read_element(const struct tree *tree, uint32_t value, enum sp_dtype dtype, uint64_t *ret_bits)
+{
+    const int width = sp_dtype_bits(dtype);
+    const bool is_signed =
+        dtype == SP_DTYPE_INT8 || dtype == SP_DTYPE_INT16 || dtype == SP_DTYPE_INT32 || dtype == SP_DTYPE_INT64;
+    enum sp_status status;
+    double number = 0;
+    float single = 0;
+    int64_t integer = 0;
+    uint32_t bits32;
+    if (dtype == SP_DTYPE_BOOL && tree_kind(tree, value) != TREE_NUMBER) {
+        if (tree_kind(tree, value) != TREE_TRUE && tree_kind(tree, value) != TREE_FALSE)
+            return tree_fail(tree, value, "BOOLEAN_EXPECTED", "true or false is expected here.");
+        *ret_bits = tree_kind(tree, value) == TREE_TRUE;
+        return SP_OK;
+    }
+    if (dtype == SP_DTYPE_FLOAT) {
+        status = scalar_float(tree, value, &single);
+        memcpy(&bits32, &single, sizeof bits32);
+        *ret_bits = bits32;
+    } else if (sp_dtype_is_float(dtype)) {
+        status = scalar_double(tree, value, &number);
+        memcpy(ret_bits, &number, sizeof *ret_bits);
+        if (dtype == SP_DTYPE_FLOAT16)
+            *ret_bits = bits_of_half(number, 5, 10);
+        else if (dtype == SP_DTYPE_BFLOAT16)
+            *ret_bits = bits_of_half(number, 8, 7);
+    } else if (is_signed) {
+        const int64_t high = INT64_MAX >> (64 - width);
+        status = scalar_int(tree, value, -high - 1, high, &integer);
+        *ret_bits = (uint64_t)integer;
+    } else {
+        status = scalar_uint(tree, value, dtype == SP_DTYPE_BOOL ? 1 : UINT64_MAX >> (64 - width), ret_bits);
+    }
+    return status;
+}
+
+/* Types whose elements are whole bytes that people write down. */
+static bool has_plain_elements(enum sp_dtype dtype)
+{
+    const bool is_small_float = sp_dtype_is_float(dtype) && sp_dtype_bits(dtype) < 16;
+    const bool is_complex = dtype == SP_DTYPE_COMPLEX64 || dtype == SP_DTYPE_COMPLEX128;
+    return sp_dtype_bits(dtype) >= 8 && !is_small_float && !is_complex;
+}
+
+static enum sp_status put_raw_data(struct description *description, const struct tensor_parts *parts)
+{
+    const struct tree *tree = description->tree;
+    const size_t width = (size_t)sp_dtype_bits(parts->dtype) / 8;
+    enum sp_status status = SP_OK;
+    if (!has_plain_elements(parts->dtype))
+        return tree_fail(tree, parts->data, "DATA_UNSUPPORTED",
+                         "Elements of type %s cannot be written here; leave the data out, or give the model in "
+                         "protobuf's JSON mapping or as an ONNX file.",
+                         sp_dtype_name(parts->dtype));
+    emit_begin(&description->emit, TENSOR_RAW_DATA);
+    for (uint32_t i = tree_begin(parts->data); status == SP_OK && i != tree_end(tree, parts->data);
+         i = tree_after(tree, i)) {
+        unsigned char bytes[8];
+        uint64_t bits = 0;
+        status = read_element(tree, i, parts->dtype, &bits);
+        for (size_t k = 0; k < width; k++)
+            bytes[k] = (unsigned char)(bits >> (8 * k));
+        sp_buf_append(description->emit.buf, bytes, width);
+    }
+    emit_end(&description->emit);
+    return status;
+}
+
+static enum sp_status put_data(struct description *description, const struct tensor_parts *parts)
+{
+    const struct tree *tree = description->tree;
+    enum sp_status status = description_array(tree, parts->data, "'data', an array of the elements one by one,");
+    if (status != SP_OK)
+        return status;
+    const uint32_t count = tree_count(tree, parts->data);
+    if ((int64_t)count != parts->elements)
+        return tree_fail(tree, parts->data, "DATA_COUNT",
+                         "'data' has %u elements where the shape has %" PRId64
+                         ": all elements stand in one array, the last dimension running fastest.",
+                         count, parts->elements);
+    if (parts->dtype != SP_DTYPE_STRING)
+        return count > 0 ? put_raw_data(description, parts) : SP_OK;
+    for (uint32_t i = tree_begin(parts->data); status == SP_OK && i != tree_end(tree, parts->data);
+         i = tree_after(tree, i))
+        status = description_text(description, TENSOR_STRING_DATA, i, "An element of a string tensor");
+    return status;
+}
+
+static void put_entry(struct emit *emit, const char *key, const char *value)
+{
+    emit_begin(emit, TENSOR_EXTERNAL_DATA);
+    emit_word(emit, ENTRY_KEY, key);
+    emit_word(emit, ENTRY_VALUE, value);
+    emit_end(emit);
+}
+
+/* A weight of which only the place is known: behind the one before, in a file beside the model. */
+static enum sp_status put_absent(struct description *description, const struct tensor_parts *parts)
+{
+    char number[24];
+    int64_t end;
+    if (parts->dtype == SP_DTYPE_STRING)
+        return tree_fail(description->tree, parts->dtype_at, "DATA_MISSING",
+                         "A tensor of strings needs its data: ONNX keeps strings in the model.");
+    if (!sp_add_i64(description->weight_bytes, parts->bytes, &end))
+        return tree_fail(description->tree, parts->shape, "TENSOR_TOO_LARGE",
+                         "The weights have too many bytes together.");
+    put_entry(&description->emit, "location", WEIGHTS_FILE);
+    (void)snprintf(number, sizeof number, "%" PRId64, description->weight_bytes);
+    put_entry(&description->emit, "offset", number);
+    (void)snprintf(number, sizeof number, "%" PRId64, parts->bytes);
+    put_entry(&description->emit, "length", number);
+    emit_int(&description->emit, TENSOR_LOCATION, TENSOR_IS_EXTERNAL);
+    description->weight_bytes = end;
+    return SP_OK;
+}
+
+static enum sp_status put_tensor(struct description *description, uint32_t field, const struct tensor_parts *parts)
+{
+    const struct tree *tree = description->tree;
+    struct emit *emit = &description->emit;
+    enum sp_status status = SP_OK;
+    int64_t extent = 0;
+    emit_begin(emit, field);
+    for (uint32_t i = tree_begin(parts->shape); i != tree_end(tree, parts->shape); i = tree_after(tree, i)) {
+        (void)scalar_int(tree, i, 0, INT64_MAX, &extent);
+        emit_int(emit, TENSOR_DIMS, extent);
+    }
+    emit_int(emit, TENSOR_TYPE, parts->dtype);
+    if (parts->name != TREE_NONE)
+        status = description_text(description, TENSOR_NAME, parts->name, "A tensor's name");
+    if (status == SP_OK && parts->data != TREE_NONE)
+        status = put_data(description, parts);
+    else if (status == SP_OK && parts->elements > 0)
+        status = put_absent(description, parts);
+    emit_end(emit);
+    return status;
+}
+
+enum sp_status description_initializer(struct description *description, uint32_t field, uint32_t value)
+{
+    struct tensor_parts parts;
+    enum sp_status status = read_tensor(description, value, true, &parts);
+    return status == SP_OK ? put_tensor(description, field, &parts) : status;
+}
+
+enum sp_status description_tensor(struct description *description, uint32_t field, uint32_t value)
+{
+    struct tensor_parts parts;
+    enum sp_status status = read_tensor(description, value, false, &parts);
+    return status == SP_OK ? put_tensor(description, field, &parts) : status;
+}

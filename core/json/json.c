@@ -1,0 +1,116 @@
+#include "json/json.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "onnx.pb-c.h"
+#include "json/graph.h"
+#include "json/proto.h"
+
+/* Bytes of a file that come out of a text: what a splice can hold of new bytes (onnx/splice.h). */
+#define MAX_FILE_BYTES ((size_t)1 << 30)
+
+bool sp_json_is(const void *bytes, uint64_t size)
+{
+    const char *text = bytes;
+    uint64_t at = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < size && memchr(" \t\r\n", text[at], 4) != NULL)
+        at++;
+    if (at == size || text[at] != '{')
+        return false;
+    at++;
+    return at == size || memchr(" \t\r\n\"}", text[at], 6) != NULL;
+}
+
+static uint32_t member(const struct tree *tree, uint32_t object, const char *name)
+{
+    for (uint32_t i = tree_begin(object); i != tree_end(tree, object); i = tree_after(tree, i + 1)) {
+        if (tree_text_is(tree_raw_text(tree, i), name))
+            return i + 1;
+    }
+    return TREE_NONE;
+}
+
+/* A list of edges, or nodes that have what only nodes of cost graphs have. */
+static bool is_cost_graph(const struct tree *tree, uint32_t nodes)
+{
+    if (member(tree, 0, "edges") != TREE_NONE)
+        return true;
+    if (nodes == TREE_NONE || tree_kind(tree, nodes) != TREE_ARRAY || tree_begin(nodes) == tree_end(tree, nodes) ||
+        tree_kind(tree, tree_begin(nodes)) != TREE_OBJECT)
+        return false;
+    const uint32_t first = tree_begin(nodes);
+    return member(tree, first, "op") == TREE_NONE &&
+           (member(tree, first, "seconds") != TREE_NONE || member(tree, first, "id") != TREE_NONE);
+}
+
+static bool is_model(const struct tree *tree)
+{
+    static const char *const names[] = {"graph",         "irVersion",    "ir_version",    "opsetImport",
+                                        "opset_import",  "producerName", "producer_name", "modelVersion",
+                                        "model_version", "functions"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (member(tree, 0, names[i]) != TREE_NONE)
+            return true;
+    }
+    return false;
+}
+
+static enum sp_status convert(const struct tree *tree, struct sp_buf *buf)
+{
+    if (tree_kind(tree, 0) != TREE_OBJECT)
+        return tree_fail(tree, 0, "OBJECT_EXPECTED", "The description of a model is a JSON object.");
+    const uint32_t nodes = member(tree, 0, "nodes");
+    if (is_cost_graph(tree, nodes)) {
+        (void)sp_fail(tree->err, SP_ERR_UNSUPPORTED, "COST_GRAPH_UNSUPPORTED",
+                      "This is a graph of costs (nodes with seconds and bytes, and edges), which this version cannot "
+                      "plan yet; describe the operators instead, or give an ONNX file.");
+        return SP_ERR_UNSUPPORTED;
+    }
+    if (nodes != TREE_NONE || member(tree, 0, "opset") != TREE_NONE)
+        return description_model(tree, buf);
+    if (!is_model(tree))
+        return tree_fail(tree, 0, "DESCRIPTION_UNKNOWN",
+                         "This JSON object describes no model: a tensor graph has the members 'opset' and 'nodes', "
+                         "and a ModelProto in protobuf's mapping has 'irVersion', 'opsetImport' and 'graph'.");
+    struct emit emit = {.buf = buf};
+    return proto_message(tree, 0, &onnx__model_proto__descriptor, &emit);
+}
+
+/* What the result may have: a growing buffer needs up to three times what is in it. */
+static size_t ceiling(const struct sp_budget *budget)
+{
+    size_t rest = budget->used < budget->limit ? budget->limit - budget->used : 0;
+    return budget->limit == 0 || rest / 3 > MAX_FILE_BYTES ? MAX_FILE_BYTES : rest / 3;
+}
+
+enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, struct sp_buf *ret_bytes,
+                               struct sp_error *err)
+{
+    struct tree tree;
+    struct sp_buf buf;
+    struct sp_arena *arena = sp_arena_create(budget);
+    if (arena == NULL)
+        return sp_fail_memory(err);
+    sp_buf_init(&buf, 0);
+    enum sp_status status = tree_read(arena, text, size, &tree, err);
+    if (status == SP_OK) {
+        sp_buf_init(&buf, ceiling(budget));
+        status = convert(&tree, &buf);
+    }
+    if (status == SP_OK && sp_buf_failed(&buf))
+        status = buf.size > MAX_FILE_BYTES / 4
+                     ? sp_fail(err, SP_ERR_LIMIT, "JSON_TOO_LARGE",
+                               "The model that this JSON text describes is too large for it; send it as an ONNX file.")
+                     : sp_fail_memory(err);
+    sp_arena_destroy(arena);
+    if (status != SP_OK) {
+        sp_buf_release(&buf);
+        return status;
+    }
+    budget->used += buf.capacity;
+    if (budget->used > budget->peak)
+        budget->peak = budget->used;
+    *ret_bytes = buf;
+    return SP_OK;
+}

@@ -1,0 +1,29 @@
+#pragma once
+/*
+ * model_file - a model as a caller gives it: an ONNX file, or a description in JSON (json/json.h) that becomes one
+ * first.
+ *
+ * Everything behind works on `bytes`. Only two things differ for a description: the converted bytes are owned and must
+ * live as long as the model that is read from them, and a splice over them means nothing to a caller, who has the text;
+ * sp_model_file_splice() makes one that stands alone.
+ */
+#include "base/arena.h"
+#include "base/buf.h"
+#include "onnx/splice.h"
+
+struct sp_model_file {
+    const void *bytes; /* of an ONNX file, or of something that its reader will refuse */
+    uint64_t size;
+    uint64_t given_size; /* what the caller gave */
+    bool is_converted;
+    struct sp_buf converted; /* counted against the budget as long as that lives */
+};
+
+/* `bytes` must stay as long as the file is used. Errors are those of sp_json_to_onnx(). */
+enum sp_status sp_model_file_open(struct sp_budget *budget, const void *bytes, uint64_t size,
+                                  struct sp_model_file *ret_file, struct sp_error *err);
+void sp_model_file_release(struct sp_model_file *file); /* zeroed memory is allowed */
+
+/* Makes a splice over the file's bytes one over what the caller gave: of a converted file nothing is kept, all is new.
+   On an error *splice is destroyed. */
+enum sp_status sp_model_file_splice(const struct sp_model_file *file, struct sp_splice **splice, struct sp_error *err);
