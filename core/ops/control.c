@@ -267,9 +267,9 @@ static enum sp_status rule_graph(struct sp_op_context *context, struct sp_rule *
 static const char if_text[] = "[_] -> as the branches do; what they take from outside is whole";
 static const char loop_text[] = "[_] [_] states.. -> states.., [t, stacked..]..; t sequential, others as in the body";
 static const char scan_text[] = "states.. [t, scanned..].. -> states.., [t, stacked..]..; t sequential, others as in "
-                                "the body";
+                                "the body, what it needs whole too";
 static const char old_scan_text[] = "[b] [b, states..].. [b, t, scanned..].. -> [b, states..].., [b, t, stacked..]..; "
-                                    "t sequential, others as in the body";
+                                    "t sequential, others as in the body, what it needs whole too";
 static const char map_text[] = "sequences -> sequences; elements are whole";
 
 const struct sp_op sp_ops_control[] = {

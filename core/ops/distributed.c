@@ -184,7 +184,10 @@ const struct sp_op sp_ops_distributed[] = {
     COLLECTIVE("AllToAll", 1, infer_exchange, rule_exchange, "[a, i..] -> [a, i..]; a whole",
                "(input) -> (output) {group_size:int=1}"),
     DISTRIBUTED("MatMul", 0, 2, 2, "(A,B) -> (Y)", "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum", ""),
-    DISTRIBUTED("Slice", 0, 3, 5, "(data,starts,ends,axes?,steps?) -> (output)", "as Slice: sliced axes whole", ""),
+    DISTRIBUTED("Slice", 0, 3, 5, "(data,starts,ends,axes?,steps?) -> (output)",
+                "as Slice: [d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its "
+                "bounds are not known",
+                ""),
     DISTRIBUTED("Reshape", SP_OP_VIEW, 2, 2, "(data,shape) -> (reshaped)",
                 "as Reshape: [a*b, c] -> [a, b*c]; others whole", "allowzero:int=0,"),
     DISTRIBUTED("Expand", 0, 2, 2, "(input,shape) -> (output)", "as Expand: [i..] -> [n.., i..]", ""),

@@ -238,7 +238,8 @@ static enum sp_status rule_center(struct sp_op_context *context, struct sp_rule 
 #define TEXT "[d.., i] -> [d.., i]; i moves, or is whole where the pads are not known"
 
 const struct sp_op sp_ops_pad[] = {
-    {"", "Pad", 1, 10, 1, 1, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-1, Pad-2"},
+    {"", "Pad", 1, 10, 1, 1, 1, 1, 0, infer_pad, rule_pad, "[d.., i] -> [d.., i]; i moves",
+     "ONNX Operators.md, Pad-1, Pad-2"},
     {"", "Pad", 11, 17, 2, 3, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13"},
     {"", "Pad", 18, 0, 2, 4, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25"},
     {"", "CenterCropPad", 18, 0, 2, 2, 1, 1, 0, infer_center, rule_center,

@@ -316,8 +316,8 @@ static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_r
 #define ELEMENTS_TEXT "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole, or with a reduction sum, product, max or min"
 
 const struct sp_op sp_ops_scatter[] = {
-    {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
-     "ONNX Operators.md, Scatter-9"},
+    {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements,
+     "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole", "ONNX Operators.md, Scatter-9"},
     {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
      "ONNX Operators.md, ScatterElements-11 to ScatterElements-18"},
     {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, infer_scatter_nd, rule_scatter_nd,

@@ -4,7 +4,7 @@
  *     one scale             [d..] [] []                      -> [d..]
  *     along an axis         [d.., a] [a] [a]                 -> [d.., a]
  *     in blocks             [d.., b*w] [d.., b] [d.., b]     -> [d.., b*w]      w whole
- *     DynamicQuantizeLinear [d..]                            -> [d..] [] []     d.. max (and min)
+ *     DynamicQuantizeLinear [d..]                            -> [d..] [] []     d.. max, of the negated elements too
  *
  * The elements of an axis, or of a block of it, have a scale and a zero point of their own, so these are split as the
  * data are. An axis in blocks is the compound of its blocks and the elements within one: blocks may be split, and the
@@ -227,7 +227,7 @@ const struct sp_op sp_ops_quantization[] = {
     {"", "DequantizeLinear", 10, 0, 2, 3, 1, 1, 0, infer_dequantize, rule_linear, LINEAR_TEXT,
      "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", NULL},
     {"", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3, 0, infer_dynamic, rule_dynamic,
-     "[d..] -> [d..] [] []; d.. max (and min)", "ONNX operator DynamicQuantizeLinear (11)", NULL},
+     "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)", NULL},
     {.name = NULL},
 };
 /* clang-format on */

@@ -4,7 +4,8 @@
  * The declarations of what nodes make are taken away, the inputs have the values of the case, and what is inferred is
  * compared with what was declared. onnx-shape-baseline.tsv says what ONNX's own inference reaches in that way (its
  * third column): FULL, RANK, NONE, NONTENSOR. Elements that inference computes are compared with the case's outputs.
- * Then the rule of every node is made, and a table says which operators had one.
+ * Then the rule of every node is made, and a table says which operators had one. What no published case has is in
+ * own_cases_*.c: every entry of the operator table must have a node somewhere.
  */
 #include <math.h>
 #include <stdio.h>
@@ -276,38 +277,48 @@ static void report(const struct run *run)
     tell(run->wrong_elements == 0 && run->elements > 10000, "%u elements are computed, %u cases wrong", run->elements,
          run->wrong_elements);
     tell(run->refused_rules == 0, "%u cases have a node whose rule is refused", run->refused_rules);
-    tell(run->own_wrong == 0, "%u of %u models of one node", run->own - run->own_wrong, run->own);
     unsigned missing = coverage_print(run->coverage);
     tell(missing == 0, "%u entries of the operator table are in no case and no model", missing);
-    tell(coverage_silent_texts(run->coverage) == 0, "every text speaks of the kinds of factors its rule has");
+}
+
+/* The published cases and the models of the test data; false when they cannot be unpacked. */
+static bool run_published(struct run *run, const char *archive)
+{
+    char table[MAX_PATH], models[MAX_PATH], folder[] = "/tmp/shardplan-backend-XXXXXX", command[2 * MAX_PATH + 64];
+    size_t size = 0;
+    (void)snprintf(table, sizeof(table), "%s/onnx-shape-baseline.tsv", data_folder());
+    (void)snprintf(models, sizeof(models), "%s/models", data_folder());
+    if (mkdtemp(folder) == NULL)
+        return false;
+    (void)snprintf(command, sizeof(command), "tar -xzf '%s' -C '%s'", archive, folder);
+    if (run_shell(command) != 0)
+        return false;
+    unsigned char *baseline = data_read(table, &size);
+    run->baseline = (const char *)baseline;
+    (void)backend_each(folder, run_case, run);
+    cover_folder(run->coverage, models);
+    cover_folder(run->coverage, SOURCE_ROOT "/tests/data");
+    run->baseline = NULL;
+    free(baseline);
+    (void)snprintf(command, sizeof(command), "rm -r '%s'", folder);
+    return run_shell(command) == 0;
 }
 
 int main(void)
 {
-    char archive[MAX_PATH], table[MAX_PATH], models[MAX_PATH], folder[] = "/tmp/shardplan-backend-XXXXXX";
+    char archive[MAX_PATH];
+    struct run run = {.coverage = coverage_create()};
     (void)snprintf(archive, sizeof(archive), "%s/onnx-backend-tests.tar.gz", data_folder());
-    (void)snprintf(table, sizeof(table), "%s/onnx-shape-baseline.tsv", data_folder());
-    (void)snprintf(models, sizeof(models), "%s/models", data_folder());
-    if (access(archive, R_OK) != 0) {
-        printf("ok backend_cases # SKIP the cases are not there\n");
-        return 0;
-    }
-    char command[2 * MAX_PATH + 64];
-    if (mkdtemp(folder) == NULL)
-        return 1;
-    (void)snprintf(command, sizeof(command), "tar -xzf '%s' -C '%s'", archive, folder);
-    if (run_shell(command) != 0)
-        return 1;
-    size_t size = 0;
-    unsigned char *baseline = data_read(table, &size);
-    struct run run = {.baseline = (const char *)baseline, .coverage = coverage_create()};
-    (void)backend_each(folder, run_case, &run);
-    cover_folder(run.coverage, models);
-    cover_folder(run.coverage, SOURCE_ROOT "/tests/data");
+    bool is_there = access(archive, R_OK) == 0;
     run.own_wrong = own_cases_run(run.coverage, &run.own);
-    report(&run);
+    tell(run.own_wrong == 0, "%u of %u models of one node", run.own - run.own_wrong, run.own);
+    if (!is_there)
+        printf("ok backend_cases # SKIP the published cases are not there\n");
+    else if (!run_published(&run, archive))
+        tell(false, "the published cases cannot be unpacked");
+    else
+        report(&run);
+    tell(coverage_silent_texts(run.coverage) == 0, "every text speaks of the kinds of factors its rule has");
     coverage_destroy(run.coverage);
-    free(baseline);
-    (void)snprintf(command, sizeof(command), "rm -r '%s'", folder);
-    return run_shell(command) != 0 || failures != 0;
+    return failures != 0;
 }

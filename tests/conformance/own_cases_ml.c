@@ -84,5 +84,19 @@ const struct own_case own_cases_ml[] = {
      TREES "target_treeids=[0,0,1,1] target_nodeids=[1,2,1,2] target_ids=[0,1,0,1] target_weights=[1.0,1.0,1.0,1.0] "
            "n_targets=2",
      "float32[8,2]", "[n0,f1] -> [n0,e]  f1: replicate"},
+    {"ai.onnx.ml.TreeEnsembleRegressor", 3, "float32[8,2]",
+     TREES "target_treeids=[0,0,1,1] target_nodeids=[1,2,1,2] target_ids=[0,1,0,1] target_weights=[1.0,1.0,1.0,1.0] "
+           "n_targets=2 post_transform='SOFTMAX'",
+     "float32[8,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: softmax reduction"},
+    {"ai.onnx.ml.SVMRegressor", 1, "float32[8,2]",
+     "coefficients=[1.0,2.0] support_vectors=[1.0,2.0,3.0,4.0] n_supports=2 kernel_type='RBF' rho=[0.1] "
+     "kernel_params=[0.1,0.0,3.0] post_transform='SOFTMAX_ZERO'",
+     "float32[8,1]", "[n0,f1] -> [n0,e]  f1: sum reduction; e: softmax reduction"},
+    /* One tree of one inner node, two targets; post_transform 1 is SOFTMAX. */
+    {"ai.onnx.ml.TreeEnsemble", 5, "float32[n,2]",
+     "n_targets=2 post_transform=1 tree_roots=[0] nodes_featureids=[0] nodes_modes=uint8[1] nodes_splits=float32[1] "
+     "nodes_truenodeids=[0] nodes_falsenodeids=[1] nodes_trueleafs=[1] nodes_falseleafs=[1] leaf_targetids=[0,1] "
+     "leaf_weights=float32[2]",
+     "float32[n,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: softmax reduction"},
     {.op = NULL},
 };
