@@ -15,6 +15,10 @@ class Hostile(DaemonCase):
                 answer = self.ask("POST", "/v1/models", data, statuses)
                 self.assertTrue(answer.json["detail"])
                 self.assertNotEqual(answer.json["code"], "WORKER_CRASHED")
+                checked = self.ask("POST", "/v1/check", data, (200, *statuses))
+                if checked.status == 200:
+                    self.assertFalse(checked.json["valid"])
+                    self.assertGreater(len(checked.json["diagnostics"]), 0)
                 count += 1
         self.assertEqual(self.ask("GET", "/v1/models").json, before)
         self.no_temporary_files()
