@@ -216,6 +216,8 @@ void sp_operators_write_page(struct sp_buf *buf)
         sp_buf_printf(buf, "| %s | ", op->name);
         if (op->last == 0)
             sp_buf_printf(buf, "%lld..", (long long)op->since);
+        else if (op->last == op->since)
+            sp_buf_printf(buf, "%lld", (long long)op->since);
         else
             sp_buf_printf(buf, "%lld-%lld", (long long)op->since, (long long)op->last);
         sp_buf_text(buf, " | `");
