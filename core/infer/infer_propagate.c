@@ -4,6 +4,7 @@
  *   collect     what is stated, in positions of one mesh (infer_propagate_collect.c)
  *   relate      one tensor for each value of the model, and one of its own for an operand that is stated otherwise than
  *               its value, and for each of several uses of a constant; one flow for each relation
+ *   refine      tensors by the pieces that rules and stated specs cut their axes in (refine.h)
  *   propagate   (propagate.c)
  *   settle      node by node in order: operands that agree with the rule (infer_propagate_resolve.c), on the node's
  *               devices, with the reason (infer_propagate_reason.c)
@@ -39,8 +40,10 @@ static enum sp_status index_operands(struct sp_inference *all)
     all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
     all->tensors = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_sharding *);
     all->origins = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_flow_origin *);
+    all->statement_of = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
+    all->refined = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_refined *);
     if (all->stated_of == NULL || all->ranks == NULL || all->shapes == NULL || all->values == NULL ||
-        all->tensors == NULL || all->origins == NULL)
+        all->tensors == NULL || all->origins == NULL || all->statement_of == NULL || all->refined == NULL)
         return sp_fail_memory(all->err);
     return SP_OK;
 }
@@ -63,10 +66,15 @@ static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value
     return status;
 }
 
-static bool is_equal_axes(const struct sp_sharding *a, const struct sp_sharding *b)
+/* Of one tensor: whether its axes are cut in the same parts, and these alike. */
+static bool is_same_statement(const struct sp_stated *a, const struct sp_stated *b)
 {
-    for (uint32_t axis = 0; a != b && axis < a->rank; axis++) {
-        const struct sp_axis_list *x = &a->dims[axis].axes, *y = &b->dims[axis].axes;
+    const struct sp_refined *p = a->parts, *q = b->parts;
+    if ((p == NULL) != (q == NULL) || a->axes->rank != b->axes->rank ||
+        (p != NULL && memcmp(p->shape, q->shape, p->rank * sizeof(*p->shape)) != 0))
+        return false;
+    for (uint32_t axis = 0; a->axes != b->axes && axis < a->axes->rank; axis++) {
+        const struct sp_axis_list *x = &a->axes->dims[axis].axes, *y = &b->axes->dims[axis].axes;
         if (x->count != y->count || !sp_axes_is_prefix(x, y) || !sp_axes_is_prefix(y, x))
             return false;
     }
@@ -91,15 +99,15 @@ static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
             stated->tensor = SP_NO_TENSOR;
             continue;
         }
-        if (all->tensors[tensor] == NULL)
-            all->tensors[tensor] = stated->axes;
-        if (is_equal_axes(all->tensors[tensor], stated->axes))
+        if (all->statement_of[tensor] == 0)
+            all->statement_of[tensor] = i + 1;
+        if (is_same_statement(&all->stated[all->statement_of[tensor] - 1], stated))
             continue;
         stated->tensor = all->tensor_count;
         enum sp_status status = add_tensor(all, value);
         if (status != SP_OK)
             return status;
-        all->tensors[stated->tensor] = stated->axes;
+        all->statement_of[stated->tensor] = i + 1;
     }
     return SP_OK;
 }
@@ -146,7 +154,7 @@ static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, 
     enum sp_status status = add_tensor(all, value);
     if (status != SP_OK)
         return status;
-    all->tensors[*tensor] = all->tensors[base];
+    all->statement_of[*tensor] = all->statement_of[base];
     if (value->producer == NULL)
         return SP_OK;
     uint32_t *tensors = SP_NEW_ARRAY(all->scratch, 2, uint32_t);
@@ -304,14 +312,27 @@ static enum sp_status mesh_of_place(struct sp_inference *all, uint32_t index, co
     return status;
 }
 
+static enum sp_status copy_on(struct sp_inference *all, const struct sp_sharding *sharding, uint32_t rank,
+                              const struct sp_mesh *mesh, const struct sp_sharding **ret_sharding)
+{
+    struct sp_sharding *own = NULL;
+    enum sp_status status = sp_sharding_create_axes(all->arena, mesh, rank, &own, all->err);
+    for (uint32_t axis = 0; status == SP_OK && sharding != NULL && axis < rank; axis++)
+        status = sp_axes_copy(all->arena, &sharding->dims[axis].axes, &own->dims[axis].axes, all->err);
+    if (status == SP_OK)
+        *ret_sharding = own;
+    return status;
+}
+
 /* The closed sharding of a node's operand on the node's devices. Those that tensors were propagated as are made once
    for each place. */
-static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t rank,
+static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t tensor,
                               const struct sp_sharding *sharding, const struct sp_sharding **ret_sharding)
 {
     const struct sp_mesh *mesh;
-    struct sp_sharding *own = NULL;
+    const struct sp_sharding *own = NULL;
     struct sp_infer_place *of = &all->places[place];
+    uint32_t rank = all->values[tensor]->type.shape.rank;
     if (sharding == NULL && of->whole[rank] != NULL) {
         *ret_sharding = of->whole[rank];
         return SP_OK;
@@ -321,10 +342,10 @@ static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t
         return SP_OK;
     }
     enum sp_status status = mesh_of_place(all, place, &mesh);
-    if (status == SP_OK)
-        status = sp_sharding_create_axes(all->arena, mesh, rank, &own, all->err);
-    for (uint32_t axis = 0; status == SP_OK && sharding != NULL && axis < rank; axis++)
-        status = sp_axes_copy(all->arena, &sharding->dims[axis].axes, &own->dims[axis].axes, all->err);
+    if (status == SP_OK && sharding != NULL && all->refined[tensor] != NULL)
+        status = sp_infer_join(all->arena, all->refined[tensor], rank, sharding, mesh, &own, all->err);
+    else if (status == SP_OK)
+        status = copy_on(all, sharding, rank, mesh, &own);
     if (status != SP_OK)
         return status;
     if (sharding == NULL) {
@@ -344,8 +365,7 @@ static enum sp_status write_entry(struct sp_inference *all, uint32_t flow_id, ui
     struct sp_spec_entry *entry = sp_spec_of(all->assignment, relation->node_id, operand);
     uint32_t tensor = all->flows[flow_id].tensors[operand];
     uint32_t place = all->place_of[relation->node_id];
-    enum sp_status status =
-        realize(all, place == 0 ? 0 : place - 1, all->ranks[tensor], resolved->result, &entry->sharding);
+    enum sp_status status = realize(all, place == 0 ? 0 : place - 1, tensor, resolved->result, &entry->sharding);
     if (status == SP_OK)
         status = sp_infer_reason(all, flow_id, operand, resolved, entry);
     return status;
@@ -422,6 +442,8 @@ enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct
     enum sp_status status = sp_infer_collect(&all, mesh);
     if (status == SP_OK && all.mesh != NULL)
         status = relate(&all);
+    if (status == SP_OK && all.mesh != NULL)
+        status = sp_infer_refine(&all);
     if (status == SP_OK && all.mesh != NULL)
         status = place_nodes(&all);
     if (status == SP_OK && all.mesh != NULL)

@@ -6,7 +6,7 @@
  * to node (stages of a pipeline): a place is a list of N devices in the order of positions.
  */
 #include "base/limits.h"
-#include "infer/propagate.h"
+#include "infer/refine.h"
 
 /* How one tensor dim is cut, in positions: its shard number has a digit (position / stride) % size for each entry,
    major to minor. */
@@ -87,6 +87,7 @@ struct sp_stated {
     uint32_t node, operand, place;
     uint32_t tensor;                  /* that stands for this operand */
     const struct sp_sharding *source; /* the entry's */
+    const struct sp_refined *parts;   /* what the layout's axes are; NULL: the tensor's own */
     struct sp_layout layout;
     struct sp_sharding *axes; /* on positions; NULL: it says nothing about them */
 };
@@ -111,6 +112,8 @@ struct sp_inference {
     const struct sp_value **values;
     const struct sp_sharding **tensors;
     struct sp_flow_origin **origins;
+    uint32_t *statement_of;            /* per tensor 1 + the entry in `stated` that it starts with, or 0 */
+    const struct sp_refined **refined; /* per tensor: the pieces that shapes and tensors are of, or NULL */
     uint32_t flow_count;
     struct sp_flow *flows;
     uint32_t *relation_of;  /* per flow */
@@ -131,6 +134,23 @@ enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *
 
 /* The extents of a value of known rank, -1 where they are not known; in scratch memory. */
 enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape);
+
+/* ---- pieces of axes --------------------------------------------------------------------------------------------- */
+
+/* BLOCKS that cut an axis in a way that no mesh axes can say, as BLOCKS in which each part of an axis is an axis of its
+   own. *ret_parts is NULL where that cannot be done. */
+enum sp_status sp_infer_parts(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
+                              const int64_t *shape, struct sp_sharding **ret_blocks,
+                              const struct sp_refined **ret_parts, struct sp_error *err);
+
+/* Cuts tensors and rules where rules and stated specs do. What is stated becomes what the tensors start with. */
+enum sp_status sp_infer_refine(struct sp_inference *all);
+
+/* A sharding of a tensor's pieces as one of its axes, on a mesh of the same axes: AXES where each axis is in one
+   contiguous split, else BLOCKS. */
+enum sp_status sp_infer_join(struct sp_arena *arena, const struct sp_refined *refined, uint32_t rank,
+                             const struct sp_sharding *sharding, const struct sp_mesh *mesh,
+                             const struct sp_sharding **ret_sharding, struct sp_error *err);
 
 static inline bool sp_infer_is_stated(const struct sp_spec_entry *entry)
 {

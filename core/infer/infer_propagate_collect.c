@@ -38,6 +38,30 @@ static enum sp_status find_place(struct sp_inference *all, const struct sp_layou
     return SP_OK;
 }
 
+/* On a mesh; where the tensor's axes cannot say it, by parts of them. */
+static enum sp_status to_axes(struct sp_inference *all, const struct sp_sharding *sharding, uint32_t rank,
+                              const int64_t *shape, struct sp_stated *stated, struct sp_sharding **ret_axes,
+                              struct sp_error *err)
+{
+    struct sp_sharding *blocks = NULL;
+    struct sp_error again = {0};
+    enum sp_status status =
+        sp_sharding_to_axes(all->scratch, sharding, rank, shape, all->assignment->device_count, ret_axes, NULL, err);
+    if (status != SP_ERR_UNSUPPORTED || sharding->kind != SP_SHARDING_BLOCKS)
+        return status;
+    if (sp_infer_parts(all->scratch, sharding, rank, shape, &blocks, &stated->parts, &again) == SP_ERR_MEMORY)
+        return sp_fail_memory(err);
+    if (stated->parts == NULL)
+        return status;
+    if (sp_sharding_to_axes(all->scratch, blocks, stated->parts->rank, stated->parts->shape,
+                            all->assignment->device_count, ret_axes, NULL, &again) == SP_OK) {
+        sp_error_clear(err);
+        return SP_OK;
+    }
+    stated->parts = NULL;
+    return again.status == SP_ERR_MEMORY ? sp_fail_memory(err) : status;
+}
+
 /* Reads one stated spec; one that no mesh can say stays out of it all, with a stop. */
 static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, uint32_t operand,
                                   const struct sp_mesh *base, bool *ret_is_linear)
@@ -60,8 +84,7 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
     enum sp_status status = sp_infer_extents(all, value, &shape);
     if (status != SP_OK)
         return status;
-    status = sp_sharding_to_axes(all->scratch, entry->sharding, value->type.shape.rank, shape,
-                                 all->assignment->device_count, &axes, NULL, &why);
+    status = to_axes(all, entry->sharding, value->type.shape.rank, shape, &stated, &axes, &why);
     if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST)
         return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
                                   "The spec of '%.120s' is not carried on: %.400s", value->name, why.message);

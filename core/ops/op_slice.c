@@ -203,14 +203,32 @@ static enum sp_status infer_slice(struct sp_op_context *context)
     return status != SP_OK || !has_axes ? status : slice_elements(context, ranges);
 }
 
-/* Where a slice of known bounds puts an element is known: a permutation, also of an axis that is turned around. One of
-   unknown bounds, or that leaves nothing to cut, needs the whole. */
+/* Whether the slice is one of the pieces of its extent that the axis is cut in, as those of Split. */
+static bool is_piece(struct sp_dim whole, struct sp_dim part, const struct range *range)
+{
+    int64_t first = 0;
+    if (!sp_dim_is_known(whole) || !sp_dim_is_known(part) || part.value <= 1 || !sp_dim_is(range->step, 1) ||
+        whole.value % part.value != 0)
+        return false;
+    return count_known(whole.value, range, &first) == part.value && first % part.value == 0;
+}
+
+/* One of several pieces of the same extent is the compound [piece, place] of the input, as in Split: cut along the
+   places, nothing moves. Where another slice of known bounds puts an element is known: a permutation, also of an axis
+   that is turned around. One of unknown bounds, or that leaves nothing to cut, needs the whole. */
 static void map_sliced(struct sp_op_context *context, struct sp_rule *rule, uint32_t axis, const struct range *range)
 {
     struct sp_dim extent = context->node->outputs[0]->type.shape.dims[axis];
+    struct sp_dim whole = sp_in_shape(context, 0)->dims[axis];
     char name[SP_FACTOR_NAME_SIZE];
     (void)snprintf(name, sizeof(name), "d%u", axis);
-    if (is_known(range) && sp_dim_is_known(extent) && extent.value > 1) {
+    if (is_known(range) && is_piece(whole, extent, range)) {
+        uint8_t piece = sp_rule_factor(rule, "piece", SP_FACTOR_REPLICATE, sp_dim_known(whole.value / extent.value));
+        uint8_t place = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, extent);
+        sp_rule_map_input(rule, 0, axis, piece);
+        sp_rule_map_input(rule, 0, axis, place);
+        sp_rule_map_output(rule, 0, axis, place);
+    } else if (is_known(range) && sp_dim_is_known(extent) && extent.value > 1) {
         uint8_t factor = sp_factor_resized(rule, name, SP_FACTOR_PERMUTATION, extent);
         sp_rule_map_input(rule, 0, axis, factor);
         sp_rule_map_output(rule, 0, axis, factor);
@@ -243,7 +261,8 @@ static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *
     return status;
 }
 
-#define TEXT "[d.., i] -> [d.., i]; i moves, or is whole where its bounds are not known"
+#define TEXT                                                                                                           \
+    "[d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its bounds are not known"
 
 const struct sp_op sp_ops_slice[] = {
     {"", "Slice", 1, 9, 1, 1, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1"},

@@ -230,7 +230,33 @@ Test(op_movement, slice_factors)
     struct sp_node *node = build_node(&build, "Slice", "x from to axes step", "y");
     infer();
     EXPECT_TYPE("y", "float32[4,3,8]");
-    EXPECT_RULE(node, "[d0,d1,d2] [_] [_] [_] [_] -> [d0,d1,d2]  d1: permutation, resized; d2: permutation");
+    EXPECT_RULE(node, "[d0,piece*d1,d2] [_] [_] [_] [_] -> [d0,d1,d2]  piece: replicate; d2: permutation");
+}
+
+/* A slice is a piece as those of Split where it is as long as they are and begins where one begins. */
+static void expect_sliced_rule(int64_t from, int64_t to, int64_t step, const char *expected)
+{
+    start(13);
+    build_input(&build, "x", SP_DTYPE_FLOAT, "12");
+    build_ints(&build, "from", 1, &from);
+    build_ints(&build, "to", 1, &to);
+    build_ints(&build, "axes", 1, (int64_t[]){0});
+    build_ints(&build, "step", 1, &step);
+    struct sp_node *node = build_node(&build, "Slice", "x from to axes step", "y");
+    infer();
+    EXPECT_RULE(node, expected);
+    stop();
+}
+
+Test(op_movement, slice_of_a_piece)
+{
+    expect_sliced_rule(0, 4, 1, "[piece*d0] [_] [_] [_] [_] -> [d0]  piece: replicate");
+    expect_sliced_rule(4, 8, 1, "[piece*d0] [_] [_] [_] [_] -> [d0]  piece: replicate");
+    expect_sliced_rule(-4, INT64_MAX, 1, "[piece*d0] [_] [_] [_] [_] -> [d0]  piece: replicate");
+    expect_sliced_rule(2, 6, 1, "[d0] [_] [_] [_] [_] -> [d0]  d0: permutation, resized");
+    expect_sliced_rule(0, 5, 1, "[d0] [_] [_] [_] [_] -> [d0]  d0: permutation, resized");
+    expect_sliced_rule(0, 8, 2, "[d0] [_] [_] [_] [_] -> [d0]  d0: permutation, resized");
+    expect_sliced_rule(3, -13, -1, "[d0] [_] [_] [_] [_] -> [d0]  d0: permutation, resized");
 }
 
 Test(op_movement, slice_with_unknown_operands)

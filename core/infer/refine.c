@@ -1,0 +1,423 @@
+/*
+ * refine - where the axes of tensors are cut (refine.h).
+ */
+#include "infer/refine.h"
+
+#include <string.h>
+
+#include "base/arith.h"
+#include "base/limits.h"
+#include "infer/refine_internal.h"
+
+/* ---- marks of one axis or factor -------------------------------------------------------------------------------- */
+
+enum noted { NOTED_NOTHING = 0, NOTED_FITS, NOTED_THERE };
+
+/* Where the stride would stand in the list, and whether it may. */
+static enum noted find_mark(const struct sp_mark *marks, uint8_t count, bool is_fixed, int64_t extent, int64_t stride,
+                            uint8_t *ret_at)
+{
+    uint8_t at = 0;
+    while (at < count && marks[at].stride < stride)
+        at++;
+    *ret_at = at;
+    if (at < count && marks[at].stride == stride)
+        return NOTED_THERE;
+    int64_t below = at == 0 ? 1 : marks[at - 1].stride, above = at < count ? marks[at].stride : extent;
+    bool is_closed = at == 0 ? is_fixed : marks[at - 1].is_fixed;
+    if (stride <= 1 || stride >= extent || is_closed || stride % below != 0 || above % stride != 0)
+        return NOTED_NOTHING;
+    return NOTED_FITS;
+}
+
+static void put_mark(struct sp_mark *marks, uint8_t *count, uint8_t at, struct sp_mark mark)
+{
+    memmove(&marks[at + 1], &marks[at], (size_t)(*count - at) * sizeof(*marks));
+    marks[at] = mark;
+    (*count)++;
+}
+
+static void note_in_factor(struct sp_factor_marks *factor, int64_t extent, int64_t stride, bool is_cut)
+{
+    uint8_t at = 0;
+    enum noted noted = find_mark(factor->marks, factor->count, false, extent, stride, &at);
+    if (noted == NOTED_THERE)
+        factor->marks[at].is_cut = factor->marks[at].is_cut || is_cut;
+    else if (noted == NOTED_FITS)
+        put_mark(factor->marks, &factor->count, at, (struct sp_mark){.stride = stride, .is_cut = is_cut});
+}
+
+static enum sp_status marks_of(struct sp_refinement *all, uint32_t tensor, struct sp_tensor_marks **ret_marks,
+                               struct sp_error *err)
+{
+    if (all->tensors[tensor] == NULL) {
+        struct sp_tensor_marks *marks = SP_NEW(all->arena, struct sp_tensor_marks);
+        if (marks == NULL)
+            return sp_fail_memory(err);
+        marks->axes = SP_NEW_ARRAY(all->arena, all->ranks[tensor], struct sp_marks);
+        if (marks->axes == NULL)
+            return sp_fail_memory(err);
+        all->tensors[tensor] = marks;
+    }
+    *ret_marks = all->tensors[tensor];
+    return SP_OK;
+}
+
+static enum sp_status make_room(struct sp_refinement *all, struct sp_marks *marks, struct sp_error *err)
+{
+    if (marks->count < marks->capacity)
+        return SP_OK;
+    uint32_t wanted = marks->capacity == 0 ? 2 : 2u * marks->capacity;
+    struct sp_mark *larger = SP_NEW_ARRAY(all->arena, wanted, struct sp_mark);
+    if (larger == NULL)
+        return sp_fail_memory(err);
+    if (marks->count > 0)
+        memcpy(larger, marks->marks, marks->count * sizeof(*larger));
+    marks->marks = larger;
+    marks->capacity = (uint8_t)wanted;
+    return SP_OK;
+}
+
+/* *ret_changed, which may be NULL, is set where something is new. */
+static enum sp_status note(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride, bool is_cut,
+                           bool *ret_changed, struct sp_error *err)
+{
+    struct sp_tensor_marks *of = all->tensors[tensor];
+    uint8_t at = 0;
+    int64_t extent = all->shapes[tensor][axis];
+    if (stride <= 1 || stride >= extent)
+        return SP_OK;
+    enum sp_status status = marks_of(all, tensor, &of, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_marks *marks = &of->axes[axis];
+    enum noted noted = find_mark(marks->marks, marks->count, marks->is_fixed, extent, stride, &at);
+    bool is_new_cut = is_cut && (noted == NOTED_FITS || (noted == NOTED_THERE && !marks->marks[at].is_cut));
+    if (noted == NOTED_NOTHING || (noted == NOTED_THERE && !is_new_cut) ||
+        (is_new_cut && all->ranks[tensor] + of->cut_count >= SP_MAX_RANK))
+        return SP_OK;
+    of->cut_count += is_new_cut;
+    if (ret_changed != NULL)
+        *ret_changed = true;
+    if (noted == NOTED_THERE) {
+        marks->marks[at].is_cut = true;
+        return SP_OK;
+    }
+    status = make_room(all, marks, err);
+    if (status == SP_OK)
+        put_mark(marks->marks, &marks->count, at, (struct sp_mark){.stride = stride, .is_cut = is_cut});
+    return status;
+}
+
+/* ---- factors of a flow ------------------------------------------------------------------------------------------ */
+
+static bool is_mapped_once(const struct sp_operand_rule *operand, uint8_t factor)
+{
+    for (uint32_t axis = 0; axis < operand->rank; axis++) {
+        uint32_t count = 0;
+        for (uint8_t i = 0; i < operand->axes[axis].count; i++)
+            count += operand->axes[axis].factors[i] == factor;
+        if (count > 1)
+            return false;
+    }
+    return true;
+}
+
+void sp_refine_see_factors(struct sp_refinement *all, const struct sp_rule *rule)
+{
+    for (uint32_t f = 0; f < rule->factor_count; f++) {
+        const struct sp_factor *factor = &rule->factors[f];
+        all->is_refinable[f] = factor->kind != SP_FACTOR_HALO && factor->kind != SP_FACTOR_PERMUTATION &&
+                               factor->block <= 1 && !factor->is_blocked && !factor->is_resized &&
+                               sp_dim_is_known(factor->extent) && factor->extent.value > 0;
+    }
+    for (uint32_t i = 0; i < rule->input_count + rule->output_count; i++) {
+        const struct sp_operand_rule *operand = sp_rule_operand(rule, i);
+        for (uint8_t k = 0; k < operand->position_count; k++)
+            all->is_refinable[operand->positions[k]] = false;
+        for (uint32_t axis = 0; axis < operand->rank; axis++) {
+            for (uint8_t k = 0; operand->axes[axis].count > 1 && k < operand->axes[axis].count; k++) {
+                uint8_t f = operand->axes[axis].factors[k];
+                all->is_refinable[f] = all->is_refinable[f] && is_mapped_once(operand, f);
+            }
+        }
+    }
+}
+
+bool sp_refine_strides(const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
+                       int64_t *ret_strides)
+{
+    int64_t stride = 1;
+    for (uint8_t i = list->count; i-- > 0;) {
+        struct sp_dim own = rule->factors[list->factors[i]].extent;
+        ret_strides[i] = stride;
+        if (!sp_dim_is_known(own) || !sp_mul_i64(stride, own.value, &stride))
+            return false;
+    }
+    return stride == extent && extent > 0 && list->count > 0;
+}
+
+/* The tensor of an operand whose axes can be looked at, or SP_NO_TENSOR. */
+static uint32_t tensor_of(const struct sp_refinement *all, const struct sp_flow *flow, uint32_t operand)
+{
+    uint32_t tensor = flow->tensors[operand];
+    bool is_usable = tensor != SP_NO_TENSOR && all->shapes[tensor] != NULL &&
+                     all->ranks[tensor] == sp_rule_operand(flow->rule, operand)->rank;
+    return is_usable ? tensor : SP_NO_TENSOR;
+}
+
+static void collect_axis(struct sp_refinement *all, const struct sp_rule *rule, const struct sp_axis_factors *list,
+                         const struct sp_marks *marks, int64_t extent, bool of_cuts)
+{
+    int64_t strides[SP_RULE_MAX_FACTORS];
+    if (marks->count == 0 || !sp_refine_strides(rule, list, extent, strides))
+        return;
+    for (uint8_t i = 0; i < list->count; i++) {
+        uint8_t f = list->factors[i];
+        int64_t own = rule->factors[f].extent.value;
+        for (uint8_t k = 0; all->is_refinable[f] && k < marks->count; k++) {
+            int64_t stride = marks->marks[k].stride;
+            if (stride > strides[i] && stride % strides[i] == 0 && (!of_cuts || marks->marks[k].is_cut))
+                note_in_factor(&all->factors[f], own, stride / strides[i], marks->marks[k].is_cut);
+        }
+    }
+}
+
+void sp_refine_collect(struct sp_refinement *all, const struct sp_flow *flow, bool of_cuts)
+{
+    for (uint32_t f = 0; f < flow->rule->factor_count; f++)
+        all->factors[f].count = 0;
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
+        uint32_t tensor = tensor_of(all, flow, i);
+        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && all->tensors[tensor] != NULL && axis < operand->rank; axis++)
+            collect_axis(all, flow->rule, &operand->axes[axis], sp_refine_marks(all, tensor, axis),
+                         all->shapes[tensor][axis], of_cuts);
+    }
+}
+
+/* ---- the fixpoint ----------------------------------------------------------------------------------------------- */
+
+static void enqueue(struct sp_refinement *all, uint32_t flow)
+{
+    if (all->is_queued[flow])
+        return;
+    all->is_queued[flow] = true;
+    uint64_t at = (uint64_t)all->queue_from + all->queue_count;
+    all->queue[at % all->flow_count] = flow;
+    all->queue_count++;
+}
+
+static void enqueue_flows_of(struct sp_refinement *all, uint32_t tensor)
+{
+    for (uint32_t i = all->first_flow[tensor]; i < all->first_flow[tensor + 1]; i++)
+        enqueue(all, all->flows_of[i]);
+}
+
+/* Notes in the axis what its factors have, and where one ends and the next begins. */
+static enum sp_status spread_axis(struct sp_refinement *all, const struct sp_rule *rule,
+                                  const struct sp_axis_factors *list, uint32_t tensor, uint32_t axis, bool *ret_changed,
+                                  struct sp_error *err)
+{
+    const struct sp_marks *marks = sp_refine_marks(all, tensor, axis);
+    int64_t strides[SP_RULE_MAX_FACTORS];
+    bool is_barred = marks != NULL && marks->is_barred;
+    enum sp_status status = SP_OK;
+    if (!sp_refine_strides(rule, list, all->shapes[tensor][axis], strides))
+        return SP_OK;
+    for (uint8_t i = 0; status == SP_OK && i < list->count; i++) {
+        const struct sp_factor_marks *factor = &all->factors[list->factors[i]];
+        if (all->has_boundaries && !is_barred)
+            status = note(all, tensor, axis, strides[i], true, ret_changed, err);
+        for (uint8_t k = 0; status == SP_OK && k < factor->count; k++) {
+            if (!is_barred || !factor->marks[k].is_cut)
+                status = note(all, tensor, axis, factor->marks[k].stride * strides[i], factor->marks[k].is_cut,
+                              ret_changed, err);
+        }
+    }
+    return status;
+}
+
+static enum sp_status run_flow(struct sp_refinement *all, uint32_t id, struct sp_error *err)
+{
+    const struct sp_flow *flow = &all->flows[id];
+    enum sp_status status = SP_OK;
+    sp_refine_see_factors(all, flow->rule);
+    sp_refine_collect(all, flow, false);
+    for (uint32_t i = 0; i < flow->operand_count && status == SP_OK; i++) {
+        const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
+        uint32_t tensor = tensor_of(all, flow, i);
+        bool is_changed = false;
+        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank && status == SP_OK; axis++)
+            status = spread_axis(all, flow->rule, &operand->axes[axis], tensor, axis, &is_changed, err);
+        if (is_changed)
+            enqueue_flows_of(all, tensor);
+    }
+    return status;
+}
+
+static enum sp_status run_queue(struct sp_refinement *all, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    while (status == SP_OK && all->queue_count > 0) {
+        uint32_t flow = all->queue[all->queue_from];
+        all->queue_from = (all->queue_from + 1) % all->flow_count;
+        all->queue_count--;
+        all->is_queued[flow] = false;
+        status = run_flow(all, flow, err);
+    }
+    return status;
+}
+
+enum sp_status sp_refine_run(struct sp_refinement *all, struct sp_error *err)
+{
+    for (uint32_t t = 0; t < all->tensor_count; t++) {
+        if (all->tensors[t] != NULL)
+            enqueue_flows_of(all, t);
+    }
+    enum sp_status status = run_queue(all, err);
+    all->has_boundaries = true;
+    for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++)
+        enqueue(all, f);
+    return status == SP_OK ? run_queue(all, err) : status;
+}
+
+/* ---- before it -------------------------------------------------------------------------------------------------- */
+
+/* Bars the axes that have a factor which cannot be refined, or that are not what the rule says. */
+static enum sp_status bar_axes(struct sp_refinement *all, const struct sp_flow *flow, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    sp_refine_see_factors(all, flow->rule);
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
+        uint32_t tensor = tensor_of(all, flow, i);
+        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank && status == SP_OK; axis++) {
+            const struct sp_axis_factors *list = &operand->axes[axis];
+            int64_t strides[SP_RULE_MAX_FACTORS];
+            struct sp_tensor_marks *marks;
+            if (all->shapes[tensor][axis] <= 1 || list->count == 0)
+                continue;
+            bool is_clear = sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides);
+            for (uint8_t k = 0; k < list->count; k++)
+                is_clear = is_clear && all->is_refinable[list->factors[k]];
+            if (is_clear)
+                continue;
+            status = marks_of(all, tensor, &marks, err);
+            if (status == SP_OK)
+                marks->axes[axis].is_barred = true;
+        }
+    }
+    return status;
+}
+
+static enum sp_status index_flows(struct sp_refinement *all, struct sp_error *err)
+{
+    all->first_flow = SP_NEW_ARRAY(all->arena, (size_t)all->tensor_count + 2, uint32_t);
+    all->queue = SP_NEW_ARRAY(all->arena, all->flow_count, uint32_t);
+    all->is_queued = SP_NEW_ARRAY(all->arena, all->flow_count, bool);
+    if (all->first_flow == NULL || all->queue == NULL || all->is_queued == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t f = 0; f < all->flow_count; f++) {
+        for (uint32_t i = 0; i < all->flows[f].operand_count; i++) {
+            if (all->flows[f].tensors[i] != SP_NO_TENSOR)
+                all->first_flow[all->flows[f].tensors[i] + 2]++;
+        }
+    }
+    for (uint32_t t = 0; t < all->tensor_count; t++)
+        all->first_flow[t + 2] += all->first_flow[t + 1];
+    all->flows_of = SP_NEW_ARRAY(all->arena, all->first_flow[all->tensor_count + 1], uint32_t);
+    if (all->flows_of == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t f = 0; f < all->flow_count; f++) {
+        for (uint32_t i = 0; i < all->flows[f].operand_count; i++) {
+            if (all->flows[f].tensors[i] != SP_NO_TENSOR)
+                all->flows_of[all->first_flow[all->flows[f].tensors[i] + 1]++] = f;
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_refine_create(struct sp_arena *arena, uint32_t tensor_count, const uint32_t *ranks,
+                                const int64_t *const *shapes, uint32_t flow_count, const struct sp_flow *flows,
+                                struct sp_refinement **ret_refinement, struct sp_error *err)
+{
+    struct sp_refinement *all = SP_NEW(arena, struct sp_refinement);
+    if (all == NULL)
+        return sp_fail_memory(err);
+    all->arena = arena;
+    all->tensor_count = tensor_count;
+    all->flow_count = flow_count;
+    all->ranks = ranks;
+    all->shapes = shapes;
+    all->flows = flows;
+    all->tensors = SP_NEW_ARRAY(arena, tensor_count, struct sp_tensor_marks *);
+    if (all->tensors == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = index_flows(all, err);
+    for (uint32_t f = 0; status == SP_OK && f < flow_count; f++)
+        status = bar_axes(all, &flows[f], err);
+    if (status == SP_OK)
+        *ret_refinement = all;
+    return status;
+}
+
+enum sp_status sp_refine_cut(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+                             struct sp_error *err)
+{
+    return note(refinement, tensor, axis, stride, true, NULL, err);
+}
+
+enum sp_status sp_refine_reserve(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+                                 struct sp_error *err)
+{
+    return note(refinement, tensor, axis, stride, false, NULL, err);
+}
+
+enum sp_status sp_refine_fix(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+                             struct sp_error *err)
+{
+    struct sp_tensor_marks *of;
+    enum sp_status status = marks_of(refinement, tensor, &of, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_marks *marks = &of->axes[axis];
+    if (stride <= 1)
+        marks->is_fixed = true;
+    for (uint8_t i = 0; i < marks->count; i++)
+        marks->marks[i].is_fixed = marks->marks[i].is_fixed || marks->marks[i].stride == stride;
+    return SP_OK;
+}
+
+/* ---- behind it -------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_refine_tensor(const struct sp_refinement *all, struct sp_arena *arena, uint32_t tensor,
+                                const struct sp_refined **ret_refined, struct sp_error *err)
+{
+    const struct sp_tensor_marks *of = all->tensors[tensor];
+    uint32_t rank = all->ranks[tensor], used = 0;
+    *ret_refined = NULL;
+    if (of == NULL || of->cut_count == 0)
+        return SP_OK;
+    struct sp_refined *refined = SP_NEW(arena, struct sp_refined);
+    uint8_t *counts = SP_NEW_ARRAY(arena, rank, uint8_t);
+    int64_t *shape = SP_NEW_ARRAY(arena, (size_t)rank + of->cut_count, int64_t);
+    if (refined == NULL || counts == NULL || shape == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        const struct sp_marks *marks = &of->axes[axis];
+        int64_t above = all->shapes[tensor][axis];
+        counts[axis] = 1;
+        for (uint8_t i = marks->count; i-- > 0;) {
+            if (!marks->marks[i].is_cut)
+                continue;
+            shape[used++] = above / marks->marks[i].stride;
+            above = marks->marks[i].stride;
+            counts[axis]++;
+        }
+        shape[used++] = above;
+    }
+    *refined = (struct sp_refined){used, counts, shape};
+    *ret_refined = refined;
+    return SP_OK;
+}

@@ -1,0 +1,65 @@
+#pragma once
+/*
+ * refine_internal - what refine.c and refine_rule.c share.
+ */
+#include "infer/refine.h"
+
+#define SP_MAX_AXIS_MARKS 63 /* strides that divide each other */
+
+struct sp_mark {
+    int64_t stride;
+    bool is_cut;   /* else reserved */
+    bool is_fixed; /* nothing comes between it and the next one */
+};
+
+/* What is noted of one axis. */
+struct sp_marks {
+    uint8_t count, capacity;
+    bool is_barred; /* cuts do not travel here */
+    bool is_fixed;  /* nothing comes before the first mark */
+    struct sp_mark *marks;
+};
+
+struct sp_tensor_marks {
+    uint32_t cut_count;
+    struct sp_marks *axes;
+};
+
+struct sp_factor_marks {
+    uint8_t count;
+    struct sp_mark marks[SP_MAX_AXIS_MARKS];
+};
+
+struct sp_refinement {
+    struct sp_arena *arena;
+    uint32_t tensor_count, flow_count;
+    const uint32_t *ranks;
+    const int64_t *const *shapes;
+    const struct sp_flow *flows;
+    struct sp_tensor_marks **tensors; /* NULL: nothing is noted */
+    uint32_t *first_flow, *flows_of;  /* flows of tensor t: flows_of[first_flow[t]] .. */
+    uint32_t *queue;                  /* a ring */
+    uint32_t queue_from, queue_count;
+    bool *is_queued;
+    bool has_boundaries; /* rules cut, not only what is stated */
+    /* Of the flow that is looked at. */
+    bool is_refinable[SP_RULE_MAX_FACTORS];
+    struct sp_factor_marks factors[SP_RULE_MAX_FACTORS];
+};
+
+/* Fills is_refinable. */
+void sp_refine_see_factors(struct sp_refinement *refinement, const struct sp_rule *rule);
+
+/* The strides of an operand's axis' factors in it; false where the axis is not the product of known extents. */
+bool sp_refine_strides(const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
+                       int64_t *ret_strides);
+
+/* Notes the marks of all operands in the factors; of cuts only, when wanted. */
+void sp_refine_collect(struct sp_refinement *refinement, const struct sp_flow *flow, bool of_cuts);
+
+static inline const struct sp_marks *sp_refine_marks(const struct sp_refinement *refinement, uint32_t tensor,
+                                                     uint32_t axis)
+{
+    const struct sp_tensor_marks *of = refinement->tensors[tensor];
+    return of == NULL ? NULL : &of->axes[axis];
+}
