@@ -42,7 +42,8 @@ static bool type_is(const char *type, const char *name)
 bool ingest_is_model_type(const char *type)
 {
     return type == NULL || type_is(type, "application/octet-stream") || type_is(type, "application/x-protobuf") ||
-           type_is(type, "application/protobuf") || type_is(type, "application/x-onnx");
+           type_is(type, "application/protobuf") || type_is(type, "application/x-onnx") ||
+           type_is(type, "application/json"); /* a description; the worker sees by itself what it gets */
 }
 
 static bool check_headers(struct request *request, struct problem *problem)
@@ -50,14 +51,13 @@ static bool check_headers(struct request *request, struct problem *problem)
     const char *type = request_header(request, "Content-Type"), *coding = request_header(request, "Content-Encoding");
     const char *name = request_parameter(request, "name");
     uint64_t most = request->server->config->max_upload;
-    if (type != NULL && type_is(type, "application/json"))
-        return problem_set(problem, 415, "JSON_GRAPH_UNSUPPORTED",
-                           "Graphs in JSON are not accepted here; send the ONNX file as application/octet-stream.");
     if (!ingest_is_model_type(type))
-        return problem_set(problem, 415, "UNSUPPORTED_MEDIA_TYPE",
-                           "A model is sent as application/octet-stream or application/x-protobuf, not as '%.64s' "
-                           "(with curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE, or -T FILE).",
-                           type);
+        return problem_set(
+            problem, 415, "UNSUPPORTED_MEDIA_TYPE",
+            "A model is sent as application/octet-stream, application/x-protobuf or, described in JSON, as "
+            "application/json, not as '%.64s' "
+            "(with curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE, or -T FILE).",
+            type);
     if (coding != NULL && strcasecmp(coding, "identity") != 0) {
         request_add_header(request, "Accept-Encoding", "identity");
         return problem_set(problem, 415, "UNSUPPORTED_CONTENT_ENCODING",

@@ -139,7 +139,7 @@ class Check(CheckCase):
         connection.close()
 
     def test_wrong_headers(self):
-        self.problem("POST", "/v1/check", TINY, 415, "JSON_GRAPH_UNSUPPORTED", **JSON)
+        self.problem("POST", "/v1/check", TINY, 415, "UNSUPPORTED_MEDIA_TYPE", Content_Type="text/plain")
         self.problem("POST", "/v1/check", TINY, 415, "UNSUPPORTED_CONTENT_ENCODING", Content_Encoding="gzip")
         self.problem("POST", "/v1/check", TINY, 406, "NOT_ACCEPTABLE", Accept="image/png")
         self.problem("POST", "/v1/check", TINY, 406, "NOT_ACCEPTABLE", **BYTES)

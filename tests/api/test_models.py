@@ -128,7 +128,7 @@ class Models(DaemonCase):
 
     def test_wrong_types(self):
         for kind, code in (
-            ("application/json", "JSON_GRAPH_UNSUPPORTED"),
+            ("application/jsonp", "UNSUPPORTED_MEDIA_TYPE"),
             ("application/x-www-form-urlencoded", "UNSUPPORTED_MEDIA_TYPE"),
             ("multipart/form-data; boundary=x", "UNSUPPORTED_MEDIA_TYPE"),
         ):

@@ -179,6 +179,43 @@ SHARDY = {
 }
 
 
+# Descriptions of models: every member of the tensor graph, protobuf's mapping, and what is none.
+JSON = {
+    "document": '{"name":"g","doc":"d","opset":{"":21,"com.microsoft":1},"ir_version":11,"metadata":{"k":"v"},'
+                '"configurations":[{"name":"c","numDevices":2,"device":["a","b"]}],"inputs":[{"name":"x","dtype":"float32",'
+                '"shape":[8,"n",null]},{"name":"q","type":{"sequenceType":{"elemType":{"tensorType":{"elemType":1}}}}}],'
+                '"initializers":[{"name":"w","dtype":"float16","shape":[8,4]},{"name":"s","dtype":"int64","shape":[2],'
+                '"data":[0,-1]}],"outputs":["y",{"name":"z"}],"values":[{"name":"h","dtype":"bool"}],"nodes":[{"name":"n",'
+                '"op":"Gemm","domain":"","inputs":["x","","w"],"outputs":["y"],"attributes":{"alpha":1,"transB":1},'
+                '"metadata":{"a":"b"},"configurations":[{"configuration":"c","stage":1,"specs":[{"tensorName":"x","device":'
+                '[0,-1],"indexToDeviceGroupMap":[{"key":-1,"value":[0,1]}],"shardedDim":[{"axis":0,"simpleSharding":[{'
+                '"dimParam":"n","numShards":2}]}]}]}]}]}',
+    "attributes": '{"opset":17,"nodes":[{"op":"Own","attributes":{"i":-7,"f":0.5,"s":"abc","b":true,"is":[1,2],"fs":[1,2.5],'
+                  '"ss":["a",""],"ni":{"ints":[]},"nf":{"float":"NaN"},"t":{"tensor":{"dtype":"int32","shape":[1],"data":[3]}},'
+                  '"tp":{"type":{"tensorType":{}}},"ts":{"tensors":[]},"tps":{"types":[{}]}}}]}',
+    "graphs": '{"opset":17,"nodes":[{"op":"If","attributes":{"then_branch":{"graph":{"name":"t","nodes":[{"op":"R","attributes":'
+              '{"g":{"graphs":[{},{"nodes":[{"op":"S"}]}]},"z":1}}],"outputs":["o"]}},"else_branch":{"graph":{}}}}]}',
+    "elements": '{"opset":17,"nodes":[],"initializers":[{"name":"a","dtype":"bool","shape":[2],"data":[true,0]},{"name":"b",'
+                '"dtype":"float16","shape":[3],"data":[65504,1e-8,"-Infinity"]},{"name":"c","dtype":"bfloat16","shape":[],"data":'
+                '[1]},{"name":"d","dtype":"uint64","shape":[1],"data":["18446744073709551615"]},{"name":"e","dtype":"string",'
+                '"shape":[1],"data":["\\ud83d\\ude00"]},{"name":"f","dtype":"double","shape":[0,2],"data":[]}]}',
+    "model": '{"irVersion":"8","opset_import":[{"version":17}],"graph":{"node":[{"opType":"If","attribute":[{"name":"a","type":'
+             '"GRAPH","g":{"node":[]}},{"f":"NaN","floats":[1e3,-0.0],"ints":["1",2],"s":"YQ==","strings":["-_8"],"type":3}]}],'
+             '"initializer":[{"dims":["2"],"dataType":7,"int64Data":["1",-1],"rawData":"","dataLocation":"EXTERNAL"}],"input":[{'
+             '"name":"\\u00e9","type":{"tensorType":{"elemType":1,"shape":{"dim":[{"dimValue":"4"},{"dimParam":"n"},{}]}}}}],'
+             '"docString":null},"functions":[{"name":"f"}]}',
+    "oneof-twice": '{"graph":{"input":[{"type":{"tensorType":{},"mapType":{}}}]}}',
+    "costs": '{"name":"c","nodes":[{"id":1,"seconds":0.5,"memory_bytes":1}],"edges":[{"from":1,"to":1}]}',
+    "escapes": '\ufeff {"opset":17,"nodes":[],"name":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u20AC"}',
+    "half-a-pair": '{"graph":{"name":"\\ud800"}}',
+    "deep": '{"graph":' + '{"node":[{"attribute":[{"g":' * 22 + '{}' + '}]}]}' * 22 + '}',
+    "brackets": '{"nodes":' + '[' * 200,
+    "long-payload": '{"graph":{"docString":"' + 'x' * 20000 + '","node":[' + ','.join(['{"name":"n"}'] * 40) + ']}}',
+    "unclosed": '{"opset":17,"nodes":[{"op":"Relu',
+    "null": 'null',
+}
+
+
 def field(number, wire, payload):
     return varint(number << 3 | wire) + payload
 
@@ -226,6 +263,7 @@ def main():
     write_folder("onnx_spec", {name: text.encode() for name, text in ONNX_SPEC_JSON.items()})
     write_folder("ort_spec", {name: text.encode() for name, text in ORT_SPEC.items()})
     write_folder("shardy", {name: text.encode() for name, text in SHARDY.items()})
+    write_folder("json", {name: text.encode() for name, text in JSON.items()})
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
     graph = encode("2'g' 1{2'y' 4'R'}")
