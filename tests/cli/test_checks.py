@@ -114,6 +114,36 @@ class Infer(Models):
                 self.same_bytes(model, back)
                 self.assertEqual(self.done("infer", model, *options, "-o", "-").stdout, self.bytes(out))
 
+    def test_a_weight_of_three_that_are_split_each(self):
+        """Megatron-LM's layout: queries, keys and values are one weight of three parts, each split by heads."""
+        third = {"device": [0, 1], "shardedDim": [{"axis": 1, "simpleSharding": [{"dimValue": 3, "numShards": 1},
+                                                                                  {"dimValue": 32, "numShards": 2}]}]}
+        repeated = "RS[0] device_mesh_shape=[6] device_mesh_elements=[0,1,0,1,0,1]"  # the same for ONNX Runtime
+        columns = [argument for weight in (226, 240) for argument in ("--set", f"onnx::MatMul_{weight}={COLUMNS}")]
+        for spec in (json.dumps(third), repeated):
+            options = ["--devices", "2", "--mode", "propagate", *columns]
+            for weight in (214, 228):
+                options += ["--set", f"onnx::MatMul_{weight}={spec}"]
+            answer = self.json("infer", TRANSFORMER, *options)
+            self.assertEqual([(item["steps"], item["tensor"]) for item in answer["communication"]],
+                             [("all-reduce", f"/{name}/MatMul_output_0") for name in ("out", "down", "out_1", "down_1")])
+            found = {item["tensor"]: item["spec"]["onnx"] for item in answer["specs"]}
+            for name, axis in (("onnx::MatMul_214", 1), ("layers.0.qkv.bias", 0), ("layers.1.qkv.bias", 0),
+                               ("/qkv_1/Add_output_0", 2)):
+                self.assertEqual(found[name]["device"], [0, 1])
+                self.assertEqual(found[name]["shardedDim"], [{**third["shardedDim"][0], "axis": axis}])
+            for name, axis, extent in (("onnx::MatMul_225", 0, 32), ("onnx::MatMul_241", 0, 128),
+                                       ("/Softmax_output_0", 1, 4)):
+                self.assertEqual(found[name]["shardedDim"],
+                                 [{"axis": axis, "simpleSharding": [{"dimValue": extent, "numShards": 2}]}])
+            out, back = self.path("out.onnx"), self.path("back.onnx")
+            self.done("infer", TRANSFORMER, *options, "-o", out)
+            self.assertIn(b" 0 errors, 0 warnings, ", self.done("check", out).stdout)
+            again = self.json("infer", out)
+            self.assertEqual((again["added"], again["communication"]), (0, answer["communication"]))
+            self.done("strip", out, "-o", back)
+            self.same_bytes(TRANSFORMER, back)
+
     def test_over_the_input_itself(self):
         model, other = self.annotated(), self.path("other.onnx")
         self.done("infer", model, "-o", other)
