@@ -67,7 +67,7 @@ static enum sp_status collect(const char *name, struct table *table, struct sp_e
         if (name == NULL || is_called(all[i], name))
             table->rows[table->count++] = all[i];
     }
-    if (table->count == 0) {
+    if (table->count == 0 && name != NULL) {
         const char *other = alike(name);
         return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_OPERATOR", "There is no operator '%.100s' in the table%s%s%s.",
                        name, other != NULL ? "; there is '" : "", other != NULL ? other : "", other != NULL ? "'" : "");
