@@ -536,6 +536,27 @@ Test(contrib, experts_of_older_models)
     contrib();
 }
 
+/* ShardedMoE has the weights of one device's experts, and the router speaks of all: of the two experts of a token, a
+   device with two of eight has half of one on average. */
+Test(contrib, a_device_has_some_of_the_experts)
+{
+    contrib();
+    input("x", "16,64");
+    input("router", "16,8");
+    input("fc1", "2,128,64");
+    input("fc2", "2,64,128");
+    struct sp_node *node = add("ShardedMoE", "x router fc1 - fc2", "y");
+    build_attr_int(&build, node, "k", 2);
+    infer();
+    EXPECT_TYPE("y", "float32[16,64]");
+    EXPECT_RULE(node, "[n0,h] [n0,experts] [x,i,h] [] [x,h,i] -> [n0,h]  experts: replicate; x: sum reduction; h: "
+                      "replicate; i: sum reduction; k: replicate");
+    EXPECT_FLOPS(node, 16 * (2.0 * 2 * 64 * 128 * 2 / 4 + 5 * 8));
+    struct sp_node *whole = add("MoE", "x router fc1 - fc2", "y2");
+    infer();
+    EXPECT_RULE(whole, "SHAPES_DISAGREE");
+}
+
 /* 4 bits, two to a byte, in blocks of 32. */
 Test(contrib, quantized_experts_are_split_in_blocks)
 {
