@@ -13,21 +13,39 @@
 
 enum noted { NOTED_NOTHING = 0, NOTED_FITS, NOTED_THERE };
 
-/* Where the stride would stand in the list, and whether it may. */
-static enum noted find_mark(const struct sp_mark *marks, uint8_t count, bool is_fixed, int64_t extent, int64_t stride,
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Where a mark may stand in a list. What does not fit a neighbour is made coarser until it does: of 4*6 and 6*4 both
+   begin with 2, and what is split in 2 is so in either. */
+static enum noted find_mark(const struct sp_mark *marks, uint8_t count, bool is_fixed, int64_t extent, int64_t *stride,
                             uint8_t *ret_at)
 {
-    uint8_t at = 0;
-    while (at < count && marks[at].stride < stride)
-        at++;
-    *ret_at = at;
-    if (at < count && marks[at].stride == stride)
-        return NOTED_THERE;
-    int64_t below = at == 0 ? 1 : marks[at - 1].stride, above = at < count ? marks[at].stride : extent;
-    bool is_closed = at == 0 ? is_fixed : marks[at - 1].is_fixed;
-    if (stride <= 1 || stride >= extent || is_closed || stride % below != 0 || above % stride != 0)
+    if (*stride < 1 || extent % *stride != 0)
         return NOTED_NOTHING;
-    return NOTED_FITS;
+    while (*stride > 1 && *stride < extent) {
+        uint8_t at = 0;
+        while (at < count && marks[at].stride < *stride)
+            at++;
+        *ret_at = at;
+        if (at < count && marks[at].stride == *stride)
+            return NOTED_THERE;
+        int64_t below = at == 0 ? 1 : marks[at - 1].stride, above = at < count ? marks[at].stride : extent;
+        if (at == 0 ? is_fixed : marks[at - 1].is_fixed)
+            return NOTED_NOTHING;
+        if (above % *stride == 0 && *stride % below == 0)
+            return NOTED_FITS;
+        int64_t neighbour = above % *stride != 0 ? above : below;
+        *stride = extent / gcd(extent / neighbour, extent / *stride);
+    }
+    return NOTED_NOTHING;
 }
 
 static void put_mark(struct sp_mark *marks, uint8_t *count, uint8_t at, struct sp_mark mark)
@@ -40,7 +58,7 @@ static void put_mark(struct sp_mark *marks, uint8_t *count, uint8_t at, struct s
 static void note_in_factor(struct sp_factor_marks *factor, int64_t extent, int64_t stride, bool is_cut)
 {
     uint8_t at = 0;
-    enum noted noted = find_mark(factor->marks, factor->count, false, extent, stride, &at);
+    enum noted noted = find_mark(factor->marks, factor->count, false, extent, &stride, &at);
     if (noted == NOTED_THERE)
         factor->marks[at].is_cut = factor->marks[at].is_cut || is_cut;
     else if (noted == NOTED_FITS)
@@ -91,7 +109,7 @@ static enum sp_status note(struct sp_refinement *all, uint32_t tensor, uint32_t 
     if (status != SP_OK)
         return status;
     struct sp_marks *marks = &of->axes[axis];
-    enum noted noted = find_mark(marks->marks, marks->count, marks->is_fixed, extent, stride, &at);
+    enum noted noted = find_mark(marks->marks, marks->count, marks->is_fixed, extent, &stride, &at);
     bool is_new_cut = is_cut && (noted == NOTED_FITS || (noted == NOTED_THERE && !marks->marks[at].is_cut));
     if (noted == NOTED_NOTHING || (noted == NOTED_THERE && !is_new_cut) ||
         (is_new_cut && all->ranks[tensor] + of->cut_count >= SP_MAX_RANK))
@@ -214,7 +232,7 @@ static void enqueue_flows_of(struct sp_refinement *all, uint32_t tensor)
         enqueue(all, all->flows_of[i]);
 }
 
-/* Notes in the axis what its factors have, and where one ends and the next begins. */
+/* Notes in the axis what its factors have. */
 static enum sp_status spread_axis(struct sp_refinement *all, const struct sp_rule *rule,
                                   const struct sp_axis_factors *list, uint32_t tensor, uint32_t axis, bool *ret_changed,
                                   struct sp_error *err)
@@ -227,8 +245,6 @@ static enum sp_status spread_axis(struct sp_refinement *all, const struct sp_rul
         return SP_OK;
     for (uint8_t i = 0; status == SP_OK && i < list->count; i++) {
         const struct sp_factor_marks *factor = &all->factors[list->factors[i]];
-        if (all->has_boundaries && !is_barred)
-            status = note(all, tensor, axis, strides[i], true, ret_changed, err);
         for (uint8_t k = 0; status == SP_OK && k < factor->count; k++) {
             if (!is_barred || !factor->marks[k].is_cut)
                 status = note(all, tensor, axis, factor->marks[k].stride * strides[i], factor->marks[k].is_cut,
@@ -256,6 +272,27 @@ static enum sp_status run_flow(struct sp_refinement *all, uint32_t id, struct sp
     return status;
 }
 
+/* Where one loop of an axis ends and the next begins. */
+static enum sp_status note_loops(struct sp_refinement *all, const struct sp_flow *flow, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
+        uint32_t tensor = tensor_of(all, flow, i);
+        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank; axis++) {
+            const struct sp_axis_factors *list = &operand->axes[axis];
+            const struct sp_marks *marks = sp_refine_marks(all, tensor, axis);
+            int64_t strides[SP_RULE_MAX_FACTORS];
+            if (list->count < 2 || (marks != NULL && marks->is_barred) ||
+                !sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides))
+                continue;
+            for (uint8_t k = 0; status == SP_OK && k + 1 < list->count; k++)
+                status = note(all, tensor, axis, strides[k], true, NULL, err);
+        }
+    }
+    return status;
+}
+
 static enum sp_status run_queue(struct sp_refinement *all, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
@@ -269,16 +306,21 @@ static enum sp_status run_queue(struct sp_refinement *all, struct sp_error *err)
     return status;
 }
 
-enum sp_status sp_refine_run(struct sp_refinement *all, struct sp_error *err)
+static void enqueue_noted(struct sp_refinement *all)
 {
     for (uint32_t t = 0; t < all->tensor_count; t++) {
         if (all->tensors[t] != NULL)
             enqueue_flows_of(all, t);
     }
+}
+
+enum sp_status sp_refine_run(struct sp_refinement *all, struct sp_error *err)
+{
+    enqueue_noted(all);
     enum sp_status status = run_queue(all, err);
-    all->has_boundaries = true;
     for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++)
-        enqueue(all, f);
+        status = note_loops(all, &all->flows[f], err);
+    enqueue_noted(all);
     return status == SP_OK ? run_queue(all, err) : status;
 }
 

@@ -11,10 +11,10 @@
  *     gpt2's qkv  [b,s,192] = [b,s,3,4,16]     three of 4 heads of 16
  *
  * Cuts travel: where an axis is cut, every axis with the same factor is cut in the same place, to a fixpoint. A cut is
- * named by its stride, the number of elements behind it in the grid. Those of one axis divide each other; one that does
- * not fit those that are there is left out, so is one that would not leave whole what is *reserved*: a split that is
- * not to be torn apart because it is one contiguous split of the axis. Reserved strides travel like cuts and before
- * them.
+ * named by its stride, the number of elements behind it in the grid. Those of one axis divide each other; of one that
+ * does not fit those that are there, the coarse part is kept that does (4*6 and 6*4 agree in 2*12). So it is with what
+ * is *reserved*: a contiguous split of an axis, which cuts must not tear apart. What is stated comes first, then what
+ * each rule sees, then what travels.
  *
  * Where one operand of a flow is cut in a factor and another is not, the other has the pieces as a compound axis. Where
  * both are cut, and the cuts do not line up, the factors between are needed whole.
@@ -39,7 +39,7 @@ enum sp_status sp_refine_create(struct sp_arena *arena, uint32_t tensor_count, c
                                 struct sp_refinement **ret_refinement, struct sp_error *err);
 
 /* Before sp_refine_run(): the axis is cut there; a contiguous split ends there; nothing comes between `stride` (1: the
-   end of the axis) and what is noted above it. Those that do not fit the ones before are left out. */
+   end of the axis) and what is noted above it. Those that do not fit the ones before are made coarser. */
 enum sp_status sp_refine_cut(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
                              struct sp_error *err);
 enum sp_status sp_refine_reserve(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,

@@ -41,7 +41,6 @@ struct sp_refinement {
     uint32_t *queue;                  /* a ring */
     uint32_t queue_from, queue_count;
     bool *is_queued;
-    bool has_boundaries; /* rules cut, not only what is stated */
     /* Of the flow that is looked at. */
     bool is_refinable[SP_RULE_MAX_FACTORS];
     struct sp_factor_marks factors[SP_RULE_MAX_FACTORS];
