@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/arith.h"
 
-#define ALIGNMENT     _Alignof(max_align_t)
-#define FIRST_CHUNK   ((size_t)4 << 10)
-#define LARGEST_CHUNK ((size_t)1 << 20)
+#define ALIGNMENT   _Alignof(max_align_t)
+#define FIRST_CHUNK ((size_t)4 << 10)
+#define GROWTH      8 /* each chunk is so many times the one before; later, an eighth of what there is */
+#define HUGE_CHUNK  ((size_t)2 << 20) /* one huge page; larger chunks are several of them */
 
 /* Chunks form a list, newest first; objects are cut from the newest until it is full:
  *
@@ -21,6 +23,7 @@ struct chunk {
     struct chunk *previous;
     size_t size; /* bytes of `data` */
     size_t used;
+    size_t dirty; /* what lies behind so many bytes was never given out and is zero */
     _Alignas(max_align_t) unsigned char data[];
 };
 
@@ -87,24 +90,45 @@ void sp_arena_destroy(struct sp_arena *arena)
     free(arena);
 }
 
+/* Much of what a large model costs is the system handing out its memory page by page: a huge page comes instead of 512
+   small ones where the system has them for the asking. Where not, nothing is lost. */
+static struct chunk *new_huge_chunk(size_t bytes)
+{
+    struct chunk *chunk = aligned_alloc(HUGE_CHUNK, bytes);
+    if (chunk == NULL)
+        return NULL;
+    (void)madvise(chunk, bytes, MADV_HUGEPAGE);
+    /* Whole pages that are the chunk's alone: they come back as zeros, which need not be written again. */
+    if (madvise(chunk, bytes, MADV_DONTNEED) != 0)
+        memset(chunk, 0, bytes);
+    return chunk;
+}
+
 static bool add_chunk(struct sp_arena *arena, size_t at_least)
 {
-    size_t size = arena->next_size > at_least ? arena->next_size : at_least;
     size_t bytes;
-    if (!sp_add_size(size, sizeof(struct chunk), &bytes) || !budget_take(arena->budget, bytes))
+    if (!sp_add_size(at_least, sizeof(struct chunk), &bytes))
         return false;
-    struct chunk *chunk = malloc(bytes);
+    if (bytes < arena->next_size)
+        bytes = arena->next_size;
+    const bool is_huge = bytes >= HUGE_CHUNK;
+    if (is_huge && !sp_add_size(bytes, (HUGE_CHUNK - bytes % HUGE_CHUNK) % HUGE_CHUNK, &bytes))
+        return false;
+    if (!budget_take(arena->budget, bytes))
+        return false;
+    struct chunk *chunk = is_huge ? new_huge_chunk(bytes) : calloc(1, bytes);
     if (chunk == NULL) {
         budget_give(arena->budget, bytes);
         return false;
     }
     chunk->previous = arena->chunk;
-    chunk->size = size;
-    chunk->used = 0;
+    chunk->size = bytes - sizeof *chunk;
     arena->chunk = chunk;
     arena->held += bytes;
-    if (arena->next_size < LARGEST_CHUNK)
-        arena->next_size *= 2;
+    if (arena->next_size < HUGE_CHUNK)
+        arena->next_size *= GROWTH;
+    else if (arena->held / GROWTH > HUGE_CHUNK)
+        arena->next_size = arena->held / GROWTH;
     return true;
 }
 
@@ -114,11 +138,16 @@ void *sp_arena_alloc(struct sp_arena *arena, size_t size)
     if (!sp_add_size(size == 0 ? 1 : size, ALIGNMENT - 1, &rounded))
         return NULL;
     rounded -= rounded % ALIGNMENT;
-    if ((arena->chunk == NULL || arena->chunk->size - arena->chunk->used < rounded) && !add_chunk(arena, rounded))
-        return NULL;
-    void *memory = arena->chunk->data + arena->chunk->used;
-    arena->chunk->used += rounded;
-    memset(memory, 0, rounded);
+    struct chunk *chunk = arena->chunk;
+    if (chunk == NULL || chunk->size - chunk->used < rounded) {
+        if (!add_chunk(arena, rounded))
+            return NULL;
+        chunk = arena->chunk;
+    }
+    unsigned char *memory = chunk->data + chunk->used;
+    if (chunk->used < chunk->dirty)
+        memset(memory, 0, rounded);
+    chunk->used += rounded;
     return memory;
 }
 
@@ -163,8 +192,12 @@ void sp_arena_rewind(struct sp_arena *arena, struct sp_arena_mark mark)
        memory back to the system each time would cost more than the work between. */
     while (arena->chunk != mark.chunk && arena->chunk->previous != mark.chunk)
         drop_chunk(arena);
-    if (arena->chunk != NULL)
-        arena->chunk->used = arena->chunk == mark.chunk ? mark.used : 0;
+    struct chunk *chunk = arena->chunk;
+    if (chunk == NULL)
+        return;
+    if (chunk->dirty < chunk->used)
+        chunk->dirty = chunk->used;
+    chunk->used = chunk == mark.chunk ? mark.used : 0;
 }
 
 struct sp_budget *sp_arena_budget(const struct sp_arena *arena)

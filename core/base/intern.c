@@ -4,15 +4,18 @@
 #include <string.h>
 #include <xxhash.h>
 
+#define LARGEST_CAPACITY (UINT32_C(1) << 30)
+
 /* A name with what is compared before its text: they lie together, so that a lookup touches a slot and the name. */
 struct entry {
+    void *mark;
     uint32_t size, id;
     char name[];
 };
 
 /* Half of the hash stands beside the pointer: other names in the way are passed over without looking at them. */
 struct slot {
-    const struct entry *entry; /* NULL when free */
+    struct entry *entry; /* NULL when free */
     uint64_t hash;
 };
 
@@ -53,11 +56,9 @@ static struct slot *find_slot(const struct sp_intern *names, const char *bytes, 
     }
 }
 
-static int grow(struct sp_intern *names)
+static int grow(struct sp_intern *names, uint32_t capacity)
 {
-    if (names->capacity > UINT32_MAX / 4)
-        return -1;
-    uint32_t capacity = names->capacity * 2, slot_count = names->slot_count * 2, mask = slot_count - 1;
+    const uint32_t slot_count = capacity * 2, mask = slot_count - 1;
     const char **list = SP_NEW_ARRAY(names->arena, capacity, const char *);
     struct slot *slots = SP_NEW_ARRAY(names->arena, slot_count, struct slot);
     if (list == NULL || slots == NULL)
@@ -78,27 +79,74 @@ static int grow(struct sp_intern *names)
     return 0;
 }
 
-uint32_t sp_intern_add(struct sp_intern *names, const char *bytes, size_t size)
+void sp_intern_reserve(struct sp_intern *names, uint32_t count)
 {
-    uint64_t hash = XXH3_64bits_withSeed(bytes, size, names->seed);
-    struct slot *slot = find_slot(names, bytes, size, hash);
-    if (slot->entry != NULL)
-        return slot->entry->id;
-    if (names->count == names->capacity) {
-        if (grow(names) != 0)
-            return SP_NO_NAME;
-        slot = find_slot(names, bytes, size, hash);
-    }
+    uint32_t capacity = names->capacity;
+    while (capacity < count && capacity <= LARGEST_CAPACITY)
+        capacity *= 2;
+    if (capacity != names->capacity && capacity <= LARGEST_CAPACITY)
+        (void)grow(names, capacity);
+}
+
+static struct entry *insert(struct sp_intern *names, uint64_t hash, const char *bytes, size_t size)
+{
+    if (names->count == names->capacity &&
+        (names->capacity >= LARGEST_CAPACITY || grow(names, names->capacity * 2) != 0))
+        return NULL;
     struct entry *entry = size >= UINT32_MAX ? NULL : sp_arena_alloc(names->arena, sizeof(struct entry) + size + 1);
     if (entry == NULL)
-        return SP_NO_NAME;
+        return NULL;
     entry->size = (uint32_t)size;
     entry->id = names->count++;
     if (size > 0)
         memcpy(entry->name, bytes, size);
     names->names[entry->id] = entry->name;
-    *slot = (struct slot){entry, hash};
-    return entry->id;
+    *find_slot(names, bytes, size, hash) = (struct slot){entry, hash};
+    return entry;
+}
+
+static struct entry *add(struct sp_intern *names, const char *bytes, size_t size)
+{
+    uint64_t hash = XXH3_64bits_withSeed(bytes, size, names->seed);
+    struct slot *slot = find_slot(names, bytes, size, hash);
+    return slot->entry != NULL ? slot->entry : insert(names, hash, bytes, size);
+}
+
+uint32_t sp_intern_add(struct sp_intern *names, const char *bytes, size_t size)
+{
+    const struct entry *entry = add(names, bytes, size);
+    return entry == NULL ? SP_NO_NAME : entry->id;
+}
+
+const char *sp_intern_text(struct sp_intern *names, const char *bytes, size_t size)
+{
+    const struct entry *entry = add(names, bytes, size);
+    return entry == NULL ? NULL : entry->name;
+}
+
+uint64_t sp_intern_hash(const struct sp_intern *names, const char *bytes, size_t size)
+{
+    const uint64_t hash = XXH3_64bits_withSeed(bytes, size, names->seed);
+    __builtin_prefetch(&names->slots[(uint32_t)hash & (names->slot_count - 1)]);
+    return hash;
+}
+
+const char *sp_intern_lookup(const struct sp_intern *names, uint64_t hash, const char *bytes, size_t size)
+{
+    const struct entry *entry = find_slot(names, bytes, size, hash)->entry;
+    return entry == NULL ? NULL : entry->name;
+}
+
+const char *sp_intern_insert(struct sp_intern *names, uint64_t hash, const char *bytes, size_t size)
+{
+    const struct entry *entry = insert(names, hash, bytes, size);
+    return entry == NULL ? NULL : entry->name;
+}
+
+void **sp_intern_mark(const char *name)
+{
+    struct entry *entry = (struct entry *)(uintptr_t)(name - offsetof(struct entry, name));
+    return &entry->mark;
 }
 
 uint32_t sp_intern_find(const struct sp_intern *names, const char *bytes, size_t size)

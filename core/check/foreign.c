@@ -19,6 +19,32 @@ enum sp_status sp_foreign_report(struct sp_foreign_check *check, const char *cod
     return sp_diagnose(check->list, &finding, check->err, "%s", message);
 }
 
+/* Most models have nothing of the kind, and the names that the reader met tell. */
+static bool has_foreign(const struct sp_model *model)
+{
+    return model->has_kept_metadata ||
+           sp_intern_find(model->names, SP_ORT_DOMAIN, sizeof SP_ORT_DOMAIN - 1) != SP_NO_NAME;
+}
+
+static enum sp_status check_nodes(struct sp_foreign_check *check)
+{
+    const struct sp_net *net = check->net;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < net->tensor_count; i++) {
+        struct sp_arena_mark mark = sp_arena_mark(check->scratch);
+        status = sp_check_hlo_value(check, net->tensors[i]);
+        sp_arena_rewind(check->scratch, mark);
+    }
+    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
+        struct sp_arena_mark mark = sp_arena_mark(check->scratch);
+        status = sp_check_hlo_node(check, net->nodes[i]);
+        if (status == SP_OK && sp_is_ort_distributed(net->nodes[i]))
+            status = sp_check_ort_node(check, net->nodes[i]);
+        sp_arena_rewind(check->scratch, mark);
+    }
+    return status;
+}
+
 enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err)
 {
     struct sp_foreign_check check = {
@@ -26,21 +52,12 @@ enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *l
     struct sp_net *net = NULL;
     if (check.scratch == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_net_create(list->arena, model, &net, err);
-    check.net = net;
-    if (status == SP_OK)
-        status = sp_check_hlo_model(&check);
-    for (uint32_t i = 0; status == SP_OK && i < net->tensor_count; i++) {
-        struct sp_arena_mark mark = sp_arena_mark(check.scratch);
-        status = sp_check_hlo_value(&check, net->tensors[i]);
-        sp_arena_rewind(check.scratch, mark);
-    }
-    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
-        struct sp_arena_mark mark = sp_arena_mark(check.scratch);
-        status = sp_check_hlo_node(&check, net->nodes[i]);
-        if (status == SP_OK && sp_is_ort_distributed(net->nodes[i]))
-            status = sp_check_ort_node(&check, net->nodes[i]);
-        sp_arena_rewind(check.scratch, mark);
+    enum sp_status status = sp_check_hlo_model(&check);
+    if (status == SP_OK && has_foreign(model)) {
+        status = sp_net_create(list->arena, model, &net, err);
+        check.net = net;
+        if (status == SP_OK)
+            status = check_nodes(&check);
     }
     if (status == SP_OK && check.assignment != NULL)
         status = sp_check_ort_views(&check);

@@ -42,6 +42,7 @@ __attribute__((format(printf, 5, 6))) enum sp_status sp_foreign_report(struct sp
                                                                        const struct sp_node *node, const char *tensor,
                                                                        const char *format, ...);
 
+#define SP_ORT_DOMAIN "com.microsoft"
 bool sp_is_ort_distributed(const struct sp_node *node);
 enum sp_status sp_check_ort_node(struct sp_foreign_check *check, const struct sp_node *node);
 

@@ -7,7 +7,7 @@
 
 bool sp_is_ort_distributed(const struct sp_node *node)
 {
-    return strcmp(node->domain, "com.microsoft") == 0 && strncmp(node->op_type, "Distributed", 11) == 0;
+    return strcmp(node->domain, SP_ORT_DOMAIN) == 0 && strncmp(node->op_type, "Distributed", 11) == 0;
 }
 
 /* The attributes of one side of a node. */

@@ -124,6 +124,10 @@ struct sp_dim sp_dim_fresh(struct sp_dims *dims, const char *hint)
 static struct sp_dim add_scaled(struct sp_dims *dims, struct sp_dim a, struct sp_dim b, int64_t factor)
 {
     struct poly sum, addend;
+    int64_t number;
+    if (sp_dim_is_known(a) && sp_dim_is_known(b))
+        return sp_mul_i64(b.value, factor, &number) && sp_add_i64(a.value, number, &number) ? sp_dim_known(number)
+                                                                                            : sp_dim_unknown();
     if (!poly_from_dim(a, &sum) || !poly_from_dim(b, &addend) || !poly_add_scaled(&sum, &addend, factor, NULL))
         return sp_dim_unknown();
     return poly_to_dim(dims, &sum);
@@ -142,8 +146,15 @@ struct sp_dim sp_dim_sub(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 struct sp_dim sp_dim_mul(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     struct poly left, right, product;
+    int64_t number;
     if (sp_dim_is(a, 0) || sp_dim_is(b, 0))
         return sp_dim_known(0);
+    if (sp_dim_is_known(a) && sp_dim_is_known(b))
+        return sp_mul_i64(a.value, b.value, &number) ? sp_dim_known(number) : sp_dim_unknown();
+    if (sp_dim_is(a, 1))
+        return b;
+    if (sp_dim_is(b, 1))
+        return a;
     if (!poly_from_dim(a, &left) || !poly_from_dim(b, &right) || !poly_mul(&left, &right, &product))
         return sp_dim_unknown();
     return poly_to_dim(dims, &product);
@@ -152,6 +163,8 @@ struct sp_dim sp_dim_mul(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 struct sp_dim sp_dim_exact_div(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     struct poly left, right, quotient;
+    if (sp_dim_is_known(a) && sp_dim_is_known(b) && b.value > 0)
+        return a.value % b.value == 0 ? sp_dim_known(a.value / b.value) : sp_dim_unknown();
     if (!poly_from_dim(a, &left) || !poly_from_dim(b, &right) || !poly_divide(&left, &right, &quotient))
         return sp_dim_unknown();
     return poly_to_dim(dims, &quotient);
@@ -295,6 +308,8 @@ bool sp_dim_surely_ge(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     (void)dims;
     struct poly difference, subtrahend;
+    if (sp_dim_is_known(a) && sp_dim_is_known(b))
+        return a.value >= b.value;
     if (sp_dim_is_known(a) && a.value >= EXTENT_INFINITY && b.kind == SP_DIM_SYMBOLIC)
         return true;
     if (!poly_from_dim(a, &difference) || !poly_from_dim(b, &subtrahend) ||

@@ -8,7 +8,8 @@
 const struct sp_attribute *sp_node_attribute(const struct sp_node *node, const char *name)
 {
     for (uint32_t i = 0; i < node->attribute_count; i++) {
-        if (strcmp(node->attributes[i].name, name) == 0)
+        const char *own = node->attributes[i].name;
+        if (own[0] == name[0] && strcmp(own, name) == 0)
             return &node->attributes[i];
     }
     return NULL;

@@ -133,11 +133,13 @@ struct sp_value {
     struct sp_type declared;  /* what the file says (input, output, value_info); kind NONE when silent */
     struct sp_node *producer; /* NODE_OUTPUT, else NULL */
     uint32_t producer_output; /* which output of it */
+    uint32_t captured_by;     /* while reading: 1 + the last node of the graph whose subgraphs were seen to use it */
     struct sp_tensor *tensor; /* INITIALIZER (also of an input that has a default), else NULL */
     struct sp_sparse_tensor *sparse;
     struct sp_data *data; /* known elements, or NULL */
     bool is_graph_output;
     bool is_constant; /* depends on constants and known shapes alone; set by shape inference */
+    bool is_absent;   /* a body's input that the call leaves out: uses of it are omitted inputs */
     struct sp_use *uses;
     uint32_t use_count;
     const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
@@ -308,6 +310,7 @@ struct sp_model {
     const unsigned char *bytes; /* the mapped file; valid as long as the caller keeps it mapped */
     uint64_t size;
     bool has_ir_version;
+    bool has_kept_metadata; /* some node or value has metadata that is kept */
     int64_t ir_version, model_version;
     const char *producer_name, *producer_version, *domain, *doc; /* doc is cut at SP_MAX_NAME_BYTES */
     uint32_t opset_count, metadata_count, function_count, configuration_count, training_count;

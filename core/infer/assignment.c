@@ -235,13 +235,13 @@ static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
     return SP_OK;
 }
 
-static enum sp_status give_node(struct assigner *all, uint32_t node_id)
+/* `*entries` moves behind those of the node. */
+static enum sp_status give_node(struct assigner *all, uint32_t node_id, struct sp_spec_entry **entries)
 {
     struct sp_node_specs *specs = &all->assignment->nodes[node_id];
     const struct sp_node *node = all->assignment->net->nodes[node_id];
-    specs->operands = SP_NEW_ARRAY(all->arena, (size_t)node->input_count + node->output_count, struct sp_spec_entry);
-    if (!specs->operands)
-        return sp_fail_memory(all->err);
+    specs->operands = *entries;
+    *entries += node->input_count + node->output_count;
     for (uint32_t i = 0; i < node->configuration_count; i++) {
         const struct sp_node_configuration *given = &node->configurations[i];
         if (strcmp(given->configuration_id, all->assignment->configuration) != 0)
@@ -375,11 +375,15 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net 
     assignment->nodes = SP_NEW_ARRAY(arena, net->node_count, struct sp_node_specs);
     assignment->pinned_inputs = SP_NEW_ARRAY(arena, net->model->graph->input_count, bool);
     assignment->pinned_outputs = SP_NEW_ARRAY(arena, net->model->graph->output_count, bool);
-    if (!assignment->nodes || !assignment->pinned_inputs || !assignment->pinned_outputs)
+    uint64_t operands = 0;
+    for (uint32_t i = 0; i < net->node_count; i++)
+        operands += (uint64_t)net->nodes[i]->input_count + net->nodes[i]->output_count;
+    struct sp_spec_entry *entries = SP_NEW_ARRAY(arena, operands, struct sp_spec_entry);
+    if (!assignment->nodes || !assignment->pinned_inputs || !assignment->pinned_outputs || !entries)
         return sp_fail_memory(err);
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < net->node_count && status == SP_OK; i++)
-        status = give_node(&all, i);
+        status = give_node(&all, i, &entries);
     if (status == SP_OK && set_count > 0)
         status = set_specs(&all, set_count, sets);
     if (status == SP_OK)

@@ -367,6 +367,16 @@ enum sp_status sp_view_communications(const struct sp_assignment *assignment, co
     return status;
 }
 
+/* Of a node none of whose operands has a spec nobody knows where it is computed. */
+static bool has_spec(const struct sp_assignment *assignment, const struct sp_relation *relation)
+{
+    const struct sp_spec_entry *entries = assignment->nodes[relation->node_id].operands;
+    for (uint32_t i = 0; entries != NULL && i < relation->operand_count; i++)
+        if (entries[i].sharding != NULL)
+            return true;
+    return false;
+}
+
 enum sp_status sp_assignment_communications(const struct sp_assignment *assignment, struct sp_communications *list,
                                             struct sp_error *err)
 {
@@ -383,7 +393,7 @@ enum sp_status sp_assignment_communications(const struct sp_assignment *assignme
         const struct sp_relation *relation = &assignment->net->relations[r];
         struct sp_arena_mark mark = sp_arena_mark(scratch);
         struct sp_view *view = NULL;
-        if (relation->kind != SP_RELATION_NODE)
+        if (relation->kind != SP_RELATION_NODE || !has_spec(assignment, relation))
             continue;
         status = sp_view_create(scratch, assignment, relation, &view, err);
         all->relation = relation;

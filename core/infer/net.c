@@ -7,6 +7,25 @@
 
 /* ---- growing arrays ------------------------------------------------------------------------------------------- */
 
+/* Room for `more` at once: what is known to come. */
+static bool reserve(struct sp_arena *arena, void **items, uint32_t count, uint32_t more, uint32_t *capacity,
+                    size_t size)
+{
+    uint64_t wanted = (uint64_t)count + more;
+    if (wanted <= *capacity)
+        return true;
+    if (wanted < 2 * (uint64_t)*capacity)
+        wanted = 2 * (uint64_t)*capacity;
+    void *larger = wanted > UINT32_MAX ? NULL : sp_arena_array(arena, (size_t)wanted, size);
+    if (larger == NULL)
+        return false;
+    if (count > 0)
+        memcpy(larger, *items, (size_t)count * size);
+    *items = larger;
+    *capacity = (uint32_t)wanted;
+    return true;
+}
+
 /* A copy of twice the room when `count` has filled an array of `*capacity`; the old one stays in the arena. */
 static void *grow(struct sp_arena *arena, void *items, uint32_t count, uint32_t *capacity, size_t size)
 {
@@ -52,19 +71,18 @@ static enum sp_status push(struct builder *builder, struct sp_graph *graph, stru
     if (net->graphs == NULL)
         return sp_fail_memory(builder->err);
     net->graphs[net->graph_count++] = (struct sp_net_graph){graph, net->tensor_count, net->node_count};
-    for (uint32_t i = 0; i < graph->value_count; i++) {
-        net->tensors =
-            grow(builder->arena, net->tensors, net->tensor_count, &builder->tensor_capacity, sizeof *net->tensors);
-        if (net->tensors == NULL)
-            return sp_fail_memory(builder->err);
+    struct sp_arena *arena = builder->arena;
+    if (!reserve(arena, (void **)&net->tensors, net->tensor_count, graph->value_count, &builder->tensor_capacity,
+                 sizeof(struct sp_value *)) ||
+        !reserve(arena, (void **)&net->nodes, net->node_count, graph->node_count, &builder->node_capacity,
+                 sizeof(struct sp_node *)) ||
+        !reserve(arena, (void **)&net->relations, net->relation_count, graph->node_count, &builder->relation_capacity,
+                 sizeof(struct sp_relation)))
+        return sp_fail_memory(builder->err);
+    for (uint32_t i = 0; i < graph->value_count; i++)
         net->tensors[net->tensor_count++] = graph->values[i];
-    }
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        net->nodes = grow(builder->arena, net->nodes, net->node_count, &builder->node_capacity, sizeof *net->nodes);
-        if (net->nodes == NULL)
-            return sp_fail_memory(builder->err);
+    for (uint32_t i = 0; i < graph->node_count; i++)
         net->nodes[net->node_count++] = &graph->nodes[i];
-    }
     builder->frames[builder->depth++] =
         (struct frame){.graph = graph, .graph_index = net->graph_count - 1, .owner = owner};
     return SP_OK;

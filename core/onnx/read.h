@@ -24,16 +24,10 @@
 #include "onnx/reader.h"
 #include "onnx/wire.h"
 
-/* What a name means at the node that is being read. */
-struct sp_scope_slot {
-    struct sp_value *value;      /* NULL: not defined here */
-    struct sp_node *captured_by; /* the last node of value->graph whose subgraphs were seen to use it */
-    bool is_absent;              /* a formal input that the call leaves out: uses of it are omitted inputs */
-};
-
+/* What a name meant before a graph defined it. */
 struct sp_scope_undo {
-    uint32_t id;
-    struct sp_scope_slot slot;
+    void **scope;
+    void *value;
 };
 
 /* A subgraph's use of an outer value. `node` is of value->graph. */
@@ -52,6 +46,7 @@ struct sp_call_edge {
 struct sp_node_field {
     uint32_t number;
     struct sp_span payload;
+    uint64_t hash; /* of a name */
 };
 
 struct sp_frame {
@@ -61,7 +56,8 @@ struct sp_frame {
     uint32_t attribute, item;
     uint32_t next_node;
     uint32_t undo_start, capture_start;
-    uint32_t fields_start; /* of the node's operands and attributes in the reader's list */
+    struct sp_wire inputs, initializers, declarations; /* around the fields of these kinds */
+    uint32_t fields_start;                             /* of the node's operands and attributes in the reader's list */
 };
 
 struct sp_reader {
@@ -69,7 +65,7 @@ struct sp_reader {
     const unsigned char *bytes;
     struct sp_arena *arena;   /* where graphs go: the model's, or a throw-away one while function bodies are checked */
     struct sp_arena *scratch; /* leaf records, rewound after each */
-    struct sp_intern *local;  /* scope ids of an expansion; NULL: the model's own name ids */
+    struct sp_intern *local;  /* scopes of an expansion; NULL: the model's own names carry them */
     const struct sp_watch *watch;
     struct sp_error *err;
 
@@ -81,14 +77,13 @@ struct sp_reader {
     struct sp_frame frames[SP_MAX_NESTING + 1];
     uint32_t depth; /* open frames */
 
-    struct sp_scope_slot *slots;
     struct sp_scope_undo *undo;
     struct sp_capture *captures;
     struct sp_call_edge *edges;
     struct sp_node_field *fields; /* of the nodes that are open, innermost last */
     uint32_t *stamps;             /* by name id: the last node or list that used the name, to find duplicates */
-    uint32_t slot_capacity, undo_count, undo_capacity, capture_count, capture_capacity, edge_count, edge_capacity,
-        stamp_capacity, stamp, field_count, field_capacity;
+    uint32_t undo_count, undo_capacity, capture_count, capture_capacity, edge_count, edge_capacity, stamp_capacity,
+        stamp, field_count, field_capacity;
 
     uint64_t empty_records, unknown_fields;
     bool counting; /* whether what is read adds to model->counts (expansions do not) */
@@ -120,16 +115,19 @@ enum {
     SP_GRAPH_SPARSE_INITIALIZER = 15,
     SP_GRAPH_METADATA_PROPS = 16,
 
+    SP_NODE_INPUT = 1,
+    SP_NODE_OUTPUT = 2,
+
     SP_FUNCTION_INPUT = 4,
     SP_FUNCTION_OUTPUT = 5,
     SP_FUNCTION_NODE = 7,
     SP_FUNCTION_VALUE_INFO = 12
 };
 
-/* A name with its number in the scope table. */
+/* A name with the place of what it means at the node that is being read: a value, or NULL. */
 struct sp_name {
     const char *text;
-    uint32_t id;
+    void **scope; /* NULL for the empty name */
 };
 
 /* Makes room for item number `count`; false without memory. */
@@ -168,14 +166,18 @@ enum sp_status sp_reader_check_text(struct sp_reader *r, const struct sp_wire_fi
 /* Text that is checked and interned. */
 enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
 
+/* The same, with what sp_intern_hash() says of it in the model's names. */
+enum sp_status sp_reader_hashed(struct sp_reader *r, const struct sp_wire_field *field, uint64_t hash,
+                                const char **ret_text);
+
 /* A text that nothing is found by: copied, not interned. */
 enum sp_status sp_reader_copy(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
 
-/* As sp_reader_text() for the name of a value, with its scope id; id SP_NO_NAME for the empty name. */
+/* As sp_reader_text() for the name of a value, with its scope. */
 enum sp_status sp_reader_name(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name);
 
-/* The scope id of a name whose text is already interned in the model. */
-enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name);
+/* The scope of a name whose text is already interned in the model. */
+enum sp_status sp_reader_scope(struct sp_reader *r, struct sp_name *name);
 
 /* A domain: "ai.onnx" becomes "". */
 enum sp_status sp_reader_domain(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text);
@@ -221,17 +223,22 @@ enum sp_status sp_read_graph(struct sp_reader *r, struct sp_graph *root);
 
 /* read_values.c: the values of the graph in the newest frame. Sources are inputs and initializers (a body's formal
    inputs), read when it is opened; declarations are outputs and value_info, read when all nodes are known. */
-enum sp_status sp_read_sources(struct sp_reader *r, struct sp_graph *graph);
+enum sp_status sp_read_sources(struct sp_reader *r);
 enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph);
-enum sp_status sp_read_declarations(struct sp_reader *r, struct sp_graph *graph);
+enum sp_status sp_read_declarations(struct sp_reader *r);
 /* Makes the value of a node's output and brings its name into scope. */
 enum sp_status sp_define_output(struct sp_reader *r, struct sp_node *node, struct sp_name name, uint32_t position);
 
 /* read_scope.c */
 enum sp_status sp_scope_define(struct sp_reader *r, struct sp_name name, struct sp_value *value);
-struct sp_scope_slot *sp_scope_find(struct sp_reader *r, struct sp_name name); /* NULL when undefined */
-enum sp_status sp_scope_use(struct sp_reader *r, struct sp_graph *graph, struct sp_scope_slot *slot);
+static inline struct sp_value *sp_scope_find(struct sp_name name) /* NULL when undefined */
+{
+    return *name.scope;
+}
+enum sp_status sp_scope_use(struct sp_reader *r, struct sp_graph *graph, struct sp_value *value);
 void sp_scope_leave(struct sp_reader *r, const struct sp_frame *frame);
+/* Forgets what the names of the main graph mean, before function bodies are read by the same names. */
+void sp_scope_clear(const struct sp_model *model);
 enum sp_status sp_scope_uses(struct sp_reader *r, const struct sp_frame *frame);
 
 /* read_node.c: everything of a node but its outputs and the inside of its subgraphs; then its outputs. */

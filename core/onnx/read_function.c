@@ -208,6 +208,7 @@ enum sp_status sp_check_functions(struct sp_reader *r)
         goto done;
     }
     r->arena = bodies;
+    sp_scope_clear(model);
     for (uint32_t i = 0; status == SP_OK && i < model->function_count; i++)
         status = check_body(r, &model->functions[i], &nodes[i]);
     if (status == SP_OK)

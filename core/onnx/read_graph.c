@@ -8,6 +8,14 @@
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
+/* Later walks over fields of one kind begin at the first of them and end behind the last. */
+static void extend(struct sp_wire *range, const struct sp_wire *wire, const struct sp_wire_field *field)
+{
+    if (range->bytes == NULL)
+        *range = (struct sp_wire){wire->bytes, field->at, wire->at};
+    range->end = wire->at;
+}
+
 static enum sp_status count_node(struct sp_reader *r, const struct sp_wire_field *field, struct sp_graph *graph)
 {
     enum sp_status status = sp_reader_message(r, field);
@@ -26,12 +34,14 @@ static enum sp_status count_node(struct sp_reader *r, const struct sp_wire_field
 
 static enum sp_status count_fields(struct sp_reader *r, struct sp_graph *graph)
 {
+    struct sp_frame *frame = sp_reader_top(r);
     struct sp_wire wire = sp_wire_of(r->bytes, graph->span);
     struct sp_wire_field field;
     enum sp_status status;
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         switch (field.number) {
         case SP_GRAPH_NODE:
+            extend(&frame->cursor, &wire, &field);
             status = count_node(r, &field, graph);
             break;
         case SP_GRAPH_NAME:
@@ -39,18 +49,22 @@ static enum sp_status count_fields(struct sp_reader *r, struct sp_graph *graph)
             break;
         case SP_GRAPH_INITIALIZER:
         case SP_GRAPH_SPARSE_INITIALIZER:
+            extend(&frame->initializers, &wire, &field);
             status = sp_reader_message(r, &field);
             graph->initializer_count++;
             break;
         case SP_GRAPH_INPUT:
+            extend(&frame->inputs, &wire, &field);
             status = sp_reader_message(r, &field);
             graph->input_count++;
             break;
         case SP_GRAPH_OUTPUT:
+            extend(&frame->declarations, &wire, &field);
             status = sp_reader_message(r, &field);
             graph->output_count++;
             break;
         case SP_GRAPH_VALUE_INFO:
+            extend(&frame->declarations, &wire, &field);
             status = sp_reader_message(r, &field);
             break;
         case SP_GRAPH_DOC_STRING:
@@ -69,9 +83,11 @@ static enum sp_status count_fields(struct sp_reader *r, struct sp_graph *graph)
 
 static enum sp_status count_body_fields(struct sp_reader *r, struct sp_graph *graph)
 {
+    struct sp_frame *frame = sp_reader_top(r);
     struct sp_wire wire = sp_wire_of(r->bytes, graph->span);
     struct sp_wire_field field;
     enum sp_status status;
+    frame->cursor = frame->inputs = frame->declarations = wire;
     graph->name = r->function->name;
     graph->input_count = r->function->input_count;
     graph->output_count = r->function->output_count;
@@ -97,6 +113,17 @@ static enum sp_status allocate(struct sp_reader *r, struct sp_graph *graph)
     return SP_OK;
 }
 
+/* Nodes, initializers and inputs name about one value each. Where they are smaller than those of exporters, somebody
+   made them for their number, and gets no room in advance. */
+#define USUAL_NODE 32
+
+static void reserve_names(struct sp_reader *r, const struct sp_graph *graph)
+{
+    const uint64_t names = (uint64_t)graph->node_count + graph->initializer_count + graph->input_count;
+    const uint64_t most = graph->span.size / USUAL_NODE;
+    sp_intern_reserve(r->model->names, (uint32_t)(names < most ? names : most));
+}
+
 static enum sp_status open_graph(struct sp_reader *r, struct sp_graph *graph)
 {
     if (r->depth > SP_MAX_NESTING) {
@@ -106,10 +133,7 @@ static enum sp_status open_graph(struct sp_reader *r, struct sp_graph *graph)
         return SP_ERR_LIMIT;
     }
     struct sp_frame *frame = &r->frames[r->depth++];
-    *frame = (struct sp_frame){.graph = graph,
-                               .cursor = sp_wire_of(r->bytes, graph->span),
-                               .undo_start = r->undo_count,
-                               .capture_start = r->capture_count};
+    *frame = (struct sp_frame){.graph = graph, .undo_start = r->undo_count, .capture_start = r->capture_count};
     graph->model = r->model;
     graph->name = "";
     graph->depth = graph->parent == NULL ? 0 : graph->parent->depth + 1;
@@ -122,8 +146,10 @@ static enum sp_status open_graph(struct sp_reader *r, struct sp_graph *graph)
     enum sp_status status = sp_reader_in_body(r) ? count_body_fields(r, graph) : count_fields(r, graph);
     if (status == SP_OK)
         status = allocate(r, graph);
+    if (status == SP_OK && r->function == NULL && graph->parent == NULL)
+        reserve_names(r, graph);
     if (status == SP_OK)
-        status = sp_reader_in_body(r) ? sp_read_formals(r, graph) : sp_read_sources(r, graph);
+        status = sp_reader_in_body(r) ? sp_read_formals(r, graph) : sp_read_sources(r);
     return status;
 }
 
@@ -152,7 +178,7 @@ static enum sp_status close_graph(struct sp_reader *r)
 {
     struct sp_frame *frame = sp_reader_top(r);
     frame->node = NULL;
-    enum sp_status status = sp_read_declarations(r, frame->graph);
+    enum sp_status status = sp_read_declarations(r);
     if (status == SP_OK)
         status = lay_out_values(r, frame->graph);
     if (status == SP_OK)
@@ -180,6 +206,26 @@ static struct sp_graph *next_subgraph(struct sp_frame *frame)
     return NULL;
 }
 
+#define MANY_NAMES  8192 /* fewer are in a cache anyway */
+#define AHEAD_NAMES 8
+
+/* While this node is read, the places of the next one's names come from memory: in a large model most of the time goes
+   into waiting for them. */
+static void fetch_ahead(struct sp_reader *r, struct sp_wire next)
+{
+    struct sp_wire_field field;
+    if (sp_intern_count(r->model->names) < MANY_NAMES || sp_wire_next(&next, &field, NULL) != SP_OK ||
+        field.number == 0 || field.type != SP_WIRE_LEN)
+        return;
+    struct sp_wire wire = sp_wire_of(r->bytes, field.payload);
+    for (int i = 0; i < AHEAD_NAMES && sp_wire_next(&wire, &field, NULL) == SP_OK; i++) {
+        const bool is_operand = field.number == SP_NODE_INPUT || field.number == SP_NODE_OUTPUT;
+        if (!is_operand || field.type != SP_WIRE_LEN || field.payload.size > SP_MAX_NAME_BYTES)
+            return;
+        (void)sp_intern_hash(r->model->names, (const char *)r->bytes + field.payload.offset, field.payload.size);
+    }
+}
+
 /* Finds the frame's next node and reads it up to its subgraphs; *ret_more is false at the end of the graph. */
 static enum sp_status start_node(struct sp_reader *r, bool *ret_more)
 {
@@ -197,6 +243,7 @@ static enum sp_status start_node(struct sp_reader *r, bool *ret_more)
         return SP_OK;
     struct sp_node *node = &frame->graph->nodes[frame->next_node];
     node->index = frame->next_node++;
+    fetch_ahead(r, frame->cursor);
     node->graph = frame->graph;
     node->span = field.payload;
     node->name = node->op_type = node->domain = node->overload = "";

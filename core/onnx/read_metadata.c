@@ -22,6 +22,7 @@ static enum sp_status append(struct sp_reader *r, struct sp_metadata_list **list
     if (entries == NULL)
         return sp_fail_memory(r->err);
     *list = entries;
+    r->model->has_kept_metadata = true;
     if (entries->count == sizeof entries->items / sizeof entries->items[0] || value.size > SP_MAX_RECORD_BYTES ||
         !sp_utf8_valid(bytes, value.size))
         return SP_OK;

@@ -4,8 +4,8 @@
 
 /* Field numbers of NodeProto. */
 enum {
-    INPUT = 1,
-    OUTPUT = 2,
+    INPUT = SP_NODE_INPUT,
+    OUTPUT = SP_NODE_OUTPUT,
     NAME = 3,
     OP_TYPE = 4,
     ATTRIBUTE = 5,
@@ -24,8 +24,18 @@ static enum sp_status note_field(struct sp_reader *r, const struct sp_wire_field
         return status;
     if (!sp_grow((void **)&r->fields, &r->field_capacity, r->field_count, sizeof *r->fields))
         return sp_fail_memory(r->err);
-    r->fields[r->field_count++] = (struct sp_node_field){field->number, field->payload};
+    r->fields[r->field_count++] = (struct sp_node_field){field->number, field->payload, 0};
     return SP_OK;
+}
+
+/* Names are looked up when all of the node's are known to be underway from memory. */
+static enum sp_status note_name(struct sp_reader *r, const struct sp_wire_field *field)
+{
+    enum sp_status status = note_field(r, field);
+    if (status == SP_OK && field->payload.size <= SP_MAX_NAME_BYTES)
+        r->fields[r->field_count - 1].hash =
+            sp_intern_hash(r->model->names, (const char *)r->bytes + field->payload.offset, field->payload.size);
+    return status == SP_OK && field->payload.size > SP_MAX_NAME_BYTES ? sp_reader_check_text(r, field) : status;
 }
 
 static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field)
@@ -35,11 +45,11 @@ static enum sp_status count_field(struct sp_reader *r, struct sp_node *node, con
     case INPUT:
         status = sp_reader_count_one(r, &node->input_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
                                      "inputs of one node");
-        return status == SP_OK ? note_field(r, field) : status;
+        return status == SP_OK ? note_name(r, field) : status;
     case OUTPUT:
         status = sp_reader_count_one(r, &node->output_count, SP_MAX_NODE_OPERANDS, "SP_MAX_NODE_OPERANDS",
                                      "outputs of one node");
-        return status == SP_OK ? note_field(r, field) : status;
+        return status == SP_OK ? note_name(r, field) : status;
     case NAME:
         return sp_reader_copy(r, field, &node->name);
     case OP_TYPE:
@@ -90,15 +100,15 @@ static enum sp_status count_fields(struct sp_reader *r, struct sp_node *node)
 
 static enum sp_status allocate(struct sp_reader *r, struct sp_node *node)
 {
-    node->inputs = SP_NEW_ARRAY(r->arena, node->input_count, struct sp_value *);
-    node->outputs = SP_NEW_ARRAY(r->arena, node->output_count, struct sp_value *);
+    node->inputs = SP_NEW_ARRAY(r->arena, (size_t)node->input_count + node->output_count, struct sp_value *);
     if (node->attribute_count > 0)
         node->attributes = SP_NEW_ARRAY(r->arena, node->attribute_count, struct sp_attribute);
     if (node->configuration_count > 0)
         node->configurations = SP_NEW_ARRAY(r->arena, node->configuration_count, struct sp_node_configuration);
-    if (node->inputs == NULL || node->outputs == NULL || (node->attribute_count > 0 && node->attributes == NULL) ||
+    if (node->inputs == NULL || (node->attribute_count > 0 && node->attributes == NULL) ||
         (node->configuration_count > 0 && node->configurations == NULL))
         return sp_fail_memory(r->err);
+    node->outputs = node->inputs + node->input_count;
     return SP_OK;
 }
 
@@ -133,26 +143,34 @@ static struct sp_wire_field noted(const struct sp_node_field *field)
     return (struct sp_wire_field){.number = field->number, .type = SP_WIRE_LEN, .payload = field->payload};
 }
 
-static enum sp_status read_input(struct sp_reader *r, struct sp_node *node, const struct sp_wire_field *field,
+static enum sp_status read_name(struct sp_reader *r, const struct sp_node_field *field, struct sp_name *name)
+{
+    const struct sp_wire_field wire = noted(field);
+    enum sp_status status = sp_reader_hashed(r, &wire, field->hash, &name->text);
+    return status == SP_OK ? sp_reader_scope(r, name) : status;
+}
+
+static enum sp_status read_input(struct sp_reader *r, struct sp_node *node, const struct sp_node_field *field,
                                  uint32_t position)
 {
     struct sp_name name;
-    enum sp_status status = sp_reader_name(r, field, &name);
-    if (status != SP_OK || name.id == SP_NO_NAME)
+    enum sp_status status = read_name(r, field, &name);
+    if (status != SP_OK || name.scope == NULL)
         return status;
-    struct sp_scope_slot *slot = sp_scope_find(r, name);
-    if (slot == NULL && defined_later(r, node, name.text))
+    struct sp_value *value = sp_scope_find(name);
+    if (value == NULL && defined_later(r, node, name.text))
         return sp_reader_fail(r, "NOT_TOPOLOGICAL",
                               "Input %u ('%.120s') is defined only by this node or a later one: nodes must stand in "
                               "topological order, without cycles.",
                               position, name.text);
-    if (slot == NULL)
+    if (value == NULL)
         return sp_reader_fail(r, "UNDEFINED_INPUT", "Input %u is '%.120s', which nothing defines.", position,
                               name.text);
-    if (slot->is_absent)
+    if (value->is_absent)
         return SP_OK;
-    node->inputs[position] = slot->value;
-    return sp_scope_use(r, node->graph, slot);
+    node->inputs[position] = value;
+    value->use_count += value->graph == node->graph;
+    return sp_scope_use(r, node->graph, value);
 }
 
 /* Notes a call of a model-local function, for the checks of functions. */
@@ -204,7 +222,7 @@ enum sp_status sp_read_node(struct sp_reader *r, struct sp_node *node)
     for (uint32_t i = first; status == SP_OK && i < end; i++) {
         const struct sp_wire_field field = noted(&r->fields[i]);
         if (field.number == INPUT)
-            status = read_input(r, node, &field, inputs++);
+            status = read_input(r, node, &r->fields[i], inputs++);
         else if (field.number == ATTRIBUTE)
             status = sp_read_attribute(r, field.payload, node, &node->attributes[attributes++]);
         else if (field.number == DEVICE_CONFIGURATIONS)
@@ -223,12 +241,11 @@ enum sp_status sp_read_node_outputs(struct sp_reader *r, struct sp_node *node)
     uint32_t position = 0;
     enum sp_status status = SP_OK;
     for (uint32_t i = first; status == SP_OK && i < end; i++) {
-        const struct sp_wire_field field = noted(&r->fields[i]);
         struct sp_name name;
-        if (field.number != OUTPUT)
+        if (r->fields[i].number != OUTPUT)
             continue;
-        status = sp_reader_name(r, &field, &name);
-        if (status == SP_OK && name.id != SP_NO_NAME)
+        status = read_name(r, &r->fields[i], &name);
+        if (status == SP_OK && name.scope != NULL)
             status = sp_define_output(r, node, name, position);
         position++;
     }

@@ -33,7 +33,7 @@ static enum sp_status read_value_info(struct sp_reader *r, struct sp_span span, 
     struct sp_wire wire = sp_wire_of(r->bytes, span);
     struct sp_wire_field field;
     enum sp_status status;
-    *ret_name = (struct sp_name){"", SP_NO_NAME};
+    *ret_name = (struct sp_name){"", NULL};
     *ret_has_type = false;
     *ret_metadata = NULL;
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
@@ -55,19 +55,19 @@ static enum sp_status read_input(struct sp_reader *r, struct sp_span span, uint3
 {
     struct sp_graph *graph = sp_reader_top(r)->graph;
     struct sp_span type = {0, 0};
-    struct sp_name name = {"", SP_NO_NAME};
+    struct sp_name name = {"", NULL};
     bool has_type = false;
     struct sp_metadata_list *metadata = NULL;
     enum sp_status status = read_value_info(r, span, &name, &type, &has_type, &metadata);
     if (status != SP_OK)
         return status;
-    if (name.id == SP_NO_NAME)
+    if (name.scope == NULL)
         return sp_reader_fail(r, "UNNAMED_INPUT", "Input %u of graph '%.80s' has no name.", *count, graph->name);
-    struct sp_scope_slot *slot = sp_scope_find(r, name);
-    if (slot != NULL && slot->value->graph == graph)
+    struct sp_value *value = sp_scope_find(name);
+    if (value != NULL && value->graph == graph)
         return sp_reader_fail(r, "DUPLICATE_NAME", "Graph '%.80s' has two inputs named '%.120s'.", graph->name,
                               name.text);
-    struct sp_value *value = define(r, name, SP_VALUE_INPUT, &status);
+    value = define(r, name, SP_VALUE_INPUT, &status);
     if (value == NULL)
         return status;
     if (has_type)
@@ -102,7 +102,7 @@ static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire
     struct sp_tensor *tensor = NULL;
     struct sp_sparse_tensor *sparse = NULL;
     struct sp_value *value = NULL;
-    struct sp_name name = {"", SP_NO_NAME};
+    struct sp_name name = {"", NULL};
     enum sp_status status = field->number == SP_GRAPH_INITIALIZER ? sp_read_tensor(r, field->payload, &tensor)
                                                                   : sp_read_sparse(r, field->payload, &sparse);
     if (tensor == NULL && sparse == NULL)
@@ -111,14 +111,14 @@ static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire
     if (name.text[0] == '\0')
         return sp_reader_fail(r, "UNNAMED_INITIALIZER", "Initializer %u of graph '%.80s' has no name.", *count,
                               graph->name);
-    status = sp_reader_id(r, &name);
+    status = sp_reader_scope(r, &name);
     if (status != SP_OK)
         return status;
-    struct sp_scope_slot *slot = sp_scope_find(r, name);
-    if (slot == NULL || slot->value->graph != graph)
+    struct sp_value *known = sp_scope_find(name);
+    if (known == NULL || known->graph != graph)
         value = define(r, name, SP_VALUE_INITIALIZER, &status);
-    else if (slot->value->kind == SP_VALUE_INPUT)
-        value = slot->value; /* an input with a default; all initializers are that before IR 4 */
+    else if (known->kind == SP_VALUE_INPUT)
+        value = known; /* an input with a default; all initializers are that before IR 4 */
     else
         return sp_reader_fail(r, "DUPLICATE_NAME", "Graph '%.80s' has two initializers named '%.120s'.", graph->name,
                               name.text);
@@ -134,17 +134,17 @@ static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire
 }
 
 /* Inputs first, wherever they stand: an initializer of the same name is the input's default. */
-enum sp_status sp_read_sources(struct sp_reader *r, struct sp_graph *graph)
+enum sp_status sp_read_sources(struct sp_reader *r)
 {
     struct sp_wire_field field;
     uint32_t inputs = 0, initializers = 0;
     enum sp_status status;
-    struct sp_wire wire = sp_wire_of(r->bytes, graph->span);
+    struct sp_wire wire = sp_reader_top(r)->inputs;
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         if (field.number == SP_GRAPH_INPUT && (status = read_input(r, field.payload, &inputs)) != SP_OK)
             return status;
     }
-    wire = sp_wire_of(r->bytes, graph->span);
+    wire = sp_reader_top(r)->initializers;
     while (status == SP_OK && (status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         if (field.number == SP_GRAPH_INITIALIZER || field.number == SP_GRAPH_SPARSE_INITIALIZER)
             status = read_initializer(r, &field, &initializers);
@@ -154,7 +154,7 @@ enum sp_status sp_read_sources(struct sp_reader *r, struct sp_graph *graph)
 
 enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph)
 {
-    struct sp_wire wire = sp_wire_of(r->bytes, graph->span);
+    struct sp_wire wire = sp_reader_top(r)->inputs;
     struct sp_wire_field field;
     uint32_t count = 0;
     enum sp_status status;
@@ -164,13 +164,13 @@ enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph)
             continue;
         if ((status = sp_reader_name(r, &field, &name)) != SP_OK)
             return status;
-        if (name.id == SP_NO_NAME || sp_scope_find(r, name) != NULL)
+        if (name.scope == NULL || sp_scope_find(name) != NULL)
             return sp_reader_fail(r, "DUPLICATE_NAME", "Input %u of function '%.80s' has no name of its own.", count,
                                   graph->name);
         if ((graph->inputs[count] = define(r, name, SP_VALUE_INPUT, &status)) == NULL)
             return status;
         /* The call's types are not copied here: whoever infers the body does that. */
-        r->slots[name.id].is_absent =
+        graph->inputs[count]->is_absent =
             r->call != NULL && (count >= r->call->input_count || r->call->inputs[count] == NULL);
         count++;
     }
@@ -179,11 +179,11 @@ enum sp_status sp_read_formals(struct sp_reader *r, struct sp_graph *graph)
 
 enum sp_status sp_define_output(struct sp_reader *r, struct sp_node *node, struct sp_name name, uint32_t position)
 {
-    struct sp_scope_slot *slot = sp_scope_find(r, name);
-    if (slot != NULL)
-        return sp_reader_fail(r, slot->value->graph == node->graph ? "DUPLICATE_NAME" : "SHADOWED_NAME",
+    const struct sp_value *known = sp_scope_find(name);
+    if (known != NULL)
+        return sp_reader_fail(r, known->graph == node->graph ? "DUPLICATE_NAME" : "SHADOWED_NAME",
                               "Output %u is named '%.120s', but that name is already defined%s.", position, name.text,
-                              slot->value->graph == node->graph ? "" : " in an enclosing graph");
+                              known->graph == node->graph ? "" : " in an enclosing graph");
     enum sp_status status;
     struct sp_value *value = define(r, name, SP_VALUE_NODE_OUTPUT, &status);
     if (value == NULL)
@@ -197,15 +197,15 @@ enum sp_status sp_define_output(struct sp_reader *r, struct sp_node *node, struc
 static enum sp_status add_output(struct sp_reader *r, struct sp_name name, uint32_t *count, struct sp_value **ret_value)
 {
     struct sp_graph *graph = sp_reader_top(r)->graph;
-    struct sp_scope_slot *slot = name.id == SP_NO_NAME ? NULL : sp_scope_find(r, name);
-    if (slot == NULL)
+    struct sp_value *value = name.scope == NULL ? NULL : sp_scope_find(name);
+    if (value == NULL)
         return sp_reader_fail(r, "UNDEFINED_OUTPUT", "Output %u of graph '%.80s' is '%.120s', which nothing defines.",
                               *count, graph->name, name.text);
-    graph->outputs[(*count)++] = slot->value;
-    *ret_value = slot->value;
-    if (slot->value->graph == graph)
-        slot->value->is_graph_output = true;
-    return sp_scope_use(r, graph, slot);
+    graph->outputs[(*count)++] = value;
+    *ret_value = value;
+    if (value->graph == graph)
+        value->is_graph_output = true;
+    return sp_scope_use(r, graph, value);
 }
 
 /* An output (is_output) or value_info entry of a graph or function. */
@@ -220,9 +220,8 @@ static enum sp_status read_declaration(struct sp_reader *r, struct sp_span span,
     enum sp_status status = read_value_info(r, span, &name, &type, &has_type, &metadata);
     if (status == SP_OK && is_output) {
         status = add_output(r, name, count, &value);
-    } else if (status == SP_OK && name.id != SP_NO_NAME) {
-        struct sp_scope_slot *slot = sp_scope_find(r, name);
-        value = slot == NULL ? NULL : slot->value; /* entries about nothing do no harm */
+    } else if (status == SP_OK && name.scope != NULL) {
+        value = sp_scope_find(name); /* NULL: entries about nothing do no harm */
     }
     if (status != SP_OK || value == NULL || value->graph != graph)
         return status;
@@ -236,12 +235,12 @@ static enum sp_status read_declaration(struct sp_reader *r, struct sp_span span,
     return sp_read_type(r, type, &value->declared);
 }
 
-enum sp_status sp_read_declarations(struct sp_reader *r, struct sp_graph *graph)
+enum sp_status sp_read_declarations(struct sp_reader *r)
 {
     const bool body = sp_reader_in_body(r);
     const uint32_t output = body ? SP_FUNCTION_OUTPUT : SP_GRAPH_OUTPUT,
                    info = body ? SP_FUNCTION_VALUE_INFO : SP_GRAPH_VALUE_INFO;
-    struct sp_wire wire = sp_wire_of(r->bytes, graph->span);
+    struct sp_wire wire = sp_reader_top(r)->declarations;
     struct sp_wire_field field;
     struct sp_value *value;
     struct sp_name name;

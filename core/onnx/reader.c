@@ -23,7 +23,6 @@ void sp_reader_init(struct sp_reader *r, struct sp_model *model, struct sp_error
 void sp_reader_release(struct sp_reader *r)
 {
     sp_arena_destroy(r->scratch);
-    free(r->slots);
     free(r->undo);
     free(r->captures);
     free(r->edges);
@@ -105,26 +104,33 @@ enum sp_status sp_reader_check_text(struct sp_reader *r, const struct sp_wire_fi
     return status;
 }
 
-static enum sp_status intern(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name)
-{
-    enum sp_status status = sp_reader_check_text(r, field);
-    if (status != SP_OK)
-        return status;
-    const char *bytes = (const char *)r->bytes + field->payload.offset;
-    ret_name->id = sp_intern_add(r->model->names, bytes, field->payload.size);
-    if (ret_name->id == SP_NO_NAME)
-        return sp_fail_memory(r->err);
-    ret_name->text = sp_intern_name(r->model->names, ret_name->id);
-    return SP_OK;
-}
-
 enum sp_status sp_reader_text(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
 {
-    struct sp_name name = {0};
-    enum sp_status status = intern(r, field, &name);
-    if (status == SP_OK)
-        *ret_text = name.text;
-    return status;
+    enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
+    if (status != SP_OK)
+        return status;
+    if (field->payload.size > SP_MAX_NAME_BYTES)
+        return sp_reader_check_text(r, field);
+    const char *bytes = (const char *)r->bytes + field->payload.offset;
+    return sp_reader_hashed(r, field, sp_intern_hash(r->model->names, bytes, field->payload.size), ret_text);
+}
+
+/* A name that is known was checked when it came first. */
+enum sp_status sp_reader_hashed(struct sp_reader *r, const struct sp_wire_field *field, uint64_t hash,
+                                const char **ret_text)
+{
+    const char *bytes = (const char *)r->bytes + field->payload.offset;
+    const char *text = sp_intern_lookup(r->model->names, hash, bytes, field->payload.size);
+    if (text == NULL) {
+        enum sp_status status = sp_reader_check_text(r, field);
+        if (status != SP_OK)
+            return status;
+        text = sp_intern_insert(r->model->names, hash, bytes, field->payload.size);
+    }
+    if (text == NULL)
+        return sp_fail_memory(r->err);
+    *ret_text = text;
+    return SP_OK;
 }
 
 enum sp_status sp_reader_copy(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
@@ -138,35 +144,28 @@ enum sp_status sp_reader_copy(struct sp_reader *r, const struct sp_wire_field *f
 
 /* The number of an interned name in tables by name. Expansions number their own few names: a table over all names of
    the model would make each call cost that. */
-static uint32_t scope_id(struct sp_reader *r, const char *text)
+static uint32_t name_id(struct sp_reader *r, const char *text)
 {
     return r->local == NULL ? sp_intern_find(r->model->names, text, strlen(text))
                             : sp_intern_add(r->local, text, strlen(text));
 }
 
-/* Makes room for the name's scope id. */
-static enum sp_status take_id(struct sp_reader *r, struct sp_name *name, uint32_t id)
+enum sp_status sp_reader_scope(struct sp_reader *r, struct sp_name *name)
 {
-    uint32_t old = r->slot_capacity;
-    if (id == SP_NO_NAME || !sp_grow((void **)&r->slots, &r->slot_capacity, id, sizeof *r->slots))
+    const char *text = name->text;
+    name->scope = NULL;
+    if (text[0] == '\0')
+        return SP_OK;
+    if (r->local != NULL && (text = sp_intern_text(r->local, text, strlen(text))) == NULL)
         return sp_fail_memory(r->err);
-    if (r->slot_capacity != old)
-        memset(r->slots + old, 0, (r->slot_capacity - old) * sizeof *r->slots);
-    name->id = name->text[0] == '\0' ? SP_NO_NAME : id;
+    name->scope = sp_intern_mark(text);
     return SP_OK;
-}
-
-enum sp_status sp_reader_id(struct sp_reader *r, struct sp_name *name)
-{
-    return take_id(r, name, scope_id(r, name->text));
 }
 
 enum sp_status sp_reader_name(struct sp_reader *r, const struct sp_wire_field *field, struct sp_name *ret_name)
 {
-    enum sp_status status = intern(r, field, ret_name);
-    if (status != SP_OK)
-        return status;
-    return r->local == NULL ? take_id(r, ret_name, ret_name->id) : sp_reader_id(r, ret_name);
+    enum sp_status status = sp_reader_text(r, field, &ret_name->text);
+    return status == SP_OK ? sp_reader_scope(r, ret_name) : status;
 }
 
 enum sp_status sp_reader_domain(struct sp_reader *r, const struct sp_wire_field *field, const char **ret_text)
@@ -201,7 +200,7 @@ void sp_reader_new_list(struct sp_reader *r)
 
 enum sp_status sp_reader_mark(struct sp_reader *r, const char *text, bool *ret_new)
 {
-    uint32_t id = scope_id(r, text), old = r->stamp_capacity;
+    uint32_t id = name_id(r, text), old = r->stamp_capacity;
     if (id == SP_NO_NAME || !sp_grow((void **)&r->stamps, &r->stamp_capacity, id, sizeof *r->stamps))
         return sp_fail_memory(r->err);
     memset(r->stamps + old, 0, (r->stamp_capacity - old) * sizeof *r->stamps);

@@ -44,22 +44,26 @@ static inline struct sp_wire sp_wire_of(const unsigned char *bytes, struct sp_sp
 /* The next field; number 0 at the end. SP_ERR_MALFORMED with `where` "byte N" otherwise. */
 enum sp_status sp_wire_next_any(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err);
 
-/* The same, with the usual case in place: a tag of one byte and a length of one byte. Reading a model is mostly this.
- */
+/* The same, with the usual case in place: a tag of one byte and a length of one or two bytes. Reading a model is mostly
+   this. */
 static inline enum sp_status sp_wire_next(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err)
 {
     const uint64_t at = wire->at;
     if (wire->end - at > 2 && at < wire->end) {
-        const unsigned char tag = wire->bytes[at], length = wire->bytes[at + 1];
-        if ((tag & 0x87) == SP_WIRE_LEN && tag >= 8 && length < 0x80 && length <= wire->end - at - 2) {
-            ret_field->number = tag >> 3;
+        const unsigned char *bytes = wire->bytes + at;
+        const bool is_long = bytes[1] >= 0x80;
+        const uint64_t length = is_long ? (bytes[1] & 0x7fU) | (uint64_t)bytes[2] << 7 : bytes[1];
+        const uint64_t start = at + (is_long ? 3 : 2);
+        if ((bytes[0] & 0x87) == SP_WIRE_LEN && bytes[0] >= 8 && !(is_long && bytes[2] >= 0x80) &&
+            length <= wire->end - start) {
+            ret_field->number = bytes[0] >> 3;
             ret_field->type = SP_WIRE_LEN;
             ret_field->at = at;
             ret_field->value = 0;
             ret_field->length_at = at + 1;
-            ret_field->payload.offset = at + 2;
+            ret_field->payload.offset = start;
             ret_field->payload.size = length;
-            wire->at = at + 2 + length;
+            wire->at = start + length;
             return SP_OK;
         }
     }

@@ -180,6 +180,20 @@ static struct sp_value *output_value(const struct sp_op_context *context, uint32
     return output < context->node->output_count ? context->node->outputs[output] : NULL;
 }
 
+/* Most results have the shape of one of the first operands: values share the dims, which nobody changes in place. */
+static struct sp_dim *shared_dims(const struct sp_op_context *context, uint32_t rank, const struct sp_dim *dims)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct sp_shape *shape = sp_in_shape(context, i);
+        bool is_same = shape != NULL && shape->rank == rank;
+        for (uint32_t axis = 0; is_same && shape->dims != dims && axis < rank; axis++)
+            is_same = sp_dim_equal(shape->dims[axis], dims[axis]);
+        if (is_same)
+            return shape->dims;
+    }
+    return NULL;
+}
+
 enum sp_status sp_set_output(struct sp_op_context *context, uint32_t output, enum sp_dtype dtype, uint32_t rank,
                              const struct sp_dim *dims)
 {
@@ -195,10 +209,12 @@ enum sp_status sp_set_output(struct sp_op_context *context, uint32_t output, enu
             return sp_op_fail(context, "NEGATIVE_DIMENSION", "axis %u of its output '%.120s' would have %lld elements",
                               axis, value->name, (long long)dims[axis].value);
     }
-    struct sp_dim *copy = SP_NEW_ARRAY(context->arena, rank, struct sp_dim);
+    struct sp_dim *copy = shared_dims(context, rank, dims);
+    if (copy == NULL)
+        copy = SP_NEW_ARRAY(context->arena, rank, struct sp_dim);
     if (copy == NULL)
         return sp_fail_memory(context->err);
-    if (rank != 0)
+    if (rank != 0 && copy != dims)
         memcpy(copy, dims, rank * sizeof(*copy));
     value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype, .shape = {true, rank, copy}};
     return SP_OK;

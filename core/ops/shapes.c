@@ -12,11 +12,14 @@ static enum sp_status set_tensor_type(struct sp_shape_walk *walk, struct sp_valu
     const struct sp_sparse_tensor *sparse = value->sparse;
     uint32_t rank = tensor != NULL ? tensor->rank : sparse->rank;
     const int64_t *from = tensor != NULL ? tensor->dims : sparse->dims;
-    struct sp_dim *dims = SP_NEW_ARRAY(walk->model->arena, rank, struct sp_dim);
-    if (dims == NULL)
-        return sp_fail_memory(walk->err);
-    for (uint32_t axis = 0; axis < rank; axis++)
-        dims[axis] = sp_dim_known(from[axis]);
+    struct sp_dim *dims = value->type.shape.dims; /* as read */
+    if (!value->type.shape.has_rank || value->type.shape.rank != rank) {
+        dims = SP_NEW_ARRAY(walk->model->arena, rank, struct sp_dim);
+        if (dims == NULL)
+            return sp_fail_memory(walk->err);
+        for (uint32_t axis = 0; axis < rank; axis++)
+            dims[axis] = sp_dim_known(from[axis]);
+    }
     enum sp_dtype dtype = tensor != NULL ? tensor->dtype : sparse->values->dtype;
     value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype, .shape = {true, rank, dims}};
     value->is_constant = true;

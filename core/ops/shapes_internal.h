@@ -34,6 +34,15 @@ struct sp_shape_frame {
     uint32_t symbols_before;         /* symbols from there on were made inside */
 };
 
+/* What a kind of node is, found by the addresses of its names: those are interned. */
+struct sp_known_op {
+    const char *op_type, *domain;
+    const struct sp_opset *opsets;
+    const struct sp_op *op;
+    int64_t version;
+};
+#define SP_KNOWN_OPS 256
+
 struct sp_told; /* a set of nodes */
 
 struct sp_shape_walk {
@@ -48,6 +57,7 @@ struct sp_shape_walk {
     uint32_t quiet;       /* open quiet frames */
     struct sp_shape_frame *top, *unused;
     struct sp_told *told;
+    struct sp_known_op known[SP_KNOWN_OPS]; /* the last one of each place */
 };
 
 /* shapes.c */
