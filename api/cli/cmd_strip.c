@@ -25,7 +25,7 @@ static enum sp_status strip(const struct input *input, const char *path, uint64_
     struct sp_arena *arena = sp_arena_create(&budget);
     if (arena == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_model_file_open(&budget, input->bytes, input->size, &file, err);
+    enum sp_status status = sp_model_file_open(&budget, input->bytes, input->size, NULL, &file, err);
     if (status == SP_OK)
         status = sp_onnx_read(arena, file.bytes, file.size, NULL, &model, err);
     if (status == SP_OK)

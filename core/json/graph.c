@@ -282,7 +282,28 @@ static enum sp_status put_values(struct description *description, uint32_t field
         return status;
     for (uint32_t i = tree_begin(value); status == SP_OK && i != tree_end(tree, value); i = tree_after(tree, i))
         status = field == GRAPH_INITIALIZER ? description_initializer(description, field, i)
-                                            : description_value(description, field, i, field == GRAPH_OUTPUT);
+                                            : description_value(description, field, i);
+    return status;
+}
+
+/* Outputs; only those of the main graph are looked up in what was inferred. */
+static enum sp_status put_outputs(struct description *description, uint32_t value, bool is_main)
+{
+    const struct tree *tree = description->tree;
+    const struct sp_graph *graph = is_main && description->typed != NULL ? description->typed->graph : NULL;
+    const uint32_t untyped = description->untyped;
+    uint32_t index = 0;
+    if (value == TREE_NONE)
+        return SP_OK;
+    enum sp_status status = description_array(tree, value, "'outputs'");
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = tree_begin(value); status == SP_OK && i != tree_end(tree, value);
+         i = tree_after(tree, i), index++)
+        status = description_output(description, i,
+                                    graph != NULL && index < graph->output_count ? graph->outputs[index] : NULL);
+    if (!is_main)
+        description->untyped = untyped; /* outputs of bodies need no types */
     return status;
 }
 
@@ -304,7 +325,7 @@ static enum sp_status begin_graph(struct writer *writer, uint32_t field, uint32_
     if (status == SP_OK)
         status = put_values(description, GRAPH_INPUT, slots[INPUTS], "'inputs'");
     if (status == SP_OK)
-        status = put_values(description, GRAPH_OUTPUT, slots[OUTPUTS], "'outputs'");
+        status = put_outputs(description, slots[OUTPUTS], field == MODEL_GRAPH);
     if (status == SP_OK)
         status = put_values(description, GRAPH_VALUE, slots[VALUES], "'values'");
     writer->levels[writer->depth++] = (struct level){
@@ -436,9 +457,12 @@ static enum sp_status begin_model(struct writer *writer, const uint32_t *slots)
     return status == SP_OK ? begin_graph(writer, MODEL_GRAPH, 0, slots) : status;
 }
 
-enum sp_status description_model(const struct tree *tree, struct sp_buf *buf)
+enum sp_status description_model(const struct tree *tree, const struct sp_model *typed, struct sp_buf *buf,
+                                 uint32_t *ret_untyped)
 {
-    struct writer writer = {.description = {.tree = tree, .emit = {.buf = buf}, .ir_version = 8}};
+    struct writer writer = {
+        .description = {.tree = tree, .emit = {.buf = buf}, .ir_version = 8, .typed = typed},
+    };
     struct description *description = &writer.description;
     uint32_t slots[DOCUMENT_MEMBERS];
     enum sp_status status = description_members(tree, 0, "A tensor graph", member_names, DOCUMENT_MEMBERS, slots);
@@ -461,5 +485,6 @@ enum sp_status description_model(const struct tree *tree, struct sp_buf *buf)
     /* What it needs is known only now; every version that this knows is one byte. */
     if (status == SP_OK && slots[IR_VERSION] == TREE_NONE && !sp_buf_failed(buf))
         buf->data[after_ir_version - 1] = (char)description->ir_version;
+    *ret_untyped = description->untyped;
     return status;
 }

@@ -60,9 +60,11 @@ enum {
 struct description {
     const struct tree *tree;
     struct emit emit;
-    uint32_t opset;       /* the member's value: a number or an object */
-    int64_t weight_bytes; /* of the weights so far: where the next begins in the file that is not there */
-    int64_t ir_version;   /* the least that what was read needs */
+    uint32_t opset;               /* the member's value: a number or an object */
+    int64_t weight_bytes;         /* of the weights so far: where the next begins in the file that is not there */
+    int64_t ir_version;           /* the least that what was read needs */
+    const struct sp_model *typed; /* see description_model() */
+    uint32_t untyped;
 };
 
 /* The least IR version that has something: 8 is the floor. */
@@ -72,8 +74,13 @@ static inline void description_needs(struct description *description, int64_t ir
         description->ir_version = ir_version;
 }
 
-/* Writes the ModelProto that the document describes. */
-enum sp_status description_model(const struct tree *tree, struct sp_buf *buf);
+/*
+ * Writes the ModelProto that the document describes. `typed` is the model that an earlier call wrote, with its shapes
+ * inferred, or NULL; outputs of which only the name is said get their types from it. *ret_untyped counts those that
+ * have none.
+ */
+enum sp_status description_model(const struct tree *tree, const struct sp_model *typed, struct sp_buf *buf,
+                                 uint32_t *ret_untyped);
 
 /*
  * The values of an object's members in the order of `names`, TREE_NONE for absent ones. Other members, and one that is
@@ -93,8 +100,10 @@ enum sp_status description_metadata(struct description *description, uint32_t fi
 
 /* ---- graph_value.c: VALUEs and tensors -------------------------------------------------------------------------- */
 
-/* A ValueInfoProto; where `may_be_name`, text is a value of which nothing else is said. */
-enum sp_status description_value(struct description *description, uint32_t field, uint32_t value, bool may_be_name);
+/* A ValueInfoProto. */
+enum sp_status description_value(struct description *description, uint32_t field, uint32_t value);
+/* The same, or only a name; `inferred` is what is known of it, or NULL. */
+enum sp_status description_output(struct description *description, uint32_t value, const struct sp_value *inferred);
 /* A TensorProto with a name, which may be a weight without data. */
 enum sp_status description_initializer(struct description *description, uint32_t field, uint32_t value);
 /* A TensorProto of an attribute. */

@@ -103,20 +103,13 @@ static enum sp_status put_tensor_type(struct description *description, uint32_t 
     return status;
 }
 
-enum sp_status description_value(struct description *description, uint32_t field, uint32_t value, bool may_be_name)
+enum sp_status description_value(struct description *description, uint32_t field, uint32_t value)
 {
     enum { NAME, DTYPE, SHAPE, TYPE, COUNT };
     static const char *const names[COUNT] = {"name", "dtype", "shape", "type"};
     const struct tree *tree = description->tree;
     uint32_t slots[COUNT];
-    enum sp_status status = SP_OK;
-    if (may_be_name && tree_kind(tree, value) == TREE_STRING) {
-        emit_begin(&description->emit, field);
-        status = description_text(description, VALUE_NAME, value, "A name");
-        emit_end(&description->emit);
-        return status;
-    }
-    status = description_members(tree, value, "A value", names, COUNT, slots);
+    enum sp_status status = description_members(tree, value, "A value", names, COUNT, slots);
     if (status != SP_OK)
         return status;
     if (slots[NAME] == TREE_NONE)
@@ -134,6 +127,63 @@ enum sp_status description_value(struct description *description, uint32_t field
         status = proto_message(tree, slots[TYPE], &onnx__type_proto__descriptor, &description->emit);
         emit_end(&description->emit);
     }
+    emit_end(&description->emit);
+    return status;
+}
+
+/* Whether a dimension is just a symbol of the model, by this name. */
+static bool is_symbol(struct sp_dims *dims, struct sp_dim dim, const char *name)
+{
+    for (uint32_t i = 0; i < sp_dims_symbol_count(dims); i++) {
+        if (strcmp(sp_dims_symbol_name(dims, i), name) == 0)
+            return !sp_dims_symbol_is_fresh(dims, i) && sp_dim_equal(dim, sp_dim_symbol(dims, name));
+    }
+    return false;
+}
+
+/* A dimension that was inferred: expressions, and what depends on data, have no place in a file. */
+static void put_inferred_dim(struct description *description, struct sp_dim dim)
+{
+    struct emit *emit = &description->emit;
+    struct sp_buf name;
+    emit_begin(emit, SHAPE_DIM);
+    sp_buf_init(&name, SP_MAX_NAME_BYTES);
+    if (dim.kind == SP_DIM_SYMBOLIC)
+        sp_dim_print(dim, &name);
+    if (sp_dim_is_known(dim))
+        emit_int(emit, DIM_VALUE, dim.value);
+    else if (name.size > 0 && !sp_buf_failed(&name) && is_symbol(description->typed->dims, dim, name.data))
+        emit_bytes(emit, DIM_PARAM, name.data, name.size);
+    sp_buf_release(&name);
+    emit_end(emit);
+}
+
+static void put_inferred_type(struct description *description, const struct sp_type *type)
+{
+    struct emit *emit = &description->emit;
+    emit_begin(emit, VALUE_TYPE);
+    emit_begin(emit, TYPE_TENSOR);
+    emit_int(emit, TENSOR_TYPE_ELEM, type->dtype);
+    if (type->shape.has_rank) {
+        emit_begin(emit, TENSOR_TYPE_SHAPE);
+        for (uint32_t i = 0; i < type->shape.rank; i++)
+            put_inferred_dim(description, type->shape.dims[i]);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_end(emit);
+}
+
+enum sp_status description_output(struct description *description, uint32_t value, const struct sp_value *inferred)
+{
+    if (tree_kind(description->tree, value) != TREE_STRING)
+        return description_value(description, GRAPH_OUTPUT, value);
+    emit_begin(&description->emit, GRAPH_OUTPUT);
+    enum sp_status status = description_text(description, VALUE_NAME, value, "A name");
+    if (inferred != NULL && inferred->type.kind == SP_TYPE_TENSOR && inferred->type.dtype != SP_DTYPE_UNDEFINED)
+        put_inferred_type(description, &inferred->type);
+    else
+        description->untyped++;
     emit_end(&description->emit);
     return status;
 }

@@ -4,6 +4,8 @@
 
 #include "base/limits.h"
 #include "onnx.pb-c.h"
+#include "onnx/reader.h"
+#include "ops/shapes.h"
 #include "json/graph.h"
 #include "json/proto.h"
 
@@ -56,7 +58,45 @@ static bool is_model(const struct tree *tree)
     return false;
 }
 
-static enum sp_status convert(const struct tree *tree, struct sp_buf *buf)
+/* Writes the graph a second time, now with the types of outputs that are inferred from what was written first. */
+static enum sp_status type_outputs(const struct tree *tree, struct sp_arena *arena, const struct sp_watch *watch,
+                                   struct sp_buf *buf)
+{
+    const struct sp_read_options options = {.watch = watch};
+    struct sp_error what = {0};
+    struct sp_shape_summary summary;
+    struct sp_model *model;
+    struct sp_buf typed;
+    uint32_t untyped;
+    enum sp_status status = sp_onnx_read(arena, buf->data, buf->size, &options, &model, &what);
+    if (status == SP_OK)
+        status = sp_infer_shapes(model, watch, &summary, &what);
+    if (status == SP_ERR_CANCELLED || status == SP_ERR_MEMORY)
+        return sp_fail(tree->err, status, what.code, "%s", what.message);
+    if (status != SP_OK)
+        return SP_OK; /* whoever reads the result will say the same */
+    sp_buf_init(&typed, buf->ceiling);
+    status = description_model(tree, model, &typed, &untyped);
+    sp_buf_release(buf);
+    *buf = typed;
+    return status;
+}
+
+static enum sp_status convert_graph(const struct tree *tree, const struct sp_watch *watch, struct sp_buf *buf)
+{
+    uint32_t untyped = 0;
+    enum sp_status status = description_model(tree, NULL, buf, &untyped);
+    if (status != SP_OK || untyped == 0 || sp_buf_failed(buf))
+        return status;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(tree->arena));
+    if (arena == NULL)
+        return sp_fail_memory(tree->err);
+    status = type_outputs(tree, arena, watch, buf);
+    sp_arena_destroy(arena);
+    return status;
+}
+
+static enum sp_status convert(const struct tree *tree, const struct sp_watch *watch, struct sp_buf *buf)
 {
     if (tree_kind(tree, 0) != TREE_OBJECT)
         return tree_fail(tree, 0, "OBJECT_EXPECTED", "The description of a model is a JSON object.");
@@ -68,7 +108,7 @@ static enum sp_status convert(const struct tree *tree, struct sp_buf *buf)
         return SP_ERR_UNSUPPORTED;
     }
     if (nodes != TREE_NONE || member(tree, 0, "opset") != TREE_NONE)
-        return description_model(tree, buf);
+        return convert_graph(tree, watch, buf);
     if (!is_model(tree))
         return tree_fail(tree, 0, "DESCRIPTION_UNKNOWN",
                          "This JSON object describes no model: a tensor graph has the members 'opset' and 'nodes', "
@@ -84,8 +124,8 @@ static size_t ceiling(const struct sp_budget *budget)
     return budget->limit == 0 || rest / 3 > MAX_FILE_BYTES ? MAX_FILE_BYTES : rest / 3;
 }
 
-enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, struct sp_buf *ret_bytes,
-                               struct sp_error *err)
+enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, const struct sp_watch *watch,
+                               struct sp_buf *ret_bytes, struct sp_error *err)
 {
     struct tree tree;
     struct sp_buf buf;
@@ -96,7 +136,7 @@ enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint6
     enum sp_status status = tree_read(arena, text, size, &tree, err);
     if (status == SP_OK) {
         sp_buf_init(&buf, ceiling(budget));
-        status = convert(&tree, &buf);
+        status = convert(&tree, watch, &buf);
     }
     if (status == SP_OK && sp_buf_failed(&buf))
         status = buf.size > MAX_FILE_BYTES / 4

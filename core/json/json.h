@@ -15,7 +15,7 @@
  *                [DeviceConfigurationProto], and the members of a graph; "opset" and "nodes" must be there
  *   graph        name, inputs [VALUE], initializers [VALUE with "data"], outputs [NAME or VALUE], values [VALUE],
  *                nodes [NODE]
- *                (a NAME alone is an output without a type: a plan needs none, a strict checker of files asks for it)
+ *                (a NAME alone is an output whose type is inferred: files state it)
  *   VALUE        {"name", "dtype", "shape": [8, "seq", null]}, or {"name", "type": TypeProto} where it is no tensor;
  *                no shape: the rank is not known
  *   NODE         {"name", "op", "domain", "overload", "inputs", "outputs", "attributes", "metadata", "configurations":
@@ -39,6 +39,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/error.h"
 
 /* Whether these bytes are to be taken for such a description: they begin with an object. No ONNX file does. */
@@ -48,9 +49,12 @@ bool sp_json_is(const void *bytes, uint64_t size);
  * The ONNX file that the description stands for, in *ret_bytes, which the caller releases. Memory counts against the
  * budget (6 bytes for each byte of text at most, and the result); the result stays counted when this returns.
  *
+ * Where outputs of a tensor graph have no type, the result is read and its shapes are inferred, which `watch` (may be
+ * NULL) can end; if the model contradicts itself, they stay without.
+ *
  * Errors: SP_ERR_MALFORMED (`where` is "byte N" where it is no JSON, else the JSON pointer of what is wrong),
- * SP_ERR_LIMIT, SP_ERR_UNSUPPORTED (a cost graph), SP_ERR_MEMORY. What a model must be beyond its form is left to the
- * reader of the result.
+ * SP_ERR_LIMIT, SP_ERR_UNSUPPORTED (a cost graph), SP_ERR_MEMORY, SP_ERR_CANCELLED. What a model must be beyond its
+ * form is left to the reader of the result.
  */
-enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, struct sp_buf *ret_bytes,
-                               struct sp_error *err);
+enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, const struct sp_watch *watch,
+                               struct sp_buf *ret_bytes, struct sp_error *err);

@@ -94,7 +94,7 @@ enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const st
     if (status == SP_OK)
         status = read_request(answer->arena, request, &check, err);
     if (status == SP_OK)
-        status = sp_model_file_open(&answer->budget, bytes, size, &answer->file, err);
+        status = sp_model_file_open(&answer->budget, bytes, size, options->watch, &answer->file, err);
     if (status == SP_OK)
         status = sp_check_run(answer->arena, answer->file.bytes, answer->file.size, &check, &answer->list,
                               &answer->model, err);

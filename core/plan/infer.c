@@ -67,7 +67,8 @@ static enum sp_status open_model(struct sp_completion *completion, const void *b
     if (completion->arena == NULL ||
         (completion->name = sp_arena_string(completion->arena, name, strlen(name))) == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_model_file_open(&completion->budget, bytes, size, &completion->file, err);
+    enum sp_status status =
+        sp_model_file_open(&completion->budget, bytes, size, options->watch, &completion->file, err);
     if (status == SP_OK)
         status = sp_onnx_read(completion->arena, completion->file.bytes, completion->file.size, &read,
                               &completion->model, err);

@@ -32,7 +32,7 @@ static enum sp_status open_file(const void *bytes, uint64_t size, const struct s
     struct sp_budget budget = {.limit = SP_DEFAULT_JOB_BYTES};
     if (options != NULL && options->memory_budget != 0)
         budget.limit = options->memory_budget;
-    return sp_model_file_open(&budget, bytes, size, ret_file, err);
+    return sp_model_file_open(&budget, bytes, size, options != NULL ? options->watch : NULL, ret_file, err);
 }
 
 static struct sp_job *create(const struct sp_model_file *file, const struct sp_job_options *options)

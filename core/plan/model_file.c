@@ -5,11 +5,11 @@
 #include "json/json.h"
 
 enum sp_status sp_model_file_open(struct sp_budget *budget, const void *bytes, uint64_t size,
-                                  struct sp_model_file *ret_file, struct sp_error *err)
+                                  const struct sp_watch *watch, struct sp_model_file *ret_file, struct sp_error *err)
 {
     struct sp_model_file file = {.bytes = bytes, .size = size, .given_size = size};
     if (sp_json_is(bytes, size)) {
-        enum sp_status status = sp_json_to_onnx(budget, bytes, size, &file.converted, err);
+        enum sp_status status = sp_json_to_onnx(budget, bytes, size, watch, &file.converted, err);
         if (status != SP_OK)
             return status;
         file.is_converted = true;

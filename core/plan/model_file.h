@@ -9,6 +9,7 @@
  */
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "onnx/splice.h"
 
 struct sp_model_file {
@@ -21,7 +22,7 @@ struct sp_model_file {
 
 /* `bytes` must stay as long as the file is used. Errors are those of sp_json_to_onnx(). */
 enum sp_status sp_model_file_open(struct sp_budget *budget, const void *bytes, uint64_t size,
-                                  struct sp_model_file *ret_file, struct sp_error *err);
+                                  const struct sp_watch *watch, struct sp_model_file *ret_file, struct sp_error *err);
 void sp_model_file_release(struct sp_model_file *file); /* zeroed memory is allowed */
 
 /* Makes a splice over the file's bytes one over what the caller gave: of a converted file nothing is kept, all is new.

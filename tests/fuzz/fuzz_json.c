@@ -44,12 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct sp_buf first = {0}, second = {0};
     struct sp_error err = {0};
     (void)sp_json_is(bytes, size);
-    enum sp_status status = sp_json_to_onnx(&budget, (const char *)bytes, size, &first, &err);
+    enum sp_status status = sp_json_to_onnx(&budget, (const char *)bytes, size, NULL, &first, &err);
     if (status != SP_OK) {
         check_error(status, &err);
         return 0;
     }
-    if (budget.used != first.capacity || sp_json_to_onnx(&budget, (const char *)bytes, size, &second, &err) != SP_OK ||
+    if (budget.used != first.capacity ||
+        sp_json_to_onnx(&budget, (const char *)bytes, size, NULL, &second, &err) != SP_OK ||
         first.size != second.size || (first.size > 0 && memcmp(first.data, second.data, first.size) != 0))
         abort();
     check_bytes(&first);

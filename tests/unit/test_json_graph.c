@@ -19,7 +19,7 @@ static enum sp_status convert(const char *text, struct sp_buf *ret_bytes, struct
     memcpy(copy + 1, text, size);
     *err = (struct sp_error){0};
     *ret_bytes = (struct sp_buf){0};
-    enum sp_status status = sp_json_to_onnx(&budget, copy + 1, size, ret_bytes, err);
+    enum sp_status status = sp_json_to_onnx(&budget, copy + 1, size, NULL, ret_bytes, err);
     cr_assert_eq(status, err->status);
     free(copy);
     return status;
@@ -316,6 +316,22 @@ Test(json_graph, attention_is_inspected_as_the_file_is)
     expect_same(described, inspect(file.data, file.size));
     sp_buf_release(&file);
     free(text);
+}
+
+/* The type of y and of z, which are inferred; a dimension that is an expression is left open. */
+Test(json_graph, outputs_get_the_types_that_follow)
+{
+    expect_bytes(
+        "{\"opset\":17,\"inputs\":[{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[\"n\",3]}],\"outputs\":[\"y\","
+        "\"z\",{\"name\":\"x\"}],\"nodes\":[{\"op\":\"Relu\",\"inputs\":[\"x\"],\"outputs\":[\"y\"]},{\"op\":"
+        "\"Concat\",\"inputs\":[\"x\",\"x\"],\"outputs\":[\"z\"],\"attributes\":{\"axis\":0}}]}",
+        "1:8 8{1'' 2:17} 7{2'graph' 11{1'x' 2{1{1:1 2{1{2'n'} 1{1:3}}}}} 12{1'y' 2{1{1:1 2{1{2'n'} 1{1:3}}}}} "
+        "12{1'z' 2{1{1:1 2{1{} 1{1:3}}}}} 12{1'x'} 1{1'x' 2'y' 4'Relu'} "
+        "1{1'x' 1'x' 2'z' 4'Concat' 5{1'axis' 20:2 3:0}}}");
+    /* A model that contradicts itself is left to whoever reads it. */
+    expect_bytes(
+        "{\"opset\":17,\"outputs\":[\"y\"],\"nodes\":[{\"op\":\"Relu\",\"inputs\":[\"x\"],\"outputs\":[\"y\"]}]}",
+        "1:8 8{1'' 2:17} 7{2'graph' 12{1'y'} 1{1'x' 2'y' 4'Relu'}}");
 }
 
 /* ---- what is refused ------------------------------------------------------------------------------------------- */

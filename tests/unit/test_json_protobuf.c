@@ -26,7 +26,7 @@ static enum sp_status convert(const char *text, size_t size, struct sp_buf *ret_
     memcpy(copy, text, size);
     *err = (struct sp_error){0};
     *ret_bytes = (struct sp_buf){0};
-    enum sp_status status = sp_json_to_onnx(&budget, copy, size, ret_bytes, err);
+    enum sp_status status = sp_json_to_onnx(&budget, copy, size, NULL, ret_bytes, err);
     cr_assert_eq(status, err->status);
     cr_assert_eq(budget.used, ret_bytes->capacity, "what stays counted is the result");
     free(copy);
@@ -65,7 +65,7 @@ static void round_trip(const char *path, const void *bytes, size_t size, void *c
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-Test(json_protobuf, models_come_back, .timeout = 300)
+Test(json_protobuf, models_come_back)
 {
     struct tally tally = {0};
     if (!onnx_each_file(onnx_data("models"), round_trip, &tally))
@@ -74,7 +74,7 @@ Test(json_protobuf, models_come_back, .timeout = 300)
     cr_expect_eq(tally.exact, tally.files, "%u of %u are byte for byte the file", tally.exact, tally.files);
 }
 
-Test(json_protobuf, annotated_models_come_back, .timeout = 300)
+Test(json_protobuf, annotated_models_come_back)
 {
     struct tally tally = {0};
     if (!onnx_each_file(onnx_data("multi-device-corpus"), round_trip, &tally))
@@ -82,7 +82,7 @@ Test(json_protobuf, annotated_models_come_back, .timeout = 300)
     cr_expect_gt(tally.files, 20);
 }
 
-Test(json_protobuf, backend_cases_come_back, .timeout = 600)
+Test(json_protobuf, backend_cases_come_back)
 {
     struct tally tally = {0};
     const char *folder = onnx_unpack_backend_tests();
@@ -276,7 +276,7 @@ Test(json_protobuf, nesting_and_memory_have_limits)
         struct sp_budget budget = {.limit = limit};
         result = (struct sp_buf){0};
         err = (struct sp_error){0};
-        enum sp_status status = sp_json_to_onnx(&budget, text.data, text.size, &result, &err);
+        enum sp_status status = sp_json_to_onnx(&budget, text.data, text.size, NULL, &result, &err);
         cr_expect(status == SP_ERR_MEMORY || status == SP_ERR_LIMIT);
         cr_expect_eq(budget.used, 0);
     }
