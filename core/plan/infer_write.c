@@ -42,6 +42,40 @@ static enum sp_status write_text(const struct sp_completion *completion, struct 
     return status == SP_ERR_MEMORY ? status : SP_OK;
 }
 
+/* How many devices the readable and the ONNX form of a sharding list, or less. */
+static int64_t listed_devices(const struct sp_completion *completion, const struct sp_sharding *sharding)
+{
+    switch (sharding->kind) {
+    case SP_SHARDING_SINGLE:
+        return 1;
+    case SP_SHARDING_AXES:
+        return sharding->mesh->order.count;
+    case SP_SHARDING_BLOCKS:
+        return sharding->first != NULL ? sharding->first[sharding->shard_count] : 0;
+    default:
+        return completion->device_count;
+    }
+}
+
+/* Each spec may list all devices: said before the first byte, not after gigabytes of them. */
+static enum sp_status check_size(const struct sp_completion *completion, struct sp_error *err)
+{
+    int64_t total = 0;
+    for (uint32_t i = 0; i < completion->net->node_count; i++) {
+        const struct sp_node *node = completion->net->nodes[i];
+        const struct sp_spec_entry *operands = completion->assignment->nodes[i].operands;
+        for (uint32_t k = 0; operands != NULL && k < node->input_count + node->output_count; k++) {
+            if (operands[k].sharding != NULL)
+                total += listed_devices(completion, operands[k].sharding);
+        }
+    }
+    if (total > SP_MAX_ANSWER_DEVICES)
+        return sp_fail_limit(err, "ANSWER_TOO_LARGE", "SP_MAX_ANSWER_DEVICES", SP_MAX_ANSWER_DEVICES, total,
+                             "The specs would list %lld devices in all; take the completed model instead of the list.",
+                             (long long)total);
+    return SP_OK;
+}
+
 static void write_place(const struct sp_node *node, struct sp_buf *buf)
 {
     char label[SP_MAX_NAME_BYTES + 128];
@@ -149,6 +183,9 @@ static void write_stops(const struct sp_completion *completion, struct sp_buf *b
 enum sp_status sp_completion_json(const struct sp_completion *completion, struct sp_json *json, struct sp_error *err)
 {
     struct sp_buf buf;
+    enum sp_status status = check_size(completion, err);
+    if (status != SP_OK)
+        return status;
     sp_buf_init(&buf, SP_MAX_ANSWER_BYTES);
     sp_json_begin_object(json);
     sp_json_member_string(json, "configuration", completion->configuration);
@@ -156,7 +193,7 @@ enum sp_status sp_completion_json(const struct sp_completion *completion, struct
     sp_json_member_int(json, "devices", completion->device_count);
     sp_json_member_int(json, "added", (int64_t)completion->added);
     sp_json_key(json, "specs");
-    enum sp_status status = write_specs(completion, &buf, json, err);
+    status = write_specs(completion, &buf, json, err);
     if (status == SP_OK) {
         sp_json_key(json, "communication");
         write_communications(completion, &buf, json);
@@ -207,8 +244,11 @@ enum sp_status sp_completion_text(const struct sp_completion *completion, struct
 {
     const struct sp_assignment *assignment = completion->assignment;
     struct sp_buf scratch;
+    enum sp_status status = check_size(completion, err);
+    if (status != SP_OK)
+        return status;
     sp_buf_init(&scratch, SP_MAX_ANSWER_BYTES);
-    enum sp_status status = specs_text(completion, &scratch, buf, err);
+    status = specs_text(completion, &scratch, buf, err);
     for (uint32_t i = 0; i < completion->communications.count; i++) {
         const struct sp_communication *item = &completion->communications.items[i];
         sp_buf_printf(buf, "%s: ", item->steps);
