@@ -16,12 +16,12 @@ bool sp_json_is(const void *bytes, uint64_t size)
 {
     const char *text = bytes;
     uint64_t at = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (at < size && memchr(" \t\r\n", text[at], 4) != NULL)
+    while (at < size && tree_is_blank(text[at]))
         at++;
     if (at == size || text[at] != '{')
         return false;
     at++;
-    return at == size || memchr(" \t\r\n\"}", text[at], 6) != NULL;
+    return at == size || tree_is_blank(text[at]) || text[at] == '"' || text[at] == '}';
 }
 
 static uint32_t member(const struct tree *tree, uint32_t object, const char *name)

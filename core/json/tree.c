@@ -29,7 +29,7 @@ static enum sp_status broken(struct parser *parser, const char *what)
 
 static void skip_blanks(struct parser *parser)
 {
-    while (parser->at < parser->size && memchr(" \t\r\n", parser->text[parser->at], 4) != NULL)
+    while (parser->at < parser->size && tree_is_blank(parser->text[parser->at]))
         parser->at++;
 }
 
@@ -426,7 +426,7 @@ enum sp_status tree_at(const struct tree *tree, uint32_t value)
     return sp_error_at(tree->err, "%s", pointer);
 }
 
-enum sp_status tree_fail(const struct tree *tree, uint32_t value, const char *code, const char *format, ...)
+void tree_record(const struct tree *tree, uint32_t value, const char *code, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list args;
@@ -435,5 +435,4 @@ enum sp_status tree_fail(const struct tree *tree, uint32_t value, const char *co
     va_end(args);
     (void)sp_fail(tree->err, SP_ERR_MALFORMED, code, "%s", message);
     (void)tree_at(tree, value);
-    return SP_ERR_MALFORMED;
 }

@@ -82,9 +82,16 @@ struct tree_text tree_raw_text(const struct tree *tree, uint32_t value);
 
 bool tree_text_is(struct tree_text text, const char *word);
 
-/* SP_ERR_MALFORMED at this value: `where` is its JSON pointer (RFC 6901). */
-__attribute__((format(printf, 4, 5))) enum sp_status tree_fail(const struct tree *tree, uint32_t value,
-                                                               const char *code, const char *format, ...);
+static inline bool tree_is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* SP_ERR_MALFORMED at this value: `where` is its JSON pointer (RFC 6901). A macro, so that compilers know the result.
+ */
+#define tree_fail(tree, value, ...) (tree_record((tree), (value), __VA_ARGS__), SP_ERR_MALFORMED)
+__attribute__((format(printf, 4, 5))) void tree_record(const struct tree *tree, uint32_t value, const char *code,
+                                                       const char *format, ...);
 
 /* Sets `where` of an error that is recorded already to the value's pointer; returns its status. */
 enum sp_status tree_at(const struct tree *tree, uint32_t value);
