@@ -182,11 +182,11 @@ static enum sp_status start_tensor(struct sp_inference *all, uint32_t tensor)
 
 /* ---- all tensors and rules -------------------------------------------------------------------------------------- */
 
-static enum sp_status refine_tensor(struct sp_inference *all, const struct sp_refinement *refinement, uint32_t tensor)
+static enum sp_status refine_tensor(struct sp_inference *all, struct sp_refinement *refinement, uint32_t tensor)
 {
     if (!sp_infer_has_rank(all->values[tensor]))
         return SP_OK;
-    enum sp_status status = sp_refine_tensor(refinement, all->scratch, tensor, &all->refined[tensor], all->err);
+    enum sp_status status = sp_refine_tensor(refinement, tensor, &all->refined[tensor], all->err);
     if (status == SP_OK && all->refined[tensor] != NULL) {
         all->origins[tensor] = SP_NEW_ARRAY(all->scratch, all->refined[tensor]->rank, struct sp_flow_origin);
         if (all->origins[tensor] == NULL)

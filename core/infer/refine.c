@@ -337,7 +337,7 @@ static enum sp_status bar_axes(struct sp_refinement *all, const struct sp_flow *
         for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank && status == SP_OK; axis++) {
             const struct sp_axis_factors *list = &operand->axes[axis];
             int64_t strides[SP_RULE_MAX_FACTORS];
-            struct sp_tensor_marks *marks;
+            struct sp_tensor_marks *marks = NULL;
             if (all->shapes[tensor][axis] <= 1 || list->count == 0)
                 continue;
             bool is_clear = sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides);
@@ -346,7 +346,7 @@ static enum sp_status bar_axes(struct sp_refinement *all, const struct sp_flow *
             if (is_clear)
                 continue;
             status = marks_of(all, tensor, &marks, err);
-            if (status == SP_OK)
+            if (status == SP_OK && marks != NULL)
                 marks->axes[axis].is_barred = true;
         }
     }
@@ -404,24 +404,24 @@ enum sp_status sp_refine_create(struct sp_arena *arena, uint32_t tensor_count, c
     return status;
 }
 
-enum sp_status sp_refine_cut(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+enum sp_status sp_refine_cut(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                              struct sp_error *err)
 {
-    return note(refinement, tensor, axis, stride, true, NULL, err);
+    return note(all, tensor, axis, stride, true, NULL, err);
 }
 
-enum sp_status sp_refine_reserve(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+enum sp_status sp_refine_reserve(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                                  struct sp_error *err)
 {
-    return note(refinement, tensor, axis, stride, false, NULL, err);
+    return note(all, tensor, axis, stride, false, NULL, err);
 }
 
-enum sp_status sp_refine_fix(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+enum sp_status sp_refine_fix(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                              struct sp_error *err)
 {
-    struct sp_tensor_marks *of;
-    enum sp_status status = marks_of(refinement, tensor, &of, err);
-    if (status != SP_OK)
+    struct sp_tensor_marks *of = NULL;
+    enum sp_status status = marks_of(all, tensor, &of, err);
+    if (status != SP_OK || of == NULL)
         return status;
     struct sp_marks *marks = &of->axes[axis];
     if (stride <= 1)
@@ -433,17 +433,17 @@ enum sp_status sp_refine_fix(struct sp_refinement *refinement, uint32_t tensor, 
 
 /* ---- behind it -------------------------------------------------------------------------------------------------- */
 
-enum sp_status sp_refine_tensor(const struct sp_refinement *all, struct sp_arena *arena, uint32_t tensor,
-                                const struct sp_refined **ret_refined, struct sp_error *err)
+enum sp_status sp_refine_tensor(struct sp_refinement *all, uint32_t tensor, const struct sp_refined **ret_refined,
+                                struct sp_error *err)
 {
-    const struct sp_tensor_marks *of = all->tensors[tensor];
+    struct sp_tensor_marks *of = all->tensors[tensor];
     uint32_t rank = all->ranks[tensor], used = 0;
-    *ret_refined = NULL;
-    if (of == NULL || of->cut_count == 0)
+    *ret_refined = of == NULL ? NULL : of->refined;
+    if (of == NULL || of->cut_count == 0 || of->refined != NULL)
         return SP_OK;
-    struct sp_refined *refined = SP_NEW(arena, struct sp_refined);
-    uint8_t *counts = SP_NEW_ARRAY(arena, rank, uint8_t);
-    int64_t *shape = SP_NEW_ARRAY(arena, (size_t)rank + of->cut_count, int64_t);
+    struct sp_refined *refined = SP_NEW(all->arena, struct sp_refined);
+    uint8_t *counts = SP_NEW_ARRAY(all->arena, rank, uint8_t);
+    int64_t *shape = SP_NEW_ARRAY(all->arena, (size_t)rank + of->cut_count, int64_t);
     if (refined == NULL || counts == NULL || shape == NULL)
         return sp_fail_memory(err);
     for (uint32_t axis = 0; axis < rank; axis++) {
@@ -460,6 +460,6 @@ enum sp_status sp_refine_tensor(const struct sp_refinement *all, struct sp_arena
         shape[used++] = above;
     }
     *refined = (struct sp_refined){used, counts, shape};
-    *ret_refined = refined;
+    *ret_refined = of->refined = refined;
     return SP_OK;
 }

@@ -40,20 +40,20 @@ enum sp_status sp_refine_create(struct sp_arena *arena, uint32_t tensor_count, c
 
 /* Before sp_refine_run(): the axis is cut there; a contiguous split ends there; nothing comes between `stride` (1: the
    end of the axis) and what is noted above it. Those that do not fit the ones before are made coarser. */
-enum sp_status sp_refine_cut(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+enum sp_status sp_refine_cut(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                              struct sp_error *err);
-enum sp_status sp_refine_reserve(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+enum sp_status sp_refine_reserve(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                                  struct sp_error *err);
-enum sp_status sp_refine_fix(struct sp_refinement *refinement, uint32_t tensor, uint32_t axis, int64_t stride,
+enum sp_status sp_refine_fix(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                              struct sp_error *err);
 
 /* To the fixpoint. Time: each flow once, and again for each cut of one of its tensors. */
-enum sp_status sp_refine_run(struct sp_refinement *refinement, struct sp_error *err);
+enum sp_status sp_refine_run(struct sp_refinement *all, struct sp_error *err);
 
-/* *ret_refined is NULL where no axis of the tensor is cut. */
-enum sp_status sp_refine_tensor(const struct sp_refinement *refinement, struct sp_arena *arena, uint32_t tensor,
-                                const struct sp_refined **ret_refined, struct sp_error *err);
+/* After it. *ret_refined is NULL where no axis of the tensor is cut. */
+enum sp_status sp_refine_tensor(struct sp_refinement *all, uint32_t tensor, const struct sp_refined **ret_refined,
+                                struct sp_error *err);
 
 /* The flow's rule over the refined axes of its tensors, without terms; the rule itself where none is cut. */
-enum sp_status sp_refine_rule(struct sp_refinement *refinement, struct sp_arena *arena, uint32_t flow,
+enum sp_status sp_refine_rule(struct sp_refinement *all, struct sp_arena *arena, uint32_t flow,
                               const struct sp_rule **ret_rule, struct sp_error *err);

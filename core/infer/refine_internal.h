@@ -22,6 +22,7 @@ struct sp_marks {
 
 struct sp_tensor_marks {
     uint32_t cut_count;
+    const struct sp_refined *refined; /* what follows, once it was asked for */
     struct sp_marks *axes;
 };
 
@@ -47,18 +48,17 @@ struct sp_refinement {
 };
 
 /* Fills is_refinable. */
-void sp_refine_see_factors(struct sp_refinement *refinement, const struct sp_rule *rule);
+void sp_refine_see_factors(struct sp_refinement *all, const struct sp_rule *rule);
 
 /* The strides of an operand's axis' factors in it; false where the axis is not the product of known extents. */
 bool sp_refine_strides(const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
                        int64_t *ret_strides);
 
 /* Notes the marks of all operands in the factors; of cuts only, when wanted. */
-void sp_refine_collect(struct sp_refinement *refinement, const struct sp_flow *flow, bool of_cuts);
+void sp_refine_collect(struct sp_refinement *all, const struct sp_flow *flow, bool of_cuts);
 
-static inline const struct sp_marks *sp_refine_marks(const struct sp_refinement *refinement, uint32_t tensor,
-                                                     uint32_t axis)
+static inline const struct sp_marks *sp_refine_marks(const struct sp_refinement *all, uint32_t tensor, uint32_t axis)
 {
-    const struct sp_tensor_marks *of = refinement->tensors[tensor];
+    const struct sp_tensor_marks *of = all->tensors[tensor];
     return of == NULL ? NULL : &of->axes[axis];
 }

@@ -134,7 +134,7 @@ static enum sp_status refine_operand(struct refining *to, uint32_t index, struct
     uint32_t tensor = to->flow->tensors[index], used = 0;
     enum sp_status status = SP_OK;
     if (tensor != SP_NO_TENSOR && to->all->ranks[tensor] == old->rank)
-        status = sp_refine_tensor(to->all, to->arena, tensor, &refined, to->err);
+        status = sp_refine_tensor(to->all, tensor, &refined, to->err);
     if (status != SP_OK)
         return status;
     *operand = *old;

@@ -243,3 +243,155 @@ Test(infer_propagate, leaves_alone_what_nothing_is_said_of)
     cr_expect_eq(entry_of(up, 0)->origin, SP_SPEC_NONE);
     cr_expect_null(entry_of(up, 0)->sharding);
 }
+
+/* ---- splits that are not contiguous ---- */
+
+static struct sp_node *fused, *fused_bias, *parts, *heads, *scores;
+
+/* x [6,8] -> MatMul w [8,24] -> Add b -> Split in q, k, v [6,8] -> q by heads [6,4,2], moved; scores q k */
+static void start_fused(void)
+{
+    start(18);
+    input("x", "6,8");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,24");
+    build_weight(&build, "b", SP_DTYPE_FLOAT, "24");
+    build_ints(&build, "by_heads", 3, (int64_t[]){6, 4, 2});
+    fused = build_node(&build, "MatMul", "x w", "h");
+    fused_bias = build_node(&build, "Add", "h b", "g");
+    parts = build_node(&build, "Split", "g", "q k v");
+    build_attr_int(&build, parts, "axis", 1);
+    build_attr_int(&build, parts, "num_outputs", 3);
+    heads = build_node(&build, "Reshape", "q by_heads", "qh");
+    struct sp_node *moved = build_node(&build, "Transpose", "qh", "qm");
+    build_attr_ints(&build, moved, "perm", 3, (int64_t[]){1, 0, 2});
+    build_node(&build, "Reshape", "k by_heads", "kh");
+    struct sp_node *turned = build_node(&build, "Transpose", "kh", "km");
+    build_attr_ints(&build, turned, "perm", 3, (int64_t[]){1, 2, 0});
+    scores = build_node(&build, "MatMul", "qm km", "s");
+    plan(2);
+}
+
+static void expect_no_conflicts(void)
+{
+    for (uint32_t n = 0; n < net->node_count; n++)
+        cr_expect_str_eq(conflicts_text(net->nodes[n]), "", "%s: %s", net->nodes[n]->name,
+                         conflicts_text(net->nodes[n]));
+}
+
+/* Each of three parts in two: every head is on one device, and nothing is communicated. */
+Test(infer_propagate, carries_parts_that_are_split_each)
+{
+    start_fused();
+    given(fused, "w", "| 3*1,8*2", "0; 1");
+    propagate();
+    EXPECT_SPEC(fused, 2, "axis 1 as {3 in 1} * {8 in 2} on devices 0, 1");
+    EXPECT_SPEC(fused_bias, 1, "axis 0 as {3 in 1} * {8 in 2} on devices 0, 1");
+    EXPECT_SPEC(parts, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(heads, 2, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(scores, 0, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(scores, 2, "axis 0 in 2 on devices 0, 1");
+    cr_expect_eq(count_communications(NULL), 0);
+    cr_expect_eq(entry_of(fused, 1)->origin, SP_SPEC_GIVEN);
+    cr_expect_not_null(strstr(entry_of(fused_bias, 1)->because, "factor d1"), "%s", entry_of(fused_bias, 1)->because);
+    expect_no_conflicts();
+}
+
+/* The same in devices that are named again and again, as ONNX Runtime writes it. */
+Test(infer_propagate, carries_repeated_devices)
+{
+    start_fused();
+    given(fused, "w", "| 6", "0; 1; 0; 1; 0; 1");
+    propagate();
+    EXPECT_SPEC(fused, 2, "axis 1 as {3 in 1} * {8 in 2} on devices 0, 1");
+    EXPECT_SPEC(scores, 0, "axis 0 in 2 on devices 0, 1");
+    cr_expect_eq(count_communications(NULL), 0);
+    expect_no_conflicts();
+}
+
+/* Backward from the heads of the scores. */
+Test(infer_propagate, finds_parts_that_are_split_each)
+{
+    start_fused();
+    given(scores, "qm", "2 | |", "0; 1");
+    propagate();
+    EXPECT_SPEC(fused, 1, "axis 1 as {3 in 1} * {8 in 2} on devices 0, 1");
+    EXPECT_SPEC(fused_bias, 0, "axis 1 as {3 in 1} * {8 in 2} on devices 0, 1");
+    cr_expect_eq(count_communications(NULL), 0);
+    cr_expect_eq(assignment->stop_count, 0);
+    expect_no_conflicts();
+}
+
+/* A contiguous split of the three goes as far as before: to the operator that needs its parts whole. */
+Test(infer_propagate, stops_contiguous_splits_of_parts)
+{
+    start_fused();
+    given(fused, "w", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(fused_bias, 2, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(parts, 0, "whole on devices 0, 1");
+    EXPECT_SPEC(scores, 0, "whole on devices 0, 1");
+    cr_expect_eq(count_communications("all-gather"), 1);
+    cr_expect_eq(count_communications(NULL), 1);
+    expect_no_conflicts();
+}
+
+/* Parts that the operators do not see: carried as far as every loop is cut so. */
+Test(infer_propagate, stops_parts_that_do_not_line_up)
+{
+    start_fused();
+    given(fused, "w", "| 4*1,6*2", "0; 1");
+    propagate();
+    EXPECT_SPEC(fused, 2, "axis 1 as {4 in 1} * {6 in 2} on devices 0, 1");
+    EXPECT_SPEC(scores, 0, "whole on devices 0, 1");
+    expect_no_conflicts();
+}
+
+/* Parts whose shards are not even are kept where they are stated, and not carried. */
+Test(infer_propagate, keeps_uneven_parts)
+{
+    start_fused();
+    given(fused, "w", "| 8*1,3*2", "0; 1");
+    propagate();
+    EXPECT_SPEC(fused, 1, "axis 1 as {8 in 1} * {3 in 2} on devices 0, 1");
+    EXPECT_SPEC(scores, 0, "whole on devices 0, 1");
+}
+
+/* Heads of every item of a batch as one axis, as torch's attention exports them. */
+Test(infer_propagate, splits_heads_that_are_merged_with_the_batch)
+{
+    start(18);
+    input("x", "5,2,12");
+    build_ints(&build, "merged", 3, (int64_t[]){5, 8, 3});
+    build_ints(&build, "apart", 2, (int64_t[]){10, 12});
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "12,7");
+    struct sp_node *merge = build_node(&build, "Reshape", "x merged", "m");
+    struct sp_node *moved = build_node(&build, "Transpose", "m", "t");
+    build_attr_ints(&build, moved, "perm", 3, (int64_t[]){1, 0, 2});
+    struct sp_node *soft = build_node(&build, "Softmax", "t", "p");
+    struct sp_node *back = build_node(&build, "Transpose", "p", "u");
+    build_attr_ints(&build, back, "perm", 3, (int64_t[]){1, 0, 2});
+    build_node(&build, "Reshape", "u apart", "a");
+    struct sp_node *out = build_node(&build, "MatMul", "a w", "y");
+    plan(2);
+    given(out, "w", "2 |", "0; 1");
+    propagate();
+    EXPECT_SPEC(soft, 1, "axis 0 as {2 in 1} * {4 in 2} on devices 0, 1");
+    EXPECT_SPEC(merge, 0, "axis 2 in 2 on devices 0, 1");
+    EXPECT_SPEC(out, 2, "whole on devices 0, 1");
+    cr_expect_eq(count_communications("all-reduce"), 1);
+    cr_expect_eq(count_communications(NULL), 1);
+    expect_no_conflicts();
+}
+
+/* Without extents nothing says how an axis is cut: the spec is left as it is, and the stop says so. */
+Test(infer_propagate, leaves_parts_of_unknown_extents)
+{
+    start(18);
+    input("x", "n,8");
+    struct sp_node *relu = build_node(&build, "Relu", "x", "h");
+    plan(2);
+    given(relu, "x", "3*1,0*2 |", "0; 1");
+    propagate();
+    cr_expect_eq(assignment->stop_count, 1);
+    cr_expect_str_eq(assignment->stops[0].code, "NO_MESH_FORM");
+}

@@ -84,7 +84,7 @@ static const char *pieces_text(uint32_t id)
     const struct sp_refined *refined = NULL;
     const char *text = "";
     uint32_t at = 0;
-    cr_assert_eq(sp_refine_tensor(refinement, arena, id, &refined, &error), SP_OK);
+    cr_assert_eq(sp_refine_tensor(refinement, id, &refined, &error), SP_OK);
     if (refined == NULL)
         return "whole";
     for (uint32_t axis = 0; axis < ranks[id]; axis++) {
@@ -325,7 +325,7 @@ Test(refine, limits_hold)
     for (int64_t stride = 2; stride < ((int64_t)1 << 60); stride *= 2)
         cr_assert_eq(sp_refine_cut(refinement, 0, 0, stride, &error), SP_OK);
     const struct sp_refined *refined = NULL;
-    cr_assert_eq(sp_refine_tensor(refinement, arena, 0, &refined, &error), SP_OK);
+    cr_assert_eq(sp_refine_tensor(refinement, 0, &refined, &error), SP_OK);
     cr_expect_eq(refined->rank, 60);
 
     tensor_count = 0;
@@ -337,7 +337,7 @@ Test(refine, limits_hold)
             cr_assert_eq(sp_refine_cut(refinement, 0, axis, stride, &error), SP_OK);
     }
     run();
-    cr_assert_eq(sp_refine_tensor(refinement, arena, 0, &refined, &error), SP_OK);
+    cr_assert_eq(sp_refine_tensor(refinement, 0, &refined, &error), SP_OK);
     cr_expect_eq(refined->rank, 64);
     cr_expect_str_neq(rule_text(0), "");
 }
