@@ -334,6 +334,27 @@ Test(json_graph, outputs_get_the_types_that_follow)
         "1:8 8{1'' 2:17} 7{2'graph' 12{1'y'} 1{1'x' 2'y' 4'Relu'}}");
 }
 
+/* Whatever the budget of a job is, it is enough or the job says so; the sanitizers see what is not given back. */
+Test(json_graph, jobs_keep_to_their_budget)
+{
+    size_t size;
+    unsigned char *text = data_read(SOURCE_ROOT "/api/examples/attention.json", &size);
+    unsigned done = 0, refused = 0;
+    cr_assert_not_null(text);
+    for (size_t budget = 1024; budget < (size_t)4 << 20; budget += budget / 4) {
+        struct sp_error err = {0};
+        struct sp_job *job = NULL;
+        enum sp_status status =
+            sp_job_open(text, size, &(struct sp_job_options){.memory_budget = budget}, 0, NULL, NULL, &job, &err);
+        cr_expect(status == SP_OK || status == SP_ERR_MEMORY, "%zu bytes: %s", budget, err.message);
+        done += status == SP_OK;
+        refused += status == SP_ERR_MEMORY;
+        sp_job_destroy(job);
+    }
+    cr_expect(done > 0 && refused > 5, "%u done, %u refused", done, refused);
+    free(text);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------------------------- */
 
 static void expect_error(const char *text, const char *code, const char *where)
