@@ -45,8 +45,8 @@ static bool number_kinds(struct sp_workload *workload, const struct sp_cluster *
 /* ---- names ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A name that ends in the node's number, so it differs from all other made-up ones, and that no node has. The loop ends:
- * each attempt but the last finds another name of the model.
+ * A name that ends in the node's number, so it differs from all other made-up ones, and that no node has. The loop
+ * ends: each attempt but the last finds another name of the model.
  */
 static const char *make_name(struct sp_arena *arena, const struct sp_intern *taken, const struct sp_node *node)
 {

@@ -406,8 +406,9 @@ static enum sp_status settle_inputs(struct pass *pass, const struct sp_relation 
         const struct sp_value *value = value_of(pass, relation->tensors[operand]);
         struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, operand);
         status = devices_of_node(pass, relation, &count, &is_in);
-        if (status == SP_OK)
-            status = whole_on(pass, value->type.shape.rank, count, is_in, &whole);
+        if (status != SP_OK || !is_in)
+            return status;
+        status = whole_on(pass, value->type.shape.rank, count, is_in, &whole);
         if (status == SP_OK && !pass->is_told[relation->node_id])
             status =
                 sp_assignment_stop(pass->assignment, stop_code((*view)->conflicts[0].kind), relation->node, value->name,
