@@ -2,9 +2,9 @@
 /*
  * json_writer - JSON text written straight to a sink, without a tree in memory.
  *
- * A plan for 100,000 nodes is tens of megabytes of JSON; writing it as it is produced keeps memory flat. (JSON that is
- * read goes through jansson.) The writer puts commas and escapes by itself; a debug assertion guards against a wrong
- * nesting of calls.
+ * A plan for 100,000 nodes is tens of megabytes of JSON; writing it as it is produced keeps memory flat. (Requests that
+ * are read go through jansson, models in JSON through json/.) The writer puts commas and escapes by itself; a debug
+ * assertion guards against a wrong nesting of calls.
  *
  * Numbers: integers as written; doubles in the shortest form that reads back to the same double; infinities and NaN,
  * which JSON lacks, as null. Strings must be UTF-8 (the readers check it); control characters and '<', '>', '&' are
