@@ -12,7 +12,7 @@
 
 /* ---- stated blocks as parts ------------------------------------------------------------------------------------- */
 
-/* The simplest parts of an axis, all with their extents; false where one is not known. */
+/* The simplest parts of an axis, all with their extents; false where one is not known or cannot be a piece. */
 static bool copy_parts(const struct sp_block_dim *dim, int64_t extent, struct sp_block_dim *ret_dim)
 {
     int64_t known = 1;
@@ -32,6 +32,10 @@ static bool copy_parts(const struct sp_block_dim *dim, int64_t extent, struct sp
     if (open != UINT32_MAX)
         ret_dim->parts[open].extent = extent / known;
     sp_cut_simplify(ret_dim);
+    for (uint32_t i = 0; ret_dim->part_count > 1 && i < ret_dim->part_count; i++) {
+        if (ret_dim->parts[i].extent == 1) /* one element in several shards: most are empty */
+            return false;
+    }
     return true;
 }
 

@@ -32,15 +32,24 @@ static bool is_same_list(const struct sp_axis_list *a, const struct sp_axis_list
     return a->count == b->count && (a->count == 0 || memcmp(a->refs, b->refs, a->count * sizeof(*a->refs)) == 0);
 }
 
-static bool overlaps(const struct sp_axis_list *a, const struct sp_axis_list *b)
+/* Whether both can be used at once: no part of an axis twice, and one grid that cuts it for both. */
+static bool can_join(const struct sp_axis_list *a, const struct sp_axis_list *b)
 {
     for (uint32_t i = 0; i < a->count; i++) {
         for (uint32_t k = 0; k < b->count; k++) {
-            if (sp_axis_overlaps(a->refs[i], b->refs[k]))
-                return true;
+            if (!sp_axis_can_coexist_without_overlap(a->refs[i], b->refs[k]))
+                return false;
         }
     }
-    return false;
+    return true;
+}
+
+/* Shortens the list to what can be used together with the other. */
+static void truncate_by(struct sp_axis_list *list, const struct sp_axis_list *other)
+{
+    sp_axes_truncate_by_overlap(list, other);
+    while (list->count > 0 && !can_join(list, other))
+        list->count--;
 }
 
 static const struct sp_factor_split *split_of(const struct resolving *all, uint32_t operand, uint32_t factor)
@@ -94,7 +103,7 @@ static bool agree(struct resolving *all)
         if (needs_whole(&all->rule->factors[f]) && all->lists[f].count > 0)
             return false;
         for (uint32_t other = 0; other < f; other++) {
-            if (overlaps(&all->lists[f], &all->lists[other]))
+            if (!can_join(&all->lists[f], &all->lists[other]))
                 return false;
         }
     }
@@ -107,19 +116,28 @@ static bool agree(struct resolving *all)
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
 
-/* A stated operand decides the factors that it has, also those that it has whole. */
-static void follow_stated(struct resolving *all)
+/* A stated operand decides the factors that it has, also those that it has whole; of two that use one axis for
+   different factors, the first. */
+static enum sp_status follow_stated(struct resolving *all)
 {
     for (uint32_t i = 0; i < all->operand_count; i++) {
         for (uint32_t f = 0; all->operands[i].is_stated && f < all->rule->factor_count; f++) {
             const struct sp_factor_split *split = split_of(all, i, f);
+            struct sp_axis_list list;
             if (split == NULL || all->is_decided[f])
                 continue;
             all->is_decided[f] = true;
-            if (!needs_whole(&all->rule->factors[f]))
-                all->lists[f] = split->axes;
+            if (needs_whole(&all->rule->factors[f]))
+                continue;
+            enum sp_status status = sp_axes_copy(all->scratch, &split->axes, &list, all->err);
+            if (status != SP_OK)
+                return status;
+            for (uint32_t other = 0; other < all->rule->factor_count; other++)
+                truncate_by(&list, &all->lists[other]);
+            all->lists[f] = list;
         }
     }
+    return SP_OK;
 }
 
 struct vote {
@@ -151,7 +169,7 @@ static bool make_vote(struct resolving *all, uint32_t operand, uint32_t factor, 
     if (sp_axes_copy(all->scratch, &split->axes, &vote.list, all->err) != SP_OK)
         return false;
     for (uint32_t f = 0; f < all->rule->factor_count; f++)
-        sp_axes_truncate_by_overlap(&vote.list, &all->lists[f]);
+        truncate_by(&vote.list, &all->lists[f]);
     while (vote.list.count > 0 && !divides(all, factor, sp_axes_size(&vote.list)))
         vote.list.count--;
     for (uint32_t i = 0; i < all->operand_count; i++) {
@@ -338,8 +356,9 @@ enum sp_status sp_resolve_node(struct sp_arena *arena, struct sp_arena *scratch,
         is_agreed = agree(&all);
     if (status == SP_OK && !is_agreed) {
         memset(all.lists, 0, sizeof(all.lists));
-        follow_stated(&all);
-        status = count_votes(&all);
+        status = follow_stated(&all);
+        if (status == SP_OK)
+            status = count_votes(&all);
     }
     if (status == SP_OK && !is_agreed)
         drop_unsayable(&all);

@@ -395,3 +395,40 @@ Test(infer_propagate, leaves_parts_of_unknown_extents)
     cr_expect_eq(assignment->stop_count, 1);
     cr_expect_str_eq(assignment->stops[0].code, "NO_MESH_FORM");
 }
+
+/* A part of one element in two shards, one of them empty, is no piece of an axis. */
+Test(infer_propagate, leaves_parts_of_one_element)
+{
+    start_fused();
+    given(fused, "w", "| 24*1,1*2", "0; 1");
+    propagate();
+    cr_expect_eq(assignment->stop_count, 1);
+    cr_expect_str_eq(assignment->stops[0].code, "NO_MESH_FORM");
+    EXPECT_SPEC(fused, 1, "axis 1 as {24 in 1} * {1 in 2} on devices 0, 1");
+}
+
+/* ---- stated specs that cannot go together ---- */
+
+/* Rows and columns on the same devices: no device has all of a column's parts; the result follows the first. */
+Test(infer_propagate, uses_devices_for_one_loop)
+{
+    start_mlp();
+    given(up, "x", "2 |", "0; 1");
+    given(up, "w1", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(up, 2, "axis 0 in 2 on devices 0, 1");
+}
+
+/* On six devices in a row, halves and every second one: no grid cuts the row for both. */
+Test(infer_propagate, uses_parts_of_a_mesh_that_one_grid_cuts)
+{
+    struct sp_mesh *mesh;
+    struct sp_mesh_axis axis = {"t", 6};
+    start_mlp();
+    assignment->device_count = 6;
+    cr_assert_eq(sp_mesh_create(build.arena, 1, &axis, NULL, &mesh, NULL), SP_OK);
+    given(up, "x", "2 |", "0 1 2; 3 4 5");
+    given(up, "w1", "| 2", "0 2 4; 1 3 5");
+    cr_assert_eq(sp_infer_propagate(assignment, mesh, &build.err), SP_OK, "%s", build.err.message);
+    EXPECT_SPEC(up, 2, "axis 0 in 2 on devices {0..2}, {3..5}");
+}
