@@ -217,9 +217,11 @@ static enum sp_status fill_record(const struct sp_change_set *set, struct sp_rec
             return sp_fail_memory(set->err);
         record->count++;
     }
-    const char *completed = set->is_first_completion ? name : old->completed;
-    if (completed != NULL && (is_completing || strcmp(completed, name) != 0)) {
-        if ((record->completed = strdup(completed)) == NULL)
+    /* One that is replaced now cannot be given back any more. */
+    const bool stays = old->completed != NULL && (is_completing || strcmp(old->completed, name) != 0);
+    if (set->is_first_completion || stays) {
+        record->completed = strdup(stays ? old->completed : name);
+        if (record->completed == NULL)
             return sp_fail_memory(set->err);
         for (uint32_t i = 0; i < old->kept_count; i++) {
             if (!sp_record_keep(record, old->kept[i].box, old->kept[i].specs))
