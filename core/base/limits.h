@@ -41,6 +41,9 @@
 
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096
+/* And those of one model together: beyond it only values of a few elements are known, as sizes and axes are. */
+#define SP_MAX_MODEL_DATA    (1 << 20)
+#define SP_FEW_DATA_ELEMENTS 16
 
 /* Symbolic dimensions. */
 #define SP_MAX_EXPR_TERMS 64      /* terms of one symbolic expression; beyond it the dimension is unknown */
@@ -73,6 +76,7 @@
 #define SP_MAX_SET_SPECS      4096      /* specs that one request sets, patterns counted by what they match */
 #define SP_MAX_SPEC_PLACES    1024      /* different lists of devices that the specs of one model name */
 #define SP_MAX_VIEW_POINTS    (1 << 22) /* devices times operands of one node that are compared */
+#define SP_MAX_NET_POINTS     (1 << 28) /* the same, times the nodes of the model */
 #define SP_MAX_VIEW_CONFLICTS 64        /* contradictions of one node that are told */
 
 /* Answers to requests about shardings. */

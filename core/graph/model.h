@@ -320,6 +320,7 @@ struct sp_model {
     struct sp_device_configuration *configurations;
     struct sp_graph *graph;
     struct sp_model_counts counts;
+    uint64_t data_elements; /* that shape inference has carried (SP_MAX_MODEL_DATA) */
 };
 
 /* The attribute of this name, or NULL. */

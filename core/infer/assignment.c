@@ -12,6 +12,8 @@ struct assigner {
     struct sp_assignment *assignment;
     struct sp_arena *arena;
     struct sp_error *err;
+    const struct numbers *numbers; /* NULL: not asked for yet */
+    uint8_t *is_named;             /* of each device; made when asked for */
 };
 
 /* ---- stops ---------------------------------------------------------------------------------------------------- */
@@ -59,22 +61,43 @@ static void extents_of(const struct sp_shape *shape, int64_t *extents)
         extents[i] = sp_dim_is_known(shape->dims[i]) ? shape->dims[i].value : -1;
 }
 
-/* The same with a placement: shard i on devices[i]; or whole on all `count`. */
+/* 0, 1, .. as places and as devices: what most placements are, so that all share them. */
+struct numbers {
+    uint32_t *first;
+    int64_t *devices;
+};
+
+static bool number_devices(struct assigner *all)
+{
+    const int64_t count = all->assignment->device_count;
+    if (all->numbers)
+        return true;
+    struct numbers *numbers = SP_NEW(all->arena, struct numbers);
+    if (!numbers || !(numbers->first = SP_NEW_ARRAY(all->arena, (size_t)count + 1, uint32_t)) ||
+        !(numbers->devices = SP_NEW_ARRAY(all->arena, (size_t)count, int64_t)))
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        numbers->first[i] = (uint32_t)i;
+        numbers->devices[i] = i;
+    }
+    numbers->first[count] = (uint32_t)count;
+    all->numbers = numbers;
+    return true;
+}
+
+/* The same with a placement: shard i on devices[i], or whole on all `count`. `devices` are of the arena, or NULL:
+   device i is i. */
 static enum sp_status place(struct assigner *all, const struct sp_sharding *open, int64_t count, const int64_t *devices,
                             struct sp_sharding **ret_placed)
 {
     struct sp_sharding *placed = SP_NEW(all->arena, struct sp_sharding);
-    uint32_t *first = SP_NEW_ARRAY(all->arena, (size_t)open->shard_count + 1, uint32_t);
-    int64_t *copy = SP_NEW_ARRAY(all->arena, (size_t)count, int64_t);
-    if (!placed || !first || !copy)
+    uint32_t *whole = SP_NEW_ARRAY(all->arena, 2, uint32_t);
+    if (!placed || !whole || !number_devices(all))
         return sp_fail_memory(all->err);
-    for (int64_t i = 0; i <= open->shard_count; i++)
-        first[i] = (uint32_t)(open->shard_count == 1 ? i * count : i);
-    for (int64_t i = 0; i < count; i++)
-        copy[i] = devices ? devices[i] : i;
+    whole[1] = (uint32_t)count;
     *placed = *open;
-    placed->first = first;
-    placed->devices = copy;
+    placed->first = open->shard_count == 1 ? whole : all->numbers->first;
+    placed->devices = devices ? devices : all->numbers->devices;
     *ret_placed = placed;
     return SP_OK;
 }
@@ -145,7 +168,7 @@ static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const st
         if (!normal) {
             int64_t extents[SP_MAX_RANK];
             struct sp_error why = {0};
-            struct assigner within = {all->assignment, all->arena, &why};
+            struct assigner within = {.assignment = all->assignment, .arena = all->arena, .err = &why};
             struct sp_sharding *sharding = NULL;
             extents_of(shape, extents);
             struct sp_dialect_context context = {
@@ -168,9 +191,11 @@ static bool is_open(const struct sp_spec_entry *entry)
 static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, int64_t *ret_count, int64_t **ret_devices)
 {
     const struct sp_node *node = all->assignment->net->nodes[node_id];
-    uint8_t *is_named = SP_NEW_ARRAY(all->arena, (size_t)all->assignment->device_count, uint8_t);
-    if (!is_named)
+    const size_t device_count = (size_t)all->assignment->device_count;
+    if (!all->is_named && !(all->is_named = SP_NEW_ARRAY(all->arena, device_count, uint8_t)))
         return sp_fail_memory(all->err);
+    uint8_t *is_named = all->is_named;
+    memset(is_named, 0, device_count);
     int64_t count = 0, named;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
@@ -367,7 +392,7 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net 
     struct sp_assignment *assignment = SP_NEW(arena, struct sp_assignment);
     if (!assignment)
         return sp_fail_memory(err);
-    struct assigner all = {assignment, arena, err};
+    struct assigner all = {.assignment = assignment, .arena = arena, .err = err};
     assignment->arena = arena;
     assignment->net = net;
     assignment->configuration = configuration ? configuration : "";

@@ -355,7 +355,9 @@ static bool is_too_large(const struct sp_viewer *viewer)
     for (uint32_t i = 0; i < viewer->rule->input_count; i++)
         if (sp_spec_of(viewer->assignment, viewer->relation->node_id, i)->sharding)
             points += viewer->assignment->device_count;
-    return points > SP_MAX_VIEW_POINTS;
+    /* What is little for one node is too much when every node of a large model asks for it. */
+    return points > SP_MAX_VIEW_POINTS ||
+           points > SP_MAX_NET_POINTS / (1 + (int64_t)viewer->assignment->net->node_count);
 }
 
 enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment *assignment,

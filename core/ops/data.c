@@ -4,6 +4,11 @@
 
 /* ---- room, ranges -------------------------------------------------------------------------------------------- */
 
+bool sp_data_is_affordable(const struct sp_model *model, int64_t elements)
+{
+    return elements <= SP_FEW_DATA_ELEMENTS || model->data_elements + (uint64_t)elements <= SP_MAX_MODEL_DATA;
+}
+
 int64_t sp_data_room(const struct sp_op_context *context, uint32_t output)
 {
     if (output >= context->node->output_count || context->node->outputs[output] == NULL)
@@ -12,7 +17,7 @@ int64_t sp_data_room(const struct sp_op_context *context, uint32_t output)
     if (type->kind != SP_TYPE_TENSOR)
         return -1;
     int64_t elements = sp_shape_elements(&type->shape);
-    return elements <= SP_MAX_DATA_ELEMENTS ? elements : -1;
+    return elements <= SP_MAX_DATA_ELEMENTS && sp_data_is_affordable(context->model, elements) ? elements : -1;
 }
 
 bool sp_data_available(const struct sp_op_context *context, uint32_t input)
@@ -27,6 +32,7 @@ struct sp_data *sp_data_new(struct sp_op_context *context, uint32_t output, bool
     if (data == NULL)
         return NULL;
     data->count = (uint32_t)count;
+    context->model->data_elements += data->count;
     if (is_real)
         data->reals = SP_NEW_ARRAY(context->arena, data->count, double);
     else

@@ -56,6 +56,9 @@ bool sp_data_available(const struct sp_op_context *context, uint32_t input);
 
 /* ---- building data element by element ---- */
 
+/* Whether the model may carry so many elements more (SP_MAX_MODEL_DATA). */
+bool sp_data_is_affordable(const struct sp_model *model, int64_t elements);
+
 /* Zeroed data for output `output`, not yet attached; NULL without room (sp_data_room()) or memory. */
 struct sp_data *sp_data_new(struct sp_op_context *context, uint32_t output, bool is_real);
 

@@ -58,13 +58,15 @@ bool sp_value_has_elements(const struct sp_value *value)
 
 const struct sp_data *sp_value_elements(struct sp_model *model, struct sp_value *value)
 {
-    if (value->data == NULL && sp_value_has_elements(value)) {
+    if (value->data == NULL && sp_value_has_elements(value) &&
+        sp_data_is_affordable(model, constant_tensor(value)->elements)) {
         struct sp_data *data = NULL;
         struct sp_error ignored;
         sp_error_clear(&ignored);
         /* What cannot be read is not known; running out of memory shows at the next allocation. */
         if (sp_onnx_tensor_data(model, model->arena, constant_tensor(value), &data, &ignored) == SP_OK)
             value->data = data;
+        model->data_elements += value->data == NULL ? 0 : value->data->count;
     }
     return value->data;
 }

@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+"""What the worst inputs of about a megabyte cost to read, check and infer.
+
+Each case is a model that is made to be expensive for its size. bench_check runs it, and seconds of processor time and
+resident megabytes are printed; more than a second or 100 MB is marked. Nothing is asserted.
+
+    tests/bench/hostile.py [--build build/dev] [case..]
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import onnx_make as make  # noqa: E402
+
+MEGABYTE = 1 << 20
+
+
+def tiny(op, inputs, outputs, *more):
+    """A node without a name."""
+    return make.delimited(
+        1,
+        *(make.delimited(1, item) for item in inputs),
+        *(make.delimited(2, item) for item in outputs),
+        make.delimited(4, op),
+        *more,
+    )
+
+
+def graph_of(field, *parts):
+    return make.delimited(field, *parts, make.delimited(2, "g"))
+
+
+def subgraph(name, *parts):
+    return make.delimited(5, make.delimited(1, name), graph_of(6, *parts), make.integer(20, 5))
+
+
+def fill(start, each, budget=MEGABYTE):
+    """`start`, and each(0), each(1), .. while they fit."""
+    parts, size = list(start), sum(map(make.size_of, start))
+    for index in range(10**7):
+        part = each(index)
+        size += make.size_of(part)
+        if size > budget:
+            return parts, index
+        parts.append(part)
+
+
+def chain(op, start, *more):
+    parts, count = fill(start, lambda i: tiny(op, [f"{i:x}"], [f"{i + 1:x}"], *more), MEGABYTE - 200)
+    return make.model(*parts, make.graph_output(f"{count:x}", []) if op == "-" else b"")
+
+
+def tiny_nodes():
+    return chain("Relu", [make.graph_input("0", ["n", 4])])
+
+
+def tall_transposes():
+    return chain("Transpose", [make.graph_input("0", list(range(1, 65)))])
+
+
+def tall_unsqueezes():
+    parts, _ = fill(
+        [make.graph_input("x", list(range(1, 64))), make.ints("axis", [0])],
+        lambda i: tiny("Unsqueeze", ["x", "axis"], [f"{i:x}"]),
+    )
+    return make.model(*parts)
+
+
+def data_chain(op, arity):
+    def case():
+        parts, _ = fill(
+            [make.ints("0", list(range(4096)))],
+            lambda i: tiny(op, [f"{i:x}"] * arity, [f"{i + 1:x}"]),
+        )
+        return make.model(*parts)
+
+    return case
+
+
+def data_concats():
+    half = make.ints("h", list(range(2048)))
+    axis = make.attribute("axis", 0)
+    parts, _ = fill([half], lambda i: tiny("Concat", ["h", "h"], [f"{i:x}"], axis))
+    return make.model(*parts)
+
+
+def data_ranges():
+    start = [make.ints("z", [0]), make.ints("n", [4096]), make.ints("o", [1]), make.ints("s", [])]
+    scalars = [tiny("Squeeze", [name], [name + "s"]) for name in "zno"]
+    parts, _ = fill(start[:3] + scalars, lambda i: tiny("Range", ["zs", "ns", "os"], [f"{i:x}"]))
+    return make.model(*parts)
+
+
+def data_expands():
+    parts, _ = fill(
+        [make.ints("v", [7]), make.ints("t", [4096])], lambda i: tiny("Expand", ["v", "t"], [f"{i:x}"])
+    )
+    return make.model(*parts)
+
+
+def wide_nodes(op, count=65536):
+    def case():
+        parts, _ = fill(
+            [make.graph_input("v", ["n", 4])],
+            lambda i: tiny(op, ["v"] * count, [f"{i:x}"], make.attribute("axis", 0) if op == "Concat" else b""),
+        )
+        return make.model(*parts)
+
+    return case
+
+
+def configurations():
+    parts, _ = fill([], lambda i: make.configuration(f"{i:x}", 8), 600000)
+    return make.model(
+        make.graph_input("x", [8]), tiny("Relu", ["x"], ["y"]), ir_version=11, configurations=parts
+    )
+
+
+def many_records():
+    """One node with as many records as fit, for as many configurations."""
+    names = 20000
+    listed = [make.configuration(f"{i:x}", 8) for i in range(names)]
+    records = [make.placement(f"{i:x}", make.sharding("x", [0, 1], (0, 2))) for i in range(names)]
+    return make.model(
+        make.graph_input("x", [8]),
+        tiny("Relu", ["x"], ["y"], *records),
+        ir_version=11,
+        configurations=listed,
+    )
+
+
+def long_lists(each=100000):
+    def case():
+        devices = [i % 65536 for i in range(each)]
+        spec = lambda tensor: make.sharding(tensor, devices, (0, each))
+        parts, _ = fill(
+            [make.graph_input("0", [each * 8])],
+            lambda i: tiny("Relu", [f"{i:x}"], [f"{i + 1:x}"], make.placement("c", spec(f"{i:x}"), spec(f"{i + 1:x}"))),
+        )
+        return make.model(*parts, ir_version=11, configurations=[make.configuration("c", 65536)])
+
+    return case
+
+
+def many_shards(shards):
+    """Every node cuts its operands in so many shards on named devices."""
+
+    def case():
+        devices = list(range(shards))
+        parts, _ = fill(
+            [make.graph_input("0", [shards * 8, shards * 8])],
+            lambda i: tiny(
+                "Relu",
+                [f"{i:x}"],
+                [f"{i + 1:x}"],
+                make.placement(
+                    "c",
+                    make.sharding(f"{i:x}", devices, (i % 2, shards)),
+                    make.sharding(f"{i + 1:x}", devices, ((i + 1) % 2, shards)),
+                ),
+            ),
+        )
+        return make.model(*parts, ir_version=11, configurations=[make.configuration("c", shards)])
+
+    return case
+
+
+def open_shards(shards):
+    """Short specs of many shards: the device list is left out."""
+
+    def case():
+        parts, _ = fill(
+            [make.graph_input("0", [shards * 8, shards * 8])],
+            lambda i: tiny(
+                "Relu", [f"{i:x}"], [f"{i + 1:x}"],
+                make.placement("c", make.sharding(f"{i:x}", [], (i % 2, shards))),
+            ),
+        )
+        return make.model(*parts, ir_version=11, configurations=[make.configuration("c", shards)])
+
+    return case
+
+
+def deep_ifs():
+    """If in If, as deep as allowed, many times; the innermost uses everything outside."""
+
+    def nest(depth, tag):
+        inner = [tiny("Relu", ["x"], [f"r{tag}.{depth}"])]
+        result = f"r{tag}.{depth}"
+        for level in range(depth, 0, -1):
+            output = f"o{tag}.{level}"
+            leaf = [tiny("Relu", ["x"], [f"e{tag}.{level}"]), make.delimited(12, make.delimited(1, f"e{tag}.{level}"))]
+            branch = [*inner, make.delimited(12, make.delimited(1, result))]
+            inner = [tiny("If", ["c"], [output], subgraph("then_branch", *branch), subgraph("else_branch", *leaf))]
+            result = output
+        return inner[0]
+
+    parts, _ = fill(
+        [make.graph_input("x", ["n", 4]), make.graph_input("c", [], 9)], lambda i: nest(28, i)
+    )
+    return make.model(*parts)
+
+
+def nested_loops(depth, grows, width=1):
+    """Loop in Loop; what is carried changes its extent in each turn, so that passes multiply."""
+
+    def case():
+        def nest(level, tag):
+            state = [f"s{tag}.{level}.{k}" for k in range(width)]
+            body = [make.graph_input(f"i{tag}.{level}", [], 7), make.graph_input(f"c{tag}.{level}", [], 9)]
+            body += [make.graph_input(name, [f"d{level}"]) for name in state]
+            if level == depth:
+                work = [
+                    tiny("Concat" if grows else "Relu", [name, name] if grows else [name], [f"w{name}"],
+                         make.attribute("axis", 0) if grows else b"")
+                    for name in state
+                ]
+            else:
+                work = [nest(level + 1, tag)]
+            results = [f"w{name}" for name in state] if level == depth else [f"o{tag}.{level + 1}.{k}" for k in range(width)]
+            body += work
+            body.append(tiny("Identity", [f"c{tag}.{level}"], [f"k{tag}.{level}"]))
+            body.append(make.delimited(12, make.delimited(1, f"k{tag}.{level}")))
+            body += [make.delimited(12, make.delimited(1, name)) for name in results]
+            outer = [f"s{tag}.{level - 1}.{k}" for k in range(width)] if level > 1 else ["x"] * width
+            return tiny("Loop", ["", "c", *outer], [f"o{tag}.{level}.{k}" for k in range(width)], subgraph("body", *body))
+
+        parts, _ = fill(
+            [make.graph_input("x", ["n"]), make.graph_input("c", [], 9)], lambda i: nest(1, i)
+        )
+        return make.model(*parts)
+
+    return case
+
+
+def calls():
+    """Functions that each call the next twice, so that bodies multiply, and a graph that calls the first."""
+
+    def function(index, last):
+        target = f"f{index + 1}"
+        body = (
+            [tiny("Relu", ["a"], ["b"])] if last
+            else [tiny(target, ["a"], ["t"], make.delimited(7, "d")), tiny(target, ["t"], ["b"], make.delimited(7, "d"))]
+        )
+        body = [b"".join([bytes([0x3A]), part[1:]]) for part in body]
+        return make.delimited(
+            25,
+            make.delimited(1, f"f{index}"), make.delimited(4, "a"), make.delimited(5, "b"), *body,
+            make.delimited(9, make.delimited(1, ""), make.integer(2, 17)),
+            make.delimited(9, make.delimited(1, "d"), make.integer(2, 1)),
+            make.delimited(10, "d"),
+        )
+
+    functions = [function(i, i == 12) for i in range(13)]
+    parts, _ = fill(
+        [make.graph_input("0", ["n", 4])],
+        lambda i: tiny("f12" if i > 8 else "f0" if i == 0 else "f12", [f"{i:x}"], [f"{i + 1:x}"], make.delimited(7, "d")),
+        MEGABYTE - 4096,
+    )
+    return make.model(*parts) + functions + [make.delimited(8, make.delimited(1, "d"), make.integer(2, 1))]
+
+
+def symbols():
+    """Reshapes by products and sums of many symbols."""
+    count = 3000
+    start = [make.graph_input(f"x{i:x}", [f"s{i}"]) for i in range(count)]
+    axis = make.attribute("axis", 0)
+    start.append(tiny("Concat", ["x0", "x1"], ["0"], axis))
+    parts, _ = fill(start, lambda i: tiny("Concat", [f"{i:x}", f"x{(i + 2) % count:x}"], [f"{i + 1:x}"], axis))
+    return make.model(*parts)
+
+
+def products():
+    """Polynomials: each turn multiplies sums of symbols."""
+    names = [f"s{i}" for i in range(8)]
+    start = [make.graph_input("x", names), make.ints("m", [-1, 1])]
+    start.append(tiny("Shape", ["x"], ["0"]))
+    parts, _ = fill(
+        start,
+        lambda i: tiny(("Add", "Mul", "Sub", "Div", "Mod", "Max", "Min")[i % 7], [f"{i:x}", f"{max(0, i - 3):x}"], [f"{i + 1:x}"]),
+    )
+    return make.model(*parts)
+
+
+def broadcasts():
+    """Extents that only a proof about min and max can compare."""
+    start = [make.graph_input(f"x{i}", [f"s{i}", 1]) for i in range(64)]
+    parts, _ = fill(start, lambda i: tiny("Add", [f"x{i % 64}" if i < 2 else f"{i - 1:x}", f"x{(i * 7) % 64}"], [f"{i:x}"]))
+    return make.model(*parts)
+
+
+def unknown_fields():
+    parts, _ = fill([make.graph_input("x", [1]), tiny("Relu", ["x"], ["y"])], lambda i: make.integer(99, 1))
+    return make.model(*parts)
+
+
+def attributes():
+    listed = [make.attribute(f"a{i:x}", 1) for i in range(1000)]
+    parts, _ = fill([make.graph_input("x", [1])], lambda i: tiny("Relu", ["x"], [f"{i:x}"], *listed))
+    return make.model(*parts)
+
+
+def wrong_nodes():
+    """Every node is wrong in several ways: messages cost more than what is right."""
+    parts, _ = fill([make.graph_input("x", [1])], lambda i: tiny("Conv", ["x"] * 9, [f"{i:x}"], make.attribute("q", 1)))
+    return make.model(*parts)
+
+
+CASES = {
+    "tiny nodes": tiny_nodes,
+    "transposes of 64 axes": tall_transposes,
+    "unsqueezes of 63 axes": tall_unsqueezes,
+    "data: Add chain": data_chain("Add", 2),
+    "data: Neg chain": data_chain("Neg", 1),
+    "data: Identity chain": data_chain("Identity", 1),
+    "data: Concat": data_concats,
+    "data: Range": data_ranges,
+    "data: Expand": data_expands,
+    "Sum of 65536": wide_nodes("Sum"),
+    "Concat of 65536": wide_nodes("Concat"),
+    "Sum of 2000": wide_nodes("Sum", 2000),
+    "configurations": configurations,
+    "records of one node": many_records,
+    "lists of 100000": long_lists(100000),
+    "lists of 60000": long_lists(60000),
+    "shards 4096": many_shards(4096),
+    "shards 256": many_shards(256),
+    "shards 16": many_shards(16),
+    "open shards 65536": open_shards(65536),
+    "open shards 1024": open_shards(1024),
+    "deep If": deep_ifs,
+    "Loops 20 deep": nested_loops(20, True),
+    "Loops 20 deep, 16 states": nested_loops(20, True, 16),
+    "Loops 3 deep": nested_loops(3, True),
+    "Loops 20 deep, still": nested_loops(20, False),
+    "calls": calls,
+    "symbols": symbols,
+    "products": products,
+    "broadcasts": broadcasts,
+    "unknown fields": unknown_fields,
+    "attributes": attributes,
+    "wrong nodes": wrong_nodes,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("case", nargs="*")
+    options = parser.parse_args()
+    program = os.path.join(options.build, "tests", "bench", "bench_check")
+    steps = ("read", "graph", "shapes", "meaning", "infer")
+    print(f"{'case':26} {'kB':>6} " + " ".join(f"{step:>8}" for step in steps) + f" {'seconds':>8} {'MB':>7}")
+    for name in options.case or CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            size = make.write(path, CASES[name]())
+            done = subprocess.run(
+                ["timeout", "60", program, path, "--set", "?={replicated}"],
+                capture_output=True, text=True, check=False,
+            )
+        figures = {key: float(number) for key, number in re.findall(r"(\w+) ([\d.]+)", done.stdout)}
+        if not figures:
+            print(f"{name:26} {size >> 10:6} ended with {done.returncode}: {done.stderr.strip()[:100]}", flush=True)
+            continue
+        seconds = sum(figures[step] for step in steps)
+        peak = figures["peak"] / 1024
+        mark = " <--" if seconds > 1 or peak > 100 else ""
+        print(f"{name:26} {size >> 10:6} " + " ".join(f"{figures[step]:8.3f}" for step in steps) +
+              f" {seconds:8.3f} {peak:7.1f}{mark} {done.stderr.strip()[13:90]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
