@@ -9,8 +9,8 @@
  * are removed, repeated, swapped with others of the file or with those of a second model, and lengths stay right.
  *
  * Properties: an error has a code and a message and is none of ours; findings come from the table; what is completed
- * from one split is sound; what is written is read again and strips to the bytes it came from. No input takes more than
- * the memory budget.
+ * from one split is well-formed; what is written is read again and strips to the bytes it came from. No input takes
+ * more than the memory budget.
  */
 #include "check/check.h"
 #include "fuzz.h"
@@ -65,7 +65,7 @@ static bool check_model(const uint8_t *bytes, size_t size)
 
 /* ---- complete ------------------------------------------------------------------------------------------------- */
 
-/* What was written is sound, if nothing that was asked for contradicts itself: `is_consistent`. */
+/* What was written is well-formed, if what was there and what was asked for is: `is_consistent`. */
 static void check_completed(const struct sp_completion *completion, const uint8_t *bytes, size_t size,
                             bool is_consistent)
 {

@@ -20,7 +20,8 @@ struct sp_buf fuzz_realise(struct sp_splice *splice, const uint8_t *bytes);
    configuration of the name that was added is let off. */
 void fuzz_check_strip(const struct sp_buf *written, const uint8_t *bytes, size_t size);
 
-/* The model's annotations are sound. */
+/* The structure of the model's annotations is sound. (That they agree with the operators' rules is tested on models
+   whose splits divide; here they need not.) */
 void fuzz_check_annotations(const struct sp_buf *written);
 
 /* A request to complete shardings: some tensors of the model, by `seed`, get a split over 2 to 4 devices. NULL when the
