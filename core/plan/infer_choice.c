@@ -141,8 +141,10 @@ enum sp_status completion_choose(struct sp_completion *completion, struct sp_err
     }
     completion->first_operand = first;
     completion->kept = SP_NEW_ARRAY(completion->arena, (size_t)total / 32 + 1, uint32_t);
+    if (completion->kept == NULL)
+        return sp_fail_memory(err);
     struct sp_arena *scratch = sp_arena_create(&completion->budget);
-    enum sp_status status = completion->kept != NULL && scratch != NULL ? SP_OK : sp_fail_memory(err);
+    enum sp_status status = scratch != NULL ? SP_OK : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++)
         choose_stated(completion, i);
     for (uint32_t i = 0; status == SP_OK && i < net->relation_count; i++) {
@@ -195,7 +197,11 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
                                          .num_devices = (int32_t)completion->device_count,
                                          .nodes = list,
                                          .is_completing = !completion->is_new_configuration};
-    enum sp_status status = list != NULL ? SP_OK : sp_fail_memory(err);
+    enum sp_status status = SP_OK;
+    if (list == NULL) {
+        sp_arena_destroy(arena);
+        return sp_fail_memory(err);
+    }
     for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
         if (completion->assignment->nodes[i].operands == NULL)
             continue;

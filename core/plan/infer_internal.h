@@ -33,7 +33,7 @@ struct completion_request {
 };
 
 /* Reads the request; the model is there, for ranks, shapes and patterns. */
-enum sp_status completion_read_request(struct sp_completion *completion, const json_t *request,
+enum sp_status completion_read_request(struct sp_completion *completion, const json_t *root,
                                        struct completion_request *ret_request, struct sp_error *err);
 
 /* Decides which specs are written: those that were given, set or inferred, but no inferred whole input that would

@@ -158,7 +158,7 @@ Test(check_graph, rules_of_nodes)
     expect(COMPUTE(RELU "1{4'Relu'}"), "INCOMPLETE_NODE");
     expect(COMPUTE("1{1'x' 2'y' 4'Op' 7'org'}"), "DOMAIN_NOT_IMPORTED");
     expect(COMPUTE("1{1'x' 2'y' 4'Nope'}"), "UNKNOWN_OPERATOR");
-    expect(MODEL_AT(19, XY "1{1'x' 2'y' 4'Gelu'}"), "UNKNOWN_OPERATOR"); /* since 20 */
+    expect(MODEL_AT(19, XY "1{1'x' 2'y' 4'Gelu'}"), "UNKNOWN_OPERATOR");                    /* since 20 */
     expect(MODEL_AT(16, XY "1{1'x' 1'x' 2'y' 4'LayerNormalization'}"), "RUNTIME_OPERATOR"); /* ONNX has it since 17 */
     expect_sound(MODEL_AT(20, XY "1{1'x' 2'y' 4'Gelu'}"));
     expect("8{1'ai.onnx.ml' 2:3} " COMPUTE("1{1'x' 2'y' 4'Relu' 7'ai.onnx.ml'}"), "UNKNOWN_OPERATOR");
