@@ -45,6 +45,11 @@
 #define SP_MAX_MODEL_DATA    (1 << 20)
 #define SP_FEW_DATA_ELEMENTS 16
 
+/* Nodes that shape inference looks at, again in each pass over a loop's body: so many, and so many times the nodes of
+   the model. Loops in loops multiply; beyond it they are told less of, and passed over once. */
+#define SP_FREE_LOOP_VISITS  32768
+#define SP_LOOP_VISIT_FACTOR 2
+
 /* Symbolic dimensions. */
 #define SP_MAX_EXPR_TERMS 64      /* terms of one symbolic expression; beyond it the dimension is unknown */
 #define SP_MAX_EXPRS      4000000 /* distinct expressions of one model */

@@ -45,7 +45,7 @@ static enum sp_status check_configurations(struct sp_model *model, const struct 
         const char *name = model->configurations[i].name;
         bool is_asked = options->configuration == NULL || strcmp(options->configuration, name) == 0;
         if (is_asked && configuration_is_sound(list, from, name))
-            status = sp_check_meaning(model, name, options->memory_bytes, list, err);
+            status = sp_check_meaning_of(model, &model->configurations[i], options->memory_bytes, list, err);
     }
     return status;
 }

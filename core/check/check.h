@@ -42,6 +42,9 @@ enum sp_status sp_check_annotations(struct sp_model *model, const char *configur
    a runtime would. `memory_bytes` per device, 0: not known. */
 enum sp_status sp_check_meaning(struct sp_model *model, const char *configuration, double memory_bytes,
                                 struct sp_diagnostics *list, struct sp_error *err);
+/* The same for a configuration that is at hand. */
+enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_device_configuration *configuration,
+                                   double memory_bytes, struct sp_diagnostics *list, struct sp_error *err);
 
 /* ONNX Runtime's Distributed* nodes and mhlo.sharding / metadata annotations, through the same rules. */
 enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err);

@@ -134,9 +134,9 @@ static enum sp_status not_checked(struct sp_meaning *meaning, enum sp_status sta
                              meaning->configuration, why->message);
 }
 
-static enum sp_status check_all(struct sp_meaning *meaning, int64_t device_count)
+/* In an arena of its own: a model may have thousands of configurations. */
+static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *arena, int64_t device_count)
 {
-    struct sp_arena *arena = meaning->list->arena;
     struct sp_error why;
     struct sp_net *net = NULL;
     sp_error_clear(&why);
@@ -160,28 +160,33 @@ static enum sp_status check_all(struct sp_meaning *meaning, int64_t device_count
     return status;
 }
 
-enum sp_status sp_check_meaning(struct sp_model *model, const char *configuration, double memory_bytes,
-                                struct sp_diagnostics *list, struct sp_error *err)
+enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_device_configuration *configuration,
+                                   double memory_bytes, struct sp_diagnostics *list, struct sp_error *err)
 {
-    const struct sp_device_configuration *found = NULL;
-    for (uint32_t i = 0; i < model->configuration_count && found == NULL; i++) {
-        if (strcmp(model->configurations[i].name, configuration) == 0)
-            found = &model->configurations[i];
-    }
-    if (found == NULL)
-        return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_CONFIGURATION",
-                       "The model has no device configuration named '%.120s'.", configuration);
-    if (!found->has_num_devices || found->num_devices < 1)
+    if (!configuration->has_num_devices || configuration->num_devices < 1)
         return SP_OK; /* an error of the annotations */
     struct sp_meaning meaning = {.model = model,
                                  .list = list,
                                  .err = err,
-                                 .configuration = found->name,
+                                 .configuration = configuration->name,
                                  .memory_bytes = memory_bytes,
                                  .scratch = sp_arena_create(sp_arena_budget(list->arena))};
-    if (meaning.scratch == NULL)
-        return sp_fail_memory(err);
-    enum sp_status status = check_all(&meaning, found->num_devices);
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(list->arena));
+    enum sp_status status = meaning.scratch != NULL && arena != NULL
+                                ? check_all(&meaning, arena, configuration->num_devices)
+                                : sp_fail_memory(err);
+    sp_arena_destroy(arena);
     sp_arena_destroy(meaning.scratch);
     return status;
+}
+
+enum sp_status sp_check_meaning(struct sp_model *model, const char *configuration, double memory_bytes,
+                                struct sp_diagnostics *list, struct sp_error *err)
+{
+    for (uint32_t i = 0; i < model->configuration_count; i++) {
+        if (strcmp(model->configurations[i].name, configuration) == 0)
+            return sp_check_meaning_of(model, &model->configurations[i], memory_bytes, list, err);
+    }
+    return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_CONFIGURATION",
+                   "The model has no device configuration named '%.120s'.", configuration);
 }

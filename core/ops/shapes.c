@@ -79,7 +79,7 @@ enum sp_status sp_infer_shapes_with(struct sp_model *model, const struct sp_shap
     struct sp_error own;
     struct sp_shape_walk walk = {.model = model, .options = options, .err = &own};
     sp_error_clear(&own);
-    walk.free_visits = SP_FREE_EXPANDED_NODES + SP_MAX_EXPANSION_FACTOR * model->counts.nodes;
+    walk.free_visits = SP_FREE_LOOP_VISITS + SP_LOOP_VISIT_FACTOR * model->counts.nodes;
     enum sp_status status = start(&walk);
     if (status == SP_OK)
         status = sp_shape_walk(&walk);

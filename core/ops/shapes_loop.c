@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/limits.h"
 #include "ops/declared.h"
 #include "ops/infer.h"
 #include "ops/merge.h"
@@ -21,7 +22,7 @@ struct sp_carried {
 
 static bool is_hurried(const struct sp_shape_walk *walk)
 {
-    return walk->visited > walk->free_visits;
+    return walk->visited > walk->free_visits + SP_LOOP_VISIT_FACTOR * walk->expanded;
 }
 
 static struct sp_value *body_state(const struct sp_shape_frame *frame, uint32_t index)
@@ -54,6 +55,22 @@ static enum sp_status begin_state(struct sp_shape_walk *walk, struct sp_shape_fr
     return SP_OK;
 }
 
+/* Forgets more than was found to change, so that few passes follow. */
+static void give_up(struct sp_shape_frame *frame, bool keeps_types)
+{
+    for (uint32_t i = 0; i < frame->control.state_count; i++) {
+        struct sp_carried *state = &frame->carried[i];
+        bool is_tensor = state->type.kind == SP_TYPE_TENSOR;
+        state->type = keeps_types && is_tensor ? (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = state->type.dtype}
+                                               : (struct sp_type){0};
+        state->data = NULL;
+        state->open = 0;
+    }
+    frame->condition = NULL;
+}
+
+/* Past the budget nothing is found out of states: then one pass is enough, where two would double in each loop that is
+   inside another. */
 enum sp_status sp_carried_begin(struct sp_shape_walk *walk, struct sp_shape_frame *frame)
 {
     enum sp_status status = SP_OK;
@@ -62,6 +79,8 @@ enum sp_status sp_carried_begin(struct sp_shape_walk *walk, struct sp_shape_fram
         return sp_fail_memory(walk->err);
     for (uint32_t i = 0; status == SP_OK && i < frame->control.state_count; i++)
         status = begin_state(walk, frame, i);
+    if (status == SP_OK && is_hurried(walk))
+        give_up(frame, false);
     return status;
 }
 
@@ -138,20 +157,6 @@ static enum sp_status leave_state(struct sp_shape_walk *walk, struct sp_shape_fr
     state->type = merged;
     state->data = data;
     return SP_OK;
-}
-
-/* Forgets more than was found to change, so that few passes follow. */
-static void give_up(struct sp_shape_frame *frame, bool keeps_types)
-{
-    for (uint32_t i = 0; i < frame->control.state_count; i++) {
-        struct sp_carried *state = &frame->carried[i];
-        bool is_tensor = state->type.kind == SP_TYPE_TENSOR;
-        state->type = keeps_types && is_tensor ? (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = state->type.dtype}
-                                               : (struct sp_type){0};
-        state->data = NULL;
-        state->open = 0;
-    }
-    frame->condition = NULL;
 }
 
 enum sp_status sp_carried_leave(struct sp_shape_walk *walk, struct sp_shape_frame *frame, bool *ret_changed)

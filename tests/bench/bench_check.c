@@ -90,7 +90,7 @@ static enum sp_status check(struct bench *bench)
     if (status == SP_OK)
         status = sp_check_annotations(bench->model, NULL, &bench->findings, &bench->err);
     for (uint32_t i = 0; status == SP_OK && bench->findings.errors == 0 && i < bench->model->configuration_count; i++)
-        status = sp_check_meaning(bench->model, bench->model->configurations[i].name, 0, &bench->findings, &bench->err);
+        status = sp_check_meaning_of(bench->model, &bench->model->configurations[i], 0, &bench->findings, &bench->err);
     if (status == SP_OK)
         status = sp_check_foreign(bench->model, &bench->findings, &bench->err);
     bench->meaning = now() - at;
