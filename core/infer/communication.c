@@ -97,6 +97,31 @@ int64_t sp_group_of(const struct sp_reshard *reshard)
     return size > 1 ? size : 0;
 }
 
+/* Devices that a sharding places shards on, for an estimate. */
+static uint64_t placed_devices(const struct sp_communicator *all, const struct sp_sharding *sharding)
+{
+    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first != NULL)
+        return sharding->first[sharding->shard_count];
+    if (sharding->kind == SP_SHARDING_AXES)
+        return (uint64_t)sharding->mesh->order.count;
+    return (uint64_t)all->assignment->device_count;
+}
+
+/* Pieces are compared with pieces: a model of thousands of nodes, each with another long list of devices, would take
+   minutes. What is beyond the budget is needed all the same, but not worked out. */
+static bool is_affordable(struct sp_communicator *all, const struct sp_known_way *way)
+{
+    uint64_t from = placed_devices(all, way->from), to = placed_devices(all, way->to);
+    all->list->work += SP_WAY_WORK + (from < UINT32_MAX && to < UINT32_MAX ? from * to : SP_MAX_WAYS_WORK);
+    return all->list->work <= SP_MAX_WAYS_WORK;
+}
+
+static void leave_open(struct sp_known_way *way)
+{
+    way->steps = "reshard";
+    way->bytes = way->total_bytes = -1;
+}
+
 static enum sp_status plan_way(struct sp_communicator *all, struct sp_known_way *way, bool is_known)
 {
     int64_t devices = all->assignment->device_count;
@@ -111,12 +136,12 @@ static enum sp_status plan_way(struct sp_communicator *all, struct sp_known_way 
                                          .to = way->to,
                                          .device_count = devices};
     struct sp_error why = {0};
-    enum sp_status status = sp_reshard_plan(all->scratch, &request, &reshard, &why);
+    enum sp_status status =
+        is_affordable(all, way) ? sp_reshard_plan(all->scratch, &request, &reshard, &why) : SP_ERR_LIMIT;
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(all->err);
-    if (status != SP_OK) { /* too many devices or pieces to be worked out: it is needed all the same */
-        way->steps = "reshard";
-        way->bytes = way->total_bytes = -1;
+    if (status != SP_OK) { /* too many devices or pieces to be worked out */
+        leave_open(way);
         return SP_OK;
     }
     way->group_size = sp_group_of(reshard);

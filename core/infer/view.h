@@ -87,6 +87,7 @@ enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment
 struct sp_communications {
     uint32_t count, capacity;
     struct sp_communication *items;
+    uint64_t work; /* spent on working reshards out: beyond SP_MAX_WAYS_WORK they are told without steps and bytes */
 };
 enum sp_status sp_view_communications(const struct sp_assignment *assignment, const struct sp_relation *relation,
                                       const struct sp_view *view, struct sp_communications *list, struct sp_error *err);
