@@ -126,7 +126,7 @@ static enum sp_status complete(struct bench *bench)
 {
     struct sp_net *net;
     struct sp_assignment *assignment;
-    struct sp_communications communications;
+    struct sp_communications communications = {0};
     const struct sp_model *model = bench->model;
     const char *configuration = model->configuration_count > 0 ? model->configurations[0].name : "bench";
     enum sp_status status = sp_net_create(bench->arena, bench->model, &net, &bench->err);
