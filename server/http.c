@@ -22,6 +22,7 @@ struct http {
     struct server *server;
     struct MHD_Daemon *daemon;
     atomic_uint active;
+    MHD_socket listener; /* of a daemon that takes no more connections, else MHD_INVALID_SOCKET */
 };
 
 /* ---- one request ---- */
@@ -255,9 +256,10 @@ bool http_start(struct server *server, struct http **ret_http, struct problem *p
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     }
     http->server = server;
+    http->listener = MHD_INVALID_SOCKET;
     MHD_set_panic_func(library_panic, NULL);
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, access_handler,
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, access_handler,
         http, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK,
         request_arrives, http, MHD_OPTION_NOTIFY_COMPLETED, request_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
         connections_notify, server->connections, MHD_OPTION_UNESCAPE_CALLBACK, leave_escapes, NULL,
@@ -274,11 +276,13 @@ bool http_start(struct server *server, struct http **ret_http, struct problem *p
     return true;
 }
 
+/* Nobody can connect from here on; the descriptor stays until no thread of the library can look at it any more. (With
+   epoll the library may take the socket out of its set twice, in two threads, and then ends the process.) */
 void http_quiesce(struct http *http)
 {
-    MHD_socket fd = MHD_quiesce_daemon(http->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        (void)close(fd);
+    http->listener = MHD_quiesce_daemon(http->daemon);
+    if (http->listener != MHD_INVALID_SOCKET)
+        (void)shutdown(http->listener, SHUT_RDWR);
 }
 
 unsigned http_active(const struct http *http)
@@ -289,5 +293,7 @@ unsigned http_active(const struct http *http)
 void http_stop(struct http *http)
 {
     MHD_stop_daemon(http->daemon);
+    if (http->listener != MHD_INVALID_SOCKET)
+        (void)close(http->listener);
     free(http);
 }
