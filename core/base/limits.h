@@ -77,10 +77,12 @@
 #define SP_RESHARD_MAX_ORDERS     16                 /* orders of prime factors of mesh axes that are tried */
 
 /* Completing and checking shardings. */
-#define SP_MAX_STOPS          4096      /* places where propagation stopped that are told */
-#define SP_MAX_SET_SPECS      4096      /* specs that one request sets, patterns counted by what they match */
-#define SP_MAX_SPEC_PLACES    1024      /* different lists of devices that the specs of one model name */
-#define SP_MAX_VIEW_POINTS    (1 << 22) /* devices times operands of one node that are compared */
+#define SP_MAX_STOPS       4096      /* places where propagation stopped that are told */
+#define SP_MAX_SET_SPECS   4096      /* specs that one request sets, patterns counted by what they match */
+#define SP_MAX_SPEC_PLACES 1024      /* different lists of devices that the specs of one model name */
+#define SP_MAX_VIEW_POINTS (1 << 22) /* devices times operands of one node that are compared */
+#define SP_FREE_RULE_UNITS                                                                                             \
+    65536 /* factors and axes of rules that propagation keeps, beyond one for each byte of the file */
 #define SP_MAX_WAYS_WORK      (1 << 24) /* pairs of devices compared for all reshards of one model */
 #define SP_WAY_WORK           1024      /* of it, what any reshard takes */
 #define SP_MAX_NET_POINTS     (1 << 28) /* the same, times the nodes of the model */

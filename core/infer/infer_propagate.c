@@ -196,11 +196,33 @@ static enum sp_status relate_operands(struct sp_inference *all, uint32_t index, 
     return status;
 }
 
+/* What a rule takes of the memory that propagation may use: its factors, and the axes that they are mapped to. */
+static uint64_t rule_units(const struct sp_rule *rule)
+{
+    uint64_t units = rule->factor_count;
+    for (uint32_t i = 0; i < rule->input_count; i++)
+        units += 1 + rule->inputs[i].rank;
+    for (uint32_t i = 0; i < rule->output_count; i++)
+        units += 1 + rule->outputs[i].rank;
+    return units;
+}
+
+static enum sp_status leave_out(struct sp_inference *all, const struct sp_relation *relation)
+{
+    return sp_assignment_stop(all->assignment, "TOO_LARGE", relation->node, NULL, all->err,
+                              "The rules of the model's operators have too many axes and factors for its size: splits "
+                              "are not carried through this node.");
+}
+
 static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
 {
     const struct sp_relation *relation = &all->assignment->net->relations[index];
+    const uint64_t most = SP_FREE_RULE_UNITS + all->assignment->net->model->size;
+    struct sp_arena_mark mark = sp_arena_mark(all->scratch);
     struct sp_rule *rule = NULL;
     struct sp_error why = {0};
+    if (all->rule_units > most)
+        return leave_out(all, relation);
     enum sp_status status = sp_net_rule(all->assignment->net, relation, all->scratch, &rule, &why);
     if (status == SP_ERR_MEMORY || status == SP_ERR_CANCELLED || status == SP_ERR_INTERNAL) {
         *all->err = why;
@@ -208,6 +230,11 @@ static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
     }
     if (status != SP_OK)
         return sp_assignment_stop(all->assignment, "NO_RULE", relation->node, NULL, all->err, "%.400s", why.message);
+    all->rule_units += rule_units(rule);
+    if (all->rule_units > most) {
+        sp_arena_rewind(all->scratch, mark);
+        return leave_out(all, relation);
+    }
     uint32_t *tensors = SP_NEW_ARRAY(all->scratch, relation->operand_count, uint32_t);
     if (tensors == NULL)
         return sp_fail_memory(all->err);

@@ -93,6 +93,7 @@ struct sp_stated {
 };
 
 struct sp_inference {
+    uint64_t rule_units; /* of all flows so far: bounded by the size of the model */
     struct sp_assignment *assignment;
     struct sp_arena *arena, *scratch;
     struct sp_error *err;
