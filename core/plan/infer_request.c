@@ -162,21 +162,25 @@ static enum sp_status settle_configuration(struct request *request, struct sp_co
 }
 
 /* Without any other word the devices are those that the specs name. */
+static int64_t named_devices(struct request *request)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < request->result.set_count; i++) {
+        struct sp_error none = {0};
+        const int64_t *devices;
+        int64_t count;
+        if (sp_sharding_devices(request->reader.arena, request->result.sets[i].sharding, 0, &count, &devices, &none) ==
+                SP_OK &&
+            count > 0 && devices[count - 1] >= most)
+            most = devices[count - 1] + 1;
+    }
+    return most;
+}
+
 static enum sp_status count_devices(struct request *request)
 {
-    for (uint32_t i = 0; request->device_count == 0 && i < request->result.set_count; i++) {
-        const int64_t *devices;
-        int64_t count, most = 0;
-        for (uint32_t k = 0; k < request->result.set_count; k++) {
-            struct sp_error none = {0};
-            if (sp_sharding_devices(request->reader.arena, request->result.sets[k].sharding, 0, &count, &devices,
-                                    &none) == SP_OK &&
-                count > 0 && devices[count - 1] >= most)
-                most = devices[count - 1] + 1;
-        }
-        request->device_count = most;
-        break;
-    }
+    if (request->device_count == 0)
+        request->device_count = named_devices(request);
     if (request->device_count == 0)
         return members_refuse(&request->reader, "/devices", "DEVICES_MISSING",
                               "It is not known how many devices there are: give 'devices' or a mesh.");

@@ -9,49 +9,13 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "fuzz.h"
+#include "fuzz_models.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
 
 #define BUDGET        ((size_t)256 << 20)
-#define MAX_OUTPUT    ((size_t)256 << 20)
 #define MAX_EXPANDED  64 /* calls that are expanded: each is bounded by the file's size */
 #define CONFIGURATION "fuzz"
-
-static void check(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void check_error(enum sp_status status, const struct sp_error *err)
-{
-    check(status == err->status && err->code[0] != '\0' && err->message[0] != '\0');
-    check((status == SP_ERR_LIMIT) == (err->limit != NULL));
-    check(status != SP_ERR_INTERNAL);
-}
-
-static bool append(void *context, const void *bytes, size_t size)
-{
-    sp_buf_append(context, bytes, size);
-    return !sp_buf_failed(context);
-}
-
-static bool read_original(void *context, uint64_t offset, void *bytes, size_t size)
-{
-    memcpy(bytes, (const uint8_t *)context + offset, size);
-    return true;
-}
-
-static struct sp_buf realise(struct sp_splice *splice, const void *bytes)
-{
-    struct sp_source source = {.read = read_original, .context = (void *)(uintptr_t)bytes};
-    struct sp_buf buf;
-    struct sp_sink sink = {.write = append, .context = &buf};
-    sp_buf_init(&buf, MAX_OUTPUT);
-    check(sp_splice_stream(splice, &source, &sink, NULL) == SP_OK && buf.size == sp_splice_size(splice));
-    sp_splice_destroy(splice);
-    return buf;
-}
 
 static bool is_visible(const struct sp_graph *from, const struct sp_graph *graph)
 {
@@ -63,17 +27,18 @@ static bool is_visible(const struct sp_graph *from, const struct sp_graph *graph
 static void check_node(const struct sp_graph *graph, uint32_t index)
 {
     const struct sp_node *node = &graph->nodes[index];
-    check(node->graph == graph && node->index == index && node->op_type[0] != '\0');
-    check(node->span.offset >= graph->span.offset &&
-          node->span.offset + node->span.size <= graph->span.offset + graph->span.size);
+    fuzz_require(node->graph == graph && node->index == index && node->op_type[0] != '\0');
+    fuzz_require(node->span.offset >= graph->span.offset &&
+                 node->span.offset + node->span.size <= graph->span.offset + graph->span.size);
     for (uint32_t i = 0; i < node->input_count; i++) {
         const struct sp_value *value = node->inputs[i];
-        check(value == NULL || is_visible(graph, value->graph));
-        check(value == NULL || value->graph != graph || value->producer == NULL || value->producer->index < index);
+        fuzz_require(value == NULL || is_visible(graph, value->graph));
+        fuzz_require(value == NULL || value->graph != graph || value->producer == NULL ||
+                     value->producer->index < index);
     }
     for (uint32_t i = 0; i < node->output_count; i++)
-        check(node->outputs[i] == NULL ||
-              (node->outputs[i]->producer == node && node->outputs[i]->producer_output == i));
+        fuzz_require(node->outputs[i] == NULL ||
+                     (node->outputs[i]->producer == node && node->outputs[i]->producer_output == i));
 }
 
 static void check_graph(const struct sp_graph *graph)
@@ -82,12 +47,12 @@ static void check_graph(const struct sp_graph *graph)
         check_node(graph, i);
     for (uint32_t i = 0; i < graph->value_count; i++) {
         const struct sp_value *value = graph->values[i];
-        check(value->id == i && value->graph == graph);
+        fuzz_require(value->id == i && value->graph == graph);
         for (uint32_t k = 0; k < value->use_count; k++) {
             const struct sp_use *use = &value->uses[k];
-            check(use->node->graph == graph);
-            check(use->input == UINT32_MAX || use->node->inputs[use->input] == value);
-            check(k == 0 || value->uses[k - 1].node->index <= use->node->index);
+            fuzz_require(use->node->graph == graph);
+            fuzz_require(use->input == UINT32_MAX || use->node->inputs[use->input] == value);
+            fuzz_require(k == 0 || value->uses[k - 1].node->index <= use->node->index);
         }
     }
 }
@@ -100,12 +65,12 @@ static void decode_constants(const struct sp_model *model)
         struct sp_error err = {0};
         if (tensor == NULL)
             continue;
-        check(tensor->elements >= 0 && tensor->bytes >= 0);
+        fuzz_require(tensor->elements >= 0 && tensor->bytes >= 0);
         enum sp_status status = sp_onnx_tensor_data(model, model->arena, tensor, &data, &err);
         if (status != SP_OK)
-            check_error(status, &err);
+            fuzz_check_error(status, &err);
         else
-            check(data == NULL || (int64_t)data->count == tensor->elements);
+            fuzz_require(data == NULL || (int64_t)data->count == tensor->elements);
     }
 }
 
@@ -124,19 +89,14 @@ static void expand_calls(struct sp_model *model)
         if (status == SP_OK)
             check_graph(body);
         else
-            check_error(status, &err);
+            fuzz_check_error(status, &err);
     }
 }
 
 /* Whether the bytes mention the name: then annotations of others may be replaced, which strip cannot undo. */
 static bool mentions(const uint8_t *bytes, size_t size, const char *text)
 {
-    const size_t length = strlen(text);
-    for (size_t i = 0; i + length <= size; i++) {
-        if (memcmp(bytes + i, text, length) == 0)
-            return true;
-    }
-    return false;
+    return memmem(bytes, size, text, strlen(text)) != NULL;
 }
 
 static void check_strip(const struct sp_buf *annotated, const uint8_t *bytes, size_t size)
@@ -148,14 +108,14 @@ static void check_strip(const struct sp_buf *annotated, const uint8_t *bytes, si
     struct sp_error err = {0};
     enum sp_status status = sp_onnx_read(arena, annotated->data, annotated->size, NULL, &model, &err);
     if (status == SP_OK) {
-        check(sp_onnx_strip(model, &splice, &err) == SP_OK);
-        struct sp_buf stripped = realise(splice, annotated->data);
-        check(mentions(bytes, size, CONFIGURATION) || mentions(bytes, size, SP_WRITER_METADATA_KEY) ||
-              (stripped.size == size && memcmp(stripped.data, bytes, size) == 0));
+        fuzz_require(sp_onnx_strip(model, &splice, &err) == SP_OK);
+        struct sp_buf stripped = fuzz_realise(splice, (const uint8_t *)annotated->data);
+        fuzz_require(mentions(bytes, size, CONFIGURATION) || mentions(bytes, size, SP_WRITER_METADATA_KEY) ||
+                     (stripped.size == size && memcmp(stripped.data, bytes, size) == 0));
         sp_buf_release(&stripped);
     } else {
         /* One metadata entry or configuration more may be one too many. */
-        check(status == SP_ERR_LIMIT || status == SP_ERR_MEMORY);
+        fuzz_require(status == SP_ERR_LIMIT || status == SP_ERR_MEMORY);
     }
     sp_arena_destroy(arena);
 }
@@ -166,7 +126,7 @@ static void annotate(const struct sp_model *model, const uint8_t *bytes, size_t 
     struct sp_annotation *nodes = calloc(count + 1, sizeof *nodes);
     struct sp_splice *splice;
     struct sp_error err = {0};
-    check(nodes != NULL);
+    fuzz_require(nodes != NULL);
     for (uint32_t i = 0; i < count; i++) {
         nodes[i].node = &model->graph->nodes[i];
         nodes[i].configuration.has_stage = true;
@@ -176,11 +136,11 @@ static void annotate(const struct sp_model *model, const uint8_t *bytes, size_t 
         .configuration = CONFIGURATION, .num_devices = 2, .count = count, .nodes = nodes};
     enum sp_status status = sp_onnx_annotate(model, &annotations, &splice, &err);
     if (status == SP_OK) {
-        struct sp_buf annotated = realise(splice, bytes);
+        struct sp_buf annotated = fuzz_realise(splice, bytes);
         check_strip(&annotated, bytes, size);
         sp_buf_release(&annotated);
     } else {
-        check_error(status, &err);
+        fuzz_check_error(status, &err);
     }
     free(nodes);
 }
@@ -192,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct sp_model *model;
     struct sp_splice *splice;
     struct sp_error err = {0};
-    check(arena != NULL);
+    fuzz_require(arena != NULL);
     enum sp_status status = sp_onnx_read(arena, bytes, size, NULL, &model, &err);
     if (status == SP_OK) {
         check_graph(model->graph);
@@ -201,14 +161,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         annotate(model, bytes, size);
         status = sp_onnx_strip(model, &splice, &err);
         if (status == SP_OK) {
-            struct sp_buf stripped = realise(splice, bytes);
-            check(stripped.size <= size + 16); /* a restored ir_version may be longer */
+            struct sp_buf stripped = fuzz_realise(splice, bytes);
+            fuzz_require(stripped.size <= size + 16); /* a restored ir_version may be longer */
             sp_buf_release(&stripped);
         }
     }
     if (status != SP_OK)
-        check_error(status, &err);
+        fuzz_check_error(status, &err);
     sp_arena_destroy(arena);
-    check(budget.used == 0);
+    fuzz_require(budget.used == 0);
     return 0;
 }
