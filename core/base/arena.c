@@ -14,6 +14,7 @@
 #define FIRST_CHUNK ((size_t)4 << 10)
 #define GROWTH      8 /* each chunk is so many times the one before; later, an eighth of what there is */
 #define HUGE_CHUNK  ((size_t)2 << 20) /* one huge page; larger chunks are several of them */
+#define LARGE       (HUGE_CHUNK / 2)  /* an object of so much begins a huge chunk: more will follow it */
 
 /* Chunks form a list, newest first; objects are cut from the newest until it is full:
  *
@@ -109,6 +110,8 @@ static bool add_chunk(struct sp_arena *arena, size_t at_least)
     size_t bytes;
     if (!sp_add_size(at_least, sizeof(struct chunk), &bytes))
         return false;
+    if (bytes >= LARGE && bytes < HUGE_CHUNK)
+        bytes = HUGE_CHUNK;
     if (bytes < arena->next_size)
         bytes = arena->next_size;
     const bool is_huge = bytes >= HUGE_CHUNK;

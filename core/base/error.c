@@ -31,8 +31,13 @@ static void make_printable(char *text)
 
 void sp_error_clear(struct sp_error *err)
 {
-    if (err != NULL)
-        memset(err, 0, sizeof *err);
+    if (err == NULL)
+        return;
+    /* Not the texts as a whole: most errors stay empty, and more than a thousand bytes are a lot to clear for that. */
+    err->status = SP_OK;
+    err->code[0] = err->where[0] = err->message[0] = '\0';
+    err->limit = NULL;
+    err->limit_value = err->actual = 0;
 }
 
 __attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, enum sp_status status, const char *code,
@@ -40,7 +45,7 @@ __attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, e
 {
     if (err == NULL || err->status != SP_OK)
         return;
-    memset(err, 0, sizeof *err);
+    sp_error_clear(err);
     err->status = status;
     (void)snprintf(err->code, sizeof err->code, "%s", code);
     (void)vsnprintf(err->message, sizeof err->message, format, args);

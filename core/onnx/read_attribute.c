@@ -45,7 +45,9 @@ struct survey {
     int64_t declared;     /* the `type` field, 0 when absent */
     uint32_t value_field; /* the value field that is in use, 0 for none */
     uint64_t items;       /* its items */
-    bool is_mixed;        /* several value fields are in use */
+    uint32_t occurrences; /* how often it is there with any */
+    struct sp_wire_field last;
+    bool is_mixed; /* several value fields are in use */
 };
 
 static enum sp_status survey_value(struct sp_reader *r, const struct sp_wire_field *field, struct survey *survey)
@@ -69,6 +71,8 @@ static enum sp_status survey_value(struct sp_reader *r, const struct sp_wire_fie
         return SP_OK; /* an empty packed run is as good as absent */
     survey->is_mixed = survey->is_mixed || (survey->value_field != 0 && survey->value_field != field->number);
     survey->value_field = field->number;
+    survey->last = *field;
+    survey->occurrences++;
     if (!layout->is_repeated) {
         survey->items = 1; /* of a scalar that is repeated against the rules the last one counts */
         return SP_OK;
@@ -254,7 +258,11 @@ enum sp_status sp_read_attribute(struct sp_reader *r, struct sp_span span, struc
         status = settle_type(r, attribute, &survey);
     if (status == SP_OK)
         status = allocate(r, attribute, survey.items);
-    while (status == SP_OK && (status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
+    const bool is_found = survey.occurrences < 2 || !layouts[survey.value_field].is_repeated;
+    if (status == SP_OK && is_found && survey.value_field != 0)
+        return fill_value(r, &survey.last, node, attribute);
+    while (status == SP_OK && !is_found && (status = sp_wire_next(&wire, &field, r->err)) == SP_OK &&
+           field.number != 0) {
         if (field.number == survey.value_field)
             status = fill_value(r, &field, node, attribute);
     }

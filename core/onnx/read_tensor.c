@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -190,80 +189,104 @@ static enum sp_status read_dims(struct sp_reader *r, struct sp_tensor *tensor)
 }
 
 /* A decimal number without sign, spaces or overflow. */
-static bool parse_number(const char *text, int64_t *ret)
+static bool parse_number(const struct sp_reader *r, struct sp_span text, int64_t *ret)
 {
-    char *end;
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    *ret = value;
-    return errno == 0 && *end == '\0';
+    int64_t number = 0;
+    for (uint64_t i = 0; i < text.size; i++) {
+        const unsigned char digit = r->bytes[text.offset + i];
+        if (digit < '0' || digit > '9' || !sp_mul_i64(number, 10, &number) || !sp_add_i64(number, digit - '0', &number))
+            return false;
+    }
+    *ret = number;
+    return text.size > 0;
 }
 
+/* What the entries say, by key; runtimes keep keys of their own among them. */
+enum { LOCATION, OFFSET, LENGTH, CHECKSUM, KEYS };
+static const char *const external_keys[KEYS] = {"location", "offset", "length", "checksum"};
+
 struct external {
-    const char *location, *offset, *length, *checksum;
+    bool has[KEYS];
+    struct sp_wire_field values[KEYS];
 };
+
+static uint32_t find_key(const struct sp_reader *r, struct sp_span key)
+{
+    uint32_t i = 0;
+    while (i < KEYS &&
+           (key.size != strlen(external_keys[i]) || memcmp(r->bytes + key.offset, external_keys[i], key.size) != 0))
+        i++;
+    return i;
+}
 
 static enum sp_status read_external_entry(struct sp_reader *r, struct sp_span span, const struct sp_tensor *tensor,
                                           struct external *external)
 {
     struct sp_wire wire = sp_wire_of(r->bytes, span);
-    struct sp_wire_field field;
-    struct sp_span value = {0, 0};
-    struct sp_wire_field value_field = {.number = 2, .type = SP_WIRE_LEN, .payload = value};
-    const char *key = "";
+    struct sp_wire_field field, value = {.number = 2, .type = SP_WIRE_LEN};
+    uint32_t key = KEYS;
     enum sp_status status;
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
-        if (field.number == 1)
-            status = sp_reader_text(r, &field, &key);
-        else if (field.number == 2)
-            value_field = field;
-        else
+        if (field.number == 1) {
+            status = sp_reader_check_text(r, &field);
+            key = find_key(r, field.payload);
+        } else if (field.number == 2) {
+            value = field;
+        } else {
             status = sp_reader_unknown(r, &field);
+        }
         if (status != SP_OK)
             return status;
     }
+    if (status != SP_OK || key == KEYS)
+        return status;
+    if (external->has[key])
+        return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "says twice where its external data lies");
+    external->has[key] = true;
+    external->values[key] = value;
+    return sp_wire_expect(&value, SP_WIRE_LEN, r->err);
+}
+
+/* Where the data lies: places in other files are as many as tensors, so they are not kept as names. */
+static enum sp_status read_place(struct sp_reader *r, struct sp_tensor *tensor, const struct external *external)
+{
+    enum sp_status status = SP_OK;
+    tensor->external.length = -1;
+    if (external->has[LOCATION])
+        status = sp_reader_text(r, &external->values[LOCATION], &tensor->external.location);
+    if (status == SP_OK && external->has[CHECKSUM])
+        status = sp_reader_text(r, &external->values[CHECKSUM], &tensor->external.checksum);
     if (status != SP_OK)
         return status;
-    const char **place = strcmp(key, "location") == 0   ? &external->location
-                         : strcmp(key, "offset") == 0   ? &external->offset
-                         : strcmp(key, "length") == 0   ? &external->length
-                         : strcmp(key, "checksum") == 0 ? &external->checksum
-                                                        : NULL;
-    if (place == NULL)
-        return SP_OK; /* runtimes keep keys of their own here */
-    if (*place != NULL)
-        return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "says twice where its external data lies");
-    return sp_reader_text(r, &value_field, place);
+    if (tensor->external.location == NULL || tensor->external.location[0] == '\0')
+        return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "is external but names no location");
+    if ((external->has[OFFSET] && !parse_number(r, external->values[OFFSET].payload, &tensor->external.offset)) ||
+        (external->has[LENGTH] && !parse_number(r, external->values[LENGTH].payload, &tensor->external.length)))
+        return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "has an external offset or length that is no number >= 0");
+    return SP_OK;
 }
 
 static enum sp_status read_external(struct sp_reader *r, struct sp_tensor *tensor)
 {
     struct sp_wire wire = sp_wire_of(r->bytes, tensor->span);
     struct sp_wire_field field;
-    struct external external = {0};
+    struct external external;
     int64_t end;
     enum sp_status status;
+    memset(external.has, 0, sizeof(external.has));
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         if (field.number == EXTERNAL_DATA &&
             (status = read_external_entry(r, field.payload, tensor, &external)) != SP_OK)
             return status;
     }
+    if (status == SP_OK)
+        status = read_place(r, tensor, &external);
     if (status != SP_OK)
         return status;
-    tensor->external.location = external.location;
-    tensor->external.checksum = external.checksum;
-    tensor->external.length = -1;
-    if (external.location == NULL || external.location[0] == '\0')
-        return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "is external but names no location");
-    if ((external.offset != NULL && !parse_number(external.offset, &tensor->external.offset)) ||
-        (external.length != NULL && !parse_number(external.length, &tensor->external.length)))
-        return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "has an external offset or length that is no number >= 0");
     if (!sp_add_i64(tensor->external.offset, tensor->bytes, &end) ||
         (tensor->external.length > 0 && !sp_add_i64(tensor->external.offset, tensor->external.length, &end)))
         return tensor_fail(r, tensor, "BAD_EXTERNAL_DATA", "has an external range that 64 bits cannot hold");
-    if (external.length != NULL && tensor->dtype != SP_DTYPE_STRING && tensor->external.length != tensor->bytes)
+    if (external.has[LENGTH] && tensor->dtype != SP_DTYPE_STRING && tensor->external.length != tensor->bytes)
         return tensor_fail(r, tensor, "TENSOR_SIZE_MISMATCH", "has an external length that does not fit its dims");
     tensor->storage = SP_STORAGE_EXTERNAL;
     return SP_OK;

@@ -40,19 +40,28 @@ static void store(struct sp_data *data, uint32_t index, enum sp_dtype dtype, uin
     }
 }
 
+/* `size` bytes, the lowest first. Nearly all shape data have 8, and a loop of fixed length becomes one load. */
+static uint64_t little_endian(const unsigned char *bytes, unsigned size)
+{
+    uint64_t bits = 0;
+    for (unsigned i = 0; size == 8 && i < 8; i++)
+        bits |= (uint64_t)bytes[i] << (8 * i);
+    for (unsigned i = 0; size != 8 && i < size; i++)
+        bits |= (uint64_t)bytes[i] << (8 * i);
+    return bits;
+}
+
 static void load_raw(const unsigned char *bytes, const struct sp_tensor *tensor, struct sp_data *data)
 {
     const unsigned width = (unsigned)sp_dtype_bits(tensor->dtype);
     const unsigned char *raw = bytes + tensor->raw.offset;
     for (uint32_t i = 0; i < data->count; i++) {
-        uint64_t bits = 0;
-        if (width < 8) {
-            bits = raw[(size_t)i * width / 8] >> (i * width % 8); /* the first element is in the lowest bits */
-        } else {
-            for (unsigned k = 0; k < width / 8; k++)
-                bits |= (uint64_t)raw[(size_t)i * (width / 8) + k] << (8 * k);
-        }
-        store(data, i, tensor->dtype, bits & (width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1));
+        uint64_t bits;
+        if (width < 8) /* the first element is in the lowest bits */
+            bits = raw[(size_t)i * width / 8] >> (i * width % 8) & ((1U << width) - 1);
+        else
+            bits = little_endian(raw + (size_t)i * (width / 8), width / 8);
+        store(data, i, tensor->dtype, bits);
     }
 }
 

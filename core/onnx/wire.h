@@ -44,13 +44,19 @@ static inline struct sp_wire sp_wire_of(const unsigned char *bytes, struct sp_sp
 /* The next field; number 0 at the end. SP_ERR_MALFORMED with `where` "byte N" otherwise. */
 enum sp_status sp_wire_next_any(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err);
 
-/* The same, with the usual case in place: a tag of one byte and a length of one or two bytes. Reading a model is mostly
-   this. */
+/* The same, with the usual case in place: a tag of one byte with a number of one byte or a length of one or two bytes.
+   Reading a model is mostly this. */
 static inline enum sp_status sp_wire_next(struct sp_wire *wire, struct sp_wire_field *ret_field, struct sp_error *err)
 {
     const uint64_t at = wire->at;
     if (wire->end - at > 2 && at < wire->end) {
         const unsigned char *bytes = wire->bytes + at;
+        if ((bytes[0] & 0x87) == SP_WIRE_VARINT && bytes[0] >= 8 && bytes[1] < 0x80) {
+            *ret_field = (struct sp_wire_field){.number = bytes[0] >> 3, .at = at, .value = bytes[1]};
+            ret_field->payload = (struct sp_span){at + 1, 1};
+            wire->at = at + 2;
+            return SP_OK;
+        }
         const bool is_long = bytes[1] >= 0x80;
         const uint64_t length = is_long ? (bytes[1] & 0x7fU) | (uint64_t)bytes[2] << 7 : bytes[1];
         const uint64_t start = at + (is_long ? 3 : 2);

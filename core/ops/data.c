@@ -73,7 +73,7 @@ void sp_data_attach(struct sp_op_context *context, uint32_t output, struct sp_da
     } else {
         if (!sp_dtype_is_integer(dtype) && dtype != SP_DTYPE_BOOL)
             return;
-        for (uint32_t i = 0; i < data->count; i++) {
+        for (uint32_t i = 0; dtype != SP_DTYPE_INT64 && i < data->count; i++) {
             if (sp_dim_is_known(data->ints[i]) && !fits_integer(dtype, data->ints[i].value))
                 data->ints[i] = sp_dim_unknown();
         }
@@ -83,20 +83,33 @@ void sp_data_attach(struct sp_op_context *context, uint32_t output, struct sp_da
 
 /* ---- broadcasting -------------------------------------------------------------------------------------------- */
 
-uint32_t sp_data_broadcast_index(const struct sp_shape *to, const struct sp_shape *from, uint32_t index)
+void sp_walk_init(struct sp_walk *walk, const struct sp_shape *over)
 {
-    uint64_t result = 0, stride = 1, rest = index;
-    for (uint32_t back = 1; back <= to->rank; back++) {
-        uint64_t extent = (uint64_t)to->dims[to->rank - back].value;
-        uint64_t position = rest % extent;
-        rest /= extent;
-        if (back > from->rank)
-            continue;
-        uint64_t own = (uint64_t)from->dims[from->rank - back].value;
-        result += own == 1 ? 0 : position * stride;
+    walk->rank = over->rank;
+    walk->index = 0;
+    for (uint32_t axis = 0; axis < over->rank; axis++) {
+        walk->extents[axis] = (uint64_t)over->dims[axis].value;
+        walk->positions[axis] = walk->strides[axis] = 0;
+    }
+}
+
+void sp_walk_broadcast(struct sp_walk *walk, const struct sp_shape *over, const struct sp_shape *from)
+{
+    uint64_t stride = 1;
+    sp_walk_init(walk, over);
+    for (uint32_t back = 1; back <= from->rank; back++) {
+        const uint64_t own = (uint64_t)from->dims[from->rank - back].value;
+        walk->strides[over->rank - back] = own == 1 ? 0 : stride;
         stride *= own;
     }
-    return (uint32_t)result;
+}
+
+uint32_t *sp_walk_indices(struct sp_op_context *context, struct sp_walk *walk, int64_t count)
+{
+    uint32_t *indices = SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t);
+    for (int64_t i = 0; indices != NULL && i < count; i++, sp_walk_step(walk))
+        indices[i] = (uint32_t)walk->index;
+    return indices;
 }
 
 /* The elements of an input that broadcasts to output 0, or NULL. */
@@ -114,10 +127,10 @@ static const struct sp_data *operand(struct sp_op_context *context, uint32_t inp
     return data != NULL && data->count == (uint64_t)sp_shape_elements(shape) ? data : NULL;
 }
 
-static uint32_t element_of(const struct sp_op_context *context, uint32_t input, uint32_t index)
+/* Over the elements of output 0, with the index of an input that broadcasts to it. */
+static void walk_operand(const struct sp_op_context *context, uint32_t input, struct sp_walk *walk)
 {
-    const struct sp_shape *to = &context->node->outputs[0]->type.shape;
-    return sp_data_broadcast_index(to, &context->node->inputs[input]->type.shape, index);
+    sp_walk_broadcast(walk, &context->node->outputs[0]->type.shape, &context->node->inputs[input]->type.shape);
 }
 
 /* ---- elementwise --------------------------------------------------------------------------------------------- */
@@ -160,8 +173,10 @@ static enum sp_status fold(struct sp_op_context *context, sp_data_int2 on_ints, 
             return SP_OK;
         if ((data->reals != NULL) != (from->reals != NULL))
             return SP_OK;
-        for (uint32_t i = 0; i < data->count; i++) {
-            uint32_t k = element_of(context, input, i);
+        struct sp_walk walk;
+        walk_operand(context, input, &walk);
+        for (uint32_t i = 0; i < data->count; i++, sp_walk_step(&walk)) {
+            const uint32_t k = (uint32_t)walk.index;
             if (input == 0)
                 sp_data_copy(data, i, from, k);
             else if (data->reals != NULL)
@@ -197,8 +212,11 @@ enum sp_status sp_data_compare(struct sp_op_context *context, sp_data_int2 on_in
     struct sp_data *data = sp_data_new(context, 0, false);
     if (data == NULL)
         return SP_OK;
-    for (uint32_t i = 0; i < data->count; i++) {
-        uint32_t left = element_of(context, 0, i), right = element_of(context, 1, i);
+    struct sp_walk walks[2];
+    for (uint32_t input = 0; input < 2; input++)
+        walk_operand(context, input, &walks[input]);
+    for (uint32_t i = 0; i < data->count; i++, sp_walk_step(&walks[0]), sp_walk_step(&walks[1])) {
+        const uint32_t left = (uint32_t)walks[0].index, right = (uint32_t)walks[1].index;
         if (a->reals != NULL)
             data->ints[i] = sp_dim_known(on_reals(a->reals[left], b->reals[right]));
         else
@@ -223,9 +241,14 @@ enum sp_status sp_data_where(struct sp_op_context *context)
     struct sp_data *data = sp_data_new(context, 0, yes->reals != NULL);
     if (data == NULL)
         return SP_OK;
+    struct sp_walk walks[3];
+    for (uint32_t input = 0; input < 3; input++)
+        walk_operand(context, input, &walks[input]);
     for (uint32_t i = 0; i < data->count; i++) {
-        struct sp_dim test = condition->ints[element_of(context, 0, i)];
-        uint32_t left = element_of(context, 1, i), right = element_of(context, 2, i);
+        const struct sp_dim test = condition->ints[walks[0].index];
+        const uint32_t left = (uint32_t)walks[1].index, right = (uint32_t)walks[2].index;
+        for (uint32_t input = 0; input < 3; input++)
+            sp_walk_step(&walks[input]);
         if (sp_dim_is_known(test))
             sp_data_copy(data, i, test.value != 0 ? yes : no, test.value != 0 ? left : right);
         else if (data->reals != NULL)

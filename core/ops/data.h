@@ -9,6 +9,7 @@
  * data. An integer that does not fit the output's element type becomes unknown; reals are rounded to the element type
  * (float32), and are not carried for the narrow float types.
  */
+#include "base/limits.h"
 #include "ops/infer.h"
 
 typedef struct sp_dim (*sp_data_int1)(struct sp_dims *dims, struct sp_dim a);
@@ -44,9 +45,35 @@ enum sp_status sp_data_same(struct sp_op_context *context);
 enum sp_status sp_data_pick(struct sp_op_context *context, uint32_t output, const uint32_t *from,
                             const struct sp_data *fill);
 
-/* The index, in a tensor of shape `from`, of the element that broadcasts to element `index` of shape `to`; both shapes
-   are numbers, `from` broadcasts to `to`. */
-uint32_t sp_data_broadcast_index(const struct sp_shape *to, const struct sp_shape *from, uint32_t index);
+/* Goes over the elements of a shape of numbers, row-major, with an index that moves by a stride on each axis: where the
+   element lies in a tensor that is laid out in another way. Strides are modulo 2^64, so negative ones work; 0 repeats.
+   Only an index of an element that is there means anything. */
+struct sp_walk {
+    uint32_t rank;
+    uint64_t index; /* at the present element */
+    uint64_t extents[SP_MAX_RANK], positions[SP_MAX_RANK], strides[SP_MAX_RANK];
+};
+
+/* At the first element of `over`, with index 0 and all strides 0. Both may be set before the first step. */
+void sp_walk_init(struct sp_walk *walk, const struct sp_shape *over);
+
+/* Over `over`, with the index of what broadcasts from a tensor of shape `from`. */
+void sp_walk_broadcast(struct sp_walk *walk, const struct sp_shape *over, const struct sp_shape *from);
+
+/* To the next element; behind the last comes the first. */
+static inline void sp_walk_step(struct sp_walk *walk)
+{
+    for (uint32_t axis = walk->rank; axis-- > 0;) {
+        walk->index += walk->strides[axis];
+        if (++walk->positions[axis] < walk->extents[axis])
+            return;
+        walk->index -= walk->strides[axis] * walk->extents[axis];
+        walk->positions[axis] = 0;
+    }
+}
+
+/* The indices of the first `count` elements, from the job's memory; NULL without memory. */
+uint32_t *sp_walk_indices(struct sp_op_context *context, struct sp_walk *walk, int64_t count);
 
 /* Elements of output `output` when that is a number of at most SP_MAX_DATA_ELEMENTS, else -1. */
 int64_t sp_data_room(const struct sp_op_context *context, uint32_t output);

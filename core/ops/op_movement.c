@@ -359,22 +359,15 @@ static enum sp_status transpose_elements(struct sp_op_context *context, const ui
     if (count < 0 || !sp_data_available(context, 0))
         return SP_OK;
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
-    uint32_t *index = SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t);
-    if (index == NULL)
-        return sp_fail_memory(context->err);
+    struct sp_walk walk;
     uint64_t strides[SP_MAX_RANK], stride = 1;
     for (uint32_t axis = from->rank; axis-- > 0; stride *= (uint64_t)from->dims[axis].value)
         strides[axis] = stride;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t rest = i, position = 0;
-        for (uint32_t axis = to->rank; axis-- > 0;) {
-            uint64_t extent = (uint64_t)to->dims[axis].value;
-            position += rest % extent * strides[perm[axis]];
-            rest /= extent;
-        }
-        index[i] = (uint32_t)position;
-    }
-    return sp_data_pick(context, 0, index, NULL);
+    sp_walk_init(&walk, to);
+    for (uint32_t axis = 0; axis < to->rank; axis++)
+        walk.strides[axis] = strides[perm[axis]];
+    const uint32_t *index = sp_walk_indices(context, &walk, count);
+    return index == NULL ? sp_fail_memory(context->err) : sp_data_pick(context, 0, index, NULL);
 }
 
 static enum sp_status infer_transpose(struct sp_op_context *context)

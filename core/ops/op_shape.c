@@ -94,12 +94,17 @@ static enum sp_status infer_constant(struct sp_op_context *context)
     static const char *const names[] = {"value",     "sparse_value", "value_float",  "value_floats",
                                         "value_int", "value_ints",   "value_string", "value_strings"};
     const struct sp_attribute *value = NULL;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const struct sp_attribute *found = sp_node_attribute(context->node, names[i]);
-        if (found != NULL && value != NULL)
+    for (uint32_t i = 0; i < context->node->attribute_count; i++) {
+        const struct sp_attribute *found = &context->node->attributes[i];
+        size_t k = 0;
+        while (k < sizeof(names) / sizeof(names[0]) && strcmp(found->name, names[k]) != 0)
+            k++;
+        if (k == sizeof(names) / sizeof(names[0]))
+            continue;
+        if (value != NULL)
             return sp_op_fail(context, "CONSTANT_WITH_TWO_VALUES", "it has both '%s' and '%s'", value->name,
                               found->name);
-        value = found != NULL ? found : value;
+        value = found;
     }
     if (value == NULL)
         return sp_op_fail(context, "CONSTANT_WITHOUT_VALUE", "it has no value attribute");
@@ -244,12 +249,10 @@ static enum sp_status expand_elements(struct sp_op_context *context)
     const struct sp_shape *from = sp_in_shape(context, 0);
     if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0)
         return SP_OK;
-    uint32_t *index = SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t);
-    if (index == NULL)
-        return sp_fail_memory(context->err);
-    for (uint32_t i = 0; i < count; i++)
-        index[i] = sp_data_broadcast_index(&context->node->outputs[0]->type.shape, from, i);
-    return sp_data_pick(context, 0, index, NULL);
+    struct sp_walk walk;
+    sp_walk_broadcast(&walk, &context->node->outputs[0]->type.shape, from);
+    const uint32_t *index = sp_walk_indices(context, &walk, count);
+    return index == NULL ? sp_fail_memory(context->err) : sp_data_pick(context, 0, index, NULL);
 }
 
 static enum sp_status infer_expand(struct sp_op_context *context)

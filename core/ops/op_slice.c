@@ -167,24 +167,20 @@ static enum sp_status slice_elements(struct sp_op_context *context, const struct
         if (ranges[axis].is_sliced && !is_known(&ranges[axis]))
             return SP_OK;
     }
-    uint32_t *index = SP_NEW_ARRAY(context->arena, (size_t)count, uint32_t);
-    if (index == NULL)
-        return sp_fail_memory(context->err);
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t rest = i, position = 0, stride = 1;
-        for (uint32_t axis = to->rank; axis-- > 0;) {
-            int64_t at = rest % to->dims[axis].value, first = 0, own = from->dims[axis].value;
-            if (ranges[axis].is_sliced) {
-                (void)count_known(own, &ranges[axis], &first);
-                at = at == 0 ? first : first + at * ranges[axis].step.value;
-            }
-            position += at * stride;
-            rest /= to->dims[axis].value;
-            stride *= own;
-        }
-        index[i] = (uint32_t)position;
+    struct sp_walk walk;
+    uint64_t stride = 1;
+    sp_walk_init(&walk, to);
+    for (uint32_t axis = to->rank; axis-- > 0; stride *= (uint64_t)from->dims[axis].value) {
+        int64_t first = 0;
+        walk.strides[axis] = stride;
+        if (!ranges[axis].is_sliced)
+            continue;
+        (void)count_known(from->dims[axis].value, &ranges[axis], &first);
+        walk.index += (uint64_t)first * stride;
+        walk.strides[axis] = (uint64_t)ranges[axis].step.value * stride;
     }
-    return sp_data_pick(context, 0, index, NULL);
+    const uint32_t *index = sp_walk_indices(context, &walk, count);
+    return index == NULL ? sp_fail_memory(context->err) : sp_data_pick(context, 0, index, NULL);
 }
 
 static enum sp_status infer_slice(struct sp_op_context *context)

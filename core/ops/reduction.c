@@ -87,19 +87,17 @@ static enum sp_status set_shape(struct sp_op_context *context, const struct sp_s
 
 /* ---- known elements ------------------------------------------------------------------------------------------- */
 
-/* The output element that input element `index` goes to. */
-static uint32_t target(const struct sp_shape *x, const struct axes *axes, uint32_t index)
+/* Over the input's elements, with the index of the output element that each goes to. */
+static void walk_targets(const struct sp_shape *x, const struct axes *axes, struct sp_walk *walk)
 {
-    uint64_t result = 0, stride = 1, rest = index;
+    uint64_t stride = 1;
+    sp_walk_init(walk, x);
     for (uint32_t axis = x->rank; axis-- > 0;) {
-        uint64_t extent = (uint64_t)x->dims[axis].value;
-        if (!is_reduced(axes, axis)) {
-            result += rest % extent * stride;
-            stride *= extent;
-        }
-        rest /= extent;
+        if (is_reduced(axes, axis))
+            continue;
+        walk->strides[axis] = stride;
+        stride *= walk->extents[axis];
     }
-    return (uint32_t)result;
 }
 
 static void add_element(struct sp_dims *dims, const struct arithmetic *arithmetic, struct sp_data *to, uint32_t at,
@@ -127,8 +125,10 @@ static enum sp_status reduce_data(struct sp_op_context *context, const struct sp
     bool *has_any = SP_NEW_ARRAY(context->arena, (size_t)room, bool);
     if (to == NULL || has_any == NULL)
         return sp_fail_memory(context->err);
-    for (uint32_t i = 0; i < from->count; i++) {
-        uint32_t at = target(x, axes, i);
+    struct sp_walk walk;
+    walk_targets(x, axes, &walk);
+    for (uint32_t i = 0; i < from->count; i++, sp_walk_step(&walk)) {
+        const uint32_t at = (uint32_t)walk.index;
         add_element(context->dims, arithmetic, to, at, from, i, !has_any[at]);
         has_any[at] = true;
     }
