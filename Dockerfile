@@ -4,7 +4,7 @@ WORKDIR /src
 COPY deploy/packages deploy/install-packages deploy/
 RUN deploy/install-packages build
 COPY . .
-RUN meson setup /build --buildtype=release -Db_ndebug=false -Dtests=false --prefix=/usr/local && ninja -C /build \
+RUN meson setup /build --buildtype=release -Db_lto=true -Db_ndebug=false -Dtests=false --prefix=/usr/local && ninja -C /build \
     && DESTDIR=/stage meson install -C /build --no-rebuild
 
 FROM docker.io/library/debian:bookworm-slim

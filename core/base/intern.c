@@ -131,6 +131,11 @@ uint64_t sp_intern_hash(const struct sp_intern *names, const char *bytes, size_t
     return hash;
 }
 
+void sp_intern_fetch(const struct sp_intern *names, uint64_t hash)
+{
+    __builtin_prefetch(names->slots[(uint32_t)hash & (names->slot_count - 1)].entry);
+}
+
 const char *sp_intern_lookup(const struct sp_intern *names, uint64_t hash, const char *bytes, size_t size)
 {
     const struct entry *entry = find_slot(names, bytes, size, hash)->entry;

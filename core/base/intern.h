@@ -32,6 +32,9 @@ uint64_t sp_intern_hash(const struct sp_intern *names, const char *bytes, size_t
 const char *sp_intern_lookup(const struct sp_intern *names, uint64_t hash, const char *bytes, size_t size);
 const char *sp_intern_insert(struct sp_intern *names, uint64_t hash, const char *bytes, size_t size);
 
+/* Starts to fetch the name itself, once its place has come. */
+void sp_intern_fetch(const struct sp_intern *names, uint64_t hash);
+
 /* Room for so many names at once: without it the table grows as they come. Without memory nothing happens. */
 void sp_intern_reserve(struct sp_intern *names, uint32_t count);
 

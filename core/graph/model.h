@@ -124,24 +124,25 @@ struct sp_use {
     uint32_t input;       /* its position, or UINT32_MAX when a subgraph of the node uses it by name */
 };
 
+/* What each use of a value looks at comes first: in a large model the rest is seldom in a cache. */
 struct sp_value {
-    const char *name;
+    struct sp_graph *graph;
     uint32_t id;
     enum sp_value_kind kind;
-    struct sp_graph *graph;
-    struct sp_type type;      /* what is known now; shape inference fills it */
-    struct sp_type declared;  /* what the file says (input, output, value_info); kind NONE when silent */
+    uint32_t use_count;
+    bool is_graph_output;
+    bool is_constant;     /* depends on constants and known shapes alone; set by shape inference */
+    bool is_absent;       /* a body's input that the call leaves out: uses of it are omitted inputs */
+    struct sp_type type;  /* what is known now; shape inference fills it */
+    struct sp_data *data; /* known elements, or NULL */
+    struct sp_use *uses;
+    const char *name;
     struct sp_node *producer; /* NODE_OUTPUT, else NULL */
     uint32_t producer_output; /* which output of it */
     uint32_t captured_by;     /* while reading: 1 + the last node of the graph whose subgraphs were seen to use it */
     struct sp_tensor *tensor; /* INITIALIZER (also of an input that has a default), else NULL */
     struct sp_sparse_tensor *sparse;
-    struct sp_data *data; /* known elements, or NULL */
-    bool is_graph_output;
-    bool is_constant; /* depends on constants and known shapes alone; set by shape inference */
-    bool is_absent;   /* a body's input that the call leaves out: uses of it are omitted inputs */
-    struct sp_use *uses;
-    uint32_t use_count;
+    struct sp_type declared;                 /* what the file says (input, output, value_info); kind NONE when silent */
     const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
 };
 

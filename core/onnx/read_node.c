@@ -32,9 +32,12 @@ static enum sp_status note_field(struct sp_reader *r, const struct sp_wire_field
 static enum sp_status note_name(struct sp_reader *r, const struct sp_wire_field *field)
 {
     enum sp_status status = note_field(r, field);
-    if (status == SP_OK && field->payload.size <= SP_MAX_NAME_BYTES)
-        r->fields[r->field_count - 1].hash =
-            sp_intern_hash(r->model->names, (const char *)r->bytes + field->payload.offset, field->payload.size);
+    if (status == SP_OK && field->payload.size <= SP_MAX_NAME_BYTES) {
+        const char *bytes = (const char *)r->bytes + field->payload.offset;
+        const uint64_t hash = sp_intern_hash(r->model->names, bytes, field->payload.size);
+        r->fields[r->field_count - 1].hash = hash;
+        sp_intern_fetch(r->model->names, hash);
+    }
     return status == SP_OK && field->payload.size > SP_MAX_NAME_BYTES ? sp_reader_check_text(r, field) : status;
 }
 

@@ -33,7 +33,11 @@ struct survey {
     uint32_t typed_field;          /* the typed field in use, 0 for none */
     uint64_t typed_min, typed_max; /* bounds on its number of items; equal when they were counted */
     uint32_t external_entries;
-    bool is_mixed; /* several data fields are in use */
+    struct sp_wire external; /* from the first entry to the end of the last */
+    bool is_mixed;           /* several data fields are in use */
+    bool has_name;
+    struct sp_wire_field name;
+    uint64_t name_hash;
 };
 
 /* The typed field that belongs to a data type, and how many of its items one element takes (onnx.proto). */
@@ -92,6 +96,21 @@ static enum sp_status survey_typed(struct sp_reader *r, const struct sp_wire_fie
     return SP_OK;
 }
 
+/* The name is looked up when the rest has been read: its place comes from memory meanwhile. */
+static enum sp_status note_name(struct sp_reader *r, const struct sp_wire_field *field, struct survey *survey)
+{
+    enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
+    if (status == SP_OK && field->payload.size > SP_MAX_NAME_BYTES)
+        return sp_reader_check_text(r, field);
+    if (status != SP_OK)
+        return status;
+    survey->has_name = true;
+    survey->name = *field;
+    survey->name_hash =
+        sp_intern_hash(r->model->names, (const char *)r->bytes + field->payload.offset, field->payload.size);
+    return SP_OK;
+}
+
 static enum sp_status survey_field(struct sp_reader *r, const struct sp_wire_field *field, struct sp_tensor *tensor,
                                    struct survey *survey)
 {
@@ -114,13 +133,16 @@ static enum sp_status survey_field(struct sp_reader *r, const struct sp_wire_fie
     case UINT64_DATA:
         return survey_typed(r, field, survey);
     case NAME:
-        return sp_reader_text(r, field, &tensor->name);
+        return note_name(r, field, survey);
     case RAW_DATA:
         survey->has_raw = field->payload.size > 0;
         tensor->raw = field->payload;
         return sp_wire_expect(field, SP_WIRE_LEN, r->err);
     case EXTERNAL_DATA:
         status = sp_reader_message(r, field);
+        if (survey->external_entries == 0)
+            survey->external = (struct sp_wire){r->bytes, field->at, 0};
+        survey->external.end = field->payload.offset + field->payload.size;
         if (status == SP_OK && ++survey->external_entries > SP_MAX_METADATA)
             status =
                 sp_fail_limit(r->err, "MODEL_TOO_COMPLEX", "SP_MAX_METADATA", SP_MAX_METADATA, survey->external_entries,
@@ -203,7 +225,7 @@ static bool parse_number(const struct sp_reader *r, struct sp_span text, int64_t
 
 /* What the entries say, by key; runtimes keep keys of their own among them. */
 enum { LOCATION, OFFSET, LENGTH, CHECKSUM, KEYS };
-static const char *const external_keys[KEYS] = {"location", "offset", "length", "checksum"};
+static const struct sp_string external_keys[KEYS] = {{"location", 8}, {"offset", 6}, {"length", 6}, {"checksum", 8}};
 
 struct external {
     bool has[KEYS];
@@ -213,8 +235,8 @@ struct external {
 static uint32_t find_key(const struct sp_reader *r, struct sp_span key)
 {
     uint32_t i = 0;
-    while (i < KEYS &&
-           (key.size != strlen(external_keys[i]) || memcmp(r->bytes + key.offset, external_keys[i], key.size) != 0))
+    while (i < KEYS && (key.size != external_keys[i].size ||
+                        memcmp(r->bytes + key.offset, external_keys[i].bytes, external_keys[i].size) != 0))
         i++;
     return i;
 }
@@ -228,8 +250,10 @@ static enum sp_status read_external_entry(struct sp_reader *r, struct sp_span sp
     enum sp_status status;
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         if (field.number == 1) {
-            status = sp_reader_check_text(r, &field);
-            key = find_key(r, field.payload);
+            status = sp_wire_expect(&field, SP_WIRE_LEN, r->err);
+            key = status == SP_OK ? find_key(r, field.payload) : KEYS;
+            if (status == SP_OK && key == KEYS)
+                status = sp_reader_check_text(r, &field);
         } else if (field.number == 2) {
             value = field;
         } else {
@@ -266,9 +290,8 @@ static enum sp_status read_place(struct sp_reader *r, struct sp_tensor *tensor, 
     return SP_OK;
 }
 
-static enum sp_status read_external(struct sp_reader *r, struct sp_tensor *tensor)
+static enum sp_status read_external(struct sp_reader *r, struct sp_tensor *tensor, struct sp_wire wire)
 {
-    struct sp_wire wire = sp_wire_of(r->bytes, tensor->span);
     struct sp_wire_field field;
     struct external external;
     int64_t end;
@@ -312,7 +335,7 @@ static enum sp_status settle_storage(struct sp_reader *r, struct sp_tensor *tens
         (survey->location == LOCATION_EXTERNAL && (survey->has_raw || survey->typed_field != 0)))
         return tensor_fail(r, tensor, "AMBIGUOUS_TENSOR_DATA", "has data in more than one field");
     if (survey->location == LOCATION_EXTERNAL)
-        return read_external(r, tensor);
+        return read_external(r, tensor, survey->external);
     if (survey->has_raw) {
         if (tensor->dtype == SP_DTYPE_STRING)
             return tensor_fail(r, tensor, "WRONG_TENSOR_FIELD", "has strings in raw_data");
@@ -345,6 +368,8 @@ enum sp_status sp_read_tensor(struct sp_reader *r, struct sp_span span, struct s
     tensor->span = span;
     while (status == SP_OK && (status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0)
         status = survey_field(r, &field, tensor, &survey);
+    if (status == SP_OK && survey.has_name)
+        status = sp_reader_hashed(r, &survey.name, survey.name_hash, &tensor->name);
     if (status != SP_OK)
         return status;
     if (survey.data_type == SP_DTYPE_UNDEFINED || sp_dtype_name(survey.data_type) == NULL)

@@ -47,15 +47,14 @@ static bool is_plain(const unsigned char *p, uint32_t words)
 bool sp_utf8_valid(const void *bytes, size_t size)
 {
     const unsigned char *p = bytes;
-    for (size_t at = 0; at < size;) {
-        if (size - at >= 4 * WORD && is_plain(p + at, 4)) {
-            at += 4 * WORD;
-            continue;
-        }
-        if (size - at >= WORD && is_plain(p + at, 1)) {
-            at += WORD;
-            continue;
-        }
+    size_t at = 0;
+    while (size - at >= 4 * WORD && is_plain(p + at, 4))
+        at += 4 * WORD;
+    while (size - at >= WORD && is_plain(p + at, 1))
+        at += WORD;
+    if (size >= WORD && size - at < WORD && is_plain(p + size - WORD, 1))
+        return true; /* the last word overlaps the one before */
+    while (at < size) {
         size_t length = character(p + at, size - at);
         if (length == 0)
             return false;
