@@ -40,10 +40,12 @@ static enum sp_status index_operands(struct sp_inference *all)
     all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
     all->tensors = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_sharding *);
     all->origins = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_flow_origin *);
+    all->told = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_infer_told);
     all->statement_of = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
     all->refined = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_refined *);
     if (all->stated_of == NULL || all->ranks == NULL || all->shapes == NULL || all->values == NULL ||
-        all->tensors == NULL || all->origins == NULL || all->statement_of == NULL || all->refined == NULL)
+        all->tensors == NULL || all->origins == NULL || all->told == NULL || all->statement_of == NULL ||
+        all->refined == NULL)
         return sp_fail_memory(all->err);
     return SP_OK;
 }
@@ -51,19 +53,11 @@ static enum sp_status index_operands(struct sp_inference *all)
 static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value *value)
 {
     uint32_t id = all->tensor_count++;
-    enum sp_status status = SP_OK;
     all->values[id] = value;
     if (!sp_infer_has_rank(value))
         return SP_OK;
     all->ranks[id] = value->type.shape.rank;
-    all->origins[id] = SP_NEW_ARRAY(all->scratch, all->ranks[id], struct sp_flow_origin);
-    if (all->origins[id] == NULL)
-        return sp_fail_memory(all->err);
-    if (id < all->assignment->net->tensor_count)
-        status = sp_infer_extents(all, value, &all->shapes[id]);
-    else
-        all->shapes[id] = all->shapes[sp_net_tensor(all->assignment->net, value)];
-    return status;
+    return sp_infer_extents(all, value, &all->shapes[id]);
 }
 
 /* Of one tensor: whether its axes are cut in the same parts, and these alike. */
@@ -112,33 +106,34 @@ static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
     return SP_OK;
 }
 
-/* Each axis of one is the same axis of the other. */
+/* Each axis of one is the same axis of the other. *ret_rule is NULL where it is too much to keep. */
 static enum sp_status copy_rule(struct sp_inference *all, const struct sp_value *value, struct sp_rule **ret_rule)
 {
-    struct sp_rule *rule = SP_NEW(all->scratch, struct sp_rule);
-    struct sp_operand_rule *operands = SP_NEW_ARRAY(all->scratch, 2, struct sp_operand_rule);
+    struct sp_arena_mark mark = sp_arena_mark(all->passing);
+    struct sp_operand_rule *operands = SP_NEW_ARRAY(all->passing, 2, struct sp_operand_rule);
     uint32_t rank = value->type.shape.rank;
-    if (rule == NULL || operands == NULL)
+    struct sp_rule rule = {.arena = all->passing, .input_count = 1, .output_count = 1, .bytes = -1};
+    rule.factors = SP_NEW(all->passing, struct sp_factor);
+    if (operands == NULL || rule.factors == NULL)
         return sp_fail_memory(all->err);
-    *rule = (struct sp_rule){.arena = all->scratch, .input_count = 1, .output_count = 1, .bytes = -1};
-    rule->inputs = operands;
-    rule->outputs = operands + 1;
-    rule->factors = SP_NEW(all->scratch, struct sp_factor);
+    rule.inputs = operands;
+    rule.outputs = operands + 1;
     for (uint32_t i = 0; i < 2; i++) {
         operands[i].rank = rank;
-        operands[i].axes = SP_NEW_ARRAY(all->scratch, rank, struct sp_axis_factors);
-        if (rule->factors == NULL || operands[i].axes == NULL)
+        operands[i].axes = SP_NEW_ARRAY(all->passing, rank, struct sp_axis_factors);
+        if (operands[i].axes == NULL)
             return sp_fail_memory(all->err);
     }
     for (uint32_t axis = 0; axis < rank; axis++) {
-        uint8_t factor = sp_rule_factor(rule, "d", SP_FACTOR_PARALLEL, value->type.shape.dims[axis]);
-        sp_rule_map_input(rule, 0, axis, factor);
-        sp_rule_map_output(rule, 0, axis, factor);
+        uint8_t factor = sp_rule_factor(&rule, "d", SP_FACTOR_PARALLEL, value->type.shape.dims[axis]);
+        sp_rule_map_input(&rule, 0, axis, factor);
+        sp_rule_map_output(&rule, 0, axis, factor);
     }
-    if (rule->faults != 0)
+    if (rule.faults != 0)
         return sp_fail_memory(all->err);
-    *ret_rule = rule;
-    return SP_OK;
+    enum sp_status status = sp_rules_keep(sp_net_rules(all->assignment->net), &rule, ret_rule, all->err);
+    sp_arena_rewind(all->passing, mark);
+    return status;
 }
 
 /* A constant is there before the first step, and each use may take the part of it that it wants: so its uses do not
@@ -164,6 +159,8 @@ static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, 
     tensors[0] = base;
     tensors[1] = *tensor;
     status = copy_rule(all, value, &rule);
+    if (status == SP_OK && rule == NULL)
+        return sp_infer_leave_out(all, all->assignment->net->relations[relation].node);
     if (status != SP_OK)
         return status;
     all->relation_of[all->flow_count] = relation;
@@ -178,71 +175,62 @@ static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, 
     return SP_OK;
 }
 
-static enum sp_status relate_operands(struct sp_inference *all, uint32_t index, uint32_t *tensors)
+/* The tensor that an operand is, which may be one of its own. */
+static enum sp_status relate_operand(struct sp_inference *all, const struct sp_relation *relation, uint32_t operand,
+                                     uint32_t *ret_tensor)
 {
-    const struct sp_relation *relation = &all->assignment->net->relations[index];
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < relation->operand_count; i++) {
-        uint32_t tensor = relation->tensors[i];
-        tensors[i] = tensor != SP_NO_TENSOR && sp_infer_has_rank(all->values[tensor]) ? tensor : SP_NO_TENSOR;
-        if (relation->kind != SP_RELATION_NODE || tensors[i] == SP_NO_TENSOR)
-            continue;
-        uint32_t stated = all->stated_of[all->first_operand[relation->node_id] + i];
-        if (stated > 0)
-            tensors[i] = all->stated[stated - 1].tensor;
-        else if (i < relation->input_count)
-            status = separate_use(all, index, &tensors[i]);
+    uint32_t tensor = relation->tensors[operand];
+    if (tensor == SP_NO_TENSOR || !sp_infer_has_rank(all->values[tensor]))
+        tensor = SP_NO_TENSOR;
+    *ret_tensor = tensor;
+    if (relation->kind != SP_RELATION_NODE || tensor == SP_NO_TENSOR)
+        return SP_OK;
+    uint32_t stated = all->stated_of[all->first_operand[relation->node_id] + operand];
+    if (stated > 0)
+        *ret_tensor = all->stated[stated - 1].tensor;
+    else if (operand < relation->input_count)
+        return separate_use(all, relation->id, ret_tensor);
+    return SP_OK;
+}
+
+/* The relation's own list where nothing is different in it. */
+static enum sp_status relate_operands(struct sp_inference *all, const struct sp_relation *relation,
+                                      const uint32_t **ret_tensors)
+{
+    uint32_t *own = NULL;
+    for (uint32_t i = 0; i < relation->operand_count; i++) {
+        uint32_t tensor = SP_NO_TENSOR;
+        enum sp_status status = relate_operand(all, relation, i, &tensor);
+        if (status != SP_OK)
+            return status;
+        if (own == NULL && tensor != relation->tensors[i]) {
+            own = SP_NEW_ARRAY(all->scratch, relation->operand_count, uint32_t);
+            if (own == NULL)
+                return sp_fail_memory(all->err);
+            memcpy(own, relation->tensors, relation->operand_count * sizeof *own);
+        }
+        if (own != NULL)
+            own[i] = tensor;
     }
-    return status;
-}
-
-/* What a rule takes of the memory that propagation may use: its factors, and the axes that they are mapped to. */
-static uint64_t rule_units(const struct sp_rule *rule)
-{
-    uint64_t units = rule->factor_count;
-    for (uint32_t i = 0; i < rule->input_count; i++)
-        units += 1 + rule->inputs[i].rank;
-    for (uint32_t i = 0; i < rule->output_count; i++)
-        units += 1 + rule->outputs[i].rank;
-    return units;
-}
-
-static enum sp_status leave_out(struct sp_inference *all, const struct sp_relation *relation)
-{
-    return sp_assignment_stop(all->assignment, "TOO_LARGE", relation->node, NULL, all->err,
-                              "The rules of the model's operators have too many axes and factors for its size: splits "
-                              "are not carried through this node.");
+    *ret_tensors = own != NULL ? own : relation->tensors;
+    return SP_OK;
 }
 
 static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
 {
     const struct sp_relation *relation = &all->assignment->net->relations[index];
-    const uint64_t most = SP_FREE_RULE_UNITS + all->assignment->net->model->size;
-    struct sp_arena_mark mark = sp_arena_mark(all->scratch);
-    struct sp_rule *rule = NULL;
+    struct sp_flow flow = {.input_count = relation->input_count, .operand_count = relation->operand_count};
     struct sp_error why = {0};
-    if (all->rule_units > most)
-        return leave_out(all, relation);
-    enum sp_status status = sp_net_rule(all->assignment->net, relation, all->scratch, &rule, &why);
+    enum sp_status status = sp_net_keep_rule(all->assignment->net, relation, all->passing, &flow.rule, &why);
     if (status == SP_ERR_MEMORY || status == SP_ERR_CANCELLED || status == SP_ERR_INTERNAL) {
         *all->err = why;
         return status;
     }
     if (status != SP_OK)
         return sp_assignment_stop(all->assignment, "NO_RULE", relation->node, NULL, all->err, "%.400s", why.message);
-    all->rule_units += rule_units(rule);
-    if (all->rule_units > most) {
-        sp_arena_rewind(all->scratch, mark);
-        return leave_out(all, relation);
-    }
-    uint32_t *tensors = SP_NEW_ARRAY(all->scratch, relation->operand_count, uint32_t);
-    if (tensors == NULL)
-        return sp_fail_memory(all->err);
-    status = relate_operands(all, index, tensors);
-    struct sp_flow flow = {.rule = rule,
-                           .tensors = tensors,
-                           .input_count = relation->input_count,
-                           .operand_count = relation->operand_count};
+    if (flow.rule == NULL)
+        return sp_infer_leave_out(all, relation->node);
+    status = relate_operands(all, relation, &flow.tensors);
     sp_flow_classify(&flow);
     all->relation_of[all->flow_count] = index;
     all->flows[all->flow_count++] = flow;
@@ -351,37 +339,52 @@ static enum sp_status copy_on(struct sp_inference *all, const struct sp_sharding
     return status;
 }
 
-/* The closed sharding of a node's operand on the node's devices. Those that tensors were propagated as are made once
-   for each place. */
+/* A sharding of a tensor of this rank and these pieces, and what it is on the devices of a place. */
+struct realized {
+    uint32_t place, rank;
+    const struct sp_sharding *sharding;
+    const struct sp_refined *refined;
+    const struct sp_sharding *result;
+};
+
+static bool is_same_realized(const void *item, const void *key)
+{
+    const struct realized *a = item, *b = key;
+    return a->place == b->place && a->rank == b->rank && a->sharding == b->sharding && a->refined == b->refined;
+}
+
+/* The closed sharding of a node's operand on the node's devices. */
 static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t tensor,
                               const struct sp_sharding *sharding, const struct sp_sharding **ret_sharding)
 {
     const struct sp_mesh *mesh;
-    const struct sp_sharding *own = NULL;
-    struct sp_infer_place *of = &all->places[place];
-    uint32_t rank = all->values[tensor]->type.shape.rank;
-    if (sharding == NULL && of->whole[rank] != NULL) {
-        *ret_sharding = of->whole[rank];
-        return SP_OK;
-    }
-    if (sharding != NULL && of->last_source == sharding) {
-        *ret_sharding = of->last;
+    struct realized wanted = {.place = place,
+                              .rank = all->values[tensor]->type.shape.rank,
+                              .sharding = sharding,
+                              .refined = sharding == NULL ? NULL : all->refined[tensor]};
+    struct sp_digest digest;
+    sp_digest_begin(&digest, all->assignment->net->model->hash_seed);
+    sp_digest_number(&digest, (uint64_t)wanted.place << 32 | wanted.rank);
+    sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted.sharding);
+    sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted.refined);
+    uint64_t hash = sp_digest_end(&digest);
+    const struct realized *same = sp_same_find(&all->realized, hash, is_same_realized, &wanted);
+    if (same != NULL) {
+        *ret_sharding = same->result;
         return SP_OK;
     }
     enum sp_status status = mesh_of_place(all, place, &mesh);
-    if (status == SP_OK && sharding != NULL && all->refined[tensor] != NULL)
-        status = sp_infer_join(all->arena, all->refined[tensor], rank, sharding, mesh, &own, all->err);
+    if (status == SP_OK && wanted.refined != NULL)
+        status = sp_infer_join(all->arena, wanted.refined, wanted.rank, sharding, mesh, &wanted.result, all->err);
     else if (status == SP_OK)
-        status = copy_on(all, sharding, rank, mesh, &own);
+        status = copy_on(all, sharding, wanted.rank, mesh, &wanted.result);
     if (status != SP_OK)
         return status;
-    if (sharding == NULL) {
-        of->whole[rank] = own;
-    } else {
-        of->last_source = sharding;
-        of->last = own;
-    }
-    *ret_sharding = own;
+    struct realized *own = SP_NEW(all->scratch, struct realized);
+    if (own == NULL || !sp_same_add(&all->realized, hash, own))
+        return sp_fail_memory(all->err);
+    *own = wanted;
+    *ret_sharding = wanted.result;
     return SP_OK;
 }
 
@@ -398,24 +401,44 @@ static enum sp_status write_entry(struct sp_inference *all, uint32_t flow_id, ui
     return status;
 }
 
+static bool is_split(const struct sp_sharding *sharding)
+{
+    for (uint32_t axis = 0; sharding != NULL && axis < sharding->rank; axis++) {
+        if (sharding->dims[axis].axes.count > 0)
+            return true;
+    }
+    return false;
+}
+
+static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id,
+                                   struct sp_resolve_operand *operands)
+{
+    bool is_any_split = false;
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        uint32_t tensor = flow->tensors[i];
+        operands[i].is_absent = tensor == SP_NO_TENSOR;
+        operands[i].is_stated = sp_infer_is_stated(sp_spec_of(all->assignment, node_id, i));
+        operands[i].factor = SP_RULE_MAX_FACTORS;
+        if (tensor == SP_NO_TENSOR)
+            continue;
+        operands[i].sharding = operands[i].result = all->tensors[tensor];
+        operands[i].shape = all->shapes[tensor];
+        is_any_split = is_any_split || is_split(operands[i].sharding);
+    }
+    if (!is_any_split) /* nothing to agree on */
+        return SP_OK;
+    return sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
+}
+
 static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
 {
     const struct sp_flow *flow = &all->flows[flow_id];
     const struct sp_relation *relation = &all->assignment->net->relations[all->relation_of[flow_id]];
-    struct sp_arena_mark mark = sp_arena_mark(all->scratch);
-    struct sp_resolve_operand *operands = SP_NEW_ARRAY(all->scratch, flow->operand_count, struct sp_resolve_operand);
+    struct sp_arena_mark mark = sp_arena_mark(all->passing);
+    struct sp_resolve_operand *operands = SP_NEW_ARRAY(all->passing, flow->operand_count, struct sp_resolve_operand);
     if (operands == NULL)
         return sp_fail_memory(all->err);
-    for (uint32_t i = 0; i < flow->operand_count; i++) {
-        uint32_t tensor = flow->tensors[i];
-        operands[i].is_absent = tensor == SP_NO_TENSOR;
-        operands[i].is_stated = sp_infer_is_stated(sp_spec_of(all->assignment, relation->node_id, i));
-        if (tensor == SP_NO_TENSOR)
-            continue;
-        operands[i].sharding = all->tensors[tensor];
-        operands[i].shape = all->shapes[tensor];
-    }
-    enum sp_status status = sp_resolve_node(all->arena, all->scratch, flow->rule, all->mesh, operands, all->err);
+    enum sp_status status = resolve_node(all, flow, relation->node_id, operands);
     for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
         if (operands[i].is_absent || operands[i].is_stated)
             continue;
@@ -424,7 +447,7 @@ static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
         if (i >= flow->input_count)
             all->tensors[flow->tensors[i]] = operands[i].result;
     }
-    sp_arena_rewind(all->scratch, mark);
+    sp_arena_rewind(all->passing, mark);
     return status;
 }
 
@@ -432,7 +455,8 @@ static enum sp_status settle(struct sp_inference *all)
 {
     enum sp_status status = SP_OK;
     for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++) {
-        if (!all->is_copy[f] && all->assignment->net->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
+        if (!all->is_copy[f] && all->flows[f].operand_count > 0 &&
+            all->assignment->net->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
             status = settle_node(all, f);
     }
     return status;
@@ -450,33 +474,50 @@ static enum sp_status run(struct sp_inference *all)
                                          .flows = all->flows,
                                          .level = SP_PROPAGATE_USER_PRIORITY,
                                          .must_divide = true,
+                                         .seed = all->assignment->net->model->hash_seed,
                                          .origins = all->origins,
                                          .on_stop = sp_infer_stop,
                                          .context = all};
-    enum sp_status status = sp_propagate(all->arena, &propagation, all->err);
+    enum sp_status status = sp_propagate(all->scratch, &propagation, all->err);
     return status == SP_OK ? all->stop_status : status;
+}
+
+static enum sp_status complete(struct sp_inference *all, const struct sp_mesh *mesh)
+{
+    enum sp_status status = sp_infer_collect(all, mesh);
+    if (status != SP_OK || all->mesh == NULL)
+        return status;
+    status = relate(all);
+    if (status == SP_OK)
+        status = sp_infer_refine(all);
+    if (status == SP_OK)
+        status = place_nodes(all);
+    if (status == SP_OK)
+        status = run(all);
+    return status == SP_OK ? settle(all) : status;
 }
 
 enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct sp_mesh *mesh, struct sp_error *err)
 {
     struct sp_error own = {0};
+    struct sp_budget *budget = sp_arena_budget(assignment->arena);
+    const uint64_t seed = assignment->net->model->hash_seed;
     struct sp_inference all = {.assignment = assignment,
                                .arena = assignment->arena,
-                               .scratch = sp_arena_create(sp_arena_budget(assignment->arena)),
+                               .scratch = sp_arena_create(budget),
+                               .passing = sp_arena_create(budget),
                                .err = &own};
-    if (all.scratch == NULL)
-        return sp_fail_memory(err);
-    enum sp_status status = sp_infer_collect(&all, mesh);
-    if (status == SP_OK && all.mesh != NULL)
-        status = relate(&all);
-    if (status == SP_OK && all.mesh != NULL)
-        status = sp_infer_refine(&all);
-    if (status == SP_OK && all.mesh != NULL)
-        status = place_nodes(&all);
-    if (status == SP_OK && all.mesh != NULL)
-        status = run(&all);
-    if (status == SP_OK && all.mesh != NULL)
-        status = settle(&all);
+    enum sp_status status = SP_ERR_MEMORY;
+    if (all.scratch != NULL && all.passing != NULL) {
+        all.extents = sp_kept_in(all.scratch, seed);
+        all.pieces = sp_kept_in(all.scratch, seed);
+        all.shardings = sp_kept_in(all.scratch, seed);
+        all.realized.arena = all.scratch;
+        status = complete(&all, mesh);
+    } else {
+        status = sp_fail_memory(&own);
+    }
+    sp_arena_destroy(all.passing);
     sp_arena_destroy(all.scratch);
     if (status != SP_OK && err != NULL && err->status == SP_OK)
         *err = own;

@@ -6,6 +6,7 @@
  * to node (stages of a pipeline): a place is a list of N devices in the order of positions.
  */
 #include "base/limits.h"
+#include "infer/kept.h"
 #include "infer/refine.h"
 
 /* How one tensor dim is cut, in positions: its shard number has a digit (position / stride) % size for each entry,
@@ -66,21 +67,39 @@ struct sp_resolve_operand {
 };
 
 /*
- * Makes the operands of a node agree with its rule. Each factor is cut in one way: as stated operands cut it, else as
- * the larger tensors do; factors that the operator needs whole are not cut. Outputs are what follows from that, and
- * keep a finer cut that the combining of partial results can leave behind (reduce-scatter).
+ * Makes the operands of a node agree with its rule. Results are kept in `kept`, the rest is left in scratch memory.
+ * Each factor is cut in one way: as stated operands cut it, else as the larger tensors do; factors that the operator
+ * needs whole are not cut. Outputs are what follows from that, and keep a finer cut that the combining of partial
+ * results can leave behind (reduce-scatter).
  */
-enum sp_status sp_resolve_node(struct sp_arena *arena, struct sp_arena *scratch, const struct sp_rule *rule,
+enum sp_status sp_resolve_node(struct sp_kept *kept, struct sp_arena *scratch, const struct sp_rule *rule,
                                const struct sp_mesh *mesh, struct sp_resolve_operand *operands, struct sp_error *err);
 
 /* ---- all nodes -------------------------------------------------------------------------------------------------- */
 
 struct sp_infer_place {
     int64_t count;
-    const int64_t *devices;                           /* by position */
-    const struct sp_mesh *mesh;                       /* with these devices; NULL: not made yet */
-    const struct sp_sharding *whole[SP_MAX_RANK + 1]; /* by rank; made when asked for */
-    const struct sp_sharding *last_source, *last;     /* the last one that was put on these devices */
+    const int64_t *devices;     /* by position */
+    const struct sp_mesh *mesh; /* with these devices; NULL: not made yet */
+};
+
+enum sp_infer_reason {
+    SP_REASON_NONE = 0,
+    SP_REASON_ASSUMED,
+    SP_REASON_WHOLE,
+    SP_REASON_ORIGIN,
+    SP_REASON_MADE_WHOLE,
+    SP_REASON_NEEDED_WHOLE,
+    SP_REASON_CUT,
+    SP_REASON_COMBINED,
+    SP_REASON_SCATTERED
+};
+
+/* The sentence that was written last about a tensor: operands in the same case share it. */
+struct sp_infer_told {
+    const char *text;
+    uint32_t flow;
+    uint8_t reason, factor; /* enum sp_infer_reason */
 };
 
 struct sp_stated {
@@ -93,13 +112,17 @@ struct sp_stated {
 };
 
 struct sp_inference {
-    uint64_t rule_units; /* of all flows so far: bounded by the size of the model */
     struct sp_assignment *assignment;
-    struct sp_arena *arena, *scratch;
+    struct sp_arena *arena;   /* the assignment's: what is in its entries */
+    struct sp_arena *scratch; /* until the end */
+    struct sp_arena *passing; /* of one step */
     struct sp_error *err;
+    struct sp_kept extents, pieces, shardings; /* what tensors have, in scratch memory */
+    struct sp_same realized;                   /* shardings on the devices of nodes */
     uint32_t stated_count, place_count;
     struct sp_stated *stated;
-    struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES */
+    const int64_t *stated_shape;   /* of the tensor whose spec was read last */
+    struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */
     int64_t positions;
     struct sp_mesh *mesh; /* of positions; NULL: nothing is stated */
     const struct sp_mesh *base, *odd_mesh;
@@ -113,6 +136,7 @@ struct sp_inference {
     const struct sp_value **values;
     const struct sp_sharding **tensors;
     struct sp_flow_origin **origins;
+    struct sp_infer_told *told;
     uint32_t *statement_of;            /* per tensor 1 + the entry in `stated` that it starts with, or 0 */
     const struct sp_refined **refined; /* per tensor: the pieces that shapes and tensors are of, or NULL */
     uint32_t flow_count;
@@ -127,13 +151,16 @@ struct sp_inference {
 enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
                                const struct sp_resolve_operand *resolved, struct sp_spec_entry *entry);
 
+/* A stop for a node whose rule is not kept. */
+enum sp_status sp_infer_leave_out(struct sp_inference *all, const struct sp_node *node);
+
 /* on_stop of the propagation; the context is the inference. */
 void sp_infer_stop(void *context, uint32_t flow, uint8_t factor, uint32_t tensor, uint32_t opponent, const char *code);
 
 /* Reads all stated specs and finds the mesh; `all->mesh` stays NULL where nothing is stated. */
 enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *mesh);
 
-/* The extents of a value of known rank, -1 where they are not known; in scratch memory. */
+/* The extents of a value of known rank, -1 where they are not known; equal ones are the same pointer. */
 enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape);
 
 /* ---- pieces of axes --------------------------------------------------------------------------------------------- */

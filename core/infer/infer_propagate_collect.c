@@ -10,13 +10,11 @@
 enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape)
 {
     const struct sp_shape *shape = &value->type.shape;
-    int64_t *extents = SP_NEW_ARRAY(all->scratch, shape->rank, int64_t);
-    if (extents == NULL)
-        return sp_fail_memory(all->err);
+    int64_t extents[SP_MAX_RANK];
     for (uint32_t axis = 0; axis < shape->rank; axis++)
         extents[axis] = sp_dim_is_known(shape->dims[axis]) ? shape->dims[axis].value : -1;
-    *ret_shape = extents;
-    return SP_OK;
+    *ret_shape = sp_keep_numbers(&all->extents, shape->rank, extents);
+    return *ret_shape == NULL ? sp_fail_memory(all->err) : SP_OK;
 }
 
 /* The place of these devices, new if need be. */
@@ -74,16 +72,18 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
     struct sp_error why = {0};
     const int64_t *shape = NULL;
     *ret_is_linear = true;
-    if (all->stated_count > 0 && all->stated[all->stated_count - 1].source == entry->sharding) {
+    enum sp_status status = sp_infer_extents(all, value, &shape);
+    if (status != SP_OK)
+        return status;
+    if (all->stated_count > 0 && all->stated[all->stated_count - 1].source == entry->sharding &&
+        all->stated_shape == shape) {
         stated = all->stated[all->stated_count - 1]; /* one spec that was set, on many operands */
         stated.node = node_id;
         stated.operand = operand;
         all->stated[all->stated_count++] = stated;
         return SP_OK;
     }
-    enum sp_status status = sp_infer_extents(all, value, &shape);
-    if (status != SP_OK)
-        return status;
+    all->stated_shape = shape;
     status = to_axes(all, entry->sharding, value->type.shape.rank, shape, &stated, &axes, &why);
     if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST)
         return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
@@ -204,7 +204,7 @@ static enum sp_status write_stated(struct sp_inference *all)
     return SP_OK;
 }
 
-static enum sp_status count_stated(struct sp_inference *all)
+static enum sp_status count_stated(struct sp_inference *all, bool has_mesh)
 {
     const struct sp_net *net = all->assignment->net;
     uint32_t count = 0;
@@ -212,6 +212,8 @@ static enum sp_status count_stated(struct sp_inference *all)
         for (uint32_t i = 0; i < sp_infer_operand_count(net->nodes[n]); i++)
             count += sp_infer_is_stated(sp_spec_of(all->assignment, n, i));
     }
+    if (count == 0 && !has_mesh)
+        return SP_OK;
     all->stated = SP_NEW_ARRAY(all->scratch, count, struct sp_stated);
     all->places = SP_NEW_ARRAY(all->scratch, SP_MAX_SPEC_PLACES, struct sp_infer_place);
     return all->stated == NULL || all->places == NULL ? sp_fail_memory(all->err) : SP_OK;
@@ -220,10 +222,11 @@ static enum sp_status count_stated(struct sp_inference *all)
 enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *mesh)
 {
     bool is_linear = true;
-    enum sp_status status = count_stated(all);
+    enum sp_status status = count_stated(all, mesh != NULL);
     uint32_t stops = all->assignment->stop_count;
-    if (status == SP_OK)
-        status = read_all_stated(all, mesh, &is_linear);
+    if (status != SP_OK || all->places == NULL)
+        return status;
+    status = read_all_stated(all, mesh, &is_linear);
     if (status == SP_OK && !is_linear && mesh == NULL) { /* the devices may stand in an order of their own */
         all->assignment->stop_count = stops;
         all->base = all->odd_mesh;

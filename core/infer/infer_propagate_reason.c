@@ -2,6 +2,8 @@
  * infer_propagate_reason - the sentences: why an operand is sharded as it is, and what stood against a split.
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -21,25 +23,27 @@ static bool is_whole(const struct sp_sharding *sharding)
     return true;
 }
 
-/* The first axis of the tensor that propagation split, or NULL. */
+/* Where the split of the tensor's first axis that propagation split comes from, or NULL. */
 static const struct sp_flow_origin *first_origin(const struct sp_inference *all, uint32_t tensor)
 {
-    for (uint32_t axis = 0; axis < all->ranks[tensor]; axis++) {
-        if (all->origins[tensor][axis].flow != UINT32_MAX)
-            return &all->origins[tensor][axis];
+    const struct sp_flow_origin *first = all->origins[tensor];
+    for (const struct sp_flow_origin *origin = first; origin != NULL; origin = origin->next) {
+        if (origin->axis < first->axis)
+            first = origin;
     }
-    return NULL;
+    return first;
 }
 
-static const char *write_whole(const struct sp_inference *all, const struct sp_value *value,
-                               const struct sp_resolve_operand *resolved, enum sp_spec_origin *ret_origin)
+#define SENTENCE_SIZE 1024
+
+__attribute__((format(printf, 2, 3))) static const char *write(struct sp_arena *arena, const char *format, ...)
 {
-    bool is_source = value->producer == NULL && value->graph == all->assignment->net->model->graph;
-    *ret_origin = is_source && resolved->result == resolved->sharding ? SP_SPEC_ASSUMED : SP_SPEC_INFERRED;
-    if (*ret_origin == SP_SPEC_ASSUMED)
-        return sp_arena_printf(all->arena, "Nothing is said of '%.120s' and no split reaches it, so it is whole.",
-                               value->name);
-    return sp_arena_printf(all->arena, "No split reaches '%.120s', so it is whole.", value->name);
+    char text[SENTENCE_SIZE];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return length < 0 ? NULL : sp_arena_string(arena, text, strlen(text));
 }
 
 /* Why a split arrived at the tensor. */
@@ -50,45 +54,97 @@ static const char *write_origin(const struct sp_inference *all, uint32_t tensor,
     const char *factor = all->flows[origin->flow].rule->factors[origin->factor].name;
     sp_node_label(node_of_flow(all, origin->flow), label, sizeof(label));
     if (strcmp(own, source) == 0)
-        return sp_arena_printf(all->arena, "'%.120s' is split over factor %s of %.200s.", own, factor, label);
-    return sp_arena_printf(all->arena, "'%.120s' is split as '%.120s' is: both have factor %s of %.200s.", own, source,
-                           factor, label);
+        return write(all->arena, "'%.120s' is split over factor %s of %.200s.", own, factor, label);
+    return write(all->arena, "'%.120s' is split as '%.120s' is: both have factor %s of %.200s.", own, source, factor,
+                 label);
+}
+
+static bool is_source(const struct sp_inference *all, const struct sp_value *value)
+{
+    return value->producer == NULL && value->graph == all->assignment->net->model->graph;
+}
+
+static enum sp_infer_reason reason_of(const struct sp_inference *all, uint32_t tensor, bool is_output,
+                                      const struct sp_resolve_operand *resolved)
+{
+    const struct sp_flow_origin *origin = all->origins[tensor];
+    bool is_result_whole = is_whole(resolved->result), is_same = resolved->result == resolved->sharding;
+    if (is_output && resolved->is_combined && is_result_whole)
+        return SP_REASON_COMBINED;
+    if (is_output && resolved->is_combined && origin != NULL && is_same)
+        return SP_REASON_SCATTERED;
+    if (is_result_whole && is_whole(resolved->sharding))
+        return is_same && is_source(all, all->values[tensor]) ? SP_REASON_ASSUMED : SP_REASON_WHOLE;
+    if (is_result_whole)
+        return is_output ? SP_REASON_MADE_WHOLE : SP_REASON_NEEDED_WHOLE;
+    return is_same && origin != NULL ? SP_REASON_ORIGIN : SP_REASON_CUT;
+}
+
+static const char *write_reason(const struct sp_inference *all, const struct sp_infer_told *told, uint32_t tensor,
+                                const char *factor)
+{
+    char label[264];
+    const char *name = all->values[tensor]->name, *origin;
+    sp_node_label(node_of_flow(all, told->flow), label, sizeof(label));
+    switch ((enum sp_infer_reason)told->reason) {
+    case SP_REASON_ASSUMED:
+        return write(all->arena, "Nothing is said of '%.120s' and no split reaches it, so it is whole.", name);
+    case SP_REASON_WHOLE:
+        return write(all->arena, "No split reaches '%.120s', so it is whole.", name);
+    case SP_REASON_ORIGIN:
+        return write_origin(all, tensor, first_origin(all, tensor));
+    case SP_REASON_COMBINED:
+        return write(all->arena,
+                     "%.200s combines its parts along factor %s, which is split, so that '%.120s' is whole after it.",
+                     label, factor, name);
+    case SP_REASON_SCATTERED:
+        origin = write_origin(all, tensor, first_origin(all, tensor));
+        return origin == NULL
+                   ? NULL
+                   : write(all->arena, "%.200s combines its parts along factor %s; %s", label, factor, origin);
+    case SP_REASON_MADE_WHOLE:
+        return write(all->arena, "'%.120s' is split elsewhere, but %.200s can only make it whole.", name, label);
+    case SP_REASON_NEEDED_WHOLE:
+        return write(all->arena, "'%.120s' is split elsewhere, but %.200s needs it whole.", name, label);
+    case SP_REASON_NONE:
+    case SP_REASON_CUT:
+        break;
+    }
+    return write(all->arena, "%.200s cuts factor %s in all its operands, so in '%.120s'.", label, factor, name);
+}
+
+/* Whether the sentence is the same at all nodes. */
+static bool is_of_tensor(enum sp_infer_reason reason)
+{
+    return reason == SP_REASON_ASSUMED || reason == SP_REASON_WHOLE || reason == SP_REASON_ORIGIN;
 }
 
 enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
                                const struct sp_resolve_operand *resolved, struct sp_spec_entry *entry)
 {
-    char label[264];
     const struct sp_flow *flow = &all->flows[flow_id];
     uint32_t tensor = flow->tensors[operand];
-    const struct sp_value *value = all->values[tensor];
-    const struct sp_flow_origin *origin = first_origin(all, tensor);
     const char *factor = resolved->factor < flow->rule->factor_count ? flow->rule->factors[resolved->factor].name : "";
-    bool is_output = operand >= flow->input_count;
-    sp_node_label(node_of_flow(all, flow_id), label, sizeof(label));
-    entry->origin = SP_SPEC_INFERRED;
-    if (is_output && resolved->is_combined && is_whole(resolved->result))
-        entry->because = sp_arena_printf(all->arena,
-                                         "%.200s combines its parts along factor %s, which is split, so that '%.120s' "
-                                         "is whole after it.",
-                                         label, factor, value->name);
-    else if (is_output && resolved->is_combined && origin != NULL && resolved->result == resolved->sharding)
-        entry->because = sp_arena_printf(all->arena, "%.200s combines its parts along factor %s; %s", label, factor,
-                                         write_origin(all, tensor, origin));
-    else if (is_whole(resolved->result) && is_whole(resolved->sharding))
-        entry->because = write_whole(all, value, resolved, &entry->origin);
-    else if (is_whole(resolved->result))
-        entry->because = sp_arena_printf(all->arena, "'%.120s' is split elsewhere, but %.200s %s it whole.",
-                                         value->name, label, is_output ? "can only make" : "needs");
-    else if (resolved->result != resolved->sharding || origin == NULL)
-        entry->because = sp_arena_printf(all->arena, "%.200s cuts factor %s in all its operands, so in '%.120s'.",
-                                         label, factor, value->name);
-    else
-        entry->because = write_origin(all, tensor, origin);
-    return entry->because == NULL ? sp_fail_memory(all->err) : SP_OK;
+    struct sp_infer_told *told = &all->told[tensor];
+    enum sp_infer_reason reason = reason_of(all, tensor, operand >= flow->input_count, resolved);
+    entry->origin = reason == SP_REASON_ASSUMED ? SP_SPEC_ASSUMED : SP_SPEC_INFERRED;
+    if (told->reason != reason ||
+        (!is_of_tensor(reason) && (told->flow != flow_id || told->factor != resolved->factor))) {
+        *told = (struct sp_infer_told){.reason = (uint8_t)reason, .flow = flow_id, .factor = resolved->factor};
+        told->text = write_reason(all, told, tensor, factor);
+    }
+    entry->because = told->text;
+    return told->text == NULL ? sp_fail_memory(all->err) : SP_OK;
 }
 
 /* ---- stops ------------------------------------------------------------------------------------------------------ */
+
+enum sp_status sp_infer_leave_out(struct sp_inference *all, const struct sp_node *node)
+{
+    return sp_assignment_stop(all->assignment, "TOO_LARGE", node, NULL, all->err,
+                              "The rules of the model's operators have too many axes and factors for its size: splits "
+                              "are not carried through this node.");
+}
 
 static const char *stop_text(const char *code)
 {

@@ -191,21 +191,35 @@ static enum sp_status refine_tensor(struct sp_inference *all, struct sp_refineme
     if (!sp_infer_has_rank(all->values[tensor]))
         return SP_OK;
     enum sp_status status = sp_refine_tensor(refinement, tensor, &all->refined[tensor], all->err);
-    if (status == SP_OK && all->refined[tensor] != NULL) {
-        all->origins[tensor] = SP_NEW_ARRAY(all->scratch, all->refined[tensor]->rank, struct sp_flow_origin);
-        if (all->origins[tensor] == NULL)
-            return sp_fail_memory(all->err);
-    }
     if (status == SP_OK && all->statement_of[tensor] > 0)
         status = start_tensor(all, tensor);
     return status;
 }
 
-enum sp_status sp_infer_refine(struct sp_inference *all)
+/* The rule of a flow over the pieces of its tensors; a flow whose rule would be too much to keep carries nothing. */
+static enum sp_status refine_flow(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id)
 {
-    struct sp_refinement *refinement = NULL;
-    enum sp_status status = sp_refine_create(all->scratch, all->tensor_count, all->ranks, all->shapes, all->flow_count,
-                                             all->flows, &refinement, all->err);
+    struct sp_arena_mark mark = sp_arena_mark(all->passing);
+    struct sp_flow *flow = &all->flows[id];
+    const struct sp_rule *rule = NULL;
+    struct sp_rule *kept = NULL;
+    enum sp_status status = sp_refine_rule(refinement, all->passing, id, &rule, all->err);
+    if (status == SP_OK && rule != flow->rule) {
+        status = sp_rules_keep(sp_net_rules(all->assignment->net), rule, &kept, all->err);
+        if (status == SP_OK && kept == NULL) {
+            flow->input_count = flow->operand_count = 0;
+            status = sp_infer_leave_out(all, all->assignment->net->relations[all->relation_of[id]].node);
+        } else {
+            flow->rule = kept;
+        }
+    }
+    sp_arena_rewind(all->passing, mark);
+    return status;
+}
+
+static enum sp_status refine_all(struct sp_inference *all, struct sp_refinement *refinement)
+{
+    enum sp_status status = SP_OK;
     for (uint32_t t = 0; status == SP_OK && t < all->tensor_count; t++) {
         if (all->statement_of[t] > 0)
             status = note_stated(all, refinement, t);
@@ -215,13 +229,27 @@ enum sp_status sp_infer_refine(struct sp_inference *all)
     for (uint32_t t = 0; status == SP_OK && t < all->tensor_count; t++)
         status = refine_tensor(all, refinement, t);
     for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++)
-        status = sp_refine_rule(refinement, all->scratch, f, &all->flows[f].rule, all->err);
+        status = refine_flow(all, refinement, f);
     for (uint32_t t = 0; status == SP_OK && t < all->tensor_count; t++) {
         if (all->refined[t] == NULL)
             continue;
         all->ranks[t] = all->refined[t]->rank;
         all->shapes[t] = all->refined[t]->shape;
     }
+    return status;
+}
+
+enum sp_status sp_infer_refine(struct sp_inference *all)
+{
+    struct sp_refinement *refinement = NULL;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(all->scratch));
+    if (arena == NULL)
+        return sp_fail_memory(all->err);
+    enum sp_status status = sp_refine_create(arena, &all->pieces, all->tensor_count, all->ranks, all->shapes,
+                                             all->flow_count, all->flows, &refinement, all->err);
+    if (status == SP_OK)
+        status = refine_all(all, refinement);
+    sp_arena_destroy(arena);
     return status;
 }
 

@@ -11,7 +11,8 @@
 #include "infer/propagate_internal.h"
 
 struct resolving {
-    struct sp_arena *arena, *scratch;
+    struct sp_kept *kept;
+    struct sp_arena *scratch;
     const struct sp_rule *rule;
     const struct sp_mesh *mesh;
     struct sp_resolve_operand *operands;
@@ -158,25 +159,19 @@ static bool divides(const struct resolving *all, uint32_t factor, int64_t shards
     return true;
 }
 
-/* The vote for the cut that operand `operand` has of a factor, less what is taken. False when nothing is left. */
-static bool make_vote(struct resolving *all, uint32_t operand, uint32_t factor, struct vote *ret_vote)
+/* The vote for the cut that an operand has of a factor, less what is taken; `elements` are those of all operands that
+   have this cut. False when nothing is left. */
+static bool make_vote(struct resolving *all, const struct sp_axis_list *cut, uint32_t factor, double elements,
+                      struct vote *ret_vote)
 {
-    const struct sp_factor_split *split = split_of(all, operand, factor);
     const struct sp_factor *of = &all->rule->factors[factor];
-    struct vote vote = {.factor = factor};
-    if (split == NULL || split->axes.count == 0 || all->is_decided[factor] || needs_whole(of))
-        return false;
-    if (sp_axes_copy(all->scratch, &split->axes, &vote.list, all->err) != SP_OK)
+    struct vote vote = {.factor = factor, .elements = elements};
+    if (sp_axes_copy(all->scratch, cut, &vote.list, all->err) != SP_OK)
         return false;
     for (uint32_t f = 0; f < all->rule->factor_count; f++)
         truncate_by(&vote.list, &all->lists[f]);
     while (vote.list.count > 0 && !divides(all, factor, sp_axes_size(&vote.list)))
         vote.list.count--;
-    for (uint32_t i = 0; i < all->operand_count; i++) {
-        const struct sp_factor_split *other = split_of(all, i, factor);
-        if (other != NULL && is_same_list(&other->axes, &split->axes))
-            vote.elements += all->projected[i].elements;
-    }
     vote.kind = of->kind == SP_FACTOR_PARALLEL ? 3 : of->kind == SP_FACTOR_REDUCTION ? 2 : 1;
     vote.shards = sp_axes_size(&vote.list);
     *ret_vote = vote;
@@ -190,15 +185,82 @@ static bool is_stronger(const struct vote *a, const struct vote *b)
     return a->kind != b->kind ? a->kind > b->kind : a->shards > b->shards;
 }
 
+/* The cuts that operands have of one factor, each once, in the order of operands, and the elements of all that have
+   it. */
+struct cuts {
+    uint32_t count;
+    const struct sp_axis_list **lists;
+    double *elements;
+    struct sp_same same; /* of `lists`: pointers to their places */
+};
+
+static bool is_same_cut(const void *item, const void *key)
+{
+    const struct sp_axis_list *const *place = item;
+    return is_same_list(*place, key);
+}
+
+static enum sp_status add_cut(struct resolving *all, struct cuts *cuts, const struct sp_axis_list *list,
+                              double elements)
+{
+    struct sp_digest digest;
+    sp_digest_begin(&digest, all->kept->seed);
+    sp_digest_add(&digest, list->refs, list->count * sizeof *list->refs);
+    uint64_t hash = sp_digest_end(&digest);
+    const struct sp_axis_list **place = sp_same_find(&cuts->same, hash, is_same_cut, list);
+    if (place == NULL) {
+        place = &cuts->lists[cuts->count++];
+        *place = list;
+        if (!sp_same_add(&cuts->same, hash, place))
+            return sp_fail_memory(all->err);
+    }
+    cuts->elements[place - cuts->lists] += elements;
+    return SP_OK;
+}
+
+static enum sp_status find_cuts(struct resolving *all, uint32_t factor, struct cuts *ret_cuts)
+{
+    struct cuts cuts = {.same = {.arena = all->scratch}};
+    uint32_t most = 0;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < all->operand_count; i++) {
+        const struct sp_factor_split *split = split_of(all, i, factor);
+        most += split != NULL && split->axes.count > 0;
+    }
+    cuts.lists = SP_NEW_ARRAY(all->scratch, most, const struct sp_axis_list *);
+    cuts.elements = SP_NEW_ARRAY(all->scratch, most, double);
+    if (cuts.lists == NULL || cuts.elements == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t i = 0; status == SP_OK && most > 0 && i < all->operand_count; i++) {
+        const struct sp_factor_split *split = split_of(all, i, factor);
+        if (split != NULL && split->axes.count > 0)
+            status = add_cut(all, &cuts, &split->axes, all->projected[i].elements);
+    }
+    if (status == SP_OK)
+        *ret_cuts = cuts;
+    return status;
+}
+
 static enum sp_status count_votes(struct resolving *all)
 {
+    struct cuts *cuts = SP_NEW_ARRAY(all->scratch, all->rule->factor_count, struct cuts);
+    if (cuts == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t f = 0; f < all->rule->factor_count; f++) {
+        enum sp_status status = SP_OK;
+        if (!all->is_decided[f] && !needs_whole(&all->rule->factors[f]))
+            status = find_cuts(all, f, &cuts[f]);
+        if (status != SP_OK)
+            return status;
+    }
     for (uint32_t round = 0; round < all->rule->factor_count; round++) {
         struct vote best = {0};
         sp_error_clear(all->err);
         for (uint32_t f = 0; f < all->rule->factor_count; f++) {
-            for (uint32_t i = 0; i < all->operand_count; i++) {
+            for (uint32_t i = 0; !all->is_decided[f] && i < cuts[f].count; i++) {
                 struct vote vote;
-                if (make_vote(all, i, f, &vote) && (best.list.count == 0 || is_stronger(&vote, &best)))
+                if (make_vote(all, cuts[f].lists[i], f, cuts[f].elements[i], &vote) &&
+                    (best.list.count == 0 || is_stronger(&vote, &best)))
                     best = vote;
             }
         }
@@ -241,10 +303,10 @@ static enum sp_status compose(struct resolving *all, uint32_t operand, struct sp
 {
     const struct sp_operand_rule *rule = sp_rule_operand(all->rule, operand);
     struct sp_sharding *sharding = NULL;
-    enum sp_status status = sp_sharding_create_axes(all->arena, all->mesh, rule->rank, &sharding, all->err);
+    enum sp_status status = sp_sharding_create_axes(all->scratch, all->mesh, rule->rank, &sharding, all->err);
     for (uint32_t axis = 0; status == SP_OK && axis < rule->rank; axis++) {
         for (uint8_t k = 0; status == SP_OK && k < rule->axes[axis].count; k++)
-            status = sp_axes_append(all->arena, &sharding->dims[axis].axes, &all->lists[rule->axes[axis].factors[k]],
+            status = sp_axes_append(all->scratch, &sharding->dims[axis].axes, &all->lists[rule->axes[axis].factors[k]],
                                     &sharding->dims[axis].axes, all->err);
     }
     if (status == SP_OK)
@@ -324,18 +386,21 @@ static enum sp_status finish(struct resolving *all, bool is_agreed)
             return status;
         bool is_kept = is_same(made, operand->sharding) ||
                        (i >= all->rule->input_count && is_scattered(all, made, operand->sharding));
-        if (!is_kept)
-            operand->result = made;
+        if (is_kept)
+            continue;
+        operand->result = sp_keep_sharding(all->kept, made);
+        if (operand->result == NULL)
+            return sp_fail_memory(all->err);
     }
     return SP_OK;
 }
 
-enum sp_status sp_resolve_node(struct sp_arena *arena, struct sp_arena *scratch, const struct sp_rule *rule,
+enum sp_status sp_resolve_node(struct sp_kept *kept, struct sp_arena *scratch, const struct sp_rule *rule,
                                const struct sp_mesh *mesh, struct sp_resolve_operand *operands, struct sp_error *err)
 {
     struct sp_error own = {0};
     struct sp_arena_mark mark = sp_arena_mark(scratch);
-    struct resolving all = {.arena = arena,
+    struct resolving all = {.kept = kept,
                             .scratch = scratch,
                             .rule = rule,
                             .mesh = mesh,

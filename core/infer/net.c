@@ -7,39 +7,35 @@
 
 /* ---- growing arrays ------------------------------------------------------------------------------------------- */
 
-/* Room for `more` at once: what is known to come. */
-static bool reserve(struct sp_arena *arena, void **items, uint32_t count, uint32_t more, uint32_t *capacity,
-                    size_t size)
+/* An array that grows in memory of its own: in the end it is copied to where it stays. */
+struct growing {
+    void *items;
+    uint32_t capacity;
+    size_t size;
+};
+
+static bool reserve(struct sp_arena *scratch, struct growing *array, uint32_t count, uint32_t more)
 {
     uint64_t wanted = (uint64_t)count + more;
-    if (wanted <= *capacity)
+    if (wanted <= array->capacity)
         return true;
-    if (wanted < 2 * (uint64_t)*capacity)
-        wanted = 2 * (uint64_t)*capacity;
-    void *larger = wanted > UINT32_MAX ? NULL : sp_arena_array(arena, (size_t)wanted, size);
+    if (wanted < 2 * (uint64_t)array->capacity)
+        wanted = 2 * (uint64_t)array->capacity;
+    void *larger = wanted > UINT32_MAX ? NULL : sp_arena_array(scratch, (size_t)wanted, array->size);
     if (larger == NULL)
         return false;
     if (count > 0)
-        memcpy(larger, *items, (size_t)count * size);
-    *items = larger;
-    *capacity = (uint32_t)wanted;
+        memcpy(larger, array->items, (size_t)count * array->size);
+    array->items = larger;
+    array->capacity = (uint32_t)wanted;
     return true;
 }
 
-/* A copy of twice the room when `count` has filled an array of `*capacity`; the old one stays in the arena. */
-static void *grow(struct sp_arena *arena, void *items, uint32_t count, uint32_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return items;
-    uint32_t wanted = *capacity == 0 ? 64 : 2 * *capacity;
-    void *larger = sp_arena_array(arena, wanted, size);
-    if (larger == NULL)
-        return NULL;
-    if (count > 0)
-        memcpy(larger, items, (size_t)count * size);
-    *capacity = wanted;
-    return larger;
-}
+struct sp_net_rules {
+    struct sp_arena *arena;
+    struct sp_rules *kept; /* NULL: none yet */
+    struct sp_rule **of;   /* per relation; NULL: not kept */
+};
 
 /* ---- the graphs ----------------------------------------------------------------------------------------------- */
 
@@ -47,6 +43,7 @@ struct frame {
     struct sp_graph *graph;
     uint32_t graph_index;  /* in the net */
     struct sp_node *owner; /* whose inner graph it is; NULL: the main graph */
+    uint32_t *operands;    /* room for those of the nodes that are still to come */
     uint32_t next_node;
     /* Where the walk stands inside node `next_node`: which of its inner graphs comes next. */
     uint32_t next_attribute, next_item;
@@ -54,37 +51,47 @@ struct frame {
 };
 
 struct builder {
-    struct sp_arena *arena;
+    struct sp_arena *arena, *scratch; /* one and the same where nothing grows */
     struct sp_net *net;
     struct sp_error *err;
-    uint32_t graph_capacity, relation_capacity, tensor_capacity, node_capacity, depth;
+    struct growing graphs, tensors, nodes, relations;
+    bool is_flat; /* there is the main graph and no other */
+    uint32_t depth;
     struct frame frames[SP_MAX_NET_DEPTH];
 };
+
+static uint32_t *new_operands(struct sp_arena *arena, const struct sp_graph *graph)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        total += (uint64_t)graph->nodes[i].input_count + graph->nodes[i].output_count;
+    return SP_NEW_ARRAY(arena, total, uint32_t);
+}
 
 static enum sp_status push(struct builder *builder, struct sp_graph *graph, struct sp_node *owner)
 {
     struct sp_net *net = builder->net;
+    struct sp_arena *scratch = builder->scratch;
     if (builder->depth == SP_MAX_NET_DEPTH)
         return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH, builder->depth + 1,
                              "Subgraphs and function calls are nested more than %d deep.", SP_MAX_NET_DEPTH);
-    net->graphs = grow(builder->arena, net->graphs, net->graph_count, &builder->graph_capacity, sizeof *net->graphs);
-    if (net->graphs == NULL)
+    uint32_t *operands = new_operands(builder->arena, graph);
+    if (operands == NULL || !reserve(scratch, &builder->graphs, net->graph_count, 1) ||
+        !reserve(scratch, &builder->tensors, net->tensor_count, builder->is_flat ? 0 : graph->value_count) ||
+        !reserve(scratch, &builder->nodes, net->node_count, graph->node_count) ||
+        !reserve(scratch, &builder->relations, net->relation_count, graph->node_count))
         return sp_fail_memory(builder->err);
-    net->graphs[net->graph_count++] = (struct sp_net_graph){graph, net->tensor_count, net->node_count};
-    struct sp_arena *arena = builder->arena;
-    if (!reserve(arena, (void **)&net->tensors, net->tensor_count, graph->value_count, &builder->tensor_capacity,
-                 sizeof(struct sp_value *)) ||
-        !reserve(arena, (void **)&net->nodes, net->node_count, graph->node_count, &builder->node_capacity,
-                 sizeof(struct sp_node *)) ||
-        !reserve(arena, (void **)&net->relations, net->relation_count, graph->node_count, &builder->relation_capacity,
-                 sizeof(struct sp_relation)))
-        return sp_fail_memory(builder->err);
-    for (uint32_t i = 0; i < graph->value_count; i++)
-        net->tensors[net->tensor_count++] = graph->values[i];
+    struct sp_net_graph *graphs = builder->graphs.items;
+    struct sp_value **tensors = builder->tensors.items;
+    struct sp_node **nodes = builder->nodes.items;
+    graphs[net->graph_count++] = (struct sp_net_graph){graph, net->tensor_count, net->node_count};
+    for (uint32_t i = 0; !builder->is_flat && i < graph->value_count; i++)
+        tensors[net->tensor_count + i] = graph->values[i];
+    net->tensor_count += graph->value_count;
     for (uint32_t i = 0; i < graph->node_count; i++)
-        net->nodes[net->node_count++] = &graph->nodes[i];
+        nodes[net->node_count++] = &graph->nodes[i];
     builder->frames[builder->depth++] =
-        (struct frame){.graph = graph, .graph_index = net->graph_count - 1, .owner = owner};
+        (struct frame){.graph = graph, .graph_index = net->graph_count - 1, .owner = owner, .operands = operands};
     return SP_OK;
 }
 
@@ -107,14 +114,14 @@ static struct sp_graph *next_inner(struct frame *frame, const struct sp_node *no
 
 /* ---- relations ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status add_relation(struct builder *builder, const struct sp_relation *relation)
+static enum sp_status add_relation(struct builder *builder, struct sp_relation *relation)
 {
     struct sp_net *net = builder->net;
-    net->relations =
-        grow(builder->arena, net->relations, net->relation_count, &builder->relation_capacity, sizeof *net->relations);
-    if (net->relations == NULL)
+    if (!reserve(builder->scratch, &builder->relations, net->relation_count, 1))
         return sp_fail_memory(builder->err);
-    net->relations[net->relation_count++] = *relation;
+    struct sp_relation *relations = builder->relations.items;
+    relation->id = net->relation_count;
+    relations[net->relation_count++] = *relation;
     return SP_OK;
 }
 
@@ -125,7 +132,7 @@ static const struct sp_net_graph *find_open(const struct builder *builder, const
     for (uint32_t i = builder->depth < SP_MAX_NET_DEPTH ? builder->depth + 1 : builder->depth; i-- > 0;) {
         const struct frame *frame = &builder->frames[i];
         if (frame->graph == graph)
-            return &builder->net->graphs[frame->graph_index];
+            return (const struct sp_net_graph *)builder->graphs.items + frame->graph_index;
     }
     return NULL;
 }
@@ -144,9 +151,9 @@ static enum sp_status add_node(struct builder *builder, struct sp_node *node, ui
                                    .input_count = node->input_count,
                                    .operand_count = node->input_count + node->output_count,
                                    .extra_axis = {-1, -1}};
-    uint32_t *tensors = SP_NEW_ARRAY(builder->arena, relation.operand_count, uint32_t);
-    if (tensors == NULL)
-        return sp_fail_memory(builder->err);
+    struct frame *frame = &builder->frames[builder->depth - 1];
+    uint32_t *tensors = frame->operands;
+    frame->operands += relation.operand_count;
     for (uint32_t i = 0; i < node->input_count; i++)
         tensors[i] = tensor_of(builder, node->inputs[i]);
     for (uint32_t i = 0; i < node->output_count; i++)
@@ -170,7 +177,7 @@ static bool settle_axis(struct side *side)
         return false;
     if (side->extra_axis < 0)
         side->extra_axis += 1 + (int64_t)shape->rank; /* written as axis - 1, so that -1 can mean none */
-    return side->extra_axis >= 0 && side->extra_axis < shape->rank;
+    return side->extra_axis >= 0 && side->extra_axis < shape->rank && side->extra_axis < SP_MAX_RANK;
 }
 
 static enum sp_status add_same(struct builder *builder, struct sp_node *node, uint32_t node_id, struct side from,
@@ -186,7 +193,7 @@ static enum sp_status add_same(struct builder *builder, struct sp_node *node, ui
                                    .input_count = 1,
                                    .operand_count = 2,
                                    .is_back = is_back,
-                                   .extra_axis = {from.extra_axis, to.extra_axis}};
+                                   .extra_axis = {(int8_t)from.extra_axis, (int8_t)to.extra_axis}};
     uint32_t *tensors = SP_NEW_ARRAY(builder->arena, 2, uint32_t);
     if (tensors == NULL)
         return sp_fail_memory(builder->err);
@@ -386,24 +393,77 @@ uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node)
     return graph == NULL ? UINT32_MAX : graph->first_node + node->index;
 }
 
+/* What was built, to where it stays. */
+static bool settle(struct builder *builder)
+{
+    struct sp_net *net = builder->net;
+    if (builder->is_flat) {
+        net->graphs = builder->graphs.items;
+        net->tensors = net->model->graph->values;
+        net->nodes = builder->nodes.items;
+        net->relations = builder->relations.items;
+        return true;
+    }
+    net->graphs = SP_NEW_ARRAY(builder->arena, net->graph_count, struct sp_net_graph);
+    net->tensors = SP_NEW_ARRAY(builder->arena, net->tensor_count, struct sp_value *);
+    net->nodes = SP_NEW_ARRAY(builder->arena, net->node_count, struct sp_node *);
+    net->relations = SP_NEW_ARRAY(builder->arena, net->relation_count, struct sp_relation);
+    if (net->graphs == NULL || net->tensors == NULL || net->nodes == NULL || net->relations == NULL)
+        return false;
+    memcpy(net->graphs, builder->graphs.items, net->graph_count * sizeof *net->graphs);
+    if (net->tensor_count > 0)
+        memcpy(net->tensors, builder->tensors.items, net->tensor_count * sizeof(struct sp_value *));
+    if (net->node_count > 0)
+        memcpy(net->nodes, builder->nodes.items, net->node_count * sizeof(struct sp_node *));
+    if (net->relation_count > 0)
+        memcpy(net->relations, builder->relations.items, net->relation_count * sizeof *net->relations);
+    return true;
+}
+
+static enum sp_status build(struct builder *builder)
+{
+    struct sp_net *net = builder->net;
+    enum sp_status status = push(builder, net->model->graph, NULL);
+    while (status == SP_OK && builder->depth > 0)
+        status = step(builder);
+    if (status != SP_OK)
+        return status;
+    return settle(builder) ? sort_graphs(builder->arena, net, builder->err) : sp_fail_memory(builder->err);
+}
+
+static bool is_flat(const struct sp_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (has_inner(&graph->nodes[i]))
+            return false;
+    }
+    return true;
+}
+
 enum sp_status sp_net_create(struct sp_arena *arena, struct sp_model *model, struct sp_net **ret_net,
                              struct sp_error *err)
 {
     struct sp_net *net = SP_NEW(arena, struct sp_net);
-    if (net == NULL)
-        return sp_fail_memory(err);
-    net->model = model;
-    struct builder *builder = SP_NEW(arena, struct builder);
-    if (builder == NULL)
-        return sp_fail_memory(err);
-    builder->arena = arena;
-    builder->net = net;
-    builder->err = err;
-    enum sp_status status = push(builder, model->graph, NULL);
-    while (status == SP_OK && builder->depth > 0)
-        status = step(builder);
-    if (status == SP_OK)
-        status = sort_graphs(arena, net, err);
+    struct sp_arena *own = sp_arena_create(sp_arena_budget(arena));
+    struct builder *builder = own == NULL ? NULL : SP_NEW(own, struct builder);
+    enum sp_status status = SP_ERR_MEMORY;
+    if (net == NULL || builder == NULL || (net->rules = SP_NEW(arena, struct sp_net_rules)) == NULL) {
+        status = sp_fail_memory(err);
+    } else {
+        net->model = model;
+        net->rules->arena = arena;
+        *builder = (struct builder){.arena = arena,
+                                    .net = net,
+                                    .err = err,
+                                    .graphs = {.size = sizeof(struct sp_net_graph)},
+                                    .tensors = {.size = sizeof(struct sp_value *)},
+                                    .nodes = {.size = sizeof(struct sp_node *)},
+                                    .relations = {.size = sizeof(struct sp_relation)},
+                                    .is_flat = is_flat(model->graph)};
+        builder->scratch = builder->is_flat ? arena : own;
+        status = build(builder);
+    }
+    sp_arena_destroy(own);
     if (status == SP_OK)
         *ret_net = net;
     return status;
@@ -451,16 +511,16 @@ static void fill_same(const struct sp_net *net, const struct sp_relation *relati
 {
     const struct sp_shape *from = &net->tensors[relation->tensors[0]]->type.shape;
     const struct sp_shape *to = &net->tensors[relation->tensors[1]]->type.shape;
-    const int64_t *extra = relation->extra_axis;
+    const int8_t *extra = relation->extra_axis;
     uint32_t a = 0, b = 0;
     if (rule->inputs[0].rank + (extra[1] >= 0) != rule->outputs[0].rank + (extra[0] >= 0))
         return;
     if (extra[0] >= 0) /* the iterations */
         sp_rule_map_input(rule, 0, (uint32_t)extra[0],
-                          sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, from->dims[extra[0]]));
+                          sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, from->dims[(uint32_t)extra[0]]));
     if (extra[1] >= 0)
         sp_rule_map_output(rule, 0, (uint32_t)extra[1],
-                           sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, to->dims[extra[1]]));
+                           sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, to->dims[(uint32_t)extra[1]]));
     for (;; a++, b++) {
         a += extra[0] == (int64_t)a;
         b += extra[1] == (int64_t)b;
@@ -477,8 +537,8 @@ static void fill_same(const struct sp_net *net, const struct sp_relation *relati
     }
 }
 
-enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
-                           struct sp_rule **ret_rule, struct sp_error *err)
+static enum sp_status make_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
+                                struct sp_rule **ret_rule, struct sp_error *err)
 {
     if (relation->kind == SP_RELATION_NODE && relation->node->op != NULL)
         return sp_op_rule(net->model, relation->node, arena, ret_rule, err);
@@ -491,4 +551,44 @@ enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *r
         return sp_fail_memory(err);
     *ret_rule = rule;
     return SP_OK;
+}
+
+enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
+                           struct sp_rule **ret_rule, struct sp_error *err)
+{
+    struct sp_rule *kept = net->rules->of == NULL ? NULL : net->rules->of[relation->id];
+    if (kept == NULL)
+        return make_rule(net, relation, arena, ret_rule, err);
+    *ret_rule = kept;
+    return SP_OK;
+}
+
+struct sp_rules *sp_net_rules(const struct sp_net *net)
+{
+    struct sp_net_rules *rules = net->rules;
+    if (rules->kept == NULL)
+        rules->kept = sp_rules_create(rules->arena, net->model->hash_seed, SP_FREE_RULE_UNITS + net->model->size);
+    return rules->kept;
+}
+
+enum sp_status sp_net_keep_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *scratch,
+                                const struct sp_rule **ret_rule, struct sp_error *err)
+{
+    struct sp_net_rules *rules = net->rules;
+    struct sp_rule *rule = NULL;
+    if (rules->of == NULL)
+        rules->of = SP_NEW_ARRAY(rules->arena, net->relation_count, struct sp_rule *);
+    if (rules->of == NULL || sp_net_rules(net) == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = SP_OK;
+    if (rules->of[relation->id] == NULL) {
+        struct sp_arena_mark mark = sp_arena_mark(scratch);
+        status = make_rule(net, relation, scratch, &rule, err);
+        if (status == SP_OK)
+            status = sp_rules_keep(rules->kept, rule, &rules->of[relation->id], err);
+        sp_arena_rewind(scratch, mark);
+    }
+    if (status == SP_OK)
+        *ret_rule = rules->of[relation->id];
+    return status;
 }

@@ -19,8 +19,10 @@
  * A node with subgraphs or with an expanded body is no NODE relation of its own: what is inside it says more.
  *
  * Tensors are numbered over the whole model: the main graph's values first, by id. So are nodes: the main graph's
- * first, by index. Rules are not kept: sp_net_rule() makes one when it is asked for, which costs microseconds.
+ * first, by index. Rules are made when they are asked for, which costs microseconds, and kept where somebody wants to
+ * come back to them.
  */
+#include "infer/rules.h"
 #include "ops/op.h"
 
 #define SP_NO_TENSOR UINT32_MAX
@@ -29,19 +31,22 @@ enum sp_relation_kind { SP_RELATION_NODE = 0, SP_RELATION_SAME };
 
 struct sp_relation {
     enum sp_relation_kind kind;
-    struct sp_node *node; /* NODE: the node; SAME: the node whose boundary it is */
     uint32_t node_id;
+    struct sp_node *node;                /* NODE: the node; SAME: the node whose boundary it is */
+    uint32_t id;                         /* in net->relations */
     uint32_t input_count, operand_count; /* operands are inputs, then outputs; SAME: input 0 is the outer side of
                                             what goes in, the inner side of what comes out */
-    const uint32_t *tensors;             /* operand_count of them; SP_NO_TENSOR: omitted */
     bool is_back;                        /* SAME: from one iteration to the next */
-    int64_t extra_axis[2];               /* SAME: the axis that operands[side] has and the other has not, or -1 */
+    int8_t extra_axis[2];                /* SAME: the axis that operands[side] has and the other has not, or -1 */
+    const uint32_t *tensors;             /* operand_count of them; SP_NO_TENSOR: omitted */
 };
 
 struct sp_net_graph {
     const struct sp_graph *graph;
     uint32_t first_tensor, first_node;
 };
+
+struct sp_net_rules;
 
 #define SP_MAX_NET_DEPTH 192 /* graphs inside graphs: nested subgraphs and calls together */
 
@@ -53,6 +58,7 @@ struct sp_net {
     struct sp_value **tensors;
     struct sp_node **nodes;
     struct sp_relation *relations; /* of one graph in its order; inner graphs where their node stands */
+    struct sp_net_rules *rules;    /* those that are kept */
 };
 
 /* Everything in `arena`. The model must have its shapes (ops/shapes.h). */
@@ -62,10 +68,18 @@ enum sp_status sp_net_create(struct sp_arena *arena, struct sp_model *model, str
 uint32_t sp_net_tensor(const struct sp_net *net, const struct sp_value *value);
 uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node);
 
-/* The rule of a relation, in `arena`. A node without an operator entry gets one in which nothing may be split (no
-   factors). Errors as sp_op_rule(). */
+/* The rule of a relation, not to be changed: the one that is kept, which has no terms, or a new one in `arena`. A node
+   without an operator entry gets one in which nothing may be split (no factors). Errors as sp_op_rule(). */
 enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
                            struct sp_rule **ret_rule, struct sp_error *err);
+
+/* The same, and it is kept for as long as the net: equal ones once (rules.h). *ret_rule is NULL where the rules of all
+   relations take more than SP_FREE_RULE_UNITS and the size of the model. `scratch` is as it was afterwards. */
+enum sp_status sp_net_keep_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *scratch,
+                                const struct sp_rule **ret_rule, struct sp_error *err);
+
+/* The kept rules: whoever makes others from them may keep these there too. NULL without memory. */
+struct sp_rules *sp_net_rules(const struct sp_net *net);
 
 /* Operand `operand` of a rule: inputs, then outputs. */
 static inline const struct sp_operand_rule *sp_rule_operand(const struct sp_rule *rule, uint32_t operand)

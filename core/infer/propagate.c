@@ -2,7 +2,8 @@
  * propagate - to the fixpoint: which flows are looked at when, and what of their results is kept.
  *
  * Flows whose tensors changed wait on a stack, as in the driver that Shardy uses: what has just changed is carried on
- * first. A flow is queued at a level when its directions there are new, and whenever one of its tensors grows.
+ * first (flows of very many operands come last). A flow is queued at a level when its directions there are new, and
+ * whenever one of its tensors grows.
  */
 #include "infer/propagate.h"
 
@@ -10,9 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "infer/kept.h"
 #include "infer/propagate_internal.h"
 
 #define LEVEL_COUNT 5 /* of operations */
+
+/* A flow of more operands waits until all others are done: whenever it is looked at, all of its operands are, and what
+   comes to them comes one after the other. */
+#define WIDE_FLOW 256
 
 /* A dim whose priority has not come yet. */
 struct hidden_dim {
@@ -26,9 +32,11 @@ struct run {
     struct sp_error *err;
     uint32_t *first_flow, *flows_of; /* flows of tensor t: flows_of[first_flow[t]] .. */
     uint32_t *use_count;             /* per tensor */
-    uint32_t *stack;
-    uint32_t stack_count;
+    uint32_t *stack, *wide;          /* flows that wait; wide ones until no other does */
+    uint32_t stack_count, wide_count;
     bool *is_queued;
+    uint32_t *seen, seen_stamp; /* per tensor: the last flow run that has looked at it */
+    struct sp_kept kept;        /* shardings that tensors have grown to */
     uint32_t hidden_count;
     struct hidden_dim *hidden;   /* ordered by priority */
     struct sp_axis_list *parked; /* per tensor: axes of its hidden dims; NULL without priorities */
@@ -43,8 +51,16 @@ static enum sp_status index_flows(struct run *run)
     run->first_flow = SP_NEW_ARRAY(run->scratch, (size_t)in->tensor_count + 2, uint32_t);
     run->use_count = SP_NEW_ARRAY(run->scratch, in->tensor_count, uint32_t);
     run->stack = SP_NEW_ARRAY(run->scratch, in->flow_count, uint32_t);
+    run->seen = SP_NEW_ARRAY(run->scratch, in->tensor_count, uint32_t);
     run->is_queued = SP_NEW_ARRAY(run->scratch, in->flow_count, bool);
-    if (run->first_flow == NULL || run->use_count == NULL || run->stack == NULL || run->is_queued == NULL)
+    if (run->first_flow == NULL || run->use_count == NULL || run->stack == NULL || run->seen == NULL ||
+        run->is_queued == NULL)
+        return sp_fail_memory(run->err);
+    uint32_t wide_count = 0;
+    for (uint32_t f = 0; f < in->flow_count; f++)
+        wide_count += in->flows[f].operand_count > WIDE_FLOW;
+    run->wide = SP_NEW_ARRAY(run->scratch, wide_count, uint32_t);
+    if (run->wide == NULL)
         return sp_fail_memory(run->err);
     for (uint32_t f = 0; f < in->flow_count; f++) {
         for (uint32_t i = 0; i < in->flows[f].operand_count; i++) {
@@ -74,7 +90,22 @@ static void push(struct run *run, uint32_t flow)
     if (run->is_queued[flow])
         return;
     run->is_queued[flow] = true;
-    run->stack[run->stack_count++] = flow;
+    if (run->in->flows[flow].operand_count > WIDE_FLOW)
+        run->wide[run->wide_count++] = flow;
+    else
+        run->stack[run->stack_count++] = flow;
+}
+
+static bool pop(struct run *run, uint32_t *ret_flow)
+{
+    if (run->stack_count > 0)
+        *ret_flow = run->stack[--run->stack_count];
+    else if (run->wide_count > 0)
+        *ret_flow = run->wide[--run->wide_count];
+    else
+        return false;
+    run->is_queued[*ret_flow] = false;
+    return true;
 }
 
 static void push_flows_of(struct run *run, uint32_t tensor)
@@ -191,11 +222,11 @@ static enum sp_status project_flow(struct run *run, const struct sp_flow *flow, 
     return SP_OK;
 }
 
-static struct sp_sharding *open_sharding(struct run *run, const struct sp_sharding *old, const struct sp_mesh *mesh,
-                                         uint32_t rank)
+static struct sp_sharding *open_sharding(struct sp_arena *arena, const struct sp_sharding *old,
+                                         const struct sp_mesh *mesh, uint32_t rank)
 {
-    struct sp_sharding *copy = SP_NEW(run->arena, struct sp_sharding);
-    struct sp_dim_sharding *dims = SP_NEW_ARRAY(run->arena, rank, struct sp_dim_sharding);
+    struct sp_sharding *copy = SP_NEW(arena, struct sp_sharding);
+    struct sp_dim_sharding *dims = SP_NEW_ARRAY(arena, rank, struct sp_dim_sharding);
     if (copy == NULL || dims == NULL)
         return NULL;
     if (old != NULL)
@@ -218,6 +249,31 @@ static uint8_t first_new_factor(const struct sp_axis_factors *dim, const uint32_
     return dim->factors[0];
 }
 
+struct sp_flow_origin *sp_origin_of(struct sp_flow_origin *origins, uint32_t axis)
+{
+    while (origins != NULL && origins->axis != axis)
+        origins = origins->next;
+    return origins;
+}
+
+static enum sp_status note_origin(struct run *run, uint32_t flow_id, uint32_t tensor, uint32_t axis, uint32_t source,
+                                  uint8_t factor)
+{
+    struct sp_flow_origin **list = &run->in->origins[tensor], *origin = sp_origin_of(*list, axis);
+    if (origin == NULL) {
+        origin = SP_NEW(run->arena, struct sp_flow_origin);
+        if (origin == NULL)
+            return sp_fail_memory(run->err);
+        origin->next = *list;
+        origin->axis = axis;
+        *list = origin;
+    }
+    origin->flow = flow_id;
+    origin->source_tensor = source;
+    origin->factor = factor;
+    return SP_OK;
+}
+
 /* Puts what operand `operand` has grown by into its tensor. */
 static enum sp_status write_back(struct run *run, uint32_t flow_id, uint32_t operand, const struct sp_factor_step *step,
                                  bool *ret_changed)
@@ -227,12 +283,13 @@ static enum sp_status write_back(struct run *run, uint32_t flow_id, uint32_t ope
     uint32_t tensor = flow->tensors[operand];
     const struct sp_sharding *old = run->in->tensors[tensor];
     struct sp_sharding *grown = NULL;
-    for (uint32_t axis = 0; axis < rule->rank; axis++) {
+    enum sp_status status = SP_OK;
+    for (uint32_t axis = 0; status == SP_OK && axis < rule->rank; axis++) {
         struct sp_axis_list axes;
         int64_t before = old == NULL ? 1 : sp_axes_size(&old->dims[axis].axes);
         if (rule->axes[axis].count == 0 || (old != NULL && !old->dims[axis].is_open))
             continue;
-        enum sp_status status =
+        status =
             sp_unproject_dim(run->scratch, flow->rule, &rule->axes[axis], &step->tensors[operand], &axes, run->err);
         if (status != SP_OK)
             return status;
@@ -240,30 +297,35 @@ static enum sp_status write_back(struct run *run, uint32_t flow_id, uint32_t ope
         if (sp_axes_size(&axes) <= before && !is_longer)
             continue;
         if (grown == NULL)
-            grown = open_sharding(run, old, step->mesh, rule->rank);
+            grown = open_sharding(run->scratch, old, step->mesh, rule->rank);
         if (grown == NULL)
             return sp_fail_memory(run->err);
-        status = sp_axes_copy(run->arena, &axes, &grown->dims[axis].axes, run->err);
-        if (status != SP_OK)
-            return status;
+        grown->dims[axis].axes = axes;
         uint8_t factor = first_new_factor(&rule->axes[axis], step->sources);
         if (run->in->origins != NULL && step->sources[factor] != UINT32_MAX)
-            run->in->origins[tensor][axis] =
-                (struct sp_flow_origin){flow_id, flow->tensors[step->sources[factor]], factor};
+            status = note_origin(run, flow_id, tensor, axis, flow->tensors[step->sources[factor]], factor);
     }
-    if (grown != NULL)
-        run->in->tensors[tensor] = grown;
     *ret_changed = grown != NULL;
-    return SP_OK;
+    if (status != SP_OK || grown == NULL)
+        return status;
+    run->in->tensors[tensor] = sp_keep_sharding(&run->kept, grown);
+    return run->in->tensors[tensor] == NULL ? sp_fail_memory(run->err) : SP_OK;
 }
 
-static bool is_repeated(const struct sp_flow *flow, uint32_t operand)
+/* Whether a flow that is looked at has come to this tensor before; each run of a flow begins with a new stamp. */
+static bool is_repeated(struct run *run, uint32_t tensor)
 {
-    for (uint32_t i = 0; i < operand; i++) {
-        if (flow->tensors[i] == flow->tensors[operand])
-            return true;
-    }
-    return false;
+    bool is_seen = run->seen[tensor] == run->seen_stamp;
+    run->seen[tensor] = run->seen_stamp;
+    return is_seen;
+}
+
+static void begin_flow(struct run *run)
+{
+    if (++run->seen_stamp != 0)
+        return;
+    memset(run->seen, 0, run->in->tensor_count * sizeof *run->seen);
+    run->seen_stamp = 1;
 }
 
 static enum sp_status run_flow(struct run *run, uint32_t flow_id)
@@ -277,6 +339,7 @@ static enum sp_status run_flow(struct run *run, uint32_t flow_id)
     if (mesh == NULL)
         return SP_OK;
     fill_directions(run, flow, directions);
+    begin_flow(run);
     struct sp_arena_mark mark = sp_arena_mark(run->scratch);
     enum sp_status status = project_flow(run, flow, mesh, directions, &step);
     step.sources = sources;
@@ -284,7 +347,7 @@ static enum sp_status run_flow(struct run *run, uint32_t flow_id)
         status = sp_factor_step_run(&step, &is_changed, run->err);
     for (uint32_t i = 0; status == SP_OK && is_changed && i < flow->operand_count; i++) {
         bool is_grown = false;
-        if (flow->tensors[i] == SP_NO_TENSOR || is_repeated(flow, i))
+        if (flow->tensors[i] == SP_NO_TENSOR || is_repeated(run, flow->tensors[i]))
             continue;
         status = write_back(run, flow_id, i, &step, &is_grown);
         if (status == SP_OK && is_grown)
@@ -296,9 +359,8 @@ static enum sp_status run_flow(struct run *run, uint32_t flow_id)
 
 static enum sp_status run_stack(struct run *run)
 {
-    while (run->stack_count > 0) {
-        uint32_t flow = run->stack[--run->stack_count];
-        run->is_queued[flow] = false;
+    uint32_t flow;
+    while (pop(run, &flow)) {
         enum sp_status status = run_flow(run, flow);
         if (status != SP_OK)
             return status;
@@ -356,7 +418,7 @@ static enum sp_status hide_dims(struct run *run)
     for (uint32_t t = 0; t < in->tensor_count; t++) {
         if (in->tensors[t] == NULL)
             continue;
-        struct sp_sharding *copy = open_sharding(run, in->tensors[t], in->tensors[t]->mesh, in->ranks[t]);
+        struct sp_sharding *copy = open_sharding(run->arena, in->tensors[t], in->tensors[t]->mesh, in->ranks[t]);
         if (copy == NULL)
             return sp_fail_memory(run->err);
         for (uint32_t axis = 0; axis < in->ranks[t]; axis++) {
@@ -385,7 +447,7 @@ static enum sp_status show_dims(struct run *run, uint32_t *shown, bool *ret_done
     *ret_done = from == run->hidden_count;
     while (to < run->hidden_count && run->hidden[to].dim.priority == run->hidden[from].dim.priority) {
         struct hidden_dim *hidden = &run->hidden[to++];
-        struct sp_sharding *own = open_sharding(run, run->in->tensors[hidden->tensor],
+        struct sp_sharding *own = open_sharding(run->arena, run->in->tensors[hidden->tensor],
                                                 run->in->tensors[hidden->tensor]->mesh, run->in->ranks[hidden->tensor]);
         if (own == NULL)
             return sp_fail_memory(run->err);
@@ -455,16 +517,15 @@ static enum sp_status tell_stops(struct run *run)
 
 enum sp_status sp_propagate(struct sp_arena *arena, struct sp_propagation *propagation, struct sp_error *err)
 {
-    struct run run = {
-        .arena = arena, .scratch = sp_arena_create(sp_arena_budget(arena)), .in = propagation, .err = err};
+    struct run run = {.arena = arena,
+                      .scratch = sp_arena_create(sp_arena_budget(arena)),
+                      .in = propagation,
+                      .err = err,
+                      .kept = sp_kept_in(arena, propagation->seed)};
     uint32_t shown = 0;
     bool is_done = false;
     if (run.scratch == NULL)
         return sp_fail_memory(err);
-    for (uint32_t t = 0; propagation->origins != NULL && t < propagation->tensor_count; t++) {
-        for (uint32_t axis = 0; axis < propagation->ranks[t]; axis++)
-            propagation->origins[t][axis] = (struct sp_flow_origin){.flow = UINT32_MAX};
-    }
     enum sp_status status = index_flows(&run);
     if (status == SP_OK)
         status = hide_dims(&run);
@@ -481,38 +542,39 @@ enum sp_status sp_propagate(struct sp_arena *arena, struct sp_propagation *propa
 
 /* ---- what kind of operation a rule is --------------------------------------------------------------------------- */
 
-static bool has_factor(const struct sp_operand_rule *operand, uint32_t factor)
+/* Which factors some axis of the operands has; true where one of them has all. */
+static bool note_factors(const struct sp_rule *rule, const struct sp_operand_rule *operands, uint32_t count, bool *has)
 {
-    for (uint32_t axis = 0; axis < operand->rank; axis++) {
-        for (uint8_t i = 0; i < operand->axes[axis].count; i++) {
-            if (operand->axes[axis].factors[i] == factor)
-                return true;
+    bool has_leader = false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool own[SP_RULE_MAX_FACTORS] = {false};
+        uint32_t found = 0;
+        if (i > 0 && operands[i].axes == operands[i - 1].axes && operands[i].rank == operands[i - 1].rank)
+            continue;
+        for (uint32_t axis = 0; axis < operands[i].rank; axis++) {
+            for (uint8_t k = 0; k < operands[i].axes[axis].count; k++) {
+                uint8_t f = operands[i].axes[axis].factors[k];
+                found += !own[f];
+                own[f] = has[f] = true;
+            }
         }
+        has_leader = has_leader || found == rule->factor_count;
     }
-    return false;
+    return has_leader;
 }
 
 void sp_flow_classify(struct sp_flow *flow)
 {
     const struct sp_rule *rule = flow->rule;
+    bool is_input[SP_RULE_MAX_FACTORS] = {false}, is_output[SP_RULE_MAX_FACTORS] = {false};
     bool is_pass_through = rule->output_count > 0, is_elementwise = is_pass_through, is_broadcast = false;
+    /* A product of all pairs (MatMul with an inner extent of 1) passes nothing through: no input has all factors. */
+    bool has_leader = note_factors(rule, rule->inputs, rule->input_count, is_input);
+    (void)note_factors(rule, rule->outputs, rule->output_count, is_output);
     for (uint32_t f = 0; f < rule->factor_count; f++) {
-        bool is_input = false, is_output = false;
-        for (uint32_t i = 0; i < rule->input_count; i++)
-            is_input = is_input || has_factor(&rule->inputs[i], f);
-        for (uint32_t i = 0; i < rule->output_count; i++)
-            is_output = is_output || has_factor(&rule->outputs[i], f);
         bool is_parallel = rule->factors[f].kind == SP_FACTOR_PARALLEL && !rule->factors[f].is_blocked;
-        is_pass_through = is_pass_through && is_parallel && is_input && is_output;
-        is_broadcast = is_broadcast || (is_parallel && is_output && !is_input);
-    }
-    /* A product of all pairs (MatMul with an inner extent of 1) is none: no input has all the factors. */
-    bool has_leader = false;
-    for (uint32_t i = 0; i < rule->input_count; i++) {
-        uint32_t count = 0;
-        for (uint32_t f = 0; f < rule->factor_count; f++)
-            count += has_factor(&rule->inputs[i], f);
-        has_leader = has_leader || count == rule->factor_count;
+        is_pass_through = is_pass_through && is_parallel && is_input[f] && is_output[f];
+        is_broadcast = is_broadcast || (is_parallel && is_output[f] && !is_input[f]);
     }
     is_pass_through = is_pass_through && has_leader;
     flow->is_elementwise = is_elementwise && is_pass_through;

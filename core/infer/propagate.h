@@ -48,19 +48,24 @@ struct sp_flow {
     enum sp_direction directions; /* at the last level, and in BASIC and AGGRESSIVE */
 };
 
-/* Why a tensor's axis is split as it is; the last flow that added to it. */
+/* Why an axis of a tensor is split as it is; the last flow that added to it. */
 struct sp_flow_origin {
-    uint32_t flow;          /* UINT32_MAX: given, or not split */
+    struct sp_flow_origin *next; /* of the same tensor: of another axis */
+    uint32_t flow;
     uint32_t source_tensor; /* from which the axes came */
+    uint32_t axis;
     uint8_t factor;
 };
+
+/* The origin of an axis in a tensor's list, or NULL: it is as it was given, or not split. */
+struct sp_flow_origin *sp_origin_of(struct sp_flow_origin *origins, uint32_t axis);
 
 struct sp_propagation {
     uint32_t tensor_count, flow_count;
     const uint32_t *ranks;
     const int64_t *const *shapes; /* -1: not known; such an extent is taken as divisible */
-    /* AXES, or NULL: open and empty. Replaced by new ones where they grow. A flow whose tensors are on different
-       meshes carries nothing; the empty mesh is no mesh. */
+    /* AXES, or NULL: open and empty. Replaced by new ones where they grow, which tensors with equal ones share. A flow
+       whose tensors are on different meshes carries nothing; the empty mesh is no mesh. */
     const struct sp_sharding **tensors;
     const struct sp_flow *flows;
     enum sp_propagation_level level;
@@ -71,7 +76,8 @@ struct sp_propagation {
        nothing is to be taken away, that would only make reshards: factors of kind REPLICATE and SEQUENTIAL carry
        nothing unless this is set. */
     bool carries_whole;
-    /* Out, per tensor one entry per axis (NULL when not wanted). */
+    uint64_t seed; /* of tables */
+    /* Out, per tensor a list of the axes that grew, NULL at first (NULL when not wanted). */
     struct sp_flow_origin **origins;
     /* Called at the end for each flow, factor and tensor that could have taken more but for `opponent`, a tensor of
        the flow (or the tensor itself). Codes: "SPLIT_CONFLICT", "CLOSED", "NEEDS_WHOLE_AXIS", "NOT_CARRIED",

@@ -65,20 +65,40 @@ static void note_in_factor(struct sp_factor_marks *factor, int64_t extent, int64
         put_mark(factor->marks, &factor->count, at, (struct sp_mark){.stride = stride, .is_cut = is_cut});
 }
 
-static enum sp_status marks_of(struct sp_refinement *all, uint32_t tensor, struct sp_tensor_marks **ret_marks,
+/* What is noted of an axis; new where nothing is. */
+static enum sp_status marks_of(struct sp_refinement *all, uint32_t tensor, uint32_t axis, struct sp_marks **ret_marks,
                                struct sp_error *err)
 {
-    if (all->tensors[tensor] == NULL) {
-        struct sp_tensor_marks *marks = SP_NEW(all->arena, struct sp_tensor_marks);
-        if (marks == NULL)
-            return sp_fail_memory(err);
-        marks->axes = SP_NEW_ARRAY(all->arena, all->ranks[tensor], struct sp_marks);
-        if (marks->axes == NULL)
-            return sp_fail_memory(err);
-        all->tensors[tensor] = marks;
+    struct sp_tensor_marks *of = all->tensors[tensor];
+    if (of == NULL)
+        of = all->tensors[tensor] = SP_NEW(all->arena, struct sp_tensor_marks);
+    if (of == NULL)
+        return sp_fail_memory(err);
+    uint8_t at = 0;
+    while (at < of->axis_count && of->axes[at].axis < axis)
+        at++;
+    if (at == of->axis_count || of->axes[at].axis != axis) {
+        if (of->axis_count == of->axis_capacity) {
+            uint32_t wanted = of->axis_capacity == 0 ? 1 : 2u * of->axis_capacity;
+            struct sp_marks *larger = SP_NEW_ARRAY(all->arena, wanted, struct sp_marks);
+            if (larger == NULL)
+                return sp_fail_memory(err);
+            if (of->axis_count > 0)
+                memcpy(larger, of->axes, of->axis_count * sizeof *larger);
+            of->axes = larger;
+            of->axis_capacity = (uint8_t)wanted;
+        }
+        memmove(&of->axes[at + 1], &of->axes[at], (size_t)(of->axis_count - at) * sizeof *of->axes);
+        of->axes[at] = (struct sp_marks){.axis = (uint8_t)axis};
+        of->axis_count++;
     }
-    *ret_marks = all->tensors[tensor];
+    *ret_marks = &of->axes[at];
     return SP_OK;
+}
+
+static bool is_barred(const struct sp_refinement *all, uint32_t tensor, uint32_t axis)
+{
+    return (all->barred[tensor] >> axis & 1) != 0;
 }
 
 static enum sp_status make_room(struct sp_refinement *all, struct sp_marks *marks, struct sp_error *err)
@@ -100,15 +120,15 @@ static enum sp_status make_room(struct sp_refinement *all, struct sp_marks *mark
 static enum sp_status note(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride, bool is_cut,
                            bool *ret_changed, struct sp_error *err)
 {
-    struct sp_tensor_marks *of = all->tensors[tensor];
+    struct sp_marks *marks = NULL;
     uint8_t at = 0;
     int64_t extent = all->shapes[tensor][axis];
     if (stride <= 1 || stride >= extent)
         return SP_OK;
-    enum sp_status status = marks_of(all, tensor, &of, err);
+    enum sp_status status = marks_of(all, tensor, axis, &marks, err);
     if (status != SP_OK)
         return status;
-    struct sp_marks *marks = &of->axes[axis];
+    struct sp_tensor_marks *of = all->tensors[tensor];
     enum noted noted = find_mark(marks->marks, marks->count, marks->is_fixed, extent, &stride, &at);
     bool is_new_cut = is_cut && (noted == NOTED_FITS || (noted == NOTED_THERE && !marks->marks[at].is_cut));
     if (noted == NOTED_NOTHING || (noted == NOTED_THERE && !is_new_cut) ||
@@ -143,6 +163,9 @@ static bool is_mapped_once(const struct sp_operand_rule *operand, uint8_t factor
 
 void sp_refine_see_factors(struct sp_refinement *all, const struct sp_rule *rule)
 {
+    if (all->seen == rule)
+        return;
+    all->seen = rule;
     for (uint32_t f = 0; f < rule->factor_count; f++) {
         const struct sp_factor *factor = &rule->factors[f];
         all->is_refinable[f] = factor->kind != SP_FACTOR_HALO && factor->kind != SP_FACTOR_PERMUTATION &&
@@ -201,17 +224,23 @@ static void collect_axis(struct sp_refinement *all, const struct sp_rule *rule, 
     }
 }
 
-void sp_refine_collect(struct sp_refinement *all, const struct sp_flow *flow, bool of_cuts)
+bool sp_refine_collect(struct sp_refinement *all, const struct sp_flow *flow, bool of_cuts)
 {
+    bool is_any = false;
     for (uint32_t f = 0; f < flow->rule->factor_count; f++)
         all->factors[f].count = 0;
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
         uint32_t tensor = tensor_of(all, flow, i);
-        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && all->tensors[tensor] != NULL && axis < operand->rank; axis++)
-            collect_axis(all, flow->rule, &operand->axes[axis], sp_refine_marks(all, tensor, axis),
-                         all->shapes[tensor][axis], of_cuts);
+        const struct sp_tensor_marks *of = tensor == SP_NO_TENSOR ? NULL : all->tensors[tensor];
+        for (uint8_t k = 0; of != NULL && k < of->axis_count; k++) {
+            uint32_t axis = of->axes[k].axis;
+            collect_axis(all, flow->rule, &operand->axes[axis], &of->axes[k], all->shapes[tensor][axis], of_cuts);
+        }
     }
+    for (uint32_t f = 0; f < flow->rule->factor_count; f++)
+        is_any = is_any || all->factors[f].count > 0;
+    return is_any;
 }
 
 /* ---- the fixpoint ----------------------------------------------------------------------------------------------- */
@@ -237,16 +266,17 @@ static enum sp_status spread_axis(struct sp_refinement *all, const struct sp_rul
                                   const struct sp_axis_factors *list, uint32_t tensor, uint32_t axis, bool *ret_changed,
                                   struct sp_error *err)
 {
-    const struct sp_marks *marks = sp_refine_marks(all, tensor, axis);
     int64_t strides[SP_RULE_MAX_FACTORS];
-    bool is_barred = marks != NULL && marks->is_barred;
+    bool is_any = false;
     enum sp_status status = SP_OK;
-    if (!sp_refine_strides(rule, list, all->shapes[tensor][axis], strides))
+    for (uint8_t i = 0; i < list->count; i++)
+        is_any = is_any || all->factors[list->factors[i]].count > 0;
+    if (!is_any || !sp_refine_strides(rule, list, all->shapes[tensor][axis], strides))
         return SP_OK;
     for (uint8_t i = 0; status == SP_OK && i < list->count; i++) {
         const struct sp_factor_marks *factor = &all->factors[list->factors[i]];
         for (uint8_t k = 0; status == SP_OK && k < factor->count; k++) {
-            if (!is_barred || !factor->marks[k].is_cut)
+            if (!factor->marks[k].is_cut || !is_barred(all, tensor, axis))
                 status = note(all, tensor, axis, factor->marks[k].stride * strides[i], factor->marks[k].is_cut,
                               ret_changed, err);
         }
@@ -259,7 +289,8 @@ static enum sp_status run_flow(struct sp_refinement *all, uint32_t id, struct sp
     const struct sp_flow *flow = &all->flows[id];
     enum sp_status status = SP_OK;
     sp_refine_see_factors(all, flow->rule);
-    sp_refine_collect(all, flow, false);
+    if (!sp_refine_collect(all, flow, false))
+        return SP_OK;
     for (uint32_t i = 0; i < flow->operand_count && status == SP_OK; i++) {
         const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
         uint32_t tensor = tensor_of(all, flow, i);
@@ -281,9 +312,8 @@ static enum sp_status note_loops(struct sp_refinement *all, const struct sp_flow
         uint32_t tensor = tensor_of(all, flow, i);
         for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank; axis++) {
             const struct sp_axis_factors *list = &operand->axes[axis];
-            const struct sp_marks *marks = sp_refine_marks(all, tensor, axis);
             int64_t strides[SP_RULE_MAX_FACTORS];
-            if (list->count < 2 || (marks != NULL && marks->is_barred) ||
+            if (list->count < 2 || is_barred(all, tensor, axis) ||
                 !sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides))
                 continue;
             for (uint8_t k = 0; status == SP_OK && k + 1 < list->count; k++)
@@ -327,30 +357,24 @@ enum sp_status sp_refine_run(struct sp_refinement *all, struct sp_error *err)
 /* ---- before it -------------------------------------------------------------------------------------------------- */
 
 /* Bars the axes that have a factor which cannot be refined, or that are not what the rule says. */
-static enum sp_status bar_axes(struct sp_refinement *all, const struct sp_flow *flow, struct sp_error *err)
+static void bar_axes(struct sp_refinement *all, const struct sp_flow *flow)
 {
-    enum sp_status status = SP_OK;
     sp_refine_see_factors(all, flow->rule);
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         const struct sp_operand_rule *operand = sp_rule_operand(flow->rule, i);
         uint32_t tensor = tensor_of(all, flow, i);
-        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank && status == SP_OK; axis++) {
+        for (uint32_t axis = 0; tensor != SP_NO_TENSOR && axis < operand->rank; axis++) {
             const struct sp_axis_factors *list = &operand->axes[axis];
             int64_t strides[SP_RULE_MAX_FACTORS];
-            struct sp_tensor_marks *marks = NULL;
             if (all->shapes[tensor][axis] <= 1 || list->count == 0)
                 continue;
             bool is_clear = sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides);
             for (uint8_t k = 0; k < list->count; k++)
                 is_clear = is_clear && all->is_refinable[list->factors[k]];
-            if (is_clear)
-                continue;
-            status = marks_of(all, tensor, &marks, err);
-            if (status == SP_OK && marks != NULL)
-                marks->axes[axis].is_barred = true;
+            if (!is_clear)
+                all->barred[tensor] |= UINT64_C(1) << axis;
         }
     }
-    return status;
 }
 
 static enum sp_status index_flows(struct sp_refinement *all, struct sp_error *err)
@@ -380,25 +404,28 @@ static enum sp_status index_flows(struct sp_refinement *all, struct sp_error *er
     return SP_OK;
 }
 
-enum sp_status sp_refine_create(struct sp_arena *arena, uint32_t tensor_count, const uint32_t *ranks,
-                                const int64_t *const *shapes, uint32_t flow_count, const struct sp_flow *flows,
-                                struct sp_refinement **ret_refinement, struct sp_error *err)
+enum sp_status sp_refine_create(struct sp_arena *arena, struct sp_kept *pieces, uint32_t tensor_count,
+                                const uint32_t *ranks, const int64_t *const *shapes, uint32_t flow_count,
+                                const struct sp_flow *flows, struct sp_refinement **ret_refinement,
+                                struct sp_error *err)
 {
     struct sp_refinement *all = SP_NEW(arena, struct sp_refinement);
     if (all == NULL)
         return sp_fail_memory(err);
     all->arena = arena;
+    all->pieces = pieces;
     all->tensor_count = tensor_count;
     all->flow_count = flow_count;
     all->ranks = ranks;
     all->shapes = shapes;
     all->flows = flows;
     all->tensors = SP_NEW_ARRAY(arena, tensor_count, struct sp_tensor_marks *);
-    if (all->tensors == NULL)
+    all->barred = SP_NEW_ARRAY(arena, tensor_count, uint64_t);
+    if (all->tensors == NULL || all->barred == NULL)
         return sp_fail_memory(err);
     enum sp_status status = index_flows(all, err);
     for (uint32_t f = 0; status == SP_OK && f < flow_count; f++)
-        status = bar_axes(all, &flows[f], err);
+        bar_axes(all, &flows[f]);
     if (status == SP_OK)
         *ret_refinement = all;
     return status;
@@ -419,11 +446,10 @@ enum sp_status sp_refine_reserve(struct sp_refinement *all, uint32_t tensor, uin
 enum sp_status sp_refine_fix(struct sp_refinement *all, uint32_t tensor, uint32_t axis, int64_t stride,
                              struct sp_error *err)
 {
-    struct sp_tensor_marks *of = NULL;
-    enum sp_status status = marks_of(all, tensor, &of, err);
-    if (status != SP_OK || of == NULL)
+    struct sp_marks *marks = NULL;
+    enum sp_status status = marks_of(all, tensor, axis, &marks, err);
+    if (status != SP_OK || marks == NULL)
         return status;
-    struct sp_marks *marks = &of->axes[axis];
     if (stride <= 1)
         marks->is_fixed = true;
     for (uint8_t i = 0; i < marks->count; i++)
@@ -433,24 +459,59 @@ enum sp_status sp_refine_fix(struct sp_refinement *all, uint32_t tensor, uint32_
 
 /* ---- behind it -------------------------------------------------------------------------------------------------- */
 
+struct pieces {
+    struct sp_refined refined;
+    uint32_t axes; /* of the tensor */
+};
+
+static bool is_same_pieces(const void *item, const void *key)
+{
+    const struct pieces *a = item, *b = key;
+    return a->axes == b->axes && a->refined.rank == b->refined.rank &&
+           memcmp(a->refined.counts, b->refined.counts, a->axes) == 0 &&
+           memcmp(a->refined.shape, b->refined.shape, a->refined.rank * sizeof(int64_t)) == 0;
+}
+
+/* The copy that is equal, new where there is none. */
+static enum sp_status keep_pieces(struct sp_kept *kept, const struct pieces *pieces,
+                                  const struct sp_refined **ret_refined, struct sp_error *err)
+{
+    struct sp_arena *arena = kept->same.arena;
+    struct sp_digest digest;
+    sp_digest_begin(&digest, kept->seed);
+    sp_digest_add(&digest, pieces->refined.counts, pieces->axes);
+    sp_digest_add(&digest, pieces->refined.shape, pieces->refined.rank * sizeof(int64_t));
+    uint64_t hash = sp_digest_end(&digest);
+    struct pieces *own = sp_same_find(&kept->same, hash, is_same_pieces, pieces);
+    if (own == NULL) {
+        own = SP_NEW(arena, struct pieces);
+        uint8_t *counts = SP_NEW_ARRAY(arena, pieces->axes, uint8_t);
+        int64_t *shape = SP_NEW_ARRAY(arena, pieces->refined.rank, int64_t);
+        if (own == NULL || counts == NULL || shape == NULL || !sp_same_add(&kept->same, hash, own))
+            return sp_fail_memory(err);
+        memcpy(counts, pieces->refined.counts, pieces->axes);
+        memcpy(shape, pieces->refined.shape, pieces->refined.rank * sizeof(int64_t));
+        *own = (struct pieces){{pieces->refined.rank, counts, shape}, pieces->axes};
+    }
+    *ret_refined = &own->refined;
+    return SP_OK;
+}
+
 enum sp_status sp_refine_tensor(struct sp_refinement *all, uint32_t tensor, const struct sp_refined **ret_refined,
                                 struct sp_error *err)
 {
     struct sp_tensor_marks *of = all->tensors[tensor];
     uint32_t rank = all->ranks[tensor], used = 0;
+    uint8_t counts[SP_MAX_RANK];
+    int64_t shape[SP_MAX_RANK];
     *ret_refined = of == NULL ? NULL : of->refined;
     if (of == NULL || of->cut_count == 0 || of->refined != NULL)
         return SP_OK;
-    struct sp_refined *refined = SP_NEW(all->arena, struct sp_refined);
-    uint8_t *counts = SP_NEW_ARRAY(all->arena, rank, uint8_t);
-    int64_t *shape = SP_NEW_ARRAY(all->arena, (size_t)rank + of->cut_count, int64_t);
-    if (refined == NULL || counts == NULL || shape == NULL)
-        return sp_fail_memory(err);
     for (uint32_t axis = 0; axis < rank; axis++) {
-        const struct sp_marks *marks = &of->axes[axis];
+        const struct sp_marks *marks = sp_refine_marks(all, tensor, axis);
         int64_t above = all->shapes[tensor][axis];
         counts[axis] = 1;
-        for (uint8_t i = marks->count; i-- > 0;) {
+        for (uint8_t i = marks == NULL ? 0 : marks->count; i-- > 0;) {
             if (!marks->marks[i].is_cut)
                 continue;
             shape[used++] = above / marks->marks[i].stride;
@@ -459,7 +520,8 @@ enum sp_status sp_refine_tensor(struct sp_refinement *all, uint32_t tensor, cons
         }
         shape[used++] = above;
     }
-    *refined = (struct sp_refined){used, counts, shape};
-    *ret_refined = of->refined = refined;
-    return SP_OK;
+    const struct pieces pieces = {{used, counts, shape}, rank};
+    enum sp_status status = keep_pieces(all->pieces, &pieces, &of->refined, err);
+    *ret_refined = of->refined;
+    return status;
 }

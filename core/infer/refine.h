@@ -22,6 +22,7 @@
  * Not refined: axes whose extent is not known, and those with a factor in which neighbours, blocks or positions matter
  * (HALO, PERMUTATION, a block above 1, positions of an operand).
  */
+#include "infer/kept.h"
 #include "infer/propagate.h"
 
 struct sp_refinement;
@@ -33,10 +34,11 @@ struct sp_refined {
 };
 
 /* The arrays are the caller's, and as in sp_propagation; they must stay, and rules must not change, until the last
-   sp_refine_rule(). */
-enum sp_status sp_refine_create(struct sp_arena *arena, uint32_t tensor_count, const uint32_t *ranks,
-                                const int64_t *const *shapes, uint32_t flow_count, const struct sp_flow *flows,
-                                struct sp_refinement **ret_refinement, struct sp_error *err);
+   sp_refine_rule(). Everything is in `arena` but for what sp_refine_tensor() gives, which is in that of `pieces`. */
+enum sp_status sp_refine_create(struct sp_arena *arena, struct sp_kept *pieces, uint32_t tensor_count,
+                                const uint32_t *ranks, const int64_t *const *shapes, uint32_t flow_count,
+                                const struct sp_flow *flows, struct sp_refinement **ret_refinement,
+                                struct sp_error *err);
 
 /* Before sp_refine_run(): the axis is cut there; a contiguous split ends there; nothing comes between `stride` (1: the
    end of the axis) and what is noted above it. Those that do not fit the ones before are made coarser. */
@@ -50,7 +52,7 @@ enum sp_status sp_refine_fix(struct sp_refinement *all, uint32_t tensor, uint32_
 /* To the fixpoint. Time: each flow once, and again for each cut of one of its tensors. */
 enum sp_status sp_refine_run(struct sp_refinement *all, struct sp_error *err);
 
-/* After it. *ret_refined is NULL where no axis of the tensor is cut. */
+/* After it. *ret_refined is NULL where no axis of the tensor is cut. Equal ones are the same pointer. */
 enum sp_status sp_refine_tensor(struct sp_refinement *all, uint32_t tensor, const struct sp_refined **ret_refined,
                                 struct sp_error *err);
 

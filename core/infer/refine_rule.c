@@ -179,7 +179,7 @@ enum sp_status sp_refine_rule(struct sp_refinement *all, struct sp_arena *arena,
                                 .outputs = rules + old->input_count,
                                 .bytes = -1};
     sp_refine_see_factors(all, old);
-    sp_refine_collect(all, to.flow, true);
+    (void)sp_refine_collect(all, to.flow, true);
     enum sp_status status = refine_factors(&to);
     for (uint32_t i = 0; i < operands && status == SP_OK; i++)
         status = refine_operand(&to, i, &rules[i]);

@@ -11,6 +11,7 @@
 
 static struct sp_arena *arena;
 static struct sp_refinement *refinement;
+static struct sp_kept kept;
 static uint32_t tensor_count, flow_count;
 static uint32_t ranks[MAX_TENSORS];
 static int64_t extents[MAX_TENSORS][6];
@@ -64,7 +65,9 @@ static struct sp_rule *flow(const char *tensors, const char *rule)
 
 static void create(void)
 {
-    cr_assert_eq(sp_refine_create(arena, tensor_count, ranks, shapes, flow_count, flows, &refinement, &error), SP_OK);
+    kept = sp_kept_in(arena, 1);
+    cr_assert_eq(
+        sp_refine_create(arena, &kept, tensor_count, ranks, shapes, flow_count, flows, &refinement, &error), SP_OK);
 }
 
 static void run(void)

@@ -1,0 +1,24 @@
+#pragma once
+/*
+ * kept - one copy of each extents and of each AXES sharding that the tensors of a model have.
+ *
+ * What is asked for may lie in memory that goes: what comes back is the copy, the same pointer for what is equal.
+ */
+#include "infer/same.h"
+#include "sharding/sharding.h"
+
+struct sp_kept {
+    struct sp_same same;
+    uint64_t seed;
+};
+
+static inline struct sp_kept sp_kept_in(struct sp_arena *arena, uint64_t seed)
+{
+    return (struct sp_kept){.same = {.arena = arena}, .seed = seed};
+}
+
+/* A set is of numbers or of shardings, not of both. Memory is the only error: NULL. */
+const int64_t *sp_keep_numbers(struct sp_kept *kept, uint32_t count, const int64_t *numbers);
+
+/* Equal ones are on one and the same mesh. */
+const struct sp_sharding *sp_keep_sharding(struct sp_kept *kept, const struct sp_sharding *sharding);
