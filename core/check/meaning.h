@@ -19,7 +19,6 @@ struct sp_meaning {
     struct sp_error *err;
     const char *configuration;
     double memory_bytes; /* per device, 0: not known */
-    uint64_t work;       /* on reshards of all nodes so far (struct sp_communications) */
 };
 
 /* Adds a finding of this configuration. */

@@ -157,7 +157,7 @@ static enum sp_status report_communications(struct sp_meaning *meaning, const st
 static enum sp_status check_node(struct sp_meaning *meaning, const struct sp_relation *relation)
 {
     struct sp_view *view = NULL;
-    struct sp_communications list = {.work = meaning->work};
+    struct sp_communications list = {0};
     char label[SP_ERROR_WHERE_SIZE];
     enum sp_status status = sp_view_create(meaning->scratch, meaning->assignment, relation, &view, meaning->err);
     if (status != SP_OK)
@@ -171,7 +171,6 @@ static enum sp_status check_node(struct sp_meaning *meaning, const struct sp_rel
         status = check_same_tensor(meaning, relation, view);
     if (status == SP_OK)
         status = sp_view_communications(meaning->assignment, relation, view, &list, meaning->err);
-    meaning->work = list.work;
     if (status == SP_OK)
         status = report_communications(meaning, &list);
     return status;

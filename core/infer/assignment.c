@@ -11,9 +11,9 @@
 struct assigner {
     struct sp_assignment *assignment;
     struct sp_arena *arena;
+    struct sp_arena *scratch; /* of one spec or node */
+    struct sp_memo *memo;
     struct sp_error *err;
-    const struct numbers *numbers; /* NULL: not asked for yet */
-    uint8_t *is_named;             /* of each device; made when asked for */
 };
 
 /* ---- stops ---------------------------------------------------------------------------------------------------- */
@@ -61,47 +61,6 @@ static void extents_of(const struct sp_shape *shape, int64_t *extents)
         extents[i] = sp_dim_is_known(shape->dims[i]) ? shape->dims[i].value : -1;
 }
 
-/* 0, 1, .. as places and as devices: what most placements are, so that all share them. */
-struct numbers {
-    uint32_t *first;
-    int64_t *devices;
-};
-
-static bool number_devices(struct assigner *all)
-{
-    const int64_t count = all->assignment->device_count;
-    if (all->numbers)
-        return true;
-    struct numbers *numbers = SP_NEW(all->arena, struct numbers);
-    if (!numbers || !(numbers->first = SP_NEW_ARRAY(all->arena, (size_t)count + 1, uint32_t)) ||
-        !(numbers->devices = SP_NEW_ARRAY(all->arena, (size_t)count, int64_t)))
-        return false;
-    for (int64_t i = 0; i < count; i++) {
-        numbers->first[i] = (uint32_t)i;
-        numbers->devices[i] = i;
-    }
-    numbers->first[count] = (uint32_t)count;
-    all->numbers = numbers;
-    return true;
-}
-
-/* The same with a placement: shard i on devices[i], or whole on all `count`. `devices` are of the arena, or NULL:
-   device i is i. */
-static enum sp_status place(struct assigner *all, const struct sp_sharding *open, int64_t count, const int64_t *devices,
-                            struct sp_sharding **ret_placed)
-{
-    struct sp_sharding *placed = SP_NEW(all->arena, struct sp_sharding);
-    uint32_t *whole = SP_NEW_ARRAY(all->arena, 2, uint32_t);
-    if (!placed || !whole || !number_devices(all))
-        return sp_fail_memory(all->err);
-    whole[1] = (uint32_t)count;
-    *placed = *open;
-    placed->first = open->shard_count == 1 ? whole : all->numbers->first;
-    placed->devices = devices ? devices : all->numbers->devices;
-    *ret_placed = placed;
-    return SP_OK;
-}
-
 /* With the tensor's rank, and devices where the kind names none. BLOCKS may keep an open placement. */
 static enum sp_status normalize(struct assigner *all, const struct sp_sharding *sharding, uint32_t rank,
                                 const struct sp_sharding **ret_sharding)
@@ -115,10 +74,8 @@ static enum sp_status normalize(struct assigner *all, const struct sp_sharding *
         return SP_OK;
     }
     enum sp_status status =
-        sp_sharding_to_blocks(all->arena, sharding, rank, all->assignment->device_count, &blocks, NULL, all->err);
-    if (status == SP_OK)
-        *ret_sharding = blocks;
-    return status;
+        sp_sharding_to_blocks(all->scratch, sharding, rank, all->assignment->device_count, &blocks, NULL, all->err);
+    return status == SP_OK ? sp_memo_sharding(all->memo, blocks, false, ret_sharding, all->err) : status;
 }
 
 /* ---- what the file says ----------------------------------------------------------------------------------------- */
@@ -148,6 +105,37 @@ static enum sp_status fail_foreign(struct assigner *all, const struct sp_node *n
     return fail_node(all, node, &why);
 }
 
+/* Groups make few bytes list many devices. */
+static enum sp_status count_devices(struct assigner *all, const struct sp_sharding *sharding)
+{
+    const bool is_listed = sharding->kind == SP_SHARDING_BLOCKS && sharding->first;
+    if (!is_listed ||
+        (!sp_memo_is_full(all->memo) && sp_memo_spend(all->memo, (int64_t)sharding->first[sharding->shard_count])))
+        return SP_OK;
+    return sp_fail_limit(all->err, "TOO_MANY_SPEC_DEVICES", "SP_FREE_KEPT_DEVICES", SP_FREE_KEPT_DEVICES,
+                         (int64_t)sharding->first[sharding->shard_count],
+                         "The specs for configuration '%.80s' list too many devices for the size of the file.",
+                         all->assignment->configuration);
+}
+
+static enum sp_status read_spec(struct assigner *all, const struct sp_sharding_spec *spec, const struct sp_shape *shape,
+                                const struct sp_sharding **ret_sharding)
+{
+    int64_t extents[SP_MAX_RANK];
+    struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+    struct sp_sharding *sharding = NULL;
+    extents_of(shape, extents);
+    struct sp_dialect_context context = {
+        .rank = shape->rank, .shape = extents, .device_count = all->assignment->device_count};
+    enum sp_status status = sp_onnx_spec_to_sharding(all->scratch, spec, &context, &sharding, NULL, all->err);
+    if (status == SP_OK)
+        status = count_devices(all, sharding);
+    if (status == SP_OK)
+        status = normalize(all, sharding, shape->rank, ret_sharding);
+    sp_arena_rewind(all->scratch, mark);
+    return status;
+}
+
 /* One spec to all operands of this name. */
 static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const struct sp_sharding_spec *spec)
 {
@@ -165,18 +153,11 @@ static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const st
                                       "The number of axes of '%.120s' is not known, so its spec is not looked at.",
                                       value->name);
         struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
-        if (!normal) {
-            int64_t extents[SP_MAX_RANK];
-            struct sp_error why = {0};
-            struct assigner within = {.assignment = all->assignment, .arena = all->arena, .err = &why};
-            struct sp_sharding *sharding = NULL;
-            extents_of(shape, extents);
-            struct sp_dialect_context context = {
-                .rank = shape->rank, .shape = extents, .device_count = all->assignment->device_count};
-            if (sp_onnx_spec_to_sharding(all->arena, spec, &context, &sharding, NULL, &why) != SP_OK ||
-                normalize(&within, sharding, shape->rank, &normal) != SP_OK)
-                return fail_node(all, node, &why);
-        }
+        struct sp_error why = {0};
+        struct assigner within = *all;
+        within.err = &why;
+        if (!normal && read_spec(&within, spec, shape, &normal) != SP_OK)
+            return fail_node(all, node, &why);
         *entry = (struct sp_spec_entry){normal, SP_SPEC_GIVEN, NULL};
     }
     return is_found ? SP_OK : fail_foreign(all, node, spec->tensor_name ? spec->tensor_name : "");
@@ -188,38 +169,27 @@ static bool is_open(const struct sp_spec_entry *entry)
 }
 
 /* The devices of the node's specs that have a placement, ascending. */
-static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, int64_t *ret_count, int64_t **ret_devices)
+static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, int64_t *ret_count,
+                                      const int64_t **ret_devices)
 {
     const struct sp_node *node = all->assignment->net->nodes[node_id];
-    const size_t device_count = (size_t)all->assignment->device_count;
-    if (!all->is_named && !(all->is_named = SP_NEW_ARRAY(all->arena, device_count, uint8_t)))
+    const uint32_t operands = node->input_count + node->output_count;
+    struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+    const struct sp_sharding **named = SP_NEW_ARRAY(all->scratch, operands, const struct sp_sharding *), *whole = NULL;
+    uint32_t count = 0;
+    if (!named)
         return sp_fail_memory(all->err);
-    uint8_t *is_named = all->is_named;
-    memset(is_named, 0, device_count);
-    int64_t count = 0, named;
-    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+    for (uint32_t i = 0; i < operands; i++) {
         const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
-        const int64_t *devices = NULL;
-        if (!entry->sharding || is_open(entry))
-            continue;
-        enum sp_status status =
-            sp_sharding_devices(all->arena, entry->sharding, all->assignment->device_count, &named, &devices, all->err);
-        if (status != SP_OK)
-            return status;
-        for (int64_t d = 0; d < named; d++) {
-            count += !is_named[devices[d]];
-            is_named[devices[d]] = 1;
-        }
+        if (entry->sharding && !is_open(entry))
+            named[count++] = entry->sharding;
     }
-    int64_t *list = SP_NEW_ARRAY(all->arena, (size_t)count, int64_t);
-    if (!list)
-        return sp_fail_memory(all->err);
-    count = 0;
-    for (int64_t d = 0; d < all->assignment->device_count; d++)
-        if (is_named[d])
-            list[count++] = d;
-    *ret_count = count;
-    *ret_devices = list;
+    enum sp_status status = sp_memo_whole(all->memo, 0, all->assignment->device_count, count, named, &whole, all->err);
+    sp_arena_rewind(all->scratch, mark);
+    if (status != SP_OK)
+        return status;
+    *ret_count = whole ? whole->first[1] : 0;
+    *ret_devices = whole ? whole->devices : NULL;
     return SP_OK;
 }
 
@@ -235,27 +205,28 @@ static enum sp_status fail_shards(struct assigner *all, const struct sp_node *no
 static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
 {
     const struct sp_node *node = all->assignment->net->nodes[node_id];
-    int64_t named = -1, *devices = NULL;
+    const int64_t *devices = NULL;
+    int64_t named = -1;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
         if (!is_open(entry))
             continue;
         enum sp_status status = named < 0 ? devices_of_node(all, node_id, &named, &devices) : SP_OK;
         int64_t shards = entry->sharding->shard_count;
-        struct sp_sharding *placed = NULL;
         if (status != SP_OK)
             return status;
         if (shards > all->assignment->device_count)
             return fail_shards(all, node, shards);
         if (shards == 1 && named > 0)
-            status = place(all, entry->sharding, named, devices, &placed);
+            status = sp_memo_placed(all->memo, entry->sharding, named, devices, &entry->sharding, all->err);
         else if (shards == 1)
-            status = place(all, entry->sharding, all->assignment->device_count, NULL, &placed);
+            status = sp_memo_placed(all->memo, entry->sharding, all->assignment->device_count, NULL, &entry->sharding,
+                                    all->err);
         else
-            status = place(all, entry->sharding, shards, named == shards ? devices : NULL, &placed);
+            status = sp_memo_placed(all->memo, entry->sharding, shards, named == shards ? devices : NULL,
+                                    &entry->sharding, all->err);
         if (status != SP_OK)
             return status;
-        entry->sharding = placed;
     }
     return SP_OK;
 }
@@ -303,7 +274,6 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
 {
     int64_t extents[SP_MAX_RANK];
     const struct sp_shape *shape = shape_of(value);
-    struct sp_sharding *placed = NULL;
     if (!shape)
         return sp_fail(all->err, SP_ERR_REQUEST, "RANK_UNKNOWN",
                        "'%.120s' gets a spec, but the number of its axes is not known.", set->tensor);
@@ -320,9 +290,8 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
                        "The spec of '%.120s' names no devices and has %" PRId64 " shards, and there are %" PRId64
                        " devices.",
                        set->tensor, shards, all->assignment->device_count);
-    status = place(all, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL, &placed);
-    *ret_sharding = placed;
-    return status;
+    return sp_memo_placed(all->memo, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL,
+                          ret_sharding, all->err);
 }
 
 /* Per value of the main graph the spec that is set on it, or NULL. */
@@ -393,6 +362,10 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net 
     if (!assignment)
         return sp_fail_memory(err);
     struct assigner all = {.assignment = assignment, .arena = arena, .err = err};
+    enum sp_status status = sp_memo_create(arena, net->model, &assignment->memo, err);
+    if (status != SP_OK)
+        return status;
+    all.memo = assignment->memo;
     assignment->arena = arena;
     assignment->net = net;
     assignment->configuration = configuration ? configuration : "";
@@ -406,11 +379,14 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net 
     struct sp_spec_entry *entries = SP_NEW_ARRAY(arena, operands, struct sp_spec_entry);
     if (!assignment->nodes || !assignment->pinned_inputs || !assignment->pinned_outputs || !entries)
         return sp_fail_memory(err);
-    enum sp_status status = SP_OK;
+    all.scratch = sp_arena_create(sp_arena_budget(arena));
+    if (!all.scratch)
+        return sp_fail_memory(err);
     for (uint32_t i = 0; i < net->node_count && status == SP_OK; i++)
         status = give_node(&all, i, &entries);
     if (status == SP_OK && set_count > 0)
         status = set_specs(&all, set_count, sets);
+    sp_arena_destroy(all.scratch);
     if (status == SP_OK)
         *ret_assignment = assignment;
     return status;

@@ -97,86 +97,99 @@ int64_t sp_group_of(const struct sp_reshard *reshard)
     return size > 1 ? size : 0;
 }
 
-/* Devices that a sharding places shards on, for an estimate. */
-static uint64_t placed_devices(const struct sp_communicator *all, const struct sp_sharding *sharding)
-{
-    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first != NULL)
-        return sharding->first[sharding->shard_count];
-    if (sharding->kind == SP_SHARDING_AXES)
-        return (uint64_t)sharding->mesh->order.count;
-    return (uint64_t)all->assignment->device_count;
-}
-
 /* Pieces are compared with pieces: a model of thousands of nodes, each with another long list of devices, would take
    minutes. What is beyond the budget is needed all the same, but not worked out. */
-static bool is_affordable(struct sp_communicator *all, const struct sp_known_way *way)
+bool sp_is_way_affordable(struct sp_communicator *all, const struct sp_sharding *from, const struct sp_sharding *to)
 {
-    uint64_t from = placed_devices(all, way->from), to = placed_devices(all, way->to);
-    all->list->work += SP_WAY_WORK + (from < UINT32_MAX && to < UINT32_MAX ? from * to : SP_MAX_WAYS_WORK);
-    return all->list->work <= SP_MAX_WAYS_WORK;
+    uint64_t a = (uint64_t)sp_placed_devices(from, all->assignment->device_count);
+    uint64_t b = (uint64_t)sp_placed_devices(to, all->assignment->device_count);
+    uint64_t *work = sp_memo_way_work(all->assignment->memo);
+    *work += SP_WAY_WORK + (a < UINT32_MAX && b < UINT32_MAX ? a * b : SP_MAX_WAYS_WORK);
+    return *work <= SP_MAX_WAYS_WORK;
 }
 
-static void leave_open(struct sp_known_way *way)
-{
-    way->steps = "reshard";
-    way->bytes = way->total_bytes = -1;
-}
-
-static enum sp_status plan_way(struct sp_communicator *all, struct sp_known_way *way, bool is_known)
+static enum sp_status plan_way(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,
+                               const struct sp_sharding *from, const struct sp_sharding *to, struct sp_known_way *way)
 {
     int64_t devices = all->assignment->device_count;
     struct sp_mesh_level level = {.name = "link", .size = (uint32_t)devices, .bandwidth = 1};
     struct sp_links links = {1, &level};
     struct sp_reshard *reshard = NULL;
     struct sp_reshard_request request = {.links = &links,
-                                         .rank = way->rank,
-                                         .shape = way->shape,
-                                         .dtype = way->dtype,
-                                         .from = way->from,
-                                         .to = way->to,
+                                         .rank = value->type.shape.rank,
+                                         .shape = shape,
+                                         .dtype = value->type.dtype,
+                                         .from = from,
+                                         .to = to,
                                          .device_count = devices};
     struct sp_error why = {0};
     enum sp_status status =
-        is_affordable(all, way) ? sp_reshard_plan(all->scratch, &request, &reshard, &why) : SP_ERR_LIMIT;
+        sp_is_way_affordable(all, from, to) ? sp_reshard_plan(all->scratch, &request, &reshard, &why) : SP_ERR_LIMIT;
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(all->err);
     if (status != SP_OK) { /* too many devices or pieces to be worked out */
-        leave_open(way);
+        way->steps = "reshard";
+        way->bytes = way->total_bytes = -1;
         return SP_OK;
     }
     way->group_size = sp_group_of(reshard);
-    way->bytes = is_known ? reshard->bytes : -1;
-    way->total_bytes = is_known ? reshard->total_bytes : -1;
+    way->bytes = reshard->bytes;
+    way->total_bytes = reshard->total_bytes;
     return sp_name_steps(all, reshard, &way->steps);
 }
 
-static bool is_same_way(const struct sp_known_way *a, const struct sp_known_way *b)
+struct sp_memo_key sp_way_key(const struct sp_communicator *all, enum sp_memo_about about,
+                              const struct sp_sharding *from, const struct sp_sharding *to,
+                              const struct sp_value *value, const int64_t *shape)
 {
-    return a->from == b->from && a->to == b->to && a->rank == b->rank && a->dtype == b->dtype &&
-           memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+    struct sp_memo_key key = sp_memo_key(all->scratch, about);
+    sp_memo_key_add(&key, &from, sizeof from);
+    sp_memo_key_add(&key, &to, sizeof to);
+    sp_memo_key_add(&key, &all->assignment->device_count, sizeof all->assignment->device_count);
+    sp_memo_key_add(&key, &value->type.dtype, sizeof value->type.dtype);
+    sp_memo_key_add(&key, shape, value->type.shape.rank * sizeof *shape);
+    return key;
+}
+
+static enum sp_status work_out(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,
+                               const struct sp_sharding *from, const struct sp_sharding *to, struct sp_known_way *way)
+{
+    bool is_equal = from == to;
+    enum sp_status status =
+        is_equal ? SP_OK
+                 : sp_sharding_equal(all->scratch, from, to, value->type.shape.rank, shape, &is_equal, all->err);
+    way->steps = "";
+    if (status == SP_OK && !is_equal && sp_dtype_bytes(value->type.dtype, 1) > 0)
+        status = plan_way(all, value, shape, from, to, way);
+    return status;
 }
 
 enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *value, const struct sp_sharding *from,
                            const struct sp_sharding *to, struct sp_known_way *ret_way)
 {
-    struct sp_known_way way = {
-        .from = from, .to = to, .rank = value->type.shape.rank, .dtype = value->type.dtype, .steps = ""};
-    bool is_known = sp_communicated_shape(value, from, to, way.shape), is_equal = false;
-    for (uint32_t i = 0; i < SP_KNOWN_WAYS && i < all->way_count; i++)
-        if (is_same_way(&all->ways[i], &way)) {
-            *ret_way = all->ways[i];
-            ret_way->bytes = is_known ? ret_way->bytes : -1;
-            ret_way->total_bytes = is_known ? ret_way->total_bytes : -1;
-            return SP_OK;
-        }
-    enum sp_status status =
-        from == to ? SP_OK : sp_sharding_equal(all->scratch, from, to, way.rank, way.shape, &is_equal, all->err);
-    if (status == SP_OK && from != to && !is_equal && sp_dtype_bytes(way.dtype, 1) > 0)
-        status = plan_way(all, &way, is_known);
+    struct sp_memo *memo = all->assignment->memo;
+    int64_t shape[SP_MAX_RANK];
+    const bool is_known = sp_communicated_shape(value, from, to, shape);
+    enum sp_status status = sp_memo_sharding(memo, from, true, &from, all->err);
+    if (status == SP_OK)
+        status = sp_memo_sharding(memo, to, true, &to, all->err);
     if (status != SP_OK)
         return status;
-    *ret_way = way;
-    all->ways[all->way_count++ % SP_KNOWN_WAYS] = way;
+    struct sp_memo_key key = sp_way_key(all, SP_MEMO_WAY, from, to, value, shape);
+    struct sp_known_way *known = sp_memo_get(memo, &key), way = {0};
+    if (known == NULL) {
+        struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+        status = work_out(all, value, shape, from, to, &way);
+        if (!key.large) /* else it lies behind the mark */
+            sp_arena_rewind(all->scratch, mark);
+        known = status == SP_OK ? sp_memo_put(memo, &key, sizeof *known) : NULL;
+        if (known == NULL)
+            return status == SP_OK ? sp_fail_memory(all->err) : status;
+        *known = way;
+    }
+    *ret_way = *known;
+    ret_way->bytes = is_known ? ret_way->bytes : -1;
+    ret_way->total_bytes = is_known ? ret_way->total_bytes : -1;
     return SP_OK;
 }
 
@@ -218,15 +231,43 @@ static enum sp_status communicate_input(struct sp_communicator *all, uint32_t in
                           sp_spec_text(entry->sharding, to, sizeof to));
 }
 
-double sp_communicated_tile(const struct sp_value *value, const struct sp_sharding *sharding, int64_t *ret_tile)
+/* A largest piece that was worked out. */
+struct known_tile {
+    bool is_known;
+    int64_t extents[]; /* as many as the rank */
+};
+
+static const struct known_tile *find_tile(const struct sp_communicator *all, const struct sp_value *value,
+                                          const struct sp_sharding *sharding, const int64_t *shape)
+{
+    struct sp_memo *memo = all->assignment->memo;
+    const uint32_t rank = value->type.shape.rank;
+    if (sp_memo_sharding(memo, sharding, true, &sharding, NULL) != SP_OK)
+        return NULL;
+    struct sp_memo_key key = sp_way_key(all, SP_MEMO_TILE, sharding, NULL, value, shape);
+    struct known_tile *known = sp_memo_get(memo, &key);
+    if (known)
+        return known;
+    known = sp_memo_put(memo, &key, sizeof *known + rank * sizeof *known->extents);
+    if (known)
+        known->is_known = sp_sharding_tile_shape(sharding, rank, shape, known->extents, NULL) == SP_OK;
+    return known;
+}
+
+double sp_communicated_tile(const struct sp_communicator *all, const struct sp_value *value,
+                            const struct sp_sharding *sharding, int64_t *ret_tile)
 {
     int64_t shape[SP_MAX_RANK];
     double elements = 1;
-    if (!sp_communicated_shape(value, sharding, sharding, shape) ||
-        sp_sharding_tile_shape(sharding, value->type.shape.rank, shape, ret_tile, NULL) != SP_OK)
+    if (!sp_communicated_shape(value, sharding, sharding, shape))
         return -1;
-    for (uint32_t i = 0; i < value->type.shape.rank; i++)
+    const struct known_tile *known = find_tile(all, value, sharding, shape);
+    if (!known || !known->is_known)
+        return -1;
+    for (uint32_t i = 0; i < value->type.shape.rank; i++) {
+        ret_tile[i] = known->extents[i];
         elements *= (double)ret_tile[i];
+    }
     return elements * (double)sp_dtype_bytes(value->type.dtype, 8) / 8; /* small types are packed */
 }
 
@@ -243,7 +284,7 @@ static enum sp_status communicate_gather(struct sp_communicator *all, const stru
         group = sp_view_shards(all->view, conflict->factor);
     if (!value || !sharding || group < 2)
         return SP_OK;
-    double piece = sp_communicated_tile(value, sharding, tile);
+    double piece = sp_communicated_tile(all, value, sharding, tile);
     double bytes = piece < 0 ? -1 : sp_collective_bytes(SP_ALL_GATHER, (double)group, piece * (double)group);
     struct sp_communication what = {.kind = SP_COMMUNICATE_GATHER,
                                     .tensor = value->name,
@@ -273,7 +314,7 @@ static enum sp_status communicate_border(struct sp_communicator *all, uint32_t i
     int64_t low = is->halo_low > 0 ? is->halo_low : 0, high = is->halo_high > 0 ? is->halo_high : 0;
     if (!value || !sharding || group < 2 || sp_sharding_shards(sharding, axis) < 2 || (is_halo && low + high == 0))
         return SP_OK;
-    double piece = sp_communicated_tile(value, sharding, tile), bytes = piece, total = piece;
+    double piece = sp_communicated_tile(all, value, sharding, tile), bytes = piece, total = piece;
     double groups = (double)all->view->participant_count / (double)group;
     if (piece >= 0 && is_halo) {
         double slice = tile[axis] > 0 ? piece / (double)tile[axis] : 0;
@@ -327,14 +368,7 @@ static enum sp_status communicate_output(struct sp_communicator *all, uint32_t o
     char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
     if (!value || !entry->sharding || !result)
         return SP_OK;
-    /* Not remembered: the result lies in an arena that goes. */
-    uint32_t count = all->way_count;
-    struct sp_known_way last = all->ways[count % SP_KNOWN_WAYS];
     enum sp_status status = sp_find_way(all, value, result, entry->sharding, &way);
-    if (all->way_count != count) {
-        all->way_count = count;
-        all->ways[count % SP_KNOWN_WAYS] = last;
-    }
     if (status != SP_OK || way.steps[0] == '\0')
         return status;
     struct sp_communication what = {.kind = SP_COMMUNICATE_RESHARD,
@@ -379,15 +413,9 @@ enum sp_status sp_view_communications(const struct sp_assignment *assignment, co
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
     if (!scratch)
         return sp_fail_memory(err);
-    enum sp_status status = SP_ERR_MEMORY;
-    struct sp_communicator *all = SP_NEW(scratch, struct sp_communicator);
-    if (all) {
-        *all = (struct sp_communicator){
-            .assignment = assignment, .relation = relation, .view = view, .list = list, .scratch = scratch, .err = err};
-        status = communicate_node(all);
-    } else {
-        status = sp_fail_memory(err);
-    }
+    struct sp_communicator all = {
+        .assignment = assignment, .relation = relation, .view = view, .list = list, .scratch = scratch, .err = err};
+    enum sp_status status = communicate_node(&all);
     sp_arena_destroy(scratch);
     return status;
 }
@@ -405,15 +433,11 @@ static bool has_spec(const struct sp_assignment *assignment, const struct sp_rel
 enum sp_status sp_assignment_communications(const struct sp_assignment *assignment, struct sp_communications *list,
                                             struct sp_error *err)
 {
-    struct sp_arena *kept = sp_arena_create(sp_arena_budget(assignment->arena));
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
-    struct sp_communicator *all = kept ? SP_NEW(kept, struct sp_communicator) : NULL;
+    struct sp_communicator all = {.assignment = assignment, .list = list, .scratch = scratch, .err = err};
     enum sp_status status = SP_OK;
-    if (!all || !scratch) {
-        status = sp_fail_memory(err);
-        goto cleanup;
-    }
-    *all = (struct sp_communicator){.assignment = assignment, .list = list, .scratch = scratch, .err = err};
+    if (!scratch)
+        return sp_fail_memory(err);
     for (uint32_t r = 0; r < assignment->net->relation_count && status == SP_OK; r++) {
         const struct sp_relation *relation = &assignment->net->relations[r];
         struct sp_arena_mark mark = sp_arena_mark(scratch);
@@ -421,14 +445,12 @@ enum sp_status sp_assignment_communications(const struct sp_assignment *assignme
         if (relation->kind != SP_RELATION_NODE || !has_spec(assignment, relation))
             continue;
         status = sp_view_create(scratch, assignment, relation, &view, err);
-        all->relation = relation;
-        all->view = view;
+        all.relation = relation;
+        all.view = view;
         if (status == SP_OK)
-            status = communicate_node(all);
+            status = communicate_node(&all);
         sp_arena_rewind(scratch, mark);
     }
-cleanup:
     sp_arena_destroy(scratch);
-    sp_arena_destroy(kept);
     return status;
 }

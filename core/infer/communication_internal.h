@@ -5,16 +5,12 @@
 
 /* A reshard of a tensor, worked out. */
 struct sp_known_way {
-    const struct sp_sharding *from, *to;
-    uint32_t rank;
-    int64_t shape[SP_MAX_RANK];
-    enum sp_dtype dtype;
+    bool is_found; /* of a partial result: there is one on a mesh */
+    bool is_equal; /* of a partial result: after the reduction, it is what is stated */
     const char *steps;
     int64_t group_size;
-    double bytes, total_bytes;
+    double bytes, total_bytes; /* with the extents that were assumed, where some are not known */
 };
-
-#define SP_KNOWN_WAYS 32 /* layers repeat: the last ways are remembered */
 
 struct sp_communicator {
     const struct sp_assignment *assignment;
@@ -23,8 +19,6 @@ struct sp_communicator {
     struct sp_communications *list;
     struct sp_arena *scratch; /* of one relation */
     struct sp_error *err;
-    uint32_t way_count;
-    struct sp_known_way ways[SP_KNOWN_WAYS];
 };
 
 /* Appends one; `because` is formatted into the assignment's arena. */
@@ -41,7 +35,16 @@ enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *v
                            const struct sp_sharding *to, struct sp_known_way *ret_way);
 
 /* The bytes of the largest piece of an operand, -1 when an extent is not known; `ret_tile` its extents. */
-double sp_communicated_tile(const struct sp_value *value, const struct sp_sharding *sharding, int64_t *ret_tile);
+double sp_communicated_tile(const struct sp_communicator *all, const struct sp_value *value,
+                            const struct sp_sharding *sharding, int64_t *ret_tile);
+
+/* A key of two shardings of the assignment, and a tensor's type. */
+struct sp_memo_key sp_way_key(const struct sp_communicator *all, enum sp_memo_about about,
+                              const struct sp_sharding *from, const struct sp_sharding *to,
+                              const struct sp_value *value, const int64_t *shape);
+
+/* Counts the work of one reshard; false where it is too much. */
+bool sp_is_way_affordable(struct sp_communicator *all, const struct sp_sharding *from, const struct sp_sharding *to);
 
 /* The steps of a reshard, "" when nothing is sent, in the assignment's arena; the one group that talks, or 0. */
 enum sp_status sp_name_steps(struct sp_communicator *all, const struct sp_reshard *reshard, const char **ret_steps);

@@ -184,7 +184,7 @@ static enum sp_status all_reduce(struct sp_communicator *all, uint32_t output)
     const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
     int64_t tile[SP_MAX_RANK], group = group_size(view, true);
     char names[64], text[SP_SPEC_TEXT_SIZE];
-    double piece = sp_communicated_tile(value, view->results[output], tile);
+    double piece = sp_communicated_tile(all, value, view->results[output], tile);
     double bytes = piece < 0 ? -1 : sp_collective_bytes(SP_ALL_REDUCE, (double)group, piece);
     struct sp_communication what = {.kind = SP_COMMUNICATE_REDUCE,
                                     .tensor = value->name,
@@ -198,22 +198,18 @@ static enum sp_status all_reduce(struct sp_communicator *all, uint32_t output)
                           names, group, value->name, sp_spec_text(view->results[output], text, sizeof text));
 }
 
-/* The way from the partial result to the stated spec; *ret_done is false where there is none on a mesh. */
-static enum sp_status reduce_to(struct sp_communicator *all, uint32_t output, const struct sp_sharding *to,
-                                bool *ret_done)
+/* The way from the partial result to the stated spec; it is not found where there is none on a mesh. */
+static enum sp_status plan_reduction(struct sp_communicator *all, uint32_t output, const struct sp_sharding *to,
+                                     const int64_t *shape, struct sp_known_way *way)
 {
     const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
     struct sp_mesh_level level = {.name = "link", .size = (uint32_t)all->assignment->device_count, .bandwidth = 1};
     struct sp_links links = {1, &level};
-    int64_t shape[SP_MAX_RANK];
     struct sp_sharding *from = NULL;
     struct sp_reshard *reshard = NULL;
-    char names[64], text[SP_SPEC_TEXT_SIZE];
     enum sp_status status = partial_result(all, output, &from);
-    *ret_done = false;
     if (status != SP_OK || !from)
         return status;
-    bool is_known = sp_communicated_shape(value, from, to, shape);
     struct sp_reshard_request request = {.links = &links,
                                          .rank = value->type.shape.rank,
                                          .shape = shape,
@@ -222,17 +218,68 @@ static enum sp_status reduce_to(struct sp_communicator *all, uint32_t output, co
                                          .to = to,
                                          .device_count = all->assignment->device_count};
     struct sp_error why = {0};
-    struct sp_communication what = {.kind = SP_COMMUNICATE_REDUCE, .tensor = value->name};
     status = sp_reshard_plan(all->scratch, &request, &reshard, &why);
     if (status != SP_OK)
         return status == SP_ERR_MEMORY ? sp_fail_memory(all->err) : SP_OK;
-    status = sp_name_steps(all, reshard, &what.steps);
+    way->is_found = true;
+    way->group_size = sp_group_of(reshard);
+    way->bytes = reshard->bytes;
+    way->total_bytes = reshard->total_bytes;
+    return sp_name_steps(all, reshard, &way->steps);
+}
+
+static enum sp_status work_out(struct sp_communicator *all, uint32_t output, const struct sp_sharding *to,
+                               const int64_t *shape, struct sp_known_way *way)
+{
+    const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
+    enum sp_status status = sp_sharding_equal(all->scratch, to, all->view->results[output], value->type.shape.rank,
+                                              shape, &way->is_equal, all->err);
+    if (status == SP_OK && !way->is_equal)
+        status = plan_reduction(all, output, to, shape, way);
+    return status;
+}
+
+/* The same for nodes that look the same. */
+static enum sp_status find_reduction(struct sp_communicator *all, uint32_t output, const struct sp_sharding *to,
+                                     struct sp_known_way *ret_way, bool *ret_known)
+{
+    const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
+    struct sp_memo *memo = all->assignment->memo;
+    int64_t shape[SP_MAX_RANK];
+    enum sp_status status = sp_memo_sharding(memo, to, true, &to, all->err);
     if (status != SP_OK)
         return status;
-    *ret_done = true;
-    what.group_size = sp_group_of(reshard);
-    what.bytes = is_known ? reshard->bytes : -1;
-    what.total_bytes = is_known ? reshard->total_bytes : -1;
+    *ret_known = sp_communicated_shape(value, to, all->view->results[output], shape);
+    struct sp_memo_key key = sp_way_key(all, SP_MEMO_REDUCTION, all->view->results[output], to, value, shape);
+    sp_memo_key_add(&key, &all->view->known, sizeof all->view->known);
+    sp_memo_key_add(&key, &output, sizeof output);
+    struct sp_known_way *known = all->view->known ? sp_memo_get(memo, &key) : NULL;
+    if (known) {
+        *ret_way = *known;
+        return SP_OK;
+    }
+    *ret_way = (struct sp_known_way){0};
+    status = work_out(all, output, to, shape, ret_way);
+    if (status != SP_OK || !all->view->known)
+        return status;
+    known = sp_memo_put(memo, &key, sizeof *known);
+    if (!known)
+        return sp_fail_memory(all->err);
+    *known = *ret_way;
+    return SP_OK;
+}
+
+static enum sp_status reduce_to(struct sp_communicator *all, uint32_t output, const struct sp_sharding *to,
+                                const struct sp_known_way *way, bool is_known)
+{
+    const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
+    const struct sp_communication what = {.kind = SP_COMMUNICATE_REDUCE,
+                                          .tensor = value->name,
+                                          .steps = way->steps,
+                                          .group_size = way->group_size,
+                                          .bytes = is_known ? way->bytes : -1,
+                                          .total_bytes = is_known ? way->total_bytes : -1};
+    char names[64], text[SP_SPEC_TEXT_SIZE];
     name_factors(all->view, true, names, sizeof names);
     return sp_communicate(all, &what,
                           "The reduction over %s is split in %" PRId64 ", so '%.120s' is partial; it is stated %s.",
@@ -244,19 +291,17 @@ static enum sp_status reduce_output(struct sp_communicator *all, uint32_t output
     uint32_t index = all->relation->input_count + output;
     const struct sp_value *value = sp_communicated_value(all, index);
     const struct sp_sharding *stated = sp_spec_of(all->assignment, all->relation->node_id, index)->sharding;
-    int64_t shape[SP_MAX_RANK];
-    bool is_equal = !stated;
+    struct sp_known_way way = {.is_equal = !stated};
+    bool is_known = false;
     enum sp_status status = SP_OK;
     if (!value || !all->view->results[output] || sp_dtype_bytes(value->type.dtype, 1) <= 0)
         return SP_OK;
-    if (stated) {
-        (void)sp_communicated_shape(value, stated, all->view->results[output], shape);
-        status = sp_sharding_equal(all->scratch, stated, all->view->results[output], value->type.shape.rank, shape,
-                                   &is_equal, all->err);
-    }
-    if (status == SP_OK && !is_equal)
-        status = reduce_to(all, output, stated, ret_done);
-    return status != SP_OK || *ret_done ? status : all_reduce(all, output);
+    if (stated)
+        status = find_reduction(all, output, stated, &way, &is_known);
+    if (status != SP_OK)
+        return status;
+    *ret_done = !way.is_equal && way.is_found;
+    return *ret_done ? reduce_to(all, output, stated, &way, is_known) : all_reduce(all, output);
 }
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
@@ -283,7 +328,7 @@ static enum sp_status join_statistics(struct sp_communicator *all, uint8_t first
     char names[64];
     if (!value || !view->results[output])
         return SP_OK;
-    double piece = sp_communicated_tile(value, view->results[output], tile);
+    double piece = sp_communicated_tile(all, value, view->results[output], tile);
     for (uint32_t f = 0; f < view->rule->factor_count && piece >= 0; f++) {
         struct sp_dim extent = view->rule->factors[f].extent;
         if (view->rule->factors[f].kind != SP_FACTOR_REDUCTION || !output_has(&view->rule->outputs[output], (uint8_t)f))

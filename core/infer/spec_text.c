@@ -47,6 +47,8 @@ static void add_devices(struct text *text, const int64_t *devices, int64_t count
 /* Whether the shards are on consecutive devices, one each. */
 static bool is_run(const struct sp_sharding *blocks)
 {
+    if (blocks->run != SP_RUN_UNKNOWN)
+        return blocks->run == SP_RUN_YES;
     for (int64_t i = 0; i < blocks->shard_count; i++)
         if (blocks->first[i] != i || blocks->devices[i] != blocks->devices[0] + i)
             return false;

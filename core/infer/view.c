@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -29,14 +30,12 @@ enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, enum sp_conflict_kin
         view->conflicts = larger;
         viewer->conflict_capacity = wanted;
     }
-    char text[SP_ERROR_MESSAGE_SIZE], label[264];
     va_list args;
     va_start(args, format);
+    char text[SP_ERROR_MESSAGE_SIZE];
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *message = sp_arena_printf(
-        viewer->arena, "Node %s %s",
-        sp_node_label(viewer->relation->node, label, sizeof label) + (strncmp(label, "node ", 5) == 0 ? 5 : 0), text);
+    const char *message = sp_arena_string(viewer->arena, text, strlen(text));
     if (!message)
         return sp_fail_memory(viewer->err);
     view->conflicts[view->conflict_count++] = (struct sp_conflict){kind, operand, other, axis, factor, device, message};
@@ -49,13 +48,58 @@ static const struct sp_value *input_value(const struct sp_viewer *viewer, uint32
     return tensor == SP_NO_TENSOR ? NULL : viewer->assignment->net->tensors[tensor];
 }
 
-const char *sp_viewer_operand_text(const struct sp_viewer *viewer, uint32_t operand, char text[SP_OPERAND_TEXT_SIZE])
+#define MARK '\x01' /* begins and ends the number of an operand */
+
+const char *sp_viewer_operand_text(uint32_t operand, char text[SP_OPERAND_TEXT_SIZE])
+{
+    (void)snprintf(text, SP_OPERAND_TEXT_SIZE, "%c%" PRIu32 "%c", MARK, operand, MARK);
+    return text;
+}
+
+/* "'X' (axis 0 in 2 on devices 0, 1)". */
+static size_t add_operand(const struct sp_viewer *viewer, uint32_t operand, char *text, size_t size)
 {
     char spec[SP_SPEC_TEXT_SIZE];
     const struct sp_value *value = input_value(viewer, operand);
-    (void)snprintf(text, SP_OPERAND_TEXT_SIZE, "'%.120s' (%s)", value ? value->name : "",
-                   sp_spec_text(viewer->operands[operand].spec, spec, sizeof spec));
-    return text;
+    int length = snprintf(
+        text, size, "'%.120s' (%s)", value ? value->name : "",
+        sp_spec_text(sp_spec_of(viewer->assignment, viewer->relation->node_id, operand)->sharding, spec, sizeof spec));
+    return length > 0 && (size_t)length < size ? (size_t)length : size - 1;
+}
+
+/* The sentence with this node's operands in place of the marks. */
+static const char *tell(const struct sp_viewer *viewer, const char *sentence)
+{
+    char text[SP_ERROR_MESSAGE_SIZE], label[264];
+    size_t used = 0;
+    while (*sentence != '\0' && used + 1 < sizeof text) {
+        char *end;
+        if (*sentence != MARK) {
+            text[used++] = *sentence++;
+            continue;
+        }
+        used += add_operand(viewer, (uint32_t)strtoul(sentence + 1, &end, 10), text + used, sizeof text - used);
+        sentence = end + 1;
+    }
+    text[used] = '\0';
+    (void)sp_node_label(viewer->relation->node, label, sizeof label);
+    return sp_arena_printf(viewer->arena, "Node %s %s", label + (strncmp(label, "node ", 5) == 0 ? 5 : 0), text);
+}
+
+static enum sp_status tell_all(struct sp_viewer *viewer)
+{
+    struct sp_view *view = viewer->view;
+    struct sp_conflict *own = SP_NEW_ARRAY(viewer->arena, view->conflict_count, struct sp_conflict);
+    if (!own)
+        return sp_fail_memory(viewer->err);
+    for (uint32_t i = 0; i < view->conflict_count; i++) {
+        own[i] = view->conflicts[i];
+        own[i].message = tell(viewer, view->conflicts[i].message);
+        if (!own[i].message)
+            return sp_fail_memory(viewer->err);
+    }
+    view->conflicts = own;
+    return SP_OK;
 }
 
 /* ---- one input ------------------------------------------------------------------------------------------------- */
@@ -82,7 +126,7 @@ static enum sp_status see_plain_axis(struct sp_viewer *viewer, uint32_t index, u
     add_level(&viewer->operands[index], SP_NO_FACTOR, shards);
     return sp_viewer_conflict(viewer, SP_CONFLICT_NEEDS_WHOLE, index, SP_NO_TENSOR, axis, SP_NO_FACTOR, -1,
                               "needs axis %" PRIu32 " of %s whole on every device.", axis,
-                              sp_viewer_operand_text(viewer, index, text));
+                              sp_viewer_operand_text(index, text));
 }
 
 static enum sp_status fail_factors(struct sp_viewer *viewer, uint32_t index, uint32_t axis, uint8_t factor)
@@ -92,7 +136,7 @@ static enum sp_status fail_factors(struct sp_viewer *viewer, uint32_t index, uin
     return sp_viewer_conflict(viewer, SP_CONFLICT_FACTORS, index, SP_NO_TENSOR, axis, factor, -1,
                               "works on axis %" PRIu32
                               " of %s as several loops, and the cut does not fall between them or divide one evenly.",
-                              axis, sp_viewer_operand_text(viewer, index, text));
+                              axis, sp_viewer_operand_text(index, text));
 }
 
 /* The one factor that all of an axis' cut goes to where extents do not tell: a halo's, whose input is larger or smaller
@@ -149,28 +193,25 @@ static enum sp_status see_axis(struct sp_viewer *viewer, uint32_t index, uint32_
     return status;
 }
 
-/* Who holds which shard, by device: a counting sort. */
+/* Who holds which shard, by device. */
 static enum sp_status sort_holders(struct sp_viewer *viewer, struct sp_view_operand *operand,
                                    const struct sp_sharding *blocks)
 {
-    int64_t count = blocks->first[blocks->shard_count], devices = viewer->assignment->device_count;
-    int64_t *sorted = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
+    struct sp_holder *holders = NULL;
+    int64_t count = 0;
+    enum sp_status status = sp_sharding_holders(viewer->arena, blocks, &count, &holders, viewer->err);
+    if (status != SP_OK)
+        return status;
+    int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
     uint32_t *shards = SP_NEW_ARRAY(viewer->arena, (size_t)count, uint32_t);
-    uint32_t *at = SP_NEW_ARRAY(viewer->arena, (size_t)devices + 1, uint32_t);
-    if (!sorted || !shards || !at)
+    if (!devices || !shards)
         return sp_fail_memory(viewer->err);
-    for (int64_t i = 0; i < count; i++)
-        at[blocks->devices[i] + 1]++;
-    for (int64_t i = 0; i < devices; i++)
-        at[i + 1] += at[i];
-    for (int64_t shard = 0; shard < blocks->shard_count; shard++)
-        for (uint32_t i = blocks->first[shard]; i < blocks->first[shard + 1]; i++) {
-            uint32_t place = at[blocks->devices[i]]++;
-            sorted[place] = blocks->devices[i];
-            shards[place] = (uint32_t)shard;
-        }
+    for (int64_t i = 0; i < count; i++) {
+        devices[i] = holders[i].device;
+        shards[i] = (uint32_t)holders[i].shard;
+    }
     operand->count = count;
-    operand->devices = sorted;
+    operand->devices = devices;
     operand->shards = shards;
     return SP_OK;
 }
@@ -185,7 +226,7 @@ static enum sp_status regular_blocks(struct sp_viewer *viewer, uint32_t index, c
     struct sp_sharding *blocks = NULL;
     for (uint32_t i = 0; i < shape->rank; i++)
         extents[i] = sp_dim_is_known(shape->dims[i]) ? shape->dims[i].value : -1;
-    enum sp_status status = sp_sharding_to_blocks(viewer->arena, operand->spec, shape->rank,
+    enum sp_status status = sp_sharding_to_blocks(viewer->arena, operand->same, shape->rank,
                                                   viewer->assignment->device_count, &blocks, NULL, viewer->err);
     if (status == SP_OK)
         status = sp_sharding_regular(viewer->arena, blocks, extents, ret_blocks, viewer->err);
@@ -194,20 +235,16 @@ static enum sp_status regular_blocks(struct sp_viewer *viewer, uint32_t index, c
     viewer->is_broken = true;
     return sp_viewer_conflict(viewer, SP_CONFLICT_SEVERAL, index, SP_NO_TENSOR, 0, SP_NO_FACTOR, -1,
                               "takes %s, where a device holds several shards that are no regular part of the tensor.",
-                              sp_viewer_operand_text(viewer, index, text));
+                              sp_viewer_operand_text(index, text));
 }
 
 static enum sp_status see_input(struct sp_viewer *viewer, uint32_t index)
 {
-    const struct sp_spec_entry *entry = sp_spec_of(viewer->assignment, viewer->relation->node_id, index);
     struct sp_view_operand *operand = &viewer->operands[index];
-    const struct sp_value *value = input_value(viewer, index);
     const struct sp_sharding *blocks = NULL;
     uint32_t levels = 0;
-    if (!value || !entry->sharding || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
+    if (!operand->spec)
         return SP_OK;
-    operand->spec = entry->sharding;
-    operand->origin = entry->origin;
     enum sp_status status = regular_blocks(viewer, index, &blocks);
     if (status != SP_OK || !blocks)
         return status;
@@ -252,16 +289,16 @@ static enum sp_status compare_cuts(struct sp_viewer *viewer, uint8_t factor, uin
         return sp_viewer_conflict(viewer, SP_CONFLICT_SPLIT, owner, other, axis, factor, -1,
                                   "takes %s and %s, but axis %" PRIu32 " of the first and axis %" PRIu32
                                   " of the second are the same loop (%s) and must be cut in the same way.",
-                                  sp_viewer_operand_text(viewer, owner, text),
-                                  sp_viewer_operand_text(viewer, other, other_text), axis, other_axis, name);
+                                  sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), axis,
+                                  other_axis, name);
     }
     if (!is_stated(&viewer->operands[other]))
         return SP_OK;
     return sp_viewer_conflict(viewer, SP_CONFLICT_WHOLE, owner, other, axis, factor, -1,
                               "takes %s and %s, but axis %" PRIu32 " of the first and axis %" PRIu32
                               " of the second are the same loop (%s): the second must be cut in the same way.",
-                              sp_viewer_operand_text(viewer, owner, text),
-                              sp_viewer_operand_text(viewer, other, other_text), axis, other_axis, name);
+                              sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), axis,
+                              other_axis, name);
 }
 
 static bool needs_whole(const struct sp_factor *factor)
@@ -296,7 +333,7 @@ static enum sp_status check_kind(struct sp_viewer *viewer, uint8_t factor, uint3
     if (needs_whole(is))
         return sp_viewer_conflict(viewer, SP_CONFLICT_NEEDS_WHOLE, index, SP_NO_TENSOR, operand->axis_of[factor],
                                   factor, -1, "needs axis %u of %s whole on every device%s.", operand->axis_of[factor],
-                                  sp_viewer_operand_text(viewer, index, text),
+                                  sp_viewer_operand_text(index, text),
                                   is->kind == SP_FACTOR_SEQUENTIAL ? ": each step along it needs the one before" : "");
     int64_t run = is->block > 1 ? run_of(&operand->cuts[factor], extent_of(viewer->rule, factor)) : -1;
     if (run < 0 || run % is->block == 0)
@@ -304,7 +341,7 @@ static enum sp_status check_kind(struct sp_viewer *viewer, uint8_t factor, uint3
     return sp_viewer_conflict(viewer, SP_CONFLICT_BLOCK, index, SP_NO_TENSOR, operand->axis_of[factor], factor, -1,
                               "takes %s, whose pieces of axis %u have %" PRId64
                               " elements; they must be multiples of %" PRId64 ".",
-                              sp_viewer_operand_text(viewer, index, text), operand->axis_of[factor], run, is->block);
+                              sp_viewer_operand_text(index, text), operand->axis_of[factor], run, is->block);
 }
 
 static enum sp_status see_factor(struct sp_viewer *viewer, uint8_t factor)
@@ -348,40 +385,78 @@ static enum sp_status begin(struct sp_viewer *viewer)
     return SP_OK;
 }
 
-/* Whether it would be too much to look at every device of every input; nothing is looked at then. */
+/* The specs that are looked at. */
+static enum sp_status take_specs(struct sp_viewer *viewer)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < viewer->rule->input_count && status == SP_OK; i++) {
+        const struct sp_spec_entry *entry = sp_spec_of(viewer->assignment, viewer->relation->node_id, i);
+        struct sp_view_operand *operand = &viewer->operands[i];
+        const struct sp_value *value = input_value(viewer, i);
+        if (!value || !entry->sharding || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
+            continue;
+        operand->spec = entry->sharding;
+        operand->origin = entry->origin;
+        status = sp_memo_sharding(viewer->memo, entry->sharding, true, &operand->same, viewer->err);
+    }
+    return status;
+}
+
+/* Whether it would be too much to look at every device of every input; nothing is looked at then. What is little for
+   one node may be too much where every node of a large model asks for it, and each for something else. */
 static bool is_too_large(const struct sp_viewer *viewer)
 {
     int64_t points = 0;
     for (uint32_t i = 0; i < viewer->rule->input_count; i++)
-        if (sp_spec_of(viewer->assignment, viewer->relation->node_id, i)->sharding)
-            points += viewer->assignment->device_count;
-    /* What is little for one node is too much when every node of a large model asks for it. */
-    return points > SP_MAX_VIEW_POINTS ||
-           points > SP_MAX_NET_POINTS / (1 + (int64_t)viewer->assignment->net->node_count);
+        if (viewer->operands[i].spec)
+            points += sp_placed_devices(viewer->operands[i].spec, viewer->assignment->device_count);
+    return points > SP_MAX_VIEW_POINTS || sp_memo_is_full(viewer->memo) || !sp_memo_spend(viewer->memo, points);
+}
+
+static enum sp_status look(struct sp_viewer *viewer)
+{
+    enum sp_status status = SP_OK;
+    viewer->view->is_too_large = is_too_large(viewer);
+    if (viewer->view->is_too_large)
+        return SP_OK;
+    for (uint32_t i = 0; i < viewer->rule->input_count && status == SP_OK; i++)
+        status = see_input(viewer, i);
+    for (uint32_t i = 0; i < viewer->rule->factor_count && status == SP_OK; i++)
+        status = see_factor(viewer, (uint8_t)i);
+    if (status == SP_OK)
+        status = sp_viewer_place(viewer);
+    if (status == SP_OK && !viewer->is_broken)
+        status = sp_viewer_results(viewer);
+    return status;
 }
 
 enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment *assignment,
                               const struct sp_relation *relation, struct sp_view **ret_view, struct sp_error *err)
 {
     struct sp_view *view = SP_NEW(arena, struct sp_view);
-    struct sp_viewer viewer = {
-        .arena = arena, .assignment = assignment, .relation = relation, .view = view, .err = err};
+    struct sp_viewer viewer = {.arena = arena,
+                               .assignment = assignment,
+                               .relation = relation,
+                               .view = view,
+                               .memo = assignment->memo,
+                               .err = err};
+    struct sp_memo_key key;
+    bool is_found = false;
     if (!view)
         return sp_fail_memory(err);
     enum sp_status status = sp_net_rule(assignment->net, relation, arena, &viewer.rule, err);
     if (status == SP_OK)
         status = begin(&viewer);
-    if (status != SP_OK)
-        return status;
-    view->is_too_large = is_too_large(&viewer);
-    for (uint32_t i = 0; i < viewer.rule->input_count && status == SP_OK && !view->is_too_large; i++)
-        status = see_input(&viewer, i);
-    for (uint32_t i = 0; i < viewer.rule->factor_count && status == SP_OK && !view->is_too_large; i++)
-        status = see_factor(&viewer, (uint8_t)i);
-    if (status == SP_OK && !view->is_too_large)
-        status = sp_viewer_place(&viewer);
-    if (status == SP_OK && !view->is_too_large && !viewer.is_broken)
-        status = sp_viewer_results(&viewer);
+    if (status == SP_OK)
+        status = take_specs(&viewer);
+    if (status == SP_OK)
+        status = sp_viewer_recall(&viewer, &key, &is_found);
+    if (status == SP_OK && !is_found)
+        status = look(&viewer);
+    if (status == SP_OK && !is_found && !view->is_too_large)
+        status = sp_viewer_remember(&viewer, &key);
+    if (status == SP_OK)
+        status = tell_all(&viewer);
     if (status == SP_OK)
         *ret_view = view;
     return status;

@@ -74,7 +74,8 @@ struct sp_view {
        or an unknown shape leaves it open. */
     const struct sp_sharding **results;
     bool *is_partial;  /* per output: a split reduction factor was combined for it */
-    bool is_too_large; /* beyond SP_MAX_VIEW_POINTS: nothing was looked at */
+    bool is_too_large; /* beyond SP_MAX_VIEW_POINTS, or what may be spent on one model: nothing was looked at */
+    const void *known; /* the same for all nodes of one assignment that look the same; NULL: not remembered */
 };
 
 /* Looks at one NODE relation with the given specs of its operands. Only memory and limits are errors: what contradicts
@@ -83,11 +84,11 @@ enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment
                               const struct sp_relation *relation, struct sp_view **ret_view, struct sp_error *err);
 
 /* What one node must communicate: reshards of its inputs from where they were made, its reductions, halos, and its
-   stated outputs against what it computes. Appended to a list in the assignment's arena. */
+   stated outputs against what it computes. Appended to a list in the assignment's arena. Beyond SP_MAX_WAYS_WORK for
+   all nodes of an assignment, reshards are told without steps and bytes. */
 struct sp_communications {
     uint32_t count, capacity;
     struct sp_communication *items;
-    uint64_t work; /* spent on working reshards out: beyond SP_MAX_WAYS_WORK they are told without steps and bytes */
 };
 enum sp_status sp_view_communications(const struct sp_assignment *assignment, const struct sp_relation *relation,
                                       const struct sp_view *view, struct sp_communications *list, struct sp_error *err);

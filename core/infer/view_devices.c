@@ -33,29 +33,35 @@ static enum voice voice_of(const struct sp_view_operand *operand)
     return is_stated(operand) || operand->level_count > 0 ? VOICE_SAYS : VOICE_INFERRED;
 }
 
+/* Adds the input's devices to the participants: both are ascending. */
+static enum sp_status add_participants(struct sp_viewer *viewer, const struct sp_view_operand *operand)
+{
+    int64_t at = 0, own = 0, used = 0;
+    int64_t *merged = SP_NEW_ARRAY(viewer->arena, (size_t)(viewer->participant_count + operand->count), int64_t);
+    if (!merged)
+        return sp_fail_memory(viewer->err);
+    while (at < viewer->participant_count || own < operand->count) {
+        bool is_own = at == viewer->participant_count ||
+                      (own < operand->count && operand->devices[own] <= viewer->participants[at]);
+        int64_t device = is_own ? operand->devices[own] : viewer->participants[at];
+        while (own < operand->count && operand->devices[own] == device)
+            own++;
+        at += at < viewer->participant_count && viewer->participants[at] == device;
+        merged[used++] = device;
+    }
+    viewer->participants = merged;
+    viewer->participant_count = used;
+    return SP_OK;
+}
+
 static enum sp_status find_participants(struct sp_viewer *viewer)
 {
-    int64_t devices = viewer->assignment->device_count, count = 0;
-    uint8_t *is_in = SP_NEW_ARRAY(viewer->arena, (size_t)devices, uint8_t);
-    if (!is_in)
-        return sp_fail_memory(viewer->err);
-    for (int voice = VOICE_SAYS; voice < VOICE_COUNT && count == 0; voice++)
-        for (uint32_t i = 0; i < viewer->rule->input_count; i++) {
-            const struct sp_view_operand *operand = &viewer->operands[i];
-            if (!operand->is_seen || (int)voice_of(operand) != voice)
-                continue;
-            for (int64_t d = 0; d < operand->count; d++) {
-                count += !is_in[operand->devices[d]];
-                is_in[operand->devices[d]] = 1;
-            }
-        }
-    viewer->participants = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
-    if (!viewer->participants)
-        return sp_fail_memory(viewer->err);
-    for (int64_t d = 0; d < devices; d++)
-        if (is_in[d])
-            viewer->participants[viewer->participant_count++] = d;
-    return SP_OK;
+    enum sp_status status = SP_OK;
+    for (int voice = VOICE_SAYS; voice < VOICE_COUNT && viewer->participant_count == 0; voice++)
+        for (uint32_t i = 0; i < viewer->rule->input_count && status == SP_OK; i++)
+            if (viewer->operands[i].is_seen && (int)voice_of(&viewer->operands[i]) == voice)
+                status = add_participants(viewer, &viewer->operands[i]);
+    return status;
 }
 
 /* ---- coordinates ---- */
@@ -81,12 +87,12 @@ static enum sp_status conflict_places(struct sp_viewer *viewer, uint8_t factor, 
     char text[SP_OPERAND_TEXT_SIZE], other_text[SP_OPERAND_TEXT_SIZE];
     uint32_t owner = viewer->owners[factor];
     viewer->is_broken = true;
-    return sp_viewer_conflict(
-        viewer, SP_CONFLICT_SPLIT, owner, other, viewer->operands[owner].axis_of[factor], factor, device,
-        "takes %s and %s, but device %" PRId64
-        " has another part of the one than of the other along the loop that they share (%s).",
-        sp_viewer_operand_text(viewer, owner, text), sp_viewer_operand_text(viewer, other, other_text), device,
-        viewer->rule->factors[factor].name);
+    return sp_viewer_conflict(viewer, SP_CONFLICT_SPLIT, owner, other, viewer->operands[owner].axis_of[factor], factor,
+                              device,
+                              "takes %s and %s, but device %" PRId64
+                              " has another part of the one than of the other along the loop that they share (%s).",
+                              sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), device,
+                              viewer->rule->factors[factor].name);
 }
 
 /* One level of an input's numbering: each participant's coordinate in its factor. */
@@ -212,7 +218,7 @@ static enum sp_status conflict_missing(struct sp_viewer *viewer, uint32_t index,
     return sp_viewer_conflict(viewer, SP_CONFLICT_DEVICES, index, SP_NO_TENSOR, 0, SP_NO_FACTOR, device,
                               "takes %s, but device %" PRId64
                               " takes part, as its other inputs say, and does not have it.",
-                              sp_viewer_operand_text(viewer, index, text), device);
+                              sp_viewer_operand_text(index, text), device);
 }
 
 static enum sp_status conflict_disjoint(struct sp_viewer *viewer, uint8_t factor, uint32_t a, uint32_t b)
@@ -220,7 +226,7 @@ static enum sp_status conflict_disjoint(struct sp_viewer *viewer, uint8_t factor
     char text[SP_OPERAND_TEXT_SIZE], other_text[SP_OPERAND_TEXT_SIZE];
     return sp_viewer_conflict(viewer, SP_CONFLICT_SPLIT, a, b, viewer->operands[a].axis_of[factor], factor, -1,
                               "takes %s and %s, which share a loop (%s) but no device.",
-                              sp_viewer_operand_text(viewer, a, text), sp_viewer_operand_text(viewer, b, other_text),
+                              sp_viewer_operand_text(a, text), sp_viewer_operand_text(b, other_text),
                               viewer->rule->factors[factor].name);
 }
 
@@ -243,8 +249,7 @@ static enum sp_status conflict_coverage(struct sp_viewer *viewer)
                                   "nowhere.");
     return sp_viewer_conflict(viewer, SP_CONFLICT_COVERAGE, pair[0], pair[1], 0, SP_NO_FACTOR, -1,
                               "takes %s and %s, but for some part of its result no device has what is needed of both.",
-                              sp_viewer_operand_text(viewer, pair[0], text),
-                              sp_viewer_operand_text(viewer, pair[1], other_text));
+                              sp_viewer_operand_text(pair[0], text), sp_viewer_operand_text(pair[1], other_text));
 }
 
 /* An input that some participant does not have. */

@@ -6,6 +6,7 @@
  * extent (0) is one whose extent is not known. Cuts are compared in their simplest form: no part that could be joined
  * with its neighbour, one plain part without an extent, none for what is whole.
  */
+#include "infer/memo.h"
 #include "infer/view.h"
 
 #define SP_NOT_THERE UINT32_MAX
@@ -45,6 +46,7 @@ struct sp_view_operand {
     bool is_cut;  /* some factor of it is cut */
     enum sp_spec_origin origin;
     const struct sp_sharding *spec; /* as it was given */
+    const struct sp_sharding *same; /* the one of the memo */
     struct sp_block_dim *cuts;      /* per factor */
     bool *has;                      /* per factor: it is a factor of some axis */
     uint8_t *axis_of;               /* per factor: the first such axis */
@@ -62,6 +64,7 @@ struct sp_viewer {
     const struct sp_relation *relation;
     struct sp_rule *rule;
     struct sp_view *view;
+    struct sp_memo *memo;
     struct sp_error *err;
     uint32_t conflict_capacity;
     struct sp_view_operand *operands; /* inputs */
@@ -72,15 +75,22 @@ struct sp_viewer {
     bool is_broken;        /* results cannot be told */
 };
 
-/* Adds a conflict. `format` gets no trailing specs: they are in the sentence already. */
+/* Adds a conflict. `format` gets no trailing specs: they are in the sentence already. Operands stand in it as
+   sp_viewer_operand_text() marks them, so that the sentence is good for every node that looks the same; the view gets
+   their names and specs when it is told. */
 __attribute__((format(printf, 8, 9))) enum sp_status sp_viewer_conflict(struct sp_viewer *viewer,
                                                                         enum sp_conflict_kind kind, uint32_t operand,
                                                                         uint32_t other, uint32_t axis, uint8_t factor,
                                                                         int64_t device, const char *format, ...);
 
-/* "'X' (axis 0 in 2 on devices 0, 1)": an input and its spec. */
-#define SP_OPERAND_TEXT_SIZE (SP_SPEC_TEXT_SIZE + 160)
-const char *sp_viewer_operand_text(const struct sp_viewer *viewer, uint32_t operand, char text[SP_OPERAND_TEXT_SIZE]);
+/* The mark of an input in a conflict's sentence; it becomes "'X' (axis 0 in 2 on devices 0, 1)". */
+#define SP_OPERAND_TEXT_SIZE 16
+const char *sp_viewer_operand_text(uint32_t operand, char text[SP_OPERAND_TEXT_SIZE]);
+
+/* What was seen of a node like this one: *ret_found says whether it was, and the view is filled then, but for the rule
+   and with sentences that have marks. `key` is filled for sp_viewer_remember(). */
+enum sp_status sp_viewer_recall(struct sp_viewer *viewer, struct sp_memo_key *key, bool *ret_found);
+enum sp_status sp_viewer_remember(struct sp_viewer *viewer, const struct sp_memo_key *key);
 
 /* Devices: who takes part, their coordinates, what contradicts. */
 enum sp_status sp_viewer_place(struct sp_viewer *viewer);

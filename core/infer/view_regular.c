@@ -197,6 +197,10 @@ enum sp_status sp_sharding_regular(struct sp_arena *arena, const struct sp_shard
                                    const struct sp_sharding **ret_regular, struct sp_error *err)
 {
     int64_t last = 0;
+    if (blocks->run == SP_RUN_YES) {
+        *ret_regular = blocks;
+        return SP_OK;
+    }
     struct numbering *all = SP_NEW(arena, struct numbering);
     for (uint32_t i = 0; i < blocks->first[blocks->shard_count]; i++)
         last = blocks->devices[i] > last ? blocks->devices[i] : last;

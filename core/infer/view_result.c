@@ -92,7 +92,7 @@ static enum sp_status find_result(struct sp_viewer *viewer, uint32_t index)
         (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = output->rank, .blocks = dims, .shard_count = shards};
     status = place_result(viewer, output, result);
     if (status == SP_OK)
-        viewer->view->results[index] = result;
+        status = sp_memo_sharding(viewer->memo, result, false, &viewer->view->results[index], viewer->err);
     return status;
 }
 

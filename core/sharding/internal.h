@@ -49,13 +49,6 @@ enum sp_status sp_sharding_check_rank(const struct sp_sharding *sharding, uint32
 /* The coordinate of a mesh position along a ref. */
 int64_t sp_axis_coordinate(const struct sp_mesh *mesh, struct sp_axis_ref ref, int64_t position);
 
-/* Who holds which shard of BLOCKS with a placement, by device, then shard. */
-struct sp_holder {
-    int64_t device, shard;
-};
-enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t *ret_count,
-                                   struct sp_holder **ret_holders, struct sp_error *err);
-
 /* What the given shards of BLOCKS hold of a tensor; ranks and extents have been checked. */
 enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                        const int64_t *shape, int64_t count, const struct sp_holder *holders,

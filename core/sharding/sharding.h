@@ -64,6 +64,9 @@ struct sp_block_dim {
     struct sp_block_part *parts;
 };
 
+/* Whether each shard is on one device and the devices count up, where somebody has looked. */
+enum sp_run { SP_RUN_UNKNOWN = 0, SP_RUN_YES, SP_RUN_NO };
+
 struct sp_sharding {
     enum sp_sharding_kind kind;
     uint32_t rank;             /* AXES, BLOCKS */
@@ -81,6 +84,7 @@ struct sp_sharding {
     int64_t shard_count;   /* product over all parts */
     const uint32_t *first; /* shard s is held by devices[first[s]] .. devices[first[s + 1] - 1]; NULL: placement open */
     const int64_t *devices; /* ascending within a shard */
+    enum sp_run run;        /* of this placement */
 
     /* TUPLE */
     uint32_t element_count;
@@ -141,6 +145,13 @@ struct sp_held {
    0..count-1. SP_ERR_LIMIT above SP_MAX_LISTED_DEVICES. */
 enum sp_status sp_sharding_devices(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t device_count,
                                    int64_t *ret_count, const int64_t **ret_devices, struct sp_error *err);
+
+/* Who holds which shard of BLOCKS with a placement, by device, then shard. */
+struct sp_holder {
+    int64_t device, shard;
+};
+enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t *ret_count,
+                                   struct sp_holder **ret_holders, struct sp_error *err);
 
 /* What one device holds of a tensor of this shape. Costs nothing for the other devices: lazy in the number of devices.
    A device that the sharding does not name holds nothing. MANUAL and UNKNOWN are SP_ERR_REQUEST "HOLDING_UNKNOWN". */

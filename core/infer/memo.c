@@ -1,0 +1,584 @@
+#include "infer/memo.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/limits.h"
+
+/* Open addressing; `items` are told apart by who asks. */
+struct slot {
+    uint64_t hash;
+    void *item; /* NULL: free */
+};
+
+struct table {
+    size_t count, capacity; /* a power of 2 */
+    struct slot *slots;
+};
+
+/* A sharding that was asked for by its address, and the one that is written like it. */
+struct known_address {
+    const struct sp_sharding *asked, *same;
+};
+
+struct keyed {
+    size_t size;
+    const unsigned char *key;
+    void *value;
+};
+
+/* 0, 1, .. as places and as devices: what most placements are, so that all share them. */
+struct numbers {
+    int64_t count;
+    uint32_t *first;
+    int64_t *devices;
+};
+
+struct sp_memo {
+    struct sp_arena *arena;
+    uint64_t seed;
+    struct table addresses, shardings, keys;
+    struct numbers numbers;
+    uint64_t points_left, listed, most_listed, way_work;
+    size_t view_room;
+};
+
+enum sp_status sp_memo_create(struct sp_arena *arena, const struct sp_model *model, struct sp_memo **ret_memo,
+                              struct sp_error *err)
+{
+    struct sp_memo *memo = SP_NEW(arena, struct sp_memo);
+    if (!memo)
+        return sp_fail_memory(err);
+    memo->arena = arena;
+    memo->seed = model->hash_seed;
+    memo->points_left = SP_FREE_VIEW_POINTS + model->size * SP_VIEW_POINTS_PER_BYTE;
+    memo->most_listed = SP_FREE_KEPT_DEVICES + model->size;
+    memo->view_room = SP_MAX_KEPT_VIEW_BYTES;
+    *ret_memo = memo;
+    return SP_OK;
+}
+
+struct sp_arena *sp_memo_arena(const struct sp_memo *memo)
+{
+    return memo->arena;
+}
+
+bool sp_memo_spend(struct sp_memo *memo, int64_t points)
+{
+    if ((uint64_t)points > memo->points_left)
+        return false;
+    memo->points_left -= (uint64_t)points;
+    return true;
+}
+
+bool sp_memo_is_full(const struct sp_memo *memo)
+{
+    return memo->listed > memo->most_listed;
+}
+
+size_t *sp_memo_view_room(struct sp_memo *memo)
+{
+    return &memo->view_room;
+}
+
+uint64_t *sp_memo_way_work(struct sp_memo *memo)
+{
+    return &memo->way_work;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+static void put_slot(struct table *table, struct slot slot)
+{
+    size_t at = slot.hash & (table->capacity - 1);
+    while (table->slots[at].item)
+        at = (at + 1) & (table->capacity - 1);
+    table->slots[at] = slot;
+    table->count++;
+}
+
+static bool add_slot(struct sp_memo *memo, struct table *table, uint64_t hash, void *item)
+{
+    if (2 * table->count >= table->capacity) {
+        struct table larger = {.capacity = table->capacity == 0 ? 64 : 2 * table->capacity};
+        larger.slots = SP_NEW_ARRAY(memo->arena, larger.capacity, struct slot);
+        if (!larger.slots)
+            return false;
+        for (size_t i = 0; i < table->capacity; i++)
+            if (table->slots[i].item)
+                put_slot(&larger, table->slots[i]);
+        *table = larger;
+    }
+    put_slot(table, (struct slot){hash, item});
+    return true;
+}
+
+/* The next item of this hash from *at on, or NULL; *at moves behind it. */
+static void *next_item(const struct table *table, uint64_t hash, size_t *at)
+{
+    if (table->capacity == 0)
+        return NULL;
+    for (;;) {
+        const struct slot *slot = &table->slots[*at & (table->capacity - 1)];
+        if (!slot->item)
+            return NULL;
+        ++*at;
+        if (slot->hash == hash)
+            return slot->item;
+    }
+}
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+static const unsigned char *bytes_of(const struct sp_memo_key *key)
+{
+    return key->large ? key->large : key->small;
+}
+
+void sp_memo_key_add(struct sp_memo_key *key, const void *bytes, size_t size)
+{
+    if (size > key->capacity - key->size && !key->is_broken) {
+        size_t wanted = 4 * key->capacity + size;
+        unsigned char *larger = SP_NEW_ARRAY(key->arena, wanted, unsigned char);
+        key->is_broken = !larger;
+        if (larger)
+            memcpy(larger, bytes_of(key), key->size);
+        key->large = larger;
+        key->capacity = wanted;
+    }
+    if (key->is_broken || size == 0)
+        return;
+    memcpy((key->large ? key->large : key->small) + key->size, bytes, size);
+    key->size += size;
+}
+
+struct sp_memo_key sp_memo_key(struct sp_arena *arena, enum sp_memo_about about)
+{
+    struct sp_memo_key key = {.arena = arena, .capacity = SP_MEMO_SMALL_KEY};
+    sp_memo_key_add(&key, &about, sizeof about);
+    return key;
+}
+
+void *sp_memo_get(const struct sp_memo *memo, const struct sp_memo_key *key)
+{
+    if (key->is_broken)
+        return NULL;
+    const uint64_t hash = XXH3_64bits_withSeed(bytes_of(key), key->size, memo->seed);
+    size_t at = hash;
+    const struct keyed *item;
+    while ((item = next_item(&memo->keys, hash, &at)))
+        if (item->size == key->size && memcmp(item->key, bytes_of(key), key->size) == 0)
+            return item->value;
+    return NULL;
+}
+
+void *sp_memo_put(struct sp_memo *memo, const struct sp_memo_key *key, size_t size)
+{
+    struct keyed *item = key->is_broken ? NULL : SP_NEW(memo->arena, struct keyed);
+    unsigned char *copy = item ? SP_NEW_ARRAY(memo->arena, key->size, unsigned char) : NULL;
+    void *value = copy ? sp_arena_alloc(memo->arena, size) : NULL;
+    if (!value)
+        return NULL;
+    memcpy(copy, bytes_of(key), key->size);
+    *item = (struct keyed){key->size, copy, value};
+    return add_slot(memo, &memo->keys, XXH3_64bits_withSeed(copy, key->size, memo->seed), item) ? value : NULL;
+}
+
+/* ---- equal shardings --------------------------------------------------------------------------------------------- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same_blocks(const struct sp_sharding *a, const struct sp_sharding *b)
+{
+    if (a->shard_count != b->shard_count || a->is_rank_open != b->is_rank_open || !a->first != !b->first)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->blocks[i].part_count != b->blocks[i].part_count)
+            return false;
+        for (uint32_t k = 0; k < a->blocks[i].part_count; k++) {
+            const struct sp_block_part *x = &a->blocks[i].parts[k], *y = &b->blocks[i].parts[k];
+            if (x->shards != y->shards || x->extent != y->extent || !is_same_text(x->param, y->param))
+                return false;
+        }
+    }
+    if (!a->first)
+        return true;
+    size_t places = (size_t)a->shard_count + 1, devices = a->first[a->shard_count];
+    return (a->first == b->first || memcmp(a->first, b->first, places * sizeof *a->first) == 0) &&
+           (a->devices == b->devices || memcmp(a->devices, b->devices, devices * sizeof *a->devices) == 0);
+}
+
+static bool is_same_list(const struct sp_axis_list *a, const struct sp_axis_list *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!sp_axis_equal(a->refs[i], b->refs[i]))
+            return false;
+    return true;
+}
+
+static bool is_same_axes(const struct sp_sharding *a, const struct sp_sharding *b)
+{
+    if (a->combiner != b->combiner || !is_same_list(&a->replicated, &b->replicated) ||
+        !is_same_list(&a->partial, &b->partial) || !is_same_list(&a->manual, &b->manual))
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        const struct sp_dim_sharding *x = &a->dims[i], *y = &b->dims[i];
+        if (x->is_open != y->is_open || x->has_priority != y->has_priority || x->priority != y->priority ||
+            !is_same_list(&x->axes, &y->axes))
+            return false;
+    }
+    return sp_mesh_equal(a->mesh, b->mesh, true);
+}
+
+static bool is_same(const struct sp_sharding *a, const struct sp_sharding *b)
+{
+    if (a->kind != b->kind || a->rank != b->rank)
+        return false;
+    return a->kind == SP_SHARDING_BLOCKS ? is_same_blocks(a, b) : is_same_axes(a, b);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return XXH3_64bits_withSeed(&value, sizeof value, hash);
+}
+
+static uint64_t hash_blocks(const struct sp_sharding *blocks, uint64_t hash)
+{
+    for (uint32_t i = 0; i < blocks->rank; i++) {
+        hash = mix(hash, blocks->blocks[i].part_count);
+        for (uint32_t k = 0; k < blocks->blocks[i].part_count; k++) {
+            hash = mix(hash, (uint64_t)blocks->blocks[i].parts[k].shards);
+            hash = mix(hash, (uint64_t)blocks->blocks[i].parts[k].extent);
+        }
+    }
+    if (!blocks->first)
+        return hash;
+    size_t devices = blocks->first[blocks->shard_count];
+    hash = XXH3_64bits_withSeed(blocks->first, ((size_t)blocks->shard_count + 1) * sizeof *blocks->first, hash);
+    return devices == 0 ? hash : XXH3_64bits_withSeed(blocks->devices, devices * sizeof *blocks->devices, hash);
+}
+
+static uint64_t hash_list(const struct sp_axis_list *list, uint64_t hash)
+{
+    hash = mix(hash, list->count);
+    for (uint32_t i = 0; i < list->count; i++) {
+        hash = mix(hash, list->refs[i].axis);
+        hash = mix(hash, (uint64_t)list->refs[i].pre);
+        hash = mix(hash, (uint64_t)list->refs[i].size);
+    }
+    return hash;
+}
+
+static uint64_t hash_axes(const struct sp_sharding *axes, uint64_t hash)
+{
+    const struct sp_mesh *mesh = axes->mesh;
+    hash = mix(hash, (uint64_t)mesh->order.count);
+    for (uint32_t i = 0; i < mesh->axis_count; i++)
+        hash = mix(hash, (uint64_t)mesh->axes[i].size);
+    for (int64_t i = 0; i < mesh->order.count && i < 8; i++) /* of an order, some devices */
+        hash = mix(hash, (uint64_t)sp_device_order_at(&mesh->order, i));
+    for (uint32_t i = 0; i < axes->rank; i++)
+        hash = hash_list(&axes->dims[i].axes, hash);
+    return hash_list(&axes->partial, hash_list(&axes->replicated, hash));
+}
+
+static uint64_t hash_sharding(const struct sp_memo *memo, const struct sp_sharding *sharding)
+{
+    uint64_t hash = mix(mix(memo->seed, sharding->kind), sharding->rank);
+    return sharding->kind == SP_SHARDING_BLOCKS ? hash_blocks(sharding, hash) : hash_axes(sharding, hash);
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* 0, 1, .. up to `count` at least. */
+static bool number(struct sp_memo *memo, int64_t count)
+{
+    struct numbers *numbers = &memo->numbers;
+    if (numbers->devices && count <= numbers->count)
+        return true;
+    if (count < 2 * numbers->count)
+        count = 2 * numbers->count;
+    uint32_t *first = SP_NEW_ARRAY(memo->arena, (size_t)count + 1, uint32_t);
+    int64_t *devices = SP_NEW_ARRAY(memo->arena, (size_t)count, int64_t);
+    if (!first || !devices)
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        first[i] = (uint32_t)i;
+        devices[i] = i;
+    }
+    first[count] = (uint32_t)count;
+    *numbers = (struct numbers){count, first, devices};
+    return true;
+}
+
+static bool counts_up(const int64_t *devices, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (devices[i] != (int64_t)i)
+            return false;
+    return true;
+}
+
+static bool is_one_each(const struct sp_sharding *blocks)
+{
+    for (int64_t i = 0; i <= blocks->shard_count; i++)
+        if (blocks->first[i] != i)
+            return false;
+    return true;
+}
+
+/* The placement of a copy; what is 0, 1, .. is shared. */
+static bool copy_placement(struct sp_memo *memo, const struct sp_sharding *from, struct sp_sharding *to)
+{
+    size_t count = from->first[from->shard_count], places = (size_t)from->shard_count + 1;
+    bool is_plain = is_one_each(from), is_range = counts_up(from->devices, count);
+    if ((is_plain || is_range) && !number(memo, (int64_t)count))
+        return false;
+    uint32_t *first = is_plain ? memo->numbers.first : SP_NEW_ARRAY(memo->arena, places, uint32_t);
+    int64_t *devices = is_range ? memo->numbers.devices : SP_NEW_ARRAY(memo->arena, count, int64_t);
+    if (!first || !devices)
+        return false;
+    if (!is_plain)
+        memcpy(first, from->first, places * sizeof *first);
+    if (!is_range && count > 0)
+        memcpy(devices, from->devices, count * sizeof *devices);
+    memo->listed += is_range && (is_plain || places == 2) ? 0 : count;
+    to->first = first;
+    to->devices = devices;
+    return true;
+}
+
+/* A copy of BLOCKS. */
+static struct sp_sharding *copy_blocks(struct sp_memo *memo, const struct sp_sharding *from)
+{
+    struct sp_sharding *copy = SP_NEW(memo->arena, struct sp_sharding);
+    struct sp_block_dim *dims = SP_NEW_ARRAY(memo->arena, from->rank, struct sp_block_dim);
+    if (!copy || !dims)
+        return NULL;
+    *copy = *from;
+    copy->blocks = dims;
+    for (uint32_t i = 0; i < from->rank; i++) {
+        uint32_t count = from->blocks[i].part_count;
+        dims[i] = (struct sp_block_dim){count, SP_NEW_ARRAY(memo->arena, count, struct sp_block_part)};
+        if (!dims[i].parts)
+            return NULL;
+        if (count > 0)
+            memcpy(dims[i].parts, from->blocks[i].parts, count * sizeof *dims[i].parts);
+    }
+    return !from->first || copy_placement(memo, from, copy) ? copy : NULL;
+}
+
+/* Whether each shard is on one device, and these count up: known from here on. */
+static void note_run(struct sp_sharding *blocks)
+{
+    bool is_run = is_one_each(blocks);
+    for (int64_t i = 1; i < blocks->shard_count && is_run; i++)
+        is_run = blocks->devices[i] == blocks->devices[0] + i;
+    blocks->run = is_run ? SP_RUN_YES : SP_RUN_NO;
+}
+
+static bool add_address(struct sp_memo *memo, const struct sp_sharding *asked, const struct sp_sharding *same)
+{
+    struct known_address *known = SP_NEW(memo->arena, struct known_address);
+    if (!known)
+        return false;
+    *known = (struct known_address){asked, same};
+    return add_slot(memo, &memo->addresses, mix(memo->seed, (uint64_t)(uintptr_t)asked), known);
+}
+
+static enum sp_status keep_sharding(struct sp_memo *memo, const struct sp_sharding *sharding, uint64_t hash,
+                                    const struct sp_sharding **ret_same, struct sp_error *err)
+{
+    struct sp_sharding *kept = copy_blocks(memo, sharding);
+    if (!kept || !add_slot(memo, &memo->shardings, hash, kept) || !add_address(memo, kept, kept))
+        return sp_fail_memory(err);
+    if (kept->first)
+        note_run(kept);
+    *ret_same = kept;
+    return SP_OK;
+}
+
+static enum sp_status find_same(struct sp_memo *memo, const struct sp_sharding *sharding,
+                                const struct sp_sharding **ret_same, struct sp_error *err)
+{
+    const uint64_t hash = hash_sharding(memo, sharding);
+    size_t at = hash;
+    struct sp_sharding *same;
+    while ((same = next_item(&memo->shardings, hash, &at)))
+        if (is_same(same, sharding)) {
+            *ret_same = same;
+            return SP_OK;
+        }
+    if (sharding->kind == SP_SHARDING_BLOCKS)
+        return keep_sharding(memo, sharding, hash, ret_same, err);
+    struct sp_sharding *shallow = SP_NEW(memo->arena, struct sp_sharding);
+    if (!shallow)
+        return sp_fail_memory(err);
+    *shallow = *sharding;
+    *ret_same = shallow;
+    return add_slot(memo, &memo->shardings, hash, shallow) ? SP_OK : sp_fail_memory(err);
+}
+
+enum sp_status sp_memo_sharding(struct sp_memo *memo, const struct sp_sharding *sharding, bool stays,
+                                const struct sp_sharding **ret_same, struct sp_error *err)
+{
+    const uint64_t hash = mix(memo->seed, (uint64_t)(uintptr_t)sharding);
+    const struct known_address *known;
+    size_t at = hash;
+    if (sharding->kind != SP_SHARDING_BLOCKS && sharding->kind != SP_SHARDING_AXES) {
+        *ret_same = sharding;
+        return SP_OK;
+    }
+    while (stays && (known = next_item(&memo->addresses, hash, &at)))
+        if (known->asked == sharding) {
+            *ret_same = known->same;
+            return SP_OK;
+        }
+    enum sp_status status = find_same(memo, sharding, ret_same, err);
+    if (status != SP_OK || !stays)
+        return status;
+    return add_address(memo, sharding, *ret_same) ? SP_OK : sp_fail_memory(err);
+}
+
+/* ---- placements -------------------------------------------------------------------------------------------------- */
+
+int64_t sp_placed_devices(const struct sp_sharding *sharding, int64_t device_count)
+{
+    switch (sharding->kind) {
+    case SP_SHARDING_SINGLE:
+        return 1;
+    case SP_SHARDING_BLOCKS:
+        return sharding->first ? sharding->first[sharding->shard_count] : device_count;
+    case SP_SHARDING_AXES:
+        return sp_mesh_is_empty(sharding->mesh) ? device_count : sharding->mesh->order.count;
+    default:
+        return device_count;
+    }
+}
+
+/* Merges ascending lists without repetitions into `merged`, which has room for both. */
+static int64_t merge(int64_t a_count, const int64_t *a, int64_t b_count, const int64_t *b, int64_t *merged)
+{
+    int64_t i = 0, k = 0, used = 0;
+    while (i < a_count || k < b_count) {
+        bool takes_a = k == b_count || (i < a_count && a[i] <= b[k]);
+        int64_t device = takes_a ? a[i] : b[k];
+        i += i < a_count && a[i] == device;
+        k += k < b_count && b[k] == device;
+        merged[used++] = device;
+    }
+    return used;
+}
+
+/* All devices that they name. */
+static enum sp_status unite(struct sp_arena *scratch, int64_t device_count, uint32_t count,
+                            const struct sp_sharding *const *shardings, int64_t *ret_count, const int64_t **ret_devices,
+                            struct sp_error *err)
+{
+    *ret_count = 0;
+    *ret_devices = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t *devices = NULL;
+        int64_t named = 0;
+        enum sp_status status = sp_sharding_devices(scratch, shardings[i], device_count, &named, &devices, err);
+        if (status != SP_OK)
+            return status;
+        if (named == *ret_count && (named == 0 || memcmp(devices, *ret_devices, (size_t)named * sizeof *devices) == 0))
+            continue;
+        int64_t *merged = SP_NEW_ARRAY(scratch, (size_t)(named + *ret_count), int64_t);
+        if (!merged)
+            return sp_fail_memory(err);
+        *ret_count = merge(named, devices, *ret_count, *ret_devices, merged);
+        *ret_devices = merged;
+    }
+    return SP_OK;
+}
+
+static enum sp_status make_whole(struct sp_memo *memo, uint32_t rank, int64_t device_count, uint32_t count,
+                                 const struct sp_sharding *const *shardings, const struct sp_sharding **ret_whole,
+                                 struct sp_error *err)
+{
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(memo->arena));
+    struct sp_block_dim dims[SP_MAX_RANK] = {{0}};
+    const int64_t *devices = NULL;
+    int64_t named = 0;
+    if (!scratch)
+        return sp_fail_memory(err);
+    enum sp_status status = unite(scratch, device_count, count, shardings, &named, &devices, err);
+    uint32_t first[2] = {0, (uint32_t)named};
+    const struct sp_sharding whole = {
+        .kind = SP_SHARDING_BLOCKS, .rank = rank, .blocks = dims, .shard_count = 1, .first = first, .devices = devices};
+    *ret_whole = NULL;
+    if (status == SP_OK && named > 0)
+        status = sp_memo_sharding(memo, &whole, false, ret_whole, err);
+    sp_arena_destroy(scratch);
+    return status;
+}
+
+enum sp_status sp_memo_whole(struct sp_memo *memo, uint32_t rank, int64_t device_count, uint32_t count,
+                             const struct sp_sharding *const *shardings, const struct sp_sharding **ret_whole,
+                             struct sp_error *err)
+{
+    struct sp_memo_key key = sp_memo_key(memo->arena, SP_MEMO_WHOLE);
+    const struct sp_sharding *same = NULL, *last = NULL;
+    sp_memo_key_add(&key, &rank, sizeof rank);
+    sp_memo_key_add(&key, &device_count, sizeof device_count);
+    for (uint32_t i = 0; i < count; i++) {
+        enum sp_status status = sp_memo_sharding(memo, shardings[i], true, &same, err);
+        if (status != SP_OK)
+            return status;
+        if (same != last)
+            sp_memo_key_add(&key, &same, sizeof same);
+        last = same;
+    }
+    const struct sp_sharding **known = sp_memo_get(memo, &key);
+    if (known) {
+        *ret_whole = *known;
+        return SP_OK;
+    }
+    enum sp_status status = make_whole(memo, rank, device_count, count, shardings, ret_whole, err);
+    if (status != SP_OK)
+        return status;
+    known = sp_memo_put(memo, &key, sizeof(const struct sp_sharding *));
+    if (!known)
+        return sp_fail_memory(err);
+    *known = *ret_whole;
+    return SP_OK;
+}
+
+enum sp_status sp_memo_placed(struct sp_memo *memo, const struct sp_sharding *open, int64_t count,
+                              const int64_t *devices, const struct sp_sharding **ret_placed, struct sp_error *err)
+{
+    struct sp_memo_key key = sp_memo_key(memo->arena, SP_MEMO_PLACED);
+    const struct sp_sharding *same = NULL;
+    enum sp_status status = sp_memo_sharding(memo, open, true, &same, err);
+    if (status != SP_OK)
+        return status;
+    sp_memo_key_add(&key, &same, sizeof same);
+    sp_memo_key_add(&key, &count, sizeof count);
+    sp_memo_key_add(&key, &devices, sizeof(const int64_t *));
+    const struct sp_sharding **known = sp_memo_get(memo, &key);
+    if (known) {
+        *ret_placed = *known;
+        return SP_OK;
+    }
+    uint32_t whole[2] = {0, (uint32_t)count};
+    if (!number(memo, count))
+        return sp_fail_memory(err);
+    struct sp_sharding placed = *same;
+    placed.first = open->shard_count == 1 ? whole : memo->numbers.first;
+    placed.devices = devices ? devices : memo->numbers.devices;
+    status = sp_memo_sharding(memo, &placed, false, ret_placed, err);
+    if (status != SP_OK)
+        return status;
+    known = sp_memo_put(memo, &key, sizeof(const struct sp_sharding *));
+    if (!known)
+        return sp_fail_memory(err);
+    *known = *ret_placed;
+    return SP_OK;
+}
