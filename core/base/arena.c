@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/arith.h"
+#include "base/limits.h"
 
 #define ALIGNMENT   _Alignof(max_align_t)
 #define FIRST_CHUNK ((size_t)4 << 10)
@@ -40,8 +41,10 @@ static bool budget_take(struct sp_budget *budget, size_t bytes)
     if (budget == NULL)
         return true;
     size_t used;
-    if (!sp_add_size(budget->used, bytes, &used) || (budget->limit != 0 && used > budget->limit))
+    if (!sp_add_size(budget->used, bytes, &used) || (budget->limit != 0 && used > budget->limit)) {
+        budget->is_refused = true;
         return false;
+    }
     budget->used = used;
     if (used > budget->peak)
         budget->peak = used;
@@ -54,6 +57,32 @@ static void budget_give(struct sp_budget *budget, size_t bytes)
         return;
     assert(budget->used >= bytes);
     budget->used -= bytes;
+}
+
+void sp_budget_for_file(struct sp_budget *budget, uint64_t size, uint64_t devices, size_t most)
+{
+    const size_t for_devices = (size_t)(devices < SP_MAX_DEVICES ? devices : SP_MAX_DEVICES) * SP_JOB_DEVICE_BYTES;
+    budget->limit = most != 0 ? most : SP_DEFAULT_JOB_BYTES;
+    budget->limit_name = NULL;
+    if (size > (budget->limit - 1) / SP_JOB_FILE_FACTOR)
+        return;
+    const size_t bytes = SP_FREE_JOB_BYTES + for_devices + (size_t)size * SP_JOB_FILE_FACTOR;
+    if (bytes < budget->limit) {
+        budget->limit = bytes;
+        budget->limit_name = "SP_JOB_FILE_FACTOR";
+    }
+}
+
+enum sp_status sp_budget_explain(const struct sp_budget *budget, struct sp_error *err)
+{
+    if (err->status != SP_ERR_MEMORY || !budget->is_refused || budget->limit_name == NULL)
+        return err->status;
+    sp_error_clear(err);
+    return sp_fail_limit(err, "MODEL_TOO_DEMANDING", budget->limit_name, (int64_t)budget->limit,
+                         (int64_t)budget->limit + 1,
+                         "What the model describes takes more than the %zu MB of memory that are given to a file of "
+                         "its size (limit %s).",
+                         budget->limit >> 20, budget->limit_name);
 }
 
 struct sp_arena *sp_arena_create(struct sp_budget *budget)

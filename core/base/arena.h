@@ -15,13 +15,28 @@
  *  - A NULL return means: nothing was allocated, report SP_ERR_MEMORY (sp_fail_memory()).
  *  - Not thread-safe: one thread per arena and budget.
  */
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
 
 struct sp_budget {
-    size_t limit; /* bytes; 0 means no limit */
-    size_t used;  /* bytes taken now */
-    size_t peak;  /* largest `used` so far */
+    size_t limit;           /* bytes; 0 means no limit */
+    size_t used;            /* bytes taken now */
+    size_t peak;            /* largest `used` so far */
+    bool is_refused;        /* something was refused for going over the limit */
+    const char *limit_name; /* of base/limits.h, where one set the limit */
 };
+
+/* Sets the limit to what checking a file of `size` bytes may take, or completing its shardings for `devices` devices:
+   what a small file describes never costs much (SP_FREE_JOB_BYTES, SP_JOB_FILE_FACTOR, SP_JOB_DEVICE_BYTES). At most
+   `most`, or SP_DEFAULT_JOB_BYTES when that is 0. */
+void sp_budget_for_file(struct sp_budget *budget, uint64_t size, uint64_t devices, size_t most);
+
+/* Says what a failure was: SP_ERR_LIMIT where `err` is want of memory and the budget's named limit refused it. Any
+   other error stays. Returns the status that `err` has then. */
+enum sp_status sp_budget_explain(const struct sp_budget *budget, struct sp_error *err);
 
 struct sp_arena;
 

@@ -83,7 +83,7 @@ enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const st
     struct sp_check_answer *answer = calloc(1, sizeof *answer);
     if (answer == NULL)
         return sp_fail_memory(err);
-    answer->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
+    sp_budget_for_file(&answer->budget, size, 0, options->memory_budget);
     answer->arena = sp_arena_create(&answer->budget);
     enum sp_status status = answer->arena != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK) {
@@ -99,6 +99,7 @@ enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const st
         status = sp_check_run(answer->arena, answer->file.bytes, answer->file.size, &check, &answer->list,
                               &answer->model, err);
     if (status != SP_OK) {
+        status = sp_budget_explain(&answer->budget, err);
         sp_check_answer_destroy(answer);
         return status;
     }

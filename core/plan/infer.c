@@ -62,7 +62,7 @@ static enum sp_status open_model(struct sp_completion *completion, const void *b
     const struct sp_read_options read = {.hash_seed = options->hash_seed, .watch = options->watch};
     struct sp_shape_summary summary;
     const char *name = options->name != NULL ? options->name : "";
-    completion->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
+    sp_budget_for_file(&completion->budget, size, 0, options->memory_budget);
     completion->arena = sp_arena_create(&completion->budget);
     if (completion->arena == NULL ||
         (completion->name = sp_arena_string(completion->arena, name, strlen(name))) == NULL)
@@ -85,9 +85,14 @@ enum sp_status sp_completion_create(const void *bytes, uint64_t size, const stru
     enum sp_status status = open_model(completion, bytes, size, options, err);
     if (status == SP_OK)
         status = completion_read_request(completion, request, &asked, err);
+    if (status == SP_OK) {
+        const uint64_t largest = completion->file.size > size ? completion->file.size : size;
+        sp_budget_for_file(&completion->budget, largest, (uint64_t)asked.devices, options->memory_budget);
+    }
     if (status == SP_OK)
         status = complete(completion, &asked, err);
     if (status != SP_OK) {
+        status = sp_budget_explain(&completion->budget, err);
         sp_completion_destroy(completion);
         return status;
     }

@@ -36,6 +36,7 @@ struct bench {
     int argc;
     char **argv;
     int64_t devices;
+    struct sp_budget budget; /* as of the product's jobs */
     struct sp_arena *arena;
     struct sp_model *model;
     struct sp_diagnostics findings;
@@ -174,9 +175,11 @@ int main(int argc, char **argv)
     for (int i = 2; i + 1 < argc; i++)
         if (strcmp(argv[i], "--devices") == 0)
             bench.devices = strtoll(argv[i + 1], NULL, 10);
-    bench.arena = sp_arena_create(NULL);
+    const bool is_mapped = map(&bench);
+    sp_budget_for_file(&bench.budget, bench.size, (uint64_t)bench.devices, 0);
+    bench.arena = sp_arena_create(&bench.budget);
     bench.findings.arena = bench.arena;
-    if (bench.arena == NULL || !map(&bench)) {
+    if (bench.arena == NULL || !is_mapped) {
         (void)fprintf(stderr, "bench_check: cannot read '%s'\n", bench.path);
         return 2;
     }
@@ -189,6 +192,8 @@ int main(int argc, char **argv)
            bench.read, bench.graph, bench.shapes, bench.meaning, bench.infer,
            bench.model == NULL ? 0 : bench.model->counts.nodes, bench.set_count, bench.spec_count,
            (uint64_t)bench.findings.errors, usage.ru_maxrss);
+    if (status != SP_OK)
+        status = sp_budget_explain(&bench.budget, &bench.err);
     if (status != SP_OK)
         (void)fprintf(stderr, "bench_check: %s %s (%s)\n", bench.err.code, bench.err.message, bench.err.where);
     sp_arena_destroy(bench.arena);

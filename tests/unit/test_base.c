@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/json_writer.h"
+#include "base/limits.h"
 
 Test(arena, memory_is_zeroed_aligned_and_budgeted)
 {
@@ -28,6 +29,37 @@ Test(arena, memory_is_zeroed_aligned_and_budgeted)
     cr_assert_eq(budget.used, sp_arena_bytes(arena));
     sp_arena_destroy(arena);
     cr_assert_eq(budget.used, 0);
+}
+
+/* What a file may take grows with it and with the devices that are asked for, up to what the operator gives. */
+Test(arena, budgets_of_files_are_named_limits)
+{
+    struct sp_budget budget = {0};
+    struct sp_error err;
+    sp_budget_for_file(&budget, 1000, 2, 0);
+    cr_expect_eq(budget.limit, SP_FREE_JOB_BYTES + 1000 * SP_JOB_FILE_FACTOR + 2 * SP_JOB_DEVICE_BYTES);
+    cr_assert_not_null(budget.limit_name);
+    struct sp_arena *arena = sp_arena_create(&budget);
+    sp_error_clear(&err);
+    cr_expect_eq(sp_budget_explain(&budget, &err), SP_OK);
+    (void)sp_fail_memory(&err);
+    cr_expect_eq(sp_budget_explain(&budget, &err), SP_ERR_MEMORY, "the system's memory, not the budget");
+    cr_expect_null(sp_arena_alloc(arena, budget.limit));
+    cr_expect_eq(sp_budget_explain(&budget, &err), SP_ERR_LIMIT);
+    cr_expect_str_eq(err.code, "MODEL_TOO_DEMANDING");
+    cr_expect_str_eq(err.limit, "SP_JOB_FILE_FACTOR");
+    sp_arena_destroy(arena);
+
+    static const struct {
+        uint64_t size, devices;
+        size_t most;
+    } capped[] = {{UINT64_MAX, 0, 0}, {1000, 0, 1 << 20}, {SP_DEFAULT_JOB_BYTES, UINT64_MAX, 0}};
+    for (size_t i = 0; i < sizeof capped / sizeof capped[0]; i++) {
+        sp_budget_for_file(&budget, capped[i].size, capped[i].devices, capped[i].most);
+        cr_expect_eq(budget.limit, capped[i].most != 0 ? capped[i].most : SP_DEFAULT_JOB_BYTES);
+        (void)sp_fail_memory(&err);
+        cr_expect_null(budget.limit_name, "what the operator gives is no limit of the model");
+    }
 }
 
 Test(arena, rewinding_gives_scratch_back)
