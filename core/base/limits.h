@@ -80,12 +80,17 @@
 #define SP_MAX_STOPS       4096      /* places where propagation stopped that are told */
 #define SP_MAX_SET_SPECS   4096      /* specs that one request sets, patterns counted by what they match */
 #define SP_MAX_SPEC_PLACES 1024      /* different lists of devices that the specs of one model name */
-#define SP_MAX_VIEW_POINTS (1 << 22) /* devices times operands of one node that are compared */
+#define SP_MAX_VIEW_POINTS (1 << 22) /* devices that the operands of one node name, which are compared */
+/* And of one model together, where the nodes differ: so many, and so many for each byte of the file. */
+#define SP_FREE_VIEW_POINTS     (1 << 22)
+#define SP_VIEW_POINTS_PER_BYTE 8
+/* Devices that the different specs of one model list together, beyond one for each byte of the file. */
+#define SP_FREE_KEPT_DEVICES   (1 << 22)
+#define SP_MAX_KEPT_VIEW_BYTES (1 << 25) /* of nodes' views that are remembered */
 #define SP_FREE_RULE_UNITS                                                                                             \
     65536 /* factors and axes of rules that propagation keeps, beyond one for each byte of the file */
 #define SP_MAX_WAYS_WORK      (1 << 24) /* pairs of devices compared for all reshards of one model */
 #define SP_WAY_WORK           1024      /* of it, what any reshard takes */
-#define SP_MAX_NET_POINTS     (1 << 28) /* the same, times the nodes of the model */
 #define SP_MAX_VIEW_CONFLICTS 64        /* contradictions of one node that are told */
 
 /* Answers to requests about shardings. */
