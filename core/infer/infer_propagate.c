@@ -17,34 +17,88 @@
 
 /* ---- relate ----------------------------------------------------------------------------------------------------- */
 
+/* Of one tensor: whether its axes are cut in the same parts, and these alike. */
+static bool is_same_statement(const struct sp_statement *a, const struct sp_statement *b)
+{
+    const struct sp_refined *p = a->parts, *q = b->parts;
+    if (a == b)
+        return true;
+    if ((p == NULL) != (q == NULL) || a->axes->rank != b->axes->rank ||
+        (p != NULL && memcmp(p->shape, q->shape, p->rank * sizeof(*p->shape)) != 0))
+        return false;
+    for (uint32_t axis = 0; a->axes != b->axes && axis < a->axes->rank; axis++) {
+        const struct sp_axis_list *x = &a->axes->dims[axis].axes, *y = &b->axes->dims[axis].axes;
+        if (x->count != y->count || !sp_axes_is_prefix(x, y) || !sp_axes_is_prefix(y, x))
+            return false;
+    }
+    return true;
+}
+
+static bool is_output(const struct sp_inference *all, const struct sp_stated *stated)
+{
+    return stated->operand >= all->assignment->net->nodes[stated->node]->input_count;
+}
+
+/* How many operands are stated otherwise than their tensor is. */
+static enum sp_status count_odd(struct sp_inference *all, uint32_t *ret_count)
+{
+    const struct sp_net *net = all->assignment->net;
+    struct sp_arena_mark mark = sp_arena_mark(all->passing);
+    const struct sp_statement **first = SP_NEW_ARRAY(all->passing, net->tensor_count, const struct sp_statement *);
+    uint32_t count = 0;
+    if (first == NULL)
+        return sp_fail_memory(all->err);
+    for (uint64_t k = 0; k < 2 * (uint64_t)all->stated_count; k++) { /* outputs, then inputs */
+        const struct sp_stated *stated = &all->stated[k % all->stated_count];
+        if (stated->says->axes == NULL || is_output(all, stated) != (k < all->stated_count))
+            continue;
+        uint32_t tensor = sp_net_tensor(net, sp_infer_operand(net->nodes[stated->node], stated->operand));
+        if (first[tensor] == NULL)
+            first[tensor] = stated->says;
+        count += !is_same_statement(first[tensor], stated->says);
+    }
+    sp_arena_rewind(all->passing, mark);
+    *ret_count = count;
+    return SP_OK;
+}
+
+/* Whether a use of the value gets a tensor of its own. One without axes has nothing to be split. */
+static bool is_shared_constant(const struct sp_value *value)
+{
+    return value != NULL && value->is_constant && value->use_count > 1 &&
+           !(sp_infer_has_rank(value) && value->type.shape.rank == 0);
+}
+
 static enum sp_status index_operands(struct sp_inference *all)
 {
     const struct sp_net *net = all->assignment->net;
-    uint32_t total = 0;
+    uint32_t total = 0, odd = 0;
+    enum sp_status status = count_odd(all, &odd);
     all->first_operand = SP_NEW_ARRAY(all->scratch, (size_t)net->node_count + 1, uint32_t);
-    if (all->first_operand == NULL)
+    if (status != SP_OK || all->first_operand == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t n = 0; n < net->node_count; n++) {
         all->first_operand[n] = total;
         total += sp_infer_operand_count(net->nodes[n]);
         for (uint32_t i = 0; i < net->nodes[n]->input_count; i++) {
             const struct sp_value *value = net->nodes[n]->inputs[i];
-            all->constant_uses += value != NULL && value->is_constant && value->use_count > 1;
+            all->constant_uses += is_shared_constant(value);
+            all->copies += is_shared_constant(value) && value->producer != NULL;
         }
     }
     all->first_operand[net->node_count] = total;
     all->stated_of = SP_NEW_ARRAY(all->scratch, total, uint32_t);
-    all->tensor_capacity = net->tensor_count + all->stated_count + all->constant_uses;
+    all->told = SP_NEW_ARRAY(all->scratch, net->tensor_count, struct sp_infer_told);
+    all->tensor_capacity = net->tensor_count + odd + all->constant_uses;
     all->ranks = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
     all->shapes = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const int64_t *);
     all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
     all->tensors = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_sharding *);
     all->origins = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_flow_origin *);
-    all->told = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_infer_told);
     all->statement_of = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
     all->refined = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_refined *);
-    if (all->stated_of == NULL || all->ranks == NULL || all->shapes == NULL || all->values == NULL ||
-        all->tensors == NULL || all->origins == NULL || all->told == NULL || all->statement_of == NULL ||
+    if (all->stated_of == NULL || all->told == NULL || all->ranks == NULL || all->shapes == NULL ||
+        all->values == NULL || all->tensors == NULL || all->origins == NULL || all->statement_of == NULL ||
         all->refined == NULL)
         return sp_fail_memory(all->err);
     return SP_OK;
@@ -60,21 +114,6 @@ static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value
     return sp_infer_extents(all, value, &all->shapes[id]);
 }
 
-/* Of one tensor: whether its axes are cut in the same parts, and these alike. */
-static bool is_same_statement(const struct sp_stated *a, const struct sp_stated *b)
-{
-    const struct sp_refined *p = a->parts, *q = b->parts;
-    if ((p == NULL) != (q == NULL) || a->axes->rank != b->axes->rank ||
-        (p != NULL && memcmp(p->shape, q->shape, p->rank * sizeof(*p->shape)) != 0))
-        return false;
-    for (uint32_t axis = 0; a->axes != b->axes && axis < a->axes->rank; axis++) {
-        const struct sp_axis_list *x = &a->axes->dims[axis].axes, *y = &b->axes->dims[axis].axes;
-        if (x->count != y->count || !sp_axes_is_prefix(x, y) || !sp_axes_is_prefix(y, x))
-            return false;
-    }
-    return true;
-}
-
 /* Stated specs to tensors: of outputs first, then those of uses that say the same or the first thing; any other use
    gets a tensor of its own, to which a reshard is implied. */
 static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
@@ -85,17 +124,17 @@ static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
         const struct sp_node *node = net->nodes[stated->node];
         const struct sp_value *value = sp_infer_operand(node, stated->operand);
         uint32_t tensor = sp_net_tensor(net, value);
-        if ((stated->operand >= node->input_count) != of_outputs)
+        if (is_output(all, stated) != of_outputs)
             continue;
         all->stated_of[all->first_operand[stated->node] + stated->operand] = i + 1;
         stated->tensor = tensor;
-        if (stated->axes == NULL) {
+        if (stated->says->axes == NULL) {
             stated->tensor = SP_NO_TENSOR;
             continue;
         }
         if (all->statement_of[tensor] == 0)
             all->statement_of[tensor] = i + 1;
-        if (is_same_statement(&all->stated[all->statement_of[tensor] - 1], stated))
+        if (is_same_statement(all->stated[all->statement_of[tensor] - 1].says, stated->says))
             continue;
         stated->tensor = all->tensor_count;
         enum sp_status status = add_tensor(all, value);
@@ -143,7 +182,7 @@ static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, 
 {
     const struct sp_value *value = all->values[*tensor];
     uint32_t base = *tensor;
-    if (!value->is_constant || value->use_count < 2)
+    if (!is_shared_constant(value))
         return SP_OK;
     *tensor = all->tensor_count;
     enum sp_status status = add_tensor(all, value);
@@ -247,9 +286,9 @@ static enum sp_status relate(struct sp_inference *all)
         status = state_tensors(all, true);
     if (status == SP_OK)
         status = state_tensors(all, false);
-    all->flows = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->constant_uses, struct sp_flow);
-    all->relation_of = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->constant_uses, uint32_t);
-    all->is_copy = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->constant_uses, bool);
+    all->flows = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->copies, struct sp_flow);
+    all->relation_of = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->copies, uint32_t);
+    all->is_copy = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->copies, bool);
     if (status == SP_OK && (all->flows == NULL || all->relation_of == NULL || all->is_copy == NULL))
         return sp_fail_memory(all->err);
     for (uint32_t r = 0; status == SP_OK && r < net->relation_count; r++)
@@ -268,8 +307,8 @@ static enum sp_status place_nodes(struct sp_inference *all)
     if (of_tensor == NULL || all->place_of == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = all->stated_count; i-- > 0;) {
-        if (all->stated[i].axes != NULL)
-            all->place_of[all->stated[i].node] = all->stated[i].place + 1;
+        if (all->stated[i].says->axes != NULL)
+            all->place_of[all->stated[i].node] = all->stated[i].says->place + 1;
     }
     for (uint32_t r = 0; r < net->relation_count; r++) {
         const struct sp_relation *relation = &net->relations[r];

@@ -95,20 +95,27 @@ enum sp_infer_reason {
     SP_REASON_SCATTERED
 };
 
-/* The sentence that was written last about a tensor: operands in the same case share it. */
+/* The sentence that was written last about a value: operands in the same case share it. */
 struct sp_infer_told {
     const char *text;
-    uint32_t flow;
+    uint32_t tensor, flow;
     uint8_t reason, factor; /* enum sp_infer_reason */
 };
 
-struct sp_stated {
-    uint32_t node, operand, place;
-    uint32_t tensor;                  /* that stands for this operand */
+/* A spec that was stated: of one tensor, or of several alike. */
+struct sp_statement {
     const struct sp_sharding *source; /* the entry's */
+    const int64_t *shape;             /* of the tensor */
     const struct sp_refined *parts;   /* what the layout's axes are; NULL: the tensor's own */
     struct sp_layout layout;
+    uint32_t place;
     struct sp_sharding *axes; /* on positions; NULL: it says nothing about them */
+};
+
+struct sp_stated {
+    uint32_t node, operand;
+    uint32_t tensor; /* that stands for this operand */
+    struct sp_statement *says;
 };
 
 struct sp_inference {
@@ -136,14 +143,14 @@ struct sp_inference {
     const struct sp_value **values;
     const struct sp_sharding **tensors;
     struct sp_flow_origin **origins;
-    struct sp_infer_told *told;
+    struct sp_infer_told *told;        /* per tensor of the net */
     uint32_t *statement_of;            /* per tensor 1 + the entry in `stated` that it starts with, or 0 */
     const struct sp_refined **refined; /* per tensor: the pieces that shapes and tensors are of, or NULL */
     uint32_t flow_count;
     struct sp_flow *flows;
-    uint32_t *relation_of;  /* per flow */
-    bool *is_copy;          /* per flow: from a constant to one of its uses, at the relation that uses it */
-    uint32_t constant_uses; /* at most so many of them */
+    uint32_t *relation_of;          /* per flow */
+    bool *is_copy;                  /* per flow: from a constant to one of its uses, at the relation that uses it */
+    uint32_t constant_uses, copies; /* at most so many tensors of uses, and copies to them */
     enum sp_status stop_status;
 };
 

@@ -38,7 +38,7 @@ static enum sp_status find_place(struct sp_inference *all, const struct sp_layou
 
 /* On a mesh; where the tensor's axes cannot say it, by parts of them. */
 static enum sp_status to_axes(struct sp_inference *all, const struct sp_sharding *sharding, uint32_t rank,
-                              const int64_t *shape, struct sp_stated *stated, struct sp_sharding **ret_axes,
+                              const int64_t *shape, struct sp_statement *stated, struct sp_sharding **ret_axes,
                               struct sp_error *err)
 {
     struct sp_sharding *blocks = NULL;
@@ -60,31 +60,18 @@ static enum sp_status to_axes(struct sp_inference *all, const struct sp_sharding
     return again.status == SP_ERR_MEMORY ? sp_fail_memory(err) : status;
 }
 
-/* Reads one stated spec; one that no mesh can say stays out of it all, with a stop. */
-static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, uint32_t operand,
-                                  const struct sp_mesh *base, bool *ret_is_linear)
+/* Reads one statement; *ret_says is NULL where no mesh can say it: it stays out of it all, with a stop. */
+static enum sp_status read_statement(struct sp_inference *all, const struct sp_node *node, const struct sp_value *value,
+                                     const struct sp_statement *wanted, const struct sp_mesh *base,
+                                     struct sp_statement **ret_says, bool *ret_is_linear)
 {
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
-    const struct sp_value *value = sp_infer_operand(node, operand);
-    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, operand);
-    struct sp_stated stated = {.node = node_id, .operand = operand, .source = entry->sharding};
+    struct sp_statement *says = SP_NEW(all->scratch, struct sp_statement);
     struct sp_sharding *axes = NULL;
     struct sp_error why = {0};
-    const int64_t *shape = NULL;
-    *ret_is_linear = true;
-    enum sp_status status = sp_infer_extents(all, value, &shape);
-    if (status != SP_OK)
-        return status;
-    if (all->stated_count > 0 && all->stated[all->stated_count - 1].source == entry->sharding &&
-        all->stated_shape == shape) {
-        stated = all->stated[all->stated_count - 1]; /* one spec that was set, on many operands */
-        stated.node = node_id;
-        stated.operand = operand;
-        all->stated[all->stated_count++] = stated;
-        return SP_OK;
-    }
-    all->stated_shape = shape;
-    status = to_axes(all, entry->sharding, value->type.shape.rank, shape, &stated, &axes, &why);
+    if (says == NULL)
+        return sp_fail_memory(all->err);
+    *says = *wanted;
+    enum sp_status status = to_axes(all, says->source, value->type.shape.rank, says->shape, says, &axes, &why);
     if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST)
         return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
                                   "The spec of '%.120s' is not carried on: %.400s", value->name, why.message);
@@ -92,13 +79,33 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
         *all->err = why;
         return status;
     }
-    status = sp_layout_create(all->scratch, axes, base, &stated.layout, ret_is_linear, all->err);
+    status = sp_layout_create(all->scratch, axes, base, &says->layout, ret_is_linear, all->err);
     if (status == SP_OK && *ret_is_linear)
-        status = find_place(all, &stated.layout, &stated.place);
+        status = find_place(all, &says->layout, &says->place);
     if (status == SP_OK && *ret_is_linear)
-        all->stated[all->stated_count++] = stated;
+        *ret_says = says;
     else if (status == SP_OK)
         all->odd_mesh = axes->mesh;
+    return status;
+}
+
+static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, uint32_t operand,
+                                  const struct sp_mesh *base, bool *ret_is_linear)
+{
+    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_value *value = sp_infer_operand(node, operand);
+    struct sp_statement wanted = {.source = sp_spec_of(all->assignment, node_id, operand)->sharding};
+    struct sp_statement *says = all->stated_count == 0 ? NULL : all->stated[all->stated_count - 1].says;
+    *ret_is_linear = true;
+    enum sp_status status = sp_infer_extents(all, value, &wanted.shape);
+    if (status != SP_OK)
+        return status;
+    if (says == NULL || says->source != wanted.source || says->shape != wanted.shape) {
+        says = NULL; /* else it is one spec that was set, on many operands */
+        status = read_statement(all, node, value, &wanted, base, &says, ret_is_linear);
+    }
+    if (status == SP_OK && says != NULL)
+        all->stated[all->stated_count++] = (struct sp_stated){.node = node_id, .operand = operand, .says = says};
     return status;
 }
 
@@ -160,17 +167,17 @@ static enum sp_status find_mesh(struct sp_inference *all)
     struct sp_cuts cuts = {0};
     uint32_t opponent = 0, first = 0;
     for (uint32_t i = 0; i < all->stated_count; i++) {
-        if (is_split(&all->stated[i].layout) && !is_split(&all->stated[first].layout))
+        if (is_split(&all->stated[i].says->layout) && !is_split(&all->stated[first].says->layout))
             first = i;
     }
     for (uint32_t k = 0; k < all->stated_count; k++) {
         uint32_t i = k == 0 ? first : k == first ? 0 : k;
-        if (cuts.count > 0 && all->stated[i].layout.count != cuts.positions) {
-            if (is_split(&all->stated[i].layout))
+        if (cuts.count > 0 && all->stated[i].says->layout.count != cuts.positions) {
+            if (is_split(&all->stated[i].says->layout))
                 return fail_meshes(all, &all->stated[first], &all->stated[i]);
             continue;
         }
-        if (!sp_cuts_add(&cuts, &all->stated[i].layout, i, &opponent))
+        if (!sp_cuts_add(&cuts, &all->stated[i].says->layout, i, &opponent))
             return fail_meshes(all, &all->stated[opponent], &all->stated[i]);
     }
     all->positions = cuts.positions;
@@ -181,17 +188,14 @@ static enum sp_status find_mesh(struct sp_inference *all)
 static enum sp_status write_stated(struct sp_inference *all)
 {
     for (uint32_t i = 0; i < all->stated_count; i++) {
-        struct sp_stated *stated = &all->stated[i];
-        bool fits = stated->layout.count == all->positions;
-        if (i > 0 && stated->source == all->stated[i - 1].source) {
-            stated->axes = all->stated[i - 1].axes;
-            continue;
-        }
-        if (!fits && !is_split(&stated->layout))
+        const struct sp_stated *stated = &all->stated[i];
+        struct sp_statement *says = stated->says;
+        bool fits = says->layout.count == all->positions;
+        if ((i > 0 && says == all->stated[i - 1].says) || (!fits && !is_split(&says->layout)))
             continue;
         enum sp_status status = SP_OK;
         if (fits)
-            status = sp_layout_to_axes(all->arena, &stated->layout, all->mesh, &stated->axes, &fits, all->err);
+            status = sp_layout_to_axes(all->arena, &says->layout, all->mesh, &says->axes, &fits, all->err);
         if (status == SP_OK && !fits) {
             const struct sp_node *node = all->assignment->net->nodes[stated->node];
             return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",

@@ -113,10 +113,17 @@ static const char *write_reason(const struct sp_inference *all, const struct sp_
     return write(all->arena, "%.200s cuts factor %s in all its operands, so in '%.120s'.", label, factor, name);
 }
 
-/* Whether the sentence is the same at all nodes. */
-static bool is_of_tensor(enum sp_infer_reason reason)
+/* Whether what was told last is what is to be told: some sentences are the same for all uses of a value, or at all
+   nodes that have a tensor. */
+static bool is_told(const struct sp_infer_told *told, const struct sp_infer_told *wanted)
 {
-    return reason == SP_REASON_ASSUMED || reason == SP_REASON_WHOLE || reason == SP_REASON_ORIGIN;
+    if (told->reason != wanted->reason)
+        return false;
+    if (told->reason == SP_REASON_ASSUMED || told->reason == SP_REASON_WHOLE)
+        return true;
+    if (told->reason == SP_REASON_ORIGIN)
+        return told->tensor == wanted->tensor;
+    return told->tensor == wanted->tensor && told->flow == wanted->flow && told->factor == wanted->factor;
 }
 
 enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
@@ -125,12 +132,12 @@ enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint3
     const struct sp_flow *flow = &all->flows[flow_id];
     uint32_t tensor = flow->tensors[operand];
     const char *factor = resolved->factor < flow->rule->factor_count ? flow->rule->factors[resolved->factor].name : "";
-    struct sp_infer_told *told = &all->told[tensor];
-    enum sp_infer_reason reason = reason_of(all, tensor, operand >= flow->input_count, resolved);
-    entry->origin = reason == SP_REASON_ASSUMED ? SP_SPEC_ASSUMED : SP_SPEC_INFERRED;
-    if (told->reason != reason ||
-        (!is_of_tensor(reason) && (told->flow != flow_id || told->factor != resolved->factor))) {
-        *told = (struct sp_infer_told){.reason = (uint8_t)reason, .flow = flow_id, .factor = resolved->factor};
+    struct sp_infer_told *told = &all->told[sp_net_tensor(all->assignment->net, all->values[tensor])];
+    struct sp_infer_told wanted = {.tensor = tensor, .flow = flow_id, .factor = resolved->factor};
+    wanted.reason = (uint8_t)reason_of(all, tensor, operand >= flow->input_count, resolved);
+    entry->origin = wanted.reason == SP_REASON_ASSUMED ? SP_SPEC_ASSUMED : SP_SPEC_INFERRED;
+    if (!is_told(told, &wanted)) {
+        *told = wanted;
         told->text = write_reason(all, told, tensor, factor);
     }
     entry->because = told->text;

@@ -112,7 +112,7 @@ static enum sp_status note_part(struct sp_inference *all, struct sp_refinement *
 
 static enum sp_status note_stated(struct sp_inference *all, struct sp_refinement *refinement, uint32_t tensor)
 {
-    const struct sp_stated *stated = &all->stated[all->statement_of[tensor] - 1];
+    const struct sp_statement *stated = all->stated[all->statement_of[tensor] - 1].says;
     uint32_t part = 0;
     enum sp_status status = SP_OK;
     for (uint32_t axis = 0; axis < all->ranks[tensor] && status == SP_OK; axis++) {
@@ -158,7 +158,7 @@ static enum sp_status deal_part(struct sp_inference *all, const struct sp_axis_l
 /* What the tensor starts with: the stated sharding over its pieces. */
 static enum sp_status start_tensor(struct sp_inference *all, uint32_t tensor)
 {
-    const struct sp_stated *stated = &all->stated[all->statement_of[tensor] - 1];
+    const struct sp_statement *stated = all->stated[all->statement_of[tensor] - 1].says;
     const struct sp_refined *refined = all->refined[tensor];
     struct sp_sharding *own = NULL;
     uint32_t from = 0, to = 0;

@@ -5,32 +5,6 @@
 
 #include "base/limits.h"
 
-/* ---- growing arrays ------------------------------------------------------------------------------------------- */
-
-/* An array that grows in memory of its own: in the end it is copied to where it stays. */
-struct growing {
-    void *items;
-    uint32_t capacity;
-    size_t size;
-};
-
-static bool reserve(struct sp_arena *scratch, struct growing *array, uint32_t count, uint32_t more)
-{
-    uint64_t wanted = (uint64_t)count + more;
-    if (wanted <= array->capacity)
-        return true;
-    if (wanted < 2 * (uint64_t)array->capacity)
-        wanted = 2 * (uint64_t)array->capacity;
-    void *larger = wanted > UINT32_MAX ? NULL : sp_arena_array(scratch, (size_t)wanted, array->size);
-    if (larger == NULL)
-        return false;
-    if (count > 0)
-        memcpy(larger, array->items, (size_t)count * array->size);
-    array->items = larger;
-    array->capacity = (uint32_t)wanted;
-    return true;
-}
-
 struct sp_net_rules {
     struct sp_arena *arena;
     struct sp_rules *kept; /* NULL: none yet */
@@ -50,11 +24,12 @@ struct frame {
     bool is_inside;
 };
 
+/* The walk is made twice where there are inner graphs: to count what there will be, and to fill it in. */
 struct builder {
-    struct sp_arena *arena, *scratch; /* one and the same where nothing grows */
+    struct sp_arena *arena;
     struct sp_net *net;
     struct sp_error *err;
-    struct growing graphs, tensors, nodes, relations;
+    bool is_counting;
     bool is_flat; /* there is the main graph and no other */
     uint32_t depth;
     struct frame frames[SP_MAX_NET_DEPTH];
@@ -71,27 +46,26 @@ static uint32_t *new_operands(struct sp_arena *arena, const struct sp_graph *gra
 static enum sp_status push(struct builder *builder, struct sp_graph *graph, struct sp_node *owner)
 {
     struct sp_net *net = builder->net;
-    struct sp_arena *scratch = builder->scratch;
+    struct frame frame = {.graph = graph, .graph_index = net->graph_count, .owner = owner};
     if (builder->depth == SP_MAX_NET_DEPTH)
         return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH, builder->depth + 1,
                              "Subgraphs and function calls are nested more than %d deep.", SP_MAX_NET_DEPTH);
-    uint32_t *operands = new_operands(builder->arena, graph);
-    if (operands == NULL || !reserve(scratch, &builder->graphs, net->graph_count, 1) ||
-        !reserve(scratch, &builder->tensors, net->tensor_count, builder->is_flat ? 0 : graph->value_count) ||
-        !reserve(scratch, &builder->nodes, net->node_count, graph->node_count) ||
-        !reserve(scratch, &builder->relations, net->relation_count, graph->node_count))
+    if (graph->value_count > UINT32_MAX - net->tensor_count || graph->node_count > UINT32_MAX - net->node_count)
         return sp_fail_memory(builder->err);
-    struct sp_net_graph *graphs = builder->graphs.items;
-    struct sp_value **tensors = builder->tensors.items;
-    struct sp_node **nodes = builder->nodes.items;
-    graphs[net->graph_count++] = (struct sp_net_graph){graph, net->tensor_count, net->node_count};
-    for (uint32_t i = 0; !builder->is_flat && i < graph->value_count; i++)
-        tensors[net->tensor_count + i] = graph->values[i];
+    if (!builder->is_counting) {
+        frame.operands = new_operands(builder->arena, graph);
+        if (frame.operands == NULL)
+            return sp_fail_memory(builder->err);
+        net->graphs[net->graph_count] = (struct sp_net_graph){graph, net->tensor_count, net->node_count};
+        for (uint32_t i = 0; !builder->is_flat && i < graph->value_count; i++)
+            net->tensors[net->tensor_count + i] = graph->values[i];
+        for (uint32_t i = 0; i < graph->node_count; i++)
+            net->nodes[net->node_count + i] = &graph->nodes[i];
+    }
+    net->graph_count++;
     net->tensor_count += graph->value_count;
-    for (uint32_t i = 0; i < graph->node_count; i++)
-        nodes[net->node_count++] = &graph->nodes[i];
-    builder->frames[builder->depth++] =
-        (struct frame){.graph = graph, .graph_index = net->graph_count - 1, .owner = owner, .operands = operands};
+    net->node_count += graph->node_count;
+    builder->frames[builder->depth++] = frame;
     return SP_OK;
 }
 
@@ -114,15 +88,11 @@ static struct sp_graph *next_inner(struct frame *frame, const struct sp_node *no
 
 /* ---- relations ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status add_relation(struct builder *builder, struct sp_relation *relation)
+static void add_relation(struct builder *builder, struct sp_relation *relation)
 {
     struct sp_net *net = builder->net;
-    if (!reserve(builder->scratch, &builder->relations, net->relation_count, 1))
-        return sp_fail_memory(builder->err);
-    struct sp_relation *relations = builder->relations.items;
     relation->id = net->relation_count;
-    relations[net->relation_count++] = *relation;
-    return SP_OK;
+    net->relations[net->relation_count++] = *relation;
 }
 
 /* The graphs that are open, and the one that was left last, which relate_out() is about: all that can be asked for
@@ -132,7 +102,7 @@ static const struct sp_net_graph *find_open(const struct builder *builder, const
     for (uint32_t i = builder->depth < SP_MAX_NET_DEPTH ? builder->depth + 1 : builder->depth; i-- > 0;) {
         const struct frame *frame = &builder->frames[i];
         if (frame->graph == graph)
-            return (const struct sp_net_graph *)builder->graphs.items + frame->graph_index;
+            return &builder->net->graphs[frame->graph_index];
     }
     return NULL;
 }
@@ -143,11 +113,16 @@ static uint32_t tensor_of(const struct builder *builder, const struct sp_value *
     return graph == NULL ? SP_NO_TENSOR : graph->first_tensor + value->id;
 }
 
-static enum sp_status add_node(struct builder *builder, struct sp_node *node, uint32_t node_id)
+static uint32_t node_id_of(const struct builder *builder, const struct sp_node *node)
+{
+    return find_open(builder, node->graph)->first_node + node->index;
+}
+
+static void add_node(struct builder *builder, struct sp_node *node)
 {
     struct sp_relation relation = {.kind = SP_RELATION_NODE,
                                    .node = node,
-                                   .node_id = node_id,
+                                   .node_id = node_id_of(builder, node),
                                    .input_count = node->input_count,
                                    .operand_count = node->input_count + node->output_count,
                                    .extra_axis = {-1, -1}};
@@ -159,7 +134,7 @@ static enum sp_status add_node(struct builder *builder, struct sp_node *node, ui
     for (uint32_t i = 0; i < node->output_count; i++)
         tensors[node->input_count + i] = tensor_of(builder, node->outputs[i]);
     relation.tensors = tensors;
-    return add_relation(builder, &relation);
+    add_relation(builder, &relation);
 }
 
 struct side {
@@ -180,29 +155,35 @@ static bool settle_axis(struct side *side)
     return side->extra_axis >= 0 && side->extra_axis < shape->rank && side->extra_axis < SP_MAX_RANK;
 }
 
-static enum sp_status add_same(struct builder *builder, struct sp_node *node, uint32_t node_id, struct side from,
-                               struct side to, bool is_back)
+static enum sp_status add_same(struct builder *builder, struct sp_node *node, struct side from, struct side to,
+                               bool is_back)
 {
     if (from.value == NULL || to.value == NULL || from.value == to.value)
         return SP_OK;
     if (!settle_axis(&from) || !settle_axis(&to))
         return SP_OK; /* of unknown rank: nothing can be carried */
-    struct sp_relation relation = {.kind = SP_RELATION_SAME,
-                                   .node = node,
-                                   .node_id = node_id,
-                                   .input_count = 1,
-                                   .operand_count = 2,
-                                   .is_back = is_back,
-                                   .extra_axis = {(int8_t)from.extra_axis, (int8_t)to.extra_axis}};
+    if (builder->is_counting) {
+        builder->net->relation_count++;
+        return SP_OK;
+    }
+    uint32_t outer = tensor_of(builder, from.value), inner = tensor_of(builder, to.value);
+    if (outer == SP_NO_TENSOR || inner == SP_NO_TENSOR)
+        return SP_OK;
     uint32_t *tensors = SP_NEW_ARRAY(builder->arena, 2, uint32_t);
     if (tensors == NULL)
         return sp_fail_memory(builder->err);
-    tensors[0] = tensor_of(builder, from.value);
-    tensors[1] = tensor_of(builder, to.value);
-    relation.tensors = tensors;
-    if (tensors[0] == SP_NO_TENSOR || tensors[1] == SP_NO_TENSOR)
-        return SP_OK;
-    return add_relation(builder, &relation);
+    tensors[0] = outer;
+    tensors[1] = inner;
+    struct sp_relation relation = {.kind = SP_RELATION_SAME,
+                                   .node = node,
+                                   .node_id = node_id_of(builder, node),
+                                   .input_count = 1,
+                                   .operand_count = 2,
+                                   .tensors = tensors,
+                                   .is_back = is_back,
+                                   .extra_axis = {(int8_t)from.extra_axis, (int8_t)to.extra_axis}};
+    add_relation(builder, &relation);
+    return SP_OK;
 }
 
 static struct sp_value *at(struct sp_value *const *values, uint32_t count, uint32_t index)
@@ -251,7 +232,7 @@ static int64_t scan_axis(const struct sp_node *node, const char *attribute, uint
     return axis < 0 ? axis - 1 : axis;
 }
 
-static enum sp_status relate_in(struct builder *builder, struct sp_node *node, uint32_t node_id, struct sp_graph *inner)
+static enum sp_status relate_in(struct builder *builder, struct sp_node *node, struct sp_graph *inner)
 {
     enum boundary kind = boundary_of(node);
     enum sp_status status = SP_OK;
@@ -261,13 +242,12 @@ static enum sp_status relate_in(struct builder *builder, struct sp_node *node, u
         struct side outer = plain(at(node->inputs, node->input_count, i));
         if (kind == BOUNDARY_SCAN && i >= scan_states(node))
             outer.extra_axis = scan_axis(node, "scan_input_axes", i - scan_states(node));
-        status = add_same(builder, node, node_id, outer, plain(inner->inputs[i]), false);
+        status = add_same(builder, node, outer, plain(inner->inputs[i]), false);
     }
     return status;
 }
 
-static enum sp_status relate_out(struct builder *builder, struct sp_node *node, uint32_t node_id,
-                                 struct sp_graph *inner)
+static enum sp_status relate_out(struct builder *builder, struct sp_node *node, struct sp_graph *inner)
 {
     enum boundary kind = boundary_of(node);
     enum sp_status status = SP_OK;
@@ -282,11 +262,11 @@ static enum sp_status relate_out(struct builder *builder, struct sp_node *node, 
         struct side outer = plain(at(node->outputs, node->output_count, result));
         if (result >= carried)
             outer.extra_axis = kind == BOUNDARY_SCAN ? scan_axis(node, "scan_output_axes", result - carried) : 0;
-        status = add_same(builder, node, node_id, plain(inner->outputs[i]), outer, false);
+        status = add_same(builder, node, plain(inner->outputs[i]), outer, false);
     }
     for (uint32_t i = 0; status == SP_OK && carried != UINT32_MAX && i < carried; i++) {
         uint32_t input = kind == BOUNDARY_LOOP ? i + 2 : i;
-        status = add_same(builder, node, node_id, plain(at(inner->outputs, inner->output_count, i + skipped)),
+        status = add_same(builder, node, plain(at(inner->outputs, inner->output_count, i + skipped)),
                           plain(at(inner->inputs, inner->input_count, input)), true);
     }
     return status;
@@ -301,19 +281,12 @@ static bool has_inner(const struct sp_node *node)
     return node->body != NULL || (node->op != NULL && (node->op->flags & SP_OP_CONTROL) != 0);
 }
 
-static uint32_t node_id_of(const struct builder *builder, const struct sp_node *node)
-{
-    return find_open(builder, node->graph)->first_node + node->index;
-}
-
 static enum sp_status step(struct builder *builder)
 {
     struct frame *frame = &builder->frames[builder->depth - 1];
     if (frame->next_node == frame->graph->node_count) {
         builder->depth--;
-        return frame->owner == NULL
-                   ? SP_OK
-                   : relate_out(builder, frame->owner, node_id_of(builder, frame->owner), frame->graph);
+        return frame->owner == NULL ? SP_OK : relate_out(builder, frame->owner, frame->graph);
     }
     struct sp_node *node = &frame->graph->nodes[frame->next_node];
     if (!frame->is_inside) {
@@ -322,7 +295,11 @@ static enum sp_status step(struct builder *builder)
         if (!has_inner(node)) {
             frame->is_inside = false;
             frame->next_node++;
-            return add_node(builder, node, node_id_of(builder, node));
+            if (builder->is_counting)
+                builder->net->relation_count++;
+            else
+                add_node(builder, node);
+            return SP_OK;
         }
     }
     struct sp_graph *inner = next_inner(frame, node);
@@ -332,7 +309,7 @@ static enum sp_status step(struct builder *builder)
         return SP_OK;
     }
     enum sp_status status = push(builder, inner, node);
-    return status == SP_OK ? relate_in(builder, node, node_id_of(builder, node), inner) : status;
+    return status == SP_OK ? relate_in(builder, node, inner) : status;
 }
 
 /* ---- finding -------------------------------------------------------------------------------------------------- */
@@ -348,9 +325,10 @@ static int by_address(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-static enum sp_status sort_graphs(struct sp_arena *arena, struct sp_net *net, struct sp_error *err)
+static enum sp_status sort_graphs(struct sp_arena *arena, struct sp_arena *scratch, struct sp_net *net,
+                                  struct sp_error *err)
 {
-    struct addressed *sorted = SP_NEW_ARRAY(arena, net->graph_count, struct addressed);
+    struct addressed *sorted = SP_NEW_ARRAY(scratch, net->graph_count, struct addressed);
     uint32_t *order = SP_NEW_ARRAY(arena, net->graph_count, uint32_t);
     if (sorted == NULL || order == NULL)
         return sp_fail_memory(err);
@@ -393,42 +371,39 @@ uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node)
     return graph == NULL ? UINT32_MAX : graph->first_node + node->index;
 }
 
-/* What was built, to where it stays. */
-static bool settle(struct builder *builder)
+static enum sp_status walk(struct builder *builder)
 {
     struct sp_net *net = builder->net;
-    if (builder->is_flat) {
-        net->graphs = builder->graphs.items;
-        net->tensors = net->model->graph->values;
-        net->nodes = builder->nodes.items;
-        net->relations = builder->relations.items;
-        return true;
-    }
-    net->graphs = SP_NEW_ARRAY(builder->arena, net->graph_count, struct sp_net_graph);
-    net->tensors = SP_NEW_ARRAY(builder->arena, net->tensor_count, struct sp_value *);
-    net->nodes = SP_NEW_ARRAY(builder->arena, net->node_count, struct sp_node *);
-    net->relations = SP_NEW_ARRAY(builder->arena, net->relation_count, struct sp_relation);
-    if (net->graphs == NULL || net->tensors == NULL || net->nodes == NULL || net->relations == NULL)
-        return false;
-    memcpy(net->graphs, builder->graphs.items, net->graph_count * sizeof *net->graphs);
-    if (net->tensor_count > 0)
-        memcpy(net->tensors, builder->tensors.items, net->tensor_count * sizeof(struct sp_value *));
-    if (net->node_count > 0)
-        memcpy(net->nodes, builder->nodes.items, net->node_count * sizeof(struct sp_node *));
-    if (net->relation_count > 0)
-        memcpy(net->relations, builder->relations.items, net->relation_count * sizeof *net->relations);
-    return true;
+    net->graph_count = net->tensor_count = net->node_count = net->relation_count = 0;
+    enum sp_status status = push(builder, net->model->graph, NULL);
+    while (status == SP_OK && builder->depth > 0)
+        status = step(builder);
+    return status;
 }
 
 static enum sp_status build(struct builder *builder)
 {
     struct sp_net *net = builder->net;
-    enum sp_status status = push(builder, net->model->graph, NULL);
-    while (status == SP_OK && builder->depth > 0)
-        status = step(builder);
+    const struct sp_graph *main = net->model->graph;
+    enum sp_status status = SP_OK;
+    if (builder->is_flat) {
+        net->graph_count = 1;
+        net->node_count = net->relation_count = main->node_count;
+    } else {
+        builder->is_counting = true;
+        status = walk(builder);
+        builder->is_counting = false;
+    }
     if (status != SP_OK)
         return status;
-    return settle(builder) ? sort_graphs(builder->arena, net, builder->err) : sp_fail_memory(builder->err);
+    net->graphs = SP_NEW_ARRAY(builder->arena, net->graph_count, struct sp_net_graph);
+    net->tensors = builder->is_flat ? main->values : SP_NEW_ARRAY(builder->arena, net->tensor_count, struct sp_value *);
+    net->nodes = SP_NEW_ARRAY(builder->arena, net->node_count, struct sp_node *);
+    net->relations = SP_NEW_ARRAY(builder->arena, net->relation_count, struct sp_relation);
+    if (net->graphs == NULL || (net->tensors == NULL && !builder->is_flat) || net->nodes == NULL ||
+        net->relations == NULL)
+        return sp_fail_memory(builder->err);
+    return walk(builder);
 }
 
 static bool is_flat(const struct sp_graph *graph)
@@ -452,16 +427,13 @@ enum sp_status sp_net_create(struct sp_arena *arena, struct sp_model *model, str
     } else {
         net->model = model;
         net->rules->arena = arena;
-        *builder = (struct builder){.arena = arena,
-                                    .net = net,
-                                    .err = err,
-                                    .graphs = {.size = sizeof(struct sp_net_graph)},
-                                    .tensors = {.size = sizeof(struct sp_value *)},
-                                    .nodes = {.size = sizeof(struct sp_node *)},
-                                    .relations = {.size = sizeof(struct sp_relation)},
-                                    .is_flat = is_flat(model->graph)};
-        builder->scratch = builder->is_flat ? arena : own;
+        builder->arena = arena;
+        builder->net = net;
+        builder->err = err;
+        builder->is_flat = is_flat(model->graph);
         status = build(builder);
+        if (status == SP_OK)
+            status = sort_graphs(arena, own, net, err);
     }
     sp_arena_destroy(own);
     if (status == SP_OK)
