@@ -14,7 +14,8 @@ With --set nothing is compared, but shown: what completion takes when the weight
 The peer needs Debian's libonnx-dev, which this project does not depend on: apt-get install libonnx-dev libprotobuf-dev.
 Without it only our times are shown. Nothing is asserted; times are of this machine.
 
-    tests/bench/check_speed.py [--build build/dev] [--runs 8] [--nodes 100000]
+    meson setup build/bench --buildtype=release -Db_lto=true && ninja -C build/bench   # built as the product is
+    tests/bench/check_speed.py [--build build/bench] [--runs 8] [--nodes 100000]
 """
 import argparse
 import os
@@ -99,7 +100,7 @@ def show(model, who, figures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=100000)
     options = parser.parse_args()
