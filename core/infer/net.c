@@ -371,11 +371,32 @@ uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node)
     return graph == NULL ? UINT32_MAX : graph->first_node + node->index;
 }
 
+#define AHEAD 6 /* nodes whose values are fetched before their turn: they lie all over memory */
+
+static void fetch_values(const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->input_count && i < 4; i++)
+        __builtin_prefetch(&node->inputs[i]->id);
+}
+
+static void relate_nodes(struct builder *builder, struct sp_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (i + AHEAD < graph->node_count)
+            fetch_values(&graph->nodes[i + AHEAD]);
+        add_node(builder, &graph->nodes[i]);
+    }
+}
+
 static enum sp_status walk(struct builder *builder)
 {
     struct sp_net *net = builder->net;
     net->graph_count = net->tensor_count = net->node_count = net->relation_count = 0;
     enum sp_status status = push(builder, net->model->graph, NULL);
+    if (status == SP_OK && builder->is_flat) {
+        relate_nodes(builder, net->model->graph);
+        return SP_OK;
+    }
     while (status == SP_OK && builder->depth > 0)
         status = step(builder);
     return status;
