@@ -84,6 +84,7 @@
 /* And of one model together, where the nodes differ: so many, and so many for each byte of the file. */
 #define SP_FREE_VIEW_POINTS     (1 << 22)
 #define SP_VIEW_POINTS_PER_BYTE 8
+#define SP_STATED_POINTS        4 /* of them, what a device takes of a spec that propagation starts from */
 /* Devices that the different specs of one model list together, beyond one for each byte of the file. */
 #define SP_FREE_KEPT_DEVICES   (1 << 22)
 #define SP_MAX_KEPT_VIEW_BYTES (1 << 25) /* of nodes' views that are remembered */

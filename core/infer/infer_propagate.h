@@ -110,6 +110,7 @@ struct sp_statement {
     struct sp_layout layout;
     uint32_t place;
     struct sp_sharding *axes; /* on positions; NULL: it says nothing about them */
+    const char *mute;         /* why no mesh can say it; NULL: one can */
 };
 
 struct sp_stated {
@@ -126,9 +127,9 @@ struct sp_inference {
     struct sp_error *err;
     struct sp_kept extents, pieces, shardings; /* what tensors have, in scratch memory */
     struct sp_same realized;                   /* shardings on the devices of nodes */
+    struct sp_same statements, placed;         /* what was read; places by their devices */
     uint32_t stated_count, place_count;
     struct sp_stated *stated;
-    const int64_t *stated_shape;   /* of the tensor whose spec was read last */
     struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */
     int64_t positions;
     struct sp_mesh *mesh; /* of positions; NULL: nothing is stated */

@@ -17,42 +17,58 @@ enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value 
     return *ret_shape == NULL ? sp_fail_memory(all->err) : SP_OK;
 }
 
-/* The place of these devices, new if need be. */
-static enum sp_status find_place(struct sp_inference *all, const struct sp_layout *layout, uint32_t *ret_place)
+static bool is_place(const void *item, const void *key)
 {
-    for (uint32_t i = 0; i < all->place_count; i++) {
-        if (all->places[i].count == layout->count &&
-            memcmp(all->places[i].devices, layout->devices, (size_t)layout->count * sizeof(int64_t)) == 0) {
-            *ret_place = i;
-            return SP_OK;
-        }
+    const struct sp_infer_place *place = item;
+    const struct sp_layout *layout = key;
+    return place->count == layout->count &&
+           memcmp(place->devices, layout->devices, (size_t)layout->count * sizeof(int64_t)) == 0;
+}
+
+/* The place of these devices, new if need be; the layout gets its list of them. */
+static enum sp_status find_place(struct sp_inference *all, struct sp_layout *layout, uint32_t *ret_place)
+{
+    struct sp_digest digest;
+    const size_t bytes = (size_t)layout->count * sizeof(int64_t);
+    sp_digest_begin(&digest, all->assignment->net->model->hash_seed);
+    sp_digest_add(&digest, layout->devices, bytes);
+    const uint64_t hash = sp_digest_end(&digest);
+    struct sp_infer_place *place = sp_same_find(&all->placed, hash, is_place, layout);
+    if (place == NULL) {
+        if (all->place_count == SP_MAX_SPEC_PLACES)
+            return sp_fail_limit(all->err, "TOO_MANY_PLACES", "SP_MAX_SPEC_PLACES", SP_MAX_SPEC_PLACES,
+                                 SP_MAX_SPEC_PLACES + 1, "The specs name more than %d different sets of devices.",
+                                 SP_MAX_SPEC_PLACES);
+        int64_t *devices = SP_NEW_ARRAY(all->scratch, (size_t)layout->count, int64_t);
+        place = &all->places[all->place_count];
+        if (devices == NULL || !sp_same_add(&all->placed, hash, place))
+            return sp_fail_memory(all->err);
+        memcpy(devices, layout->devices, bytes);
+        *place = (struct sp_infer_place){.count = layout->count, .devices = devices};
+        all->place_count++;
     }
-    if (all->place_count == SP_MAX_SPEC_PLACES)
-        return sp_fail_limit(all->err, "TOO_MANY_PLACES", "SP_MAX_SPEC_PLACES", SP_MAX_SPEC_PLACES,
-                             SP_MAX_SPEC_PLACES + 1, "The specs name more than %d different sets of devices.",
-                             SP_MAX_SPEC_PLACES);
-    all->places[all->place_count] = (struct sp_infer_place){.count = layout->count, .devices = layout->devices};
-    *ret_place = all->place_count++;
+    layout->devices = place->devices;
+    *ret_place = (uint32_t)(place - all->places);
     return SP_OK;
 }
 
 /* On a mesh; where the tensor's axes cannot say it, by parts of them. */
-static enum sp_status to_axes(struct sp_inference *all, const struct sp_sharding *sharding, uint32_t rank,
-                              const int64_t *shape, struct sp_statement *stated, struct sp_sharding **ret_axes,
-                              struct sp_error *err)
+static enum sp_status to_axes(struct sp_inference *all, struct sp_arena *arena, uint32_t rank,
+                              struct sp_statement *stated, struct sp_sharding **ret_axes, struct sp_error *err)
 {
     struct sp_sharding *blocks = NULL;
     struct sp_error again = {0};
-    enum sp_status status =
-        sp_sharding_to_axes(all->scratch, sharding, rank, shape, all->assignment->device_count, ret_axes, NULL, err);
-    if (status != SP_ERR_UNSUPPORTED || sharding->kind != SP_SHARDING_BLOCKS)
+    enum sp_status status = sp_sharding_to_axes(arena, stated->source, rank, stated->shape,
+                                                all->assignment->device_count, ret_axes, NULL, err);
+    if (status != SP_ERR_UNSUPPORTED || stated->source->kind != SP_SHARDING_BLOCKS)
         return status;
-    if (sp_infer_parts(all->scratch, sharding, rank, shape, &blocks, &stated->parts, &again) == SP_ERR_MEMORY)
+    if (sp_infer_parts(all->scratch, stated->source, rank, stated->shape, &blocks, &stated->parts, &again) ==
+        SP_ERR_MEMORY)
         return sp_fail_memory(err);
     if (stated->parts == NULL)
         return status;
-    if (sp_sharding_to_axes(all->scratch, blocks, stated->parts->rank, stated->parts->shape,
-                            all->assignment->device_count, ret_axes, NULL, &again) == SP_OK) {
+    if (sp_sharding_to_axes(arena, blocks, stated->parts->rank, stated->parts->shape, all->assignment->device_count,
+                            ret_axes, NULL, &again) == SP_OK) {
         sp_error_clear(err);
         return SP_OK;
     }
@@ -60,32 +76,94 @@ static enum sp_status to_axes(struct sp_inference *all, const struct sp_sharding
     return again.status == SP_ERR_MEMORY ? sp_fail_memory(err) : status;
 }
 
-/* Reads one statement; *ret_says is NULL where no mesh can say it: it stays out of it all, with a stop. */
-static enum sp_status read_statement(struct sp_inference *all, const struct sp_node *node, const struct sp_value *value,
-                                     const struct sp_statement *wanted, const struct sp_mesh *base,
-                                     struct sp_statement **ret_says, bool *ret_is_linear)
+/* The digits of a layout that goes. */
+static enum sp_status keep_layout(struct sp_inference *all, struct sp_layout *layout)
 {
-    struct sp_statement *says = SP_NEW(all->scratch, struct sp_statement);
+    struct sp_digits *dims = SP_NEW_ARRAY(all->scratch, layout->rank, struct sp_digits);
+    if (dims == NULL)
+        return sp_fail_memory(all->err);
+    for (uint32_t axis = 0; axis < layout->rank; axis++) {
+        const struct sp_digits *from = &layout->dims[axis];
+        dims[axis] = (struct sp_digits){from->count, SP_NEW_ARRAY(all->scratch, from->count, struct sp_digit)};
+        if (dims[axis].digits == NULL)
+            return sp_fail_memory(all->err);
+        if (from->count > 0)
+            memcpy(dims[axis].digits, from->digits, from->count * sizeof(*from->digits));
+    }
+    layout->dims = dims;
+    return SP_OK;
+}
+
+/* Each device of a spec is looked at a few times. Many specs that each name many others are too much. */
+static enum sp_status spend(struct sp_inference *all, const struct sp_sharding *source)
+{
+    const int64_t devices = sp_placed_devices(source, all->assignment->device_count);
+    if (sp_memo_spend(all->assignment->memo, SP_STATED_POINTS * devices))
+        return SP_OK;
+    return sp_fail_limit(all->err, "TOO_MANY_SPEC_DEVICES", "SP_FREE_VIEW_POINTS", SP_FREE_VIEW_POINTS, devices,
+                         "The specs for configuration '%.80s' list too many devices for the size of the file.",
+                         all->assignment->configuration);
+}
+
+/* Reads one statement; it says why where no mesh can say it. */
+static enum sp_status read_statement(struct sp_inference *all, uint32_t rank, const struct sp_mesh *base,
+                                     struct sp_statement *says, bool *ret_is_linear)
+{
+    struct sp_arena_mark mark = sp_arena_mark(all->passing);
     struct sp_sharding *axes = NULL;
     struct sp_error why = {0};
-    if (says == NULL)
-        return sp_fail_memory(all->err);
-    *says = *wanted;
-    enum sp_status status = to_axes(all, says->source, value->type.shape.rank, says->shape, says, &axes, &why);
-    if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST)
-        return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
-                                  "The spec of '%.120s' is not carried on: %.400s", value->name, why.message);
+    enum sp_status status = spend(all, says->source);
+    if (status != SP_OK)
+        return status;
+    status = to_axes(all, all->passing, rank, says, &axes, &why);
+    if (status == SP_ERR_UNSUPPORTED || status == SP_ERR_REQUEST) {
+        says->mute = sp_arena_string(all->scratch, why.message, strlen(why.message));
+        sp_arena_rewind(all->passing, mark);
+        return says->mute != NULL ? SP_OK : sp_fail_memory(all->err);
+    }
     if (status != SP_OK) {
         *all->err = why;
         return status;
     }
-    status = sp_layout_create(all->scratch, axes, base, &says->layout, ret_is_linear, all->err);
+    status = sp_layout_create(all->passing, axes, base, &says->layout, ret_is_linear, all->err);
     if (status == SP_OK && *ret_is_linear)
         status = find_place(all, &says->layout, &says->place);
     if (status == SP_OK && *ret_is_linear)
-        *ret_says = says;
-    else if (status == SP_OK)
-        all->odd_mesh = axes->mesh;
+        status = keep_layout(all, &says->layout);
+    sp_arena_rewind(all->passing, mark);
+    if (status != SP_OK || *ret_is_linear)
+        return status;
+    status = to_axes(all, all->scratch, rank, says, &axes, &why); /* once more: the mesh stays */
+    all->odd_mesh = status == SP_OK ? axes->mesh : NULL;
+    return status == SP_OK ? SP_OK : sp_fail_memory(all->err);
+}
+
+static bool is_statement(const void *item, const void *key)
+{
+    const struct sp_statement *a = item, *b = key;
+    return a->source == b->source && a->shape == b->shape;
+}
+
+/* The statement of this spec and shape, read when it is the first. */
+static enum sp_status find_statement(struct sp_inference *all, const struct sp_statement *wanted, uint32_t rank,
+                                     const struct sp_mesh *base, struct sp_statement **ret_says, bool *ret_is_linear)
+{
+    struct sp_digest digest;
+    sp_digest_begin(&digest, all->assignment->net->model->hash_seed);
+    sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted->source);
+    sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted->shape);
+    const uint64_t hash = sp_digest_end(&digest);
+    *ret_says = sp_same_find(&all->statements, hash, is_statement, wanted);
+    if (*ret_says != NULL)
+        return SP_OK;
+    struct sp_statement *says = SP_NEW(all->scratch, struct sp_statement);
+    if (says == NULL)
+        return sp_fail_memory(all->err);
+    *says = *wanted;
+    enum sp_status status = read_statement(all, rank, base, says, ret_is_linear);
+    if (status == SP_OK && *ret_is_linear && !sp_same_add(&all->statements, hash, says))
+        return sp_fail_memory(all->err);
+    *ret_says = says;
     return status;
 }
 
@@ -95,18 +173,18 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
     const struct sp_node *node = all->assignment->net->nodes[node_id];
     const struct sp_value *value = sp_infer_operand(node, operand);
     struct sp_statement wanted = {.source = sp_spec_of(all->assignment, node_id, operand)->sharding};
-    struct sp_statement *says = all->stated_count == 0 ? NULL : all->stated[all->stated_count - 1].says;
+    struct sp_statement *says = NULL;
     *ret_is_linear = true;
     enum sp_status status = sp_infer_extents(all, value, &wanted.shape);
-    if (status != SP_OK)
+    if (status == SP_OK)
+        status = find_statement(all, &wanted, value->type.shape.rank, base, &says, ret_is_linear);
+    if (status != SP_OK || !*ret_is_linear)
         return status;
-    if (says == NULL || says->source != wanted.source || says->shape != wanted.shape) {
-        says = NULL; /* else it is one spec that was set, on many operands */
-        status = read_statement(all, node, value, &wanted, base, &says, ret_is_linear);
-    }
-    if (status == SP_OK && says != NULL)
-        all->stated[all->stated_count++] = (struct sp_stated){.node = node_id, .operand = operand, .says = says};
-    return status;
+    if (says->mute != NULL)
+        return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
+                                  "The spec of '%.120s' is not carried on: %.400s", value->name, says->mute);
+    all->stated[all->stated_count++] = (struct sp_stated){.node = node_id, .operand = operand, .says = says};
+    return SP_OK;
 }
 
 static enum sp_status fail_meshes(struct sp_inference *all, const struct sp_stated *a, const struct sp_stated *b)
@@ -128,14 +206,19 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
 {
     const struct sp_net *net = all->assignment->net;
     all->stated_count = all->place_count = 0;
+    all->statements = all->placed = (struct sp_same){.arena = all->scratch};
     *ret_is_linear = true;
     if (base != NULL) { /* its devices are the first place, also when no spec names them */
+        uint32_t first = 0;
         int64_t *devices = SP_NEW_ARRAY(all->scratch, (size_t)base->order.count, int64_t);
         if (devices == NULL)
             return sp_fail_memory(all->err);
         for (int64_t i = 0; i < base->order.count; i++)
             devices[i] = sp_device_order_at(&base->order, i);
-        all->places[all->place_count++] = (struct sp_infer_place){.count = base->order.count, .devices = devices};
+        struct sp_layout whole = {.count = base->order.count, .devices = devices};
+        enum sp_status status = find_place(all, &whole, &first);
+        if (status != SP_OK)
+            return status;
     }
     for (uint32_t n = 0; n < net->node_count; n++) {
         for (uint32_t i = 0; i < sp_infer_operand_count(net->nodes[n]); i++) {
@@ -191,7 +274,7 @@ static enum sp_status write_stated(struct sp_inference *all)
         const struct sp_stated *stated = &all->stated[i];
         struct sp_statement *says = stated->says;
         bool fits = says->layout.count == all->positions;
-        if ((i > 0 && says == all->stated[i - 1].says) || (!fits && !is_split(&says->layout)))
+        if (says->axes != NULL || (!fits && !is_split(&says->layout)))
             continue;
         enum sp_status status = SP_OK;
         if (fits)

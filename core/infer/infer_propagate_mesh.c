@@ -14,7 +14,7 @@
 struct placing {
     int64_t count;
     int64_t *devices; /* by position */
-    int64_t *index;   /* place in the sharding's own mesh, by position */
+    int64_t *index;   /* place in the sharding's own mesh, by position; NULL: the position itself */
 };
 
 static int by_number(const void *a, const void *b)
@@ -46,10 +46,18 @@ static enum sp_status place(struct sp_arena *arena, const struct sp_mesh *mesh, 
                              "A spec has %" PRId64 " devices; at most %d can be looked at.", order->count,
                              SP_MAX_DEVICES);
     placing.devices = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
-    placing.index = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
-    if (placing.devices == NULL || placing.index == NULL)
+    if (placing.devices == NULL)
         return sp_fail_memory(err);
     bool is_base = base != NULL && sp_device_order_same_devices(order, &base->order);
+    if (sp_device_order_is_range(order) && (!is_base || sp_device_order_is_range(&base->order))) {
+        for (int64_t i = 0; i < order->count; i++)
+            placing.devices[i] = i;
+        *ret_placing = placing;
+        return SP_OK;
+    }
+    placing.index = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
+    if (placing.index == NULL)
+        return sp_fail_memory(err);
     for (int64_t i = 0; i < order->count; i++)
         placing.devices[i] = sp_device_order_at(is_base ? &base->order : order, i);
     if (!is_base)
@@ -79,6 +87,8 @@ static int64_t smallest_prime(int64_t number)
 static int64_t digit_stride(const struct placing *placing, int64_t step, int64_t size)
 {
     int64_t stride = 0;
+    if (placing->index == NULL)
+        return step;
     for (int64_t q = 0; q < placing->count; q++) {
         int64_t value = placing->index[q] / step % size;
         if (stride == 0 && value != 0)
