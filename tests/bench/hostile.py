@@ -187,6 +187,162 @@ def open_shards(shards):
     return case
 
 
+def relu_chain(shape, devices, specs):
+    """Relu after Relu; specs(i) are those of node i, given the names of its input and output."""
+    parts, _ = fill(
+        [make.graph_input("0", shape)],
+        lambda i: tiny("Relu", [f"{i:x}"], [f"{i + 1:x}"], make.placement("c", *specs(i, f"{i:x}", f"{i + 1:x}"))),
+    )
+    return make.model(*parts, ir_version=11, configurations=[make.configuration("c", devices)])
+
+
+def open_counts(most, uneven=False):
+    """Another number of shards in every node, on devices that are left open."""
+
+    def case():
+        extent = 65537 * 7 if uneven else 720720 * 2
+        return relu_chain(
+            [extent, extent], most,
+            lambda i, x, y: [make.sharding(x, [], (i % 2, 2 + (i * 7919) % (most - 1)))],
+        )
+
+    return case
+
+
+def open_grids(most):
+    """Two axes cut in another way in every node."""
+
+    def case():
+        def specs(i, x, y):
+            rows = 1 + i % 250
+            return [make.sharding(x, [], (0, rows), (1, max(1, most // rows - i // 250)))]
+
+        return relu_chain([720720, 720720], most, specs)
+
+    return case
+
+
+def permutations(count, devices=65536):
+    """The same cut on other devices, in another order, in every node."""
+
+    def case():
+        def order(seed):
+            step = 2 * seed + 1
+            return [(seed * 31 + k * step) % devices for k in range(count)]
+
+        return relu_chain(
+            [count * 8, count * 8], devices,
+            lambda i, x, y: [
+                make.sharding(x, order(2 * i), (0, count)), make.sharding(y, order(2 * i + 1), (i % 2, count))
+            ],
+        )
+
+    return case
+
+
+def groups(members, entries):
+    """Few bytes that list many devices: every entry is one large group."""
+
+    def case():
+        def specs(i, x, y):
+            return [
+                make.sharding(x, [-1] * entries, *([(0, entries)] if entries > 1 else []),
+                              groups=[(-1, [(i + k) % 65536 for k in range(members)])])
+            ]
+
+        return relu_chain([720720, 4], 65536, specs)
+
+    return case
+
+
+def many_groups(count):
+    """As many groups as entries, each of two devices."""
+
+    def case():
+        def specs(i, x, y):
+            keys = [-1 - k for k in range(count)]
+            return [make.sharding(x, keys, (0, count), groups=[(key, [(i - 2 * key) % 65536, (i - 2 * key + 1) % 65536]) for key in keys])]
+
+        return relu_chain([count * 8, 4], 65536, specs)
+
+    return case
+
+
+def contradictions(shards):
+    """Three operands that are cut in three ways, and an output that is stated in a fourth."""
+
+    def case():
+        parts, _ = fill(
+            [make.graph_input(name, [shards * 8, shards * 8, shards * 8]) for name in "ABC"],
+            lambda i: tiny(
+                "Sum", ["A", "B", "C"], [f"{i:x}"],
+                make.placement(
+                    "c",
+                    make.sharding("A", [], (0, shards)), make.sharding("B", [], (1, shards + i % 5)),
+                    make.sharding("C", [], (2, shards)), make.sharding(f"{i:x}", [], (0, 2 + i % shards)),
+                ),
+            ),
+        )
+        return make.model(*parts, ir_version=11, configurations=[make.configuration("c", 2 * shards)])
+
+    return case
+
+
+def partial_sums(shards, lists=False):
+    """Matrix products whose contracted axis is cut, and outputs that are stated cut as well."""
+
+    def case():
+        def devices(i):
+            return [(i + k * 3) % 65536 for k in range(shards)] if lists else []
+
+        parts, _ = fill(
+            [make.graph_input("A", [shards * 8, shards * 8]), make.graph_input("B", [shards * 8, shards * 8])],
+            lambda i: tiny(
+                "MatMul", ["A", "B"], [f"{i:x}"],
+                make.placement(
+                    "c",
+                    make.sharding("A", devices(i), (1, shards if lists else 2 + i % (shards - 1))),
+                    make.sharding("B", devices(i), (0, shards if lists else 2 + i % (shards - 1))),
+                    make.sharding(f"{i:x}", devices(i), (i % 2, shards if lists else 2 + i % (shards - 1))),
+                ),
+            ),
+        )
+        return make.model(
+            *parts, ir_version=11, configurations=[make.configuration("c", 65536 if lists else shards)]
+        )
+
+    return case
+
+
+def attention_heads(shards):
+    """Softmax over a cut axis, windows over cut axes: statistics and halos."""
+
+    def case():
+        weight = make.graph_input("w", [8, 8, 3])
+        pads = make.delimited(5, make.delimited(1, "pads"), make.integer(20, 7), make.integer(8, 1), make.integer(8, 1))
+        parts, _ = fill(
+            [make.graph_input("x", [8, 8, shards * 64]), weight],
+            lambda i: tiny(
+                "Softmax" if i % 2 else "Conv", ["x"] if i % 2 else ["x", "w"], [f"{i:x}"],
+                make.placement("c", make.sharding("x", [], (2, 2 + i % (shards - 1)))), b"" if i % 2 else pads,
+            ),
+        )
+        return make.model(*parts, ir_version=11, configurations=[make.configuration("c", shards)])
+
+    return case
+
+
+def configurations_and_nodes():
+    """Thousands of configurations, each for one of thousands of nodes."""
+    count = 12000
+    parts = [make.graph_input("0", [8])]
+    parts += [
+        tiny("Relu", [f"{i:x}"], [f"{i + 1:x}"], make.placement(f"{i:x}", make.sharding(f"{i:x}", [0, 1], (0, 2))))
+        for i in range(count)
+    ]
+    return make.model(*parts, ir_version=11, configurations=[make.configuration(f"{i:x}", 8) for i in range(count)])
+
+
 def deep_ifs():
     """If in If, as deep as allowed, many times; the innermost uses everything outside."""
 
@@ -334,6 +490,32 @@ CASES = {
     "shards 16": many_shards(16),
     "open shards 65536": open_shards(65536),
     "open shards 1024": open_shards(1024),
+    "counts to 16": open_counts(16),
+    "counts to 1024": open_counts(1024),
+    "counts to 65536": open_counts(65536),
+    "uneven counts to 1024": open_counts(1024, True),
+    "uneven counts to 65536": open_counts(65536, True),
+    "grids to 1024": open_grids(1024),
+    "grids to 65536": open_grids(65536),
+    "permutations of 8": permutations(8),
+    "permutations of 128": permutations(128),
+    "permutations of 1024": permutations(1024),
+    "permutations of 16384": permutations(16384),
+    "groups of 512 in 512": groups(512, 512),
+    "groups of 4096 whole": groups(4096, 1),
+    "groups of 8 in 1024": groups(8, 1024),
+    "many groups": many_groups(2048),
+    "contradictions of 8": contradictions(8),
+    "contradictions of 1024": contradictions(1024),
+    "contradictions of 30000": contradictions(30000),
+    "partial sums of 16": partial_sums(16),
+    "partial sums of 1024": partial_sums(1024),
+    "partial sums of 65536": partial_sums(65536),
+    "partial sums, lists of 8": partial_sums(8, True),
+    "partial sums, lists of 256": partial_sums(256, True),
+    "statistics of 1024": attention_heads(1024),
+    "statistics of 65536": attention_heads(65536),
+    "configurations and nodes": configurations_and_nodes,
     "deep If": deep_ifs,
     "Loops 20 deep": nested_loops(20, True),
     "Loops 20 deep, 16 states": nested_loops(20, True, 16),

@@ -86,12 +86,16 @@ def attribute(name, value):
     return delimited(5, delimited(1, name), *(integer(8, item) for item in value), integer(20, 7))
 
 
-def sharding(tensor, devices, *axes):
-    """A ShardingSpecProto of a node's configuration; `axes` are (axis, shards)."""
+def sharding(tensor, devices, *axes, groups=()):
+    """A ShardingSpecProto of a node's configuration; `axes` are (axis, shards), `groups` (key, devices)."""
     return delimited(
         2,
         delimited(1, tensor),
         delimited(2, b"".join(varint(device) for device in devices)),
+        *(
+            delimited(3, integer(1, key), delimited(2, b"".join(varint(member) for member in members)))
+            for key, members in groups
+        ),
         *(delimited(4, integer(1, axis), delimited(2, integer(3, shards))) for axis, shards in axes),
     )
 
