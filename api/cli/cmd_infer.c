@@ -44,19 +44,16 @@ static enum sp_status print_completion(const struct common *common, const struct
     return status;
 }
 
+/* Written, but not yet at its place. */
 static enum sp_status write_model(const struct sp_completion *completion, const struct input *input, const char *path,
-                                  struct sp_error *err)
+                                  struct output *output, struct sp_error *err)
 {
-    struct output output = {.fd = -1};
     struct sp_splice *splice = NULL;
     enum sp_status status = sp_completion_annotate(completion, &splice, err);
     if (status == SP_OK)
-        status = output_open(path, input, &output, err);
+        status = output_open(path, input, output, err);
     if (status == SP_OK)
-        status = output_splice(&output, splice, err);
-    if (status == SP_OK)
-        status = output_commit(&output, err);
-    output_close(&output);
+        status = output_splice(output, splice, err);
     sp_splice_destroy(splice);
     return status;
 }
@@ -66,15 +63,19 @@ static int run_local(const struct common *common, const struct input *input, con
     struct progress progress;
     struct sp_error err = {0};
     struct sp_completion *completion = NULL;
+    struct output output = {.fd = -1};
     progress_init(&progress, 0);
     const struct sp_job_options options = {.name = input->name, .watch = &progress.watch};
     enum sp_status status = sp_completion_create(input->bytes, input->size, &options, request, &completion, &err);
     progress_clear(&progress);
     if (status == SP_OK && path != NULL)
-        status = write_model(completion, input, path, &err);
-    /* A model on standard output is alone there. */
+        status = write_model(completion, input, path, &output, &err);
+    /* A model on standard output is alone there. A file appears when the answer, which may be too long, is out. */
     if (status == SP_OK && (path == NULL || strcmp(path, "-") != 0))
         status = print_completion(common, completion, &err);
+    if (status == SP_OK && path != NULL)
+        status = output_commit(&output, &err);
+    output_close(&output);
     sp_completion_destroy(completion);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }

@@ -96,6 +96,9 @@ enum sp_status sp_completion_create(const void *bytes, uint64_t size, const stru
         sp_completion_destroy(completion);
         return status;
     }
+    /* What is written of it has limits of its own. */
+    completion->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
+    completion->budget.limit_name = NULL;
     *ret_completion = completion;
     return SP_OK;
 }

@@ -146,9 +146,11 @@ class Infer(Models):
 
     def test_an_answer_without_end(self):
         chain = self.file("chain.onnx", onnx_make.encode(onnx_make.chain(240)))  # more than 512 operands
-        result = self.done("infer", chain, "--devices", "65536", "--set", "*={replicated}", status=2)
-        self.assertIn(b"[ANSWER_TOO_LARGE]", result.stderr)
-        self.assertEqual(result.stdout, b"")
+        for more in ([], ["-o", self.path("out.onnx")]):
+            result = self.done("infer", chain, "--devices", "65536", "--set", "*={replicated}", *more, status=2)
+            self.assertIn(b"[ANSWER_TOO_LARGE]", result.stderr)
+            self.assertEqual(result.stdout, b"")
+        self.assertEqual(os.listdir(self.folder), ["chain.onnx"])
 
     def test_over_the_input_itself(self):
         model, other = self.annotated(), self.path("other.onnx")
