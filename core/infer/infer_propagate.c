@@ -449,6 +449,37 @@ static bool is_split(const struct sp_sharding *sharding)
     return false;
 }
 
+/* As it was done for the last node of which all is the same. */
+static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow *flow,
+                                  struct sp_resolve_operand *operands)
+{
+    struct sp_recent_key key = {0};
+    uint64_t flags = 0;
+    bool is_known = false;
+    if (flow->operand_count > SP_RECENT_OPERANDS)
+        return sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
+    sp_recent_pointer(&key, flow->rule);
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        flags = flags << 2 | (uint64_t)operands[i].is_absent << 1 | (uint64_t)operands[i].is_stated;
+        sp_recent_pointer(&key, operands[i].sharding);
+        sp_recent_pointer(&key, operands[i].shape);
+    }
+    sp_recent_word(&key, flags);
+    uint32_t slot = sp_recent_slot(&all->recent->settled, &key, &is_known);
+    struct sp_infer_settled *settled = all->recent->operands[slot];
+    enum sp_status status = SP_OK;
+    if (!is_known)
+        status = sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
+    for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
+        if (!is_known)
+            settled[i] = (struct sp_infer_settled){operands[i].result, operands[i].factor, operands[i].is_combined};
+        operands[i].result = settled[i].result;
+        operands[i].factor = settled[i].factor;
+        operands[i].is_combined = settled[i].is_combined;
+    }
+    return status;
+}
+
 static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id,
                                    struct sp_resolve_operand *operands)
 {
@@ -466,7 +497,7 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
     }
     if (!is_any_split) /* nothing to agree on */
         return SP_OK;
-    return sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
+    return recall_node(all, flow, operands);
 }
 
 static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
@@ -526,6 +557,10 @@ static enum sp_status complete(struct sp_inference *all, const struct sp_mesh *m
     enum sp_status status = sp_infer_collect(all, mesh);
     if (status != SP_OK || all->mesh == NULL)
         return status;
+    all->recent = SP_NEW(all->scratch, struct sp_infer_recent);
+    if (all->recent == NULL)
+        return sp_fail_memory(all->err);
+    all->recent->refined.seed = all->recent->settled.seed = all->assignment->net->model->hash_seed;
     status = relate(all);
     if (status == SP_OK)
         status = sp_infer_refine(all);

@@ -119,6 +119,20 @@ struct sp_stated {
     struct sp_statement *says;
 };
 
+/* How operands of a node were made to agree, for the next node of which the same is to be said. */
+struct sp_infer_settled {
+    const struct sp_sharding *result;
+    uint8_t factor;
+    bool is_combined;
+};
+
+/* What was worked out last, by what it follows from. */
+struct sp_infer_recent {
+    struct sp_recent refined, settled;
+    const struct sp_rule *rules[SP_RECENT_SLOTS]; /* of `refined` */
+    struct sp_infer_settled operands[SP_RECENT_SLOTS][SP_RECENT_OPERANDS];
+};
+
 struct sp_inference {
     struct sp_assignment *assignment;
     struct sp_arena *arena;   /* the assignment's: what is in its entries */
@@ -127,7 +141,8 @@ struct sp_inference {
     struct sp_error *err;
     struct sp_kept extents, pieces, shardings; /* what tensors have, in scratch memory */
     struct sp_same realized;                   /* shardings on the devices of nodes */
-    struct sp_same statements, placed;         /* what was read; places by their devices */
+    struct sp_infer_recent *recent;
+    struct sp_same statements, placed; /* what was read; places by their devices */
     uint32_t stated_count, place_count;
     struct sp_stated *stated;
     struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */

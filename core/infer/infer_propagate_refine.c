@@ -196,25 +196,60 @@ static enum sp_status refine_tensor(struct sp_inference *all, struct sp_refineme
     return status;
 }
 
-/* The rule of a flow over the pieces of its tensors; a flow whose rule would be too much to keep carries nothing. */
-static enum sp_status refine_flow(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id)
+/* The rule of a flow over the pieces of its tensors, kept; NULL where it is too much. */
+static enum sp_status make_rule(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id,
+                                const struct sp_rule **ret_rule)
 {
     struct sp_arena_mark mark = sp_arena_mark(all->passing);
-    struct sp_flow *flow = &all->flows[id];
-    const struct sp_rule *rule = NULL;
     struct sp_rule *kept = NULL;
-    enum sp_status status = sp_refine_rule(refinement, all->passing, id, &rule, all->err);
-    if (status == SP_OK && rule != flow->rule) {
-        status = sp_rules_keep(sp_net_rules(all->assignment->net), rule, &kept, all->err);
-        if (status == SP_OK && kept == NULL) {
-            flow->input_count = flow->operand_count = 0;
-            status = sp_infer_leave_out(all, all->assignment->net->relations[all->relation_of[id]].node);
-        } else {
-            flow->rule = kept;
-        }
+    enum sp_status status = sp_refine_rule(refinement, all->passing, id, ret_rule, all->err);
+    if (status == SP_OK && *ret_rule != all->flows[id].rule) {
+        status = sp_rules_keep(sp_net_rules(all->assignment->net), *ret_rule, &kept, all->err);
+        *ret_rule = kept;
     }
     sp_arena_rewind(all->passing, mark);
     return status;
+}
+
+/* The same, as it was made last for a flow of the same rule and tensors like these. */
+static enum sp_status recall_rule(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id,
+                                  const struct sp_rule **ret_rule)
+{
+    const struct sp_flow *flow = &all->flows[id];
+    struct sp_recent_key key = {0};
+    bool is_known = false;
+    if (flow->operand_count > SP_RECENT_OPERANDS)
+        return make_rule(all, refinement, id, ret_rule);
+    sp_recent_pointer(&key, flow->rule);
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        uint32_t tensor = flow->tensors[i];
+        sp_recent_pointer(&key, tensor == SP_NO_TENSOR ? NULL : all->shapes[tensor]);
+        sp_recent_pointer(&key, tensor == SP_NO_TENSOR ? NULL : all->refined[tensor]);
+    }
+    uint32_t slot = sp_recent_slot(&all->recent->refined, &key, &is_known);
+    if (is_known) {
+        *ret_rule = all->recent->rules[slot];
+        return SP_OK;
+    }
+    enum sp_status status = make_rule(all, refinement, id, ret_rule);
+    all->recent->rules[slot] = *ret_rule;
+    return status;
+}
+
+/* A flow whose rule would be too much to keep carries nothing. */
+static enum sp_status refine_flow(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id)
+{
+    struct sp_flow *flow = &all->flows[id];
+    const struct sp_rule *rule = NULL;
+    enum sp_status status = recall_rule(all, refinement, id, &rule);
+    if (status != SP_OK)
+        return status;
+    if (rule != NULL) {
+        flow->rule = rule;
+        return SP_OK;
+    }
+    flow->input_count = flow->operand_count = 0;
+    return sp_infer_leave_out(all, all->assignment->net->relations[all->relation_of[id]].node);
 }
 
 static enum sp_status refine_all(struct sp_inference *all, struct sp_refinement *refinement)

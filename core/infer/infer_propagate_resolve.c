@@ -103,7 +103,7 @@ static bool agree(struct resolving *all)
         }
         if (needs_whole(&all->rule->factors[f]) && all->lists[f].count > 0)
             return false;
-        for (uint32_t other = 0; other < f; other++) {
+        for (uint32_t other = 0; all->lists[f].count > 0 && other < f; other++) {
             if (!can_join(&all->lists[f], &all->lists[other]))
                 return false;
         }

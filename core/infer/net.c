@@ -560,7 +560,8 @@ struct sp_rules *sp_net_rules(const struct sp_net *net)
 {
     struct sp_net_rules *rules = net->rules;
     if (rules->kept == NULL)
-        rules->kept = sp_rules_create(rules->arena, net->model->hash_seed, SP_FREE_RULE_UNITS + net->model->size);
+        rules->kept = sp_rules_create(rules->arena, net->model->hash_seed,
+                                      SP_FREE_RULE_UNITS + net->model->size / SP_RULE_UNIT_BYTES);
     return rules->kept;
 }
 

@@ -37,6 +37,8 @@ struct run {
     bool *is_queued;
     uint32_t *seen, seen_stamp; /* per tensor: the last flow run that has looked at it */
     struct sp_kept kept;        /* shardings that tensors have grown to */
+    struct sp_recent *idle;     /* flows that carried nothing: layers repeat */
+    struct sp_recent *silent;   /* flows in which nothing stood against a split */
     uint32_t hidden_count;
     struct hidden_dim *hidden;   /* ordered by priority */
     struct sp_axis_list *parked; /* per tensor: axes of its hidden dims; NULL without priorities */
@@ -60,8 +62,11 @@ static enum sp_status index_flows(struct run *run)
     for (uint32_t f = 0; f < in->flow_count; f++)
         wide_count += in->flows[f].operand_count > WIDE_FLOW;
     run->wide = SP_NEW_ARRAY(run->scratch, wide_count, uint32_t);
-    if (run->wide == NULL)
+    run->idle = SP_NEW(run->scratch, struct sp_recent);
+    run->silent = SP_NEW(run->scratch, struct sp_recent);
+    if (run->wide == NULL || run->idle == NULL || run->silent == NULL)
         return sp_fail_memory(run->err);
+    run->idle->seed = run->silent->seed = in->seed;
     for (uint32_t f = 0; f < in->flow_count; f++) {
         for (uint32_t i = 0; i < in->flows[f].operand_count; i++) {
             uint32_t tensor = in->flows[f].tensors[i];
@@ -328,31 +333,83 @@ static void begin_flow(struct run *run)
     run->seen_stamp = 1;
 }
 
+/* Which operands are one tensor: for each the first that is the same. */
+static uint64_t pattern_of(const struct sp_flow *flow)
+{
+    uint64_t pattern = 0;
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        uint32_t first = 0;
+        while (flow->tensors[first] != flow->tensors[i])
+            first++;
+        pattern = pattern << 3 | first;
+    }
+    return pattern;
+}
+
+/* All that the outcome of a flow follows from; false where that is too much to remember. */
+static bool describe_flow(const struct run *run, const struct sp_flow *flow, struct sp_recent_key *ret_key)
+{
+    struct ways ways = ways_at(run, flow, run->level);
+    ret_key->count = 0;
+    if (flow->operand_count > SP_RECENT_OPERANDS || run->parked != NULL)
+        return false;
+    sp_recent_pointer(ret_key, flow->rule);
+    sp_recent_word(ret_key, (uint64_t)ways.parallel | (uint64_t)ways.other << 8 | (uint64_t)flow->is_elementwise << 16 |
+                                (uint64_t)flow->directions << 24 | pattern_of(flow) << 32);
+    for (uint32_t i = 0; i < flow->operand_count; i++) {
+        uint32_t tensor = flow->tensors[i];
+        bool is_there = tensor != SP_NO_TENSOR;
+        sp_recent_pointer(ret_key, is_there ? run->in->tensors[tensor] : NULL);
+        sp_recent_pointer(ret_key, is_there ? run->in->shapes[tensor] : NULL);
+    }
+    return true;
+}
+
+/* Puts what all operands have grown by into their tensors; *ret_changed says whether any has. */
+static enum sp_status write_all_back(struct run *run, uint32_t flow_id, const struct sp_factor_step *step,
+                                     bool *ret_changed)
+{
+    const struct sp_flow *flow = &run->in->flows[flow_id];
+    enum sp_status status = SP_OK;
+    begin_flow(run);
+    for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
+        bool is_grown = false;
+        if (flow->tensors[i] == SP_NO_TENSOR || is_repeated(run, flow->tensors[i]))
+            continue;
+        status = write_back(run, flow_id, i, step, &is_grown);
+        if (status == SP_OK && is_grown)
+            push_flows_of(run, flow->tensors[i]); /* this flow too: a tensor may be two of its operands */
+        *ret_changed = *ret_changed || is_grown;
+    }
+    return status;
+}
+
 static enum sp_status run_flow(struct run *run, uint32_t flow_id)
 {
     const struct sp_flow *flow = &run->in->flows[flow_id];
     enum sp_direction directions[SP_RULE_MAX_FACTORS];
-    uint32_t sources[SP_RULE_MAX_FACTORS];
+    uint32_t sources[SP_RULE_MAX_FACTORS], slot = 0;
     struct sp_factor_step step = {0};
-    bool is_changed = false;
+    struct sp_recent_key key;
+    bool is_changed = false, is_grown = false, is_known = false;
     const struct sp_mesh *mesh = flow_mesh(run, flow);
     if (mesh == NULL)
         return SP_OK;
+    bool is_described = describe_flow(run, flow, &key);
+    if (is_described)
+        slot = sp_recent_slot(run->idle, &key, &is_known);
+    if (is_known)
+        return SP_OK;
     fill_directions(run, flow, directions);
-    begin_flow(run);
     struct sp_arena_mark mark = sp_arena_mark(run->scratch);
     enum sp_status status = project_flow(run, flow, mesh, directions, &step);
     step.sources = sources;
     if (status == SP_OK)
         status = sp_factor_step_run(&step, &is_changed, run->err);
-    for (uint32_t i = 0; status == SP_OK && is_changed && i < flow->operand_count; i++) {
-        bool is_grown = false;
-        if (flow->tensors[i] == SP_NO_TENSOR || is_repeated(run, flow->tensors[i]))
-            continue;
-        status = write_back(run, flow_id, i, &step, &is_grown);
-        if (status == SP_OK && is_grown)
-            push_flows_of(run, flow->tensors[i]); /* this flow too: a tensor may be two of its operands */
-    }
+    if (status == SP_OK && is_changed)
+        status = write_all_back(run, flow_id, &step, &is_grown);
+    if (is_described && is_grown)
+        sp_recent_forget(run->idle, slot);
     sp_arena_rewind(run->scratch, mark);
     return status;
 }
@@ -470,7 +527,7 @@ static enum sp_status show_dims(struct run *run, uint32_t *shown, bool *ret_done
 
 /* ---- what stood against it -------------------------------------------------------------------------------------- */
 
-static void tell_uncarried(const struct run *run, uint32_t flow_id, const struct sp_factor_step *step, uint32_t f)
+static bool tell_uncarried(const struct run *run, uint32_t flow_id, const struct sp_factor_step *step, uint32_t f)
 {
     const struct sp_flow *flow = &run->in->flows[flow_id];
     uint32_t source = UINT32_MAX;
@@ -479,12 +536,39 @@ static void tell_uncarried(const struct run *run, uint32_t flow_id, const struct
             source = t;
     }
     if (source == UINT32_MAX)
-        return;
+        return false;
     const char *code = is_whole(&flow->rule->factors[f]) ? "NEEDS_WHOLE_AXIS" : "NOT_CARRIED";
     run->in->on_stop(run->in->context, flow_id, (uint8_t)f, flow->tensors[source], flow->tensors[source], code);
+    return true;
 }
 
 #define MAX_STOPS_OF_FLOW 32
+
+/* *ret_told says whether there was anything to tell. */
+static enum sp_status tell_stops_of(struct run *run, uint32_t id, const struct sp_mesh *mesh, bool *ret_told)
+{
+    const struct sp_flow *flow = &run->in->flows[id];
+    enum sp_direction directions[SP_RULE_MAX_FACTORS];
+    struct sp_factor_stop stops[MAX_STOPS_OF_FLOW];
+    struct sp_factor_step step = {0};
+    uint32_t count = 0;
+    struct sp_arena_mark mark = sp_arena_mark(run->scratch);
+    fill_directions(run, flow, directions);
+    enum sp_status status = project_flow(run, flow, mesh, directions, &step);
+    if (status == SP_OK)
+        status = sp_factor_step_stops(&step, MAX_STOPS_OF_FLOW, stops, &count, run->err);
+    for (uint32_t i = 0; status == SP_OK && i < count; i++)
+        run->in->on_stop(run->in->context, id, stops[i].factor, flow->tensors[stops[i].tensor],
+                         flow->tensors[stops[i].opponent], stops[i].code);
+    *ret_told = count > 0;
+    for (uint32_t f = 0; status == SP_OK && f < step.factor_count; f++) {
+        if (directions[f] == SP_DIRECTION_NONE && flow->directions != SP_DIRECTION_NONE &&
+            tell_uncarried(run, id, &step, f))
+            *ret_told = true;
+    }
+    sp_arena_rewind(run->scratch, mark);
+    return status;
+}
 
 static enum sp_status tell_stops(struct run *run)
 {
@@ -492,25 +576,18 @@ static enum sp_status tell_stops(struct run *run)
     for (uint32_t id = 0; status == SP_OK && run->in->on_stop != NULL && id < run->in->flow_count; id++) {
         const struct sp_flow *flow = &run->in->flows[id];
         const struct sp_mesh *mesh = flow_mesh(run, flow);
-        enum sp_direction directions[SP_RULE_MAX_FACTORS];
-        struct sp_factor_stop stops[MAX_STOPS_OF_FLOW];
-        struct sp_factor_step step = {0};
-        uint32_t count = 0;
+        struct sp_recent_key key;
+        uint32_t slot = 0;
+        bool is_known = false, is_told = false;
         if (mesh == NULL)
             continue;
-        struct sp_arena_mark mark = sp_arena_mark(run->scratch);
-        fill_directions(run, flow, directions);
-        status = project_flow(run, flow, mesh, directions, &step);
-        if (status == SP_OK)
-            status = sp_factor_step_stops(&step, MAX_STOPS_OF_FLOW, stops, &count, run->err);
-        for (uint32_t i = 0; status == SP_OK && i < count; i++)
-            run->in->on_stop(run->in->context, id, stops[i].factor, flow->tensors[stops[i].tensor],
-                             flow->tensors[stops[i].opponent], stops[i].code);
-        for (uint32_t f = 0; status == SP_OK && f < step.factor_count; f++) {
-            if (directions[f] == SP_DIRECTION_NONE && flow->directions != SP_DIRECTION_NONE)
-                tell_uncarried(run, id, &step, f);
-        }
-        sp_arena_rewind(run->scratch, mark);
+        bool is_described = describe_flow(run, flow, &key);
+        if (is_described)
+            slot = sp_recent_slot(run->silent, &key, &is_known);
+        if (!is_known)
+            status = tell_stops_of(run, id, mesh, &is_told);
+        if (is_described && is_told)
+            sp_recent_forget(run->silent, slot);
     }
     return status;
 }
