@@ -18,7 +18,7 @@
 
 /* A flow of more operands waits until all others are done: whenever it is looked at, all of its operands are, and what
    comes to them comes one after the other. */
-#define WIDE_FLOW 256
+#define WIDE_FLOW 32
 
 /* A dim whose priority has not come yet. */
 struct hidden_dim {
@@ -245,13 +245,14 @@ static struct sp_sharding *open_sharding(struct sp_arena *arena, const struct sp
     return copy;
 }
 
+/* The first factor of a dim that has grown; SP_RULE_MAX_FACTORS: none. */
 static uint8_t first_new_factor(const struct sp_axis_factors *dim, const uint32_t *sources)
 {
     for (uint8_t i = 0; i < dim->count; i++) {
         if (sources[dim->factors[i]] != UINT32_MAX)
             return dim->factors[i];
     }
-    return dim->factors[0];
+    return SP_RULE_MAX_FACTORS;
 }
 
 struct sp_flow_origin *sp_origin_of(struct sp_flow_origin *origins, uint32_t axis)
@@ -292,7 +293,8 @@ static enum sp_status write_back(struct run *run, uint32_t flow_id, uint32_t ope
     for (uint32_t axis = 0; status == SP_OK && axis < rule->rank; axis++) {
         struct sp_axis_list axes;
         int64_t before = old == NULL ? 1 : sp_axes_size(&old->dims[axis].axes);
-        if (rule->axes[axis].count == 0 || (old != NULL && !old->dims[axis].is_open))
+        uint8_t factor = first_new_factor(&rule->axes[axis], step->sources);
+        if (factor == SP_RULE_MAX_FACTORS || (old != NULL && !old->dims[axis].is_open))
             continue;
         status =
             sp_unproject_dim(run->scratch, flow->rule, &rule->axes[axis], &step->tensors[operand], &axes, run->err);
@@ -306,8 +308,7 @@ static enum sp_status write_back(struct run *run, uint32_t flow_id, uint32_t ope
         if (grown == NULL)
             return sp_fail_memory(run->err);
         grown->dims[axis].axes = axes;
-        uint8_t factor = first_new_factor(&rule->axes[axis], step->sources);
-        if (run->in->origins != NULL && step->sources[factor] != UINT32_MAX)
+        if (run->in->origins != NULL)
             status = note_origin(run, flow_id, tensor, axis, flow->tensors[step->sources[factor]], factor);
     }
     *ret_changed = grown != NULL;
