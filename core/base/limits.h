@@ -70,6 +70,7 @@
 #define SP_MAX_HELD_RANGES        (1 << 20)  /* ranges of what one device holds */
 #define SP_RESHARD_MAX_TRANSFERS  (1 << 18)  /* pieces of one send-receive step that are listed */
 #define SP_RESHARD_MAX_PAIRS      ((int64_t)1 << 28) /* pieces and devices that one send-receive step compares */
+#define SP_RESHARD_STEP_PAIRS     64                 /* pairs that take as long as a step of a search */
 #define SP_RESHARD_DIRECT_DEVICES 1024               /* devices up to which a send-receive competes with collectives */
 #define SP_RESHARD_MAX_STATES     60000              /* layouts that one search for collectives remembers */
 #define SP_RESHARD_MAX_WORK       2000000            /* steps that one such search looks at */
@@ -92,8 +93,11 @@
    file. The largest of the published models that were looked at needs 12135 for 1.3 MB. */
 #define SP_FREE_RULE_UNITS    (1 << 17)
 #define SP_RULE_UNIT_BYTES    8
-#define SP_MAX_WAYS_WORK      (1 << 24) /* pairs of devices compared for all reshards of one model */
-#define SP_WAY_WORK           1024      /* of it, what any reshard takes */
+/* Pairs of devices compared for all reshards of one model: so many, and so many for each byte of the file. */
+#define SP_FREE_WAYS_WORK     (1 << 24)
+#define SP_WAYS_WORK_PER_BYTE 16
+#define SP_WAY_WORK           1024 /* of it, what any reshard takes */
+#define SP_WAY_STEP_WORK      64   /* and what a step takes that a search looks at */
 #define SP_MAX_VIEW_CONFLICTS 64        /* contradictions of one node that are told */
 
 /* Answers to requests about shardings. */

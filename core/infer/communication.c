@@ -97,37 +97,49 @@ int64_t sp_group_of(const struct sp_reshard *reshard)
     return size > 1 ? size : 0;
 }
 
-/* Pieces are compared with pieces: a model of thousands of nodes, each with another long list of devices, would take
-   minutes. What is beyond the budget is needed all the same, but not worked out. */
-bool sp_is_way_affordable(struct sp_communicator *all, const struct sp_sharding *from, const struct sp_sharding *to)
+/* Pieces are compared with pieces, and sequences of collectives are searched for: a model of thousands of nodes, each
+   with another long list of devices, would take minutes. What is beyond the budget is needed all the same, but not
+   worked out. */
+enum sp_status sp_plan_way(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,
+                           const struct sp_sharding *from, const struct sp_sharding *to,
+                           struct sp_reshard **ret_reshard)
 {
-    uint64_t a = (uint64_t)sp_placed_devices(from, all->assignment->device_count);
-    uint64_t b = (uint64_t)sp_placed_devices(to, all->assignment->device_count);
-    uint64_t *work = sp_memo_way_work(all->assignment->memo);
-    *work += SP_WAY_WORK + (a < UINT32_MAX && b < UINT32_MAX ? a * b : SP_MAX_WAYS_WORK);
-    return *work <= SP_MAX_WAYS_WORK;
-}
-
-static enum sp_status plan_way(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,
-                               const struct sp_sharding *from, const struct sp_sharding *to, struct sp_known_way *way)
-{
-    int64_t devices = all->assignment->device_count;
+    const int64_t devices = all->assignment->device_count;
+    const uint64_t a = (uint64_t)sp_placed_devices(from, devices), b = (uint64_t)sp_placed_devices(to, devices);
+    uint64_t *left = sp_memo_ways_left(all->assignment->memo);
+    *ret_reshard = NULL;
+    if (a > UINT32_MAX || b > UINT32_MAX || SP_WAY_WORK + a * b > *left)
+        return SP_OK;
+    *left -= SP_WAY_WORK + a + b;
+    const uint64_t steps = *left / SP_WAY_STEP_WORK;
+    uint64_t steps_left = steps;
     struct sp_mesh_level level = {.name = "link", .size = (uint32_t)devices, .bandwidth = 1};
     struct sp_links links = {1, &level};
-    struct sp_reshard *reshard = NULL;
     struct sp_reshard_request request = {.links = &links,
                                          .rank = value->type.shape.rank,
                                          .shape = shape,
                                          .dtype = value->type.dtype,
                                          .from = from,
                                          .to = to,
-                                         .device_count = devices};
+                                         .device_count = devices,
+                                         .counts_transfers = true,
+                                         .steps_left = &steps_left};
     struct sp_error why = {0};
-    enum sp_status status =
-        sp_is_way_affordable(all, from, to) ? sp_reshard_plan(all->scratch, &request, &reshard, &why) : SP_ERR_LIMIT;
-    if (status == SP_ERR_MEMORY)
-        return sp_fail_memory(all->err);
-    if (status != SP_OK) { /* too many devices or pieces to be worked out */
+    enum sp_status status = sp_reshard_plan(all->scratch, &request, ret_reshard, &why);
+    *left -= (steps - steps_left) * SP_WAY_STEP_WORK;
+    if (status != SP_OK)
+        *ret_reshard = NULL;
+    return status == SP_ERR_MEMORY ? sp_fail_memory(all->err) : SP_OK;
+}
+
+static enum sp_status plan_way(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,
+                               const struct sp_sharding *from, const struct sp_sharding *to, struct sp_known_way *way)
+{
+    struct sp_reshard *reshard = NULL;
+    enum sp_status status = sp_plan_way(all, value, shape, from, to, &reshard);
+    if (status != SP_OK)
+        return status;
+    if (!reshard) {
         way->steps = "reshard";
         way->bytes = way->total_bytes = -1;
         return SP_OK;

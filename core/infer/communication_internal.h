@@ -43,8 +43,10 @@ struct sp_memo_key sp_way_key(const struct sp_communicator *all, enum sp_memo_ab
                               const struct sp_sharding *from, const struct sp_sharding *to,
                               const struct sp_value *value, const int64_t *shape);
 
-/* Counts the work of one reshard; false where it is too much. */
-bool sp_is_way_affordable(struct sp_communicator *all, const struct sp_sharding *from, const struct sp_sharding *to);
+/* Plans a reshard; *ret_reshard is NULL where it takes too much, or there is none. */
+enum sp_status sp_plan_way(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,
+                           const struct sp_sharding *from, const struct sp_sharding *to,
+                           struct sp_reshard **ret_reshard);
 
 /* The steps of a reshard, "" when nothing is sent, in the assignment's arena; the one group that talks, or 0. */
 enum sp_status sp_name_steps(struct sp_communicator *all, const struct sp_reshard *reshard, const char **ret_steps);

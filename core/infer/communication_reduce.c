@@ -203,24 +203,14 @@ static enum sp_status plan_reduction(struct sp_communicator *all, uint32_t outpu
                                      const int64_t *shape, struct sp_known_way *way)
 {
     const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
-    struct sp_mesh_level level = {.name = "link", .size = (uint32_t)all->assignment->device_count, .bandwidth = 1};
-    struct sp_links links = {1, &level};
     struct sp_sharding *from = NULL;
     struct sp_reshard *reshard = NULL;
     enum sp_status status = partial_result(all, output, &from);
     if (status != SP_OK || !from)
         return status;
-    struct sp_reshard_request request = {.links = &links,
-                                         .rank = value->type.shape.rank,
-                                         .shape = shape,
-                                         .dtype = value->type.dtype,
-                                         .from = from,
-                                         .to = to,
-                                         .device_count = all->assignment->device_count};
-    struct sp_error why = {0};
-    status = sp_reshard_plan(all->scratch, &request, &reshard, &why);
-    if (status != SP_OK)
-        return status == SP_ERR_MEMORY ? sp_fail_memory(all->err) : SP_OK;
+    status = sp_plan_way(all, value, shape, from, to, &reshard);
+    if (status != SP_OK || !reshard)
+        return status;
     way->is_found = true;
     way->group_size = sp_group_of(reshard);
     way->bytes = reshard->bytes;

@@ -39,7 +39,7 @@ struct sp_memo {
     uint64_t seed;
     struct table addresses, shardings, keys;
     struct numbers numbers;
-    uint64_t points_left, listed, most_listed, way_work;
+    uint64_t points_left, listed, most_listed, ways_left;
     size_t view_room;
 };
 
@@ -53,6 +53,7 @@ enum sp_status sp_memo_create(struct sp_arena *arena, const struct sp_model *mod
     memo->seed = model->hash_seed;
     memo->points_left = SP_FREE_VIEW_POINTS + model->size * SP_VIEW_POINTS_PER_BYTE;
     memo->most_listed = SP_FREE_KEPT_DEVICES + model->size;
+    memo->ways_left = SP_FREE_WAYS_WORK + model->size * SP_WAYS_WORK_PER_BYTE;
     memo->view_room = SP_MAX_KEPT_VIEW_BYTES;
     *ret_memo = memo;
     return SP_OK;
@@ -81,9 +82,9 @@ size_t *sp_memo_view_room(struct sp_memo *memo)
     return &memo->view_room;
 }
 
-uint64_t *sp_memo_way_work(struct sp_memo *memo)
+uint64_t *sp_memo_ways_left(struct sp_memo *memo)
 {
-    return &memo->way_work;
+    return &memo->ways_left;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -186,6 +187,25 @@ void *sp_memo_put(struct sp_memo *memo, const struct sp_memo_key *key, size_t si
 
 /* ---- equal shardings --------------------------------------------------------------------------------------------- */
 
+static bool is_one_each(const struct sp_sharding *blocks)
+{
+    for (int64_t i = 0; i <= blocks->shard_count; i++)
+        if (blocks->first[i] != i)
+            return false;
+    return true;
+}
+
+/* Whether each shard is on one device, and these count up. */
+static enum sp_run run_of(const struct sp_sharding *blocks)
+{
+    if (blocks->run != SP_RUN_UNKNOWN || !blocks->first)
+        return blocks->run;
+    bool is_run = is_one_each(blocks);
+    for (int64_t i = 1; i < blocks->shard_count && is_run; i++)
+        is_run = blocks->devices[i] == blocks->devices[0] + i;
+    return is_run ? SP_RUN_YES : SP_RUN_NO;
+}
+
 static bool is_same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
@@ -206,6 +226,8 @@ static bool is_same_blocks(const struct sp_sharding *a, const struct sp_sharding
     }
     if (!a->first)
         return true;
+    if (a->run == SP_RUN_YES && b->run == SP_RUN_YES)
+        return a->devices[0] == b->devices[0];
     size_t places = (size_t)a->shard_count + 1, devices = a->first[a->shard_count];
     return (a->first == b->first || memcmp(a->first, b->first, places * sizeof *a->first) == 0) &&
            (a->devices == b->devices || memcmp(a->devices, b->devices, devices * sizeof *a->devices) == 0);
@@ -258,6 +280,8 @@ static uint64_t hash_blocks(const struct sp_sharding *blocks, uint64_t hash)
     }
     if (!blocks->first)
         return hash;
+    if (blocks->run == SP_RUN_YES)
+        return mix(hash, (uint64_t)blocks->devices[0]);
     size_t devices = blocks->first[blocks->shard_count];
     hash = XXH3_64bits_withSeed(blocks->first, ((size_t)blocks->shard_count + 1) * sizeof *blocks->first, hash);
     return devices == 0 ? hash : XXH3_64bits_withSeed(blocks->devices, devices * sizeof *blocks->devices, hash);
@@ -324,19 +348,13 @@ static bool counts_up(const int64_t *devices, size_t count)
     return true;
 }
 
-static bool is_one_each(const struct sp_sharding *blocks)
-{
-    for (int64_t i = 0; i <= blocks->shard_count; i++)
-        if (blocks->first[i] != i)
-            return false;
-    return true;
-}
-
 /* The placement of a copy; what is 0, 1, .. is shared. */
 static bool copy_placement(struct sp_memo *memo, const struct sp_sharding *from, struct sp_sharding *to)
 {
     size_t count = from->first[from->shard_count], places = (size_t)from->shard_count + 1;
-    bool is_plain = is_one_each(from), is_range = counts_up(from->devices, count);
+    const bool is_run = from->run == SP_RUN_YES;
+    const bool is_plain = is_run || is_one_each(from);
+    const bool is_range = is_run ? from->devices[0] == 0 : counts_up(from->devices, count);
     if ((is_plain || is_range) && !number(memo, (int64_t)count))
         return false;
     uint32_t *first = is_plain ? memo->numbers.first : SP_NEW_ARRAY(memo->arena, places, uint32_t);
@@ -373,15 +391,6 @@ static struct sp_sharding *copy_blocks(struct sp_memo *memo, const struct sp_sha
     return !from->first || copy_placement(memo, from, copy) ? copy : NULL;
 }
 
-/* Whether each shard is on one device, and these count up: known from here on. */
-static void note_run(struct sp_sharding *blocks)
-{
-    bool is_run = is_one_each(blocks);
-    for (int64_t i = 1; i < blocks->shard_count && is_run; i++)
-        is_run = blocks->devices[i] == blocks->devices[0] + i;
-    blocks->run = is_run ? SP_RUN_YES : SP_RUN_NO;
-}
-
 static bool add_address(struct sp_memo *memo, const struct sp_sharding *asked, const struct sp_sharding *same)
 {
     struct known_address *known = SP_NEW(memo->arena, struct known_address);
@@ -397,15 +406,16 @@ static enum sp_status keep_sharding(struct sp_memo *memo, const struct sp_shardi
     struct sp_sharding *kept = copy_blocks(memo, sharding);
     if (!kept || !add_slot(memo, &memo->shardings, hash, kept) || !add_address(memo, kept, kept))
         return sp_fail_memory(err);
-    if (kept->first)
-        note_run(kept);
     *ret_same = kept;
     return SP_OK;
 }
 
-static enum sp_status find_same(struct sp_memo *memo, const struct sp_sharding *sharding,
+static enum sp_status find_same(struct sp_memo *memo, const struct sp_sharding *asked,
                                 const struct sp_sharding **ret_same, struct sp_error *err)
 {
+    struct sp_sharding own = *asked, *sharding = &own;
+    if (own.kind == SP_SHARDING_BLOCKS)
+        own.run = run_of(asked);
     const uint64_t hash = hash_sharding(memo, sharding);
     size_t at = hash;
     struct sp_sharding *same;
@@ -573,6 +583,7 @@ enum sp_status sp_memo_placed(struct sp_memo *memo, const struct sp_sharding *op
     struct sp_sharding placed = *same;
     placed.first = open->shard_count == 1 ? whole : memo->numbers.first;
     placed.devices = devices ? devices : memo->numbers.devices;
+    placed.run = !devices && open->shard_count == count ? SP_RUN_YES : SP_RUN_UNKNOWN;
     status = sp_memo_sharding(memo, &placed, false, ret_placed, err);
     if (status != SP_OK)
         return status;

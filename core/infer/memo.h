@@ -68,8 +68,8 @@ bool sp_memo_is_full(const struct sp_memo *memo);
 /* Bytes that remembered views may still take. */
 size_t *sp_memo_view_room(struct sp_memo *memo);
 
-/* Pairs of devices compared for reshards (limits.h), counted for all nodes. */
-uint64_t *sp_memo_way_work(struct sp_memo *memo);
+/* What reshards may still take (SP_FREE_WAYS_WORK), for all nodes. */
+uint64_t *sp_memo_ways_left(struct sp_memo *memo);
 
 /* Devices that a sharding places shards on, counted as often as they are named; `device_count` where it names none. */
 int64_t sp_placed_devices(const struct sp_sharding *sharding, int64_t device_count);

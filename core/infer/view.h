@@ -84,7 +84,7 @@ enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment
                               const struct sp_relation *relation, struct sp_view **ret_view, struct sp_error *err);
 
 /* What one node must communicate: reshards of its inputs from where they were made, its reductions, halos, and its
-   stated outputs against what it computes. Appended to a list in the assignment's arena. Beyond SP_MAX_WAYS_WORK for
+   stated outputs against what it computes. Appended to a list in the assignment's arena. Beyond SP_FREE_WAYS_WORK for
    all nodes of an assignment, reshards are told without steps and bytes. */
 struct sp_communications {
     uint32_t count, capacity;

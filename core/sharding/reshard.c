@@ -577,6 +577,8 @@ enum sp_status sp_reshard_plan(struct sp_arena *arena, const struct sp_reshard_r
     planner.element_bytes = sp_reshard_element_bytes(request->dtype);
     planner.scratch = sp_arena_create(sp_arena_budget(arena));
     planner.search = planner.scratch ? sp_search_create(planner.scratch) : NULL;
+    if (planner.search)
+        planner.search->left = request->steps_left;
     status = planner.search ? normalise(&planner, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = plan(&planner, best, err);

@@ -97,6 +97,11 @@ struct sp_reshard_request {
     int64_t device_count;                /* for kinds that name no devices; 0: the devices of the other sharding */
     double memory_limit_bytes;           /* per device, 0: none */
     bool collectives_only;               /* no send-receive where there is a sequence of collectives, be it slower */
+    bool counts_transfers;               /* who sends what to whom is counted, not listed: `transfers` are NULL */
+    /* Steps that searches may still look at, for requests that share them: what a plan looks at is taken off, and a
+       search that comes to the end is cut. SP_RESHARD_STEP_PAIRS pairs of pieces and devices are as much as one. NULL:
+       each request as many as it may. */
+    uint64_t *steps_left;
 };
 
 /* The steps, on `arena`. */

@@ -223,6 +223,7 @@ struct sp_search {
     double best; /* value of the best way known */
     struct sp_fastest fastest;
     uint64_t work, most_work;
+    uint64_t *left; /* steps for all searches together; NULL: no such limit */
     bool is_cut, out_of_memory;
     uint32_t at;         /* the node that is being expanded */
     uint32_t generation; /* counts searches */

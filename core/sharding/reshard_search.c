@@ -264,6 +264,8 @@ static bool begin(struct sp_search *search, const struct sp_problem *problem, en
     search->best = limit;
     search->work = 0;
     search->most_work = problem->grids[0]->count <= FEW_DIGITS ? SP_RESHARD_MAX_WORK : SP_RESHARD_MAX_WORK / 8;
+    if (search->left && *search->left < search->most_work)
+        search->most_work = *search->left;
     search->is_cut = search->out_of_memory = false;
     search->node_count = search->heap_count = search->mark_count = 0;
     search->target_code = problem->to;
@@ -304,6 +306,8 @@ enum sp_status sp_search_run(struct sp_search *search, const struct sp_problem *
         sp_lists_of(problem, &node->code, &lists);
         sp_search_expand(search, &lists);
     }
+    if (search->left)
+        *search->left -= search->work < *search->left ? search->work : *search->left;
     if (search->out_of_memory)
         return sp_fail_memory(err);
     uint32_t target = *find_slot(search, &search->target_code);

@@ -23,6 +23,7 @@ struct transfers {
     uint64_t count, capacity;
     struct sp_transfer *items; /* NULL once there are too many */
     double total_bytes;        /* of those that move */
+    bool is_counted;           /* and none is kept */
 };
 
 static enum sp_status add_transfer(struct transfers *transfers, const struct sp_transfer *transfer,
@@ -30,7 +31,7 @@ static enum sp_status add_transfer(struct transfers *transfers, const struct sp_
 {
     if (transfer->source != transfer->target)
         transfers->total_bytes += transfer->bytes;
-    if (transfers->count >= SP_RESHARD_MAX_TRANSFERS) {
+    if (transfers->is_counted || transfers->count >= SP_RESHARD_MAX_TRANSFERS) {
         transfers->items = NULL;
     } else if (transfers->count == transfers->capacity) {
         uint64_t capacity = transfers->capacity > 0 ? 2 * transfers->capacity : 64;
@@ -43,7 +44,7 @@ static enum sp_status add_transfer(struct transfers *transfers, const struct sp_
         transfers->items = items;
         transfers->capacity = capacity;
     }
-    if (transfers->count < SP_RESHARD_MAX_TRANSFERS)
+    if (!transfers->is_counted && transfers->count < SP_RESHARD_MAX_TRANSFERS)
         transfers->items[transfers->count] = *transfer;
     transfers->count++;
     return SP_OK;
@@ -212,7 +213,7 @@ enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct
                                             struct sp_reshard_step *step, struct sp_error *err)
 {
     size_t count = (size_t)problem->grids[path_step->before.grid]->device_count;
-    struct transfers transfers = {.arena = arena};
+    struct transfers transfers = {.arena = arena, .is_counted = request->counts_transfers};
     struct place *places = NULL;
 
     step->total_bytes = path_step->bytes * (double)count;
@@ -262,6 +263,7 @@ struct exchange {
     uint32_t piece_count, capacity;
     struct piece *pieces; /* that devices hold before, sorted by box, then holder */
     int64_t pairs;        /* compared so far */
+    int64_t most_pairs;
     struct transfers transfers;
 };
 
@@ -449,10 +451,10 @@ static enum sp_status bring_box(struct exchange *exchange, uint32_t target, cons
             common[a].limit = piece[a].limit < box[a].limit ? piece[a].limit : box[a].limit;
             meets = common[a].start < common[a].limit;
         }
-        if (exchange->pairs > SP_RESHARD_MAX_PAIRS)
-            return sp_fail_limit(err, "TOO_MANY_PIECES", "SP_RESHARD_MAX_PAIRS", SP_RESHARD_MAX_PAIRS, exchange->pairs,
+        if (exchange->pairs > exchange->most_pairs)
+            return sp_fail_limit(err, "TOO_MANY_PIECES", "SP_RESHARD_MAX_PAIRS", exchange->most_pairs, exchange->pairs,
                                  "More than %lld pairs of pieces and devices would have to be compared.",
-                                 (long long)SP_RESHARD_MAX_PAIRS);
+                                 (long long)exchange->most_pairs);
         if (!meets)
             continue;
         uint32_t source = choose_holder(exchange, first, end, target);
@@ -460,7 +462,8 @@ static enum sp_status bring_box(struct exchange *exchange, uint32_t target, cons
                                        .target = exchange->devices[target],
                                        .box = common,
                                        .bytes = box_bytes(rank, common, exchange->element_bytes)};
-        if (exchange->transfers.count < SP_RESHARD_MAX_TRANSFERS) { /* more are counted, but not kept */
+        if (!exchange->transfers.is_counted &&
+            exchange->transfers.count < SP_RESHARD_MAX_TRANSFERS) { /* more are counted, but not kept */
             struct sp_range *copy = SP_NEW_ARRAY(exchange->arena, rank, struct sp_range);
             if (!copy)
                 return sp_fail_memory(err);
@@ -549,15 +552,31 @@ static void sum_up(const struct exchange *exchange, struct sp_reshard_step *step
     step->transfers = exchange->transfers.items;
 }
 
+/* What the requests that share their steps leave. */
+static int64_t most_pairs(const struct sp_reshard_request *request)
+{
+    const uint64_t *left = request->steps_left;
+    return left && *left < SP_RESHARD_MAX_PAIRS / SP_RESHARD_STEP_PAIRS ? (int64_t)*left * SP_RESHARD_STEP_PAIRS
+                                                                        : SP_RESHARD_MAX_PAIRS;
+}
+
+static uint64_t used_steps(const struct exchange *exchange)
+{
+    const uint64_t steps = (uint64_t)(exchange->pairs / SP_RESHARD_STEP_PAIRS), left = *exchange->request->steps_left;
+    return steps < left ? steps : left;
+}
+
 enum sp_status sp_reshard_send_receive(struct sp_arena *arena, const struct sp_reshard_request *request,
                                        const struct sp_sharding *from, int64_t from_count, const struct sp_sharding *to,
                                        int64_t to_count, struct sp_reshard_step *ret_step, struct sp_error *err)
 {
-    struct exchange exchange = {.arena = arena, .request = request, .transfers = {.arena = arena}};
+    struct exchange exchange = {
+        .arena = arena, .request = request, .transfers = {.arena = arena, .is_counted = request->counts_transfers}};
     struct sp_reshard_step step = {.kind = SP_SEND_RECEIVE, .before = from, .after = to, .group_size = 1};
     const int64_t *sources, *targets;
 
     exchange.element_bytes = sp_reshard_element_bytes(request->dtype);
+    exchange.most_pairs = most_pairs(request);
     enum sp_status status = sp_sharding_devices(arena, from, from_count, &from_count, &sources, err);
     if (status == SP_OK)
         status = sp_sharding_devices(arena, to, to_count, &to_count, &targets, err);
@@ -567,6 +586,8 @@ enum sp_status sp_reshard_send_receive(struct sp_arena *arena, const struct sp_r
         status = list_pieces(&exchange, from, from_count, sources, err);
     if (status == SP_OK)
         status = bring_all(&exchange, to, to_count, targets, err);
+    if (request->steps_left)
+        *request->steps_left -= used_steps(&exchange);
     if (status != SP_OK)
         return status;
     sum_up(&exchange, &step);
