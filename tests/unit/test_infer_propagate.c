@@ -432,3 +432,45 @@ Test(infer_propagate, uses_parts_of_a_mesh_that_one_grid_cuts)
     cr_assert_eq(sp_infer_propagate(assignment, mesh, &build.err), SP_OK, "%s", build.err.message);
     EXPECT_SPEC(up, 2, "axis 0 in 2 on devices {0..2}, {3..5}");
 }
+
+/* Layers alike share their shardings, and a tensor its reason. */
+Test(infer_propagate, keeps_what_is_equal_once)
+{
+    start_mlp();
+    given(up, "w1", "| 2", "0; 1");
+    given(down, "w2", "2 |", "0; 1");
+    propagate();
+    cr_expect_eq(entry_of(act, 0)->sharding, entry_of(act, 1)->sharding);
+    cr_expect_eq(entry_of(act, 1)->sharding, entry_of(down, 0)->sharding);
+    cr_expect_eq(entry_of(act, 1)->because, entry_of(down, 0)->because);
+    cr_expect_neq(entry_of(act, 0)->because, entry_of(act, 1)->because);
+}
+
+/* One rule fills what may be kept but for 6 units: room for one of two factors, two operands and two axes that both
+   share. */
+static void fill_rules(void)
+{
+    uint64_t most = SP_FREE_RULE_UNITS + build.model->size / SP_RULE_UNIT_BYTES;
+    struct sp_rule rule = {.input_count = (uint32_t)(most - 6)}, *kept = NULL;
+    rule.inputs = SP_NEW_ARRAY(build.arena, rule.input_count, struct sp_operand_rule);
+    cr_assert_eq(sp_rules_keep(sp_net_rules(net), &rule, &kept, &build.err), SP_OK);
+    cr_assert_not_null(kept);
+}
+
+Test(infer_propagate, leaves_out_rules_beyond_the_limit)
+{
+    start(18);
+    input("x", "8,4");
+    struct sp_node *first = build_node(&build, "Relu", "x", "y"), *other = build_node(&build, "Transpose", "x", "t");
+    struct sp_node *third = build_node(&build, "Abs", "y", "z");
+    plan(2);
+    fill_rules();
+    given(first, "x", "2 |", "0; 1");
+    propagate();
+    cr_assert_eq(assignment->stop_count, 1);
+    cr_expect_str_eq(assignment->stops[0].code, "TOO_LARGE");
+    cr_expect_eq(assignment->stops[0].node, other);
+    cr_expect_null(entry_of(other, 1)->sharding);
+    EXPECT_SPEC(third, 1, "axis 0 in 2 on devices 0, 1"); /* its rule is the first node's */
+    cr_expect_eq(count_communications(NULL), 0);
+}

@@ -169,3 +169,27 @@ Test(net, unequal_sides_share_no_axis)
     sp_buf_release(&text);
     close_net(&test);
 }
+
+/* Two nodes alike have one kept rule, which is then the rule of their relations. */
+Test(net, keeps_equal_rules_once)
+{
+    struct test_net test;
+    const struct sp_rule *first = NULL, *second = NULL, *other = NULL;
+    struct sp_rule *made = NULL;
+    open_net(&test, MODEL("11{1'x' " FLOAT("1{1:8} 1{1:4}") "} 1{1'x' 2'a' 4'Relu'} 1{1'a' 2'b' 4'Abs'} "
+                                                            "1{1'b' 2'c' 4'Transpose'} 12{1'c'}"));
+    struct sp_arena *scratch = sp_arena_create(NULL);
+    cr_assert_eq(sp_net_rule(test.net, &test.net->relations[0], scratch, &made, NULL), SP_OK);
+    cr_expect_gt(made->term_count, 0);
+    cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[0], scratch, &first, NULL), SP_OK);
+    cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[1], scratch, &second, NULL), SP_OK);
+    cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[2], scratch, &other, NULL), SP_OK);
+    cr_assert_not_null(first);
+    cr_expect_eq(first, second);
+    cr_expect_neq(first, other);
+    cr_assert_eq(sp_net_rule(test.net, &test.net->relations[1], scratch, &made, NULL), SP_OK);
+    cr_expect_eq((const struct sp_rule *)made, first);
+    cr_expect_eq(sp_rules_count(sp_net_rules(test.net)), 2);
+    sp_arena_destroy(scratch);
+    close_net(&test);
+}

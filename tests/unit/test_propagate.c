@@ -363,3 +363,47 @@ Test(propagate, walks_long_chains)
     cr_expect_str_eq(refs_text(arena, mesh, &tensors[LENGTH]->dims[0].axes), "x");
     free(pairs);
 }
+
+/* An operation of very many operands that does not carry what comes to them: it is looked at a few times, not once for
+   each of them. */
+Test(propagate, looks_at_wide_operations_last, .timeout = 15)
+{
+    enum { COUNT = 40000 };
+    uint32_t *ranks = SP_NEW_ARRAY(arena, 2 * COUNT, uint32_t), (*pairs)[2] = calloc(COUNT, sizeof(*pairs));
+    uint32_t *operands = SP_NEW_ARRAY(arena, COUNT, uint32_t);
+    const int64_t **shapes = SP_NEW_ARRAY(arena, 2 * COUNT, const int64_t *), shape[1] = {8};
+    const struct sp_sharding **tensors = SP_NEW_ARRAY(arena, 2 * COUNT, const struct sp_sharding *);
+    struct sp_flow *flows = SP_NEW_ARRAY(arena, COUNT + 1, struct sp_flow);
+    struct sp_rule *rule = build_rule_text(arena, "([i])->([i]) {i=8}"), wide = {.input_count = COUNT};
+    struct sp_rule *alone = build_rule_text(arena, "([i])->() {i=8} need_replication={i}");
+    struct sp_sharding *split = build_axes(arena, mesh, "x");
+    struct sp_error err = {0};
+    cr_assert_not_null(alone);
+    wide.factor_count = 1;
+    wide.factors = alone->factors;
+    wide.inputs = SP_NEW_ARRAY(arena, COUNT, struct sp_operand_rule);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        ranks[i] = ranks[COUNT + i] = 1;
+        shapes[i] = shapes[COUNT + i] = shape;
+        tensors[i] = split;
+        pairs[i][0] = i;
+        pairs[i][1] = operands[i] = COUNT + i;
+        wide.inputs[i] = alone->inputs[0];
+        flows[i + 1] = (struct sp_flow){.rule = rule, .tensors = pairs[i], .input_count = 1, .operand_count = 2};
+        sp_flow_classify(&flows[i + 1]);
+    }
+    flows[0] = (struct sp_flow){.rule = &wide, .tensors = operands, .input_count = COUNT, .operand_count = COUNT};
+    sp_flow_classify(&flows[0]);
+    struct sp_propagation in = {.tensor_count = 2 * COUNT,
+                                .flow_count = COUNT + 1,
+                                .ranks = ranks,
+                                .shapes = shapes,
+                                .tensors = tensors,
+                                .flows = flows,
+                                .level = SP_PROPAGATE_USER_PRIORITY};
+    cr_assert_eq(sp_propagate(arena, &in, &err), SP_OK);
+    for (uint32_t i = COUNT; i < 2 * COUNT; i++)
+        cr_assert(tensors[i] != NULL && tensors[i]->dims[0].axes.count == 1);
+    cr_expect_eq(tensors[COUNT], tensors[2 * COUNT - 1], "equal shardings are one");
+    free(pairs);
+}

@@ -1,0 +1,247 @@
+/* kept, rules, same: what is equal is one pointer. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "build_rule.h"
+#include "build_sharding.h"
+#include "infer/kept.h"
+#include "infer/rules.h"
+
+static struct sp_arena *arena;
+static struct sp_mesh *mesh;
+
+static void open_arena(void)
+{
+    struct sp_mesh_axis axes[] = {{"x", 4}, {"y", 2}};
+    arena = sp_arena_create(NULL);
+    cr_assert_eq(sp_mesh_create(arena, 2, axes, NULL, &mesh, NULL), SP_OK);
+}
+
+static void close_arena(void)
+{
+    sp_arena_destroy(arena);
+}
+
+TestSuite(kept, .init = open_arena, .fini = close_arena);
+
+/* ---- digests and sets ---- */
+
+static uint64_t digest_of(uint64_t seed, const unsigned char *bytes, size_t size, size_t step)
+{
+    struct sp_digest digest;
+    sp_digest_begin(&digest, seed);
+    for (size_t at = 0; at < size; at += step)
+        sp_digest_add(&digest, bytes + at, at + step < size ? step : size - at);
+    return sp_digest_end(&digest);
+}
+
+/* In which steps bytes come does not matter; each of them does, also behind the first block. */
+Test(kept, digests_are_of_bytes)
+{
+    unsigned char bytes[3 * SP_DIGEST_BLOCK + 1];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 7);
+    uint64_t whole = digest_of(1, bytes, sizeof bytes, sizeof bytes);
+    cr_expect_eq(digest_of(1, bytes, sizeof bytes, 1), whole);
+    cr_expect_eq(digest_of(1, bytes, sizeof bytes, SP_DIGEST_BLOCK), whole);
+    cr_expect_neq(digest_of(2, bytes, sizeof bytes, 1), whole);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 1;
+        cr_expect_neq(digest_of(1, bytes, sizeof bytes, 64), whole, "byte %zu", i);
+        bytes[i] ^= 1;
+    }
+}
+
+static bool is_same_int(const void *item, const void *key)
+{
+    return *(const int *)item == *(const int *)key;
+}
+
+Test(kept, sets_find_what_is_equal)
+{
+    enum { COUNT = 5000 };
+    static int numbers[COUNT];
+    struct sp_same set = {.arena = arena};
+    int missing = COUNT;
+    cr_expect_null(sp_same_find(&set, 0, is_same_int, &missing));
+    for (int i = 0; i < COUNT; i++) {
+        numbers[i] = i;
+        cr_assert(sp_same_add(&set, (uint64_t)i * 64, &numbers[i])); /* the low bits are the same */
+    }
+    for (int i = 0; i < COUNT; i++) {
+        int key = i;
+        cr_assert_eq(sp_same_find(&set, (uint64_t)i * 64, is_same_int, &key), &numbers[i]);
+        cr_assert_null(sp_same_find(&set, (uint64_t)i * 64, is_same_int, &missing));
+    }
+}
+
+/* Somebody who makes digests equal gets copies, and no long search. */
+Test(kept, few_of_one_digest_are_compared)
+{
+    enum { COUNT = 1000 };
+    static int numbers[COUNT];
+    struct sp_same set = {.arena = arena};
+    for (int i = 0; i < COUNT; i++) {
+        numbers[i] = i;
+        cr_assert(sp_same_add(&set, 5, &numbers[i]));
+    }
+    int first = 0, last = COUNT - 1;
+    cr_expect_eq(sp_same_find(&set, 5, is_same_int, &first), &numbers[0]);
+    cr_expect_null(sp_same_find(&set, 5, is_same_int, &last));
+}
+
+Test(kept, remembers_what_was_asked_last)
+{
+    struct sp_recent *recent = SP_NEW(arena, struct sp_recent);
+    struct sp_recent_key key = {0}, other = {0};
+    bool is_known = true;
+    sp_recent_word(&key, 3);
+    sp_recent_pointer(&key, recent);
+    sp_recent_word(&other, 4);
+    sp_recent_pointer(&other, recent);
+    uint32_t slot = sp_recent_slot(recent, &key, &is_known);
+    cr_expect_not(is_known);
+    cr_expect_eq(sp_recent_slot(recent, &key, &is_known), slot);
+    cr_expect(is_known);
+    (void)sp_recent_slot(recent, &other, &is_known);
+    cr_expect_not(is_known);
+    slot = sp_recent_slot(recent, &key, &is_known);
+    sp_recent_forget(recent, slot);
+    (void)sp_recent_slot(recent, &key, &is_known);
+    cr_expect_not(is_known);
+}
+
+/* ---- numbers and shardings ---- */
+
+Test(kept, numbers_are_kept_once)
+{
+    struct sp_kept kept = sp_kept_in(arena, 1);
+    int64_t shape[] = {8, -1, 64};
+    const int64_t *first = sp_keep_numbers(&kept, 3, shape);
+    shape[0] = 9;
+    const int64_t *second = sp_keep_numbers(&kept, 3, shape), *shorter = sp_keep_numbers(&kept, 2, shape);
+    cr_expect_eq(first[0], 8);
+    cr_expect_eq(first[2], 64);
+    cr_expect_neq(first, second);
+    cr_expect_neq(second, shorter);
+    shape[0] = 8;
+    cr_expect_eq(sp_keep_numbers(&kept, 3, shape), first);
+    cr_expect_eq(sp_keep_numbers(&kept, 0, NULL), sp_keep_numbers(&kept, 0, shape));
+}
+
+Test(kept, shardings_are_kept_once)
+{
+    struct sp_kept kept = sp_kept_in(arena, 1);
+    struct sp_mesh *twin = NULL;
+    struct sp_mesh_axis axes[] = {{"x", 4}, {"y", 2}};
+    cr_assert_eq(sp_mesh_create(arena, 2, axes, NULL, &twin, NULL), SP_OK);
+    struct sp_sharding *made = build_axes(arena, mesh, "x | y");
+    const struct sp_sharding *first = sp_keep_sharding(&kept, made);
+    cr_expect_neq(first, made, "a copy");
+    cr_expect_eq(sp_keep_sharding(&kept, build_axes(arena, mesh, "x | y")), first);
+    cr_expect_neq(sp_keep_sharding(&kept, build_axes(arena, mesh, "y | x")), first);
+    cr_expect_neq(sp_keep_sharding(&kept, build_axes(arena, mesh, "x | y |")), first);
+    cr_expect_neq(sp_keep_sharding(&kept, build_axes(arena, mesh, "x y |")), first);
+    cr_expect_neq(sp_keep_sharding(&kept, build_axes(arena, twin, "x | y")), first);
+    made->dims[1].is_open = true;
+    cr_expect_neq(sp_keep_sharding(&kept, made), first);
+    made->dims[1].is_open = false;
+    made->replicated = made->dims[1].axes;
+    cr_expect_neq(sp_keep_sharding(&kept, made), first);
+    made->replicated = (struct sp_axis_list){0};
+    made->dims[0].axes.refs[0].size = 2; /* a part of x */
+    cr_expect_neq(sp_keep_sharding(&kept, made), first);
+    cr_expect_eq(first->dims[0].axes.refs[0].size, 4, "the copy has its own refs");
+}
+
+/* ---- rules ---- */
+
+static struct sp_rule *keep(struct sp_rules *rules, const struct sp_rule *rule)
+{
+    struct sp_rule *kept = NULL;
+    cr_assert_eq(sp_rules_keep(rules, rule, &kept, NULL), SP_OK);
+    return kept;
+}
+
+static const char *rule_text(const struct sp_rule *rule)
+{
+    struct sp_buf buf;
+    sp_buf_init(&buf, 1 << 12);
+    sp_rule_print(rule, &buf);
+    const char *text = sp_arena_string(arena, buf.data, buf.size);
+    sp_buf_release(&buf);
+    return text;
+}
+
+#define DOT "([i, k], [k, j])->([i, j]) {i=8, j=16, k=32} reduction={k}"
+
+Test(kept, rules_are_kept_once)
+{
+    struct sp_rules *rules = sp_rules_create(arena, 1, 1000);
+    struct sp_rule *made = build_rule_text(arena, DOT), *first = keep(rules, made);
+    cr_expect_neq(first, made);
+    cr_expect_eq(keep(rules, build_rule_text(arena, DOT)), first);
+    cr_expect_eq(sp_rules_count(rules), 1);
+    cr_expect_eq(sp_rules_units(rules), 3 + 3 + 6, "factors, operands, axes");
+    cr_expect_str_eq(rule_text(first), rule_text(made));
+    cr_expect_eq(first->input_count, 2);
+    cr_expect_eq(first->term_count, 0);
+}
+
+Test(kept, rules_differ_in_each_part)
+{
+    struct sp_rules *rules = sp_rules_create(arena, 1, 1000);
+    struct sp_rule *made = build_rule_text(arena, DOT), *first = keep(rules, made);
+    struct sp_factor *factor = &made->factors[0], whole = *factor;
+    static const char *const others[] = {"([i, k], [k, j])->([i, j]) {i=8, j=16, k=32}",
+                                         "([i, k], [k, j])->([i, j]) {i=8, j=16, k=64} reduction={k}",
+                                         "([i, k], [k, j])->([j, i]) {i=8, j=16, k=32} reduction={k}",
+                                         "([i, k])->([i, k]) {i=8, k=32}", "([ik])->([i, k]) {i=8, k=32}"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        cr_expect_neq(keep(rules, build_rule_text(arena, others[i])), first, "%s", others[i]);
+        cr_expect_eq(sp_rules_count(rules), i + 2);
+    }
+#define DIFFERS(change)                                                                                                \
+    do {                                                                                                               \
+        change;                                                                                                        \
+        cr_expect_neq(keep(rules, made), first, #change);                                                              \
+        *factor = whole;                                                                                               \
+    } while (0)
+    DIFFERS(factor->block = 2);
+    DIFFERS(factor->halo_low = 1);
+    DIFFERS(factor->halo_high = 1);
+    DIFFERS(factor->is_blocked = true);
+    DIFFERS(factor->is_resized = true);
+    DIFFERS(factor->combiner = SP_COMBINE_MAX);
+    DIFFERS(factor->extent = sp_dim_unknown());
+    DIFFERS(factor->name[0] = 'q');
+    DIFFERS((made->inputs[0].position_count = 1, made->inputs[0].positions = (uint8_t[]){0}));
+    made->inputs[0].position_count = 0;
+    cr_expect_eq(keep(rules, made), first);
+}
+
+/* A sum of many: its operands are alike, and what they are mapped to is there once. */
+Test(kept, operands_alike_share_their_axes)
+{
+    enum { COUNT = 1000 };
+    struct sp_rules *rules = sp_rules_create(arena, 1, 2 * COUNT);
+    struct sp_rule *pair = build_rule_text(arena, "([i, j])->([i, j]) {i=8, j=16}"), wide = *pair;
+    wide.inputs = SP_NEW_ARRAY(arena, COUNT, struct sp_operand_rule);
+    wide.input_count = COUNT;
+    for (int i = 0; i < COUNT; i++)
+        wide.inputs[i] = pair->inputs[0];
+    struct sp_rule *kept = keep(rules, &wide);
+    cr_assert_not_null(kept);
+    cr_expect_eq(kept->inputs[0].axes, kept->inputs[COUNT - 1].axes);
+    cr_expect_eq(sp_rules_units(rules), 2 + (COUNT + 1) + 2);
+}
+
+Test(kept, rules_beyond_the_limit_are_not_kept)
+{
+    struct sp_rules *rules = sp_rules_create(arena, 1, 12);
+    struct sp_rule *first = keep(rules, build_rule_text(arena, DOT));
+    cr_expect_not_null(first);
+    cr_expect_null(keep(rules, build_rule_text(arena, "([i])->([i]) {i=8}")));
+    cr_expect_eq(keep(rules, build_rule_text(arena, DOT)), first, "what is there is found");
+    cr_expect_eq(sp_rules_units(rules), 12);
+}
