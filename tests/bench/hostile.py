@@ -8,6 +8,7 @@ resident megabytes are printed; more than a second or 100 MB is marked. Nothing 
 """
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -451,6 +452,114 @@ def broadcasts():
     return make.model(*parts)
 
 
+TWO = [make.configuration("c", 2)]
+
+
+def halved(tensor, axis=0):
+    """A record that states a tensor in two along an axis."""
+    return make.placement("c", make.sharding(tensor, [0, 1], (axis, 2)))
+
+
+def split_model(parts):
+    return make.model(*parts, ir_version=11, configurations=TWO)
+
+
+def split_chain(op, shape):
+    """A split at the beginning that goes through all of it."""
+
+    def case():
+        start = [make.graph_input("0", shape), tiny(op, ["0"], ["1"], halved("0"))]
+        parts, _ = fill(start, lambda i: tiny(op, [f"{i + 1:x}"], [f"{i + 2:x}"]), MEGABYTE - 200)
+        return split_model(parts)
+
+    return case
+
+
+def split_reshapes():
+    """Axes that are seen in other pieces at each node."""
+    start = [make.graph_input("x", [64, 6]), tiny("Relu", ["x"], ["0"], halved("x"))]
+    start += [make.ints(f"z{i}", shape) for i, shape in enumerate(([2, 32, 6], [64, 2, 3], [64, 6], [4, 4, 4, 6]))]
+    parts, _ = fill(start, lambda i: tiny("Reshape", [f"{i:x}", f"z{i % 4}"], [f"{i + 1:x}"]), MEGABYTE - 200)
+    return split_model(parts)
+
+
+def split_wide(op, count):
+    def case():
+        axis = make.attribute("axis", 0) if op == "Concat" else b""
+        parts, _ = fill(
+            [make.graph_input("v", [8, 4])],
+            lambda i: tiny(op, ["v"] * count, [f"{i:x}"], axis, halved("v", 1)),
+        )
+        return split_model(parts)
+
+    return case
+
+
+def fans(width, nodes):
+    """What comes to operations of many operands comes one after the other, and they carry none of it."""
+
+    def case():
+        parts = [make.graph_input("x", [8, 4])]
+        for i in range(width):
+            parts += [tiny("Relu", ["x"], [f"{i:x}"], halved(f"{i:x}")), tiny("Relu", [f"{i:x}"], [f"z{i:x}"])]
+        operands, axis = [f"z{i:x}" for i in range(width)], make.attribute("axis", 0)
+        parts += [tiny("Concat", operands, [f"o{i:x}"], axis) for i in range(nodes)]
+        return split_model(parts)
+
+    return case
+
+
+def splits(count):
+    parts, _ = fill(
+        [make.graph_input("x", [count * 4, 4])], lambda i: tiny("Split", ["x"], [f"{i:x}.{k:x}" for k in range(count)])
+    )
+    parts.insert(1, tiny("Relu", ["x"], ["r"], halved("x", 1)))
+    return split_model(parts)
+
+
+def split_ifs():
+    """Many results of branches that do little."""
+
+    def branch(tag):
+        return tiny("Relu", ["x"], [tag]), *([make.delimited(12, make.delimited(1, tag))] * 2000)
+
+    parts, _ = fill(
+        [make.graph_input("x", [8, 4]), make.graph_input("c", [], 9), tiny("Relu", ["x"], ["r"], halved("x"))],
+        lambda i: tiny("If", ["c"], [f"{i:x}.{k:x}" for k in range(2000)],
+                       subgraph("then_branch", *branch(f"a{i:x}")), subgraph("else_branch", *branch(f"b{i:x}"))),
+    )
+    return split_model(parts)
+
+
+def einsums():
+    """Each with a rule of its own, of 52 factors."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    chance = random.Random(1)
+
+    def node(i):
+        equation = f"{letters[:26]},{letters[26:]}->{''.join(chance.sample(letters, 52))}"
+        text = (make.delimited(1, "equation"), make.delimited(4, equation.encode()), make.integer(20, 3))
+        return tiny("Einsum", ["x", "y"], [f"{i:x}"], make.delimited(5, *text))
+
+    start = [make.graph_input("x", [2] * 26), make.graph_input("y", [3] * 26), tiny("Relu", ["x"], ["r"], halved("x"))]
+    parts, _ = fill(start, node, MEGABYTE - 200)
+    return split_model(parts)
+
+
+def orders():
+    """Each with a rule of its own, of 64 axes."""
+    chance = random.Random(1)
+
+    def node(i):
+        order = bytes(chance.sample(range(64), 64))
+        perm = (make.delimited(1, "perm"), make.delimited(8, order), make.integer(20, 7))
+        return tiny("Transpose", [f"{i:x}"], [f"{i + 1:x}"], make.delimited(5, *perm))
+
+    start = [make.graph_input("x", [2] * 40 + [1] * 24), tiny("Relu", ["x"], ["0"], halved("x"))]
+    parts, _ = fill(start, node, MEGABYTE - 200)
+    return split_model(parts)
+
+
 def unknown_fields():
     parts, _ = fill([make.graph_input("x", [1]), tiny("Relu", ["x"], ["y"])], lambda i: make.integer(99, 1))
     return make.model(*parts)
@@ -525,6 +634,19 @@ CASES = {
     "symbols": symbols,
     "products": products,
     "broadcasts": broadcasts,
+    "split: tiny nodes": split_chain("Relu", [8, 4]),
+    "split: nodes of 64 axes": split_chain("Relu", [2] * 40 + [1] * 24),
+    "split: reshapes": split_reshapes,
+    "split: Sum of 65536": split_wide("Sum", 65536),
+    "split: Sum of 2000": split_wide("Sum", 2000),
+    "split: Concat of 2000": split_wide("Concat", 2000),
+    "split: fan of 10000": fans(10000, 1),
+    "split: fans of 250": fans(250, 800),
+    "split: Split of 2000": lambda: splits(2000),
+    "split: Split of 65536": lambda: splits(65536),
+    "split: If of 2000": split_ifs,
+    "split: Einsum of 52": einsums,
+    "split: orders of 64": orders,
     "unknown fields": unknown_fields,
     "attributes": attributes,
     "wrong nodes": wrong_nodes,
