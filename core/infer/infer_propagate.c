@@ -48,14 +48,16 @@ static enum sp_status count_odd(struct sp_inference *all, uint32_t *ret_count)
     uint32_t count = 0;
     if (first == NULL)
         return sp_fail_memory(all->err);
-    for (uint64_t k = 0; k < 2 * (uint64_t)all->stated_count; k++) { /* outputs, then inputs */
-        const struct sp_stated *stated = &all->stated[k % all->stated_count];
-        if (stated->says->axes == NULL || is_output(all, stated) != (k < all->stated_count))
-            continue;
-        uint32_t tensor = sp_net_tensor(net, sp_infer_operand(net->nodes[stated->node], stated->operand));
-        if (first[tensor] == NULL)
-            first[tensor] = stated->says;
-        count += !is_same_statement(first[tensor], stated->says);
+    for (uint32_t pass = 0; pass < 2; pass++) { /* outputs, then inputs */
+        for (uint32_t i = 0; i < all->stated_count; i++) {
+            const struct sp_stated *stated = &all->stated[i];
+            if (stated->says->axes == NULL || is_output(all, stated) != (pass == 0))
+                continue;
+            uint32_t tensor = sp_net_tensor(net, sp_infer_operand(net->nodes[stated->node], stated->operand));
+            if (first[tensor] == NULL)
+                first[tensor] = stated->says;
+            count += !is_same_statement(first[tensor], stated->says);
+        }
     }
     sp_arena_rewind(all->passing, mark);
     *ret_count = count;
