@@ -394,6 +394,20 @@ enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const
 
 /* ---- shared rules -------------------------------------------------------------------------------------------- */
 
+/* The letter and the number: every axis of every rule is named, so numbers as axes have them are not formatted. */
+static void axis_name(char *text, size_t size, char letter, uint32_t axis)
+{
+    if (axis >= 100 || size < 4) {
+        (void)snprintf(text, size, "%c%u", letter, axis);
+        return;
+    }
+    *text++ = letter;
+    if (axis >= 10)
+        *text++ = (char)('0' + axis / 10);
+    *text++ = (char)('0' + axis % 10);
+    *text = '\0';
+}
+
 enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops)
 {
     const struct sp_node *node = context->node;
@@ -402,7 +416,7 @@ enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule
     const struct sp_shape *shape = &node->outputs[0]->type.shape;
     for (uint32_t axis = 0; axis < shape->rank; axis++) {
         char name[SP_FACTOR_NAME_SIZE];
-        (void)snprintf(name, sizeof(name), "d%u", axis);
+        axis_name(name, sizeof(name), 'd', axis);
         uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, shape->dims[axis]);
         for (uint32_t output = 0; output < rule->output_count; output++) {
             if (axis < rule->outputs[output].rank)
@@ -422,11 +436,6 @@ enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule
     if (flops != 0)
         sp_rule_term_output(rule, flops);
     return SP_OK;
-}
-
-static void axis_name(char *text, size_t size, char letter, uint32_t axis)
-{
-    (void)snprintf(text, size, "%c%u", letter, axis);
 }
 
 uint8_t sp_rule_input_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t input,
@@ -472,7 +481,7 @@ enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *
     for (uint32_t axis = 0; axis < shape->rank; axis++) {
         bool is_special = axis < 64 && (special >> axis & 1) != 0;
         char name[SP_FACTOR_NAME_SIZE];
-        (void)snprintf(name, sizeof(name), "d%u", axis);
+        axis_name(name, sizeof(name), 'd', axis);
         uint8_t factor = sp_rule_factor(rule, name, is_special ? kind : SP_FACTOR_PARALLEL, shape->dims[axis]);
         if (is_special && factor < rule->factor_count)
             rule->factors[factor].combiner = combiner;
