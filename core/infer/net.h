@@ -74,7 +74,8 @@ enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *r
                            struct sp_rule **ret_rule, struct sp_error *err);
 
 /* The same, and it is kept for as long as the net: equal ones once (rules.h). *ret_rule is NULL where the rules of all
-   relations take more than SP_FREE_RULE_UNITS and what the size of the model adds. `scratch` is as it was afterwards. */
+   relations take more than SP_FREE_RULE_UNITS and what the size of the model adds. `scratch` is as it was afterwards.
+ */
 enum sp_status sp_net_keep_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *scratch,
                                 const struct sp_rule **ret_rule, struct sp_error *err);
 

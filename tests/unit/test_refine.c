@@ -66,8 +66,8 @@ static struct sp_rule *flow(const char *tensors, const char *rule)
 static void create(void)
 {
     kept = sp_kept_in(arena, 1);
-    cr_assert_eq(
-        sp_refine_create(arena, &kept, tensor_count, ranks, shapes, flow_count, flows, &refinement, &error), SP_OK);
+    cr_assert_eq(sp_refine_create(arena, &kept, tensor_count, ranks, shapes, flow_count, flows, &refinement, &error),
+                 SP_OK);
 }
 
 static void run(void)
