@@ -87,18 +87,22 @@
 #define SP_VIEW_POINTS_PER_BYTE 8
 #define SP_STATED_POINTS        4 /* of them, what a device takes of a spec that propagation starts from */
 /* Devices that the different specs of one model list together, beyond one for each byte of the file. */
-#define SP_FREE_KEPT_DEVICES   (1 << 22)
-#define SP_MAX_KEPT_VIEW_BYTES (1 << 25) /* of nodes' views that are remembered */
+#define SP_FREE_KEPT_DEVICES  (1 << 22)
+#define SP_FREE_GROUP_DEVICES (1 << 21) /* that groups add to the specs of one model, beyond one for each byte */
+/* Nodes that the check of meaning passes over for all configurations: so many, and one for so many bytes. */
+#define SP_FREE_CONFIGURED_NODES (1 << 18)
+#define SP_CONFIGURED_NODE_BYTES 8
+#define SP_MAX_KEPT_VIEW_BYTES   (1 << 25) /* of nodes' views that are remembered */
 /* Factors, operands and axes of the different rules that propagation keeps: so many, and one for so many bytes of the
    file. The largest of the published models that were looked at needs 12135 for 1.3 MB. */
-#define SP_FREE_RULE_UNITS    (1 << 17)
-#define SP_RULE_UNIT_BYTES    8
+#define SP_FREE_RULE_UNITS (1 << 17)
+#define SP_RULE_UNIT_BYTES 8
 /* Pairs of devices compared for all reshards of one model: so many, and so many for each byte of the file. */
 #define SP_FREE_WAYS_WORK     (1 << 24)
 #define SP_WAYS_WORK_PER_BYTE 16
 #define SP_WAY_WORK           1024 /* of it, what any reshard takes */
 #define SP_WAY_STEP_WORK      64   /* and what a step takes that a search looks at */
-#define SP_MAX_VIEW_CONFLICTS 64        /* contradictions of one node that are told */
+#define SP_MAX_VIEW_CONFLICTS 64   /* contradictions of one node that are told */
 
 /* Answers to requests about shardings. */
 #define SP_MAX_ANSWER_BYTES    (64u << 20) /* one text of an answer */

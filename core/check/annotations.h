@@ -36,6 +36,7 @@ struct sp_annotation_check {
     uint64_t *entry_counts;                       /* by configuration: annotations that say something */
     bool *functions_seen;                         /* by function: some call of it was walked */
     struct sp_intern *told;                       /* findings in bodies of calls: told once for all calls */
+    uint64_t group_devices;                       /* that groups add to the device lists of all specs so far */
     uint32_t searches_left;                       /* names whose likely cause is still looked for */
     bool has_annotations;                         /* some node has one */
     const struct sp_node *node;                   /* at hand */

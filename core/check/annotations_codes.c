@@ -160,7 +160,8 @@ const struct sp_diagnostic_code sp_codes_annotations[] = {
      "A device is listed more than once for a tensor that is not split. It holds the tensor once.",
      "List each device once.", "onnx.proto, ShardingSpecProto.device"},
     {"PLACEMENT_TOO_LARGE", ERROR,
-     "With its groups, a spec names more devices than can be listed (limit SP_MAX_LISTED_DEVICES).",
+     "With its groups, a spec names more devices than can be listed (limit SP_MAX_LISTED_DEVICES), or the specs of the "
+     "model together (limit SP_FREE_GROUP_DEVICES, and one more for each byte of the file).",
      "Split the tensor over fewer devices.", "base/limits.h"},
     {"GROUP_KEY_TWICE", ERROR, "A key stands for two groups of devices in one spec. Keys of a map must differ.",
      "Give each group a key of its own.", "onnx.proto, IntIntListEntryProto"},

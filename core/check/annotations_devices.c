@@ -220,6 +220,15 @@ static enum sp_status list_placements(struct device_check *devices, uint64_t tot
     return SP_OK;
 }
 
+/* A group makes few bytes name many devices: what all specs name so is bounded by the size of the file. */
+static bool is_beyond_groups(struct device_check *devices, uint64_t total)
+{
+    struct sp_annotation_check *check = devices->check;
+    const uint64_t entries = devices->spec->spec->device_count;
+    check->group_devices += total > entries ? total - entries : 0;
+    return check->group_devices > SP_FREE_GROUP_DEVICES + check->model->size;
+}
+
 static enum sp_status check_repeats(struct device_check *devices)
 {
     const struct sp_spec_check *spec = devices->spec;
@@ -236,6 +245,11 @@ static enum sp_status check_repeats(struct device_check *devices)
                                     "The device list for '%.120s' names %" PRIu64
                                     " devices with its groups; no more than %d can be listed.",
                                     spec->tensor, total, SP_MAX_LISTED_DEVICES);
+    if (is_beyond_groups(devices, total))
+        return sp_annotation_report(devices->check, "PLACEMENT_TOO_LARGE", spec->tensor, NULL,
+                                    "The device list for '%.120s' names %" PRIu64
+                                    " devices with its groups; the specs of the model name too many in this way.",
+                                    spec->tensor, total);
     enum sp_status status = list_placements(devices, total, &items);
     if (status != SP_OK || items == NULL || total == 0)
         return status;

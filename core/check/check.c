@@ -44,8 +44,11 @@ static enum sp_status check_configurations(struct sp_model *model, const struct 
     for (uint32_t i = 0; status == SP_OK && i < model->configuration_count; i++) {
         const char *name = model->configurations[i].name;
         bool is_asked = options->configuration == NULL || strcmp(options->configuration, name) == 0;
-        if (is_asked && configuration_is_sound(list, from, name))
-            status = sp_check_meaning_of(model, &model->configurations[i], options->memory_bytes, list, err);
+        if (!is_asked || !configuration_is_sound(list, from, name))
+            continue;
+        status = options->configuration != NULL
+                     ? sp_check_meaning(model, name, options->memory_bytes, list, err)
+                     : sp_check_meaning_of(model, &model->configurations[i], options->memory_bytes, list, err);
     }
     return status;
 }

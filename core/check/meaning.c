@@ -160,8 +160,9 @@ static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *are
     return status;
 }
 
-enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_device_configuration *configuration,
-                                   double memory_bytes, struct sp_diagnostics *list, struct sp_error *err)
+static enum sp_status check_configuration(struct sp_model *model, const struct sp_device_configuration *configuration,
+                                          bool is_looked_at, double memory_bytes, struct sp_diagnostics *list,
+                                          struct sp_error *err)
 {
     if (!configuration->has_num_devices || configuration->num_devices < 1)
         return SP_OK; /* an error of the annotations */
@@ -171,6 +172,14 @@ enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_devic
                                  .configuration = configuration->name,
                                  .memory_bytes = memory_bytes,
                                  .scratch = sp_arena_create(sp_arena_budget(list->arena))};
+    if (!is_looked_at) {
+        sp_arena_destroy(meaning.scratch);
+        return sp_meaning_report(
+            &meaning, "NOT_LOOKED_AT", NULL, NULL, NULL, 0,
+            "What the annotations for configuration '%.120s' mean was not looked at: the model has "
+            "too many nodes for so many configurations. Ask for this one alone.",
+            configuration->name);
+    }
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(list->arena));
     enum sp_status status = meaning.scratch != NULL && arena != NULL
                                 ? check_all(&meaning, arena, configuration->num_devices)
@@ -180,12 +189,22 @@ enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_devic
     return status;
 }
 
+enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_device_configuration *configuration,
+                                   double memory_bytes, struct sp_diagnostics *list, struct sp_error *err)
+{
+    /* Every configuration passes over every node. */
+    const uint64_t before = (uint64_t)(configuration - model->configurations);
+    const bool is_looked_at =
+        before * model->counts.nodes <= SP_FREE_CONFIGURED_NODES + model->size / SP_CONFIGURED_NODE_BYTES;
+    return check_configuration(model, configuration, is_looked_at, memory_bytes, list, err);
+}
+
 enum sp_status sp_check_meaning(struct sp_model *model, const char *configuration, double memory_bytes,
                                 struct sp_diagnostics *list, struct sp_error *err)
 {
     for (uint32_t i = 0; i < model->configuration_count; i++) {
         if (strcmp(model->configurations[i].name, configuration) == 0)
-            return sp_check_meaning_of(model, &model->configurations[i], memory_bytes, list, err);
+            return check_configuration(model, &model->configurations[i], true, memory_bytes, list, err);
     }
     return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_CONFIGURATION",
                    "The model has no device configuration named '%.120s'.", configuration);
