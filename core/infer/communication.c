@@ -220,7 +220,7 @@ static enum sp_status communicate_input(struct sp_communicator *all, uint32_t in
     const struct sp_value *value = sp_communicated_value(all, index);
     const struct sp_spec_entry *entry = sp_spec_of(all->assignment, all->relation->node_id, index);
     const struct sp_spec_entry *made = value ? entry_at_producer(all, value) : NULL;
-    struct sp_known_way way;
+    struct sp_known_way way = {.steps = ""};
     char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
     if (!value || !entry->sharding || !made || !made->sharding || entry->origin == SP_SPEC_ASSUMED)
         return SP_OK;
@@ -376,7 +376,7 @@ static enum sp_status communicate_output(struct sp_communicator *all, uint32_t o
     const struct sp_value *value = sp_communicated_value(all, index);
     const struct sp_spec_entry *entry = sp_spec_of(all->assignment, all->relation->node_id, index);
     const struct sp_sharding *result = all->view->results[output];
-    struct sp_known_way way;
+    struct sp_known_way way = {.steps = ""};
     char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
     if (!value || !entry->sharding || !result)
         return SP_OK;
