@@ -546,16 +546,6 @@ static enum sp_status make_rule(const struct sp_net *net, const struct sp_relati
     return SP_OK;
 }
 
-enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
-                           struct sp_rule **ret_rule, struct sp_error *err)
-{
-    struct sp_rule *kept = net->rules->of == NULL ? NULL : net->rules->of[relation->id];
-    if (kept == NULL)
-        return make_rule(net, relation, arena, ret_rule, err);
-    *ret_rule = kept;
-    return SP_OK;
-}
-
 struct sp_rules *sp_net_rules(const struct sp_net *net)
 {
     struct sp_net_rules *rules = net->rules;
@@ -565,24 +555,46 @@ struct sp_rules *sp_net_rules(const struct sp_net *net)
     return rules->kept;
 }
 
-enum sp_status sp_net_keep_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *scratch,
-                                const struct sp_rule **ret_rule, struct sp_error *err)
+/* Keeps a rule of this relation, if there is room. */
+static enum sp_status keep(const struct sp_net *net, const struct sp_relation *relation, const struct sp_rule *rule,
+                           struct sp_error *err)
 {
     struct sp_net_rules *rules = net->rules;
-    struct sp_rule *rule = NULL;
     if (rules->of == NULL)
         rules->of = SP_NEW_ARRAY(rules->arena, net->relation_count, struct sp_rule *);
     if (rules->of == NULL || sp_net_rules(net) == NULL)
         return sp_fail_memory(err);
+    return sp_rules_keep(rules->kept, rule, &rules->of[relation->id], err);
+}
+
+bool sp_net_has_rule(const struct sp_net *net, const struct sp_relation *relation)
+{
+    return net->rules->of != NULL && net->rules->of[relation->id] != NULL;
+}
+
+enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
+                           struct sp_rule **ret_rule, struct sp_error *err)
+{
+    struct sp_rule *rule = NULL;
     enum sp_status status = SP_OK;
-    if (rules->of[relation->id] == NULL) {
-        struct sp_arena_mark mark = sp_arena_mark(scratch);
-        status = make_rule(net, relation, scratch, &rule, err);
+    if (!sp_net_has_rule(net, relation)) {
+        status = make_rule(net, relation, arena, &rule, err);
         if (status == SP_OK)
-            status = sp_rules_keep(rules->kept, rule, &rules->of[relation->id], err);
-        sp_arena_rewind(scratch, mark);
+            status = keep(net, relation, rule, err);
     }
     if (status == SP_OK)
-        *ret_rule = rules->of[relation->id];
+        *ret_rule = sp_net_has_rule(net, relation) ? net->rules->of[relation->id] : rule;
+    return status;
+}
+
+enum sp_status sp_net_keep_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *scratch,
+                                const struct sp_rule **ret_rule, struct sp_error *err)
+{
+    struct sp_rule *rule = NULL;
+    struct sp_arena_mark mark = sp_arena_mark(scratch);
+    enum sp_status status = sp_net_rule(net, relation, scratch, &rule, err);
+    if (status == SP_OK)
+        *ret_rule = sp_net_has_rule(net, relation) ? rule : NULL;
+    sp_arena_rewind(scratch, mark);
     return status;
 }

@@ -68,14 +68,17 @@ enum sp_status sp_net_create(struct sp_arena *arena, struct sp_model *model, str
 uint32_t sp_net_tensor(const struct sp_net *net, const struct sp_value *value);
 uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node);
 
-/* The rule of a relation, not to be changed: the one that is kept, which has no terms, or a new one in `arena`. A node
-   without an operator entry gets one in which nothing may be split (no factors). Errors as sp_op_rule(). */
+/* The rule of a relation, not to be changed and perhaps without terms: the one that is kept (sp_net_has_rule()), for as
+   long as the net, or a new one in `arena` where the rules of all relations take more than SP_FREE_RULE_UNITS and what
+   the size of the model adds. Equal ones are kept once (rules.h), so they are the same pointer. A node without an
+   operator entry gets one in which nothing may be split (no factors). Errors as sp_op_rule(). */
 enum sp_status sp_net_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *arena,
                            struct sp_rule **ret_rule, struct sp_error *err);
 
-/* The same, and it is kept for as long as the net: equal ones once (rules.h). *ret_rule is NULL where the rules of all
-   relations take more than SP_FREE_RULE_UNITS and what the size of the model adds. `scratch` is as it was afterwards.
- */
+/* Whether the rule of this relation is kept by now. */
+bool sp_net_has_rule(const struct sp_net *net, const struct sp_relation *relation);
+
+/* The same, but NULL where it is not kept. `scratch` is as it was afterwards. */
 enum sp_status sp_net_keep_rule(const struct sp_net *net, const struct sp_relation *relation, struct sp_arena *scratch,
                                 const struct sp_rule **ret_rule, struct sp_error *err);
 

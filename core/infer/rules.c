@@ -71,17 +71,17 @@ static bool is_same_rule(const void *item, const void *key)
 
 /* ---- digests ---------------------------------------------------------------------------------------------------- */
 
+/* Without its name and halo, which hardly ever make the difference: equality looks at everything. */
 static void digest_factor(struct sp_digest *digest, const struct sp_factor *factor)
 {
     const uint64_t numbers[] = {(uint64_t)factor->kind | (uint64_t)factor->combiner << 8 |
                                     (uint64_t)factor->is_blocked << 16 | (uint64_t)factor->is_resized << 17 |
                                     (uint64_t)factor->extent.kind << 24,
-                                (uint64_t)factor->block, (uint64_t)factor->halo_low, (uint64_t)factor->halo_high,
+                                (uint64_t)factor->block,
                                 factor->extent.kind == SP_DIM_KNOWN      ? (uint64_t)factor->extent.value
                                 : factor->extent.kind == SP_DIM_SYMBOLIC ? (uint64_t)(uintptr_t)factor->extent.expr
                                                                          : 0};
     sp_digest_add(digest, numbers, sizeof numbers);
-    sp_digest_add(digest, factor->name, strnlen(factor->name, SP_FACTOR_NAME_SIZE));
 }
 
 static uint64_t digest_rule(const struct sp_rules *rules, const struct sp_rule *rule)

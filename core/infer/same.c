@@ -23,6 +23,11 @@ static void flush(struct sp_digest *digest)
 void sp_digest_add(struct sp_digest *digest, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
+    if (size > 0 && size < SP_DIGEST_BLOCK - digest->used) {
+        memcpy(digest->block + digest->used, from, size);
+        digest->used += (uint32_t)size;
+        return;
+    }
     while (size > 0) {
         size_t part = SP_DIGEST_BLOCK - digest->used;
         part = part < size ? part : size;

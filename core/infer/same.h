@@ -15,7 +15,7 @@
 
 /* ---- digests ---------------------------------------------------------------------------------------------------- */
 
-#define SP_DIGEST_BLOCK 256
+#define SP_DIGEST_BLOCK 1024
 
 struct sp_digest {
     uint64_t hash;

@@ -1,7 +1,7 @@
 /*
  * Views that are remembered.
  *
- * What is seen of a node follows from its rule's factors, the extents that are known, its inputs' specs and who said
+ * What is seen of a node follows from its rule, the extents that are known, its inputs' specs and who said
  * them, and the number of devices: these are the key. Names of nodes and tensors are in nothing but the sentences of
  * conflicts, which have marks in their place.
  */
@@ -29,20 +29,43 @@ static void add_factors(struct sp_memo_key *key, const struct sp_rule *rule)
     add_number(key, rule->factor_count);
     for (uint32_t f = 0; f < rule->factor_count; f++) {
         const struct sp_factor *factor = &rule->factors[f];
-        sp_memo_key_add(key, factor->name, strlen(factor->name) + 1);
-        add_number(key, (int64_t)factor->kind << 8 | (int64_t)factor->combiner);
-        add_number(key, known_extent(factor->extent));
-        add_number(key, factor->block);
+        const int64_t numbers[] = {(int64_t)factor->kind << 8 | (int64_t)factor->combiner, known_extent(factor->extent),
+                                   factor->block};
+        unsigned char bytes[SP_FACTOR_NAME_SIZE + sizeof numbers];
+        const size_t length = strlen(factor->name) + 1;
+        memcpy(bytes, factor->name, length);
+        memcpy(bytes + length, numbers, sizeof numbers);
+        sp_memo_key_add(key, bytes, length + sizeof numbers);
     }
 }
 
 static void add_operand(struct sp_memo_key *key, const struct sp_operand_rule *operand)
 {
+    unsigned char bytes[1 + UINT8_MAX]; /* the longest axis fits */
+    size_t size = 0;
     add_number(key, operand->rank);
     for (uint32_t axis = 0; axis < operand->rank; axis++) {
-        sp_memo_key_add(key, &operand->axes[axis].count, sizeof operand->axes[axis].count);
-        sp_memo_key_add(key, operand->axes[axis].factors, operand->axes[axis].count);
+        const struct sp_axis_factors *list = &operand->axes[axis];
+        if (size + 1 + list->count > sizeof bytes) {
+            sp_memo_key_add(key, bytes, size);
+            size = 0;
+        }
+        bytes[size++] = list->count;
+        if (list->count > 0)
+            memcpy(bytes + size, list->factors, list->count);
+        size += list->count;
     }
+    sp_memo_key_add(key, bytes, size);
+}
+
+static void add_rule(struct sp_memo_key *key, const struct sp_rule *rule)
+{
+    add_factors(key, rule);
+    add_number(key, rule->input_count);
+    for (uint32_t i = 0; i < rule->input_count; i++)
+        add_operand(key, &rule->inputs[i]);
+    for (uint32_t i = 0; i < rule->output_count; i++)
+        add_operand(key, &rule->outputs[i]);
 }
 
 static const struct sp_value *value_of(const struct sp_viewer *viewer, uint32_t operand)
@@ -55,13 +78,16 @@ static const struct sp_value *value_of(const struct sp_viewer *viewer, uint32_t 
 static void write_key(const struct sp_viewer *viewer, struct sp_memo_key *key)
 {
     const struct sp_rule *rule = viewer->rule;
+    const bool is_kept = sp_net_has_rule(viewer->assignment->net, viewer->relation);
     add_number(key, viewer->assignment->device_count);
-    add_factors(key, rule);
-    add_number(key, rule->input_count);
+    add_number(key, is_kept);
+    if (is_kept)
+        sp_memo_key_add(key, &rule, sizeof rule); /* equal ones are one */
+    else
+        add_rule(key, rule);
     for (uint32_t i = 0; i < rule->input_count; i++) {
         const struct sp_value *value = value_of(viewer, i);
         const struct sp_view_operand *operand = &viewer->operands[i];
-        add_operand(key, &rule->inputs[i]);
         sp_memo_key_add(key, &operand->same, sizeof operand->same);
         add_number(key, (int64_t)operand->origin);
         if (!operand->spec)
@@ -70,10 +96,8 @@ static void write_key(const struct sp_viewer *viewer, struct sp_memo_key *key)
         for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
             add_number(key, known_extent(value->type.shape.dims[axis]));
     }
-    for (uint32_t i = 0; i < rule->output_count; i++) {
-        add_operand(key, &rule->outputs[i]);
+    for (uint32_t i = 0; i < rule->output_count; i++)
         add_number(key, value_of(viewer, viewer->relation->input_count + i) != NULL);
-    }
 }
 
 enum sp_status sp_viewer_recall(struct sp_viewer *viewer, struct sp_memo_key *key, bool *ret_found)

@@ -175,7 +175,7 @@ static enum sp_status check_operands(struct sp_op_context *context, const struct
                 const struct sp_factor *factor = &rule->factors[list->factors[k]];
                 has_halo = has_halo || factor->kind == SP_FACTOR_HALO;
                 is_resized = is_resized || factor->is_resized;
-                product = sp_dim_mul(context->dims, product, factor->extent);
+                product = k == 0 ? factor->extent : sp_dim_mul(context->dims, product, factor->extent);
             }
             struct sp_dim extent = value->type.shape.dims[axis];
             if (list->count == 0 || (is_input && has_halo) || is_resized || !sp_dim_is_known(product) ||
