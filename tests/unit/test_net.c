@@ -179,12 +179,14 @@ Test(net, keeps_equal_rules_once)
     open_net(&test, MODEL("11{1'x' " FLOAT("1{1:8} 1{1:4}") "} 1{1'x' 2'a' 4'Relu'} 1{1'a' 2'b' 4'Abs'} "
                                                             "1{1'b' 2'c' 4'Transpose'} 12{1'c'}"));
     struct sp_arena *scratch = sp_arena_create(NULL);
+    cr_expect_not(sp_net_has_rule(test.net, &test.net->relations[0]));
     cr_assert_eq(sp_net_rule(test.net, &test.net->relations[0], scratch, &made, NULL), SP_OK);
-    cr_expect_gt(made->term_count, 0);
+    cr_expect(sp_net_has_rule(test.net, &test.net->relations[0]));
     cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[0], scratch, &first, NULL), SP_OK);
     cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[1], scratch, &second, NULL), SP_OK);
     cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[2], scratch, &other, NULL), SP_OK);
     cr_assert_not_null(first);
+    cr_expect_eq(first, (const struct sp_rule *)made);
     cr_expect_eq(first, second);
     cr_expect_neq(first, other);
     cr_assert_eq(sp_net_rule(test.net, &test.net->relations[1], scratch, &made, NULL), SP_OK);
