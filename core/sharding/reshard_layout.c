@@ -226,10 +226,38 @@ static double node_bound(const struct sp_problem *problem, const struct sp_lists
            fmax(all - outer, 0) * fastest->per_byte;
 }
 
+static double digits_product(const struct sp_grid *grid, uint32_t set)
+{
+    double product = 1;
+
+    for (uint32_t d = 0; set >> d != 0; d++)
+        if (set >> d & 1)
+            product *= (double)grid->digits[d].size;
+    return product;
+}
+
+/*
+ * Bytes that a device must receive for its partial values alone. Scattered over p devices, a tile costs 1 - 1/p of it,
+ * in one step or in several; nothing reduces for less. Before that, a tile becomes smaller only by slices over what it
+ * is replicated on.
+ */
+static double reduction_bytes(const struct sp_problem *problem, const struct sp_lists *lists, uint32_t reduced)
+{
+    const struct sp_grid *grid = problem->grids[lists->grid];
+    double tile = problem->element_bytes;
+
+    for (uint32_t a = 0; a < problem->rank; a++) {
+        tile *= (double)problem->extents[a];
+        for (uint32_t i = 0; i < lists->count[a]; i++)
+            tile /= (double)grid->digits[lists->list[a][i]].size;
+    }
+    return tile / digits_product(grid, lists->replicated) * (1 - 1 / digits_product(grid, reduced));
+}
+
 /*
  * A device must receive what it lacks of its tile, over links that are at best the fastest ones, and a message for each
- * doubling of the number of devices that it has heard of. That holds for ideal blocks; real tiles are not smaller. Then
- * the same for what nodes lack together.
+ * doubling of the number of devices that it has heard of; for partial values, reduction_bytes() if that is more. That
+ * holds for ideal blocks; real tiles are not smaller. Then the same for what nodes lack together.
  */
 double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
                         const struct sp_fastest *fastest)
@@ -245,14 +273,16 @@ double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists 
         bytes /= (double)sp_lists_shards(problem, target, a, target->count[a]);
         compare_axis(grid, lists, target, a, &share, &tiles);
     }
-    for (uint32_t d = 0; reduced >> d != 0; d++)
-        if (reduced >> d & 1) {
-            tiles *= (double)grid->digits[d].size;
-            share = 0;
-        }
+    double lacks = 0;
+    if (reduced != 0) {
+        tiles *= digits_product(grid, reduced);
+        share = 0;
+        lacks = reduction_bytes(problem, lists, reduced);
+    }
     if (share == 1)
         return 0;
-    double bound = fmax(rounds(tiles, 2), 1) * fastest->latency + bytes * (1 - share) * fastest->per_byte;
+    lacks = fmax(lacks, bytes * (1 - share));
+    double bound = fmax(rounds(tiles, 2), 1) * fastest->latency + lacks * fastest->per_byte;
     for (uint32_t i = 0; i + 1 < fastest->level_count; i++)
         bound = fmax(bound, node_bound(problem, lists, target, fastest, fastest->levels[i], bytes, tiles, reduced));
     return bound;

@@ -38,13 +38,26 @@ static double blocks(const struct scene *scene, uint32_t axis, int64_t shards)
 
 /* ---- local steps ---- */
 
+/* A search that is over needs no more offers: there are as many as ways to order the digits. */
+static bool is_over(const struct scene *scene)
+{
+    return scene->search->is_cut || scene->search->out_of_memory;
+}
+
+/* What is looked at and not offered takes its time too. */
+static void count_refusal(struct scene *scene)
+{
+    if (++scene->search->work > scene->search->most_work)
+        scene->search->is_cut = true;
+}
+
 /* Several digits at once on a whole axis: of uneven blocks only the last cut need nest in the whole. */
 static void slice_whole(struct scene *scene, uint32_t axis)
 {
     uint32_t next[SP_SEARCH_DIGITS + 1] = {0}, depth = 0;
     struct sp_lists *work = &scene->work;
 
-    for (;;) {
+    while (!is_over(scene)) {
         uint32_t d = next[depth];
 
         while (d < scene->grid->count && !(work->replicated >> d & 1))
@@ -62,6 +75,7 @@ static void slice_whole(struct scene *scene, uint32_t axis)
         if (depth > 1)
             sp_search_offer(scene->search, SP_ALL_SLICE, work, 0, 0, scene->tile);
     }
+    *work = *scene->lists;
 }
 
 /* Digit by digit: what a slice of many digits does is a row of slices of one, all of no time. */
@@ -264,8 +278,10 @@ static void offer_scatter(struct scene *scene, uint32_t set)
 
     for (uint32_t a = 0; a < scene->problem->rank; a++)
         if (!sp_blocks_nest(scene->problem->extents[a], scene->shards[a],
-                            sp_lists_shards(scene->problem, &scene->work, a, scene->work.count[a])))
+                            sp_lists_shards(scene->problem, &scene->work, a, scene->work.count[a]))) {
+            count_refusal(scene);
             return;
+        }
     if (group)
         sp_search_offer(scene->search, SP_REDUCE_SCATTER, &scene->work, sp_group_gather(group, scene->tile),
                         sp_collective_bytes(SP_REDUCE_SCATTER, group->size, scene->tile),
@@ -281,7 +297,7 @@ static void reduce_scatters(struct scene *scene)
 
     if (all == 0)
         return;
-    for (;;) {
+    while (!is_over(scene)) {
         uint32_t option = next[depth]++, a = option / count, d = option % count;
 
         if (a >= scene->problem->rank) {
@@ -301,6 +317,7 @@ static void reduce_scatters(struct scene *scene)
         offer_scatter(scene, set);
         next[++depth] = a * count;
     }
+    *work = *scene->lists;
 }
 
 /* ---- collective-permute ---- */

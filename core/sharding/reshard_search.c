@@ -285,6 +285,18 @@ static bool begin(struct sp_search *search, const struct sp_problem *problem, en
     return !search->out_of_memory;
 }
 
+/* Whether the target was reached in one step that takes no longer than the bound on all ways: nothing can be better,
+   and what is as good need not be looked at. Many digits have very many such ways. */
+static bool is_settled(struct sp_search *search)
+{
+    const uint32_t target = *find_slot(search, &search->target_code);
+
+    if (target == 0 || search->goal != SP_GOAL_SECONDS)
+        return false;
+    const struct sp_search_node *node = &search->nodes[target - 1];
+    return node->steps <= 1 && node->value <= search->nodes[0].bound * (1 + SLACK);
+}
+
 enum sp_status sp_search_run(struct sp_search *search, const struct sp_problem *problem, enum sp_goal goal,
                              double limit, bool *ret_found, bool *ret_complete, struct sp_path *ret_path,
                              struct sp_error *err)
@@ -305,6 +317,8 @@ enum sp_status sp_search_run(struct sp_search *search, const struct sp_problem *
         search->at = entry.node;
         sp_lists_of(problem, &node->code, &lists);
         sp_search_expand(search, &lists);
+        if (entry.node == 0 && is_settled(search))
+            break;
     }
     if (search->left)
         *search->left -= search->work < *search->left ? search->work : *search->left;
