@@ -195,6 +195,10 @@ int remote_operators(const struct common *common, const char *name);
 /* The model goes to the server, the request with it; `path` is where the completed model is written, or NULL. */
 int remote_check(const struct common *common, struct input *input, const json_t *request);
 int remote_infer(const struct common *common, struct input *input, const json_t *request, const char *path);
+/* What printing the list of completed shardings came to. For people the model at `path` (NULL: none) is the answer
+   where the list is too long: that is told, and is SP_OK then. */
+enum sp_status infer_printed(const struct common *common, const char *path, enum sp_status status,
+                             struct sp_error *err);
 /* Posts a JSON request; *answer is text, or JSON when that is wanted. It is released by the caller, always. */
 enum sp_status remote_ask(const struct common *common, const char *path, const struct sp_buf *body,
                           struct sp_buf *answer, struct sp_error *err);

@@ -58,6 +58,15 @@ static enum sp_status write_model(const struct sp_completion *completion, const 
     return status;
 }
 
+enum sp_status infer_printed(const struct common *common, const char *path, enum sp_status status, struct sp_error *err)
+{
+    if (status == SP_OK || path == NULL || common->json || strcmp(err->code, "ANSWER_TOO_LARGE") != 0)
+        return status;
+    (void)report_error(common, err, NULL);
+    sp_error_clear(err);
+    return SP_OK;
+}
+
 static int run_local(const struct common *common, const struct input *input, const json_t *request, const char *path)
 {
     struct progress progress;
@@ -70,9 +79,9 @@ static int run_local(const struct common *common, const struct input *input, con
     progress_clear(&progress);
     if (status == SP_OK && path != NULL)
         status = write_model(completion, input, path, &output, &err);
-    /* A model on standard output is alone there. A file appears when the answer, which may be too long, is out. */
+    /* A model on standard output is alone there. A file appears when the list is out. */
     if (status == SP_OK && (path == NULL || strcmp(path, "-") != 0))
-        status = print_completion(common, completion, &err);
+        status = infer_printed(common, path, print_completion(common, completion, &err), &err);
     if (status == SP_OK && path != NULL)
         status = output_commit(&output, &err);
     output_close(&output);

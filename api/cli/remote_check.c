@@ -148,12 +148,14 @@ int remote_infer(const struct common *common, struct input *input, const json_t 
         status = output_open(path, NULL, &output, &err);
         if (status == SP_OK)
             status = ask_completion(common, client, route, &body, &output, &progress, &err);
-        if (status == SP_OK)
-            status = output_commit(&output, &err);
-        output_close(&output);
     }
-    if (status == SP_OK && (path == NULL || strcmp(path, "-") != 0))
+    if (status == SP_OK && (path == NULL || strcmp(path, "-") != 0)) {
         status = ask_completion(common, client, route, &body, NULL, &progress, &err);
+        status = infer_printed(common, path, status, &err);
+    }
+    if (status == SP_OK && path != NULL)
+        status = output_commit(&output, &err);
+    output_close(&output);
     progress_clear(&progress);
     int code = status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
     sp_buf_release(&body);
