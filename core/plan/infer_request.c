@@ -4,6 +4,14 @@
 #include "plan/convert_internal.h"
 #include "plan/infer_internal.h"
 
+/* Tensors that a pattern matches are of few shapes, in turns: so many of them are looked back at. */
+#define LOOKED_BACK 16
+
+struct read_spec {
+    const struct sp_value *value;
+    struct sp_sharding *sharding;
+};
+
 struct request {
     struct members_reader reader;
     const struct sp_completion *completion;
@@ -11,6 +19,8 @@ struct request {
     struct convert_mesh mesh;
     int64_t device_count; /* 0: not known yet */
     uint32_t capacity;
+    uint32_t read_count; /* specs of the present member that were read; the last of them */
+    struct read_spec read[LOOKED_BACK];
 };
 
 /* ---- tensors -------------------------------------------------------------------------------------------------- */
@@ -38,8 +48,8 @@ static bool matches(const char *pattern, const char *text)
     return *pattern == '\0';
 }
 
-static enum sp_status read_spec(struct request *request, const json_t *sets, const char *member,
-                                const struct sp_value *value, struct sp_sharding **ret_sharding)
+static enum sp_status read_one(struct request *request, const json_t *sets, const char *member,
+                               const struct sp_value *value, struct sp_sharding **ret_sharding)
 {
     struct sp_arena *arena = request->reader.arena;
     const struct sp_shape *shape = &value->type.shape;
@@ -62,14 +72,40 @@ static enum sp_status read_spec(struct request *request, const json_t *sets, con
     return status;
 }
 
+static bool is_same_shape(const struct sp_type *a, const struct sp_type *b)
+{
+    if (a->kind != b->kind || a->shape.has_rank != b->shape.has_rank || a->shape.rank != b->shape.rank)
+        return false;
+    for (uint32_t axis = 0; axis < a->shape.rank; axis++) {
+        if (!sp_dim_equal(a->shape.dims[axis], b->shape.dims[axis]))
+            return false;
+    }
+    return true;
+}
+
+/* What the same text was read as for another tensor of this shape, or NULL: one sharding costs less than many equal
+   ones. */
+static struct sp_sharding *read_before(const struct request *request, const json_t *spec, const struct sp_value *value)
+{
+    for (uint32_t i = 0; json_is_string(spec) && i < request->read_count && i < LOOKED_BACK; i++) {
+        const struct read_spec *read = &request->read[i];
+        if (is_same_shape(&read->value->type, &value->type))
+            return read->sharding;
+    }
+    return NULL;
+}
+
 static enum sp_status add_set(struct request *request, const json_t *sets, const char *member,
                               const struct sp_value *value)
 {
     struct completion_request *result = &request->result;
-    struct sp_sharding *sharding = NULL;
-    enum sp_status status = read_spec(request, sets, member, value, &sharding);
-    if (status != SP_OK)
-        return status;
+    struct sp_sharding *sharding = read_before(request, json_object_get(sets, member), value);
+    if (sharding == NULL) {
+        enum sp_status status = read_one(request, sets, member, value, &sharding);
+        if (status != SP_OK)
+            return status;
+        request->read[request->read_count++ % LOOKED_BACK] = (struct read_spec){value, sharding};
+    }
     if (result->set_count == SP_MAX_SET_SPECS)
         return sp_fail_limit(request->reader.err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS,
                              SP_MAX_SET_SPECS + 1, "A request may set the specs of %d tensors.", SP_MAX_SET_SPECS);
@@ -93,6 +129,7 @@ static enum sp_status add_member(struct request *request, const json_t *sets, co
     const struct sp_value *exact = sp_graph_value(graph, member);
     enum sp_status status = SP_OK;
     bool found = false;
+    request->read_count = 0;
     if (exact != NULL)
         return add_set(request, sets, member, exact);
     for (uint32_t i = 0; status == SP_OK && strchr(member, '*') != NULL && i < graph->value_count; i++) {
