@@ -428,6 +428,49 @@ Test(reshard, large_meshes_permute)
     carry_out(&request, reshard);
 }
 
+/* Partial values over many digits, that go into as many shards: one reduce-scatter is found and proved in few steps,
+   though the orders of ten digits are millions. It sends all but its own share of the tile, as each of its rows does on
+   a ring. */
+Test(reshard, many_partial_digits)
+{
+    static const int64_t shape[] = {2, 4096};
+    struct sp_mesh *mesh = build_mesh(arena, "x=1024", NULL);
+    struct sp_sharding *from = build_axes(arena, mesh, " | "), *to = build_axes(arena, mesh, " | x");
+    uint64_t left = 10000;
+    sum_over(from, "x");
+    struct sp_reshard_request request = request_of(from, to, 2, shape);
+    request.steps_left = &left;
+    struct sp_reshard *reshard = plan(&request);
+    cr_assert_eq(reshard->step_count, 1, "%s", steps_text(reshard));
+    cr_expect_eq(reshard->steps[0].kind, SP_REDUCE_SCATTER);
+    cr_expect(reshard->is_optimal);
+    cr_expect_float_eq(reshard->bytes, 4.0 * 2 * 4096 * 1023 / 1024, 1e-6);
+    cr_expect_gt(left, 0, "the search came to its end by itself");
+}
+
+/* 48 elements in 16 blocks of 3 do not nest in blocks of 1024, so partial values over the other digits cannot be
+   scattered there: the search looks at no more of the ways to deal them out than it may. */
+Test(reshard, many_uneven_partial_digits)
+{
+    static const int64_t shape[] = {48, 7};
+    struct sp_mesh *mesh = build_mesh(arena, "x=1024", NULL);
+    struct sp_sharding *from = build_axes(arena, mesh, "x:(1)16 | "), *to = build_axes(arena, mesh, "x | ");
+    uint64_t used[2];
+    sum_over(from, "x:(16)64");
+    struct sp_reshard_request request = request_of(from, to, 2, shape);
+    for (int i = 0; i < 2; i++) {
+        const uint64_t given = i == 0 ? 500 : 5000;
+        uint64_t left = given;
+        request.steps_left = &left;
+        struct sp_reshard *reshard = plan(&request);
+        cr_expect_gt(reshard->step_count, 0); /* found with fewer, joined digits */
+        cr_expect(!reshard->is_optimal);
+        used[i] = given - left;
+    }
+    cr_expect_gt(used[0], 250);
+    cr_expect_gt(used[1], 2500, "orders of the digits are more than that");
+}
+
 Test(reshard, empty_and_scalar)
 {
     static const int64_t empty[] = {0, 16};
