@@ -107,6 +107,7 @@
 /* Answers to requests about shardings. */
 #define SP_MAX_ANSWER_BYTES    (64u << 20) /* one text of an answer */
 #define SP_MAX_ANSWER_DEVICES  (1 << 25)   /* devices that the completed shardings of one answer list */
+#define SP_MAX_WRITTEN_DEVICES (1 << 26)   /* devices that the specs of one completed model list */
 #define SP_MAX_HOLDING_DEVICES (1 << 16)   /* devices whose pieces are listed */
 
 /* The simulator of data is for small tensors. */

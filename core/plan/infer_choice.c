@@ -187,6 +187,28 @@ static int by_place(const void *a, const void *b)
     return (x->node->span.offset > y->node->span.offset) - (x->node->span.offset < y->node->span.offset);
 }
 
+static int64_t devices_in(const struct sp_node_configuration *configuration)
+{
+    int64_t count = 0;
+    for (uint32_t i = 0; i < configuration->spec_count; i++) {
+        const struct sp_sharding_spec *spec = &configuration->specs[i];
+        count += spec->device_count;
+        for (uint32_t k = 0; k < spec->group_count; k++)
+            count += spec->groups[k].count;
+    }
+    return count;
+}
+
+static enum sp_status count_written(const struct sp_annotation *annotation, int64_t *total, struct sp_error *err)
+{
+    *total += devices_in(&annotation->configuration);
+    if (*total <= SP_MAX_WRITTEN_DEVICES)
+        return SP_OK;
+    return sp_fail_limit(err, "ANSWER_TOO_LARGE", "SP_MAX_WRITTEN_DEVICES", SP_MAX_WRITTEN_DEVICES, *total,
+                         "The specs of the completed model would list more than %d devices in all.",
+                         SP_MAX_WRITTEN_DEVICES);
+}
+
 enum sp_status sp_completion_annotate(const struct sp_completion *completion, struct sp_splice **ret_splice,
                                       struct sp_error *err)
 {
@@ -198,6 +220,7 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
                                          .nodes = list,
                                          .is_completing = !completion->is_new_configuration};
     enum sp_status status = SP_OK;
+    int64_t written = 0;
     if (list == NULL) {
         sp_arena_destroy(arena);
         return sp_fail_memory(err);
@@ -206,6 +229,8 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
         if (completion->assignment->nodes[i].operands == NULL)
             continue;
         status = annotate_node(completion, arena, i, &list[annotations.count], err);
+        if (status == SP_OK)
+            status = count_written(&list[annotations.count], &written, err);
         annotations.count += status == SP_OK && list[annotations.count].configuration.spec_count > 0;
     }
     if (status == SP_OK && annotations.count > 1)
