@@ -70,8 +70,7 @@ static enum sp_status normalize(struct assigner *all, const struct sp_sharding *
         if (sharding->partial.count > 0 || sharding->manual.count > 0)
             return sp_fail(all->err, SP_ERR_REQUEST, "PARTIAL_SPEC",
                            "A spec of a model's tensor cannot be partial or manual along mesh axes.");
-        *ret_sharding = sharding;
-        return SP_OK;
+        return sp_memo_sharding(all->memo, sharding, true, ret_sharding, all->err);
     }
     enum sp_status status =
         sp_sharding_to_blocks(all->scratch, sharding, rank, all->assignment->device_count, &blocks, NULL, all->err);
