@@ -41,6 +41,18 @@ class Check(Models):
         for model in (test_cli.RESNET, TRANSFORMER, self.mlp(1)):
             self.assertTrue(self.done("check", model).stdout.endswith(b" is valid: 0 errors, 0 warnings, 0 notes\n"))
 
+    def test_many_configurations_of_many_nodes(self):
+        """Each is looked at for itself; what comes after more than the file accounts for is told and passed over."""
+        graph = [onnx_make.graph_input("0", [8])]
+        graph += [onnx_make.node("Relu", [str(i)], [str(i + 1)]) for i in range(600)]
+        graph.append(onnx_make.graph_output("600", [8]))
+        for count, is_passed_over in ((10, False), (600, True)):
+            named = [onnx_make.configuration(f"c{i}", 2) for i in range(count)]
+            model = self.file("many.onnx", onnx_make.encode(
+                onnx_make.model(*graph, ir_version=11, configurations=named)))
+            codes = [item["code"] for item in self.json("check", model)["diagnostics"]]
+            self.assertEqual("NOT_LOOKED_AT" in codes, is_passed_over)
+
     def test_json(self):
         answer = self.json("check", self.annotated(width=7))
         self.assertEqual((answer["valid"], answer["errors"]), (True, 0))
@@ -156,6 +168,19 @@ class Infer(Models):
         self.assertIn(b"[ANSWER_TOO_LARGE]", result.stderr)
         self.assertEqual(result.stdout, b"")
         self.done("check", out)
+
+    def test_more_spec_devices_than_a_file_accounts_for(self):
+        """Specs of 65,536 devices each, no two in the same order: each is walked over, unlike equal ones."""
+        chain = self.file("chain.onnx", onnx_make.encode(onnx_make.chain(40, dims=(65536, 2))))
+        orders = [f"[{1 << k},{1 << (16 - k)}]T(1,0)" for k in range(1, 16)]
+        orders += [f"[2,{1 << k},{1 << (15 - k)}]T(2,1,0)" for k in range(1, 15)]
+        sets = [text for i, order in enumerate(orders)
+                for text in ("--set", f"v{i}={{devices=[65536,1]<={order}}}")]
+        asked = ("infer", chain, "--devices", "65536", "--mode", "propagate", "-o", self.path("out.onnx"))
+        self.assertIn(b"[TOO_MANY_SPEC_DEVICES]", self.done(*asked, *sets, status=2).stderr)
+        # One order on all of them is not more than one.
+        equal = [text for i in range(len(orders)) for text in ("--set", f"v{i}={{devices=[65536,1]<=[65536]}}")]
+        self.done(*asked, *equal)
 
     def test_over_the_input_itself(self):
         model, other = self.annotated(), self.path("other.onnx")
