@@ -4,17 +4,7 @@
 #include <xxhash.h>
 
 #include "base/limits.h"
-
-/* Open addressing; `items` are told apart by who asks. */
-struct slot {
-    uint64_t hash;
-    void *item; /* NULL: free */
-};
-
-struct table {
-    size_t count, capacity; /* a power of 2 */
-    struct slot *slots;
-};
+#include "infer/same.h"
 
 /* A sharding that was asked for by its address, and the one that is written like it. */
 struct known_address {
@@ -37,7 +27,7 @@ struct numbers {
 struct sp_memo {
     struct sp_arena *arena;
     uint64_t seed;
-    struct table addresses, shardings, keys;
+    struct sp_same addresses, shardings, keys;
     struct numbers numbers;
     uint64_t points_left, listed, most_listed, ways_left;
     size_t view_room;
@@ -49,7 +39,7 @@ enum sp_status sp_memo_create(struct sp_arena *arena, const struct sp_model *mod
     struct sp_memo *memo = SP_NEW(arena, struct sp_memo);
     if (!memo)
         return sp_fail_memory(err);
-    memo->arena = arena;
+    memo->arena = memo->addresses.arena = memo->shardings.arena = memo->keys.arena = arena;
     memo->seed = model->hash_seed;
     memo->points_left = SP_FREE_VIEW_POINTS + model->size * SP_VIEW_POINTS_PER_BYTE;
     memo->most_listed = SP_FREE_KEPT_DEVICES + model->size;
@@ -87,48 +77,6 @@ uint64_t *sp_memo_ways_left(struct sp_memo *memo)
     return &memo->ways_left;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
-
-static void put_slot(struct table *table, struct slot slot)
-{
-    size_t at = slot.hash & (table->capacity - 1);
-    while (table->slots[at].item)
-        at = (at + 1) & (table->capacity - 1);
-    table->slots[at] = slot;
-    table->count++;
-}
-
-static bool add_slot(struct sp_memo *memo, struct table *table, uint64_t hash, void *item)
-{
-    if (2 * table->count >= table->capacity) {
-        struct table larger = {.capacity = table->capacity == 0 ? 64 : 2 * table->capacity};
-        larger.slots = SP_NEW_ARRAY(memo->arena, larger.capacity, struct slot);
-        if (!larger.slots)
-            return false;
-        for (size_t i = 0; i < table->capacity; i++)
-            if (table->slots[i].item)
-                put_slot(&larger, table->slots[i]);
-        *table = larger;
-    }
-    put_slot(table, (struct slot){hash, item});
-    return true;
-}
-
-/* The next item of this hash from *at on, or NULL; *at moves behind it. */
-static void *next_item(const struct table *table, uint64_t hash, size_t *at)
-{
-    if (table->capacity == 0)
-        return NULL;
-    for (;;) {
-        const struct slot *slot = &table->slots[*at & (table->capacity - 1)];
-        if (!slot->item)
-            return NULL;
-        ++*at;
-        if (slot->hash == hash)
-            return slot->item;
-    }
-}
-
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static const unsigned char *bytes_of(const struct sp_memo_key *key)
@@ -160,17 +108,20 @@ struct sp_memo_key sp_memo_key(struct sp_arena *arena, enum sp_memo_about about)
     return key;
 }
 
+static bool is_keyed(const void *item, const void *wanted)
+{
+    const struct keyed *keyed = item;
+    const struct sp_memo_key *key = wanted;
+    return keyed->size == key->size && memcmp(keyed->key, bytes_of(key), key->size) == 0;
+}
+
 void *sp_memo_get(const struct sp_memo *memo, const struct sp_memo_key *key)
 {
     if (key->is_broken)
         return NULL;
     const uint64_t hash = XXH3_64bits_withSeed(bytes_of(key), key->size, memo->seed);
-    size_t at = hash;
-    const struct keyed *item;
-    while ((item = next_item(&memo->keys, hash, &at)))
-        if (item->size == key->size && memcmp(item->key, bytes_of(key), key->size) == 0)
-            return item->value;
-    return NULL;
+    const struct keyed *item = sp_same_find(&memo->keys, hash, is_keyed, key);
+    return item ? item->value : NULL;
 }
 
 void *sp_memo_put(struct sp_memo *memo, const struct sp_memo_key *key, size_t size)
@@ -182,7 +133,7 @@ void *sp_memo_put(struct sp_memo *memo, const struct sp_memo_key *key, size_t si
         return NULL;
     memcpy(copy, bytes_of(key), key->size);
     *item = (struct keyed){key->size, copy, value};
-    return add_slot(memo, &memo->keys, XXH3_64bits_withSeed(copy, key->size, memo->seed), item) ? value : NULL;
+    return sp_same_add(&memo->keys, XXH3_64bits_withSeed(copy, key->size, memo->seed), item) ? value : NULL;
 }
 
 /* ---- equal shardings --------------------------------------------------------------------------------------------- */
@@ -257,8 +208,9 @@ static bool is_same_axes(const struct sp_sharding *a, const struct sp_sharding *
     return sp_mesh_equal(a->mesh, b->mesh, true);
 }
 
-static bool is_same(const struct sp_sharding *a, const struct sp_sharding *b)
+static bool is_same(const void *item, const void *wanted)
 {
+    const struct sp_sharding *a = item, *b = wanted;
     if (a->kind != b->kind || a->rank != b->rank)
         return false;
     return a->kind == SP_SHARDING_BLOCKS ? is_same_blocks(a, b) : is_same_axes(a, b);
@@ -391,20 +343,25 @@ static struct sp_sharding *copy_blocks(struct sp_memo *memo, const struct sp_sha
     return !from->first || copy_placement(memo, from, copy) ? copy : NULL;
 }
 
+static bool is_asked(const void *item, const void *wanted)
+{
+    return ((const struct known_address *)item)->asked == wanted;
+}
+
 static bool add_address(struct sp_memo *memo, const struct sp_sharding *asked, const struct sp_sharding *same)
 {
     struct known_address *known = SP_NEW(memo->arena, struct known_address);
     if (!known)
         return false;
     *known = (struct known_address){asked, same};
-    return add_slot(memo, &memo->addresses, mix(memo->seed, (uint64_t)(uintptr_t)asked), known);
+    return sp_same_add(&memo->addresses, mix(memo->seed, (uint64_t)(uintptr_t)asked), known);
 }
 
 static enum sp_status keep_sharding(struct sp_memo *memo, const struct sp_sharding *sharding, uint64_t hash,
                                     const struct sp_sharding **ret_same, struct sp_error *err)
 {
     struct sp_sharding *kept = copy_blocks(memo, sharding);
-    if (!kept || !add_slot(memo, &memo->shardings, hash, kept) || !add_address(memo, kept, kept))
+    if (!kept || !sp_same_add(&memo->shardings, hash, kept) || !add_address(memo, kept, kept))
         return sp_fail_memory(err);
     *ret_same = kept;
     return SP_OK;
@@ -417,13 +374,11 @@ static enum sp_status find_same(struct sp_memo *memo, const struct sp_sharding *
     if (own.kind == SP_SHARDING_BLOCKS)
         own.run = run_of(asked);
     const uint64_t hash = hash_sharding(memo, sharding);
-    size_t at = hash;
-    struct sp_sharding *same;
-    while ((same = next_item(&memo->shardings, hash, &at)))
-        if (is_same(same, sharding)) {
-            *ret_same = same;
-            return SP_OK;
-        }
+    const struct sp_sharding *same = sp_same_find(&memo->shardings, hash, is_same, sharding);
+    if (same) {
+        *ret_same = same;
+        return SP_OK;
+    }
     if (sharding->kind == SP_SHARDING_BLOCKS)
         return keep_sharding(memo, sharding, hash, ret_same, err);
     struct sp_sharding *shallow = SP_NEW(memo->arena, struct sp_sharding);
@@ -431,24 +386,22 @@ static enum sp_status find_same(struct sp_memo *memo, const struct sp_sharding *
         return sp_fail_memory(err);
     *shallow = *sharding;
     *ret_same = shallow;
-    return add_slot(memo, &memo->shardings, hash, shallow) ? SP_OK : sp_fail_memory(err);
+    return sp_same_add(&memo->shardings, hash, shallow) ? SP_OK : sp_fail_memory(err);
 }
 
 enum sp_status sp_memo_sharding(struct sp_memo *memo, const struct sp_sharding *sharding, bool stays,
                                 const struct sp_sharding **ret_same, struct sp_error *err)
 {
     const uint64_t hash = mix(memo->seed, (uint64_t)(uintptr_t)sharding);
-    const struct known_address *known;
-    size_t at = hash;
     if (sharding->kind != SP_SHARDING_BLOCKS && sharding->kind != SP_SHARDING_AXES) {
         *ret_same = sharding;
         return SP_OK;
     }
-    while (stays && (known = next_item(&memo->addresses, hash, &at)))
-        if (known->asked == sharding) {
-            *ret_same = known->same;
-            return SP_OK;
-        }
+    const struct known_address *known = stays ? sp_same_find(&memo->addresses, hash, is_asked, sharding) : NULL;
+    if (known) {
+        *ret_same = known->same;
+        return SP_OK;
+    }
     enum sp_status status = find_same(memo, sharding, ret_same, err);
     if (status != SP_OK || !stays)
         return status;
