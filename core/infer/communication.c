@@ -176,8 +176,10 @@ static enum sp_status work_out(struct sp_communicator *all, const struct sp_valu
     return status;
 }
 
-enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *value, const struct sp_sharding *from,
-                           const struct sp_sharding *to, struct sp_known_way *ret_way)
+/* The way from one sharding of a value to another: its steps, "" when nothing is sent. */
+static enum sp_status find_way(struct sp_communicator *all, const struct sp_value *value,
+                               const struct sp_sharding *from, const struct sp_sharding *to,
+                               struct sp_known_way *ret_way)
 {
     struct sp_memo *memo = all->assignment->memo;
     int64_t shape[SP_MAX_RANK];
@@ -227,7 +229,7 @@ static enum sp_status communicate_input(struct sp_communicator *all, uint32_t in
     for (uint32_t i = 0; i < index; i++)
         if (all->relation->tensors[i] == all->relation->tensors[index])
             return SP_OK; /* f(x, x): it arrives once */
-    enum sp_status status = sp_find_way(all, value, made->sharding, entry->sharding, &way);
+    enum sp_status status = find_way(all, value, made->sharding, entry->sharding, &way);
     if (status != SP_OK || way.steps[0] == '\0')
         return status;
     struct sp_communication what = {.kind = SP_COMMUNICATE_RESHARD,
@@ -380,7 +382,7 @@ static enum sp_status communicate_output(struct sp_communicator *all, uint32_t o
     char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
     if (!value || !entry->sharding || !result)
         return SP_OK;
-    enum sp_status status = sp_find_way(all, value, result, entry->sharding, &way);
+    enum sp_status status = find_way(all, value, result, entry->sharding, &way);
     if (status != SP_OK || way.steps[0] == '\0')
         return status;
     struct sp_communication what = {.kind = SP_COMMUNICATE_RESHARD,

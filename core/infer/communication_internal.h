@@ -30,10 +30,6 @@ sp_communicate(struct sp_communicator *all, const struct sp_communication *what,
 bool sp_communicated_shape(const struct sp_value *value, const struct sp_sharding *a, const struct sp_sharding *b,
                            int64_t *ret_shape);
 
-/* The way from one sharding of a value to another: its steps, "" when nothing is sent. */
-enum sp_status sp_find_way(struct sp_communicator *all, const struct sp_value *value, const struct sp_sharding *from,
-                           const struct sp_sharding *to, struct sp_known_way *ret_way);
-
 /* The bytes of the largest piece of an operand, -1 when an extent is not known; `ret_tile` its extents. */
 double sp_communicated_tile(const struct sp_communicator *all, const struct sp_value *value,
                             const struct sp_sharding *sharding, int64_t *ret_tile);

@@ -49,12 +49,10 @@ static bool is_same_list(const struct sp_axis_list *a, const struct sp_axis_list
     return true;
 }
 
-static bool is_same_sharding(const void *item, const void *key)
+bool sp_is_same_axes(const struct sp_sharding *a, const struct sp_sharding *b)
 {
-    const struct sp_sharding *a = item, *b = key;
-    if (a->rank != b->rank || a->mesh != b->mesh || a->combiner != b->combiner ||
-        !is_same_list(&a->replicated, &b->replicated) || !is_same_list(&a->partial, &b->partial) ||
-        !is_same_list(&a->manual, &b->manual))
+    if (a->rank != b->rank || a->combiner != b->combiner || !is_same_list(&a->replicated, &b->replicated) ||
+        !is_same_list(&a->partial, &b->partial) || !is_same_list(&a->manual, &b->manual))
         return false;
     for (uint32_t axis = 0; axis < a->rank; axis++) {
         const struct sp_dim_sharding *x = &a->dims[axis], *y = &b->dims[axis];
@@ -63,6 +61,12 @@ static bool is_same_sharding(const void *item, const void *key)
             return false;
     }
     return true;
+}
+
+static bool is_same_sharding(const void *item, const void *key)
+{
+    const struct sp_sharding *a = item, *b = key;
+    return a->mesh == b->mesh && sp_is_same_axes(a, b);
 }
 
 static void digest_list(struct sp_digest *digest, const struct sp_axis_list *list)

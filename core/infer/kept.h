@@ -17,6 +17,9 @@ static inline struct sp_kept sp_kept_in(struct sp_arena *arena, uint64_t seed)
     return (struct sp_kept){.same = {.arena = arena}, .seed = seed};
 }
 
+/* Whether two AXES shardings are written alike; their meshes are not compared. */
+bool sp_is_same_axes(const struct sp_sharding *a, const struct sp_sharding *b);
+
 /* A set is of numbers or of shardings, not of both. Memory is the only error: NULL. */
 const int64_t *sp_keep_numbers(struct sp_kept *kept, uint32_t count, const int64_t *numbers);
 

@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "base/limits.h"
-#include "infer/same.h"
+#include "infer/kept.h"
 
 /* A sharding that was asked for by its address, and the one that is written like it. */
 struct known_address {
@@ -184,36 +184,13 @@ static bool is_same_blocks(const struct sp_sharding *a, const struct sp_sharding
            (a->devices == b->devices || memcmp(a->devices, b->devices, devices * sizeof *a->devices) == 0);
 }
 
-static bool is_same_list(const struct sp_axis_list *a, const struct sp_axis_list *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (uint32_t i = 0; i < a->count; i++)
-        if (!sp_axis_equal(a->refs[i], b->refs[i]))
-            return false;
-    return true;
-}
-
-static bool is_same_axes(const struct sp_sharding *a, const struct sp_sharding *b)
-{
-    if (a->combiner != b->combiner || !is_same_list(&a->replicated, &b->replicated) ||
-        !is_same_list(&a->partial, &b->partial) || !is_same_list(&a->manual, &b->manual))
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++) {
-        const struct sp_dim_sharding *x = &a->dims[i], *y = &b->dims[i];
-        if (x->is_open != y->is_open || x->has_priority != y->has_priority || x->priority != y->priority ||
-            !is_same_list(&x->axes, &y->axes))
-            return false;
-    }
-    return sp_mesh_equal(a->mesh, b->mesh, true);
-}
-
 static bool is_same(const void *item, const void *wanted)
 {
     const struct sp_sharding *a = item, *b = wanted;
     if (a->kind != b->kind || a->rank != b->rank)
         return false;
-    return a->kind == SP_SHARDING_BLOCKS ? is_same_blocks(a, b) : is_same_axes(a, b);
+    return a->kind == SP_SHARDING_BLOCKS ? is_same_blocks(a, b)
+                                         : sp_is_same_axes(a, b) && sp_mesh_equal(a->mesh, b->mesh, true);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)

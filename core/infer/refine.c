@@ -185,8 +185,9 @@ void sp_refine_see_factors(struct sp_refinement *all, const struct sp_rule *rule
     }
 }
 
-bool sp_refine_strides(const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
-                       int64_t *ret_strides)
+/* The strides of an operand's axis' factors in it; false where the axis is not the product of known extents. */
+static bool find_strides(const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
+                         int64_t *ret_strides)
 {
     int64_t stride = 1;
     for (uint8_t i = list->count; i-- > 0;) {
@@ -211,7 +212,7 @@ static void collect_axis(struct sp_refinement *all, const struct sp_rule *rule, 
                          const struct sp_marks *marks, int64_t extent, bool of_cuts)
 {
     int64_t strides[SP_RULE_MAX_FACTORS];
-    if (marks->count == 0 || !sp_refine_strides(rule, list, extent, strides))
+    if (marks->count == 0 || !find_strides(rule, list, extent, strides))
         return;
     for (uint8_t i = 0; i < list->count; i++) {
         uint8_t f = list->factors[i];
@@ -271,7 +272,7 @@ static enum sp_status spread_axis(struct sp_refinement *all, const struct sp_rul
     enum sp_status status = SP_OK;
     for (uint8_t i = 0; i < list->count; i++)
         is_any = is_any || all->factors[list->factors[i]].count > 0;
-    if (!is_any || !sp_refine_strides(rule, list, all->shapes[tensor][axis], strides))
+    if (!is_any || !find_strides(rule, list, all->shapes[tensor][axis], strides))
         return SP_OK;
     for (uint8_t i = 0; status == SP_OK && i < list->count; i++) {
         const struct sp_factor_marks *factor = &all->factors[list->factors[i]];
@@ -314,7 +315,7 @@ static enum sp_status note_loops(struct sp_refinement *all, const struct sp_flow
             const struct sp_axis_factors *list = &operand->axes[axis];
             int64_t strides[SP_RULE_MAX_FACTORS];
             if (list->count < 2 || is_barred(all, tensor, axis) ||
-                !sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides))
+                !find_strides(flow->rule, list, all->shapes[tensor][axis], strides))
                 continue;
             for (uint8_t k = 0; status == SP_OK && k + 1 < list->count; k++)
                 status = note(all, tensor, axis, strides[k], true, NULL, err);
@@ -368,7 +369,7 @@ static void bar_axes(struct sp_refinement *all, const struct sp_flow *flow)
             int64_t strides[SP_RULE_MAX_FACTORS];
             if (all->shapes[tensor][axis] <= 1 || list->count == 0)
                 continue;
-            bool is_clear = sp_refine_strides(flow->rule, list, all->shapes[tensor][axis], strides);
+            bool is_clear = find_strides(flow->rule, list, all->shapes[tensor][axis], strides);
             for (uint8_t k = 0; k < list->count; k++)
                 is_clear = is_clear && all->is_refinable[list->factors[k]];
             if (!is_clear)

@@ -53,10 +53,6 @@ struct sp_refinement {
 /* Fills is_refinable. */
 void sp_refine_see_factors(struct sp_refinement *all, const struct sp_rule *rule);
 
-/* The strides of an operand's axis' factors in it; false where the axis is not the product of known extents. */
-bool sp_refine_strides(const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
-                       int64_t *ret_strides);
-
 /* Notes the marks of all operands in the factors; of cuts only, when wanted. False where there are none. */
 bool sp_refine_collect(struct sp_refinement *all, const struct sp_flow *flow, bool of_cuts);
 
