@@ -190,7 +190,7 @@ static int by_place(const void *a, const void *b)
 static int64_t devices_in(const struct sp_node_configuration *configuration)
 {
     int64_t count = 0;
-    for (uint32_t i = 0; i < configuration->spec_count; i++) {
+    for (uint32_t i = 0; configuration->specs != NULL && i < configuration->spec_count; i++) {
         const struct sp_sharding_spec *spec = &configuration->specs[i];
         count += spec->device_count;
         for (uint32_t k = 0; k < spec->group_count; k++)
