@@ -497,7 +497,7 @@ enum sp_status sp_memo_placed(struct sp_memo *memo, const struct sp_sharding *op
     struct sp_memo_key key = sp_memo_key(memo->arena, SP_MEMO_PLACED);
     const struct sp_sharding *same = NULL;
     enum sp_status status = sp_memo_sharding(memo, open, true, &same, err);
-    if (status != SP_OK)
+    if (status != SP_OK || !same)
         return status;
     sp_memo_key_add(&key, &same, sizeof same);
     sp_memo_key_add(&key, &count, sizeof count);
