@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/arena.h"
 #include "connections.h"
 #include "files.h"
 #include "http.h"
@@ -175,6 +176,7 @@ static int serve(const struct config *config)
 
 int main(int argc, char **argv)
 {
+    sp_arena_set_up_process();
     if (argc == 3 && strcmp(argv[1], "--worker") == 0) {
         int64_t parent;
         return text_to_int(argv[2], 1, INT32_MAX, &parent) ? worker_main((long)parent) : 2;

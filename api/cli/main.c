@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "cli.h"
 #include "plan/version.h"
 
@@ -110,6 +111,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    sp_arena_set_up_process();
     set_signals();
     int code = run(argc, argv);
     if (interrupted) {

@@ -1,6 +1,7 @@
 #include "base/arena.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -83,6 +84,11 @@ enum sp_status sp_budget_explain(const struct sp_budget *budget, struct sp_error
                          "What the model describes takes more than the %zu MB of memory that are given to a file of "
                          "its size (limit %s).",
                          budget->limit >> 20, budget->limit_name);
+}
+
+void sp_arena_set_up_process(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, HUGE_CHUNK / 2); /* set, it no longer grows with what is freed */
 }
 
 struct sp_arena *sp_arena_create(struct sp_budget *budget)

@@ -38,6 +38,10 @@ void sp_budget_for_file(struct sp_budget *budget, uint64_t size, uint64_t device
    other error stays. Returns the status that `err` has then. */
 enum sp_status sp_budget_explain(const struct sp_budget *budget, struct sp_error *err);
 
+/* For a program, once, when it starts: what large chunks took goes back to the system when they are freed, so that a
+   process is not larger than its budget says. glibc else keeps the freed ones after the first few. */
+void sp_arena_set_up_process(void);
+
 struct sp_arena;
 
 struct sp_arena_mark {

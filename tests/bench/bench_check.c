@@ -175,6 +175,7 @@ int main(int argc, char **argv)
     for (int i = 2; i + 1 < argc; i++)
         if (strcmp(argv[i], "--devices") == 0)
             bench.devices = strtoll(argv[i + 1], NULL, 10);
+    sp_arena_set_up_process();
     const bool is_mapped = map(&bench);
     sp_budget_for_file(&bench.budget, bench.size, (uint64_t)bench.devices, 0);
     bench.arena = sp_arena_create(&bench.budget);
