@@ -439,6 +439,16 @@ static enum sp_status unite(struct sp_arena *scratch, int64_t device_count, uint
     return SP_OK;
 }
 
+static enum sp_status put_sharding(struct sp_memo *memo, const struct sp_memo_key *key,
+                                   const struct sp_sharding *sharding, struct sp_error *err)
+{
+    const struct sp_sharding **known = sp_memo_put(memo, key, sizeof(const struct sp_sharding *));
+    if (!known)
+        return sp_fail_memory(err);
+    *known = sharding;
+    return SP_OK;
+}
+
 static enum sp_status make_whole(struct sp_memo *memo, uint32_t rank, int64_t device_count, uint32_t count,
                                  const struct sp_sharding *const *shardings, const struct sp_sharding **ret_whole,
                                  struct sp_error *err)
@@ -482,13 +492,7 @@ enum sp_status sp_memo_whole(struct sp_memo *memo, uint32_t rank, int64_t device
         return SP_OK;
     }
     enum sp_status status = make_whole(memo, rank, device_count, count, shardings, ret_whole, err);
-    if (status != SP_OK)
-        return status;
-    known = sp_memo_put(memo, &key, sizeof(const struct sp_sharding *));
-    if (!known)
-        return sp_fail_memory(err);
-    *known = *ret_whole;
-    return SP_OK;
+    return status == SP_OK ? put_sharding(memo, &key, *ret_whole, err) : status;
 }
 
 enum sp_status sp_memo_placed(struct sp_memo *memo, const struct sp_sharding *open, int64_t count,
@@ -515,11 +519,5 @@ enum sp_status sp_memo_placed(struct sp_memo *memo, const struct sp_sharding *op
     placed.devices = devices ? devices : memo->numbers.devices;
     placed.run = !devices && open->shard_count == count ? SP_RUN_YES : SP_RUN_UNKNOWN;
     status = sp_memo_sharding(memo, &placed, false, ret_placed, err);
-    if (status != SP_OK)
-        return status;
-    known = sp_memo_put(memo, &key, sizeof(const struct sp_sharding *));
-    if (!known)
-        return sp_fail_memory(err);
-    *known = *ret_placed;
-    return SP_OK;
+    return status == SP_OK ? put_sharding(memo, &key, *ret_placed, err) : status;
 }
