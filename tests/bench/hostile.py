@@ -4,7 +4,7 @@
 Each case is a model that is made to be expensive for its size. bench_check runs it, and seconds of processor time and
 resident megabytes are printed; more than a second or 100 MB is marked. Nothing is asserted.
 
-    tests/bench/hostile.py [--build build/dev] [case..]
+    tests/bench/hostile.py [--build build/bench] [case..]    # built as check_speed.py says
 """
 import argparse
 import os
@@ -655,7 +655,7 @@ CASES = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
     parser.add_argument("case", nargs="*")
     options = parser.parse_args()
     program = os.path.join(options.build, "tests", "bench", "bench_check")
