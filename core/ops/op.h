@@ -30,6 +30,8 @@
 
 /* ---- the context of infer and rule functions ------------------------------------------------------------------ */
 
+struct sp_local;
+
 struct sp_op_context {
     struct sp_model *model;
     struct sp_arena *arena; /* the model's: results stay */
@@ -142,6 +144,8 @@ struct sp_op {
     /* Inputs, outputs and attributes, for operators that ONNX's published schemas (ops/signature.h) do not have:
        "(X,W,B?) -> (Y,*rest) {alpha:float=1.0,mode!:string}"; NULL where they do. */
     const char *signature;
+    /* The node on one device's shards (ops/local.h); NULL: it runs as it is on its pieces. */
+    enum sp_status (*local)(struct sp_local *local);
 };
 
 /* The entry for a domain, name and opset version, or NULL. */

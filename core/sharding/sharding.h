@@ -32,6 +32,7 @@
  * sorted. AXES has rank `rank` >= 0. In BLOCKS, `rank` counts the axes that are written down; `is_rank_open` says that
  * the form it came from does not say how many whole axes follow (ONNX).
  */
+#include "base/ranges.h"
 #include "ops/op.h"
 #include "sharding/axis.h"
 
@@ -127,14 +128,8 @@ enum sp_status sp_sharding_tile_shape(const struct sp_sharding *sharding, uint32
 
 /* ---- who holds what ---- */
 
-struct sp_range {
-    int64_t start, limit;
-};
-struct sp_axis_ranges {
-    uint32_t count;          /* 0: this shard is empty */
-    struct sp_range *ranges; /* ascending, not touching each other */
-};
-/* One shard is the product of its axes' ranges: axis a of shard i is shards[i * rank + a]. */
+/* One shard is the product of its axes' ranges: axis a of shard i is shards[i * rank + a]; without a range it is empty.
+ */
 struct sp_held {
     uint32_t rank, shard_count; /* no shards: the device holds nothing of the tensor */
     struct sp_axis_ranges *shards;

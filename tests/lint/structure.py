@@ -18,7 +18,11 @@ MAY_INCLUDE = {
     "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer"],
     "json": ["base", "graph", "onnx", "ops"],  # other descriptions of a model, turned into ONNX's bytes
     "search": ["base", "graph", "ops", "sharding", "cost", "infer"],
-    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search"],
+    "partition": ["base", "graph", "onnx", "ops", "sharding", "infer"],
+    "realize": ["base", "graph", "onnx", "ops", "sharding", "infer", "partition"],
+    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search", "partition", "realize"],
+    "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search", "partition", "realize",
+               "plan"],
 }
 # The library has no clock, environment, files, sockets, threads, processes or output of its own (pthread_once builds
 # constant tables).

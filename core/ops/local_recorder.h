@@ -1,0 +1,81 @@
+#pragma once
+/*
+ * local_recorder - what one call of a `local` function asked for, in order; private to local*.c and core/partition.
+ *
+ * The partition calls the function once for each device and compares: the lists must have the same kinds in the same
+ * order. It then tells them to its sink, device by device up to the next collective, and does the collectives.
+ */
+#include "ops/local.h"
+
+enum sp_local_event_kind {
+    SP_LOCAL_INPUT,
+    SP_LOCAL_CONSTANT,
+    SP_LOCAL_OP,
+    SP_LOCAL_ALL_REDUCE,
+    SP_LOCAL_ALL_GATHER,
+    SP_LOCAL_OUTPUT
+};
+
+enum sp_local_output_kind { SP_LOCAL_PART, SP_LOCAL_WHOLE, SP_LOCAL_PARTIAL };
+
+struct sp_local_event {
+    enum sp_local_event_kind kind;
+    /* INPUT: what is to be brought here. CONSTANT: it. ALL_REDUCE, ALL_GATHER: the result. OUTPUT: the piece. */
+    struct sp_piece *piece;
+    union {
+        struct {
+            uint32_t index;
+            bool is_part; /* the part that the factors give; else `axes` */
+            bool is_whole;
+            const struct sp_axis_ranges *axes; /* one for each axis of the operand; of the part too */
+        } input;
+        struct {
+            enum sp_dtype dtype;
+            uint32_t rank;
+            const int64_t *dims;
+            bool is_filled; /* `bytes` is one element */
+            const void *bytes;
+            size_t size;
+        } constant;
+        struct {
+            bool is_same;
+            const char *domain, *op_type;
+            uint32_t input_count, output_count, attribute_count;
+            struct sp_piece *const *inputs; /* NULL entries: omitted */
+            struct sp_piece *const *outputs;
+            const struct sp_local_attribute *attributes;
+        } op;
+        struct {
+            struct sp_piece *from;
+            enum sp_combiner combiner; /* ALL_REDUCE */
+            uint32_t axis;             /* ALL_GATHER */
+            uint32_t factor_count;
+            const uint8_t *factors; /* split ones only, ascending, at least one */
+        } collective;
+        struct {
+            uint32_t index;
+            enum sp_local_output_kind kind;
+            enum sp_combiner combiner; /* PARTIAL */
+            uint32_t factor_count;
+            const uint8_t *factors; /* split ones only, ascending; none: it is a PART */
+        } output;
+    };
+};
+
+struct sp_local_recorder {
+    struct sp_arena *kept;      /* for pieces and their names; events lie in the memory of the node */
+    const char *marker;         /* between a name and the device in the names of pieces: "@" */
+    uint64_t *next;             /* number of the next piece: names are HINT@DEVICE.NUMBER */
+    enum sp_status status;      /* the first error */
+    bool is_again;              /* sp_local_whole() was called; then status is SP_ERR_UNSUPPORTED */
+    uint8_t again_factor;
+    char *again_message;
+    uint32_t count, capacity;
+    struct sp_local_event *events;
+};
+
+/* A piece of this device, named after `hint`; dims not known (rank 0, dims NULL). Sticky: NULL after an error. */
+struct sp_piece *sp_local_piece(struct sp_local *local, const char *hint, enum sp_dtype dtype);
+
+/* The next event, zeroed, or NULL without memory (which is recorded). */
+struct sp_local_event *sp_local_event(struct sp_local *local, enum sp_local_event_kind kind);
