@@ -187,9 +187,8 @@ static int64_t at_least_zero(int64_t value)
     return value > 0 ? value : 0;
 }
 
-/* The padding in force along an axis. SAME with an unknown extent: what a multiple of the stride would need. */
-static void padding(const struct sp_window *window, uint32_t axis, struct sp_dim in, struct sp_dim out,
-                    int64_t *ret_low, int64_t *ret_high)
+void sp_window_padding(const struct sp_window *window, uint32_t axis, struct sp_dim in, struct sp_dim out,
+                       int64_t *ret_low, int64_t *ret_high)
 {
     *ret_low = window->low[axis];
     *ret_high = window->high[axis];
@@ -212,7 +211,7 @@ struct sp_window_factors sp_window_factors(struct sp_op_context *context, struct
     struct sp_window_factors factors = {.tap = SP_NO_FACTOR, .kernel = 1};
     char name[SP_FACTOR_NAME_SIZE];
     int64_t low, high, kernel = window->kernel[axis], stride = window->stride[axis], span = window->span[axis];
-    padding(window, axis, in, out, &low, &high);
+    sp_window_padding(window, axis, in, out, &low, &high);
     struct sp_dim taps = kernel > 0 ? sp_dim_known(kernel) : sp_dim_unknown();
 
     sp_window_axis_name(name, "", window->rank, axis);

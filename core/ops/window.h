@@ -51,6 +51,11 @@ enum sp_status sp_window_read(struct sp_op_context *context, uint32_t rank, cons
 enum sp_status sp_window_extent(struct sp_op_context *context, const struct sp_window *window, uint32_t axis,
                                 struct sp_dim in, struct sp_dim *ret_out);
 
+/* The padding in force along an axis for an input and an output extent. SAME with an unknown extent: what a multiple of
+   the stride would need. */
+void sp_window_padding(const struct sp_window *window, uint32_t axis, struct sp_dim in, struct sp_dim out,
+                       int64_t *ret_low, int64_t *ret_high);
+
 /* Adds the factors of spatial axis `axis`. When the windows tile the axis, splitting the taps leaves partial results
    that `combiner` joins; otherwise taps are kept whole. Nothing is mapped: see sp_window_map_input(). */
 struct sp_window_factors sp_window_factors(struct sp_op_context *context, struct sp_rule *rule,
