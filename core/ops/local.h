@@ -109,7 +109,8 @@ struct sp_piece *sp_local_input(struct sp_local *local, uint32_t input);
 struct sp_piece *sp_local_input_range(struct sp_local *local, uint32_t input, uint32_t axis, int64_t start,
                                       int64_t limit);
 
-/* Any box: one range for each axis. A limit of -1 is the end of an axis of unknown extent. */
+/* Any box: one range for each axis. A limit of -1 is the end of an axis of unknown extent, and a start of -1 is the part
+   that the factors give. */
 struct sp_piece *sp_local_input_box(struct sp_local *local, uint32_t input, const struct sp_range *box);
 
 /* The whole input on every device. */
@@ -140,13 +141,14 @@ struct sp_piece *sp_local_tensor(struct sp_local *local, enum sp_dtype dtype, ui
 /* An attribute of a local operator. Strings and arrays are copied. */
 struct sp_local_attribute {
     const char *name;
-    enum sp_attr_type type; /* INT, FLOAT, STRING, INTS, FLOATS, TENSOR; UNDEFINED: the node's attribute is left out */
+    enum sp_attr_type type; /* INT, FLOAT, STRING, INTS, FLOATS, STRINGS, TENSOR; UNDEFINED: the node's is left out */
     int64_t i;
     double f;
     const char *s;
     uint32_t count;
     const int64_t *ints;
     const double *floats;
+    const char *const *strings;
     const struct sp_tensor *tensor;
 };
 #define SP_INT_ATTR(name_, value_)                                                                                     \
