@@ -109,6 +109,17 @@
 #define SP_MAX_ANSWER_DEVICES  (1 << 25)   /* devices that the completed shardings of one answer list */
 #define SP_MAX_WRITTEN_DEVICES (1 << 26)   /* devices that the specs of one completed model list */
 #define SP_MAX_HOLDING_DEVICES (1 << 16)   /* devices whose pieces are listed */
+#define SP_MAX_EXPORT_BYTES    ((uint64_t)1 << 32) /* one export that is no model */
+
+/* Files that are made when they are read. */
+#define SP_MAX_RECIPE_SEGMENTS (1 << 22)           /* segments of one recipe; axes and ranges of its boxes alike */
+#define SP_RECIPE_BUFFER       ((size_t)1 << 20)   /* bytes read and written at a time */
+#define SP_MAX_RECIPE_SOURCES  65536               /* external files that one recipe reads */
+#define SP_MAX_REPACKED_BYTES  ((int64_t)64 << 20) /* of a weight whose storage cannot be cut where it lies */
+
+/* A constant that a device's program needs and the model does not have: bytes. Indices of a longer axis are counted by
+   an operator. */
+#define SP_MAX_LOCAL_CONSTANT (1u << 20)
 
 /* The simulator of data is for small tensors. */
 #define SP_MAX_SIMULATED_VALUES (1 << 24) /* numbers on one virtual device, and of one tensor */

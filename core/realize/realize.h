@@ -2,9 +2,9 @@
 /*
  * realize - a partitioned model as ONNX files that runtimes load.
  *
- *   simulation     one model of plain ai.onnx operators with the original's inputs and outputs: every device's operators
- *                  side by side, collectives written as Add, Max, Min, Mul, Concat and Slice. It computes what the
- *                  devices would, so it proves a plan on any runtime.
+ *   simulation     one model of plain ai.onnx operators with the original's inputs and outputs: every device's
+ * operators side by side, collectives written as Add, Max, Min, Mul, Concat and Slice. It computes what the devices
+ * would, so it proves a plan on any runtime.
  *
  * A file is a recipe: pieces of the original (and of its external data), new bytes, and strided parts of weights. It is
  * small whatever the weights' size, and streams; weights are never in memory.

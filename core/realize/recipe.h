@@ -5,8 +5,8 @@
  *   graph bytes | weight: rows 0..4095, bytes 2048..4095 of each | new bytes | range of weights.bin | ..
  *
  * It is a splice (onnx/splice.h) over several files that can also pick a box out of a tensor: `runs` of equal length at
- * equal distances, nested. A column of a matrix is one segment, whatever its number of rows. Source 0 is the model's own
- * file; others are external data, by their location.
+ * equal distances, nested. A column of a matrix is one segment, whatever its number of rows. Source 0 is the model's
+ * own file; others are external data, by their location.
  *
  * Invariants: segments are in order and not empty; ranges lie inside their source as far as its size is known.
  */
@@ -27,23 +27,30 @@ struct sp_recipe_reader {
     void *context;
 };
 
-struct sp_recipe *sp_recipe_create(void); /* from malloc; NULL without memory */
-void sp_recipe_destroy(struct sp_recipe *recipe);
+struct sp_recipe *sp_recipe_create(void);         /* from malloc; NULL without memory */
+void sp_recipe_destroy(struct sp_recipe *recipe); /* NULL is allowed */
+void sp_recipe_clear(struct sp_recipe *recipe);   /* empties it, its failure included; keeps the memory and sources */
 
 /* The number of an external file of this location (the same for the same text); 0 is the model's file. */
 bool sp_recipe_source(struct sp_recipe *recipe, const char *location, uint32_t *ret_source);
-uint32_t sp_recipe_source_count(const struct sp_recipe *recipe); /* source 0 included */
-const char *sp_recipe_location(const struct sp_recipe *recipe, uint32_t source);
+uint32_t sp_recipe_source_count(const struct sp_recipe *recipe);                 /* source 0 included */
+const char *sp_recipe_location(const struct sp_recipe *recipe, uint32_t source); /* "" for source 0 */
 
-/* Append. False without memory, over a ceiling (SP_SPLICE_MAX_LITERAL, SP_MAX_RECIPE_SEGMENTS) or when sizes overflow. */
+/* Append. False without memory, over a ceiling (SP_SPLICE_MAX_LITERAL, SP_MAX_RECIPE_SEGMENTS) or when sizes overflow;
+   a recipe that has failed once stays failed, so that many appends can be checked once, with sp_recipe_status(). */
 bool sp_recipe_add(struct sp_recipe *recipe, const void *bytes, size_t size);
 bool sp_recipe_keep(struct sp_recipe *recipe, uint32_t source, uint64_t offset, uint64_t size);
-/* The box of a row-major tensor at `offset` whose elements have `element_bytes`: rank axes of `dims`, of each the given
-   ranges. */
+/* The box of a row-major tensor at `offset` whose elements have `element_bits`, packed without gaps: rank axes of
+   `dims`, of each the given ranges. Where elements are parts of bytes the runs must begin and end between bytes (the
+   last byte of the tensor may be partly used): sp_recipe_box_fits(). */
 bool sp_recipe_box(struct sp_recipe *recipe, uint32_t source, uint64_t offset, uint32_t rank, const int64_t *dims,
-                   uint32_t element_bytes, const struct sp_axis_ranges *axes);
-/* All of another recipe. */
+                   uint32_t element_bits, const struct sp_axis_ranges *axes);
+bool sp_recipe_box_fits(uint32_t rank, const int64_t *dims, uint32_t element_bits, const struct sp_axis_ranges *axes);
+/* All of another recipe, which has not failed. */
 bool sp_recipe_append(struct sp_recipe *recipe, const struct sp_recipe *part);
+
+/* SP_OK, or why an append failed: SP_ERR_MEMORY, SP_ERR_LIMIT. */
+enum sp_status sp_recipe_status(const struct sp_recipe *recipe, struct sp_error *err);
 
 uint64_t sp_recipe_size(const struct sp_recipe *recipe);
 
