@@ -10,7 +10,7 @@ function varint(bytes, at) {
 }
 
 // The fields of one message: [number, payload] with bytes for length-delimited fields.
-function* fields(bytes) {
+export function* fields(bytes) {
   for (let at = 0; at < bytes.length; ) {
     let tag, value;
     [tag, at] = varint(bytes, at);

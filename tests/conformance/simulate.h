@@ -1,0 +1,56 @@
+#pragma once
+/*
+ * simulate - plans carried out by the real ONNX Runtime: what the programs that write simulations have in common.
+ *
+ * A program takes models apart as a partition does, writes each simulation (core/realize/realize.h) into a folder, and
+ * a list of what is to be run and compared: one line of JSON for each, as simulate.mjs reads it. A simulation that
+ * cannot be written is a line too, with "failure". simulate_report.mjs runs the list and says what came of it.
+ *
+ *     FOLDER/list.jsonl      the lines
+ *     FOLDER/NAME.onnx       simulations, and models that were changed
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "infer/assignment.h"
+#include "partition/partition.h"
+#include "realize/realize.h"
+
+#define SIMULATE_MAX_PATH 1024
+
+/* What is cut: each factor in so many shards. Devices are numbered row-major over the cuts. */
+struct simulate_cut {
+    uint8_t factor;
+    int64_t shards;
+};
+
+/* The given specs of one node whose factors are cut: shard i of a factor is on the devices that have coordinate i, what
+   does not have a factor is whole over it. False, with a reason, where a cut has no such specs: a shard would be empty,
+   or an operand has the factor twice. */
+bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,
+                   uint32_t cut_count, const struct simulate_cut *cuts, const char **ret_reason);
+
+/* What became of a partition: notes, and whether anything was cut at all. */
+struct simulate_account {
+    unsigned ops;         /* operators of the node, or of all nodes, over all devices */
+    unsigned cut_sources; /* parts of inputs and weights that are not the whole */
+    unsigned cut_results; /* parts of model outputs that are not the whole */
+    unsigned exchanges;   /* by kind below */
+    unsigned kinds[16];   /* enum sp_collective */
+    json_t *notes;        /* [{"code", "node", "message"}], of the realization */
+    bool is_whole;        /* some note is "FACTOR_WHOLE" */
+    double *weight_bytes; /* per device, or NULL: bytes of the boxes of weights */
+    int64_t device_count;
+};
+void simulate_account_release(struct simulate_account *account);
+
+/* Goes through the partition and writes the simulation to `path`. The model's bytes are read where they lie. */
+enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
+                              const char *path, struct simulate_account *account, struct sp_error *err);
+
+/* One line of the list; takes the object over. */
+void simulate_tell(FILE *list, json_t *line);
+
+/* {"name", "type"} of each output of the main graph. */
+json_t *simulate_outputs(const struct sp_model *model);

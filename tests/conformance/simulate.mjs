@@ -1,0 +1,183 @@
+// Models and what they should compute, in the real ONNX Runtime.
+//
+//     node simulate.mjs LIST [PROCESSES] > RESULTS
+//
+// Each line of LIST is one run, as JSON:
+//     name      of the run
+//     model     the file to run
+//     original  the file whose results are right: it runs once for each run of lines that have the same one and the
+//               same inputs
+//     inputs    TensorProto files of the inputs in `inputNames`
+//     feeds     instead of them: {NAME: {"type", "dims", "below" or "from", "to"}}: made by a fixed generator
+//     expected  TensorProto files that the original's own results are compared with, to be told; may be absent
+//     outputs   [{"name", "type"}]: what is compared; type is TensorProto.DataType
+//     rtol, atol  1e-3 and 1e-6 unless given; shapesOnly: values are random
+//
+// Each line of RESULTS: {"name", "status", "why", "error"}. Status: "ok", "wrong", "refused" (the runtime does not load
+// or run the model although it runs the original), "runtime" (it does not run the original either), "crashed" (the
+// process died, and not on the original), "skipped" (the binding cannot feed or hand out the types). error is the
+// largest relative error. Runs are independent; a few processes share them, and one that dies is started again.
+import { fork } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ort from 'onnxruntime-node';
+import { changeModel, difference, isFed, readTensor, toFeed } from './simulate_tensor.mjs';
+
+const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, executionMode: 'sequential',
+  enableCpuMemArena: false, enableMemPattern: false, logSeverityLevel: 4 };
+
+// Operator sets that are not released yet are taken too.
+const env = { ...process.env, ALLOW_RELEASED_ONNX_OPSET_ONLY: '0' };
+
+/* ---- one run ---- */
+
+const castOf = (name) => `${name}.as.float32`;
+
+// Small numbers that every vocabulary has, or reals; the same every time.
+function generate(name, { type, dims, below, from = -1, to = 1 }) {
+  const size = dims.reduce((product, dim) => product * dim, 1);
+  let state = [...name].reduce((hash, char) => (Math.imul(hash, 31) + char.charCodeAt(0)) >>> 0, 2166136261);
+  const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+  const whole = () => Math.floor(next() * below);
+  if (type === 'int64') return new ort.Tensor(type, BigInt64Array.from({ length: size }, () => BigInt(whole())), dims);
+  if (type === 'int32') return new ort.Tensor(type, Int32Array.from({ length: size }, whole), dims);
+  if (type === 'bool') return new ort.Tensor(type, Uint8Array.from({ length: size }, () => (next() < 0.5 ? 0 : 1)), dims);
+  if (type === 'float32') return new ort.Tensor(type, Float32Array.from({ length: size }, () => from + next() * (to - from)), dims);
+  throw new Error(`no inputs of type ${type} are made`);
+}
+
+// The bytes to run and what to feed: { bytes, feeds, fetches }.
+function prepare(file, run) {
+  const constants = new Map(), casts = new Map(), feeds = {};
+  for (const [name, feed] of Object.entries(run.feeds ?? {})) feeds[name] = generate(name, feed);
+  for (const [index, input] of (run.inputs ?? []).entries()) {
+    const tensor = readTensor(input);
+    if (isFed(tensor.type)) feeds[run.inputNames[index]] = toFeed(tensor);
+    else constants.set(run.inputNames[index], tensor);
+  }
+  for (const { name, type } of run.outputs) if (!isFed(type)) casts.set(name, castOf(name));
+  const fetches = run.outputs.map(({ name }) => casts.get(name) ?? name);
+  const isChanged = constants.size + casts.size > 0;
+  const bytes = isChanged ? changeModel(fs.readFileSync(file), constants, casts) : fs.readFileSync(file);
+  return { bytes, feeds, fetches };
+}
+
+async function compute(file, run) {
+  const { bytes, feeds, fetches } = prepare(file, run);
+  const session = await ort.InferenceSession.create(bytes, options);
+  try {
+    const results = await session.run(feeds, fetches);
+    return fetches.map((name) => results[name]);
+  } finally {
+    await session.release();
+  }
+}
+
+function firstDifference(actual, expected, run, largest) {
+  for (const [index, output] of expected.entries()) {
+    const why = difference(actual[index], output, run, largest);
+    if (why) return `output '${run.outputs[index].name}': ${why}`;
+  }
+  return null;
+}
+
+const textOf = (error) => String(error.message ?? error).replace(/\s+/g, ' ').slice(0, 400);
+
+// What is right: the results of the original, and how they compare with what was published.
+async function referenceOf(run) {
+  try {
+    const results = await compute(run.original, run);
+    const published = (run.expected ?? []).map(readTensor);
+    const isPublished = published.length === results.length && published.every(({ type }) => isFed(type));
+    const why = isPublished ? firstDifference(results, published.map(toFeed), { ...run, atol: 1e-5 }) : null;
+    return { results, published: isPublished ? (why ?? 'same') : 'none' };
+  } catch (error) {
+    return { failure: textOf(error) };
+  }
+}
+
+async function runOne(run, reference) {
+  if (reference.failure) return { status: 'runtime', why: reference.failure };
+  const largest = { error: 0 };
+  let results;
+  try {
+    results = await compute(run.model, run);
+  } catch (error) {
+    return { status: 'refused', why: textOf(error), published: reference.published };
+  }
+  const why = firstDifference(results, reference.results, run, largest);
+  return { status: why ? 'wrong' : 'ok', why, error: largest.error, published: reference.published };
+}
+
+// A process that runs what it is sent: runs that have the original in common.
+function work() {
+  process.on('message', async ({ runs, skip }) => {
+    process.send({ starts: 'original' });
+    const reference = await referenceOf(runs[0]);
+    for (let i = skip; i < runs.length; i++) {
+      process.send({ starts: i });
+      const result = await runOne(runs[i], reference);
+      process.send({ result: { name: runs[i].name, ...result } });
+    }
+    process.send({ done: true });
+  });
+}
+
+/* ---- all runs ---- */
+
+function groupsOf(runs) {
+  const groups = [];
+  let last = null;
+  for (const run of runs) {
+    const key = JSON.stringify([run.original, run.inputs, run.feeds]);
+    if (key !== last) groups.push([]);
+    groups.at(-1).push(run);
+    last = key;
+  }
+  return groups;
+}
+
+// Calls tell() with each result, in no particular order.
+export async function simulate(runs, tell, processes = 2) {
+  const groups = groupsOf(runs).map((group) => ({ runs: group, skip: 0 }));
+  const here = fileURLToPath(import.meta.url);
+  const serve = () => new Promise((resolve) => {
+    let child = null, group = null, current = null;
+    const next = () => {
+      group = groups.shift() ?? null;
+      if (!group) return child ? child.disconnect() : resolve();
+      child ??= start();
+      child.send(group);
+    };
+    const start = () => {
+      const started = fork(here, ['--work'], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], env });
+      started.on('message', (message) => {
+        if (message.starts !== undefined) current = message.starts;
+        else if (message.result) tell(message.result);
+        else next();
+      });
+      started.on('exit', () => {
+        child = null;
+        if (!group) return resolve();
+        if (current === 'original') {
+          for (const run of group.runs.slice(group.skip)) tell({ name: run.name, status: 'runtime', why: 'the runtime crashes on the original' });
+        } else {
+          tell({ name: group.runs[current].name, status: 'crashed', why: 'the runtime crashes' });
+          if (current + 1 < group.runs.length) groups.unshift({ runs: group.runs, skip: current + 1 });
+        }
+        next();
+      });
+      return started;
+    };
+    next();
+  });
+  await Promise.all(Array.from({ length: processes }, serve));
+}
+
+export const readLines = (file) => fs.readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+
+if (process.argv[2] === '--work') work();
+else if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  await simulate(readLines(process.argv[2]), (result) => console.log(JSON.stringify(result)), Number(process.argv[3] ?? 2));
+}

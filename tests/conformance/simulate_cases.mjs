@@ -1,0 +1,164 @@
+// Every way of splitting the operators of ONNX's backend tests in the real ONNX Runtime; TAP on standard output.
+//
+//     node simulate_cases.mjs [--program PATH] [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--verbose]
+//
+// PATH is the built simulate_cases, build/sanitized/tests/conformance/simulate_cases unless given: it splits and writes,
+// simulate.mjs runs and compares, and here is said what came of it: a table of operators and factors, and a line of TAP
+// for each operator. An operator fails when a simulation of it cannot be written, is refused by the runtime or computes
+// something else than the original; and when a factor that may be split was whole in all that passed.
+//
+// With SIMULATE_KEEP=DIR each failing simulation is kept there as NAME.onnx, with NAME.original.onnx and NAME.json (the
+// line of the list with what went wrong, the inputs' values among it). --verbose prints every run that is not "ok".
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { readLines, simulate } from './simulate.mjs';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(here, '../../../shared/data');
+const archive = path.join(data, 'onnx-backend-tests.tar.gz');
+const values = { program: path.join(here, '../../build/sanitized/tests/conformance/simulate_cases') };
+const rest = process.argv.slice(2);
+while (rest.length) {
+  const [, name] = rest.shift().match(/^--(program|only|case|pairs|verbose)$/) ?? [];
+  if (!name) throw new Error('usage: simulate_cases.mjs [--program PATH] [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--verbose]');
+  values[name] = name === 'verbose' ? true : rest.shift();
+}
+
+/* ---- what is run ---- */
+
+function run(command, ...args) {
+  const { status, signal, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+  if (status !== 0) throw new Error(`${path.basename(command)} ends with ${signal ?? status}: ${stderr.slice(0, 4000)}`);
+  return stdout;
+}
+
+function keep(line, result) {
+  const folder = process.env.SIMULATE_KEEP;
+  if (!folder) return;
+  fs.mkdirSync(folder, { recursive: true });
+  if (fs.existsSync(line.model)) fs.copyFileSync(line.model, path.join(folder, `${line.name}.onnx`));
+  fs.copyFileSync(line.original, path.join(folder, `${line.name}.original.onnx`));
+  const inputs = Object.fromEntries((line.inputs ?? []).map((file, i) => [line.inputNames[i], fs.readFileSync(file).toString('base64')]));
+  fs.writeFileSync(path.join(folder, `${line.name}.json`), JSON.stringify({ ...line, result, inputBytes: inputs }, null, 1));
+}
+
+/* ---- what came of it ---- */
+
+const factorOf = (line) => line.cuts.map(({ family }) => family).join(' x ');
+const kindsOf = (line) => line.cuts.map(({ kind }) => kind).join(' x ');
+
+// "split": the node ran on parts; "constant": its result is known, and no device runs it; "whole": it ran on all of it.
+function wayOf(line) {
+  if (line.ops === 0) return 'constant';
+  return line.isWhole || line.cutParts === 0 ? 'whole' : 'split';
+}
+
+class Operator {
+  rows = new Map();
+  failures = [];
+  unsupported = new Set();
+  passed = 0;
+
+  row(line) {
+    const key = `${factorOf(line)}\t${kindsOf(line)}`;
+    if (!this.rows.has(key)) this.rows.set(key, { split: 0, whole: 0, constant: 0, failed: 0, notes: new Set(), single: line.cuts.length === 1 });
+    return this.rows.get(key);
+  }
+
+  add(line, result) {
+    if (result.status === 'runtime' || result.status === 'skipped') {
+      this.unsupported.add(result.why);
+      return;
+    }
+    const row = this.row(line);
+    if (result.status === 'ok') {
+      this.passed++;
+      row[wayOf(line)]++;
+    } else {
+      row.failed++;
+      this.failures.push(`${line.name}: ${result.status}: ${result.why}`);
+    }
+    for (const note of line.notes ?? []) row.notes.add(`${note.code}: ${note.message}`);
+  }
+
+  // Factors that nobody has seen split although they may be.
+  neverSplit() {
+    return [...this.rows].filter(([, row]) => row.single && row.whole > 0 && row.split === 0)
+      .map(([key, row]) => `${key.replace('\t', ' (')}) was whole in all ${row.whole} simulations: ${[...row.notes].slice(0, 2).join(' ') || 'without a note'}`);
+  }
+}
+
+function report(lines, results) {
+  const operators = new Map();
+  const of = (name) => operators.get(name) ?? operators.set(name, new Operator()).get(name);
+  const published = new Map();
+  for (const line of lines.filter((item) => item.cuts)) {
+    const result = line.failure ? { status: 'failed', why: line.failure } : results.get(line.name) ?? { status: 'lost', why: 'no result' };
+    of(line.op).add(line, result);
+    if (result.published && !['same', 'none'].includes(result.published)) published.set(line.case, result.published);
+    if (result.status !== 'ok' && result.status !== 'runtime') keep(line, result);
+    if (values.verbose && result.status !== 'ok') console.log(`# ${line.name}: ${result.status}: ${result.why}`);
+    if (values.verbose && result.status === 'ok' && wayOf(line) === 'whole') console.log(`# ${line.name}: whole: ${(line.notes ?? []).map(({ message }) => message).join(' ') || 'no note'}`);
+  }
+  const skips = new Map();
+  for (const { skip, case: name } of lines.filter((line) => line.skip)) skips.set(skip, [...(skips.get(skip) ?? []), name]);
+  for (const [why, names] of skips) console.log(`# not simulated, ${why}: ${names.join(', ')}`);
+  for (const [name, why] of published) console.log(`# the runtime does not compute what ${name} has: ${why}`);
+  console.log('# operator\tfactor\tkind\tsplit\twhole\tconstant\tfailed');
+  const sorted = [...operators].sort(([a], [b]) => (a < b ? -1 : 1));
+  for (const [name, operator] of sorted) {
+    for (const [key, row] of [...operator.rows].filter(([, { single }]) => single))
+      console.log(`# ${name}\t${key}\t${row.split}\t${row.whole}\t${row.constant}\t${row.failed}`);
+  }
+  return sorted;
+}
+
+function tap(operators) {
+  let failed = 0, number = 0, unsupported = 0;
+  const total = { split: 0, whole: 0, constant: 0, failed: 0 };
+  for (const [name, operator] of operators) {
+    const sum = { split: 0, whole: 0, constant: 0, failed: 0 };
+    for (const row of operator.rows.values()) for (const key of Object.keys(sum)) sum[key] += row[key];
+    for (const key of Object.keys(sum)) total[key] += sum[key];
+    const never = operator.neverSplit();
+    const isOk = sum.failed === 0 && never.length === 0;
+    if (operator.rows.size === 0) {
+      unsupported++;
+      console.log(`ok ${++number} simulate ${name} # SKIP the runtime: ${[...operator.unsupported][0]}`);
+      continue;
+    }
+    failed += !isOk;
+    console.log(`${isOk ? 'ok' : 'not ok'} ${++number} simulate ${name}: ${sum.split} split, ${sum.whole} whole, ${sum.constant} constant, ${sum.failed} failed`);
+    for (const why of [...never, ...operator.failures.slice(0, 8)]) console.log(`  ${why}`);
+    if (operator.failures.length > 8) console.log(`  and ${operator.failures.length - 8} more`);
+    for (const why of operator.unsupported) console.log(`# some cases of ${name} do not run in the runtime: ${why}`);
+  }
+  console.log(`# simulate_cases: ${operators.length} operators, ${failed} failed, ${unsupported} that the runtime does not have; ` +
+    `${total.split} simulations split, ${total.whole} whole, ${total.constant} constant, ${total.failed} failed`);
+  return failed;
+}
+
+/* ---- main ---- */
+
+if (!fs.existsSync(archive)) {
+  console.log(`ok simulate_cases # SKIP ${archive} is not there`);
+} else {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-simulate-'));
+  try {
+    const started = Date.now();
+    run('tar', '-xzf', archive, '-C', folder);
+    const args = ['only', 'case', 'pairs'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : []));
+    process.stdout.write(run(values.program, folder, ...args));
+    const written = Date.now();
+    const lines = readLines(path.join(folder, 'list.jsonl'));
+    const results = new Map();
+    await simulate(lines.filter((line) => line.cuts && !line.failure), (result) => results.set(result.name, result));
+    console.log(`# seconds: ${((written - started) / 1000).toFixed(1)} to write, ${((Date.now() - written) / 1000).toFixed(1)} to run`);
+    process.exitCode = tap(report(lines, results)) ? 1 : 0;
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+}

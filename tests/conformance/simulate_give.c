@@ -1,0 +1,157 @@
+#include <string.h>
+
+#include "infer/net.h"
+#include "simulate.h"
+
+/* One operand's sharding while it is put together. */
+struct giving {
+    struct sp_arena *arena;
+    const struct sp_rule *rule;
+    uint32_t cut_count;
+    const struct simulate_cut *cuts;
+    int64_t device_count;
+    const struct sp_operand_rule *operand;
+    const struct sp_value *value;
+    uint32_t order_count; /* the cuts that the operand has, in the order in which its shards are numbered */
+    uint32_t order[SP_RULE_MAX_FACTORS];
+    const char *reason;
+};
+
+static bool refuse(struct giving *giving, const char *reason)
+{
+    giving->reason = reason;
+    return false;
+}
+
+static const struct simulate_cut *cut_of(const struct giving *giving, uint8_t factor)
+{
+    for (uint32_t i = 0; i < giving->cut_count; i++) {
+        if (giving->cuts[i].factor == factor)
+            return &giving->cuts[i];
+    }
+    return NULL;
+}
+
+static bool has_empty_shard(int64_t extent, int64_t shards)
+{
+    int64_t block = (extent + shards - 1) / shards;
+    return extent < shards || (shards - 1) * block >= extent;
+}
+
+static bool note_order(struct giving *giving, const struct simulate_cut *cut)
+{
+    uint32_t index = (uint32_t)(cut - giving->cuts);
+    for (uint32_t i = 0; i < giving->order_count; i++) {
+        if (giving->order[i] == index)
+            return refuse(giving, "an operand has the factor twice");
+    }
+    giving->order[giving->order_count++] = index;
+    return true;
+}
+
+/* The axis in parts, one for each factor; where its extent is not their product it is cut for itself. */
+static bool give_axis(struct giving *giving, uint32_t axis, struct sp_block_dim *dim)
+{
+    const struct sp_axis_factors *mapped = &giving->operand->axes[axis];
+    struct sp_dim extent = giving->value->type.shape.dims[axis];
+    const struct simulate_cut *cut = NULL;
+    int64_t product = 1;
+    for (uint32_t i = 0; i < mapped->count; i++) {
+        const struct sp_factor *factor = &giving->rule->factors[mapped->factors[i]];
+        product = sp_dim_is_known(factor->extent) ? product * factor->extent.value : -1;
+        const struct simulate_cut *found = cut_of(giving, mapped->factors[i]);
+        if (found != NULL && !note_order(giving, found))
+            return false;
+        cut = found != NULL ? found : cut;
+    }
+    if (cut == NULL)
+        return true;
+    bool is_product = product >= 0 && sp_dim_is_known(extent) && extent.value == product;
+    dim->part_count = is_product ? mapped->count : 1;
+    dim->parts = SP_NEW_ARRAY(giving->arena, dim->part_count, struct sp_block_part);
+    for (uint32_t i = 0; i < dim->part_count && is_product; i++) {
+        const struct simulate_cut *found = cut_of(giving, mapped->factors[i]);
+        dim->parts[i] = (struct sp_block_part){giving->rule->factors[mapped->factors[i]].extent.value, NULL,
+                                               found == NULL ? 1 : found->shards};
+    }
+    if (is_product)
+        return true;
+    dim->parts[0] = (struct sp_block_part){0, NULL, cut->shards};
+    return mapped->count == 1 || refuse(giving, "an axis of several factors is not their product");
+}
+
+static bool check_extents(struct giving *giving, const struct sp_sharding *blocks)
+{
+    for (uint32_t axis = 0; axis < blocks->rank; axis++) {
+        struct sp_dim extent = giving->value->type.shape.dims[axis];
+        const struct sp_block_dim *dim = &blocks->blocks[axis];
+        if (dim->part_count == 1 && sp_dim_is_known(extent) && has_empty_shard(extent.value, dim->parts[0].shards))
+            return refuse(giving, "a shard of an operand would be empty");
+    }
+    return true;
+}
+
+/* Which devices have this shard: those whose coordinate in each cut that the operand has is the shard's. */
+static void place(struct giving *giving, struct sp_sharding *blocks)
+{
+    uint32_t *first = SP_NEW_ARRAY(giving->arena, (size_t)blocks->shard_count + 1, uint32_t);
+    int64_t *devices = SP_NEW_ARRAY(giving->arena, (size_t)giving->device_count, int64_t);
+    uint32_t count = 0;
+    for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
+        for (int64_t device = 0; device < giving->device_count; device++) {
+            int64_t coordinates[SP_RULE_MAX_FACTORS], rest = device, number = 0;
+            for (uint32_t i = giving->cut_count; i-- > 0; rest /= giving->cuts[i].shards)
+                coordinates[i] = rest % giving->cuts[i].shards;
+            for (uint32_t i = 0; i < giving->order_count; i++)
+                number = number * giving->cuts[giving->order[i]].shards + coordinates[giving->order[i]];
+            if (number == shard)
+                devices[count++] = device;
+        }
+        first[shard + 1] = count;
+    }
+    blocks->first = first;
+    blocks->devices = devices;
+}
+
+static struct sp_sharding *give_operand(struct giving *giving)
+{
+    uint32_t rank = giving->value->type.shape.has_rank ? giving->value->type.shape.rank : 0;
+    struct sp_sharding *blocks = SP_NEW(giving->arena, struct sp_sharding);
+    *blocks = (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = rank, .shard_count = 1};
+    blocks->blocks = SP_NEW_ARRAY(giving->arena, rank, struct sp_block_dim);
+    giving->order_count = 0;
+    for (uint32_t axis = 0; axis < rank && axis < giving->operand->rank; axis++) {
+        if (!give_axis(giving, axis, &blocks->blocks[axis]))
+            return NULL;
+    }
+    if (!check_extents(giving, blocks))
+        return NULL;
+    for (uint32_t i = 0; i < giving->order_count; i++)
+        blocks->shard_count *= giving->cuts[giving->order[i]].shards;
+    place(giving, blocks);
+    return blocks;
+}
+
+bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,
+                   uint32_t cut_count, const struct simulate_cut *cuts, const char **ret_reason)
+{
+    struct giving giving = {.arena = assignment->arena,
+                            .rule = rule,
+                            .cut_count = cut_count,
+                            .cuts = cuts,
+                            .device_count = assignment->device_count};
+    for (uint32_t i = 0; i < relation->operand_count; i++) {
+        if (relation->tensors[i] == SP_NO_TENSOR)
+            continue;
+        giving.operand = sp_rule_operand(rule, i);
+        giving.value = assignment->net->tensors[relation->tensors[i]];
+        struct sp_sharding *sharding = give_operand(&giving);
+        if (sharding == NULL) {
+            *ret_reason = giving.reason;
+            return false;
+        }
+        *sp_spec_of(assignment, relation->node_id, i) =
+            (struct sp_spec_entry){.sharding = sharding, .origin = SP_SPEC_GIVEN};
+    }
+    return true;
+}

@@ -1,0 +1,133 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulate.h"
+
+void simulate_account_release(struct simulate_account *account)
+{
+    json_decref(account->notes);
+    account->notes = NULL;
+}
+
+/* ---- what a partition tells ------------------------------------------------------------------------------------- */
+
+static enum sp_status on_source(void *context, const struct sp_part_source *source, struct sp_error *err)
+{
+    (void)err;
+    struct simulate_account *account = context;
+    account->cut_sources += !source->box.is_whole;
+    if (!source->is_weight || account->weight_bytes == NULL)
+        return SP_OK;
+    int64_t elements = 1;
+    for (uint32_t axis = 0; axis < source->piece->rank; axis++)
+        elements *= source->piece->dims[axis];
+    account->weight_bytes[source->device] += (double)sp_dtype_bytes(source->piece->dtype, elements);
+    return SP_OK;
+}
+
+static enum sp_status on_op(void *context, const struct sp_part_op *op, struct sp_error *err)
+{
+    (void)err;
+    (void)op;
+    ((struct simulate_account *)context)->ops++;
+    return SP_OK;
+}
+
+static enum sp_status on_exchange(void *context, const struct sp_exchange *exchange, struct sp_error *err)
+{
+    (void)err;
+    struct simulate_account *account = context;
+    account->exchanges++;
+    account->kinds[(unsigned)exchange->kind % (sizeof(account->kinds) / sizeof(account->kinds[0]))]++;
+    return SP_OK;
+}
+
+static enum sp_status on_result(void *context, const struct sp_part_result *result, struct sp_error *err)
+{
+    (void)err;
+    struct simulate_account *account = context;
+    for (uint32_t i = 0; i < result->holder_count; i++)
+        account->cut_results += !result->holders[i].held.is_whole;
+    return SP_OK;
+}
+
+static enum sp_status on_note(void *context, const struct sp_part_note *note, struct sp_error *err)
+{
+    (void)err;
+    struct simulate_account *account = context;
+    json_t *item = json_pack("{s:s, s:s, s:s}", "code", note->code, "node",
+                             note->node != NULL ? note->node->op_type : "", "message", note->message);
+    account->is_whole |= strcmp(note->code, "FACTOR_WHOLE") == 0;
+    (void)json_array_append_new(account->notes, item);
+    return SP_OK;
+}
+
+/* ---- the file --------------------------------------------------------------------------------------------------- */
+
+static bool read_model(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
+{
+    const struct sp_model *model = context;
+    if (source != 0 || offset > model->size || size > model->size - offset)
+        return false;
+    memcpy(bytes, model->bytes + offset, size);
+    return true;
+}
+
+static bool write_file(void *context, const void *bytes, size_t size)
+{
+    return fwrite(bytes, 1, size, context) == size;
+}
+
+static enum sp_status stream(const struct sp_recipe *recipe, struct sp_model *model, const char *path,
+                             struct sp_error *err)
+{
+    struct sp_recipe_reader reader = {read_model, model};
+    FILE *file = fopen(path, "wb");
+    struct sp_sink sink = {.write = write_file, .context = file};
+    if (file == NULL)
+        return sp_fail(err, SP_ERR_IO, "NO_FILE", "The file %s cannot be written.", path);
+    enum sp_status status = sp_recipe_stream(recipe, &reader, &sink, err);
+    bool is_closed = fclose(file) == 0;
+    return status != SP_OK || is_closed ? status : sp_fail(err, SP_ERR_IO, "NO_FILE", "%s is not complete.", path);
+}
+
+enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
+                              const char *path, struct simulate_account *account, struct sp_error *err)
+{
+    struct sp_part_sink sink = {
+        .context = account, .source = on_source, .op = on_op, .exchange = on_exchange, .result = on_result};
+    struct sp_realize_request request = {
+        .partition = {.model = model, .assignment = assignment}, .note = on_note, .note_context = account};
+    struct sp_recipe *recipe = NULL;
+    account->notes = json_array();
+    account->device_count = assignment->device_count;
+    if (account->weight_bytes == NULL)
+        account->weight_bytes = SP_NEW_ARRAY(arena, (size_t)assignment->device_count, double);
+    enum sp_status status = sp_partition_run(arena, &request.partition, &sink, err);
+    if (status == SP_OK)
+        status = sp_realize_simulation(&request, &recipe, err);
+    if (status == SP_OK)
+        status = stream(recipe, model, path, err);
+    sp_recipe_destroy(recipe);
+    return status;
+}
+
+/* ---- the list --------------------------------------------------------------------------------------------------- */
+
+void simulate_tell(FILE *list, json_t *line)
+{
+    (void)json_dumpf(line, list, JSON_COMPACT);
+    (void)fputc('\n', list);
+    json_decref(line);
+}
+
+json_t *simulate_outputs(const struct sp_model *model)
+{
+    json_t *outputs = json_array();
+    for (uint32_t i = 0; i < model->graph->output_count; i++) {
+        const struct sp_value *output = model->graph->outputs[i];
+        enum sp_dtype dtype = output->type.kind == SP_TYPE_TENSOR ? output->type.dtype : SP_DTYPE_UNDEFINED;
+        (void)json_array_append_new(outputs, json_pack("{s:s, s:i}", "name", output->name, "type", (int)dtype));
+    }
+    return outputs;
+}
