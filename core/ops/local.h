@@ -67,7 +67,7 @@ struct sp_local_operand {
     const struct sp_local_axis *axes;
 };
 
-struct sp_local_recorder; /* what was called for; private to local_build.c and the partition */
+struct sp_local_recorder; /* what was called for (ops/local_recorder.h); private to the builder and the partition */
 
 struct sp_local {
     struct sp_model *model;
@@ -101,7 +101,8 @@ __attribute__((format(printf, 3, 4))) void sp_local_whole(struct sp_local *local
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
-/* This device's part of an input; NULL for an omitted one. An input that is never asked for is not brought here. */
+/* This device's part of an input; NULL for an omitted one. An input that is never asked for is not brought here. Asking
+   again for the part, or for the whole, gives the same piece; each range or box that is asked for is brought anew. */
 struct sp_piece *sp_local_input(struct sp_local *local, uint32_t input);
 
 /* The same, but on `axis` the indices [start, limit) of the whole: a halo, a shifted window. They may overlap with what
@@ -109,9 +110,12 @@ struct sp_piece *sp_local_input(struct sp_local *local, uint32_t input);
 struct sp_piece *sp_local_input_range(struct sp_local *local, uint32_t input, uint32_t axis, int64_t start,
                                       int64_t limit);
 
-/* Any box: one range for each axis. A limit of -1 is the end of an axis of unknown extent, and a start of -1 is the part
-   that the factors give. */
+/* Any box: one range for each axis. A limit of -1 is the end of an axis of unknown extent, and a start of -1 is the
+   part that the factors give. */
 struct sp_piece *sp_local_input_box(struct sp_local *local, uint32_t input, const struct sp_range *box);
+
+/* Any indices of each axis: the ranges, ascending and not touching each other, follow one another in the piece. */
+struct sp_piece *sp_local_input_axes(struct sp_local *local, uint32_t input, const struct sp_axis_ranges *axes);
 
 /* The whole input on every device. */
 struct sp_piece *sp_local_input_whole(struct sp_local *local, uint32_t input);
@@ -124,10 +128,10 @@ const int64_t *sp_local_known(struct sp_local *local, uint32_t input, uint32_t *
 
 /* int64 [count]. */
 struct sp_piece *sp_local_ints(struct sp_local *local, uint32_t count, const int64_t *values);
-/* A 0-dimensional tensor; integers are exact up to 2^53. */
+/* A 0-dimensional tensor; integers are exact up to 2^53, floats are rounded to the type. */
 struct sp_piece *sp_local_scalar(struct sp_local *local, enum sp_dtype dtype, double value);
 struct sp_piece *sp_local_int(struct sp_local *local, enum sp_dtype dtype, int64_t value);
-/* [rank dims] filled with one value; the file holds the value once (ConstantOfShape). */
+/* [rank dims] filled with one value, which the piece's event has once (ConstantOfShape). */
 struct sp_piece *sp_local_full(struct sp_local *local, enum sp_dtype dtype, uint32_t rank, const int64_t *dims,
                                double value);
 /* int64 [limit - start]: start, start + 1, .. */
@@ -168,12 +172,13 @@ struct sp_local_attribute {
     }
 
 /* The node's own operator, with its domain and attributes, those in `attributes` replaced, added or left out. `inputs`
-   has input_count entries (NULL: omitted, at the end too). The outputs that the node has get pieces, others NULL;
+   has input_count entries (NULL: omitted, at the end too); without `inputs` (NULL) the operator gets this device's part
+   of each of the node's. The outputs that the node has get pieces, others NULL;
    `ret_outputs` has room for the node's output_count. Their dims are those of the outputs' parts. */
 void sp_local_same_many(struct sp_local *local, uint32_t input_count, struct sp_piece *const *inputs,
                         uint32_t attribute_count, const struct sp_local_attribute *attributes,
                         struct sp_piece **ret_outputs);
-/* The same with all inputs as they are asked for by default, and for nodes with one output: returns it. */
+/* The same for nodes with one output: returns it. */
 struct sp_piece *sp_local_same(struct sp_local *local, uint32_t input_count, struct sp_piece *const *inputs,
                                uint32_t attribute_count, const struct sp_local_attribute *attributes);
 
@@ -191,22 +196,26 @@ void sp_local_op_many(struct sp_local *local, const char *domain, const char *op
 void sp_piece_set_dims(struct sp_local *local, struct sp_piece *piece, uint32_t rank, const int64_t *dims);
 
 /* Helpers that write the right form for every opset version (axes as attribute or input, ..), and know their result's
-   type and extents where those of the operands are known. Nothing is written where nothing is to be done (a slice of
-   everything, a cast to the same type, a concatenation of one). */
+   type and extents where those of the operands are known. What no kernel has in a narrow type is computed in a wider
+   one. An operator set too old for a helper is SP_ERR_UNSUPPORTED "OPSET_TOO_OLD". Nothing is written where nothing is
+   to be done (a slice of everything, a cast to the same type, a concatenation of one). */
 struct sp_piece *sp_local_unary(struct sp_local *local, const char *op_type, struct sp_piece *x);
 struct sp_piece *sp_local_binary(struct sp_local *local, const char *op_type, struct sp_piece *a, struct sp_piece *b);
 struct sp_piece *sp_local_compare(struct sp_local *local, const char *op_type, struct sp_piece *a, struct sp_piece *b);
 struct sp_piece *sp_local_where(struct sp_local *local, struct sp_piece *condition, struct sp_piece *a,
                                 struct sp_piece *b);
 struct sp_piece *sp_local_cast(struct sp_local *local, struct sp_piece *x, enum sp_dtype dtype);
-/* [start, limit) of the piece's own indices along an axis; with a step, which may be negative (then start > limit, and
-   limit INT64_MIN means: through index 0). */
-struct sp_piece *sp_local_slice(struct sp_local *local, struct sp_piece *x, uint32_t axis, int64_t start, int64_t limit);
+/* [start, limit) of the piece's own indices along an axis, limit INT64_MAX: to the end; with a step, which may be
+   negative (then start > limit, and limit INT64_MIN means: through index 0). */
+struct sp_piece *sp_local_slice(struct sp_local *local, struct sp_piece *x, uint32_t axis, int64_t start,
+                                int64_t limit);
 struct sp_piece *sp_local_slice_step(struct sp_local *local, struct sp_piece *x, uint32_t axis, int64_t start,
                                      int64_t limit, int64_t step);
 struct sp_piece *sp_local_concat(struct sp_local *local, uint32_t axis, uint32_t count, struct sp_piece *const *pieces);
+/* One of the extents may be -1: what the others leave. */
 struct sp_piece *sp_local_reshape(struct sp_local *local, struct sp_piece *x, uint32_t rank, const int64_t *dims);
 struct sp_piece *sp_local_transpose(struct sp_local *local, struct sp_piece *x, uint32_t rank, const int64_t *perm);
+/* An extent of -1 is the piece's own. */
 struct sp_piece *sp_local_expand(struct sp_local *local, struct sp_piece *x, uint32_t rank, const int64_t *dims);
 /* ReduceSum, ReduceMax, ReduceMin, ReduceProd, ..; `axes` has a bit for each axis, 0 means nothing is done. */
 struct sp_piece *sp_local_reduce(struct sp_local *local, const char *op_type, struct sp_piece *x, uint64_t axes,
@@ -224,12 +233,14 @@ struct sp_piece *sp_local_pad(struct sp_local *local, struct sp_piece *x, uint32
 
 /* Joins the pieces of the devices that differ only in these factors; those that are not split are passed over, and
    where none is, x comes back. SUM, MAX, MIN or PROD. All pieces must have the same extents. bool and small integers
-   are carried in a type that the combiner has. */
+   are carried in a type that the combiner has; where there is none (64-bit maxima before version 12), the first factor
+   is made whole. Of bool, a sum says whether any is true and a product whether all are. */
 struct sp_piece *sp_local_all_reduce(struct sp_local *local, struct sp_piece *x, enum sp_combiner combiner,
                                      uint32_t factor_count, const uint8_t *factors);
 
 /* The pieces of the devices that differ only in this factor, one after the other along `axis` in the order of shards.
-   The dims of x must be known; they may differ from device to device along `axis` only. */
+   The dims of x must be known; they may differ from device to device along `axis` only. What they add up to is not
+   known here: the result's extent along `axis` is -1 until sp_piece_set_dims() says it. */
 struct sp_piece *sp_local_all_gather(struct sp_local *local, struct sp_piece *x, uint8_t factor, uint32_t axis);
 
 /* The split factors of the rule that are reductions and that output `output` does not have; the usual list to reduce
@@ -244,8 +255,8 @@ void sp_local_output(struct sp_local *local, uint32_t output, struct sp_piece *p
 void sp_local_output_whole(struct sp_local *local, uint32_t output, struct sp_piece *piece);
 /* The piece is a summand (or factor, or one whose maximum or minimum counts) of this device's part: it is still to be
    combined over these factors. Becomes an all-reduce, or a reduce-scatter where the output is wanted in parts. */
-void sp_local_output_partial(struct sp_local *local, uint32_t output, struct sp_piece *piece,
-                             enum sp_combiner combiner, uint32_t factor_count, const uint8_t *factors);
+void sp_local_output_partial(struct sp_local *local, uint32_t output, struct sp_piece *piece, enum sp_combiner combiner,
+                             uint32_t factor_count, const uint8_t *factors);
 
 /* ---- what a function often needs -------------------------------------------------------------------------------- */
 

@@ -2,8 +2,10 @@
 /*
  * local_recorder - what one call of a `local` function asked for, in order; private to local*.c and core/partition.
  *
- * The partition calls the function once for each device and compares: the lists must have the same kinds in the same
- * order. It then tells them to its sink, device by device up to the next collective, and does the collectives.
+ * The partition calls the function once for each device and compares: inputs, collectives and outputs must be the same
+ * kinds of the same operands, types and factors in the same order. Constants and operators in between may differ in
+ * number: a device at a border pads where others have nothing to do. It then tells them to its sink, device by device
+ * up to the next collective, and does the collectives.
  */
 #include "ops/local.h"
 
@@ -25,8 +27,9 @@ struct sp_local_event {
     union {
         struct {
             uint32_t index;
-            bool is_part; /* the part that the factors give; else `axes` */
-            bool is_whole;
+            bool is_part;  /* asked for as the part that the factors give */
+            bool is_box;   /* asked for as a box */
+            bool is_whole; /* all there is, however it was asked for; a part too where nothing cuts it */
             const struct sp_axis_ranges *axes; /* one for each axis of the operand; of the part too */
         } input;
         struct {
@@ -63,11 +66,11 @@ struct sp_local_event {
 };
 
 struct sp_local_recorder {
-    struct sp_arena *kept;      /* for pieces and their names; events lie in the memory of the node */
-    const char *marker;         /* between a name and the device in the names of pieces: "@" */
-    uint64_t *next;             /* number of the next piece: names are HINT@DEVICE.NUMBER */
-    enum sp_status status;      /* the first error */
-    bool is_again;              /* sp_local_whole() was called; then status is SP_ERR_UNSUPPORTED */
+    struct sp_arena *kept; /* for pieces and their names; events lie in the memory of the node */
+    const char *marker;    /* between a name and the device in the names of pieces: "@" */
+    uint64_t *next;        /* number of the next piece: names are HINT@DEVICE.NUMBER */
+    enum sp_status status; /* the first error */
+    bool is_again;         /* sp_local_whole() was called; then status is SP_ERR_UNSUPPORTED */
     uint8_t again_factor;
     char *again_message;
     uint32_t count, capacity;

@@ -1,0 +1,129 @@
+#include <inttypes.h>
+
+#include "ops/infer.h"
+#include "ops/local_internal.h"
+
+/* What an operator does that has no function of its own (ops/local.h): it runs as it is on its pieces, and where that
+   is not right for a factor, the factor is made whole. */
+
+static bool operand_has(const struct sp_operand_rule *operand, uint32_t factor)
+{
+    for (uint32_t axis = 0; axis < operand->rank; axis++)
+        for (uint32_t i = 0; i < operand->axes[axis].count; i++)
+            if (operand->axes[axis].factors[i] == factor)
+                return true;
+    return false;
+}
+
+static bool any_has(const struct sp_operand_rule *operands, uint32_t count, uint32_t factor)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (operand_has(&operands[i], factor))
+            return true;
+    return false;
+}
+
+static bool any_has_positions(const struct sp_operand_rule *operands, uint32_t count, uint32_t factor)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < operands[i].position_count; j++)
+            if (operands[i].positions[j] == factor)
+                return true;
+    return false;
+}
+
+static const char *combiner_words(enum sp_combiner combiner)
+{
+    switch (combiner) {
+    case SP_COMBINE_SUM:
+    case SP_COMBINE_MAX:
+    case SP_COMBINE_MIN:
+    case SP_COMBINE_PROD:
+        return NULL;
+    case SP_COMBINE_SOFTMAX:
+        return "a softmax reduction";
+    case SP_COMBINE_MOMENTS:
+        return "a reduction to mean and variance";
+    case SP_COMBINE_SELECT:
+        return "a choice of elements among all";
+    case SP_COMBINE_NONE:
+        break;
+    }
+    return "a reduction whose parts do not combine";
+}
+
+/* Why an operator that runs as it is on its pieces cannot have this factor split; NULL where it can. */
+static const char *reason_against(const struct sp_rule *rule, uint32_t index)
+{
+    const struct sp_factor *factor = &rule->factors[index];
+    const bool in_inputs = any_has(rule->inputs, rule->input_count, index);
+    const bool in_outputs = any_has(rule->outputs, rule->output_count, index);
+    if (any_has_positions(rule->inputs, rule->input_count, index) ||
+        any_has_positions(rule->outputs, rule->output_count, index))
+        return "along which elements are positions in the whole tensor";
+    switch (factor->kind) {
+    case SP_FACTOR_HALO:
+        return "where an element needs its neighbours";
+    case SP_FACTOR_PERMUTATION:
+        return "along which elements change their places";
+    case SP_FACTOR_REDUCTION:
+        return in_outputs ? "a reduction that stays in the result" : combiner_words(factor->combiner);
+    case SP_FACTOR_PARALLEL:
+        break;
+    case SP_FACTOR_REPLICATE:
+    case SP_FACTOR_SEQUENTIAL:
+        return "which it needs whole";
+    }
+    if (factor->is_resized)
+        return "whose extents differ between the operands";
+    /* Extents of the result that come from attributes or from elements stay those of the whole. */
+    if (in_outputs && !in_inputs)
+        return "which the result has and no input";
+    /* Shape: the result tells of the extents of the whole. */
+    if (in_inputs && !in_outputs)
+        return "which only inputs have";
+    return NULL;
+}
+
+/* The combiner of all split reductions that are not in an output; NONE where there are none. The second kind of
+   reduction is made whole: parts are combined in one way. */
+static enum sp_combiner combiner_of(struct sp_local *local, uint32_t count, const uint8_t *factors)
+{
+    char subject[300];
+    enum sp_combiner combiner = SP_COMBINE_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_factor *factor = &local->rule->factors[factors[i]];
+        if (combiner != SP_COMBINE_NONE && factor->combiner != combiner)
+            sp_local_whole(
+                local, factors[i],
+                "%s reduces factor %s and others in different ways, so it is computed with this one whole on "
+                "every device.",
+                sp_op_subject(local->node, subject, sizeof subject), factor->name);
+        combiner = factor->combiner;
+    }
+    return combiner;
+}
+
+enum sp_status sp_local_default(struct sp_local *local)
+{
+    char subject[300];
+    for (uint32_t i = 0; i < local->factor_count; i++) {
+        const char *reason = local->factors[i].is_split ? reason_against(local->rule, i) : NULL;
+        if (reason != NULL)
+            sp_local_whole(local, (uint8_t)i,
+                           "%s has no form for a split of factor %s, %s, so it is computed whole on every device.",
+                           sp_op_subject(local->node, subject, sizeof subject), local->rule->factors[i].name, reason);
+    }
+    struct sp_piece **outputs = SP_LOCAL_ARRAY(local, local->output_count, struct sp_piece *);
+    if (outputs == NULL || !sp_local_is_fine(local))
+        return sp_local_status(local);
+    sp_local_same_many(local, 0, NULL, 0, NULL, outputs);
+    for (uint32_t i = 0; i < local->output_count; i++) {
+        uint32_t count;
+        const uint8_t *factors = sp_local_partial_factors(local, i, &count);
+        const enum sp_combiner combiner = combiner_of(local, count, factors);
+        if (outputs[i] != NULL)
+            sp_local_output_partial(local, i, outputs[i], combiner, count, factors);
+    }
+    return sp_local_status(local);
+}

@@ -1,0 +1,30 @@
+#pragma once
+/*
+ * local_internal - what the parts of the builder (ops/local.h) share; private to local.c and local_*.c of the builder.
+ */
+#include "ops/local_recorder.h"
+
+/* Whether nothing failed so far, and all of these pieces are there. */
+bool sp_local_is_fine(const struct sp_local *local);
+bool sp_local_has(const struct sp_local *local, const struct sp_piece *a, const struct sp_piece *b);
+
+/* An error of the function that called: SP_ERR_INTERNAL, with the node's label. */
+__attribute__((format(printf, 2, 3))) void sp_local_misuse(struct sp_local *local, const char *format, ...);
+
+/* SP_ERR_UNSUPPORTED: the parts need an operator as it is since a later version of the operator set. */
+void sp_local_fail_opset(struct sp_local *local, const char *op_type, int64_t since);
+
+/* `count` objects in the memory of the node; NULL without memory, which is recorded. */
+void *sp_local_array(struct sp_local *local, size_t count, size_t size);
+#define SP_LOCAL_ARRAY(local, count, type) ((type *)sp_local_array((local), (count), sizeof(type)))
+
+/* The piece with the extents that broadcasting a and b gives; not known where those of one are not. */
+void sp_local_set_broadcast(struct sp_local *local, struct sp_piece *piece, const struct sp_piece *a,
+                            const struct sp_piece *b);
+
+/* What an operator computes in where ONNX, or the kernels of ONNX Runtime, have it for few types: elements of `dtype`
+   survive the way there and back. `dtype` itself where nothing is to be done. */
+enum sp_dtype sp_local_carrier(const struct sp_local *local, const char *op_type, enum sp_dtype dtype);
+
+/* The type in which pieces are combined over devices; UNDEFINED where no type is exact. */
+enum sp_dtype sp_local_combined_in(const struct sp_local *local, enum sp_combiner combiner, enum sp_dtype dtype);
