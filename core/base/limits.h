@@ -68,6 +68,7 @@
 #define SP_MAX_SHARDING_MESHES    256        /* meshes defined before one sharding */
 #define SP_MAX_COMPOSE_STEPS      (1 << 26)  /* devices looked at when device sets are intersected */
 #define SP_MAX_HELD_RANGES        (1 << 20)  /* ranges of what one device holds */
+#define SP_MAX_EXCHANGE_CELLS     (1 << 16)  /* pieces that one device's piece is put together of */
 #define SP_RESHARD_MAX_TRANSFERS  (1 << 18)  /* pieces of one send-receive step that are listed */
 #define SP_RESHARD_MAX_PAIRS      ((int64_t)1 << 28) /* pieces and devices that one send-receive step compares */
 #define SP_RESHARD_STEP_PAIRS     64                 /* pairs that take as long as a step of a search */
@@ -110,6 +111,7 @@
 #define SP_MAX_WRITTEN_DEVICES (1 << 26)   /* devices that the specs of one completed model list */
 #define SP_MAX_HOLDING_DEVICES (1 << 16)   /* devices whose pieces are listed */
 #define SP_MAX_EXPORT_BYTES    ((uint64_t)1 << 32) /* one export that is no model */
+#define SP_MAX_EXPORT_MESHES   4096       /* different meshes, and groups of nodes on the same devices, of one export */
 
 /* Files that are made when they are read. */
 #define SP_MAX_RECIPE_SEGMENTS (1 << 22)           /* segments of one recipe; axes and ranges of its boxes alike */

@@ -2,9 +2,9 @@
 /*
  * partition - a model and a complete assignment of shardings as what each device runs.
  *
- * The model's nodes are gone through in order. Each is seen through its rule (infer/view.h): who takes part, which shard
- * of every factor each has. Its operator writes every device's part (ops/local.h). Inputs are brought from where they
- * are to where they are needed (resharded, exchanged at shard borders, sent between stages), partial results are
+ * The model's nodes are gone through in order. Each is seen through its rule (infer/view.h): who takes part, which
+ * shard of every factor each has. Its operator writes every device's part (ops/local.h). Inputs are brought from where
+ * they are to where they are needed (resharded, exchanged at shard borders, sent between stages), partial results are
  * combined, and what comes out is told to a sink in order: sources, operators, exchanges, results. Nothing is kept but
  * who holds what, so a model of a hundred thousand nodes on many devices needs little memory.
  *
@@ -79,7 +79,7 @@ struct sp_part_op {
 /* One device in an exchange. */
 struct sp_exchange_member {
     int64_t device;
-    uint32_t group;               /* devices of one group talk to each other only */
+    uint32_t group;                /* devices of one group talk to each other only */
     const struct sp_piece *before; /* NULL: it gives nothing */
     struct sp_box held;
     const struct sp_piece *after; /* NULL: it gets nothing */
@@ -119,8 +119,8 @@ struct sp_exchange {
 /* Where a piece comes from: a grid of cells, cut along each axis where sources change. Cell (i_0, .., i_r) row-major;
    its extent along axis a is sizes[a][i_a]. */
 struct sp_exchange_cell {
-    uint32_t source_count;   /* 1, or the group's members for reductions */
-    const uint32_t *sources; /* members */
+    uint32_t source_count;      /* 1, or the group's members for reductions */
+    const uint32_t *sources;    /* members */
     const struct sp_range *box; /* `rank` ranges of indices into the sources' pieces `before` (all hold the same box) */
 };
 struct sp_exchange_grid {
@@ -166,7 +166,7 @@ struct sp_part_sink {
 struct sp_partition_request {
     struct sp_model *model;
     const struct sp_assignment *assignment;
-    const struct sp_links *links;  /* for choosing ways of resharding; NULL: all devices equally near */
+    const struct sp_links *links; /* for choosing ways of resharding; NULL: all devices equally near */
     const struct sp_watch *watch; /* or NULL */
 };
 

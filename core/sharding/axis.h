@@ -74,3 +74,6 @@ enum sp_status sp_axes_slice(struct sp_arena *arena, const struct sp_axis_list *
 
 /* Whether `a` is the major part of `b` (or all of it), sub-axes counted as parts of their axis. */
 bool sp_axes_is_prefix(const struct sp_axis_list *a, const struct sp_axis_list *b);
+
+/* The coordinate of a mesh position along a ref. */
+int64_t sp_axis_coordinate(const struct sp_mesh *mesh, struct sp_axis_ref ref, int64_t position);

@@ -46,17 +46,10 @@ static inline struct sp_block_dim sp_sharding_block(const struct sp_sharding *sh
 /* SP_ERR_REQUEST "RANK_MISMATCH" unless AXES or BLOCKS is for tensors of this rank. */
 enum sp_status sp_sharding_check_rank(const struct sp_sharding *sharding, uint32_t rank, struct sp_error *err);
 
-/* The coordinate of a mesh position along a ref. */
-int64_t sp_axis_coordinate(const struct sp_mesh *mesh, struct sp_axis_ref ref, int64_t position);
-
 /* What the given shards of BLOCKS hold of a tensor; ranks and extents have been checked. */
 enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                        const int64_t *shape, int64_t count, const struct sp_holder *holders,
                                        struct sp_held *ret_held, struct sp_error *err);
-
-/* The elements of one block of an axis. */
-enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim *dim, uint32_t axis, int64_t extent,
-                               int64_t index, struct sp_axis_ranges *ret_ranges, struct sp_error *err);
 
 /* Ascending order of int64_t, for qsort(). */
 int sp_compare_numbers(const void *a, const void *b);

@@ -128,6 +128,11 @@ enum sp_status sp_sharding_tile_shape(const struct sp_sharding *sharding, uint32
 
 /* ---- who holds what ---- */
 
+/* The elements of one block of an axis of this extent: block `index`, row-major over the parts. `axis` is for messages.
+ */
+enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim *dim, uint32_t axis, int64_t extent,
+                               int64_t index, struct sp_axis_ranges *ret_ranges, struct sp_error *err);
+
 /* One shard is the product of its axes' ranges: axis a of shard i is shards[i * rank + a]; without a range it is empty.
  */
 struct sp_held {

@@ -1,0 +1,561 @@
+/*
+ * Bringing a tensor to where it is needed.
+ *
+ * What comes from outside (model inputs, weights) and what is known is cut to measure on each device. Of what a node
+ * made, a device takes what it has already, or cuts it from what it has; else the tensor is resharded from how it was
+ * made, in the cheapest way (sharding/reshard.h), or sent in pieces where no sharding says what is needed.
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "partition/partition_internal.h"
+
+struct sp_part_tensor *sp_part_tensor(struct sp_partitioner *part, const struct sp_value *value)
+{
+    uint32_t tensor = sp_net_tensor(part->net, value);
+    while (part->tensors[tensor].same_as != tensor)
+        tensor = part->tensors[tensor].same_as;
+    return &part->tensors[tensor];
+}
+
+/* The value behind names of the same: a call's argument. */
+static const struct sp_value *root_of(const struct sp_partitioner *part, const struct sp_value *value)
+{
+    uint32_t tensor = sp_net_tensor(part->net, value);
+    while (part->tensors[tensor].same_as != tensor)
+        tensor = part->tensors[tensor].same_as;
+    return part->net->tensors[tensor];
+}
+
+uint32_t sp_part_rank(const struct sp_value *value)
+{
+    return value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank ? value->type.shape.rank : 0;
+}
+
+static int64_t extent_of(const struct sp_value *value, uint32_t axis)
+{
+    struct sp_dim dim = value->type.shape.dims[axis];
+    return sp_dim_is_known(dim) ? dim.value : -1;
+}
+
+enum sp_status sp_part_whole_box(struct sp_partitioner *part, const struct sp_value *value, struct sp_box *ret_box)
+{
+    uint32_t rank = sp_part_rank(value);
+    struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
+    struct sp_range *ranges = SP_NEW_ARRAY(part->arena, rank, struct sp_range);
+    if (!axes || !ranges)
+        return sp_fail_memory(part->err);
+    for (uint32_t a = 0; a < rank; a++) {
+        ranges[a] = (struct sp_range){0, extent_of(value, a)};
+        axes[a] = (struct sp_axis_ranges){ranges[a].limit != 0, &ranges[a]};
+    }
+    *ret_box = (struct sp_box){rank, axes, true};
+    return SP_OK;
+}
+
+static bool is_whole_axis(const struct sp_axis_ranges *ranges, int64_t extent)
+{
+    return extent == 0 || (ranges->count == 1 && ranges->ranges[0].start == 0 && ranges->ranges[0].limit == extent);
+}
+
+static bool is_whole_box(const struct sp_value *value, const struct sp_axis_ranges *axes, uint32_t rank)
+{
+    for (uint32_t a = 0; a < rank; a++)
+        if (!is_whole_axis(&axes[a], extent_of(value, a)))
+            return false;
+    return true;
+}
+
+static bool splits_nothing(const struct sp_sharding *sharding, uint32_t rank)
+{
+    for (uint32_t a = 0; a < rank; a++)
+        if (sp_sharding_shards(sharding, a) > 1)
+            return false;
+    return true;
+}
+
+enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value *value,
+                             const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
+                             struct sp_box *ret_boxes)
+{
+    uint32_t rank = sp_part_rank(value);
+    int64_t shape[SP_MAX_RANK];
+    struct sp_box whole;
+    enum sp_status status = SP_OK;
+    for (uint32_t a = 0; a < rank; a++)
+        shape[a] = extent_of(value, a);
+    if (splits_nothing(sharding, rank)) {
+        status = sp_part_whole_box(part, value, &whole);
+        for (uint32_t i = 0; i < count && status == SP_OK; i++)
+            ret_boxes[i] = whole;
+        return status;
+    }
+    for (uint32_t i = 0; i < count && status == SP_OK; i++) {
+        struct sp_held held;
+        status = sp_sharding_held(part->arena, sharding, rank, shape, devices[i], &held, part->err);
+        if (status == SP_OK && held.shard_count > 1)
+            status = sp_fail(part->err, SP_ERR_UNSUPPORTED, "SEVERAL_SHARDS",
+                             "Device %lld holds %u shards of '%.200s' that are no regular part, and what runs on one "
+                             "device must have one piece of a tensor.",
+                             (long long)devices[i], (unsigned)held.shard_count, value->name);
+        if (status == SP_OK)
+            ret_boxes[i] = (struct sp_box){rank, held.shards, is_whole_box(value, held.shards, rank)};
+    }
+    return status;
+}
+
+static bool is_empty_box(const struct sp_box *box)
+{
+    for (uint32_t a = 0; a < box->rank; a++)
+        if (box->axes[a].count == 0)
+            return true;
+    return false;
+}
+
+struct sp_piece *sp_part_piece(struct sp_partitioner *part, const char *name, int64_t device, enum sp_dtype dtype,
+                               const struct sp_box *box)
+{
+    struct sp_piece *piece = SP_NEW(part->arena, struct sp_piece);
+    char *text = sp_arena_printf(part->arena, "%.200s%s%lld.%llu", name, part->marker, (long long)device,
+                                 (unsigned long long)part->next++);
+    int64_t *dims = SP_NEW_ARRAY(part->arena, box->rank, int64_t);
+    if (!piece || !text || !dims)
+        return NULL;
+    for (uint32_t a = 0; a < box->rank; a++)
+        for (uint32_t i = 0; i < box->axes[a].count; i++) {
+            struct sp_range range = box->axes[a].ranges[i];
+            dims[a] = range.limit < 0 || dims[a] < 0 ? -1 : dims[a] + range.limit - range.start;
+        }
+    *piece = (struct sp_piece){.name = text, .device = device, .dtype = dtype, .rank = box->rank, .dims = dims};
+    return piece;
+}
+
+enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *value,
+                            const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
+                            const struct sp_piece **pieces, const struct sp_box *boxes)
+{
+    struct sp_part_tensor *tensor = sp_part_tensor(part, value);
+    struct sp_part_held *held = SP_NEW(part->arena, struct sp_part_held);
+    if (!held)
+        return sp_fail_memory(part->err);
+    *held = (struct sp_part_held){NULL, sharding, count, devices, pieces, boxes};
+    if (tensor->last)
+        tensor->last->next = held;
+    else
+        tensor->first = held;
+    tensor->last = held;
+    return SP_OK;
+}
+
+/* ---- what is there already -------------------------------------------------------------------------------------- */
+
+static const struct sp_piece *piece_on(const struct sp_part_held *held, int64_t device, const struct sp_box *box)
+{
+    uint32_t low = 0, high = held->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (held->devices[middle] < device)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == held->count || held->devices[low] != device || !sp_box_equal(&held->boxes[low], box))
+        return NULL;
+    return held->pieces[low];
+}
+
+/* The pieces that are there under any of the ways in which the tensor is; false where some device lacks its piece. */
+static bool find_pieces(const struct sp_part_tensor *tensor, const struct sp_part_target *target,
+                        const struct sp_piece **ret_pieces)
+{
+    bool has_all = true;
+    for (uint32_t i = 0; i < target->count; i++) {
+        ret_pieces[i] = NULL;
+        for (const struct sp_part_held *held = tensor->first; held && !ret_pieces[i]; held = held->next)
+            ret_pieces[i] = piece_on(held, target->devices[i], &target->boxes[i]);
+        has_all = has_all && (ret_pieces[i] || is_empty_box(&target->boxes[i]));
+    }
+    return has_all;
+}
+
+/* ---- from outside ----------------------------------------------------------------------------------------------- */
+
+static bool is_source(const struct sp_value *value)
+{
+    return value->kind != SP_VALUE_NODE_OUTPUT || !value->producer;
+}
+
+/* Known integers of what a node made. */
+static bool is_known(const struct sp_value *value)
+{
+    if (!value->data || !value->data->ints || value->type.kind != SP_TYPE_TENSOR ||
+        sp_dtype_bytes(value->type.dtype, 8) < 8)
+        return false;
+    for (uint32_t i = 0; i < value->data->count; i++)
+        if (!sp_dim_is_known(value->data->ints[i]))
+            return false;
+    return sp_shape_elements(&value->type.shape) == value->data->count;
+}
+
+bool sp_part_is_constant(const struct sp_value *value)
+{
+    return value->kind == SP_VALUE_NODE_OUTPUT && is_known(value);
+}
+
+/* One index of a box, row-major, as an index of the whole. */
+static uint64_t element_of(const struct sp_value *value, const struct sp_box *box, uint64_t number)
+{
+    uint64_t index = 0, stride = 1;
+    for (uint32_t a = box->rank; a-- > 0;) {
+        int64_t size = 0, own;
+        for (uint32_t i = 0; i < box->axes[a].count; i++)
+            size += box->axes[a].ranges[i].limit - box->axes[a].ranges[i].start;
+        own = (int64_t)(number % (uint64_t)size);
+        number /= (uint64_t)size;
+        for (uint32_t i = 0; i < box->axes[a].count; i++) {
+            int64_t length = box->axes[a].ranges[i].limit - box->axes[a].ranges[i].start;
+            if (own < length) {
+                index += (uint64_t)(box->axes[a].ranges[i].start + own) * stride;
+                break;
+            }
+            own -= length;
+        }
+        stride *= (uint64_t)extent_of(value, a);
+    }
+    return index;
+}
+
+static enum sp_status tell_constant(struct sp_partitioner *part, const struct sp_value *value,
+                                    const struct sp_piece *piece, const struct sp_box *box)
+{
+    size_t width = (size_t)sp_dtype_bytes(value->type.dtype, 1);
+    uint64_t count = 1;
+    for (uint32_t a = 0; a < piece->rank; a++)
+        count *= (uint64_t)piece->dims[a];
+    unsigned char *bytes = SP_NEW_ARRAY(part->scratch, count * width, unsigned char);
+    if (!bytes)
+        return sp_fail_memory(part->err);
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t number = value->data->ints[element_of(value, box, i)].value;
+        for (size_t byte = 0; byte < width; byte++)
+            bytes[i * width + byte] = (unsigned char)((uint64_t)number >> (8 * byte));
+    }
+    struct sp_part_constant constant = {.device = piece->device,
+                                        .piece = piece,
+                                        .dtype = value->type.dtype,
+                                        .rank = piece->rank,
+                                        .dims = piece->dims,
+                                        .bytes = bytes,
+                                        .size = count * width};
+    return part->sink->constant ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
+}
+
+static enum sp_status tell_source(struct sp_partitioner *part, const struct sp_value *value,
+                                  const struct sp_piece *piece, const struct sp_box *box)
+{
+    struct sp_part_source source = {.value = value,
+                                    .is_weight = value->tensor || value->sparse,
+                                    .device = piece->device,
+                                    .piece = piece,
+                                    .box = *box};
+    return part->sink->source ? part->sink->source(part->sink->context, &source, part->err) : SP_OK;
+}
+
+/* The pieces that are missing, cut to measure. */
+static enum sp_status cut_from_outside(struct sp_partitioner *part, const struct sp_value *value,
+                                       const struct sp_part_target *target, const struct sp_piece **pieces)
+{
+    for (uint32_t i = 0; i < target->count; i++) {
+        if (pieces[i] || is_empty_box(&target->boxes[i]))
+            continue;
+        pieces[i] = sp_part_piece(part, value->name, target->devices[i], value->type.dtype, &target->boxes[i]);
+        if (!pieces[i])
+            return sp_fail_memory(part->err);
+        enum sp_status status = is_source(value) ? tell_source(part, value, pieces[i], &target->boxes[i])
+                                                 : tell_constant(part, value, pieces[i], &target->boxes[i]);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* ---- from other devices ----------------------------------------------------------------------------------------- */
+
+/* What an exchange of a value's pieces is of. */
+static enum sp_status start_exchange(struct sp_partitioner *part, const struct sp_value *value, enum sp_collective kind,
+                                     const struct sp_node *node, struct sp_exchange *ret_exchange)
+{
+    uint32_t rank = sp_part_rank(value);
+    int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);
+    if (!shape)
+        return sp_fail_memory(part->err);
+    for (uint32_t a = 0; a < rank; a++)
+        shape[a] = extent_of(value, a);
+    *ret_exchange = (struct sp_exchange){
+        .kind = kind, .dtype = value->type.dtype, .rank = rank, .shape = shape, .value = value, .node = node};
+    return SP_OK;
+}
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct sp_exchange_member *left = a, *right = b;
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    return left->device < right->device ? -1 : left->device > right->device;
+}
+
+/* Which group of a step a device is in: devices that differ along the step's axes only are together. */
+static uint32_t group_of(const struct sp_reshard_step *step, int64_t device)
+{
+    const struct sp_mesh *mesh = step->before->kind == SP_SHARDING_AXES ? step->before->mesh : NULL;
+    if (!mesh || step->axes.count == 0 || mesh->axis_count == 0)
+        return 0;
+    int64_t position = sp_device_order_find(&mesh->order, device);
+    if (position < 0)
+        return 0;
+    for (uint32_t i = 0; i < step->axes.count; i++) {
+        struct sp_axis_ref ref = step->axes.refs[i];
+        int64_t stride = mesh->axes[ref.axis].size / (ref.pre * ref.size);
+        for (uint32_t a = ref.axis + 1; a < mesh->axis_count; a++)
+            stride *= mesh->axes[a].size;
+        position -= sp_axis_coordinate(mesh, ref, position) * stride;
+    }
+    return (uint32_t)position;
+}
+
+static int compare_boxes(const struct sp_box *a, const struct sp_box *b)
+{
+    for (uint32_t i = 0; i < a->rank && i < b->rank; i++) {
+        int64_t left = a->axes[i].count > 0 ? a->axes[i].ranges[0].start : -1;
+        int64_t right = b->axes[i].count > 0 ? b->axes[i].ranges[0].start : -1;
+        if (left != right)
+            return left < right ? -1 : 1;
+    }
+    return 0;
+}
+
+/* In order of groups, within a group by where pieces lie, and by device where they are alike. */
+static int compare_gathered(const void *a, const void *b)
+{
+    const struct sp_exchange_member *left = a, *right = b;
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    if (left->before && right->before) {
+        int order = compare_boxes(&left->held, &right->held);
+        if (order != 0)
+            return order;
+    }
+    return compare_members(a, b);
+}
+
+static const struct sp_piece *piece_of(const struct sp_part_held *held, int64_t device, struct sp_box *ret_box)
+{
+    for (uint32_t i = 0; i < held->count; i++)
+        if (held->devices[i] == device) {
+            *ret_box = held->boxes[i];
+            return held->pieces[i];
+        }
+    return NULL;
+}
+
+static uint32_t number_groups(struct sp_exchange_member *members, uint32_t count)
+{
+    uint32_t groups = 0;
+    for (uint32_t i = 0, previous = 0; i < count; i++) {
+        uint32_t own = members[i].group;
+        groups += i == 0 || own != previous;
+        previous = own;
+        members[i].group = groups - 1;
+    }
+    return groups;
+}
+
+/* One exchange from how a tensor is held to the target; what comes out is held too. `step` may be NULL. */
+static enum sp_status exchange_to(struct sp_partitioner *part, const struct sp_value *value,
+                                  const struct sp_part_held *from, const struct sp_part_target *target,
+                                  const struct sp_reshard_step *step, enum sp_collective kind,
+                                  const struct sp_piece **ret_pieces)
+{
+    struct sp_exchange exchange;
+    uint32_t count = 0;
+    enum sp_status status = start_exchange(part, value, kind, target->node, &exchange);
+    struct sp_exchange_member *members =
+        SP_NEW_ARRAY(part->scratch, (size_t)from->count + target->count, struct sp_exchange_member);
+    if (status != SP_OK || !members)
+        return status != SP_OK ? status : sp_fail_memory(part->err);
+    for (uint32_t i = 0; i < target->count; i++) {
+        struct sp_exchange_member *member = &members[count];
+        member->device = target->devices[i];
+        member->group = step ? group_of(step, member->device) : 0;
+        member->before = piece_of(from, member->device, &member->held);
+        member->needed = target->boxes[i];
+        if (!is_empty_box(&target->boxes[i])) {
+            struct sp_piece *after =
+                sp_part_piece(part, value->name, member->device, value->type.dtype, &target->boxes[i]);
+            if (!after)
+                return sp_fail_memory(part->err);
+            member->after = after;
+        }
+        ret_pieces[i] = member->after;
+        count += member->before || member->after;
+    }
+    for (uint32_t i = 0; i < from->count; i++) { /* devices that only give */
+        bool is_there = false;
+        for (uint32_t j = 0; j < target->count && !is_there; j++)
+            is_there = target->devices[j] == from->devices[i];
+        if (is_there || !from->pieces[i])
+            continue;
+        members[count++] = (struct sp_exchange_member){.device = from->devices[i],
+                                                       .group = step ? group_of(step, from->devices[i]) : 0,
+                                                       .before = from->pieces[i],
+                                                       .held = from->boxes[i]};
+    }
+    qsort(members, count, sizeof *members,
+          kind == SP_ALL_GATHER || kind == SP_ALL_TO_ALL ? compare_gathered : compare_members);
+    exchange.members = members;
+    exchange.member_count = count;
+    exchange.group_count = number_groups(members, count);
+    return sp_part_exchange(part, &exchange);
+}
+
+static enum sp_status keep(struct sp_partitioner *part, const struct sp_value *value,
+                           const struct sp_part_target *target, const struct sp_piece *const *pieces)
+{
+    const struct sp_piece **kept = SP_NEW_ARRAY(part->arena, target->count, const struct sp_piece *);
+    struct sp_box *boxes = SP_NEW_ARRAY(part->arena, target->count, struct sp_box);
+    int64_t *devices = SP_NEW_ARRAY(part->arena, target->count, int64_t);
+    if (!kept || !boxes || !devices)
+        return sp_fail_memory(part->err);
+    memcpy(kept, pieces, target->count * sizeof(const struct sp_piece *));
+    memcpy(boxes, target->boxes, target->count * sizeof *boxes);
+    memcpy(devices, target->devices, target->count * sizeof *devices);
+    return sp_part_hold(part, value, target->sharding, target->count, devices, kept, boxes);
+}
+
+/* Whether each device can cut its piece out of the one that it has there. */
+static bool holds_all(const struct sp_part_held *held, const struct sp_part_target *target)
+{
+    for (uint32_t i = 0; i < target->count; i++) {
+        struct sp_box box;
+        const struct sp_piece *piece = piece_of(held, target->devices[i], &box);
+        if (is_empty_box(&target->boxes[i]))
+            continue;
+        if (!piece)
+            return false;
+        for (uint32_t a = 0; a < box.rank; a++)
+            for (uint32_t r = 0; r < target->boxes[i].axes[a].count; r++) {
+                struct sp_range range = target->boxes[i].axes[a].ranges[r];
+                bool is_inside = false;
+                for (uint32_t j = 0; j < box.axes[a].count && !is_inside; j++)
+                    is_inside = range.start >= box.axes[a].ranges[j].start &&
+                                ((range.limit >= 0 && range.limit <= box.axes[a].ranges[j].limit) ||
+                                 range.limit == box.axes[a].ranges[j].limit);
+                if (!is_inside)
+                    return false;
+            }
+    }
+    return true;
+}
+
+static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_value *value,
+                               const struct sp_sharding *from, const struct sp_sharding *to,
+                               struct sp_reshard **ret_reshard)
+{
+    int64_t shape[SP_MAX_RANK];
+    uint32_t rank = sp_part_rank(value);
+    struct sp_error ignored = {0};
+    *ret_reshard = NULL;
+    for (uint32_t a = 0; a < rank; a++)
+        if ((shape[a] = extent_of(value, a)) < 0)
+            return SP_OK;
+    struct sp_reshard_request request = {.links = &part->links,
+                                         .rank = rank,
+                                         .shape = shape,
+                                         .dtype = value->type.dtype,
+                                         .from = from,
+                                         .to = to,
+                                         .device_count = part->assignment.device_count,
+                                         .counts_transfers = true,
+                                         .steps_left = sp_memo_ways_left(part->assignment.memo)};
+    enum sp_status status = sp_reshard_plan(part->arena, &request, ret_reshard, &ignored);
+    if (status == SP_OK || status == SP_ERR_LIMIT || status == SP_ERR_REQUEST || status == SP_ERR_UNSUPPORTED) {
+        if (status != SP_OK)
+            *ret_reshard = NULL;
+        return SP_OK;
+    }
+    if (part->err)
+        *part->err = ignored;
+    return status;
+}
+
+/* Goes the way step by step; false in *ret_done where a step cannot be told in boxes. */
+static enum sp_status walk_way(struct sp_partitioner *part, const struct sp_value *value,
+                               const struct sp_part_held *from, const struct sp_reshard *way,
+                               const struct sp_part_target *target, const struct sp_piece **ret_pieces)
+{
+    struct sp_part_held held = *from;
+    enum sp_status status = SP_OK;
+    for (uint32_t s = 0; s < way->step_count && status == SP_OK; s++) {
+        const struct sp_reshard_step *step = &way->steps[s];
+        struct sp_part_target next = {.sharding = step->after, .node = target->node};
+        bool is_last = s + 1 == way->step_count;
+        if (is_last) {
+            next = *target;
+        } else {
+            int64_t count;
+            status = sp_sharding_devices(part->arena, step->after, part->assignment.device_count, &count, &next.devices,
+                                         part->err);
+            struct sp_box *boxes = status == SP_OK ? SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box) : NULL;
+            if (status == SP_OK && !boxes)
+                status = sp_fail_memory(part->err);
+            if (status != SP_OK)
+                return status;
+            next.count = (uint32_t)count;
+            next.boxes = boxes;
+            status = sp_part_boxes(part, value, step->after, next.count, next.devices, boxes);
+        }
+        const struct sp_piece **pieces =
+            is_last ? ret_pieces : SP_NEW_ARRAY(part->arena, next.count, const struct sp_piece *);
+        if (status == SP_OK && !pieces)
+            status = sp_fail_memory(part->err);
+        if (status == SP_OK)
+            status = exchange_to(part, value, &held, &next, step, step->kind, pieces);
+        held = (struct sp_part_held){NULL, step->after, next.count, next.devices, pieces, next.boxes};
+    }
+    return status;
+}
+
+static enum sp_status bring_from_devices(struct sp_partitioner *part, const struct sp_value *value,
+                                         const struct sp_part_target *target, const struct sp_piece **ret_pieces)
+{
+    const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
+    struct sp_reshard *way = NULL;
+    enum sp_status status = SP_OK;
+    for (const struct sp_part_held *held = tensor->first; held; held = held->next)
+        if (holds_all(held, target))
+            return exchange_to(part, value, held, target, NULL, SP_ALL_SLICE, ret_pieces);
+    if (!tensor->first)
+        return sp_fail(part->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "Tensor '%.200s' is needed before it is made.",
+                       value->name);
+    if (target->sharding && tensor->first->sharding)
+        status = plan_way(part, value, tensor->first->sharding, target->sharding, &way);
+    if (status != SP_OK)
+        return status;
+    if (way && way->step_count > 0)
+        return walk_way(part, value, tensor->first, way, target, ret_pieces);
+    return exchange_to(part, value, tensor->first, target, NULL, SP_SEND_RECEIVE, ret_pieces);
+}
+
+enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
+                             const struct sp_part_target *target, const struct sp_piece **ret_pieces)
+{
+    const struct sp_value *root = root_of(part, value);
+    enum sp_status status;
+    if (find_pieces(sp_part_tensor(part, value), target, ret_pieces))
+        return SP_OK;
+    if (is_source(root) || sp_part_is_constant(root))
+        status = cut_from_outside(part, root, target, ret_pieces);
+    else
+        status = bring_from_devices(part, root, target, ret_pieces);
+    return status == SP_OK ? keep(part, root, target, ret_pieces) : status;
+}

@@ -1,0 +1,102 @@
+/* What the graphs of a node use of the graphs around it. */
+#include "partition/node_internal.h"
+
+bool sp_part_has_graphs(const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->attribute_count; i++)
+        if (node->attributes[i].type == SP_ATTR_GRAPH || node->attributes[i].type == SP_ATTR_GRAPHS)
+            return true;
+    return false;
+}
+
+/* Graphs that are still to be looked at. */
+struct pile {
+    struct sp_arena *arena;
+    uint32_t count, capacity;
+    const struct sp_graph **graphs;
+};
+
+static bool push(struct pile *pile, const struct sp_graph *graph)
+{
+    if (pile->count == pile->capacity) {
+        uint32_t capacity = pile->capacity ? pile->capacity * 2 : 8;
+        const struct sp_graph **graphs = SP_NEW_ARRAY(pile->arena, capacity, const struct sp_graph *);
+        if (!graphs)
+            return false;
+        for (uint32_t i = 0; i < pile->count; i++)
+            graphs[i] = pile->graphs[i];
+        pile->graphs = graphs;
+        pile->capacity = capacity;
+    }
+    pile->graphs[pile->count++] = graph;
+    return true;
+}
+
+static bool push_graphs(struct pile *pile, const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->attribute_count; i++)
+        for (uint32_t g = 0; sp_part_has_graphs(node) && g < node->attributes[i].count; g++)
+            if ((node->attributes[i].type == SP_ATTR_GRAPH || node->attributes[i].type == SP_ATTR_GRAPHS) &&
+                !push(pile, node->attributes[i].graphs[g]))
+                return false;
+    return true;
+}
+
+/* Whether a graph is the node's, or around it. */
+static bool is_outside(const struct sp_node *node, const struct sp_graph *graph)
+{
+    for (const struct sp_graph *at = node->graph; at; at = at->parent)
+        if (at == graph)
+            return true;
+    return false;
+}
+
+struct found {
+    struct sp_arena *arena;
+    uint32_t count, capacity;
+    const struct sp_value **values;
+};
+
+static bool add_value(struct found *found, const struct sp_node *node, const struct sp_value *value)
+{
+    if (!value || !is_outside(node, value->graph))
+        return true;
+    for (uint32_t i = 0; i < found->count; i++)
+        if (found->values[i] == value)
+            return true;
+    if (found->count == found->capacity) {
+        uint32_t capacity = found->capacity ? found->capacity * 2 : 16;
+        const struct sp_value **values = SP_NEW_ARRAY(found->arena, capacity, const struct sp_value *);
+        if (!values)
+            return false;
+        for (uint32_t i = 0; i < found->count; i++)
+            values[i] = found->values[i];
+        found->values = values;
+        found->capacity = capacity;
+    }
+    found->values[found->count++] = value;
+    return true;
+}
+
+enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
+                                const struct sp_value ***ret_values)
+{
+    struct pile pile = {.arena = part->scratch};
+    struct found found = {.arena = part->scratch};
+    bool is_ok = push_graphs(&pile, node);
+    while (is_ok && pile.count > 0) {
+        const struct sp_graph *graph = pile.graphs[--pile.count];
+        for (uint32_t n = 0; n < graph->node_count && is_ok; n++) {
+            for (uint32_t i = 0; i < graph->nodes[n].input_count && is_ok; i++)
+                is_ok = add_value(&found, node, graph->nodes[n].inputs[i]);
+            is_ok = is_ok && push_graphs(&pile, &graph->nodes[n]);
+        }
+        for (uint32_t i = 0; i < graph->output_count && is_ok; i++)
+            is_ok = add_value(&found, node, graph->outputs[i]);
+    }
+    if (!is_ok)
+        return sp_fail_memory(part->err);
+    *ret_count = found.count;
+    *ret_values = found.values;
+    return SP_OK;
+}

@@ -1,0 +1,475 @@
+/*
+ * One node on the shards that a placement gives its devices.
+ *
+ * The operator's function is called for each device and records what it wants (ops/local_recorder.h). The records are
+ * the same but for numbers, so they are gone through together: inputs are brought first; then every device's operators
+ * up to the next collective, the collective, and so on; then the outputs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "partition/node_internal.h"
+
+enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const struct sp_node *node,
+                            const char *tensor, const char *format, ...)
+{
+    char message[SP_ERROR_MESSAGE_SIZE];
+    va_list list;
+    if (!part->sink->note)
+        return SP_OK;
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    struct sp_part_note note = {code, node, tensor, message};
+    return part->sink->note(part->sink->context, &note, part->err);
+}
+
+/* ---- one device's call ------------------------------------------------------------------------------------------ */
+
+static enum sp_status fill_operands(struct sp_part_run *run, uint32_t at, uint32_t first, uint32_t count,
+                                    bool is_output, struct sp_local_operand *operands)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_value *value = is_output ? run->node->outputs[i] : run->node->inputs[i];
+        const struct sp_operand_rule *rule = sp_rule_operand(run->rule, first + i);
+        if (!value)
+            continue;
+        uint32_t rank = sp_part_rank(value);
+        struct sp_local_axis *axes = SP_NEW_ARRAY(run->part->scratch, rank, struct sp_local_axis);
+        if (!axes)
+            return sp_fail_memory(run->part->err);
+        enum sp_status status = sp_placement_part(run->part, &run->placement, run->rule, rule, value, at, axes);
+        if (status != SP_OK)
+            return status;
+        operands[i] = (struct sp_local_operand){value, rank, axes};
+    }
+    return SP_OK;
+}
+
+static enum sp_status make_local(struct sp_part_run *run, uint32_t at, struct sp_local *local)
+{
+    struct sp_partitioner *part = run->part;
+    struct sp_local_factor *factors = SP_NEW_ARRAY(part->scratch, run->rule->factor_count, struct sp_local_factor);
+    struct sp_local_operand *inputs = SP_NEW_ARRAY(part->scratch, run->node->input_count, struct sp_local_operand);
+    struct sp_local_operand *outputs = SP_NEW_ARRAY(part->scratch, run->node->output_count, struct sp_local_operand);
+    struct sp_local_recorder *recorder = SP_NEW(part->scratch, struct sp_local_recorder);
+    enum sp_status status = SP_OK;
+    if (!factors || !inputs || !outputs || !recorder)
+        return sp_fail_memory(part->err);
+    *recorder = (struct sp_local_recorder){.kept = part->arena, .marker = part->marker, .next = &part->next};
+    for (uint32_t f = 0; f < run->rule->factor_count && status == SP_OK; f++)
+        status = sp_placement_factor(part, &run->placement, run->rule, (uint8_t)f, at, &factors[f]);
+    if (status == SP_OK)
+        status = fill_operands(run, at, 0, run->node->input_count, false, inputs);
+    if (status == SP_OK)
+        status = fill_operands(run, at, run->rule->input_count, run->node->output_count, true, outputs);
+    *local = (struct sp_local){.model = part->model,
+                               .node = run->node,
+                               .rule = run->rule,
+                               .version = run->node->version,
+                               .opset = sp_graph_opset(run->node->graph, ""),
+                               .arena = part->scratch,
+                               .device = run->placement.devices[at],
+                               .factor_count = run->rule->factor_count,
+                               .input_count = run->node->input_count,
+                               .output_count = run->node->output_count,
+                               .factors = factors,
+                               .inputs = inputs,
+                               .outputs = outputs,
+                               .recorder = recorder,
+                               .err = part->err};
+    return status;
+}
+
+/* The node as it is on whole operands. */
+static enum sp_status run_whole(struct sp_local *local)
+{
+    struct sp_piece **inputs = SP_NEW_ARRAY(local->arena, local->input_count, struct sp_piece *);
+    struct sp_piece **outputs = SP_NEW_ARRAY(local->arena, local->output_count, struct sp_piece *);
+    if (!inputs || !outputs)
+        return sp_fail_memory(local->err);
+    for (uint32_t i = 0; i < local->input_count; i++)
+        inputs[i] = sp_local_input_whole(local, i);
+    sp_local_same_many(local, local->input_count, inputs, 0, NULL, outputs);
+    for (uint32_t o = 0; o < local->output_count; o++)
+        if (local->node->outputs[o])
+            sp_local_output(local, o, outputs[o]);
+    return sp_local_status(local);
+}
+
+static enum sp_status call(struct sp_part_run *run, struct sp_local *local)
+{
+    if (sp_placement_is_whole(&run->placement))
+        return run_whole(local);
+    if (run->node->op && run->node->op->local)
+        return run->node->op->local(local);
+    return sp_local_default(local);
+}
+
+/* Records every device's part; *ret_factor is a factor that was made whole on the way, or SP_NO_FACTOR. */
+static enum sp_status record(struct sp_part_run *run, uint8_t *ret_factor, const char **ret_message)
+{
+    *ret_factor = SP_NO_FACTOR;
+    for (uint32_t at = 0; at < run->placement.device_count; at++) {
+        struct sp_local local;
+        enum sp_status status = make_local(run, at, &local);
+        if (status == SP_OK)
+            status = call(run, &local);
+        run->records[at] = local.recorder;
+        if (local.recorder->is_again) {
+            *ret_factor = local.recorder->again_factor;
+            *ret_message = local.recorder->again_message;
+            if (run->part->err)
+                sp_error_clear(run->part->err);
+            return SP_OK;
+        }
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* One program on many data: the same kinds of events, about the same operands. */
+static enum sp_status compare_records(const struct sp_part_run *run)
+{
+    const struct sp_local_recorder *first = run->records[0];
+    char label[256];
+    for (uint32_t at = 1; at < run->placement.device_count; at++) {
+        const struct sp_local_recorder *other = run->records[at];
+        uint32_t own = 0, theirs = 0;
+        for (;;) {
+            while (own < first->count && !sp_part_is_joint(&first->events[own]))
+                own++;
+            while (theirs < other->count && !sp_part_is_joint(&other->events[theirs]))
+                theirs++;
+            if (own == first->count && theirs == other->count)
+                break;
+            if (own == first->count || theirs == other->count || first->events[own].kind != other->events[theirs].kind)
+                return sp_fail(run->part->err, SP_ERR_INTERNAL, "PROGRAMS_DIFFER",
+                               "The devices of node %s would not take part in the same collectives.",
+                               sp_node_label(run->node, label, sizeof label));
+            own++;
+            theirs++;
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
+
+/* The piece that stands for one that was asked for. */
+static const struct sp_piece *resolve(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
+{
+    for (uint32_t i = 0; i < run->brought_count; i++)
+        if (run->brought[i].asked[at] == piece)
+            return run->brought[i].pieces[at];
+    return piece;
+}
+
+static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_event)
+{
+    struct sp_partitioner *part = run->part;
+    uint32_t count = run->placement.device_count;
+    const struct sp_local_event *first = &run->records[0]->events[at_event[0]];
+    const struct sp_value *value = run->node->inputs[first->input.index];
+    struct sp_box *boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box);
+    struct sp_part_brought brought = {.asked = SP_NEW_ARRAY(part->scratch, count, const struct sp_piece *),
+                                      .pieces = SP_NEW_ARRAY(part->scratch, count, const struct sp_piece *)};
+    struct sp_part_target target = {
+        .count = count, .devices = run->placement.devices, .boxes = boxes, .node = run->node};
+    bool is_part = true, is_whole = true;
+    enum sp_status status = SP_OK;
+    if (!boxes || !brought.asked || !brought.pieces)
+        return sp_fail_memory(part->err);
+    for (uint32_t at = 0; at < count; at++) {
+        const struct sp_local_event *event = &run->records[at]->events[at_event[at]];
+        uint32_t rank = sp_part_rank(value);
+        struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
+        if (!axes)
+            return sp_fail_memory(part->err);
+        for (uint32_t a = 0; a < rank; a++)
+            axes[a] = event->input.axes[a];
+        boxes[at] = (struct sp_box){rank, axes, event->input.is_whole};
+        brought.asked[at] = event->piece;
+        is_part = is_part && event->input.is_part;
+        is_whole = is_whole && event->input.is_whole;
+    }
+    if (is_part || is_whole) {
+        struct sp_placement whole;
+        status = sp_placement_whole(part, run->rule->factor_count, count, run->placement.devices, &whole);
+        if (status == SP_OK)
+            status = sp_placement_sharding(part, is_whole ? &whole : &run->placement, run->rule,
+                                           sp_rule_operand(run->rule, first->input.index), value, &target.sharding);
+    }
+    if (status == SP_OK)
+        status = sp_part_bring(part, value, &target, brought.pieces);
+    run->brought[run->brought_count++] = brought;
+    return status;
+}
+
+/* All inputs, in the order in which they are asked for. */
+static enum sp_status bring_inputs(struct sp_part_run *run)
+{
+    uint32_t devices = run->placement.device_count, inputs = 0;
+    uint32_t *at_event = SP_NEW_ARRAY(run->part->scratch, devices, uint32_t);
+    for (uint32_t i = 0; i < run->records[0]->count; i++)
+        inputs += run->records[0]->events[i].kind == SP_LOCAL_INPUT;
+    run->brought = SP_NEW_ARRAY(run->part->scratch, inputs, struct sp_part_brought);
+    if (!at_event || !run->brought)
+        return sp_fail_memory(run->part->err);
+    for (uint32_t n = 0; n < inputs; n++) {
+        for (uint32_t at = 0; at < devices; at++) {
+            const struct sp_local_recorder *record = run->records[at];
+            while (at_event[at] < record->count && record->events[at_event[at]].kind != SP_LOCAL_INPUT)
+                at_event[at]++;
+        }
+        enum sp_status status = bring_input(run, at_event);
+        if (status != SP_OK)
+            return status;
+        for (uint32_t at = 0; at < devices; at++)
+            at_event[at]++;
+    }
+    return SP_OK;
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+static const struct sp_piece **resolve_all(struct sp_part_run *run, uint32_t at, struct sp_piece *const *pieces,
+                                           uint32_t count)
+{
+    const struct sp_piece **resolved = SP_NEW_ARRAY(run->part->scratch, count, const struct sp_piece *);
+    for (uint32_t i = 0; resolved && i < count; i++)
+        resolved[i] = pieces[i] ? resolve(run, at, pieces[i]) : NULL;
+    return resolved;
+}
+
+static enum sp_status tell_op(struct sp_part_run *run, uint32_t at, const struct sp_local_event *event)
+{
+    struct sp_partitioner *part = run->part;
+    struct sp_part_op op = {.device = run->placement.devices[at],
+                            .node = run->node,
+                            .is_same = event->op.is_same,
+                            .domain = event->op.domain,
+                            .op_type = event->op.op_type,
+                            .name = run->node->name[0] != '\0' ? run->node->name : event->op.op_type,
+                            .input_count = event->op.input_count,
+                            .output_count = event->op.output_count,
+                            .attribute_count = event->op.attribute_count,
+                            .inputs = resolve_all(run, at, event->op.inputs, event->op.input_count),
+                            .outputs = (const struct sp_piece *const *)event->op.outputs,
+                            .attributes = event->op.attributes,
+                            .capture_count = event->op.is_same ? run->capture_count : 0,
+                            .captures = run->captures ? run->captures[at] : NULL};
+    if (!op.inputs)
+        return sp_fail_memory(part->err);
+    return part->sink->op ? part->sink->op(part->sink->context, &op, part->err) : SP_OK;
+}
+
+static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, const struct sp_local_event *event)
+{
+    struct sp_partitioner *part = run->part;
+    struct sp_part_constant constant = {.device = run->placement.devices[at],
+                                        .piece = event->piece,
+                                        .dtype = event->constant.dtype,
+                                        .rank = event->constant.rank,
+                                        .dims = event->constant.dims,
+                                        .is_filled = event->constant.is_filled,
+                                        .bytes = event->constant.bytes,
+                                        .size = event->constant.size};
+    return part->sink->constant ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
+}
+
+/* A device's events up to the next joint one, whose index comes back. */
+static enum sp_status tell_until_joint(struct sp_part_run *run, uint32_t at, uint32_t *event)
+{
+    const struct sp_local_recorder *record = run->records[at];
+    enum sp_status status = SP_OK;
+    for (; *event < record->count && status == SP_OK && !sp_part_is_joint(&record->events[*event]); ++*event) {
+        if (record->events[*event].kind == SP_LOCAL_CONSTANT)
+            status = tell_local_constant(run, at, &record->events[*event]);
+        else if (record->events[*event].kind == SP_LOCAL_OP)
+            status = tell_op(run, at, &record->events[*event]);
+    }
+    return status;
+}
+
+static enum sp_status tell_all(struct sp_part_run *run)
+{
+    uint32_t devices = run->placement.device_count;
+    uint32_t *events = SP_NEW_ARRAY(run->part->scratch, devices, uint32_t);
+    enum sp_status status = SP_OK;
+    if (!events)
+        return sp_fail_memory(run->part->err);
+    for (;;) {
+        for (uint32_t at = 0; at < devices && status == SP_OK; at++)
+            status = tell_until_joint(run, at, &events[at]);
+        if (status != SP_OK || events[0] >= run->records[0]->count)
+            return status;
+        if (run->records[0]->events[events[0]].kind == SP_LOCAL_OUTPUT)
+            status = sp_part_output(run, events);
+        else if (run->records[0]->events[events[0]].kind != SP_LOCAL_INPUT)
+            status = sp_part_collective(run, events);
+        if (status != SP_OK)
+            return status;
+        for (uint32_t at = 0; at < devices; at++)
+            events[at]++;
+    }
+}
+
+const struct sp_piece *sp_part_resolved(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
+{
+    return resolve(run, at, piece);
+}
+
+/* ---- captured values -------------------------------------------------------------------------------------------- */
+
+static enum sp_status bring_captures(struct sp_part_run *run)
+{
+    struct sp_partitioner *part = run->part;
+    uint32_t count = run->placement.device_count;
+    const struct sp_value **values = NULL;
+    enum sp_status status = sp_part_captured(part, run->node, &run->capture_count, &values);
+    if (status != SP_OK || run->capture_count == 0)
+        return status;
+    run->captures = SP_NEW_ARRAY(part->scratch, count, struct sp_part_capture *);
+    if (!run->captures)
+        return sp_fail_memory(part->err);
+    for (uint32_t at = 0; at < count; at++) {
+        run->captures[at] = SP_NEW_ARRAY(part->scratch, run->capture_count, struct sp_part_capture);
+        if (!run->captures[at])
+            return sp_fail_memory(part->err);
+    }
+    for (uint32_t i = 0; i < run->capture_count && status == SP_OK; i++) {
+        struct sp_placement whole;
+        struct sp_box *boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box);
+        const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, count, const struct sp_piece *);
+        struct sp_part_target target = {
+            .count = count, .devices = run->placement.devices, .boxes = boxes, .node = run->node};
+        if (!boxes || !pieces)
+            return sp_fail_memory(part->err);
+        status = sp_placement_whole(part, 0, count, run->placement.devices, &whole);
+        if (status == SP_OK)
+            status = sp_placement_sharding(part, &whole, run->rule, NULL, values[i], &target.sharding);
+        for (uint32_t at = 0; at < count && status == SP_OK; at++)
+            status = sp_part_whole_box(part, values[i], &boxes[at]);
+        if (status == SP_OK)
+            status = sp_part_bring(part, values[i], &target, pieces);
+        for (uint32_t at = 0; at < count && status == SP_OK; at++)
+            run->captures[at][i] = (struct sp_part_capture){values[i], pieces[at]};
+    }
+    return status;
+}
+
+/* ---- the node --------------------------------------------------------------------------------------------------- */
+
+/* A node with subgraphs runs whole: what is inside is not looked at. */
+static enum sp_status keep_control_whole(struct sp_part_run *run)
+{
+    char label[256];
+    if (!sp_part_has_graphs(run->node) || sp_placement_is_whole(&run->placement))
+        return SP_OK;
+    for (uint32_t f = 0; f < run->placement.factor_count; f++)
+        sp_placement_make_whole(&run->placement, (uint8_t)f);
+    return sp_part_tell(run->part, "NODE_WHOLE", run->node, NULL,
+                        "Node %s is computed whole on each of its devices, with what is in its subgraphs.",
+                        sp_node_label(run->node, label, sizeof label));
+}
+
+static enum sp_status run_placed(struct sp_part_run *run)
+{
+    struct sp_partitioner *part = run->part;
+    uint8_t factor = SP_NO_FACTOR;
+    const char *message = NULL;
+    enum sp_status status = keep_control_whole(run);
+    run->records = SP_NEW_ARRAY(part->scratch, run->placement.device_count, struct sp_local_recorder *);
+    if (status == SP_OK && !run->records)
+        status = sp_fail_memory(part->err);
+    while (status == SP_OK) {
+        status = record(run, &factor, &message);
+        if (status != SP_OK || factor == SP_NO_FACTOR)
+            break;
+        status = sp_part_tell(part, "FACTOR_WHOLE", run->node, NULL, "%s", message ? message : "");
+        sp_placement_make_whole(&run->placement, factor);
+    }
+    if (status == SP_OK)
+        status = compare_records(run);
+    if (status == SP_OK)
+        status = bring_captures(run);
+    if (status == SP_OK)
+        status = bring_inputs(run);
+    if (status == SP_OK)
+        status = tell_all(run);
+    return status;
+}
+
+/* The rule of a node that the net has no relation for (control flow), or that has none: nothing is cut. */
+static enum sp_status empty_rule(struct sp_part_run *run)
+{
+    struct sp_rule *rule = SP_NEW(run->part->scratch, struct sp_rule);
+    struct sp_operand_rule *operands = SP_NEW_ARRAY(
+        run->part->scratch, (size_t)run->node->input_count + run->node->output_count, struct sp_operand_rule);
+    if (!rule || !operands)
+        return sp_fail_memory(run->part->err);
+    rule->input_count = run->node->input_count;
+    rule->output_count = run->node->output_count;
+    rule->inputs = operands;
+    rule->outputs = operands + run->node->input_count;
+    run->rule = rule;
+    return SP_OK;
+}
+
+/* Where a node runs that no relation speaks of: where its inputs are, else everywhere. */
+static enum sp_status place_apart(struct sp_part_run *run)
+{
+    struct sp_partitioner *part = run->part;
+    int64_t count = 0;
+    const int64_t *devices = NULL;
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_net_node(part->net, run->node)];
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < run->node->input_count + run->node->output_count && status == SP_OK && count == 0; i++)
+        if (specs->operands && specs->operands[i].sharding && specs->operands[i].origin != SP_SPEC_ASSUMED)
+            status = sp_sharding_devices(part->arena, specs->operands[i].sharding, part->assignment.device_count,
+                                         &count, &devices, part->err);
+    for (uint32_t i = 0; i < run->node->input_count && status == SP_OK && count == 0; i++) {
+        const struct sp_part_held *held =
+            run->node->inputs[i] ? sp_part_tensor(part, run->node->inputs[i])->first : NULL;
+        if (held && run->node->inputs[i]->producer) {
+            count = held->count;
+            devices = held->devices;
+        }
+    }
+    if (status == SP_OK && count == 0) {
+        struct sp_sharding everywhere = {.kind = SP_SHARDING_REPLICATED};
+        status =
+            sp_sharding_devices(part->arena, &everywhere, part->assignment.device_count, &count, &devices, part->err);
+    }
+    if (status == SP_OK)
+        status = sp_placement_whole(part, 0, (uint32_t)count, devices, &run->placement);
+    return status;
+}
+
+enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
+{
+    struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+    uint32_t id = sp_net_node(part->net, node), relation = part->relation_of[id];
+    struct sp_part_run run = {.part = part, .node = node};
+    struct sp_rule *rule = NULL;
+    enum sp_status status;
+    if (relation == SP_NO_TENSOR) {
+        status = empty_rule(&run);
+        if (status == SP_OK)
+            status = place_apart(&run);
+    } else {
+        run.relation = &part->net->relations[relation];
+        status = sp_net_rule(part->net, run.relation, part->scratch, &rule, part->err);
+        run.rule = rule;
+        if (status == SP_OK)
+            status = sp_part_place(part, run.relation, rule, &run.placement);
+    }
+    if (status == SP_OK)
+        status = run_placed(&run);
+    sp_arena_rewind(part->scratch, mark);
+    return status;
+}

@@ -1,0 +1,40 @@
+#pragma once
+/*
+ * node_internal - one node at work, for node*.c.
+ */
+#include "partition/partition_internal.h"
+
+/* An input as it was asked for, and as it was brought: per device. */
+struct sp_part_brought {
+    const struct sp_piece **asked, **pieces;
+};
+
+struct sp_part_run {
+    struct sp_partitioner *part;
+    struct sp_node *node;
+    const struct sp_relation *relation; /* NULL: the net has none for it */
+    const struct sp_rule *rule;
+    struct sp_placement placement;
+    struct sp_local_recorder **records; /* per device of the placement */
+    uint32_t brought_count, capture_count;
+    struct sp_part_brought *brought;
+    struct sp_part_capture **captures; /* per device: capture_count of them */
+};
+
+/* What devices do together: inputs, collectives, outputs. */
+static inline bool sp_part_is_joint(const struct sp_local_event *event)
+{
+    return event->kind != SP_LOCAL_OP && event->kind != SP_LOCAL_CONSTANT;
+}
+
+/* The piece that stands for one that a device's function asked for or made. */
+const struct sp_piece *sp_part_resolved(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece);
+
+/* node_collective.c: events[at] is the device's joint event at work. */
+enum sp_status sp_part_collective(struct sp_part_run *run, const uint32_t *events);
+enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events);
+
+/* captures.c: whether some attribute is a graph; the values of graphs around it that graphs of the node use by name. */
+bool sp_part_has_graphs(const struct sp_node *node);
+enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
+                                const struct sp_value ***ret_values);

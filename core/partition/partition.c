@@ -1,0 +1,233 @@
+/*
+ * The walk over a model: its nodes in order, expanded calls in place of themselves, results at the end.
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "partition/node_internal.h"
+
+/* ---- what is needed --------------------------------------------------------------------------------------------- */
+
+static void need(struct sp_partitioner *part, const struct sp_value *value)
+{
+    if (value && !sp_part_is_constant(value))
+        part->tensors[sp_net_tensor(part->net, value)].is_needed = true;
+}
+
+static bool is_needed(const struct sp_partitioner *part, const struct sp_node *node)
+{
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (node->outputs[o] && part->tensors[sp_net_tensor(part->net, node->outputs[o])].is_needed)
+            return true;
+    return false;
+}
+
+/* From the graph's outputs that are needed, backwards. */
+static enum sp_status find_needed(struct sp_partitioner *part, const struct sp_graph *graph)
+{
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        const struct sp_node *node = &graph->nodes[n];
+        struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+        uint32_t count = 0;
+        const struct sp_value **captured = NULL;
+        if (!is_needed(part, node))
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++)
+            need(part, node->inputs[i]);
+        enum sp_status status = SP_OK;
+        if (sp_part_has_graphs(node))
+            status = sp_part_captured(part, node, &count, &captured);
+        for (uint32_t i = 0; i < count; i++)
+            need(part, captured[i]);
+        sp_arena_rewind(part->scratch, mark);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* ---- the walk --------------------------------------------------------------------------------------------------- */
+
+struct frame {
+    const struct sp_graph *graph;
+    uint32_t next;
+};
+
+/* Names of one tensor: the call's argument and the body's input, the body's output and the call's. */
+static void same(struct sp_partitioner *part, const struct sp_value *name, const struct sp_value *as)
+{
+    uint32_t root = sp_net_tensor(part->net, as);
+    while (part->tensors[root].same_as != root)
+        root = part->tensors[root].same_as;
+    part->tensors[sp_net_tensor(part->net, name)].same_as = root;
+}
+
+static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *node, struct frame *frame)
+{
+    const struct sp_graph *body = node->body;
+    for (uint32_t i = 0; i < body->input_count && i < node->input_count; i++)
+        if (node->inputs[i] && !body->inputs[i]->is_absent)
+            same(part, body->inputs[i], node->inputs[i]);
+    for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
+        if (node->outputs[o] && part->tensors[sp_net_tensor(part->net, node->outputs[o])].is_needed)
+            need(part, body->outputs[o]);
+    *frame = (struct frame){body, 0};
+    return find_needed(part, body);
+}
+
+static void leave(struct sp_partitioner *part, const struct sp_graph *body)
+{
+    const struct sp_node *node = body->owner;
+    for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
+        if (node->outputs[o])
+            same(part, node->outputs[o], body->outputs[o]);
+}
+
+static enum sp_status walk(struct sp_partitioner *part)
+{
+    struct frame *frames = SP_NEW_ARRAY(part->arena, SP_MAX_NET_DEPTH + 1, struct frame);
+    uint32_t depth = 1;
+    if (!frames)
+        return sp_fail_memory(part->err);
+    frames[0] = (struct frame){part->model->graph, 0};
+    for (uint32_t o = 0; o < part->model->graph->output_count; o++)
+        need(part, part->model->graph->outputs[o]);
+    enum sp_status status = find_needed(part, part->model->graph);
+    while (depth > 0 && status == SP_OK) {
+        struct frame *frame = &frames[depth - 1];
+        if (frame->next == frame->graph->node_count) {
+            if (--depth > 0)
+                leave(part, frame->graph);
+            continue;
+        }
+        struct sp_node *node = &frame->graph->nodes[frame->next++];
+        if (depth == 1 && (node->index & 63) == 0 &&
+            !sp_watch_tick(part->request->watch, "partition", (double)node->index / frame->graph->node_count, 0, 0))
+            return sp_fail(part->err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
+        if (!is_needed(part, node))
+            continue;
+        if (node->body && depth <= SP_MAX_NET_DEPTH)
+            status = enter(part, node, &frames[depth++]);
+        else
+            status = sp_part_node(part, node);
+    }
+    return status;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+/* An output that no node makes, or of which all is known: whole on the first device. */
+static enum sp_status bring_result(struct sp_partitioner *part, const struct sp_value *value)
+{
+    int64_t *device = SP_NEW(part->arena, int64_t);
+    struct sp_box *box = SP_NEW(part->arena, struct sp_box);
+    const struct sp_piece *piece = NULL;
+    struct sp_part_target target = {.count = 1, .devices = device, .boxes = box};
+    if (!device || !box)
+        return sp_fail_memory(part->err);
+    enum sp_status status = sp_part_whole_box(part, value, box);
+    return status == SP_OK ? sp_part_bring(part, value, &target, &piece) : status;
+}
+
+static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
+{
+    const struct sp_value *value = part->model->graph->outputs[output];
+    const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
+    enum sp_status status = SP_OK;
+    if (!tensor->last)
+        status = bring_result(part, value);
+    if (status != SP_OK)
+        return status;
+    const struct sp_part_held *held = tensor->last; /* as the assignment wants it, if it says so */
+    const struct sp_sharding *wanted = NULL;
+    if (value->producer) {
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, value->producer)].operands;
+        wanted = specs ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
+    }
+    for (const struct sp_part_held *at = tensor->first; at && wanted; at = at->next)
+        if (at->sharding == wanted)
+            held = at;
+    if (!wanted)
+        held = tensor->first;
+    uint32_t rank = sp_part_rank(value), count = 0;
+    struct sp_exchange_member *holders = SP_NEW_ARRAY(part->scratch, held->count, struct sp_exchange_member);
+    int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);
+    if (!holders || !shape)
+        return sp_fail_memory(part->err);
+    for (uint32_t a = 0; a < rank; a++) {
+        struct sp_dim dim = value->type.shape.dims[a];
+        shape[a] = sp_dim_is_known(dim) ? dim.value : -1;
+    }
+    for (uint32_t i = 0; i < held->count; i++)
+        if (held->pieces[i])
+            holders[count++] = (struct sp_exchange_member){
+                .device = held->devices[i], .before = held->pieces[i], .held = held->boxes[i]};
+    struct sp_part_result result = {output, value, rank, shape, count, holders};
+    return part->sink->result ? part->sink->result(part->sink->context, &result, part->err) : SP_OK;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------------------------- */
+
+/* A marker that no name of the model contains: "@", or as many as it takes. */
+static enum sp_status choose_marker(struct sp_partitioner *part)
+{
+    size_t longest = 0;
+    for (uint32_t t = 0; t < part->net->tensor_count; t++) {
+        const char *name = part->net->tensors[t]->name;
+        for (const char *at = strchr(name, '@'); at;) {
+            size_t run = strspn(at, "@");
+            longest = run > longest ? run : longest;
+            at = strchr(at + run, '@');
+        }
+    }
+    char *marker = SP_NEW_ARRAY(part->arena, longest + 2, char);
+    if (!marker)
+        return sp_fail_memory(part->err);
+    memset(marker, '@', longest + 1);
+    part->marker = marker;
+    return SP_OK;
+}
+
+static enum sp_status set_up(struct sp_partitioner *part)
+{
+    const struct sp_net *net = part->net;
+    struct sp_node_specs *nodes = SP_NEW_ARRAY(part->arena, net->node_count, struct sp_node_specs);
+    part->tensors = SP_NEW_ARRAY(part->arena, net->tensor_count, struct sp_part_tensor);
+    part->relation_of = SP_NEW_ARRAY(part->arena, net->node_count, uint32_t);
+    if (!nodes || !part->tensors || !part->relation_of)
+        return sp_fail_memory(part->err);
+    memcpy(nodes, part->stated->nodes, net->node_count * sizeof *nodes);
+    part->assignment = *part->stated;
+    part->assignment.nodes = nodes;
+    for (uint32_t t = 0; t < net->tensor_count; t++)
+        part->tensors[t].same_as = t;
+    for (uint32_t n = 0; n < net->node_count; n++)
+        part->relation_of[n] = SP_NO_TENSOR;
+    for (uint32_t r = 0; r < net->relation_count; r++)
+        if (net->relations[r].kind == SP_RELATION_NODE)
+            part->relation_of[net->relations[r].node_id] = r;
+    part->near = (struct sp_mesh_level){
+        .name = "device", .size = (uint32_t)part->stated->device_count, .bandwidth = 1e11, .latency = 1e-6};
+    part->links = part->request->links ? *part->request->links : (struct sp_links){1, &part->near};
+    return choose_marker(part);
+}
+
+enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partition_request *request,
+                                const struct sp_part_sink *sink, struct sp_error *err)
+{
+    struct sp_partitioner part = {.request = request,
+                                  .sink = sink,
+                                  .err = err,
+                                  .arena = arena,
+                                  .model = request->model,
+                                  .net = request->assignment->net,
+                                  .stated = request->assignment};
+    part.scratch = sp_arena_create(sp_arena_budget(arena));
+    enum sp_status status = part.scratch ? set_up(&part) : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = walk(&part);
+    for (uint32_t o = 0; status == SP_OK && o < request->model->graph->output_count; o++)
+        status = tell_result(&part, o);
+    sp_arena_destroy(part.scratch);
+    return status;
+}
