@@ -1,0 +1,403 @@
+#include "build_local.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "onnx/float_bits.h"
+#include "ops/local_recorder.h"
+
+#define TEXT_SIZE 65536
+
+/* ---- the node as a device has it -------------------------------------------------------------------------------- */
+
+static void *zeroed(struct build *build, size_t count, size_t size)
+{
+    void *array = sp_arena_array(build->arena, count, size);
+    cr_assert_not_null(array);
+    return array;
+}
+
+static struct sp_axis_ranges one_range(struct build *build, int64_t start, int64_t limit)
+{
+    struct sp_range *range = zeroed(build, 1, sizeof *range);
+    *range = (struct sp_range){start, limit};
+    return (struct sp_axis_ranges){1, range};
+}
+
+/* Shard i of n of an extent: chunks of ceil(extent / n). */
+static struct sp_range shard_range(int64_t extent, int64_t shards, int64_t shard)
+{
+    const int64_t chunk = (extent + shards - 1) / shards, start = shard * chunk;
+    return (struct sp_range){start, start + chunk < extent ? start + chunk : extent};
+}
+
+static int64_t known(struct sp_dim dim)
+{
+    return sp_dim_is_known(dim) ? dim.value : -1;
+}
+
+static struct sp_local_factor *cut_factors(struct build *build, const struct sp_rule *rule, const char *cuts)
+{
+    struct sp_local_factor *factors = zeroed(build, rule->factor_count, sizeof *factors);
+    for (uint32_t i = 0; i < rule->factor_count; i++) {
+        const int64_t extent = known(rule->factors[i].extent);
+        factors[i] = (struct sp_local_factor){.extent = extent, .shards = 1, .size = extent, .is_contiguous = true};
+        factors[i].ranges = one_range(build, 0, extent);
+    }
+    while (*cuts != '\0') {
+        char name[SP_FACTOR_NAME_SIZE];
+        int64_t shard, shards;
+        int used = 0;
+        uint32_t at = 0;
+        cr_assert_eq(sscanf(cuts, "%11[^=]=%" SCNd64 "/%" SCNd64 " %n", name, &shard, &shards, &used), 3, "'%s'", cuts);
+        while (at < rule->factor_count && strcmp(rule->factors[at].name, name) != 0)
+            at++;
+        cr_assert_lt(at, rule->factor_count, "no factor %s", name);
+        struct sp_local_factor *factor = &factors[at];
+        const struct sp_range range = shard_range(factor->extent, shards, shard);
+        cr_assert(factor->extent > 0 && range.start < range.limit, "shard %" PRId64 " of %s is empty", shard, name);
+        factor->is_split = shards > 1;
+        factor->shards = shards;
+        factor->shard = shard;
+        factor->start = range.start;
+        factor->size = range.limit - range.start;
+        factor->ranges = one_range(build, range.start, range.limit);
+        cuts += used;
+    }
+    return factors;
+}
+
+/* Whether a device has an index of a compound axis: its place in each factor, minor ones first. */
+static bool has_index(const struct sp_local_factor *factors, const struct sp_axis_factors *list, int64_t index)
+{
+    for (uint32_t i = list->count; i-- > 0;) {
+        const struct sp_local_factor *factor = &factors[list->factors[i]];
+        const int64_t place = index % factor->extent;
+        index /= factor->extent;
+        if (place < factor->start || place >= factor->start + factor->size)
+            return false;
+    }
+    return true;
+}
+
+static struct sp_axis_ranges compound_ranges(struct build *build, const struct sp_local_factor *factors,
+                                             const struct sp_axis_factors *list, int64_t extent)
+{
+    struct sp_axis_ranges ranges = {0, zeroed(build, (size_t)extent, sizeof(struct sp_range))};
+    for (int64_t i = 0; i < extent; i++) {
+        if (!has_index(factors, list, i))
+            continue;
+        if (ranges.count > 0 && ranges.ranges[ranges.count - 1].limit == i)
+            ranges.ranges[ranges.count - 1].limit++;
+        else
+            ranges.ranges[ranges.count++] = (struct sp_range){i, i + 1};
+    }
+    return ranges;
+}
+
+static struct sp_local_axis cut_axis(struct build *build, const struct sp_local_factor *factors,
+                                     const struct sp_axis_factors *list, int64_t extent)
+{
+    struct sp_local_axis axis = {.extent = extent, .size = extent, .ranges = one_range(build, 0, extent)};
+    for (uint32_t i = 0; i < list->count; i++)
+        axis.is_cut = axis.is_cut || factors[list->factors[i]].is_split;
+    if (!axis.is_cut)
+        return axis;
+    cr_assert_geq(extent, 0);
+    if (list->count == 1) {
+        /* By its own extent, which may differ from the factor's: halos, resized axes. */
+        const struct sp_local_factor *factor = &factors[list->factors[0]];
+        const struct sp_range range = shard_range(extent, factor->shards, factor->shard);
+        axis.ranges = one_range(build, range.start, range.limit);
+    } else {
+        axis.ranges = compound_ranges(build, factors, list, extent);
+    }
+    axis.size = 0;
+    for (uint32_t i = 0; i < axis.ranges.count; i++)
+        axis.size += axis.ranges.ranges[i].limit - axis.ranges.ranges[i].start;
+    return axis;
+}
+
+static struct sp_local_operand *cut_operands(struct build *build, const struct sp_local_factor *factors, uint32_t count,
+                                             struct sp_value *const *values, const struct sp_operand_rule *rules)
+{
+    struct sp_local_operand *operands = zeroed(build, count, sizeof *operands);
+    for (uint32_t i = 0; i < count; i++) {
+        operands[i].value = values[i];
+        if (values[i] == NULL || values[i]->type.kind != SP_TYPE_TENSOR || !values[i]->type.shape.has_rank)
+            continue;
+        const struct sp_shape *shape = &values[i]->type.shape;
+        struct sp_local_axis *axes = zeroed(build, shape->rank, sizeof *axes);
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            static const struct sp_axis_factors none = {0};
+            axes[k] = cut_axis(build, factors, k < rules[i].rank ? &rules[i].axes[k] : &none, known(shape->dims[k]));
+        }
+        operands[i].rank = shape->rank;
+        operands[i].axes = axes;
+    }
+    return operands;
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------- */
+
+/* The piece's number, which its name ends in; nothing for an omitted one. */
+static void print_piece(struct sp_buf *buf, const struct sp_piece *piece)
+{
+    if (piece != NULL)
+        sp_buf_printf(buf, "%%%s", strrchr(piece->name, '.') + 1);
+    else
+        sp_buf_text(buf, "-");
+}
+
+static void print_type(struct sp_buf *buf, const struct sp_piece *piece)
+{
+    sp_buf_text(buf, sp_dtype_name(piece->dtype));
+    if (piece->dims == NULL)
+        return;
+    sp_buf_text(buf, "[");
+    for (uint32_t i = 0; i < piece->rank; i++) {
+        sp_buf_text(buf, i == 0 ? "" : ",");
+        if (piece->dims[i] < 0)
+            sp_buf_text(buf, "?");
+        else
+            sp_buf_printf(buf, "%" PRId64, piece->dims[i]);
+    }
+    sp_buf_text(buf, "]");
+}
+
+static void print_ranges(struct sp_buf *buf, const struct sp_axis_ranges *ranges)
+{
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        sp_buf_printf(buf, "%s%" PRId64 ":", i == 0 ? "" : "+", ranges->ranges[i].start);
+        if (ranges->ranges[i].limit < 0)
+            sp_buf_text(buf, "?");
+        else
+            sp_buf_printf(buf, "%" PRId64, ranges->ranges[i].limit);
+    }
+}
+
+static void print_element(struct sp_buf *buf, enum sp_dtype dtype, const unsigned char *bytes, size_t size)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < size && i < sizeof bits; i++)
+        bits |= (uint64_t)bytes[i] << (8 * i);
+    if (sp_dtype_is_float(dtype))
+        sp_buf_printf(buf, "%.9g", sp_float_from_bits(dtype, bits));
+    else if (dtype == SP_DTYPE_INT64)
+        sp_buf_printf(buf, "%" PRId64, (int64_t)bits);
+    else if (dtype == SP_DTYPE_INT32)
+        sp_buf_printf(buf, "%" PRId32, (int32_t)bits);
+    else
+        sp_buf_printf(buf, "%" PRIu64, bits);
+}
+
+static void print_constant(struct sp_buf *buf, const struct sp_local_event *event)
+{
+    const size_t element = (size_t)((sp_dtype_bits(event->constant.dtype) + 7) / 8);
+    const unsigned char *bytes = event->constant.bytes;
+    sp_buf_text(buf, event->constant.is_filled ? "filled " : "");
+    print_type(buf, event->piece);
+    sp_buf_text(buf, " {");
+    for (size_t i = 0; element > 0 && i < event->constant.size / element; i++) {
+        sp_buf_text(buf, i == 0 ? "" : ",");
+        print_element(buf, event->constant.dtype, bytes + i * element, element);
+    }
+    sp_buf_text(buf, "}\n");
+}
+
+static void print_attribute(struct sp_buf *buf, const struct sp_local_attribute *attribute)
+{
+    sp_buf_printf(buf, "%s=", attribute->name);
+    switch (attribute->type) {
+    case SP_ATTR_INT:
+        sp_buf_printf(buf, "%" PRId64, attribute->i);
+        break;
+    case SP_ATTR_FLOAT:
+        sp_buf_printf(buf, "%.9g", attribute->f);
+        break;
+    case SP_ATTR_STRING:
+        sp_buf_printf(buf, "'%s'", attribute->s);
+        break;
+    case SP_ATTR_UNDEFINED:
+        sp_buf_text(buf, "none");
+        break;
+    default:
+        sp_buf_text(buf, "[");
+        for (uint32_t i = 0; i < attribute->count; i++) {
+            sp_buf_text(buf, i == 0 ? "" : ",");
+            if (attribute->type == SP_ATTR_INTS)
+                sp_buf_printf(buf, "%" PRId64, attribute->ints[i]);
+            else if (attribute->type == SP_ATTR_FLOATS)
+                sp_buf_printf(buf, "%.9g", attribute->floats[i]);
+        }
+        sp_buf_text(buf, "]");
+    }
+}
+
+static void print_op(struct sp_buf *buf, const struct sp_local_event *event)
+{
+    for (uint32_t i = 0; i < event->op.output_count; i++) {
+        sp_buf_text(buf, i == 0 ? "" : ", ");
+        print_piece(buf, event->op.outputs[i]);
+    }
+    sp_buf_printf(buf, " = %s%s%s(", event->op.is_same ? "" : event->op.domain, event->op.is_same ? "" : ".",
+                  event->op.op_type);
+    for (uint32_t i = 0; i < event->op.input_count; i++) {
+        sp_buf_text(buf, i == 0 ? "" : ", ");
+        print_piece(buf, event->op.inputs[i]);
+    }
+    sp_buf_text(buf, ")");
+    for (uint32_t i = 0; i < event->op.attribute_count; i++) {
+        sp_buf_text(buf, i == 0 ? " {" : ", ");
+        print_attribute(buf, &event->op.attributes[i]);
+        sp_buf_text(buf, i + 1 == event->op.attribute_count ? "}" : "");
+    }
+    for (uint32_t i = 0; i < event->op.output_count; i++) {
+        if (event->op.outputs[i] == NULL)
+            continue;
+        sp_buf_text(buf, " ");
+        print_type(buf, event->op.outputs[i]);
+    }
+    sp_buf_text(buf, "\n");
+}
+
+static const char *combiner_name(enum sp_combiner combiner)
+{
+    static const char *const names[] = {"none", "sum", "max", "min", "prod", "softmax", "moments", "select"};
+    return names[combiner];
+}
+
+static void print_factors(struct sp_buf *buf, const struct sp_local *local, uint32_t count, const uint8_t *factors)
+{
+    for (uint32_t i = 0; i < count; i++)
+        sp_buf_printf(buf, "%s%s", i == 0 ? " over " : " ", local->rule->factors[factors[i]].name);
+}
+
+static void print_collective(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+{
+    const bool is_gather = event->kind == SP_LOCAL_ALL_GATHER;
+    print_piece(buf, event->piece);
+    sp_buf_printf(buf, " = %s(", is_gather ? "all-gather" : "all-reduce");
+    print_piece(buf, event->collective.from);
+    if (is_gather)
+        sp_buf_printf(buf, ") on axis %" PRIu32, event->collective.axis);
+    else
+        sp_buf_printf(buf, "), %s", combiner_name(event->collective.combiner));
+    print_factors(buf, local, event->collective.factor_count, event->collective.factors);
+    sp_buf_text(buf, " ");
+    print_type(buf, event->piece);
+    sp_buf_text(buf, "\n");
+}
+
+static void print_output(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+{
+    sp_buf_printf(buf, "output %" PRIu32 " = ", event->output.index);
+    print_piece(buf, event->piece);
+    if (event->output.kind == SP_LOCAL_WHOLE)
+        sp_buf_text(buf, ", whole");
+    if (event->output.kind == SP_LOCAL_PARTIAL)
+        sp_buf_printf(buf, ", %s", combiner_name(event->output.combiner));
+    print_factors(buf, local, event->output.factor_count, event->output.factors);
+    sp_buf_text(buf, "\n");
+}
+
+static void print_input(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+{
+    print_piece(buf, event->piece);
+    sp_buf_printf(buf, " = %s %" PRIu32 " [",
+                  event->input.is_box    ? "box"
+                  : event->input.is_part ? "part"
+                                         : "whole",
+                  event->input.index);
+    for (uint32_t i = 0; i < local->inputs[event->input.index].rank; i++) {
+        sp_buf_text(buf, i == 0 ? "" : ",");
+        print_ranges(buf, &event->input.axes[i]);
+    }
+    sp_buf_text(buf, "] ");
+    print_type(buf, event->piece);
+    sp_buf_text(buf, "\n");
+}
+
+static void print_event(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+{
+    switch (event->kind) {
+    case SP_LOCAL_INPUT:
+        print_input(buf, local, event);
+        break;
+    case SP_LOCAL_CONSTANT:
+        print_piece(buf, event->piece);
+        sp_buf_text(buf, " = ");
+        print_constant(buf, event);
+        break;
+    case SP_LOCAL_OP:
+        print_op(buf, event);
+        break;
+    case SP_LOCAL_ALL_REDUCE:
+    case SP_LOCAL_ALL_GATHER:
+        print_collective(buf, local, event);
+        break;
+    case SP_LOCAL_OUTPUT:
+        print_output(buf, local, event);
+        break;
+    }
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------- */
+
+static void print_all(struct sp_buf *buf, const struct sp_local *local)
+{
+    const struct sp_local_recorder *recorder = local->recorder;
+    if (recorder->is_again)
+        sp_buf_printf(buf, "again %s: %s", local->rule->factors[recorder->again_factor].name, recorder->again_message);
+    else if (recorder->status != SP_OK)
+        sp_buf_printf(buf, "%s: %s", local->err->code, local->err->message);
+    for (uint32_t i = 0; recorder->status == SP_OK && i < recorder->count; i++)
+        print_event(buf, local, &recorder->events[i]);
+}
+
+const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts, build_local_function function)
+{
+    struct sp_rule *rule;
+    struct sp_error err;
+    struct sp_buf buf;
+    uint64_t next = 0;
+    sp_error_clear(&err);
+    cr_assert_eq(sp_op_rule(build->model, node, build->arena, &rule, &err), SP_OK, "%s", err.message);
+    const struct sp_local_factor *factors = cut_factors(build, rule, cuts);
+    struct sp_local_recorder recorder = {.kept = build->arena, .marker = "@", .next = &next};
+    struct sp_local local = {
+        .model = build->model,
+        .node = node,
+        .rule = rule,
+        .version = node->version,
+        .opset = sp_graph_opset(node->graph, ""),
+        .arena = build->arena,
+        .factor_count = rule->factor_count,
+        .input_count = node->input_count,
+        .output_count = node->output_count,
+        .factors = factors,
+        .inputs = cut_operands(build, factors, node->input_count, node->inputs, rule->inputs),
+        .outputs = cut_operands(build, factors, node->output_count, node->outputs, rule->outputs),
+        .recorder = &recorder,
+        .err = &err,
+    };
+    const enum sp_status status = function(&local);
+    cr_assert_eq(status, recorder.status, "the function hides a failure");
+    sp_buf_init(&buf, TEXT_SIZE);
+    print_all(&buf, &local);
+    cr_assert(!sp_buf_failed(&buf));
+    const char *text = sp_arena_string(build->arena, buf.data, buf.size);
+    sp_buf_release(&buf);
+    cr_assert_not_null(text);
+    return text;
+}
+
+const char *build_local(struct build *build, struct sp_node *node, const char *cuts)
+{
+    return build_local_with(build, node, cuts,
+                            node->op != NULL && node->op->local != NULL ? node->op->local : sp_local_default);
+}

@@ -1,0 +1,32 @@
+#pragma once
+/*
+ * build_local - what one device's part of a node is, as text: for tests of `local` functions (ops/local.h).
+ *
+ *     build_init(&build, 13);
+ *     build_input(&build, "a", SP_DTYPE_FLOAT, "4,6");
+ *     build_input(&build, "b", SP_DTYPE_FLOAT, "6,5");
+ *     struct sp_node *node = build_node(&build, "MatMul", "a b", "y");
+ *     cr_assert_eq(build_infer(&build), SP_OK);
+ *     cr_expect_str_eq(build_local(&build, node, "k=1/2"),
+ *                      "%0 = part 0 [0:4,3:6] float32[4,3]\n"
+ *                      "%1 = part 1 [3:6,0:5] float32[3,5]\n"
+ *                      "%2 = MatMul(%0, %1) float32[4,5]\n"
+ *                      "output 0 = %2, sum over k\n");
+ *
+ * Cuts are "NAME=SHARD/SHARDS NAME=..": the factors of the rule by name (build_rule() prints them), those that are not
+ * named are whole. Pieces are numbered as they are made; extents that are not known are '?', and pieces whose rank is
+ * not known have no brackets. Inputs are "part", "whole" or "box". The node's own operator, from sp_local_same(), is
+ * "MatMul", one from sp_local_op() is ".MatMul", or "com.microsoft.Gelu" in another domain.
+ *
+ * Errors are "CODE: message", a refused split is "again NAME: message".
+ */
+#include "build_model.h"
+#include "ops/local.h"
+
+typedef enum sp_status (*build_local_function)(struct sp_local *local);
+
+/* By the operator's own function, or the default where it has none. */
+const char *build_local(struct build *build, struct sp_node *node, const char *cuts);
+/* By another function: to call single helpers. */
+const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts,
+                             build_local_function function);
