@@ -180,9 +180,18 @@ static bool find_pieces(const struct sp_part_tensor *tensor, const struct sp_par
 
 /* ---- from outside ----------------------------------------------------------------------------------------------- */
 
+const struct sp_tensor *sp_part_weight(const struct sp_value *value)
+{
+    const struct sp_node *node = value->producer;
+    if (!node || strcmp(node->op_type, "Constant") != 0 || node->domain[0] != '\0')
+        return value->tensor;
+    const struct sp_attribute *attribute = sp_node_attribute(node, "value");
+    return attribute && attribute->type == SP_ATTR_TENSOR && attribute->count == 1 ? attribute->tensors[0] : NULL;
+}
+
 static bool is_source(const struct sp_value *value)
 {
-    return value->kind != SP_VALUE_NODE_OUTPUT || !value->producer;
+    return value->kind != SP_VALUE_NODE_OUTPUT || !value->producer || sp_part_weight(value);
 }
 
 /* Known integers of what a node made. */
@@ -254,7 +263,8 @@ static enum sp_status tell_source(struct sp_partitioner *part, const struct sp_v
                                   const struct sp_piece *piece, const struct sp_box *box)
 {
     struct sp_part_source source = {.value = value,
-                                    .is_weight = value->tensor || value->sparse,
+                                    .is_weight = sp_part_weight(value) || value->sparse,
+                                    .tensor = sp_part_weight(value),
                                     .device = piece->device,
                                     .piece = piece,
                                     .box = *box};

@@ -104,7 +104,7 @@ static enum sp_status walk(struct sp_partitioner *part)
         if (depth == 1 && (node->index & 63) == 0 &&
             !sp_watch_tick(part->request->watch, "partition", (double)node->index / frame->graph->node_count, 0, 0))
             return sp_fail(part->err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
-        if (!is_needed(part, node))
+        if (!is_needed(part, node) || (node->output_count == 1 && node->outputs[0] && sp_part_weight(node->outputs[0])))
             continue;
         if (node->body && depth <= SP_MAX_NET_DEPTH)
             status = enter(part, node, &frames[depth++]);

@@ -39,8 +39,9 @@ struct sp_box {
 /* A device's part of a model input (fed for every request) or of a weight. Told before its first use. Pieces of the
    same box of the same value on several devices are told one by one. */
 struct sp_part_source {
-    const struct sp_value *value; /* INPUT without a default, or a weight (value->tensor, value->sparse) */
+    const struct sp_value *value; /* INPUT without a default, or a weight */
     bool is_weight;
+    const struct sp_tensor *tensor; /* of a weight: an initializer's, or a Constant's; NULL: value->sparse is it */
     int64_t device;
     const struct sp_piece *piece;
     struct sp_box box;

@@ -106,6 +106,9 @@ bool sp_box_equal(const struct sp_box *a, const struct sp_box *b);
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces);
 
+/* The bytes of a weight: an initializer, or what a Constant holds; NULL for what is none. */
+const struct sp_tensor *sp_part_weight(const struct sp_value *value);
+
 /* Whether all integers of what a node makes are known: every device has them as a constant. */
 bool sp_part_is_constant(const struct sp_value *value);
 

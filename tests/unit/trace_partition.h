@@ -1,0 +1,120 @@
+#pragma once
+/*
+ * trace_partition - what a partition tells its sink, as text; for tests with a model as in expect_view.h.
+ *
+ *     input  A [0:4, 0:4] -> d0                a part of a model input
+ *     weight W [..] -> d1
+ *     MatMul on d0                             an operator
+ *     all-reduce sum Y: d0 d1 | d2 d3          an exchange: groups, "!" when it is not regular
+ *     result Y: d0 [0:4, 0:8]                  who has what of a model output
+ *     note CODE
+ */
+#include "expect_view.h"
+#include "partition/partition.h"
+
+static struct sp_buf trace;
+
+static inline void trace_box(const struct sp_box *box)
+{
+    sp_buf_text(&trace, "[");
+    for (uint32_t a = 0; a < box->rank; a++) {
+        sp_buf_printf(&trace, "%s", a > 0 ? ", " : "");
+        for (uint32_t i = 0; i < box->axes[a].count; i++)
+            sp_buf_printf(&trace, "%s%lld:%lld", i > 0 ? "+" : "", (long long)box->axes[a].ranges[i].start,
+                          (long long)box->axes[a].ranges[i].limit);
+    }
+    sp_buf_text(&trace, "]");
+}
+
+static inline enum sp_status trace_source(void *context, const struct sp_part_source *source, struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "%s %s ", source->is_weight ? "weight" : "input", source->value->name);
+    trace_box(&source->box);
+    sp_buf_printf(&trace, " -> d%lld\n", (long long)source->device);
+    return SP_OK;
+}
+
+static inline enum sp_status trace_constant(void *context, const struct sp_part_constant *constant,
+                                            struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "constant on d%lld\n", (long long)constant->device);
+    return SP_OK;
+}
+
+static inline enum sp_status trace_op(void *context, const struct sp_part_op *op, struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "%s on d%lld\n", op->op_type, (long long)op->device);
+    return SP_OK;
+}
+
+static inline enum sp_status trace_exchange(void *context, const struct sp_exchange *exchange, struct sp_error *err)
+{
+    (void)context, (void)err;
+    static const char *const combiners[] = {"", " sum", " max", " min", " product", "", "", ""};
+    sp_buf_printf(&trace, "%s%s %s:", sp_collective_name(exchange->kind), combiners[exchange->combiner],
+                  exchange->value ? exchange->value->name : "a statistic");
+    for (uint32_t i = 0; i < exchange->member_count; i++) {
+        const struct sp_exchange_member *member = &exchange->members[i];
+        sp_buf_printf(&trace, "%s d%lld", i > 0 && member->group != exchange->members[i - 1].group ? " |" : "",
+                      (long long)member->device);
+        struct sp_exchange_grid grid;
+        if (member->after) {
+            cr_assert_eq(sp_exchange_cells(build.arena, exchange, i, &grid, &build.err), SP_OK, "%s",
+                         build.err.message);
+            sp_buf_text(&trace, "(");
+            for (uint64_t c = 0; c < grid.cell_count; c++)
+                for (uint32_t s = 0; s < grid.cells[c].source_count; s++)
+                    sp_buf_printf(&trace, "%s%lld",
+                                  s > 0   ? "+"
+                                  : c > 0 ? ","
+                                          : "",
+                                  (long long)exchange->members[grid.cells[c].sources[s]].device);
+            sp_buf_text(&trace, ")");
+        }
+    }
+    sp_buf_printf(&trace, "%s\n", exchange->is_regular ? "" : " !");
+    return SP_OK;
+}
+
+static inline enum sp_status trace_result(void *context, const struct sp_part_result *result, struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "result %s:", result->value->name);
+    for (uint32_t i = 0; i < result->holder_count; i++) {
+        sp_buf_printf(&trace, " d%lld ", (long long)result->holders[i].device);
+        trace_box(&result->holders[i].held);
+    }
+    sp_buf_text(&trace, "\n");
+    return SP_OK;
+}
+
+static inline enum sp_status trace_note(void *context, const struct sp_part_note *note, struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "note %s\n", note->code);
+    return SP_OK;
+}
+
+static inline const char *trace_partition(void)
+{
+    static const struct sp_part_sink sink = {.source = trace_source,
+                                             .constant = trace_constant,
+                                             .op = trace_op,
+                                             .exchange = trace_exchange,
+                                             .result = trace_result,
+                                             .note = trace_note};
+    struct sp_partition_request request = {.model = build.model, .assignment = assignment};
+    sp_buf_release(&trace);
+    sp_buf_init(&trace, 1 << 20);
+    cr_assert_eq(sp_partition_run(build.arena, &request, &sink, &build.err), SP_OK, "%s", build.err.message);
+    return trace.data ? trace.data : "";
+}
+
+#define EXPECT_TRACE(text)                                                                                             \
+    do {                                                                                                               \
+        const char *traced = trace_partition();                                                                        \
+        cr_expect_str_eq(traced, text, "%s", traced);                                                                  \
+    } while (0)
