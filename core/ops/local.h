@@ -197,8 +197,8 @@ void sp_piece_set_dims(struct sp_local *local, struct sp_piece *piece, uint32_t 
 
 /* Helpers that write the right form for every opset version (axes as attribute or input, ..), and know their result's
    type and extents where those of the operands are known. What no kernel has in a narrow type is computed in a wider
-   one. An operator set too old for a helper is SP_ERR_UNSUPPORTED "OPSET_TOO_OLD". Nothing is written where nothing is
-   to be done (a slice of everything, a cast to the same type, a concatenation of one). */
+   one. An operator set too old for a helper makes the node whole. Nothing is written where nothing is to be done (a
+   slice of everything, a cast to the same type, a concatenation of one). */
 struct sp_piece *sp_local_unary(struct sp_local *local, const char *op_type, struct sp_piece *x);
 struct sp_piece *sp_local_binary(struct sp_local *local, const char *op_type, struct sp_piece *a, struct sp_piece *b);
 struct sp_piece *sp_local_compare(struct sp_local *local, const char *op_type, struct sp_piece *a, struct sp_piece *b);

@@ -235,7 +235,6 @@ struct sp_piece *sp_local_full(struct sp_local *local, enum sp_dtype dtype, uint
 struct sp_piece *sp_local_iota(struct sp_local *local, int64_t start, int64_t limit)
 {
     int64_t count;
-    char label[264];
     if (!sp_local_is_fine(local))
         return NULL;
     if (!sp_sub_i64(limit, start, &count) || count < 0) {
@@ -249,10 +248,7 @@ struct sp_piece *sp_local_iota(struct sp_local *local, int64_t start, int64_t li
         return values == NULL ? NULL : sp_local_ints(local, (uint32_t)count, values);
     }
     if (local->opset < RANGE_SINCE) {
-        sp_local_fail(local, SP_ERR_UNSUPPORTED, "OPSET_TOO_OLD",
-                      "Node %s needs a list of %" PRId64
-                      " indices on one device, which takes operator set %d or later; convert the model to it.",
-                      sp_node_label(local->node, label, sizeof label), count, RANGE_SINCE);
+        sp_local_fail_opset(local, "Range", RANGE_SINCE);
         return NULL;
     }
     struct sp_piece *const inputs[] = {sp_local_int(local, SP_DTYPE_INT64, start),

@@ -11,7 +11,8 @@ bool sp_local_has(const struct sp_local *local, const struct sp_piece *a, const 
 /* An error of the function that called: SP_ERR_INTERNAL, with the node's label. */
 __attribute__((format(printf, 2, 3))) void sp_local_misuse(struct sp_local *local, const char *format, ...);
 
-/* SP_ERR_UNSUPPORTED: the parts need an operator as it is since a later version of the operator set. */
+/* sp_local_whole() of the first split factor: the parts need an operator as it is since a later version of the operator
+   set. */
 void sp_local_fail_opset(struct sp_local *local, const char *op_type, int64_t since);
 
 /* `count` objects in the memory of the node; NULL without memory, which is recorded. */
