@@ -1,0 +1,84 @@
+#include "ops/local_parts.h"
+
+#include "base/arith.h"
+#include "ops/infer.h"
+
+struct sp_op_context sp_local_context(const struct sp_local *local)
+{
+    return (struct sp_op_context){local->model, local->arena,   local->model->dims,
+                                  local->node,  local->version, local->err};
+}
+
+bool sp_local_is_split(const struct sp_local *local, uint8_t factor)
+{
+    return factor < local->factor_count && local->factors[factor].is_split;
+}
+
+struct sp_range sp_local_shard(const struct sp_local_factor *factor, int64_t shard)
+{
+    int64_t chunk = factor->extent / factor->shards + (factor->extent % factor->shards != 0), start, limit;
+    if (!sp_mul_i64(shard, chunk, &start) || start > factor->extent)
+        start = factor->extent;
+    if (!sp_add_i64(start, chunk, &limit) || limit > factor->extent)
+        limit = factor->extent;
+    return (struct sp_range){start, limit};
+}
+
+void sp_local_refuse(struct sp_local *local, uint8_t factor, const char *why)
+{
+    char subject[300];
+    if (sp_local_is_split(local, factor))
+        sp_local_whole(local, factor,
+                       "%s has no form for a split of factor %s: %s. It is computed with the factor whole on every "
+                       "device.",
+                       sp_op_subject(local->node, subject, sizeof subject), local->rule->factors[factor].name, why);
+}
+
+bool sp_local_is_first(struct sp_local *local)
+{
+    uint32_t count;
+    const uint8_t *factors = sp_local_partial_factors(local, 0, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (local->factors[factors[i]].shard != 0)
+            return false;
+    return true;
+}
+
+struct sp_piece *sp_local_input_once(struct sp_local *local, uint32_t input)
+{
+    uint32_t count;
+    struct sp_piece *piece = sp_local_input(local, input);
+    (void)sp_local_partial_factors(local, 0, &count);
+    if (piece == NULL || count == 0)
+        return piece;
+    return sp_local_binary(local, "Mul", piece, sp_local_scalar(local, piece->dtype, sp_local_is_first(local) ? 1 : 0));
+}
+
+enum sp_status sp_local_give_sum(struct sp_local *local, struct sp_piece *y)
+{
+    uint32_t count;
+    const uint8_t *factors = sp_local_partial_factors(local, 0, &count);
+    sp_local_output_partial(local, 0, y, SP_COMBINE_SUM, count, factors);
+    return sp_local_status(local);
+}
+
+struct sp_piece *sp_local_reals(struct sp_local *local, enum sp_dtype dtype, uint32_t rank, const int64_t *dims,
+                                const double *values)
+{
+    size_t count = 1;
+    bool is_double = dtype == SP_DTYPE_DOUBLE;
+    for (uint32_t i = 0; i < rank; i++)
+        if (dims[i] < 0 || !sp_mul_size(count, (size_t)dims[i], &count))
+            return NULL;
+    if (is_double)
+        return sp_local_tensor(local, dtype, rank, dims, values, count * sizeof(double));
+    float *floats = SP_NEW_ARRAY(local->arena, count, float);
+    if (floats == NULL) {
+        sp_local_failed(local, sp_fail_memory(local->err));
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        floats[i] = (float)values[i];
+    struct sp_piece *piece = sp_local_tensor(local, SP_DTYPE_FLOAT, rank, dims, floats, count * sizeof(float));
+    return sp_local_cast(local, piece, dtype);
+}

@@ -1,0 +1,34 @@
+#pragma once
+/*
+ * local_parts - what `local` functions of operators that contract, slide windows and resample have in common.
+ *
+ * All are sticky on errors as those of ops/local.h.
+ */
+#include "ops/local.h"
+
+/* The node as its infer and rule functions see it; results lie in the memory of the node. */
+struct sp_op_context sp_local_context(const struct sp_local *local);
+
+/* False for SP_RULE_NO_FACTOR. */
+bool sp_local_is_split(const struct sp_local *local, uint8_t factor);
+
+/* The indices of one shard of a split factor, of this device or of another; empty for what is no shard. */
+struct sp_range sp_local_shard(const struct sp_local_factor *factor, int64_t shard);
+
+/* sp_local_whole(): "Node .. has no form for a split of factor h: WHY. It is computed with the factor whole on every
+   device." Nothing for a factor that is not split. */
+void sp_local_refuse(struct sp_local *local, uint8_t factor, const char *why);
+
+/* Whether this device has shard 0 of each of the split reductions that output 0 does not have. */
+bool sp_local_is_first(struct sp_local *local);
+
+/* This device's part of an input that is to be added to output 0 once and not on every device: zeros where
+   sp_local_is_first() is false. NULL for an omitted input. */
+struct sp_piece *sp_local_input_once(struct sp_local *local, uint32_t input);
+
+/* Output 0: a sum over the split reductions that it does not have. */
+enum sp_status sp_local_give_sum(struct sp_local *local, struct sp_piece *y);
+
+/* A tensor of 0, 1 or more axes with these numbers, in any floating point type. */
+struct sp_piece *sp_local_reals(struct sp_local *local, enum sp_dtype dtype, uint32_t rank, const int64_t *dims,
+                                const double *values);
