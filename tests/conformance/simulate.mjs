@@ -8,7 +8,7 @@
 //     original  the file whose results are right: it runs once for each run of lines that have the same one and the
 //               same inputs
 //     inputs    TensorProto files of the inputs in `inputNames`
-//     feeds     instead of them: {NAME: {"type", "dims", "below" or "from", "to"}}: made by a fixed generator
+//     feeds     instead of them: {NAME: {"type", "dims", "below" or "from" and "to" or "fill"}}: made by a fixed generator
 //     expected  TensorProto files that the original's own results are compared with, to be told; may be absent
 //     outputs   [{"name", "type"}]: what is compared; type is TensorProto.DataType
 //     rtol, atol  1e-3 and 1e-6 unless given; shapesOnly: values are random
@@ -22,7 +22,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
-import { changeModel, difference, isFed, readTensor, toFeed } from './simulate_tensor.mjs';
+import { changeModel, difference, isFed, isReal, makeTensor, readTensor, toFeed } from './simulate_tensor.mjs';
 
 const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, executionMode: 'sequential',
   enableCpuMemArena: false, enableMemPattern: false, logSeverityLevel: 4 };
@@ -34,17 +34,16 @@ const env = { ...process.env, ALLOW_RELEASED_ONNX_OPSET_ONLY: '0' };
 
 const castOf = (name) => `${name}.as.float32`;
 
-// Small numbers that every vocabulary has, or reals; the same every time.
-function generate(name, { type, dims, below, from = -1, to = 1 }) {
+// The same values every time: whole numbers in [0, below), reals in [from, to), words.
+function generate(name, { type, dims, below = 2, from = -1, to = 1, fill }) {
   const size = dims.reduce((product, dim) => product * dim, 1);
-  let state = [...name].reduce((hash, char) => (Math.imul(hash, 31) + char.charCodeAt(0)) >>> 0, 2166136261);
+  let state = [...name].reduce((hash, char) => Math.imul(hash ^ char.charCodeAt(0), 16777619) >>> 0, 2166136261);
   const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
-  const whole = () => Math.floor(next() * below);
-  if (type === 'int64') return new ort.Tensor(type, BigInt64Array.from({ length: size }, () => BigInt(whole())), dims);
-  if (type === 'int32') return new ort.Tensor(type, Int32Array.from({ length: size }, whole), dims);
-  if (type === 'bool') return new ort.Tensor(type, Uint8Array.from({ length: size }, () => (next() < 0.5 ? 0 : 1)), dims);
-  if (type === 'float32') return new ort.Tensor(type, Float32Array.from({ length: size }, () => from + next() * (to - from)), dims);
-  throw new Error(`no inputs of type ${type} are made`);
+  const values = Array.from({ length: size }, () => {
+    if (fill !== undefined) return fill;
+    return isReal(type) ? from + next() * (to - from) : Math.floor(next() * (type === 'string' ? 3 : below));
+  });
+  return makeTensor(type, dims, type === 'string' ? values.map((value) => 'abc'[value]) : values);
 }
 
 // The bytes to run and what to feed: { bytes, feeds, fetches }.

@@ -13,249 +13,16 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "../unit/data_files.h"
-#include "simulate.h"
-#include "simulate_variant.h"
-
-#define MAX_CUTS 2
-
-struct program {
-    char folder[MAX_PATH];
-    FILE *list;
-    const char *only, *only_case, *pairs;
-    unsigned cases, others, runs, failures;
-    uint32_t seen_count, seen_capacity; /* pairs that were simulated */
-    uint64_t *seen;
-};
-
-/* One case with some inputs as initializers. */
-struct variant {
-    struct program *program;
-    struct backend_case *test;
-    struct simulate_case opened;
-    char name[160];
-    char path[MAX_PATH]; /* of the model that is the original */
-    char op_name[80];
-    const char *domain;
-};
-
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
-
-static const char *const kind_names[] = {"parallel", "reduction", "replicate", "halo", "permutation", "sequential"};
-
-/* "spatial2" and "spatial3" are one row of the report. */
-static void family_of(const char *name, char *family)
-{
-    (void)snprintf(family, SP_FACTOR_NAME_SIZE, "%s", name);
-    for (size_t size = strlen(family); size > 1 && family[size - 1] >= '0' && family[size - 1] <= '9';)
-        family[--size] = '\0';
-}
-
-static json_t *cuts_line(const struct sp_rule *rule, uint32_t count, const struct simulate_cut *cuts)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sp_factor *factor = &rule->factors[cuts[i].factor];
-        char family[SP_FACTOR_NAME_SIZE];
-        family_of(factor->name, family);
-        json_t *item = json_pack("{s:s, s:s, s:s, s:I, s:I}", "factor", factor->name, "family", family, "kind",
-                                 kind_names[factor->kind], "extent", (json_int_t)factor->extent.value, "shards",
-                                 (json_int_t)cuts[i].shards);
-        (void)json_array_append_new(list, item);
-    }
-    return list;
-}
-
-/* What has to be fed: the inputs that have no default, and the case's files for them. */
-static void add_inputs(const struct variant *variant, json_t *line)
-{
-    const struct sp_graph *graph = variant->opened.model->graph, *all = variant->test->model->graph;
-    json_t *names = json_array(), *files = json_array(), *expected = json_array();
-    for (uint32_t i = 0, file = 0; i < all->input_count; i++) {
-        const struct sp_value *own = sp_graph_value(graph, all->inputs[i]->name);
-        if (all->inputs[i]->tensor != NULL)
-            continue;
-        if (own != NULL && own->kind == SP_VALUE_INPUT && own->tensor == NULL) {
-            (void)json_array_append_new(names, json_string(own->name));
-            (void)json_array_append_new(files,
-                                        json_sprintf("%s/test_data_set_0/input_%u.pb", variant->test->folder, file));
-        }
-        file++;
-    }
-    for (uint32_t i = 0; i < graph->output_count; i++)
-        (void)json_array_append_new(expected,
-                                    json_sprintf("%s/test_data_set_0/output_%u.pb", variant->test->folder, i));
-    (void)json_object_set_new(line, "inputNames", names);
-    (void)json_object_set_new(line, "inputs", files);
-    (void)json_object_set_new(line, "expected", expected);
-    (void)json_object_set_new(line, "outputs", simulate_outputs(variant->opened.model));
-}
-
-static json_t *start_line(const struct variant *variant)
-{
-    return json_pack("{s:s, s:s, s:s}", "case", variant->test->name, "variant", variant->name, "op", variant->op_name);
-}
-
-static void tell_skip(const struct variant *variant, const char *why)
-{
-    json_t *line = start_line(variant);
-    (void)json_object_set_new(line, "skip", json_string(why));
-    simulate_tell(variant->program->list, line);
-}
-
-/* ---- one simulation --------------------------------------------------------------------------------------------- */
-
-static void name_run(const struct variant *variant, uint32_t count, const struct simulate_cut *cuts, char *name,
-                     size_t size)
-{
-    int length = snprintf(name, size, "%s", variant->name);
-    for (uint32_t i = 0; i < count; i++)
-        length += snprintf(name + length, size - (size_t)length, "-%s.%lld",
-                           variant->opened.rule->factors[cuts[i].factor].name, (long long)cuts[i].shards);
-    for (char *at = name; *at != '\0'; at++)
-        *at = *at == '/' ? '_' : *at;
-}
-
-static enum sp_status write_run(const struct variant *variant, struct sp_arena *arena, uint32_t count,
-                                const struct simulate_cut *cuts, const char *path, struct simulate_account *account,
-                                const char **ret_reason, struct sp_error *err)
-{
-    const struct simulate_case *opened = &variant->opened;
-    struct sp_assignment *assignment = NULL;
-    int64_t devices = 1;
-    for (uint32_t i = 0; i < count; i++)
-        devices *= cuts[i].shards;
-    enum sp_status status = sp_assignment_create(arena, opened->net, NULL, devices, 0, NULL, &assignment, err);
-    if (status != SP_OK)
-        return status;
-    if (!simulate_give(assignment, opened->relation, opened->rule, count, cuts, ret_reason))
-        return SP_OK;
-    return simulate_write(arena, opened->model, assignment, path, account, err);
-}
-
-static void run_cuts(const struct variant *variant, uint32_t count, const struct simulate_cut *cuts)
-{
-    struct program *program = variant->program;
-    struct sp_arena *arena = sp_arena_create(NULL);
-    struct simulate_account account = {0};
-    struct sp_error err = {0};
-    const char *reason = NULL;
-    char name[256], path[MAX_PATH + 300];
-    name_run(variant, count, cuts, name, sizeof(name));
-    (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
-    enum sp_status status = write_run(variant, arena, count, cuts, path, &account, &reason, &err);
-    if (reason == NULL) {
-        json_t *line = start_line(variant);
-        bool is_random = variant->opened.relation->node->op != NULL &&
-                         (variant->opened.relation->node->op->flags & SP_OP_RANDOM) != 0;
-        json_t *more = json_pack("{s:s, s:o, s:s, s:s, s:b, s:b, s:i, s:i, s:O}", "name", name, "cuts",
-                                 cuts_line(variant->opened.rule, count, cuts), "model", path, "original", variant->path,
-                                 "shapesOnly", is_random, "isWhole", account.is_whole, "ops", (int)account.ops,
-                                 "cutParts", (int)(account.cut_sources + account.cut_results), "notes", account.notes);
-        (void)json_object_update(line, more);
-        json_decref(more);
-        add_inputs(variant, line);
-        if (status != SP_OK)
-            (void)json_object_set_new(line, "failure", json_sprintf("%s: %s", err.code, err.message));
-        simulate_tell(program->list, line);
-        program->runs++;
-        program->failures += status != SP_OK;
-    }
-    simulate_account_release(&account);
-    sp_arena_destroy(arena);
-}
-
-/* ---- which cuts ------------------------------------------------------------------------------------------------- */
-
-static bool may_split(const struct sp_factor *factor)
-{
-    return factor->kind == SP_FACTOR_PARALLEL || factor->kind == SP_FACTOR_REDUCTION ||
-           factor->kind == SP_FACTOR_HALO || factor->kind == SP_FACTOR_PERMUTATION;
-}
-
-/* Every shard has elements and is a multiple of the factor's block. */
-static bool may_cut(const struct sp_factor *factor, int64_t shards)
-{
-    if (!may_split(factor) || !sp_dim_is_known(factor->extent) || factor->extent.value < shards)
-        return false;
-    int64_t extent = factor->extent.value, size = (extent + shards - 1) / shards;
-    int64_t last = extent - (shards - 1) * size;
-    return last > 0 && size % factor->block == 0 && last % factor->block == 0;
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return hash;
-}
-
-/* Whether two factors of such a node, with these ranks and attributes, come for the first time. */
-static bool is_new_pair(struct variant *variant, uint32_t a, uint32_t b)
-{
-    struct program *program = variant->program;
-    const struct sp_node *node = variant->opened.relation->node;
-    char text[128];
-    uint64_t hash = hash_text(UINT64_C(14695981039346656037), variant->op_name);
-    (void)snprintf(text, sizeof(text), "/%s/%s/%u/%u", variant->opened.rule->factors[a].name,
-                   variant->opened.rule->factors[b].name, node->input_count, node->output_count);
-    hash = hash_text(hash, text);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        (void)snprintf(text, sizeof(text), "/%u", node->inputs[i] == NULL ? 99 : node->inputs[i]->type.shape.rank);
-        hash = hash_text(hash, text);
-    }
-    for (uint32_t i = 0; i < node->attribute_count; i++) {
-        const struct sp_attribute *attribute = &node->attributes[i];
-        (void)snprintf(text, sizeof(text), "/%s=%lld,%g,%.60s", attribute->name, (long long)attribute->i, attribute->f,
-                       attribute->s.bytes == NULL ? "" : attribute->s.bytes);
-        hash = hash_text(hash, text);
-    }
-    for (uint32_t i = 0; i < program->seen_count; i++) {
-        if (program->seen[i] == hash)
-            return false;
-    }
-    if (program->seen_count == program->seen_capacity) {
-        program->seen_capacity = program->seen_capacity * 2 + 256;
-        program->seen = realloc(program->seen, program->seen_capacity * sizeof(*program->seen));
-    }
-    program->seen[program->seen_count++] = hash;
-    return true;
-}
-
-static void run_pairs(struct variant *variant)
-{
-    const struct sp_rule *rule = variant->opened.rule;
-    for (uint8_t i = 0; i < rule->factor_count; i++) {
-        for (uint8_t k = (uint8_t)(i + 1); k < rule->factor_count; k++) {
-            struct simulate_cut cuts[MAX_CUTS] = {{i, 2}, {k, 2}};
-            if (may_cut(&rule->factors[i], 2) && may_cut(&rule->factors[k], 2) &&
-                (strcmp(variant->program->pairs, "all") == 0 || is_new_pair(variant, i, k)))
-                run_cuts(variant, 2, cuts);
-        }
-    }
-}
-
-static void run_factors(struct variant *variant)
-{
-    const struct sp_rule *rule = variant->opened.rule;
-    for (uint8_t i = 0; i < rule->factor_count; i++) {
-        for (int64_t shards = 2; shards <= 4; shards++) {
-            if (may_cut(&rule->factors[i], shards))
-                run_cuts(variant, 1, &(struct simulate_cut){i, shards});
-        }
-    }
-    if (strcmp(variant->program->pairs, "none") != 0)
-        run_pairs(variant);
-}
-
-/* ---- cases ------------------------------------------------------------------------------------------------------ */
+#include "simulate_own.h"
+#include "simulate_run.h"
 
 /* The binding feeds and hands out tensors only. */
-static const char *unfit_types(const struct sp_graph *graph)
+static const char *unfit(const struct simulate_case *opened)
 {
+    const struct sp_graph *graph = opened->model->graph;
+    if (opened->rule == NULL)
+        return "the node is what its graphs are";
     for (uint32_t i = 0; i < graph->input_count; i++) {
         if (graph->inputs[i]->declared.kind != SP_TYPE_TENSOR)
             return "an input is no tensor";
@@ -267,47 +34,79 @@ static const char *unfit_types(const struct sp_graph *graph)
     return NULL;
 }
 
-static void run_variant(struct program *program, struct backend_case *test, uint32_t mask)
+/* What has to be fed: the inputs that have no default, and the case's files for them. */
+static json_t *case_inputs(const struct backend_case *test, const struct sp_graph *graph)
 {
-    struct variant variant = {.program = program, .test = test};
-    const struct sp_node *node = &test->model->graph->nodes[0];
+    const struct sp_graph *all = test->model->graph;
+    json_t *names = json_array(), *files = json_array(), *expected = json_array();
+    for (uint32_t i = 0, file = 0; i < all->input_count; i++) {
+        const struct sp_value *own = sp_graph_value(graph, all->inputs[i]->name);
+        if (all->inputs[i]->tensor != NULL)
+            continue;
+        if (own != NULL && own->kind == SP_VALUE_INPUT && own->tensor == NULL) {
+            (void)json_array_append_new(names, json_string(own->name));
+            (void)json_array_append_new(files, json_sprintf("%s/test_data_set_0/input_%u.pb", test->folder, file));
+        }
+        file++;
+    }
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        (void)json_array_append_new(expected, json_sprintf("%s/test_data_set_0/output_%u.pb", test->folder, i));
+    return json_pack("{s:o, s:o, s:o}", "inputNames", names, "inputs", files, "expected", expected);
+}
+
+/* The subject's file is there: reads it and runs it. `test` is NULL for a model of ours. */
+static void run_subject(struct simulate_program *program, struct simulate_subject *subject, struct backend_case *test)
+{
+    if (!simulate_open(&subject->opened, subject->path, test, 0)) {
+        simulate_skip(program, subject, subject->opened.err.message);
+    } else if (unfit(&subject->opened) != NULL) {
+        simulate_skip(program, subject, unfit(&subject->opened));
+    } else {
+        if (test != NULL)
+            subject->inputs = case_inputs(test, subject->opened.model->graph);
+        simulate_subject(program, subject);
+    }
+    simulate_close(&subject->opened);
+    json_decref(subject->inputs);
+}
+
+static bool is_wanted(const struct simulate_program *program, const char *op_type, const char *case_name)
+{
+    const char *dot = strrchr(op_type, '.');
+    return (program->only == NULL || strcmp(program->only, dot == NULL ? op_type : dot + 1) == 0) &&
+           (program->only_case == NULL || strcmp(program->only_case, case_name) == 0);
+}
+
+/* ---- the published cases ---------------------------------------------------------------------------------------- */
+
+static void run_variant(struct simulate_program *program, struct backend_case *test, uint32_t mask)
+{
+    struct simulate_subject subject = {.case_name = test->name};
     char source[MAX_PATH + 64];
     (void)snprintf(source, sizeof(source), "%s/model.onnx", test->folder);
-    (void)snprintf(variant.op_name, sizeof(variant.op_name), "%s%s%s", node->domain, node->domain[0] == '\0' ? "" : ".",
-                   node->op_type);
-    (void)snprintf(variant.name, sizeof(variant.name), "%s", test->name);
-    (void)snprintf(variant.path, sizeof(variant.path), "%.1000s", source);
+    (void)snprintf(subject.path, sizeof(subject.path), "%.1000s", source);
+    (void)snprintf(subject.name, sizeof(subject.name), "%.140s", test->name);
+    simulate_op_name(&test->model->graph->nodes[0], subject.op_name, sizeof(subject.op_name));
     if (mask != 0) {
-        (void)snprintf(variant.name, sizeof(variant.name), "%s+%x", test->name, mask);
-        (void)snprintf(variant.path, sizeof(variant.path), "%.800s/%s.original.onnx", program->folder, variant.name);
-        if (!simulate_fix_inputs(test, source, mask, variant.path)) {
-            tell_skip(&variant, "an input cannot be an initializer");
+        (void)snprintf(subject.name, sizeof(subject.name), "%.140s+%x", test->name, mask);
+        (void)snprintf(subject.path, sizeof(subject.path), "%.800s/%s.original.onnx", program->folder, subject.name);
+        if (!simulate_fix_inputs(test, source, mask, subject.path)) {
+            simulate_skip(program, &subject, "an input cannot be an initializer");
             return;
         }
     }
-    bool is_open = simulate_open(&variant.opened, variant.path, test, 0);
-    if (!is_open)
-        tell_skip(&variant, variant.opened.err.message);
-    else if (variant.opened.rule == NULL)
-        tell_skip(&variant, "the node is what its graphs are");
-    else if (unfit_types(variant.opened.model->graph) != NULL)
-        tell_skip(&variant, unfit_types(variant.opened.model->graph));
-    else
-        run_factors(&variant);
-    simulate_close(&variant.opened);
+    run_subject(program, &subject, test);
 }
 
 static void run_case(struct backend_case *test, void *context)
 {
-    struct program *program = context;
+    struct simulate_program *program = context;
     char path[MAX_PATH + 64];
     if (test->model == NULL || test->model->graph->node_count != 1) {
         program->others++;
         return;
     }
-    const struct sp_node *node = &test->model->graph->nodes[0];
-    if ((program->only != NULL && strcmp(program->only, node->op_type) != 0) ||
-        (program->only_case != NULL && strcmp(program->only_case, test->name) != 0))
+    if (!is_wanted(program, test->model->graph->nodes[0].op_type, test->name))
         return;
     (void)snprintf(path, sizeof(path), "%s/model.onnx", test->folder);
     program->cases++;
@@ -319,7 +118,26 @@ static void run_case(struct backend_case *test, void *context)
         run_variant(program, test, numbers);
 }
 
-static bool read_arguments(struct program *program, int count, char **arguments)
+/* ---- models of ours --------------------------------------------------------------------------------------------- */
+
+static void run_own(struct simulate_program *program, const struct simulate_own *own)
+{
+    struct simulate_subject subject = {0};
+    if (!is_wanted(program, own->op, simulate_own_name(own, subject.name, sizeof(subject.name))))
+        return;
+    subject.case_name = subject.name;
+    (void)snprintf(subject.op_name, sizeof(subject.op_name), "%s", own->op);
+    (void)snprintf(subject.path, sizeof(subject.path), "%.800s/%s.original.onnx", program->folder, subject.name);
+    program->cases++;
+    if (simulate_own_write(own, subject.path, &subject.inputs))
+        run_subject(program, &subject, NULL);
+    else
+        simulate_skip(program, &subject, "the model cannot be written");
+}
+
+/* ---- main ------------------------------------------------------------------------------------------------------- */
+
+static bool read_arguments(struct simulate_program *program, int count, char **arguments)
 {
     program->pairs = "some";
     for (int i = 2; i + 1 < count; i += 2) {
@@ -338,7 +156,7 @@ static bool read_arguments(struct program *program, int count, char **arguments)
 
 int main(int count, char **arguments)
 {
-    struct program program = {0};
+    struct simulate_program program = {0};
     char path[MAX_PATH + 64];
     if (!read_arguments(&program, count, arguments)) {
         (void)fprintf(stderr, "usage: simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none]\n");
@@ -351,6 +169,8 @@ int main(int count, char **arguments)
         return 2;
     }
     (void)backend_each(program.folder, run_case, &program);
+    for (const struct simulate_own *own = simulate_own_cases; own->op != NULL; own++)
+        run_own(&program, own);
     (void)fclose(program.list);
     (void)printf("# simulate_cases: %u cases of one node, %u others, %u simulations, %u that cannot be written\n",
                  program.cases, program.others, program.runs, program.failures);

@@ -43,7 +43,8 @@ bool simulate_open(struct simulate_case *opened, const char *path, struct backen
         return sp_fail(&opened->err, SP_ERR_IO, "NO_FILE", "There is no file %s.", path) == SP_OK;
     if (sp_onnx_read(opened->arena, opened->bytes, opened->size, NULL, &opened->model, &opened->err) != SP_OK)
         return false;
-    know_inputs(opened->model, test, mask);
+    if (test != NULL)
+        know_inputs(opened->model, test, mask);
     if (sp_infer_shapes(opened->model, NULL, &summary, &opened->err) != SP_OK ||
         sp_net_create(opened->arena, opened->model, &opened->net, &opened->err) != SP_OK)
         return false;

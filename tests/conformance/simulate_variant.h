@@ -22,8 +22,8 @@ struct simulate_case {
     struct sp_error err;
 };
 
-/* Reads the file and infers; the values of the inputs in `mask` are known, as the case `test` has them. False with the
-   error in `opened->err`. To be closed in any case. */
+/* Reads the file and infers; the values of the inputs in `mask` are known, as the case `test` has them (NULL: a model
+   of ours, nothing is known). False with the error in `opened->err`. To be closed in any case. */
 bool simulate_open(struct simulate_case *opened, const char *path, struct backend_case *test, uint32_t mask);
 void simulate_close(struct simulate_case *opened);
 

@@ -1,0 +1,213 @@
+#include "simulate_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CUTS 2
+
+/* ---- lines ------------------------------------------------------------------------------------------------------ */
+
+static const char *const kind_names[] = {"parallel", "reduction", "replicate", "halo", "permutation", "sequential"};
+
+/* "spatial2" and "spatial3" are one row of the report. */
+static void family_of(const char *name, char *family)
+{
+    (void)snprintf(family, SP_FACTOR_NAME_SIZE, "%s", name);
+    for (size_t size = strlen(family); size > 1 && family[size - 1] >= '0' && family[size - 1] <= '9';)
+        family[--size] = '\0';
+}
+
+static json_t *cuts_line(const struct sp_rule *rule, uint32_t count, const struct simulate_cut *cuts)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_factor *factor = &rule->factors[cuts[i].factor];
+        char family[SP_FACTOR_NAME_SIZE];
+        family_of(factor->name, family);
+        json_t *item = json_pack("{s:s, s:s, s:s, s:I, s:I}", "factor", factor->name, "family", family, "kind",
+                                 kind_names[factor->kind], "extent", (json_int_t)factor->extent.value, "shards",
+                                 (json_int_t)cuts[i].shards);
+        (void)json_array_append_new(list, item);
+    }
+    return list;
+}
+
+static json_t *start_line(const struct simulate_subject *subject)
+{
+    return json_pack("{s:s, s:s, s:s}", "case", subject->case_name, "variant", subject->name, "op", subject->op_name);
+}
+
+void simulate_op_name(const struct sp_node *node, char *name, size_t size)
+{
+    (void)snprintf(name, size, "%s%s%s", node->domain, node->domain[0] == '\0' ? "" : ".", node->op_type);
+}
+
+void simulate_skip(struct simulate_program *program, const struct simulate_subject *subject, const char *why)
+{
+    json_t *line = start_line(subject);
+    (void)json_object_set_new(line, "skip", json_string(why));
+    simulate_tell(program->list, line);
+}
+
+/* ---- one simulation --------------------------------------------------------------------------------------------- */
+
+/* "test_matmul_2d-k.2-m.2", which is a file's name too. */
+static void name_run(const struct simulate_subject *subject, uint32_t count, const struct simulate_cut *cuts,
+                     char *name, size_t size)
+{
+    size_t length = (size_t)snprintf(name, size, "%s", subject->name);
+    for (uint32_t i = 0; i < count && length < size; i++)
+        length += (size_t)snprintf(name + length, size - length, "-%s.%lld",
+                                   subject->opened.rule->factors[cuts[i].factor].name, (long long)cuts[i].shards);
+    for (char *at = name; *at != '\0'; at++)
+        *at = *at == '/' ? '_' : *at;
+}
+
+/* What is fed and compared, and what is known of the splitting. */
+static void tell_run(const struct simulate_program *program, const struct simulate_subject *subject, json_t *cuts,
+                     const char *name, const char *path, const struct simulate_account *account,
+                     const struct sp_error *err)
+{
+    const struct sp_op *op = subject->opened.relation->node->op;
+    json_t *line = start_line(subject);
+    json_t *more =
+        json_pack("{s:s, s:o, s:s, s:s, s:o, s:b, s:b, s:i, s:i, s:O*}", "name", name, "cuts", cuts, "model", path,
+                  "original", subject->path, "outputs", simulate_outputs(subject->opened.model), "shapesOnly",
+                  op != NULL && (op->flags & SP_OP_RANDOM) != 0, "isWhole", account->is_whole, "ops", (int)account->ops,
+                  "cutParts", (int)(account->cut_sources + account->cut_results), "notes", account->notes);
+    (void)json_object_update(line, more);
+    (void)json_object_update(line, subject->inputs);
+    json_decref(more);
+    if (err->status != SP_OK)
+        (void)json_object_set_new(line, "failure", json_sprintf("%s: %s", err->code, err->message));
+    simulate_tell(program->list, line);
+}
+
+static enum sp_status write_run(const struct simulate_subject *subject, struct sp_arena *arena, uint32_t count,
+                                const struct simulate_cut *cuts, const char *path, struct simulate_account *account,
+                                const char **ret_reason, struct sp_error *err)
+{
+    const struct simulate_case *opened = &subject->opened;
+    struct sp_assignment *assignment = NULL;
+    int64_t devices = 1;
+    for (uint32_t i = 0; i < count; i++)
+        devices *= cuts[i].shards;
+    enum sp_status status = sp_assignment_create(arena, opened->net, NULL, devices, 0, NULL, &assignment, err);
+    if (status != SP_OK)
+        return status;
+    if (!simulate_give(assignment, opened->relation, opened->rule, count, cuts, ret_reason))
+        return SP_OK;
+    return simulate_write(arena, opened->model, assignment, path, account, err);
+}
+
+static void run_cuts(struct simulate_program *program, const struct simulate_subject *subject, uint32_t count,
+                     const struct simulate_cut *cuts)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct simulate_account account = {0};
+    struct sp_error err = {0};
+    const char *reason = NULL;
+    char name[256], path[MAX_PATH + 300];
+    name_run(subject, count, cuts, name, sizeof(name));
+    (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
+    enum sp_status status = write_run(subject, arena, count, cuts, path, &account, &reason, &err);
+    if (reason == NULL) {
+        tell_run(program, subject, cuts_line(subject->opened.rule, count, cuts), name, path, &account, &err);
+        program->runs++;
+        program->failures += status != SP_OK;
+    }
+    simulate_account_release(&account);
+    sp_arena_destroy(arena);
+}
+
+/* ---- which cuts ------------------------------------------------------------------------------------------------- */
+
+static bool may_split(const struct sp_factor *factor)
+{
+    return factor->kind == SP_FACTOR_PARALLEL || factor->kind == SP_FACTOR_REDUCTION ||
+           factor->kind == SP_FACTOR_HALO || factor->kind == SP_FACTOR_PERMUTATION;
+}
+
+/* Every shard has elements and is a multiple of the factor's block. */
+static bool may_cut(const struct sp_factor *factor, int64_t shards)
+{
+    if (!may_split(factor) || !sp_dim_is_known(factor->extent) || factor->extent.value < shards)
+        return false;
+    int64_t extent = factor->extent.value, size = (extent + shards - 1) / shards;
+    int64_t last = extent - (shards - 1) * size;
+    return last > 0 && size % factor->block == 0 && last % factor->block == 0;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static bool add_seen(struct simulate_program *program, uint64_t hash)
+{
+    for (uint32_t i = 0; i < program->seen_count; i++) {
+        if (program->seen[i] == hash)
+            return false;
+    }
+    if (program->seen_count == program->seen_capacity) {
+        program->seen_capacity = program->seen_capacity * 2 + 256;
+        program->seen = realloc(program->seen, program->seen_capacity * sizeof(*program->seen));
+    }
+    program->seen[program->seen_count++] = hash;
+    return true;
+}
+
+/* Whether two factors of such a node, with these ranks and attributes, come for the first time. */
+static bool is_new_pair(struct simulate_program *program, const struct simulate_subject *subject, uint32_t a,
+                        uint32_t b)
+{
+    const struct sp_node *node = subject->opened.relation->node;
+    char text[128];
+    uint64_t hash = hash_text(UINT64_C(14695981039346656037), subject->op_name);
+    (void)snprintf(text, sizeof(text), "/%s/%s/%u/%u", subject->opened.rule->factors[a].name,
+                   subject->opened.rule->factors[b].name, node->input_count, node->output_count);
+    hash = hash_text(hash, text);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        (void)snprintf(text, sizeof(text), "/%u", node->inputs[i] == NULL ? 99 : node->inputs[i]->type.shape.rank);
+        hash = hash_text(hash, text);
+    }
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        const struct sp_attribute *attribute = &node->attributes[i];
+        (void)snprintf(text, sizeof(text), "/%s=%lld,%g,%.60s", attribute->name, (long long)attribute->i, attribute->f,
+                       attribute->s.bytes == NULL ? "" : attribute->s.bytes);
+        hash = hash_text(hash, text);
+        for (uint32_t k = 0; k < attribute->count && attribute->ints != NULL; k++) {
+            (void)snprintf(text, sizeof(text), ",%lld", (long long)attribute->ints[k]);
+            hash = hash_text(hash, text);
+        }
+    }
+    return add_seen(program, hash);
+}
+
+static void run_pairs(struct simulate_program *program, const struct simulate_subject *subject)
+{
+    const struct sp_rule *rule = subject->opened.rule;
+    for (uint8_t i = 0; i < rule->factor_count; i++) {
+        for (uint8_t k = (uint8_t)(i + 1); k < rule->factor_count; k++) {
+            struct simulate_cut cuts[MAX_CUTS] = {{i, 2}, {k, 2}};
+            if (may_cut(&rule->factors[i], 2) && may_cut(&rule->factors[k], 2) &&
+                (strcmp(program->pairs, "all") == 0 || is_new_pair(program, subject, i, k)))
+                run_cuts(program, subject, 2, cuts);
+        }
+    }
+}
+
+void simulate_subject(struct simulate_program *program, struct simulate_subject *subject)
+{
+    const struct sp_rule *rule = subject->opened.rule;
+    for (uint8_t i = 0; i < rule->factor_count; i++) {
+        for (int64_t shards = 2; shards <= 4; shards++) {
+            if (may_cut(&rule->factors[i], shards))
+                run_cuts(program, subject, 1, &(struct simulate_cut){i, shards});
+        }
+    }
+    if (strcmp(program->pairs, "none") != 0)
+        run_pairs(program, subject);
+}

@@ -1,0 +1,33 @@
+#pragma once
+/* simulate_run - all ways of splitting the only node of a model, as simulations and lines of the list. */
+#include "simulate.h"
+#include "simulate_variant.h"
+
+struct simulate_program {
+    char folder[MAX_PATH];
+    FILE *list;
+    const char *only, *only_case;
+    const char *pairs; /* "all", "none", or "some": two factors of such a node, with these ranks and attributes, once */
+    unsigned cases, others, runs, failures;
+    uint32_t seen_count, seen_capacity;
+    uint64_t *seen; /* pairs that were simulated */
+};
+
+struct simulate_subject {
+    const char *case_name;
+    char name[160];      /* of the variant of the case */
+    char op_name[80];    /* "com.microsoft.Gelu", "MatMul" */
+    char path[MAX_PATH]; /* of the model, which is the original */
+    json_t *inputs;      /* members of a line: what is fed and expected (simulate.mjs) */
+    struct sp_error *err;
+    struct simulate_case opened;
+};
+
+/* "com.microsoft.Gelu". */
+void simulate_op_name(const struct sp_node *node, char *name, size_t size);
+
+/* A line that says why a case is not simulated. */
+void simulate_skip(struct simulate_program *program, const struct simulate_subject *subject, const char *why);
+
+/* The subject's model is open. */
+void simulate_subject(struct simulate_program *program, struct simulate_subject *subject);
