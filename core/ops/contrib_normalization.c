@@ -18,6 +18,7 @@
 #include "ops/broadcast.h"
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/local_functions.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -213,7 +214,7 @@ static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_ru
 #define SIMPLIFIED(domain_)                                                                                            \
     {                                                                                                                  \
         .domain = domain_, .name = "SimplifiedLayerNormalization", .since = 1, .min_inputs = 2, .max_inputs = 2,       \
-        .min_outputs = 1, .max_outputs = 2, .infer = infer_layer, .rule = rule_simplified,                             \
+        .min_outputs = 1, .max_outputs = 2, .infer = infer_layer, .rule = rule_simplified, .local = sp_local_rms_norm, \
         .text = "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",                                              \
         .source = "ONNX Runtime contrib operator SimplifiedLayerNormalization",                                        \
         .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"                \
@@ -232,6 +233,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_outputs = 3,
      .infer = infer_layer,
      .rule = rule_layer,
+     .local = sp_local_layer_norm,
      .text = "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
      .source = "ONNX Runtime contrib operator LayerNormalization",
      .signature = "(X,Scale,B?) -> (Y,Mean?,InvStdDev?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"},
@@ -244,6 +246,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_outputs = 4,
      .infer = infer_skip,
      .rule = rule_skip,
+     .local = sp_local_skip_layer_norm,
      .text = "[i.., j] [i.., j] [j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
      .source = "ONNX Runtime contrib operator SkipLayerNormalization",
      .signature = "(input,skip,gamma,beta?,bias?) -> (output,mean?,inv_std_var?,input_skip_bias_sum?) "
@@ -257,6 +260,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_outputs = 4,
      .infer = infer_skip,
      .rule = rule_skip_simplified,
+     .local = sp_local_skip_rms_norm,
      .text = "[i.., j] [i.., j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
      .source = "ONNX Runtime contrib operator SkipSimplifiedLayerNormalization",
      .signature = "(input,skip,gamma,bias?) -> (output,mean?,inv_std_var?,input_skip_bias_sum?) "
@@ -270,6 +274,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_outputs = 3,
      .infer = infer_embedding,
      .rule = rule_embedding,
+     .local = sp_local_embed_layer_norm,
      .text = "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; h moments, v, p, u "
              "whole, without positions s whole",
      .source = "ONNX Runtime contrib operator EmbedLayerNormalization",

@@ -22,6 +22,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 /* ---- shared --------------------------------------------------------------------------------------------------- */
 
@@ -423,28 +424,32 @@ static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define ENTRY(name_, since_, least_, inputs_, outputs_, infer_, rule_, text_)                                          \
+#define ENTRY(name_, since_, least_, inputs_, outputs_, infer_, rule_, local_, text_)                                  \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = least_, .max_inputs = inputs_, .min_outputs = 1,   \
-        .max_outputs = outputs_, .infer = infer_, .rule = rule_, .text = text_, .source = "ONNX operator " name_       \
+        .max_outputs = outputs_, .infer = infer_, .rule = rule_, .local = local_, .text = text_,                       \
+        .source = "ONNX operator " name_                                                                               \
     }
 
 const struct sp_op sp_ops_normalization[] = {
-    ENTRY("BatchNormalization", 1, 5, 5, 5, infer_batch_norm, rule_batch_norm,
+    ENTRY("BatchNormalization", 1, 5, 5, 5, infer_batch_norm, rule_batch_norm, sp_local_batch_norm,
           "[n, c, h..] [c] [c] [c] [c] -> [n, c, h..] [c]..; n, h.. moments when training"),
-    ENTRY("InstanceNormalization", 1, 3, 3, 1, infer_instance_norm, rule_instance_norm,
+    ENTRY("InstanceNormalization", 1, 3, 3, 1, infer_instance_norm, rule_instance_norm, sp_local_instance_norm,
           "[n, c, h..] [c] [c] -> [n, c, h..]; h.. moments"),
-    ENTRY("GroupNormalization", 18, 3, 3, 1, infer_group_norm, rule_group_norm,
+    ENTRY("GroupNormalization", 18, 3, 3, 1, infer_group_norm, rule_group_norm, sp_local_group_norm,
           "[n, g*c, h..] [g*c] [g*c] -> [n, g*c, h..]; c, h.. moments"),
-    ENTRY("LayerNormalization", 17, 2, 3, 3, infer_layer_norm, rule_layer_norm,
+    ENTRY("LayerNormalization", 17, 2, 3, 3, infer_layer_norm, rule_layer_norm, sp_local_layer_norm,
           "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments"),
-    ENTRY("RMSNormalization", 23, 2, 2, 1, infer_layer_norm, rule_rms_norm,
+    ENTRY("RMSNormalization", 23, 2, 2, 1, infer_layer_norm, rule_rms_norm, sp_local_rms_norm,
           "[i.., j..] [j..] -> [i.., j..]; j.. moments"),
-    ENTRY("Softmax", 1, 1, 1, 1, infer_softmax, rule_softmax, "[i.., j..] -> [i.., j..]; j.. softmax"),
-    ENTRY("LogSoftmax", 1, 1, 1, 1, infer_softmax, rule_softmax, "[i.., j..] -> [i.., j..]; j.. softmax"),
-    ENTRY("Hardmax", 1, 1, 1, 1, infer_softmax, rule_hardmax, "[i.., j..] -> [i.., j..]; j.. select"),
-    ENTRY("LRN", 1, 1, 1, 1, infer_lrn, rule_lrn, "[n, c, h..] -> [n, c, h..]; c halo"),
-    ENTRY("MeanVarianceNormalization", 9, 1, 1, 1, infer_mvn, rule_mvn, "[i.., j..] -> [i.., j..]; j.. moments"),
-    ENTRY("LpNormalization", 1, 1, 1, 1, infer_lp_norm, rule_lp_norm, "[i.., j] -> [i.., j]; j sum"),
+    ENTRY("Softmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_local_softmax,
+          "[i.., j..] -> [i.., j..]; j.. softmax"),
+    ENTRY("LogSoftmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_local_log_softmax,
+          "[i.., j..] -> [i.., j..]; j.. softmax"),
+    ENTRY("Hardmax", 1, 1, 1, 1, infer_softmax, rule_hardmax, sp_local_hardmax, "[i.., j..] -> [i.., j..]; j.. select"),
+    ENTRY("LRN", 1, 1, 1, 1, infer_lrn, rule_lrn, sp_local_lrn, "[n, c, h..] -> [n, c, h..]; c halo"),
+    ENTRY("MeanVarianceNormalization", 9, 1, 1, 1, infer_mvn, rule_mvn, sp_local_mean_variance_norm,
+          "[i.., j..] -> [i.., j..]; j.. moments"),
+    ENTRY("LpNormalization", 1, 1, 1, 1, infer_lp_norm, rule_lp_norm, sp_local_lp_norm, "[i.., j] -> [i.., j]; j sum"),
     {.name = NULL},
 };

@@ -18,6 +18,7 @@
  */
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 /* ---- which elements share a scale ----------------------------------------------------------------------------- */
 
@@ -227,7 +228,8 @@ const struct sp_op sp_ops_quantization[] = {
     {"", "DequantizeLinear", 10, 0, 2, 3, 1, 1, 0, infer_dequantize, rule_linear, LINEAR_TEXT,
      "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", NULL},
     {"", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3, 0, infer_dynamic, rule_dynamic,
-     "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)", NULL},
+     "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)", NULL,
+     sp_local_dynamic_quantize},
     {.name = NULL},
 };
 /* clang-format on */

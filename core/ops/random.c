@@ -15,6 +15,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 static enum sp_status infer_shaped(struct sp_op_context *context)
 {
@@ -86,17 +87,17 @@ static enum sp_status rule_multinomial(struct sp_op_context *context, struct sp_
 /* clang-format off */
 const struct sp_op sp_ops_random[] = {
     {"", "RandomNormal", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, infer_shaped, rule_shaped, "() -> [d..]",
-     "ONNX operator RandomNormal (1, 22)", NULL},
+     "ONNX operator RandomNormal (1, 22)", NULL, sp_local_random_shaped},
     {"", "RandomUniform", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, infer_shaped, rule_shaped, "() -> [d..]",
-     "ONNX operator RandomUniform (1, 22)", NULL},
+     "ONNX operator RandomUniform (1, 22)", NULL, sp_local_random_shaped},
     {"", "RandomNormalLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_like, rule_like,
-     "[d..] -> [d..]; only the shape is read", "ONNX operator RandomNormalLike (1, 22)", NULL},
+     "[d..] -> [d..]; only the shape is read", "ONNX operator RandomNormalLike (1, 22)", NULL, sp_local_random_like},
     {"", "RandomUniformLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_like, rule_like,
-     "[d..] -> [d..]; only the shape is read", "ONNX operator RandomUniformLike (1, 22)", NULL},
+     "[d..] -> [d..]; only the shape is read", "ONNX operator RandomUniformLike (1, 22)", NULL, sp_local_random_like},
     {"", "Bernoulli", 15, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_like, rule_shaped, "[d..] -> [d..]",
-     "ONNX operator Bernoulli (15, 22)", NULL},
+     "ONNX operator Bernoulli (15, 22)", NULL, sp_local_random_like},
     {"", "Multinomial", 7, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_multinomial, rule_multinomial,
-     "[b, c] -> [b, s]; c whole", "ONNX operator Multinomial (7, 22)", NULL},
+     "[b, c] -> [b, s]; c whole", "ONNX operator Multinomial (7, 22)", NULL, sp_local_multinomial},
     {.name = NULL},
 };
 /* clang-format on */

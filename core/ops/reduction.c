@@ -18,6 +18,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/lanes.h"
+#include "ops/local_functions.h"
 
 /* What one operator does to known elements; all NULL where they are not carried. */
 struct arithmetic {
@@ -310,27 +311,27 @@ static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *ru
     return status;
 }
 
-#define ENTRY(name_, inputs_, infer_, rule_, combiner_)                                                                \
+#define ENTRY(name_, inputs_, infer_, rule_, local_, combiner_)                                                        \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = inputs_, .min_outputs = 1,             \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = "[i.., j..] -> [i..]; j.. " combiner_,               \
-        .source = "ONNX operator " name_                                                                               \
+        .max_outputs = 1, .infer = infer_, .rule = rule_, .local = local_,                                             \
+        .text = "[i.., j..] -> [i..]; j.. " combiner_, .source = "ONNX operator " name_                                \
     }
 
 #define OR_WHOLE "; whole where the axes are not known"
 
 const struct sp_op sp_ops_reduction[] = {
-    ENTRY("ReduceSum", 2, infer_sum, rule_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceMean", 2, infer_mean, rule_mean, "sum" OR_WHOLE),
-    ENTRY("ReduceProd", 2, infer_prod, rule_prod, "product" OR_WHOLE),
-    ENTRY("ReduceMax", 2, infer_max, rule_max, "max" OR_WHOLE),
-    ENTRY("ReduceMin", 2, infer_min, rule_min, "min" OR_WHOLE),
-    ENTRY("ReduceL1", 2, infer_under_sum, rule_under_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceL2", 2, infer_under_sum, rule_under_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceLogSum", 2, infer_under_sum, rule_under_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceSumSquare", 2, infer_under_sum, rule_under_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceLogSumExp", 2, infer_log_sum_exp, rule_log_sum_exp, "softmax" OR_WHOLE),
-    ENTRY("ArgMax", 1, infer_arg_max, rule_arg, "select"),
-    ENTRY("ArgMin", 1, infer_arg_min, rule_arg, "select"),
+    ENTRY("ReduceSum", 2, infer_sum, rule_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceMean", 2, infer_mean, rule_mean, sp_local_reduce_mean, "sum" OR_WHOLE),
+    ENTRY("ReduceProd", 2, infer_prod, rule_prod, NULL, "product" OR_WHOLE),
+    ENTRY("ReduceMax", 2, infer_max, rule_max, NULL, "max" OR_WHOLE),
+    ENTRY("ReduceMin", 2, infer_min, rule_min, NULL, "min" OR_WHOLE),
+    ENTRY("ReduceL1", 2, infer_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceL2", 2, infer_under_sum, rule_under_sum, sp_local_reduce_l2, "sum" OR_WHOLE),
+    ENTRY("ReduceLogSum", 2, infer_under_sum, rule_under_sum, sp_local_reduce_log_sum, "sum" OR_WHOLE),
+    ENTRY("ReduceSumSquare", 2, infer_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceLogSumExp", 2, infer_log_sum_exp, rule_log_sum_exp, sp_local_reduce_log_sum_exp, "softmax" OR_WHOLE),
+    ENTRY("ArgMax", 1, infer_arg_max, rule_arg, sp_local_arg_max, "select"),
+    ENTRY("ArgMin", 1, infer_arg_min, rule_arg, sp_local_arg_min, "select"),
     {.name = NULL},
 };

@@ -18,6 +18,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/lanes.h"
+#include "ops/local_functions.h"
 
 static void numbered(char name[SP_FACTOR_NAME_SIZE], char letter, uint32_t axis)
 {
@@ -369,19 +370,21 @@ static enum sp_status rule_nonzero(struct sp_op_context *context, struct sp_rule
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, last_, inputs_, outputs_, infer_, rule_, text_)                                           \
+#define ENTRY(name_, since_, last_, inputs_, outputs_, infer_, rule_, local_, text_)                                   \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = inputs_, .max_inputs = inputs_,     \
-        .min_outputs = outputs_, .max_outputs = outputs_, .infer = infer_, .rule = rule_, .text = text_,               \
-        .source = "ONNX operator " name_                                                                               \
+        .min_outputs = outputs_, .max_outputs = outputs_, .infer = infer_, .rule = rule_, .local = local_,             \
+        .text = text_, .source = "ONNX operator " name_                                                                \
     }
 
 const struct sp_op sp_ops_selection[] = {
-    ENTRY("TopK", 1, 9, 1, 2, infer_topk, rule_topk, "[i.., j] -> [i.., k] [i.., k]; j select, k whole"),
-    ENTRY("TopK", 10, 0, 2, 2, infer_topk, rule_topk, "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole"),
-    ENTRY("CumSum", 11, 0, 2, 1, infer_cumulative_sum, rule_scan, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("CumProd", 26, 0, 2, 1, infer_cumulative_product, rule_scan, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("OneHot", 9, 0, 3, 1, infer_one_hot, rule_one_hot, "[i..] [] [2] -> [i.., depth]"),
-    ENTRY("NonZero", 9, 0, 1, 1, infer_nonzero, rule_nonzero, "[i..] -> [r, c]; all whole"),
+    ENTRY("TopK", 1, 9, 1, 2, infer_topk, rule_topk, sp_local_top_k,
+          "[i.., j] -> [i.., k] [i.., k]; j select, k whole"),
+    ENTRY("TopK", 10, 0, 2, 2, infer_topk, rule_topk, sp_local_top_k,
+          "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole"),
+    ENTRY("CumSum", 11, 0, 2, 1, infer_cumulative_sum, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
+    ENTRY("CumProd", 26, 0, 2, 1, infer_cumulative_product, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
+    ENTRY("OneHot", 9, 0, 3, 1, infer_one_hot, rule_one_hot, sp_local_one_hot, "[i..] [] [2] -> [i.., depth]"),
+    ENTRY("NonZero", 9, 0, 1, 1, infer_nonzero, rule_nonzero, NULL, "[i..] -> [r, c]; all whole"),
     {.name = NULL},
 };

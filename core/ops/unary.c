@@ -11,6 +11,7 @@
 #include "ops/data.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 /* ---- one element ---------------------------------------------------------------------------------------------- */
 
@@ -333,6 +334,7 @@ const struct sp_op sp_ops_unary[] = {
      .max_outputs = 2,
      .infer = infer_dropout,
      .rule = rule_dropout,
+     .local = sp_local_dropout,
      .text = "[i..] [] [] -> [i..] [i..]",
      .source = "ONNX operator Dropout (12, 13, 22)"},
     {.name = NULL},

@@ -1,0 +1,79 @@
+#pragma once
+/*
+ * local_statistics - what is known of all elements together, from pieces of them: means, moments, positions.
+ *
+ * A mean is the sum over devices of each device's mean times its share of the elements, so it is right for shards of
+ * different sizes, needs no extent of an axis that is not cut, and its partial results do not grow with the extents.
+ * Variances are taken in two passes, mean first: the difference of two large sums would lose what is left.
+ */
+#include "ops/local.h"
+
+/* The elements that one statistic is taken over, as this device has them. */
+struct sp_local_span {
+    uint64_t axes;         /* of the piece; a bit for each axis that the statistic is taken over */
+    double share;          /* of the elements along them, how many are here */
+    uint32_t factor_count; /* the split ones of the factors: what results are combined over; 0: nothing is to be done */
+    const uint8_t *factors;
+};
+
+/* The split reductions of the rule, and the axes of an input that have any reduction. */
+struct sp_local_span sp_local_reductions(struct sp_local *local, uint32_t input);
+
+/* The type that statistics of elements of this type are taken in: float32 at least, double for integers. */
+enum sp_dtype sp_local_wide(enum sp_dtype dtype);
+
+/* The element type of an output, UNDEFINED where the node does not have it. */
+enum sp_dtype sp_local_output_dtype(const struct sp_local *local, uint32_t output);
+
+/* The piece, in the output's type, as this device's part of an output; nothing where the node does not have it. */
+void sp_local_give(struct sp_local *local, uint32_t output, struct sp_piece *piece);
+
+/* a and b, which broadcasts to a, in one of Add, Sub, Mul and Div; also where the operator set has no broadcasting. */
+struct sp_piece *sp_local_with(struct sp_local *local, const char *op_type, struct sp_piece *a, struct sp_piece *b);
+
+/* The mean of the whole; x has floating point elements. */
+struct sp_piece *sp_local_mean(struct sp_local *local, struct sp_piece *x, const struct sp_local_span *span,
+                               bool keep_dims);
+
+/* x less its mean, and the mean of the squares of that. NULL for `ret_mean` takes the mean to be zero. Statistics keep
+   their axes with extent 1. */
+struct sp_local_moments {
+    struct sp_piece *mean, *centred, *variance;
+};
+struct sp_local_moments sp_local_moments_of(struct sp_local *local, struct sp_piece *x,
+                                            const struct sp_local_span *span, bool has_mean);
+
+/* 1 / sqrt(variance + epsilon). */
+struct sp_piece *sp_local_inverse_deviation(struct sp_local *local, struct sp_piece *variance, double epsilon);
+
+/* ReduceSum, ReduceMax, .. of the whole. */
+struct sp_piece *sp_local_reduce_all(struct sp_local *local, const char *op_type, enum sp_combiner combiner,
+                                     struct sp_piece *x, const struct sp_local_span *span, bool keep_dims);
+
+/* The indices that this device has along a factor of known extent, as int64 [size]. */
+struct sp_piece *sp_local_own_indices(struct sp_local *local, uint8_t factor);
+
+/* From a piece that has all indices of a factor from `start` to its last on this device, those that it has. */
+struct sp_piece *sp_local_keep_own(struct sp_local *local, struct sp_piece *piece, uint32_t axis, uint8_t factor,
+                                   int64_t start);
+
+/* What positions in a part of an axis are in the whole: int64, of any shape. `ranges` are the part, of known extent. */
+struct sp_piece *sp_local_to_global(struct sp_local *local, struct sp_piece *positions,
+                                    const struct sp_axis_ranges *ranges);
+
+/* The coordinates of row-major positions in a box of these extents, one piece for each axis; the first extent is not
+   looked at. And positions from coordinates. All are int64 and of any shape. */
+void sp_local_coordinates(struct sp_local *local, struct sp_piece *positions, uint32_t rank, const int64_t *extents,
+                          struct sp_piece **ret_coordinates);
+struct sp_piece *sp_local_flat(struct sp_local *local, uint32_t rank, const int64_t *extents,
+                               struct sp_piece *const *coordinates);
+
+/* Of candidate positions on all devices the lowest, or with `is_last` the highest; int64. */
+struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, bool is_last,
+                                       const struct sp_local_span *span);
+
+/* Whether the shards of a factor are in the order of its indices: shard i has [i*c, (i+1)*c). */
+bool sp_local_is_even(const struct sp_local *local, uint8_t factor);
+
+/* A vector's elements along axis 1 of a tensor with `rank` axes: [c] becomes [c, 1, ..]. */
+struct sp_piece *sp_local_along_channels(struct sp_local *local, struct sp_piece *vector, uint32_t rank);
