@@ -9,6 +9,7 @@
  */
 #include "ops/attention.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* ---- shared --------------------------------------------------------------------------------------------------- */
 
@@ -285,6 +286,7 @@ static enum sp_status rule_flex(struct sp_op_context *context, struct sp_rule *r
     {                                                                                                                  \
         .domain = "", .name = "Attention", .since = since_, .last = last_, .min_inputs = 3, .max_inputs = inputs_,     \
         .min_outputs = 1, .max_outputs = 4, .infer = infer_attention, .rule = rule_attention,                          \
+        .local = sp_local_attention,                                                                                   \
         .text =                                                                                                        \
             "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed "                               \
             "[b, q, kv*g*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past t whole, "    \
@@ -304,6 +306,7 @@ const struct sp_op sp_ops_attention[] = {
      .max_outputs = 1,
      .infer = infer_flex,
      .rule = rule_flex,
+     .local = sp_local_attention,
      .text =
          "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e]; t softmax, d whole; with subgraphs only e "
          "is split",

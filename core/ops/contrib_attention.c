@@ -14,6 +14,7 @@
  */
 #include "ops/attention.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -407,6 +408,7 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .max_outputs = 2,
      .infer = infer_projected,
      .rule = rule_projected,
+     .local = sp_local_projected_attention,
      .text =
          "[b, q, i] [i, three*kv*d] [three*kv*d] [b, t] [two, b, kv, p, d] -> [b, q, kv*d] [two, b, kv, t, d]; q, i, "
          "three, d, t whole",
@@ -423,6 +425,7 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .max_outputs = 4,
      .infer = infer_multi_head,
      .rule = rule_multi_head,
+     .local = sp_local_multi_head_attention,
      .text =
          "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
          "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past or packed queries t whole, causal q whole",

@@ -12,6 +12,7 @@
  */
 #include "ops/attention.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 enum {
     IN_QUERY,
@@ -128,9 +129,8 @@ static enum sp_status read_grouped(struct sp_op_context *context, struct grouped
     g.a.kv_heads = sp_dim_known(kv_heads);
     g.a.has_whole_keys = true;
     g.a.has_whole_heads = g.is_packed && q_heads != kv_heads;
-    /* Packed queries are keys too; rotating and causal kernels count positions from the start of the queries. */
-    g.a.is_placed = g.is_packed || sp_node_int(context->node, "causal", 1) != 0 ||
-                    (sp_node_int(context->node, "do_rotary", 0) != 0 && !sp_has_input(context, IN_POSITIONS));
+    /* Kernels take as many queries as new keys, and count positions from the start of the queries. */
+    g.a.is_placed = true;
     *ret = g;
     return past != NULL ? sp_check_same(context, "head counts", past->dims[1], g.a.kv_heads) : SP_OK;
 }
@@ -251,8 +251,9 @@ const struct sp_op sp_ops_contrib_group_attention[] = {
      .max_outputs = 4,
      .infer = infer_grouped,
      .rule = rule_grouped,
+     .local = sp_local_group_attention,
      .text = "[b, q, kv*g*d] [b, s, kv*d] [b, s, kv*d] [b, kv, p, d] [b, kv, p, d] [b] -> [b, q, kv*g*d] [b, kv, c, d] "
-             "[b, kv, c, d]; s, d, p, c, causal q whole; packed queries with g > 1: kv, g whole",
+             "[b, kv, c, d]; q, s, d, p, c whole; packed queries with g > 1: kv, g whole",
      .source = "ONNX Runtime contrib operator GroupQueryAttention",
      .signature =
          "(query,key?,value?,past_key?,past_value?,seqlens_k,total_sequence_length,cos_cache?,sin_cache?,"

@@ -17,6 +17,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -166,14 +167,16 @@ static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_
     {                                                                                                                  \
         .domain = DOMAIN, .name = "Distributed" name_, .since = 1, .flags = flags_, .min_inputs = least_,              \
         .max_inputs = most_, .min_outputs = 1, .max_outputs = 1, .infer = infer_distributed, .rule = rule_distributed, \
-        .text = text_, .source = "ONNX Runtime contrib operator Distributed" name_ ", ONNX operator " name_,           \
+        .local = sp_local_one_of_many, .text = text_,                                                                  \
+        .source = "ONNX Runtime contrib operator Distributed" name_ ", ONNX operator " name_,                          \
         .signature = operands_ " {" attributes_ SHARDING_ATTRIBUTES "}"                                                \
     }
 
 #define COLLECTIVE(name_, most_, infer_, rule_, text_, signature_)                                                     \
     {                                                                                                                  \
         .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,           \
-        .max_outputs = most_, .infer = infer_, .rule = rule_, .text = text_ "; of one device's operands",              \
+        .max_outputs = most_, .infer = infer_, .rule = rule_, .local = sp_local_one_of_many,                           \
+        .text = text_ "; of one device's operands",                                                                    \
         .source = "ONNX Runtime contrib operator " name_ " (builds with NCCL)", .signature = signature_                \
     }
 

@@ -20,6 +20,7 @@
 
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/local_functions.h"
 
 /* ---- LinearAttention ------------------------------------------------------------------------------------------ */
 
@@ -234,6 +235,7 @@ const struct sp_op sp_ops_linear_attention[] = {
      .max_outputs = 2,
      .infer = infer_linear,
      .rule = rule_linear,
+     .local = sp_local_linear_attention,
      .text = "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] "
              "[b, kv, d, e]; t sequential, d sum, with a delta rule d whole",
      .source = "ONNX operator LinearAttention (27)"},
@@ -246,6 +248,7 @@ const struct sp_op sp_ops_linear_attention[] = {
      .max_outputs = 2,
      .infer = infer_causal,
      .rule = rule_causal,
+     .local = sp_local_causal_conv,
      .text = "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l sequential, without states l halo",
      .source = "ONNX operator CausalConvWithState (27)"},
     {.name = NULL},

@@ -6,6 +6,21 @@
  */
 #include "ops/local.h"
 
+/* attention: local_attention.c, local_contrib_attention.c */
+enum sp_status sp_local_attention(struct sp_local *local);
+enum sp_status sp_local_group_attention(struct sp_local *local);
+enum sp_status sp_local_multi_head_attention(struct sp_local *local);
+enum sp_status sp_local_projected_attention(struct sp_local *local);
+
+/* rotary, linear_attention: local_rotary.c */
+enum sp_status sp_local_causal_conv(struct sp_local *local);
+enum sp_status sp_local_linear_attention(struct sp_local *local);
+enum sp_status sp_local_rotary(struct sp_local *local);
+
+/* moe, distributed: local_moe.c, local_distributed.c */
+enum sp_status sp_local_moe(struct sp_local *local);
+enum sp_status sp_local_one_of_many(struct sp_local *local);
+
 /* reduction: local_reduction.c */
 enum sp_status sp_local_arg_max(struct sp_local *local);
 enum sp_status sp_local_arg_min(struct sp_local *local);

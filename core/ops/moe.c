@@ -22,6 +22,7 @@
 
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/local_functions.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -383,6 +384,7 @@ const struct sp_op sp_ops_moe[] = {
      .max_outputs = 1,
      .infer = infer_moe,
      .rule = rule_moe,
+     .local = sp_local_moe,
      .text =
          "[n.., h] [n.., experts] [x, two*i, h] [x, two*i] [x, h, i] [x, h] [x, i, h] [x, i] -> [n.., h]; x, i sum, "
          "h, two, experts whole",
@@ -398,6 +400,7 @@ const struct sp_op sp_ops_moe[] = {
      .max_outputs = 1,
      .infer = infer_qmoe,
      .rule = rule_qmoe,
+     .local = sp_local_moe,
      .text =
          "[n.., h] [n.., experts] [x, two*i*ib, _] [x, two*i*ib] [x, two*i*ib] [x, h, i*_] [x, h] [x, h] -> [n.., h]; "
          "x sum, i sum in blocks, h, two, experts whole",
@@ -418,6 +421,7 @@ const struct sp_op sp_ops_moe[] = {
      .max_outputs = 1,
      .infer = infer_moe,
      .rule = rule_sharded,
+     .local = sp_local_one_of_many,
      .text = "as MoE, on the experts or inner parts of one device; the operator joins them itself: x, i sum, h, two, "
              "experts whole",
      .source = "ONNX Runtime contrib operator ShardedMoE (builds with NCCL)",

@@ -12,6 +12,7 @@
  */
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/local_functions.h"
 
 /* Where an operator has its operands, and what it is told. */
 struct rotary {
@@ -189,6 +190,7 @@ const struct sp_op sp_ops_rotary[] = {
      .max_outputs = 1,
      .infer = infer_onnx,
      .rule = rule_onnx,
+     .local = sp_local_rotary,
      .text = "[b, h, s, two*r] or [b, s, h*two*r], [b, s, r] [b, s, r] or [p, r] [p, r] [b, s] -> as the first; two, p "
              "whole; interleaved r*two",
      .source = "ONNX operator RotaryEmbedding (23)"},
@@ -201,6 +203,7 @@ const struct sp_op sp_ops_rotary[] = {
      .max_outputs = 1,
      .infer = infer_contrib,
      .rule = rule_contrib,
+     .local = sp_local_rotary,
      .text = "[b, h, s, two*r] or [b, s, h*two*r], [b, s] [p, r] [p, r] -> as the first; two, p whole; interleaved "
              "r*two; with one position s whole",
      .source = "ONNX Runtime contrib operator RotaryEmbedding",

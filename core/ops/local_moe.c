@@ -1,0 +1,201 @@
+/*
+ * Local forms of MoE and QMoE of ONNX Runtime (com.microsoft; ops/moe.c says what the letters are).
+ *
+ *     n..   the operator on its tokens
+ *     i     on its part of the inner size: what fc2 adds is added by one device; the output is a sum over the shards
+ *     x     on its experts; the output is a sum over the shards
+ *
+ * With x split the choice is still one among all experts. Every device makes it on all of router_probs, and shows its
+ * operator the experts that are its own: those that were chosen with their own numbers, the others with the lowest
+ * there is. The operator's softmax over these gives the chosen ones of this device weights that sum to 1, in the right
+ * proportions; so its output times the sum of the weights that they have among all is this device's summand. Where none
+ * was chosen that sum is 0. An expert with weight 0 costs nothing in runtimes that sort tokens by expert.
+ *
+ *     weights   softmax of router_probs over all experts, or router_weights, for the k with the highest router_probs;
+ *               divided by their sum with normalize_routing_weights
+ */
+#include <string.h>
+
+#include "ops/local_functions.h"
+#include "ops/local_parts.h"
+#include "ops/local_scores.h"
+
+#define GATHER_ELEMENTS_SINCE 11
+
+enum { IN_X, IN_ROUTER, IN_ROUTER_WEIGHTS = 14 };
+
+static bool has_input(const struct sp_local *local, uint32_t input)
+{
+    return input < local->input_count && local->inputs[input].value != NULL;
+}
+
+static bool is_quantized(const struct sp_local *local)
+{
+    return strcmp(local->node->op_type, "QMoE") == 0;
+}
+
+static bool normalizes(const struct sp_local *local)
+{
+    return sp_node_int(local->node, "normalize_routing_weights", 0) != 0;
+}
+
+/* ---- the choice among all experts ------------------------------------------------------------------------------- */
+
+/* Why the experts cannot be split here; NULL where they can. */
+static const char *reason_for_whole_experts(const struct sp_local *local)
+{
+    if (local->opset < GATHER_ELEMENTS_SINCE)
+        return "the choice of experts takes operator set 11 or later";
+    if (sp_node_int(local->node, "use_sparse_mixer", 0) != 0)
+        return "a sparse mixer chooses its second expert in a way of its own";
+    /* What softmax is taken of: all experts, or the k that were chosen. */
+    if (is_quantized(local) && !normalizes(local) && !has_input(local, IN_ROUTER_WEIGHTS))
+        return "runtimes differ in the weights of experts that are not normalized";
+    return NULL;
+}
+
+struct choice {
+    struct sp_piece *experts; /* int64 [tokens, k] */
+    struct sp_piece *ids;     /* int64 [x here]: the experts of this device */
+    struct sp_piece *chosen;  /* float [tokens, x here]: 1 where it was chosen */
+    struct sp_piece *is_here; /* float [tokens, k]: 1 where the chosen one is of this device */
+};
+
+static struct choice choose(struct sp_local *local, uint8_t experts, int64_t k)
+{
+    const enum sp_dtype dtypes[] = {local->inputs[IN_ROUTER].value->type.dtype, SP_DTYPE_INT64};
+    const int64_t tokens = local->inputs[IN_ROUTER].axes[0].size, own = local->factors[experts].size;
+    const int64_t best_dims[] = {tokens, k}, same_dims[] = {tokens, k, own};
+    struct sp_piece *const operands[] = {sp_local_input(local, IN_ROUTER), sp_local_ints(local, 1, &k)};
+    struct sp_piece *best[2];
+    struct choice choice;
+    sp_local_op_many(local, "", "TopK", 2, operands, 0, NULL, 2, dtypes, best);
+    choice.experts = best[1];
+    sp_piece_set_dims(local, choice.experts, 2, best_dims);
+    choice.ids = sp_local_positions(local, experts);
+    struct sp_piece *same = sp_local_compare(local, "Equal", sp_local_unsqueeze(local, choice.experts, 2), choice.ids);
+    same = sp_local_cast(local, same, SP_DTYPE_FLOAT);
+    sp_piece_set_dims(local, same, 3, same_dims);
+    choice.chosen = sp_local_reduce(local, "ReduceMax", same, UINT64_C(1) << 1, false);
+    choice.is_here = sp_local_reduce(local, "ReduceMax", same, UINT64_C(1) << 2, false);
+    return choice;
+}
+
+/* float [tokens, 1]: the sum of the weights of the chosen experts that are of this device. */
+static struct sp_piece *share_of(struct sp_local *local, const struct choice *choice)
+{
+    const struct sp_local_attribute last = SP_INT_ATTR("axis", -1), second = SP_INT_ATTR("axis", 1);
+    struct sp_piece *among;
+    if (has_input(local, IN_ROUTER_WEIGHTS)) {
+        among = sp_local_cast(local, sp_local_input(local, IN_ROUTER_WEIGHTS), SP_DTYPE_FLOAT);
+    } else {
+        struct sp_piece *router = sp_local_cast(local, sp_local_input(local, IN_ROUTER), SP_DTYPE_FLOAT);
+        among = sp_local_op(local, "Softmax", SP_DTYPE_FLOAT, 1, &router, 1, &last);
+    }
+    struct sp_piece *const picked[] = {among, choice->experts};
+    struct sp_piece *weights = sp_local_op(local, "GatherElements", SP_DTYPE_FLOAT, 2, picked, 1, &second);
+    if (choice->experts != NULL)
+        sp_piece_set_dims(local, weights, choice->experts->rank, choice->experts->dims);
+    struct sp_piece *here = sp_local_binary(local, "Mul", weights, choice->is_here);
+    here = sp_local_reduce(local, "ReduceSum", here, UINT64_C(1) << 1, true);
+    if (!normalizes(local))
+        return here;
+    return sp_local_binary(local, "Div", here, sp_local_reduce(local, "ReduceSum", weights, UINT64_C(1) << 1, true));
+}
+
+/* The columns of this device's experts: those that were chosen as they are, the others as `otherwise` says. */
+static struct sp_piece *own_columns(struct sp_local *local, const struct choice *choice, uint32_t input,
+                                    double otherwise)
+{
+    const enum sp_dtype dtype = local->inputs[input].value->type.dtype;
+    struct sp_piece *own = sp_local_gather(local, sp_local_input(local, input), choice->ids, 1);
+    struct sp_piece *half = sp_local_scalar(local, SP_DTYPE_FLOAT, 0.5);
+    struct sp_piece *is_chosen = sp_local_compare(local, "Greater", choice->chosen, half);
+    return sp_local_where(local, is_chosen, own, sp_local_scalar(local, dtype, otherwise));
+}
+
+/* [tokens, 1] beside an output [tokens, h] or [b, s, h]. */
+static struct sp_piece *beside_output(struct sp_local *local, struct sp_piece *share)
+{
+    const struct sp_local_operand *y = &local->outputs[0];
+    const int64_t dims[] = {y->axes[0].size < 0 ? -1 : y->axes[0].size, y->axes[1].size < 0 ? -1 : y->axes[1].size, 1};
+    return y->rank == 2 ? share : sp_local_reshape_as(local, share, 3, dims);
+}
+
+/* ---- the operator ----------------------------------------------------------------------------------------------- */
+
+/* Why the inner size cannot be split here; NULL where it can. */
+static const char *reason_for_whole_inner(const struct sp_local *local, uint8_t inner, uint32_t second)
+{
+    if (sp_local_input_factor(local, second, 1) == inner)
+        return "its weights have the shapes of before ONNX Runtime 1.23, which do not say how they lie in memory";
+    if (sp_node_int(local->node, "weights_prepacked", -1) > 0)
+        return "its weights are packed for one kernel";
+    return NULL;
+}
+
+/* What fc2 adds, on the device with the first part of the inner size; 0 on others. */
+static struct sp_piece *bias_once(struct sp_local *local, uint8_t inner, struct sp_piece *bias)
+{
+    if (bias == NULL)
+        return NULL;
+    const double times = local->factors[inner].shard == 0 ? 1 : 0;
+    return sp_local_binary(local, "Mul", bias, sp_local_scalar(local, bias->dtype, times));
+}
+
+/* Shows the operator its own experts; returns what its output is to be multiplied with, or NULL. */
+static struct sp_piece *show_own(struct sp_local *local, uint8_t experts, struct sp_piece **inputs,
+                                 struct sp_local_changes *changes)
+{
+    const int64_t k = sp_node_int(local->node, "k", 1), own = local->factors[experts].size;
+    const enum sp_dtype dtype = local->inputs[IN_ROUTER].value->type.dtype;
+    const struct choice choice = choose(local, experts, k);
+    inputs[IN_ROUTER] = own_columns(local, &choice, IN_ROUTER, sp_local_lowest(dtype));
+    if (k > own)
+        changes->items[changes->count++] = SP_INT_ATTR("k", own);
+    if (has_input(local, IN_ROUTER_WEIGHTS)) {
+        inputs[IN_ROUTER_WEIGHTS] = own_columns(local, &choice, IN_ROUTER_WEIGHTS, 0);
+        if (!normalizes(local))
+            return NULL;
+    }
+    return share_of(local, &choice);
+}
+
+static void refuse_splits(struct sp_local *local, uint8_t experts, uint8_t inner, uint32_t second)
+{
+    const char *reason = experts == SP_RULE_NO_FACTOR ? NULL : reason_for_whole_experts(local);
+    const struct sp_local_operand *y = &local->outputs[0];
+    if (experts != SP_RULE_NO_FACTOR && reason == NULL &&
+        (local->inputs[IN_ROUTER].rank != 2 || (y->rank == 3 && y->axes[0].size < 0 && y->axes[1].size < 0)))
+        reason = "how its tokens are numbered is not known";
+    if (reason != NULL)
+        sp_local_refuse(local, experts, reason);
+    reason = inner == SP_RULE_NO_FACTOR ? NULL : reason_for_whole_inner(local, inner, second);
+    if (reason != NULL)
+        sp_local_refuse(local, inner, reason);
+}
+
+enum sp_status sp_local_moe(struct sp_local *local)
+{
+    const uint8_t experts = sp_local_split_named(local, "x"), inner = sp_local_split_named(local, "i");
+    const uint32_t second = is_quantized(local) ? 5 : 4, second_bias = is_quantized(local) ? 7 : 5;
+    struct sp_local_changes changes = {0};
+    struct sp_piece *share = NULL;
+    uint32_t count = 0;
+    refuse_splits(local, experts, inner, second);
+    struct sp_piece **inputs = sp_local_inputs(local);
+    if (inputs == NULL)
+        return sp_local_status(local);
+    if (inner != SP_RULE_NO_FACTOR && has_input(local, second_bias))
+        inputs[second_bias] = bias_once(local, inner, inputs[second_bias]);
+    if (experts != SP_RULE_NO_FACTOR)
+        share = show_own(local, experts, inputs, &changes);
+    struct sp_piece *y = sp_local_same(local, local->input_count, inputs, changes.count, changes.items);
+    if (share != NULL) {
+        share = sp_local_cast(local, share, local->outputs[0].value->type.dtype);
+        y = sp_local_binary(local, "Mul", y, beside_output(local, share));
+    }
+    const uint8_t *factors = sp_local_partial_factors(local, 0, &count);
+    sp_local_output_partial(local, 0, y, SP_COMBINE_SUM, count, factors);
+    return sp_local_status(local);
+}

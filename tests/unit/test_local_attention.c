@@ -1,0 +1,422 @@
+/*
+ * Local forms of operators with heads: which attributes a device's part has, how split keys are joined, and what is
+ * refused. Which heads share which keys, scales and masks: ONNX's Attention-24, LinearAttention-27 and
+ * RotaryEmbedding-23 (Operators.md), and ONNX Runtime's docs/ContribOperators.md for com.microsoft.
+ */
+#include "build_local.h"
+#include "expect_op.h"
+
+TestSuite(local_attention, .fini = stop);
+
+#define EXPECT_LOCAL(text, want)                                                                                       \
+    do {                                                                                                               \
+        const char *text_ = (text);                                                                                    \
+        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
+    } while (0)
+
+#define MICROSOFT "com.microsoft"
+
+static void start_contrib(void)
+{
+    start(21);
+    build_opset(&build, MICROSOFT, 1);
+}
+
+/* ---- heads in attributes ---------------------------------------------------------------------------------------- */
+
+/* 6 query heads of 2, 3 heads of keys: a group of 2. */
+static struct sp_node *packed(void)
+{
+    start(24);
+    input("q", "2,5,12");
+    input("k", "2,8,6");
+    input("v", "2,8,9");
+    struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
+    build_attr_int(&build, node, "q_num_heads", 6);
+    build_attr_int(&build, node, "kv_num_heads", 3);
+    infer();
+    return node;
+}
+
+Test(local_attention, packed_heads_are_those_that_are_here)
+{
+    EXPECT_LOCAL(build_local(&build, packed(), "kv=1/2"),
+                 "%0 = part 0 [0:2,0:5,8:12] float32[2,5,4]\n"
+                 "%1 = part 1 [0:2,0:8,4:6] float32[2,8,2]\n"
+                 "%2 = part 2 [0:2,0:8,6:9] float32[2,8,3]\n"
+                 "%3 = Attention(%0, %1, %2) {q_num_heads=2, kv_num_heads=1} float32[2,5,6]\n"
+                 "output 0 = %3\n");
+}
+
+Test(local_attention, query_heads_of_a_group_are_split_too)
+{
+    EXPECT_LOCAL(build_local(&build, packed(), "g=1/2"),
+                 "%0 = part 0 [0:2,0:5,2:4+6:8+10:12] float32[2,5,6]\n"
+                 "%1 = part 1 [0:2,0:8,0:6] float32[2,8,6]\n"
+                 "%2 = part 2 [0:2,0:8,0:9] float32[2,8,9]\n"
+                 "%3 = Attention(%0, %1, %2) {q_num_heads=3, kv_num_heads=3} float32[2,5,9]\n"
+                 "output 0 = %3\n");
+}
+
+Test(local_attention, heads_apart_need_no_attributes)
+{
+    start(24);
+    input("q", "2,4,5,8");
+    input("k", "2,4,6,8");
+    input("v", "2,4,6,8");
+    struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "kv=0/2 q=1/2"), "%0 = part 0 [0:2,0:2,3:5,0:8] float32[2,2,2,8]\n"
+                                                            "%1 = part 1 [0:2,0:2,0:6,0:8] float32[2,2,6,8]\n"
+                                                            "%2 = part 2 [0:2,0:2,0:6,0:8] float32[2,2,6,8]\n"
+                                                            "%3 = Attention(%0, %1, %2) float32[2,2,2,8]\n"
+                                                            "output 0 = %3\n");
+}
+
+Test(local_attention, a_linear_attention_keeps_the_scale_of_whole_heads)
+{
+    start(27);
+    input("q", "2,5,16");
+    input("k", "2,5,8");
+    input("v", "2,5,6");
+    struct sp_node *node = build_node(&build, "LinearAttention", "q k v", "y s");
+    build_attr_int(&build, node, "q_num_heads", 4);
+    build_attr_int(&build, node, "kv_num_heads", 2);
+    build_attr_string(&build, node, "update_rule", "linear");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "kv=0/2 d=1/2"),
+                 "%0 = part 0 [0:2,0:5,2:4+6:8] float32[2,5,4]\n"
+                 "%1 = part 1 [0:2,0:5,2:4] float32[2,5,2]\n"
+                 "%2 = part 2 [0:2,0:5,0:3] float32[2,5,3]\n"
+                 "%3, %4 = LinearAttention(%0, %1, %2) {q_num_heads=2, kv_num_heads=1, scale=0.5} float32[2,5,6] "
+                 "float32[2,1,2,3]\n"
+                 "output 0 = %3, sum over d\n"
+                 "output 1 = %4\n");
+}
+
+Test(local_attention, a_rotary_embedding_turns_the_pairs_that_are_here)
+{
+    start(23);
+    input("x", "2,5,24");
+    input("c", "2,5,4");
+    input("s", "2,5,4");
+    struct sp_node *node = build_node(&build, "RotaryEmbedding", "x c s", "y");
+    build_attr_int(&build, node, "num_heads", 3);
+    build_attr_int(&build, node, "rotary_embedding_dim", 8);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "h=1/2 r=0/2"),
+                 "%0 = part 0 [0:2,0:5,16:18+20:22] float32[2,5,4]\n"
+                 "%1 = part 1 [0:2,0:5,0:2] float32[2,5,2]\n"
+                 "%2 = part 2 [0:2,0:5,0:2] float32[2,5,2]\n"
+                 "%3 = RotaryEmbedding(%0, %1, %2) {num_heads=1, rotary_embedding_dim=4} float32[2,5,4]\n"
+                 "output 0 = %3\n");
+}
+
+Test(local_attention, projections_are_those_of_the_heads)
+{
+    start_contrib();
+    input("x", "2,4,16");
+    input("w", "16,48");
+    struct sp_node *node = build_node_in(&build, MICROSOFT, "Attention", "x w", "y");
+    build_attr_int(&build, node, "num_heads", 4);
+    build_attr_ints(&build, node, "qkv_hidden_sizes", 3, (int64_t[]){16, 16, 16});
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "kv=1/2"),
+                 "%0 = part 0 [0:2,0:4,0:16] float32[2,4,16]\n"
+                 "%1 = part 1 [0:16,8:16+24:32+40:48] float32[16,24]\n"
+                 "%2 = Attention(%0, %1) {num_heads=2, qkv_hidden_sizes=[8,8,8]} float32[2,4,8]\n"
+                 "output 0 = %2\n");
+}
+
+/* ---- split keys ------------------------------------------------------------------------------------------------- */
+
+Test(local_attention, parts_of_the_keys_join_their_softmax)
+{
+    start(24);
+    input("q", "2,4,5,16");
+    input("k", "2,2,6,16");
+    input("v", "2,2,6,3");
+    struct sp_node *node = build_node(&build, "Attention", "q k v", "y pk pv s");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2"), "%0 = part 0 [0:2,0:4,0:5,0:16] float32[2,4,5,16]\n"
+                                                     "%1 = part 1 [0:2,0:2,3:6,0:16] float32[2,2,3,16]\n"
+                                                     "%2 = part 2 [0:2,0:2,3:6,0:3] float32[2,2,3,3]\n"
+                                                     "%3 = float32[] {0.25}\n"
+                                                     "%4 = .Mul(%0, %3) float32[2,4,5,16]\n"
+                                                     "%5 = int64[4] {0,2,-1,16}\n"
+                                                     "%6 = .Reshape(%4, %5) float32[2,2,10,16]\n"
+                                                     "%7 = .Transpose(%1) {perm=[0,1,3,2]} float32[2,2,16,3]\n"
+                                                     "%8 = .MatMul(%6, %7) float32[2,2,10,3]\n"
+                                                     "%9 = int64[4] {0,4,-1,3}\n"
+                                                     "%10 = .Reshape(%8, %9) float32[2,4,5,3]\n"
+                                                     "%11 = int64[1] {3}\n"
+                                                     "%12 = .ReduceMax(%10, %11) {keepdims=1} float32[2,4,5,1]\n"
+                                                     "%13 = all-reduce(%12), max over t float32[2,4,5,1]\n"
+                                                     "%14 = .Sub(%10, %13) float32[2,4,5,3]\n"
+                                                     "%15 = .Exp(%14) float32[2,4,5,3]\n"
+                                                     "%16 = int64[1] {3}\n"
+                                                     "%17 = .ReduceSum(%15, %16) {keepdims=1} float32[2,4,5,1]\n"
+                                                     "%18 = all-reduce(%17), sum over t float32[2,4,5,1]\n"
+                                                     "%19 = .Div(%15, %18) float32[2,4,5,3]\n"
+                                                     "%20 = int64[4] {0,2,-1,3}\n"
+                                                     "%21 = .Reshape(%19, %20) float32[2,2,10,3]\n"
+                                                     "%22 = .MatMul(%21, %2) float32[2,2,10,3]\n"
+                                                     "%23 = int64[4] {0,4,-1,3}\n"
+                                                     "%24 = .Reshape(%22, %23) float32[2,4,5,3]\n"
+                                                     "output 0 = %24, sum over t\n"
+                                                     "output 1 = %1\n"
+                                                     "output 2 = %2\n"
+                                                     "output 3 = %10\n");
+}
+
+Test(local_attention, masks_count_from_the_start_of_the_keys)
+{
+    start(24);
+    input("q", "2,2,3,4");
+    input("k", "2,2,6,4");
+    input("v", "2,2,6,4");
+    (void)build_input(&build, "m", SP_DTYPE_BOOL, "3,6");
+    (void)build_input(&build, "n", SP_DTYPE_INT64, "2");
+    struct sp_node *node = build_node(&build, "Attention", "q k v m - - n", "y");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2"), "%0 = part 0 [0:2,0:2,0:3,0:4] float32[2,2,3,4]\n"
+                                                     "%1 = part 1 [0:2,0:2,3:6,0:4] float32[2,2,3,4]\n"
+                                                     "%2 = part 2 [0:2,0:2,3:6,0:4] float32[2,2,3,4]\n"
+                                                     "%3 = part 6 [0:2] int64[2]\n"
+                                                     "%4 = int64[1] {1}\n"
+                                                     "%5 = .Unsqueeze(%3, %4) int64[2,1]\n"
+                                                     "%6 = int64[1] {2}\n"
+                                                     "%7 = .Unsqueeze(%5, %6) int64[2,1,1]\n"
+                                                     "%8 = int64[1] {3}\n"
+                                                     "%9 = .Unsqueeze(%7, %8) int64[2,1,1,1]\n"
+                                                     "%10 = int64[3] {3,4,5}\n"
+                                                     "%11 = .Less(%10, %9) bool[2,1,1,3]\n"
+                                                     "%12 = .Not(%11) bool[2,1,1,3]\n"
+                                                     "%13 = part 3 [0:3,3:6] bool[3,3]\n"
+                                                     "%14 = .Not(%13) bool[3,3]\n"
+                                                     "%15 = .Or(%12, %14) bool[2,1,3,3]\n"
+                                                     "%16 = float32[] {0.5}\n"
+                                                     "%17 = .Mul(%0, %16) float32[2,2,3,4]\n"
+                                                     "%18 = .Transpose(%1) {perm=[0,1,3,2]} float32[2,2,4,3]\n"
+                                                     "%19 = .MatMul(%17, %18) float32[2,2,3,3]\n"
+                                                     "%20 = float32[] {-3.40282347e+38}\n"
+                                                     "%21 = .Where(%15, %20, %19) float32[2,2,3,3]\n"
+                                                     "%22 = int64[1] {3}\n"
+                                                     "%23 = .ReduceMax(%21, %22) {keepdims=1} float32[2,2,3,1]\n"
+                                                     "%24 = all-reduce(%23), max over t float32[2,2,3,1]\n"
+                                                     "%25 = .Sub(%21, %24) float32[2,2,3,3]\n"
+                                                     "%26 = .Exp(%25) float32[2,2,3,3]\n"
+                                                     "%27 = int64[1] {3}\n"
+                                                     "%28 = .ReduceSum(%26, %27) {keepdims=1} float32[2,2,3,1]\n"
+                                                     "%29 = all-reduce(%28), sum over t float32[2,2,3,1]\n"
+                                                     "%30 = .Div(%26, %29) float32[2,2,3,3]\n"
+                                                     "%31 = .MatMul(%30, %2) float32[2,2,3,4]\n"
+                                                     "output 0 = %31, sum over t\n");
+}
+
+Test(local_attention, a_causal_mask_compares_places)
+{
+    start(24);
+    input("q", "2,2,3,4");
+    input("k", "2,2,6,4");
+    input("v", "2,2,6,4");
+    struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
+    build_attr_int(&build, node, "is_causal", 1);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2"), "%0 = part 0 [0:2,0:2,0:3,0:4] float32[2,2,3,4]\n"
+                                                     "%1 = part 1 [0:2,0:2,3:6,0:4] float32[2,2,3,4]\n"
+                                                     "%2 = part 2 [0:2,0:2,3:6,0:4] float32[2,2,3,4]\n"
+                                                     "%3 = int64[3] {0,1,2}\n"
+                                                     "%4 = int64[1] {1}\n"
+                                                     "%5 = .Unsqueeze(%3, %4) int64[3,1]\n"
+                                                     "%6 = int64[3] {3,4,5}\n"
+                                                     "%7 = .Greater(%6, %5) bool[3,3]\n"
+                                                     "%8 = float32[] {0.5}\n"
+                                                     "%9 = .Mul(%0, %8) float32[2,2,3,4]\n"
+                                                     "%10 = .Transpose(%1) {perm=[0,1,3,2]} float32[2,2,4,3]\n"
+                                                     "%11 = .MatMul(%9, %10) float32[2,2,3,3]\n"
+                                                     "%12 = float32[] {-3.40282347e+38}\n"
+                                                     "%13 = .Where(%7, %12, %11) float32[2,2,3,3]\n"
+                                                     "%14 = int64[1] {3}\n"
+                                                     "%15 = .ReduceMax(%13, %14) {keepdims=1} float32[2,2,3,1]\n"
+                                                     "%16 = all-reduce(%15), max over t float32[2,2,3,1]\n"
+                                                     "%17 = .Sub(%13, %16) float32[2,2,3,3]\n"
+                                                     "%18 = .Exp(%17) float32[2,2,3,3]\n"
+                                                     "%19 = int64[1] {3}\n"
+                                                     "%20 = .ReduceSum(%18, %19) {keepdims=1} float32[2,2,3,1]\n"
+                                                     "%21 = all-reduce(%20), sum over t float32[2,2,3,1]\n"
+                                                     "%22 = .Div(%18, %21) float32[2,2,3,3]\n"
+                                                     "%23 = .MatMul(%22, %2) float32[2,2,3,4]\n"
+                                                     "output 0 = %23, sum over t\n");
+}
+
+Test(local_attention, a_mask_of_other_keys_keeps_the_keys_whole)
+{
+    start(24);
+    input("q", "2,2,3,4");
+    input("k", "2,2,6,4");
+    input("v", "2,2,6,4");
+    input("m", "3,4");
+    struct sp_node *node = build_node(&build, "Attention", "q k v m", "y");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2"),
+                 "again t: Node 0 (Attention) has no form for a split of factor t: its mask does not have as many keys "
+                 "as it has. It is computed with the factor whole on every device.");
+}
+
+Test(local_attention, a_bias_and_a_padding_mask_are_added)
+{
+    start_contrib();
+    input("q", "2,3,8");
+    input("k", "2,6,8");
+    input("v", "2,6,8");
+    input("bias", "24");
+    (void)build_input(&build, "mask", SP_DTYPE_INT32, "2,6");
+    struct sp_node *node = build_node_in(&build, MICROSOFT, "MultiHeadAttention", "q k v bias mask", "y");
+    build_attr_int(&build, node, "num_heads", 2);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2 kv=1/2"), "%0 = part 1 [0:2,3:6,4:8] float32[2,3,4]\n"
+                                                            "%1 = part 0 [0:2,0:3,4:8] float32[2,3,4]\n"
+                                                            "%2 = int64[4] {0,0,1,-1}\n"
+                                                            "%3 = .Reshape(%1, %2) float32[2,3,1,4]\n"
+                                                            "%4 = .Transpose(%3) {perm=[0,2,1,3]} float32[2,1,3,4]\n"
+                                                            "%5 = part 2 [0:2,3:6,4:8] float32[2,3,4]\n"
+                                                            "%6 = int64[4] {0,0,1,-1}\n"
+                                                            "%7 = .Reshape(%0, %6) float32[2,3,1,4]\n"
+                                                            "%8 = .Transpose(%7) {perm=[0,2,1,3]} float32[2,1,3,4]\n"
+                                                            "%9 = int64[4] {0,0,1,-1}\n"
+                                                            "%10 = .Reshape(%5, %9) float32[2,3,1,4]\n"
+                                                            "%11 = .Transpose(%10) {perm=[0,2,1,3]} float32[2,1,3,4]\n"
+                                                            "%12 = part 3 [4:8+12:16+20:24] float32[12]\n"
+                                                            "%13 = int64[1] {0}\n"
+                                                            "%14 = int64[1] {4}\n"
+                                                            "%15 = int64[1] {0}\n"
+                                                            "%16 = .Slice(%12, %13, %14, %15) float32[4]\n"
+                                                            "%17 = int64[4] {1,1,1,4}\n"
+                                                            "%18 = .Reshape(%16, %17) float32[1,1,1,4]\n"
+                                                            "%19 = .Add(%4, %18) float32[2,1,3,4]\n"
+                                                            "%20 = int64[1] {4}\n"
+                                                            "%21 = int64[1] {8}\n"
+                                                            "%22 = int64[1] {0}\n"
+                                                            "%23 = .Slice(%12, %20, %21, %22) float32[4]\n"
+                                                            "%24 = int64[4] {1,1,1,4}\n"
+                                                            "%25 = .Reshape(%23, %24) float32[1,1,1,4]\n"
+                                                            "%26 = .Add(%8, %25) float32[2,1,3,4]\n"
+                                                            "%27 = int64[1] {8}\n"
+                                                            "%28 = int64[1] {12}\n"
+                                                            "%29 = int64[1] {0}\n"
+                                                            "%30 = .Slice(%12, %27, %28, %29) float32[4]\n"
+                                                            "%31 = int64[4] {1,1,1,4}\n"
+                                                            "%32 = .Reshape(%30, %31) float32[1,1,1,4]\n"
+                                                            "%33 = .Add(%11, %32) float32[2,1,3,4]\n"
+                                                            "%34 = part 4 [0:2,3:6] int32[2,3]\n"
+                                                            "%35 = int32[] {0}\n"
+                                                            "%36 = .Greater(%34, %35) bool[2,3]\n"
+                                                            "%37 = int64[1] {1}\n"
+                                                            "%38 = .Unsqueeze(%36, %37) bool[2,1,3]\n"
+                                                            "%39 = int64[1] {1}\n"
+                                                            "%40 = .Unsqueeze(%38, %39) bool[2,1,1,3]\n"
+                                                            "%41 = float32[] {-10000}\n"
+                                                            "%42 = float32[] {0}\n"
+                                                            "%43 = .Where(%40, %42, %41) float32[2,1,1,3]\n"
+                                                            "%44 = float32[] {0.5}\n"
+                                                            "%45 = .Mul(%19, %44) float32[2,1,3,4]\n"
+                                                            "%46 = .Transpose(%26) {perm=[0,1,3,2]} float32[2,1,4,3]\n"
+                                                            "%47 = .MatMul(%45, %46) float32[2,1,3,3]\n"
+                                                            "%48 = .Add(%47, %43) float32[2,1,3,3]\n"
+                                                            "%49 = int64[1] {3}\n"
+                                                            "%50 = .ReduceMax(%48, %49) {keepdims=1} float32[2,1,3,1]\n"
+                                                            "%51 = all-reduce(%50), max over t float32[2,1,3,1]\n"
+                                                            "%52 = .Sub(%48, %51) float32[2,1,3,3]\n"
+                                                            "%53 = .Exp(%52) float32[2,1,3,3]\n"
+                                                            "%54 = int64[1] {3}\n"
+                                                            "%55 = .ReduceSum(%53, %54) {keepdims=1} float32[2,1,3,1]\n"
+                                                            "%56 = all-reduce(%55), sum over t float32[2,1,3,1]\n"
+                                                            "%57 = .Div(%53, %56) float32[2,1,3,3]\n"
+                                                            "%58 = .MatMul(%57, %33) float32[2,1,3,4]\n"
+                                                            "%59 = .Transpose(%58) {perm=[0,2,1,3]} float32[2,3,1,4]\n"
+                                                            "%60 = int64[3] {0,0,-1}\n"
+                                                            "%61 = .Reshape(%59, %60) float32[2,3,4]\n"
+                                                            "output 0 = %61, sum over t\n");
+}
+
+/* ---- mixtures of experts ---------------------------------------------------------------------------------------- */
+
+static struct sp_node *mixture(void)
+{
+    start_contrib();
+    input("x", "6,4");
+    input("r", "6,3");
+    input("w1", "3,8,4");
+    input("w2", "3,4,8");
+    input("b2", "3,4");
+    struct sp_node *node = build_node_in(&build, MICROSOFT, "MoE", "x r w1 - w2 b2", "y");
+    build_attr_int(&build, node, "k", 2);
+    infer();
+    return node;
+}
+
+Test(local_attention, experts_are_chosen_among_all)
+{
+    EXPECT_LOCAL(build_local(&build, mixture(), "x=1/2"), "%0 = part 0 [0:6,0:4] float32[6,4]\n"
+                                                          "%1 = part 1 [0:6,0:3] float32[6,3]\n"
+                                                          "%2 = part 2 [2:3,0:8,0:4] float32[1,8,4]\n"
+                                                          "%3 = part 4 [2:3,0:4,0:8] float32[1,4,8]\n"
+                                                          "%4 = part 5 [2:3,0:4] float32[1,4]\n"
+                                                          "%5 = int64[1] {2}\n"
+                                                          "%6, %7 = .TopK(%1, %5) float32 int64[6,2]\n"
+                                                          "%8 = int64[1] {2}\n"
+                                                          "%9 = int64[1] {2}\n"
+                                                          "%10 = .Unsqueeze(%7, %9) int64[6,2,1]\n"
+                                                          "%11 = .Equal(%10, %8) bool[6,2,1]\n"
+                                                          "%12 = .Cast(%11) {to=1} float32[6,2,1]\n"
+                                                          "%13 = int64[1] {1}\n"
+                                                          "%14 = .ReduceMax(%12, %13) {keepdims=0} float32[6,1]\n"
+                                                          "%15 = int64[1] {2}\n"
+                                                          "%16 = .ReduceMax(%12, %15) {keepdims=0} float32[6,2]\n"
+                                                          "%17 = .Gather(%1, %8) {axis=1} float32[6,1]\n"
+                                                          "%18 = float32[] {0.5}\n"
+                                                          "%19 = .Greater(%14, %18) bool[6,1]\n"
+                                                          "%20 = float32[] {-3.40282347e+38}\n"
+                                                          "%21 = .Where(%19, %17, %20) float32[6,1]\n"
+                                                          "%22 = .Softmax(%1) {axis=-1} float32\n"
+                                                          "%23 = .GatherElements(%22, %7) {axis=1} float32[6,2]\n"
+                                                          "%24 = .Mul(%23, %16) float32[6,2]\n"
+                                                          "%25 = int64[1] {1}\n"
+                                                          "%26 = .ReduceSum(%24, %25) {keepdims=1} float32[6,1]\n"
+                                                          "%27 = MoE(%0, %21, %2, -, %3, %4) {k=1} float32[6,4]\n"
+                                                          "%28 = .Mul(%27, %26) float32[6,4]\n"
+                                                          "output 0 = %28, sum over x\n");
+}
+
+Test(local_attention, one_part_of_the_inner_size_adds_the_bias)
+{
+    EXPECT_LOCAL(build_local(&build, mixture(), "i=1/2"), "%0 = part 0 [0:6,0:4] float32[6,4]\n"
+                                                          "%1 = part 1 [0:6,0:3] float32[6,3]\n"
+                                                          "%2 = part 2 [0:3,4:8,0:4] float32[3,4,4]\n"
+                                                          "%3 = part 4 [0:3,0:4,4:8] float32[3,4,4]\n"
+                                                          "%4 = part 5 [0:3,0:4] float32[3,4]\n"
+                                                          "%5 = float32[] {0}\n"
+                                                          "%6 = .Mul(%4, %5) float32[3,4]\n"
+                                                          "%7 = MoE(%0, %1, %2, -, %3, %6) float32[6,4]\n"
+                                                          "output 0 = %7, sum over i\n");
+}
+
+/* ---- the halo of a causal convolution --------------------------------------------------------------------------- */
+
+Test(local_attention, a_causal_convolution_brings_what_is_in_front)
+{
+    start(27);
+    input("x", "2,3,10");
+    input("w", "3,1,4");
+    struct sp_node *node = build_node(&build, "CausalConvWithState", "x w", "y -");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "l=1/2"), "%0 = box 0 [0:2,0:3,2:10] float32[2,3,8]\n"
+                                                     "%1 = part 1 [0:3,0:1,0:4] float32[3,1,4]\n"
+                                                     "%2, - = CausalConvWithState(%0, %1) float32[2,3,8]\n"
+                                                     "%3 = int64[1] {3}\n"
+                                                     "%4 = int64[1] {8}\n"
+                                                     "%5 = int64[1] {2}\n"
+                                                     "%6 = .Slice(%2, %3, %4, %5) float32[2,3,5]\n"
+                                                     "output 0 = %6\n");
+}
