@@ -65,3 +65,54 @@ enum sp_status sp_local_dropout(struct sp_local *local);
 enum sp_status sp_local_multinomial(struct sp_local *local);
 enum sp_status sp_local_random_like(struct sp_local *local);
 enum sp_status sp_local_random_shaped(struct sp_local *local);
+
+/* shape, reshape, movement, spatial, casting: local_shape.c, local_reshape.c, local_movement.c */
+enum sp_status sp_local_node_cast_like(struct sp_local *local);
+enum sp_status sp_local_node_constant(struct sp_local *local);
+enum sp_status sp_local_node_constant_of_shape(struct sp_local *local);
+enum sp_status sp_local_node_depth_to_space(struct sp_local *local);
+enum sp_status sp_local_node_expand(struct sp_local *local);
+enum sp_status sp_local_node_range(struct sp_local *local);
+enum sp_status sp_local_node_reshape(struct sp_local *local);
+enum sp_status sp_local_node_shape(struct sp_local *local);
+enum sp_status sp_local_node_size(struct sp_local *local);
+enum sp_status sp_local_node_space_to_depth(struct sp_local *local);
+enum sp_status sp_local_node_split(struct sp_local *local);
+enum sp_status sp_local_node_squeeze(struct sp_local *local);
+enum sp_status sp_local_node_tile(struct sp_local *local);
+
+/* slice, pad: local_slice.c, local_pad.c */
+enum sp_status sp_local_node_center_crop_pad(struct sp_local *local);
+enum sp_status sp_local_node_pad(struct sp_local *local);
+enum sp_status sp_local_node_slice(struct sp_local *local);
+
+/* indexing, scatter: local_indexing.c, local_scatter.c */
+enum sp_status sp_local_node_gather(struct sp_local *local);
+enum sp_status sp_local_node_gather_elements(struct sp_local *local);
+enum sp_status sp_local_node_gather_nd(struct sp_local *local);
+enum sp_status sp_local_node_scatter_elements(struct sp_local *local);
+enum sp_status sp_local_node_scatter_nd(struct sp_local *local);
+
+/* matrix: local_matrix.c */
+enum sp_status sp_local_node_eye_like(struct sp_local *local);
+enum sp_status sp_local_node_trilu(struct sp_local *local);
+
+/* contraction, contrib_matmul, convolution, deformable: local_contraction.c, local_convolution.c, local_deformable.c */
+enum sp_status sp_local_conv(struct sp_local *local);
+enum sp_status sp_local_conv_integer(struct sp_local *local);
+enum sp_status sp_local_conv_transpose(struct sp_local *local);
+enum sp_status sp_local_deform_conv(struct sp_local *local);
+enum sp_status sp_local_gemm(struct sp_local *local);
+enum sp_status sp_local_matmul_nbits(struct sp_local *local);
+enum sp_status sp_local_qlinear_conv(struct sp_local *local);
+
+/* recurrent: local_recurrent.c */
+enum sp_status sp_local_gru(struct sp_local *local);
+enum sp_status sp_local_lstm(struct sp_local *local);
+enum sp_status sp_local_rnn(struct sp_local *local);
+
+/* image, sampling, spatial: local_image.c, local_sampling.c, local_spatial.c */
+enum sp_status sp_local_affine_grid(struct sp_local *local);
+enum sp_status sp_local_col2im(struct sp_local *local);
+enum sp_status sp_local_regions(struct sp_local *local);
+enum sp_status sp_local_resize(struct sp_local *local);

@@ -11,6 +11,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 static enum sp_status check_matrix(struct sp_op_context *context, const struct sp_shape *x)
 {
@@ -142,15 +143,17 @@ static enum sp_status rule_det(struct sp_op_context *context, struct sp_rule *ru
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, most_, infer_, rule_, text_)                                                              \
+#define ENTRY(name_, since_, most_, infer_, rule_, local_, text_)                                                      \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,          \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_, .source = "ONNX operator " name_              \
+        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_, .source = "ONNX operator " name_,             \
+        .local = local_                                                                                                \
     }
 
 const struct sp_op sp_ops_matrix[] = {
-    ENTRY("Trilu", 14, 2, infer_trilu, rule_trilu, "[b.., i, j] [] -> [b.., i, j]"),
-    ENTRY("EyeLike", 9, 1, infer_eye_like, rule_eye_like, "[p, q] -> [i, j]; only the shape is read"),
-    ENTRY("Det", 11, 1, infer_det, rule_det, "[b.., m, n] -> [b..]; m, n whole"),
+    ENTRY("Trilu", 14, 2, infer_trilu, rule_trilu, sp_local_node_trilu, "[b.., i, j] [] -> [b.., i, j]"),
+    ENTRY("EyeLike", 9, 1, infer_eye_like, rule_eye_like, sp_local_node_eye_like,
+          "[p, q] -> [i, j]; only the shape is read"),
+    ENTRY("Det", 11, 1, infer_det, rule_det, NULL, "[b.., m, n] -> [b..]; m, n whole"),
     {.name = NULL},
 };

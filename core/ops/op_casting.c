@@ -4,6 +4,7 @@
 
 #include "ops/data.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* Cast-1 names the type by its TensorProto name, "FLOAT"; since Cast-6 it is the number. */
 static enum sp_status target_type(struct sp_op_context *context, enum sp_dtype *ret_dtype)
@@ -67,7 +68,7 @@ static enum sp_status rule_cast(struct sp_op_context *context, struct sp_rule *r
 const struct sp_op sp_ops_casting[] = {
     {"", "Cast", 1, 0, 1, 1, 1, 1, 0, infer_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25"},
     {"", "CastLike", 15, 0, 2, 2, 1, 1, 0, infer_cast_like, rule_cast, "[d..] [_..] -> [d..]",
-     "ONNX Operators.md, CastLike-15 to CastLike-25"},
+     "ONNX Operators.md, CastLike-15 to CastLike-25", .local = sp_local_node_cast_like},
     {"", "BitCast", 26, 0, 1, 1, 1, 1, 0, infer_bit_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, BitCast-26"},
     {.name = NULL},
 };

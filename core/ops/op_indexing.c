@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "ops/data.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 static enum sp_status get_axis(struct sp_op_context *context, uint32_t rank, uint32_t *ret_axis)
 {
@@ -287,12 +288,12 @@ static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_ru
 
 const struct sp_op sp_ops_indexing[] = {
     {"", "Gather", 1, 0, 2, 2, 1, 1, 0, infer_gather, rule_gather, "[d.., v, e..] [i..] -> [d.., i.., e..]; v sum",
-     "ONNX Operators.md, Gather-1 to Gather-13"},
+     "ONNX Operators.md, Gather-1 to Gather-13", .local = sp_local_node_gather},
     {"", "GatherElements", 11, 0, 2, 2, 1, 1, 0, infer_gather_elements, rule_gather_elements,
      "[d.., v] [d.., i] -> [d.., i]; v sum, d.. whole where the extents differ",
-     "ONNX Operators.md, GatherElements-11, GatherElements-13"},
+     "ONNX Operators.md, GatherElements-11, GatherElements-13", .local = sp_local_node_gather_elements},
     {"", "GatherND", 11, 0, 2, 2, 1, 1, 0, infer_gather_nd, rule_gather_nd,
      "[b.., v.., d..] [b.., i.., t] -> [b.., i.., d..]; v.. sum, t whole",
-     "ONNX Operators.md, GatherND-11 to GatherND-13"},
+     "ONNX Operators.md, GatherND-11 to GatherND-13", .local = sp_local_node_gather_nd},
     {.name = NULL},
 };

@@ -7,6 +7,7 @@
 #include "ops/data.h"
 #include "ops/factors.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* ---- Concat -------------------------------------------------------------------------------------------------- */
 
@@ -499,18 +500,20 @@ const struct sp_op sp_ops_movement[] = {
      "[d.., i] [d.., i].. -> [d.., piece*i]; pieces whole, of other extents i too",
      "ONNX Operators.md, Concat-1 to Concat-13"},
     {"", "Split", 1, 1, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
-     "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too", "ONNX Operators.md, Split-1"},
+     "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too", "ONNX Operators.md, Split-1",
+     .local = sp_local_node_split},
     {"", "Split", 2, 12, 1, 1, 1, UINT32_MAX, 0, infer_split, rule_split,
      "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
-     "ONNX Operators.md, Split-2, Split-11"},
+     "ONNX Operators.md, Split-2, Split-11", .local = sp_local_node_split},
     {"", "Split", 13, 0, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
      "[d.., piece*i] [_] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
-     "ONNX Operators.md, Split-13, Split-18"},
+     "ONNX Operators.md, Split-13, Split-18", .local = sp_local_node_split},
     {"", "Transpose", 1, 0, 1, 1, 1, 1, 0, infer_transpose, rule_transpose, "[a, b, c] -> [c, b, a]",
      "ONNX Operators.md, Transpose-1 to Transpose-25"},
     {"", "Tile", 1, 5, 3, 3, 1, 1, 0, infer_tile, rule_tile,
-     "[d.., i] [] [] -> [d.., r*i]; i whole where r is not known", "ONNX Operators.md, Tile-1"},
+     "[d.., i] [] [] -> [d.., r*i]; i whole where r is not known", "ONNX Operators.md, Tile-1",
+     .local = sp_local_node_tile},
     {"", "Tile", 6, 0, 2, 2, 1, 1, 0, infer_tile, rule_tile, "[d.., i] [_] -> [d.., r*i]; i whole where r is not known",
-     "ONNX Operators.md, Tile-6, Tile-13"},
+     "ONNX Operators.md, Tile-6, Tile-13", .local = sp_local_node_tile},
     {.name = NULL},
 };

@@ -11,11 +11,8 @@
 #include "ops/data.h"
 #include "ops/factors.h"
 #include "ops/families.h"
-
-/* What is added below and above each axis; unknown where not known. */
-struct pads {
-    struct sp_dim low[SP_MAX_RANK], high[SP_MAX_RANK];
-};
+#include "ops/local_functions.h"
+#include "ops/pads.h"
 
 /* Pad-18 may give pads for some axes only. */
 static enum sp_status padded_axes(struct sp_op_context *context, uint32_t rank, uint32_t *ret_count,
@@ -37,7 +34,7 @@ static enum sp_status padded_axes(struct sp_op_context *context, uint32_t rank, 
     return status;
 }
 
-static enum sp_status get_pads(struct sp_op_context *context, uint32_t rank, struct pads *pads)
+enum sp_status sp_pad_amounts(struct sp_op_context *context, uint32_t rank, struct sp_pads *pads)
 {
     struct sp_list list = {0};
     uint32_t axes[SP_MAX_RANK], count = 0;
@@ -55,7 +52,9 @@ static enum sp_status get_pads(struct sp_op_context *context, uint32_t rank, str
         return sp_op_fail(context, "WRONG_PADS", "it has %u pads for %u axes instead of two for each", list.count,
                           count);
     uint64_t padded = 0;
+    pads->count = count;
     for (uint32_t i = 0; i < count; i++) {
+        pads->axes[i] = axes[i];
         padded |= (uint64_t)1 << axes[i];
         pads->low[axes[i]] = list.has_values ? list.values[i] : sp_dim_unknown();
         pads->high[axes[i]] = list.has_values ? list.values[count + i] : sp_dim_unknown();
@@ -78,8 +77,7 @@ static bool fill_value(struct sp_op_context *context, const struct sp_data **ret
     return context->version >= 11 || sp_node_float(context->node, "value", 0) == 0;
 }
 
-/* Where the element comes from that is at `place` of an axis with `extent` elements, -1 for the constant. */
-static int64_t source_place(const char *mode, int64_t place, int64_t extent)
+int64_t sp_pad_source(const char *mode, int64_t place, int64_t extent)
 {
     if ((place >= 0 && place < extent) || extent == 0)
         return extent == 0 ? -1 : place;
@@ -93,7 +91,7 @@ static int64_t source_place(const char *mode, int64_t place, int64_t extent)
     return rest < extent ? rest : period - rest;
 }
 
-static enum sp_status pad_elements(struct sp_op_context *context, const struct pads *pads, const char *mode)
+static enum sp_status pad_elements(struct sp_op_context *context, const struct sp_pads *pads, const char *mode)
 {
     int64_t count = sp_data_room(context, 0);
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
@@ -115,7 +113,7 @@ static enum sp_status pad_elements(struct sp_op_context *context, const struct p
             int64_t place = 0, own = from->dims[axis].value;
             if (!sp_sub_i64(rest % to->dims[axis].value, pads->low[axis].value, &place))
                 return SP_OK;
-            place = source_place(mode, place, own);
+            place = sp_pad_source(mode, place, own);
             is_inside = is_inside && place >= 0;
             position += is_inside ? place * stride : 0;
             rest /= to->dims[axis].value;
@@ -130,10 +128,10 @@ static enum sp_status infer_pad(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
-    struct pads pads;
+    struct sp_pads pads;
     if (from == NULL)
         return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
-    enum sp_status status = get_pads(context, from->rank, &pads);
+    enum sp_status status = sp_pad_amounts(context, from->rank, &pads);
     for (uint32_t axis = 0; status == SP_OK && axis < from->rank; axis++) {
         struct sp_dim added = sp_dim_add(context->dims, pads.low[axis], pads.high[axis]);
         dims[axis] = sp_dim_add(context->dims, from->dims[axis], added);
@@ -161,8 +159,8 @@ static void map_resized(struct sp_op_context *context, struct sp_rule *rule, uin
 
 static enum sp_status rule_pad(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct pads pads;
-    enum sp_status status = get_pads(context, rule->inputs[0].rank, &pads);
+    struct sp_pads pads;
+    enum sp_status status = sp_pad_amounts(context, rule->inputs[0].rank, &pads);
     for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
         if (sp_dim_is(pads.low[axis], 0) && sp_dim_is(pads.high[axis], 0)) {
             uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
@@ -206,7 +204,7 @@ static enum sp_status infer_center(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
-    struct pads pads = {0};
+    struct sp_pads pads = {0};
     if (from == NULL)
         return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
     enum sp_status status = center_dims(context, from, dims);
@@ -214,8 +212,8 @@ static enum sp_status infer_center(struct sp_op_context *context)
         status = sp_set_output(context, 0, sp_in_dtype(context, 0), from->rank, dims);
     if (status != SP_OK || sp_data_room(context, 0) < 0 || sp_shape_elements(from) < 0)
         return status;
-    for (uint32_t axis = 0; axis < from->rank; axis++) /* of an odd difference the larger half is at the end */
-        pads.low[axis] = sp_dim_known((dims[axis].value - from->dims[axis].value) / 2);
+    for (uint32_t axis = 0; axis < from->rank; axis++)
+        pads.low[axis] = sp_dim_known(sp_center_low(from->dims[axis].value, dims[axis].value));
     return pad_elements(context, &pads, "constant");
 }
 
@@ -239,11 +237,13 @@ static enum sp_status rule_center(struct sp_op_context *context, struct sp_rule 
 
 const struct sp_op sp_ops_pad[] = {
     {"", "Pad", 1, 10, 1, 1, 1, 1, 0, infer_pad, rule_pad, "[d.., i] -> [d.., i]; i moves",
-     "ONNX Operators.md, Pad-1, Pad-2"},
-    {"", "Pad", 11, 17, 2, 3, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13"},
-    {"", "Pad", 18, 0, 2, 4, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25"},
+     "ONNX Operators.md, Pad-1, Pad-2", .local = sp_local_node_pad},
+    {"", "Pad", 11, 17, 2, 3, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13",
+     .local = sp_local_node_pad},
+    {"", "Pad", 18, 0, 2, 4, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25",
+     .local = sp_local_node_pad},
     {"", "CenterCropPad", 18, 0, 2, 2, 1, 1, 0, infer_center, rule_center,
      "[d.., i] [_] -> [d.., i]; i moves, or is whole where its extents are not known",
-     "ONNX Operators.md, CenterCropPad-18", NULL},
+     "ONNX Operators.md, CenterCropPad-18", .local = sp_local_node_center_crop_pad},
     {.name = NULL},
 };

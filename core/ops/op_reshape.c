@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "ops/data.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* ---- Reshape ------------------------------------------------------------------------------------------------- */
 
@@ -348,16 +349,18 @@ static enum sp_status rule_reshape(struct sp_op_context *context, struct sp_rule
 const struct sp_op sp_ops_reshape[] = {
     {"", "Reshape", 1, 4, 1, 1, 1, 1, SP_OP_VIEW, infer_reshape, rule_reshape,
      "[a*b, c] -> [a, b*c]; axes are lists of common factors, whole where there are none",
-     "ONNX Operators.md, Reshape-1"},
+     "ONNX Operators.md, Reshape-1", .local = sp_local_node_reshape},
     {"", "Reshape", 5, 0, 2, 2, 1, 1, SP_OP_VIEW, infer_reshape, rule_reshape,
      "[a*b, c] [_] -> [a, b*c]; axes are lists of common factors, whole where there are none",
-     "ONNX Operators.md, Reshape-5 to Reshape-25"},
+     "ONNX Operators.md, Reshape-5 to Reshape-25", .local = sp_local_node_reshape},
     {"", "Flatten", 1, 0, 1, 1, 1, 1, SP_OP_VIEW, infer_flatten, rule_reshape,
      "[a, b, c, d] -> [a*b, c*d]; whole where extents are not known", "ONNX Operators.md, Flatten-1 to Flatten-25"},
     {"", "Squeeze", 1, 12, 1, 1, 1, 1, SP_OP_VIEW, infer_squeeze, rule_reshape,
-     "[a, 1, b] -> [a, b]; whole where extents are not known", "ONNX Operators.md, Squeeze-1, Squeeze-11"},
+     "[a, 1, b] -> [a, b]; whole where extents are not known", "ONNX Operators.md, Squeeze-1, Squeeze-11",
+     .local = sp_local_node_squeeze},
     {"", "Squeeze", 13, 0, 1, 2, 1, 1, SP_OP_VIEW, infer_squeeze, rule_reshape,
-     "[a, 1, b] [_] -> [a, b]; whole where extents are not known", "ONNX Operators.md, Squeeze-13 to Squeeze-25"},
+     "[a, 1, b] [_] -> [a, b]; whole where extents are not known", "ONNX Operators.md, Squeeze-13 to Squeeze-25",
+     .local = sp_local_node_squeeze},
     {"", "Unsqueeze", 1, 12, 1, 1, 1, 1, SP_OP_VIEW, infer_unsqueeze, rule_reshape,
      "[a, b] -> [a, 1, b]; whole where extents are not known", "ONNX Operators.md, Unsqueeze-1, Unsqueeze-11"},
     {"", "Unsqueeze", 13, 0, 2, 2, 1, 1, SP_OP_VIEW, infer_unsqueeze, rule_reshape,

@@ -13,6 +13,7 @@
 #include "ops/data.h"
 #include "ops/factors.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* What a write does to what was there; NONE: it replaces it. */
 static enum sp_status read_reduction(struct sp_op_context *context, enum sp_combiner *ret_combiner)
@@ -317,11 +318,12 @@ static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_r
 
 const struct sp_op sp_ops_scatter[] = {
     {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements,
-     "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole", "ONNX Operators.md, Scatter-9"},
+     "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole", "ONNX Operators.md, Scatter-9",
+     .local = sp_local_node_scatter_elements},
     {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
-     "ONNX Operators.md, ScatterElements-11 to ScatterElements-18"},
+     "ONNX Operators.md, ScatterElements-11 to ScatterElements-18", .local = sp_local_node_scatter_elements},
     {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, infer_scatter_nd, rule_scatter_nd,
      "[v.., d..] [i.., t] [i.., d..] -> [v.., d..]; t whole; i.. whole, or with a reduction sum, product, max or min",
-     "ONNX Operators.md, ScatterND-11 to ScatterND-18"},
+     "ONNX Operators.md, ScatterND-11 to ScatterND-18", .local = sp_local_node_scatter_nd},
     {.name = NULL},
 };

@@ -7,6 +7,7 @@
 #include "onnx/reader.h"
 #include "ops/data.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* ---- Shape, Size --------------------------------------------------------------------------------------------- */
 
@@ -312,17 +313,17 @@ static enum sp_status rule_identity(struct sp_op_context *context, struct sp_rul
 
 const struct sp_op sp_ops_shape[] = {
     {"", "Shape", 1, 0, 1, 1, 1, 1, SP_OP_METADATA, infer_shape, rule_shape, "[d..] -> [_]; only the shape is read",
-     "ONNX Operators.md, Shape-1 to Shape-25"},
+     "ONNX Operators.md, Shape-1 to Shape-25", .local = sp_local_node_shape},
     {"", "Size", 1, 0, 1, 1, 1, 1, SP_OP_METADATA, infer_size, rule_shape, "[d..] -> []; only the shape is read",
-     "ONNX Operators.md, Size-1 to Size-25"},
+     "ONNX Operators.md, Size-1 to Size-25", .local = sp_local_node_size},
     {"", "Constant", 1, 0, 0, 0, 1, 1, SP_OP_CONSTANT, infer_constant, rule_generator, "-> [d..]",
-     "ONNX Operators.md, Constant-1 to Constant-25"},
+     "ONNX Operators.md, Constant-1 to Constant-25", .local = sp_local_node_constant},
     {"", "ConstantOfShape", 9, 0, 1, 1, 1, 1, 0, infer_constant_of_shape, rule_generator, "[_] -> [d..]",
-     "ONNX Operators.md, ConstantOfShape-9 to ConstantOfShape-25"},
+     "ONNX Operators.md, ConstantOfShape-9 to ConstantOfShape-25", .local = sp_local_node_constant_of_shape},
     {"", "Range", 11, 0, 3, 3, 1, 1, 0, infer_range, rule_generator, "[] [] [] -> [d]",
-     "ONNX Operators.md, Range-11 to Range-27"},
+     "ONNX Operators.md, Range-11 to Range-27", .local = sp_local_node_range},
     {"", "Expand", 8, 0, 2, 2, 1, 1, 0, infer_expand, rule_expand, "[d..] [_] -> [e.., d..]; stretched axes are new",
-     "ONNX Operators.md, Expand-8, Expand-13"},
+     "ONNX Operators.md, Expand-8, Expand-13", .local = sp_local_node_expand},
     {"", "Identity", 1, 0, 1, 1, 1, 1, SP_OP_VIEW, infer_identity, rule_identity, "[d..] -> [d..]",
      "ONNX Operators.md, Identity-1 to Identity-25"},
     {.name = NULL},

@@ -12,11 +12,8 @@
 #include "ops/data.h"
 #include "ops/factors.h"
 #include "ops/families.h"
-
-struct range {
-    bool is_sliced;
-    struct sp_dim start, end, step;
-};
+#include "ops/local_functions.h"
+#include "ops/slice.h"
 
 /* ---- the operands -------------------------------------------------------------------------------------------- */
 
@@ -39,8 +36,8 @@ static struct sp_dim item(const struct sp_list *list, uint32_t i, struct sp_dim 
     return list->has_values && i < list->count ? list->values[i] : sp_dim_unknown();
 }
 
-/* Fills ranges[axis]; *ret_known is false when not even the sliced axes are known. */
-static enum sp_status get_ranges(struct sp_op_context *context, uint32_t rank, struct range *ranges, bool *ret_known)
+enum sp_status sp_slice_ranges(struct sp_op_context *context, uint32_t rank, struct sp_slice_range *ranges,
+                               bool *ret_known)
 {
     struct sp_list starts = {0}, others[3] = {{0}}; /* ends, axes, steps */
     enum sp_status status = sp_get_list(context, "starts", 10, 1, &starts);
@@ -72,8 +69,8 @@ static enum sp_status get_ranges(struct sp_op_context *context, uint32_t rank, s
         struct sp_dim step = item(&others[2], i, sp_dim_known(1));
         if (sp_dim_is(step, 0))
             return sp_op_fail(context, "ZERO_STEP", "its step on axis %u is zero", axis);
-        ranges[axis] =
-            (struct range){true, item(&starts, i, sp_dim_unknown()), item(&others[0], i, sp_dim_unknown()), step};
+        ranges[axis] = (struct sp_slice_range){true, i, item(&starts, i, sp_dim_unknown()),
+                                               item(&others[0], i, sp_dim_unknown()), step};
     }
     return status;
 }
@@ -85,8 +82,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* All numbers: the elements taken, and the first of them. */
-static int64_t count_known(int64_t extent, const struct range *range, int64_t *ret_first)
+int64_t sp_slice_count(int64_t extent, const struct sp_slice_range *range, int64_t *ret_first)
 {
     int64_t start = range->start.value, end = range->end.value, step = range->step.value;
     start += start < 0 ? extent : 0; /* extent >= 0, so no overflow */
@@ -118,7 +114,7 @@ static struct sp_dim place(struct sp_dims *dims, struct sp_dim bound, struct sp_
     return sp_dim_unknown();
 }
 
-static struct sp_dim count_symbolic(struct sp_dims *dims, struct sp_dim extent, const struct range *range)
+static struct sp_dim count_symbolic(struct sp_dims *dims, struct sp_dim extent, const struct sp_slice_range *range)
 {
     struct sp_dim zero = sp_dim_known(0), length;
     if (!sp_dim_is_known(range->step))
@@ -140,31 +136,31 @@ static struct sp_dim count_symbolic(struct sp_dims *dims, struct sp_dim extent, 
     return sp_dim_is(range->step, 1) ? length : sp_dim_ceildiv(dims, length, range->step);
 }
 
-static bool is_known(const struct range *range)
+bool sp_slice_is_known(const struct sp_slice_range *range)
 {
     return sp_dim_is_known(range->start) && sp_dim_is_known(range->end) && sp_dim_is_known(range->step);
 }
 
-static struct sp_dim sliced_extent(struct sp_dims *dims, struct sp_dim extent, const struct range *range)
+static struct sp_dim sliced_extent(struct sp_dims *dims, struct sp_dim extent, const struct sp_slice_range *range)
 {
     int64_t first = 0;
     if (!range->is_sliced)
         return extent;
-    if (sp_dim_is_known(extent) && is_known(range))
-        return sp_dim_known(count_known(extent.value, range, &first));
+    if (sp_dim_is_known(extent) && sp_slice_is_known(range))
+        return sp_dim_known(sp_slice_count(extent.value, range, &first));
     return count_symbolic(dims, extent, range);
 }
 
 /* ---- infer --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status slice_elements(struct sp_op_context *context, const struct range *ranges)
+static enum sp_status slice_elements(struct sp_op_context *context, const struct sp_slice_range *ranges)
 {
     int64_t count = sp_data_room(context, 0);
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
     if (count < 0 || !sp_data_available(context, 0) || sp_shape_elements(from) < 0)
         return SP_OK;
     for (uint32_t axis = 0; axis < from->rank; axis++) {
-        if (ranges[axis].is_sliced && !is_known(&ranges[axis]))
+        if (ranges[axis].is_sliced && !sp_slice_is_known(&ranges[axis]))
             return SP_OK;
     }
     struct sp_walk walk;
@@ -175,7 +171,7 @@ static enum sp_status slice_elements(struct sp_op_context *context, const struct
         walk.strides[axis] = stride;
         if (!ranges[axis].is_sliced)
             continue;
-        (void)count_known(from->dims[axis].value, &ranges[axis], &first);
+        (void)sp_slice_count(from->dims[axis].value, &ranges[axis], &first);
         walk.index += (uint64_t)first * stride;
         walk.strides[axis] = (uint64_t)ranges[axis].step.value * stride;
     }
@@ -186,12 +182,12 @@ static enum sp_status slice_elements(struct sp_op_context *context, const struct
 static enum sp_status infer_slice(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
-    struct range ranges[SP_MAX_RANK] = {{0}};
+    struct sp_slice_range ranges[SP_MAX_RANK] = {{0}};
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
     bool has_axes = false;
     if (from == NULL)
         return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
-    enum sp_status status = get_ranges(context, from->rank, ranges, &has_axes);
+    enum sp_status status = sp_slice_ranges(context, from->rank, ranges, &has_axes);
     for (uint32_t axis = 0; status == SP_OK && has_axes && axis < from->rank; axis++)
         dims[axis] = sliced_extent(context->dims, from->dims[axis], &ranges[axis]);
     if (status == SP_OK)
@@ -200,31 +196,32 @@ static enum sp_status infer_slice(struct sp_op_context *context)
 }
 
 /* Whether the slice is one of the pieces of its extent that the axis is cut in, as those of Split. */
-static bool is_piece(struct sp_dim whole, struct sp_dim part, const struct range *range)
+static bool is_piece(struct sp_dim whole, struct sp_dim part, const struct sp_slice_range *range)
 {
     int64_t first = 0;
     if (!sp_dim_is_known(whole) || !sp_dim_is_known(part) || part.value <= 1 || !sp_dim_is(range->step, 1) ||
         whole.value % part.value != 0)
         return false;
-    return count_known(whole.value, range, &first) == part.value && first % part.value == 0;
+    return sp_slice_count(whole.value, range, &first) == part.value && first % part.value == 0;
 }
 
 /* One of several pieces of the same extent is the compound [piece, place] of the input, as in Split: cut along the
    places, nothing moves. Where another slice of known bounds puts an element is known: a permutation, also of an axis
    that is turned around. One of unknown bounds, or that leaves nothing to cut, needs the whole. */
-static void map_sliced(struct sp_op_context *context, struct sp_rule *rule, uint32_t axis, const struct range *range)
+static void map_sliced(struct sp_op_context *context, struct sp_rule *rule, uint32_t axis,
+                       const struct sp_slice_range *range)
 {
     struct sp_dim extent = context->node->outputs[0]->type.shape.dims[axis];
     struct sp_dim whole = sp_in_shape(context, 0)->dims[axis];
     char name[SP_FACTOR_NAME_SIZE];
     (void)snprintf(name, sizeof(name), "d%u", axis);
-    if (is_known(range) && is_piece(whole, extent, range)) {
+    if (sp_slice_is_known(range) && is_piece(whole, extent, range)) {
         uint8_t piece = sp_rule_factor(rule, "piece", SP_FACTOR_REPLICATE, sp_dim_known(whole.value / extent.value));
         uint8_t place = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, extent);
         sp_rule_map_input(rule, 0, axis, piece);
         sp_rule_map_input(rule, 0, axis, place);
         sp_rule_map_output(rule, 0, axis, place);
-    } else if (is_known(range) && sp_dim_is_known(extent) && extent.value > 1) {
+    } else if (sp_slice_is_known(range) && sp_dim_is_known(extent) && extent.value > 1) {
         uint8_t factor = sp_factor_resized(rule, name, SP_FACTOR_PERMUTATION, extent);
         sp_rule_map_input(rule, 0, axis, factor);
         sp_rule_map_output(rule, 0, axis, factor);
@@ -238,9 +235,9 @@ static void map_sliced(struct sp_op_context *context, struct sp_rule *rule, uint
 static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *from = sp_in_shape(context, 0), *to = &context->node->outputs[0]->type.shape;
-    struct range ranges[SP_MAX_RANK] = {{0}};
+    struct sp_slice_range ranges[SP_MAX_RANK] = {{0}};
     bool has_axes = false;
-    enum sp_status status = get_ranges(context, from->rank, ranges, &has_axes);
+    enum sp_status status = sp_slice_ranges(context, from->rank, ranges, &has_axes);
     for (uint32_t axis = 0; status == SP_OK && axis < from->rank; axis++) {
         bool is_whole = has_axes && (!ranges[axis].is_sliced || sp_dim_equal(from->dims[axis], to->dims[axis]));
         bool is_forward = !ranges[axis].is_sliced || sp_dim_is(ranges[axis].step, 1);
@@ -250,7 +247,7 @@ static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *
             uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, kind);
             sp_rule_map_output(rule, 0, axis, factor);
         } else {
-            map_sliced(context, rule, axis, has_axes ? &ranges[axis] : &(struct range){0});
+            map_sliced(context, rule, axis, has_axes ? &ranges[axis] : &(struct sp_slice_range){0});
         }
     }
     rule->bytes = 2 * sp_output_bytes(context, 0);
@@ -261,7 +258,9 @@ static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *
     "[d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its bounds are not known"
 
 const struct sp_op sp_ops_slice[] = {
-    {"", "Slice", 1, 9, 1, 1, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1"},
-    {"", "Slice", 10, 0, 3, 5, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-10 to Slice-13"},
+    {"", "Slice", 1, 9, 1, 1, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1",
+     .local = sp_local_node_slice},
+    {"", "Slice", 10, 0, 3, 5, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-10 to Slice-13",
+     .local = sp_local_node_slice},
     {.name = NULL},
 };
