@@ -15,6 +15,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 /* ---- MatMul --------------------------------------------------------------------------------------------------- */
 
@@ -273,6 +274,7 @@ const struct sp_op sp_ops_contraction[] = {
      .max_outputs = 1,
      .infer = infer_gemm,
      .rule = rule_gemm,
+     .local = sp_local_gemm,
      .text = "[m, k] [k, n] [m, n] -> [m, n]; k sum",
      .source = "ONNX operator Gemm (1, 6, 7, 9, 11, 13)"},
     {.name = NULL},

@@ -16,6 +16,7 @@
  */
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/local_functions.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -273,6 +274,7 @@ const struct sp_op sp_ops_contrib_matmul[] = {
      .max_outputs = 1,
      .infer = infer_nbits,
      .rule = rule_nbits,
+     .local = sp_local_matmul_nbits,
      .text =
          "[b.., k*kz*kb] [n, k*kz, _] [n, k*kz] [n, k] [_] [n] -> [b.., n]; k sum, kz, kb whole; with g_idx, or a k "
          "that blocks or bytes do not divide, k whole",

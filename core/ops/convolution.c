@@ -13,6 +13,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 #include "ops/window.h"
 
 /* Which inputs of the operator are what. */
@@ -348,8 +349,11 @@ static void transpose_axis(struct sp_op_context *context, struct sp_rule *rule, 
     char name[SP_FACTOR_NAME_SIZE], tap_name[SP_FACTOR_NAME_SIZE];
     sp_window_axis_name(name, "", window->rank, axis);
     sp_window_axis_name(tap_name, "k", window->rank, axis);
-    bool is_tiled =
-        kernel == stride && window->dilation[axis] == 1 && sp_dim_equal(out, sp_dim_mul(context->dims, in, taps));
+    uint32_t added_count;
+    const int64_t *added = sp_node_ints(context->node, "output_padding", &added_count);
+    bool is_moved = window->low[axis] != 0 || window->high[axis] != 0 || (axis < added_count && added[axis] != 0);
+    bool is_tiled = kernel == stride && window->dilation[axis] == 1 && !is_moved &&
+                    sp_dim_equal(out, sp_dim_mul(context->dims, in, taps));
     uint8_t place, tap;
     if (is_tiled) {
         place = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, in);
@@ -425,6 +429,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_plain_conv,
      .rule = rule_plain_conv,
+     .local = sp_local_conv,
      .text = "[n, g*c, h..] [g*m, c, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
      .source = "ONNX operator Conv (1, 11, 22)"},
     {.domain = "",
@@ -436,6 +441,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_conv_integer,
      .rule = rule_conv_integer,
+     .local = sp_local_conv_integer,
      .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
      .source = "ONNX operator ConvInteger (10)"},
     {.domain = "",
@@ -447,6 +453,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_qlinear_conv,
      .rule = rule_qlinear_conv,
+     .local = sp_local_qlinear_conv,
      .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c, kh.. whole, h.. halo",
      .source = "ONNX operator QLinearConv (10)"},
     {.domain = "",
@@ -458,6 +465,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_outputs = 1,
      .infer = infer_conv_transpose,
      .rule = rule_conv_transpose,
+     .local = sp_local_conv_transpose,
      .text = "[n, g*c, h..] [g*c, m, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole",
      .source = "ONNX operator ConvTranspose (1, 11, 22)"},
     {.name = NULL},

@@ -16,6 +16,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 #include "ops/window.h"
 
 enum { IN_X, IN_W, IN_OFFSET, IN_B, IN_MASK };
@@ -283,6 +284,7 @@ const struct sp_op sp_ops_deformable[] = {
      .max_outputs = 1,
      .infer = infer_deform_conv,
      .rule = rule_deform_conv,
+     .local = sp_local_deform_conv,
      .text = "[n, g*o*c, i..] [g*m, o*c, kh..] [n, o*t, h..] [g*m] [n, o*t, h..] -> [n, g*m, h..]; o, c, kh.. sum, i.. "
              "whole",
      .source = "ONNX operator DeformConv (19, 22)"},

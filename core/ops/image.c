@@ -20,15 +20,8 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
-
-/* What a node says about each axis of its input. */
-struct resize {
-    uint32_t rank;
-    double *scales;       /* one for each axis, 1 for axes not named; NULL when not known */
-    struct sp_dim *sizes; /* the extents given instead; NULL when there are none */
-    bool is_crop;         /* tf_crop_and_resize: the output shows a part of the input */
-    bool *is_named;       /* false: the axis is not resized */
-};
+#include "ops/local_functions.h"
+#include "ops/resize.h"
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */
 
@@ -41,7 +34,7 @@ static uint32_t scales_input(const struct sp_op_context *context)
 }
 
 /* The axes that scales and sizes are about, in their order; all without the attribute. */
-static enum sp_status read_axes(struct sp_op_context *context, struct resize *resize, uint32_t *axes,
+static enum sp_status read_axes(struct sp_op_context *context, struct sp_resize *resize, uint32_t *axes,
                                 uint32_t *ret_count)
 {
     uint32_t count;
@@ -68,7 +61,7 @@ static enum sp_status read_axes(struct sp_op_context *context, struct resize *re
     return SP_OK;
 }
 
-static enum sp_status set_scales(struct sp_op_context *context, struct resize *resize, const uint32_t *axes,
+static enum sp_status set_scales(struct sp_op_context *context, struct sp_resize *resize, const uint32_t *axes,
                                  uint32_t axis_count, const double *scales, uint32_t count)
 {
     if (count != axis_count)
@@ -87,8 +80,8 @@ static enum sp_status set_scales(struct sp_op_context *context, struct resize *r
 }
 
 /* Scales that are attributes: `scales` (Upsample 7), or those of height and width (Upsample 1). */
-static enum sp_status read_scale_attributes(struct sp_op_context *context, struct resize *resize, const uint32_t *axes,
-                                            uint32_t axis_count)
+static enum sp_status read_scale_attributes(struct sp_op_context *context, struct sp_resize *resize,
+                                            const uint32_t *axes, uint32_t axis_count)
 {
     const struct sp_attribute *scales = sp_node_attribute(context->node, "scales");
     if (context->version >= 7) {
@@ -101,7 +94,7 @@ static enum sp_status read_scale_attributes(struct sp_op_context *context, struc
     return set_scales(context, resize, axes, axis_count, two, 4);
 }
 
-static enum sp_status set_sizes(struct sp_op_context *context, struct resize *resize, const uint32_t *axes,
+static enum sp_status set_sizes(struct sp_op_context *context, struct sp_resize *resize, const uint32_t *axes,
                                 uint32_t axis_count, const struct sp_data *sizes)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
@@ -117,11 +110,12 @@ static enum sp_status set_sizes(struct sp_op_context *context, struct resize *re
     return SP_OK;
 }
 
-static enum sp_status read_resize(struct sp_op_context *context, struct resize *ret_resize)
+enum sp_status sp_resize_read(struct sp_op_context *context, struct sp_resize *ret_resize)
 {
     const char *mode = sp_node_string(context->node, "coordinate_transformation_mode", "half_pixel");
-    struct resize resize = {.rank = sp_in_shape(context, 0)->rank};
+    struct sp_resize resize = {.rank = sp_in_shape(context, 0)->rank};
     uint32_t axis_count = 0, input = scales_input(context);
+    const char *policy = sp_node_string(context->node, "keep_aspect_ratio_policy", "stretch");
     uint32_t *axes = SP_NEW_ARRAY(context->arena, resize.rank, uint32_t);
     resize.is_named = SP_NEW_ARRAY(context->arena, resize.rank, bool);
     if (axes == NULL || resize.is_named == NULL)
@@ -141,6 +135,10 @@ static enum sp_status read_resize(struct sp_op_context *context, struct resize *
         else if (sizes != NULL && sizes->ints != NULL && sizes->count > 0)
             status = set_sizes(context, &resize, axes, axis_count, sizes);
     }
+    resize.scales_input = input;
+    resize.axes = axes;
+    resize.axis_count = axis_count;
+    resize.keeps_aspect = context->version >= 18 && resize.sizes != NULL && strcmp(policy, "stretch") != 0;
     if (status == SP_OK)
         *ret_resize = resize;
     return status;
@@ -174,7 +172,7 @@ static enum sp_status scaled(struct sp_op_context *context, struct sp_dim extent
 }
 
 /* Sizes under keep_aspect_ratio_policy: one scale for all named axes, the least or the greatest that they ask for. */
-static void keep_aspect(struct sp_op_context *context, const struct resize *resize, struct sp_dim *dims)
+static void keep_aspect(struct sp_op_context *context, const struct sp_resize *resize, struct sp_dim *dims)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     const char *policy = sp_node_string(context->node, "keep_aspect_ratio_policy", "stretch");
@@ -205,10 +203,10 @@ static enum sp_status infer_resize(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
-    struct resize resize = {0};
+    struct sp_resize resize = {0};
     if (x == NULL)
         return sp_set_output_unranked(context, 0, dtype);
-    enum sp_status status = read_resize(context, &resize);
+    enum sp_status status = sp_resize_read(context, &resize);
     struct sp_dim *dims = sp_new_dims(context, x->rank);
     if (status != SP_OK || dims == NULL || resize.is_named == NULL)
         return status != SP_OK ? status : sp_fail_memory(context->err);
@@ -240,19 +238,32 @@ static int64_t halo(struct sp_op_context *context, struct sp_dim in, struct sp_d
     return shrink > INT32_MAX ? -1 : reach * (shrink > 1 ? shrink : 1) + 1;
 }
 
+/* Whether each element of an axis is that of the input. Extents that are the same are not enough: 10 elements
+   times 1.05 are 10, and none of them is where it was. */
+static bool is_copied(struct sp_op_context *context, const struct sp_resize *resize, uint32_t axis)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
+    bool is_copied = !resize->is_crop && sp_dim_equal(x->dims[axis], y->dims[axis]);
+    if (resize->scales != NULL)
+        is_copied = is_copied && resize->scales[axis] == 1;
+    for (uint32_t i = 0; resize->keeps_aspect && resize->is_named[axis] && i < resize->rank; i++)
+        is_copied = is_copied && (!resize->is_named[i] || sp_dim_equal(x->dims[i], y->dims[i]));
+    return is_copied;
+}
+
 static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
     const char *mode = sp_node_string(context->node, "mode", "nearest");
     double taps = strcmp(mode, "cubic") == 0 ? 4 : 2, flops = 2;
-    struct resize resize = {0};
-    enum sp_status status = read_resize(context, &resize);
+    struct sp_resize resize = {0};
+    enum sp_status status = sp_resize_read(context, &resize);
     for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
         int64_t width = halo(context, x->dims[axis], y->dims[axis]);
         uint8_t factor;
         char name[SP_FACTOR_NAME_SIZE];
         (void)snprintf(name, sizeof(name), "d%u", axis);
-        if (sp_dim_equal(x->dims[axis], y->dims[axis]) && !resize.is_crop) {
+        if (is_copied(context, &resize, axis)) {
             factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, y->dims[axis]);
             sp_rule_map_input(rule, 0, axis, factor);
             sp_rule_map_output(rule, 0, axis, factor);
@@ -275,7 +286,7 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
 #define ENTRY(name_, since_, last_, least_, most_, more_)                                                              \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .infer = infer_resize, .rule = rule_resize,                                \
+        .min_outputs = 1, .max_outputs = 1, .infer = infer_resize, .rule = rule_resize, .local = sp_local_resize,      \
         .text = "[n, c, h..] -> [n, c, h..]; h.. halo" more_, .source = "ONNX operator " name_                         \
     }
 

@@ -16,6 +16,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
 
@@ -225,7 +226,7 @@ LAYER(rnn, 1)
 #define ENTRY(name_, inputs_, outputs_, suffix)                                                                        \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 3, .max_inputs = inputs_, .min_outputs = 0,             \
-        .max_outputs = outputs_, .infer = infer_##suffix, .rule = rule_##suffix,                                       \
+        .max_outputs = outputs_, .infer = infer_##suffix, .rule = rule_##suffix, .local = sp_local_##suffix,           \
         .text = "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, "  \
                 "k whole",                                                                                             \
         .source = "ONNX operator " name_                                                                               \

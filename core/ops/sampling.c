@@ -22,6 +22,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 static enum sp_status check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
 {
@@ -265,18 +266,22 @@ static enum sp_status rule_image_decoder(struct sp_op_context *context, struct s
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, inputs_, infer_, rule_, text_)                                                            \
+#define ENTRY(name_, since_, inputs_, infer_, rule_, local_, text_)                                                    \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = inputs_, .max_inputs = inputs_, .min_outputs = 1,  \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_, .source = "ONNX operator " name_              \
+        .max_outputs = 1, .infer = infer_, .rule = rule_, .local = local_, .text = text_,                              \
+        .source = "ONNX operator " name_                                                                               \
     }
 
 const struct sp_op sp_ops_sampling[] = {
-    ENTRY("AffineGrid", 20, 2, infer_affine_grid, rule_affine_grid, "[n, r, k] [_] -> [n, h.., r]; k sum"),
-    ENTRY("GridSample", 16, 2, infer_grid_sample, rule_grid_sample,
+    ENTRY("AffineGrid", 20, 2, infer_affine_grid, rule_affine_grid, sp_local_affine_grid,
+          "[n, r, k] [_] -> [n, h.., r]; k sum"),
+    ENTRY("GridSample", 16, 2, infer_grid_sample, rule_grid_sample, NULL,
           "[n, c, i..] [n, h.., r] -> [n, c, h..]; i.. and r whole"),
-    ENTRY("RoiAlign", 10, 3, infer_roi_align, rule_roi_align, "[i, c, i, i] [n, 4] [n] -> [n, c, h, w]; i whole"),
-    ENTRY("MaxRoiPool", 1, 2, infer_max_roi_pool, rule_max_roi_pool, "[i, c, i, i] [n, 5] -> [n, c, h, w]; i whole"),
-    ENTRY("ImageDecoder", 20, 1, infer_image_decoder, rule_image_decoder, "[b] -> [h, w, c]; all whole"),
+    ENTRY("RoiAlign", 10, 3, infer_roi_align, rule_roi_align, sp_local_regions,
+          "[i, c, i, i] [n, 4] [n] -> [n, c, h, w]; i whole"),
+    ENTRY("MaxRoiPool", 1, 2, infer_max_roi_pool, rule_max_roi_pool, sp_local_regions,
+          "[i, c, i, i] [n, 5] -> [n, c, h, w]; i whole"),
+    ENTRY("ImageDecoder", 20, 1, infer_image_decoder, rule_image_decoder, NULL, "[b] -> [h, w, c]; all whole"),
     {.name = NULL},
 };

@@ -1,0 +1,129 @@
+/*
+ * The parts of DeformConv (deformable.c).
+ *
+ * Every device has all of the image's places and a part of what is made, of the taps, or of the channels. The operator
+ * makes as many places as the image has windows, so a part has another stride, one that gives as many windows as it has
+ * places, and its offsets say where the places really are:
+ *
+ *     offset' = offset + (start + p) * stride - low + tap * dilation - p * stride'
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "ops/infer.h"
+#include "ops/local_functions.h"
+#include "ops/local_parts.h"
+#include "ops/window.h"
+
+enum { IN_X, IN_W, IN_OFFSET, IN_B, IN_MASK, DEFORM_INPUTS };
+
+struct moved {
+    int64_t kernel[SP_MAX_RANK], stride[SP_MAX_RANK], pads[2 * SP_MAX_RANK];
+    int64_t first[SP_MAX_RANK]; /* where place 0 of the part reads in the image without an offset */
+    bool is_moved[SP_MAX_RANK], is_any;
+};
+
+static void set_axis(struct sp_local *local, const struct sp_window *window, uint32_t i, struct moved *moved)
+{
+    uint8_t place = sp_local_output_factor(local, 0, 2 + i), tap = sp_local_input_factor(local, IN_W, 2 + i);
+    int64_t in = local->inputs[IN_X].axes[2 + i].extent, count = local->outputs[0].axes[2 + i].size;
+    uint8_t split = sp_local_is_split(local, place) ? place : tap;
+    moved->kernel[i] = local->inputs[IN_W].axes[2 + i].size;
+    moved->stride[i] = window->stride[i];
+    moved->pads[i] = window->low[i];
+    moved->pads[window->rank + i] = window->high[i];
+    if (!sp_local_is_split(local, split))
+        return;
+    if (in < 0 || count < 0 || !local->factors[place].is_contiguous || !local->factors[tap].is_contiguous) {
+        sp_local_refuse(local, split, "the extents of its image are not all known");
+        return;
+    }
+    int64_t span = window->dilation[i] * (moved->kernel[i] - 1) + 1, room = in > span ? in - span : 0, stride = 1;
+    if (count > 1 && room > 0)
+        stride = (room + count - 2) / (count - 1);
+    else if (count == 1 && in > 0)
+        stride = in;
+    int64_t high = (count - 1) * stride + span - in;
+    moved->is_moved[i] = moved->is_any = true;
+    moved->first[i] = local->factors[place].start * window->stride[i] - window->low[i] +
+                      local->factors[tap].start * window->dilation[i];
+    moved->stride[i] = stride;
+    moved->pads[i] = 0;
+    moved->pads[window->rank + i] = high > 0 ? high : 0;
+}
+
+/* The offsets with what the axis' places and taps lie elsewhere. */
+static struct sp_piece *move_offsets(struct sp_local *local, struct sp_piece *offset, const struct sp_window *window,
+                                     uint32_t i, const struct moved *moved)
+{
+    const struct sp_local_operand *operand = &local->inputs[IN_OFFSET];
+    int64_t count = local->outputs[0].axes[2 + i].size, channels = operand->axes[1].size, dims[SP_MAX_RANK];
+    if (offset == NULL || count < 0 || channels < 0 || channels > SP_MAX_LOCAL_CONSTANT ||
+        count > SP_MAX_LOCAL_CONSTANT)
+        return NULL;
+    double *values = SP_NEW_ARRAY(local->arena, (size_t)(count > channels ? count : channels), double);
+    if (values == NULL) {
+        sp_local_failed(local, sp_fail_memory(local->err));
+        return NULL;
+    }
+    for (uint32_t axis = 0; axis < operand->rank; axis++)
+        dims[axis] = 1;
+    for (int64_t p = 0; p < count; p++)
+        values[p] = (double)(moved->first[i] + p * (window->stride[i] - moved->stride[i]));
+    dims[2 + i] = count;
+    struct sp_piece *distance = sp_local_reals(local, offset->dtype, operand->rank, dims, values);
+    /* Channels hold a coordinate for each spatial axis, in turn. */
+    for (int64_t channel = 0; channel < channels; channel++)
+        values[channel] = channel % window->rank == i ? 1 : 0;
+    dims[2 + i] = 1;
+    dims[1] = channels;
+    struct sp_piece *is_own = sp_local_reals(local, offset->dtype, operand->rank, dims, values);
+    return sp_local_binary(local, "Add", offset, sp_local_binary(local, "Mul", is_own, distance));
+}
+
+static int64_t size_of(const struct sp_local *local, const char *name, bool *ret_is_sum)
+{
+    for (uint32_t i = 0; i < local->factor_count; i++) {
+        if (strcmp(local->rule->factors[i].name, name) != 0)
+            continue;
+        *ret_is_sum = local->rule->factors[i].kind == SP_FACTOR_REDUCTION;
+        return local->factors[i].size;
+    }
+    return 1;
+}
+
+enum sp_status sp_local_deform_conv(struct sp_local *local)
+{
+    struct sp_op_context context = sp_local_context(local);
+    struct sp_window window;
+    struct moved moved = {.is_any = false};
+    struct sp_piece *pieces[DEFORM_INPUTS] = {NULL};
+    bool is_sum = false, ignored = false;
+    if (local->outputs[0].rank < 3)
+        return sp_local_default(local);
+    enum sp_status status = sp_window_read(&context, local->outputs[0].rank - 2, sp_in_shape(&context, IN_W), &window);
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = 0; i < window.rank; i++)
+        set_axis(local, &window, i, &moved);
+    for (uint32_t i = 0; i < local->input_count && i < DEFORM_INPUTS; i++)
+        pieces[i] = i == IN_B ? sp_local_input_once(local, i) : sp_local_input(local, i);
+    for (uint32_t i = 0; i < window.rank; i++)
+        if (moved.is_moved[i])
+            pieces[IN_OFFSET] = move_offsets(local, pieces[IN_OFFSET], &window, i, &moved);
+    /* Offset groups that divide a group are a sum within it, others a part of the groups (deformable.c). */
+    int64_t g = size_of(local, "g", &ignored), o = size_of(local, "o", &is_sum);
+    bool is_whole = sp_node_int(local->node, "group", 1) % sp_node_int(local->node, "offset_group", 1) != 0 && !is_sum;
+    const struct sp_local_attribute attributes[] = {
+        SP_INT_ATTR("group", is_whole ? sp_node_int(local->node, "group", 1)
+                             : is_sum ? g
+                                      : g * o),
+        SP_INT_ATTR("offset_group", is_whole ? sp_node_int(local->node, "offset_group", 1)
+                                    : is_sum ? g * o
+                                             : o),
+        SP_INTS_ATTR("kernel_shape", window.rank, moved.kernel),
+        SP_INTS_ATTR("strides", window.rank, moved.stride),
+        SP_INTS_ATTR("pads", 2 * window.rank, moved.pads),
+    };
+    return sp_local_give_sum(local, sp_local_same(local, local->input_count, pieces, moved.is_any ? 5 : 2, attributes));
+}

@@ -1,0 +1,300 @@
+/*
+ * The parts of Resize and Upsample (image.c).
+ *
+ * Where an output place reads the input depends on the extents of the whole, so a device that has a part of a resized
+ * axis does that axis by itself: the places are numbers, and each is one element of the input (nearest), or the sum of
+ * two or four with weights (linear, cubic). They are taken with Gather. Positions are computed in single precision, and
+ * rounded, as runtimes do. The other axes are resized by the operator, for which the split ones have a scale of 1.
+ *
+ * What is cut out of an image (tf_crop_and_resize) is made whole and cut.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "ops/infer.h"
+#include "ops/local_functions.h"
+#include "ops/local_parts.h"
+#include "ops/local_places.h"
+#include "ops/resize.h"
+
+#define MAX_TAPS 4
+
+enum mode { NEAREST, LINEAR, CUBIC };
+
+struct work {
+    struct sp_resize resize;
+    enum mode mode;
+    bool is_old; /* before Resize-11: positions are x / scale, and nearest is the next towards the start */
+    bool is_done[SP_MAX_RANK]; /* axes that are resized with Gather */
+    bool is_late[SP_MAX_RANK]; /* axes that are cut in the end */
+};
+
+/* The elements that each place of the part reads along an axis: `count` for each of `taps`, in the whole. */
+struct reads {
+    uint32_t taps;
+    int64_t count;
+    int64_t *places[MAX_TAPS];
+    double *weights[MAX_TAPS];
+};
+
+/* ---- positions ------------------------------------------------------------------------------------------------ */
+
+struct axis {
+    int64_t in, out;
+    float scale;
+};
+
+static float position(const struct sp_local *local, const struct work *work, const struct axis *axis, int64_t place)
+{
+    const char *mode = sp_node_string(local->node, "coordinate_transformation_mode", "half_pixel");
+    float x = (float)place, in = (float)axis->in, out = (float)axis->out;
+    if (axis->scale == 1.0F)
+        return x;
+    if (work->is_old || strcmp(mode, "asymmetric") == 0)
+        return x / axis->scale;
+    if (strcmp(mode, "align_corners") == 0)
+        return axis->out == 1 ? 0 : x * (in - 1) / (out - 1);
+    if (strcmp(mode, "tf_half_pixel_for_nn") == 0)
+        return (x + 0.5F) / axis->scale;
+    if (strcmp(mode, "pytorch_half_pixel") == 0 && axis->out <= 1)
+        return 0;
+    if (strcmp(mode, "half_pixel_symmetric") == 0) {
+        float centre = in / 2, adjustment = out / (axis->scale * in);
+        return centre * (1 - adjustment) + (x + 0.5F) / axis->scale - 0.5F;
+    }
+    return (x + 0.5F) / axis->scale - 0.5F;
+}
+
+static int64_t limited(int64_t place, int64_t extent)
+{
+    return place < 0 ? 0 : place < extent ? place : extent - 1;
+}
+
+static int64_t nearest(const struct sp_local *local, const struct work *work, const struct axis *axis, float x)
+{
+    const char *mode = sp_node_string(local->node, "nearest_mode", "round_prefer_floor");
+    if (work->is_old)
+        return (int64_t)(axis->scale < 1 ? ceilf(x) : truncf(x));
+    if (strcmp(mode, "floor") == 0)
+        return (int64_t)floorf(x);
+    if (strcmp(mode, "ceil") == 0)
+        return (int64_t)ceilf(x);
+    if (strcmp(mode, "round_prefer_ceil") == 0 || x != truncf(x) + 0.5F)
+        return (int64_t)roundf(x);
+    return (int64_t)floorf(x);
+}
+
+/* The four weights of a cubic between its second and third place. */
+static void cubic(double a, double s, double weights[4])
+{
+    weights[0] = ((a * (s + 1) - 5 * a) * (s + 1) + 8 * a) * (s + 1) - 4 * a;
+    weights[1] = ((a + 2) * s - (a + 3)) * s * s + 1;
+    weights[2] = ((a + 2) * (1 - s) - (a + 3)) * (1 - s) * (1 - s) + 1;
+    weights[3] = ((a * (2 - s) - 5 * a) * (2 - s) + 8 * a) * (2 - s) - 4 * a;
+}
+
+static void read_place(const struct sp_local *local, const struct work *work, const struct axis *axis, int64_t i,
+                       float x, struct reads *reads)
+{
+    double weights[MAX_TAPS] = {1}, sum = 0;
+    int64_t first = 0;
+    if (work->mode == NEAREST) {
+        first = nearest(local, work, axis, x);
+    } else if (work->mode == LINEAR) {
+        x = x < 0 ? 0 : x > (float)(axis->in - 1) ? (float)(axis->in - 1) : x;
+        first = (int64_t)x;
+        weights[1] = (double)(x - (float)first);
+        weights[0] = 1 - weights[1];
+    } else {
+        first = (int64_t)floorf(x) - 1;
+        cubic(sp_node_float(local->node, "cubic_coeff_a", -0.75), (double)(x - floorf(x)), weights);
+    }
+    bool is_excluding = work->mode == CUBIC && sp_node_int(local->node, "exclude_outside", 0) != 0;
+    for (uint32_t tap = 0; tap < reads->taps; tap++) {
+        int64_t place = first + tap;
+        if (is_excluding && (place < 0 || place >= axis->in))
+            weights[tap] = 0;
+        sum += weights[tap];
+        reads->places[tap][i] = limited(place, axis->in);
+    }
+    for (uint32_t tap = 0; tap < reads->taps; tap++)
+        reads->weights[tap][i] = is_excluding ? weights[tap] / sum : weights[tap];
+}
+
+static bool read_axis(struct sp_local *local, const struct work *work, uint32_t i, struct reads *ret)
+{
+    const struct sp_local_axis *in = &local->inputs[0].axes[i], *out = &local->outputs[0].axes[i];
+    struct reads reads = {.taps = work->mode == NEAREST ? 1 : work->mode == LINEAR ? 2 : 4, .count = out->size};
+    struct axis axis = {.in = in->extent, .out = out->extent, .scale = (float)out->extent / (float)in->extent};
+    if (work->resize.scales != NULL)
+        axis.scale = (float)work->resize.scales[i];
+    for (uint32_t tap = 0; tap < reads.taps; tap++) {
+        reads.places[tap] = SP_NEW_ARRAY(local->arena, (size_t)reads.count, int64_t);
+        reads.weights[tap] = SP_NEW_ARRAY(local->arena, (size_t)reads.count, double);
+        if (reads.places[tap] == NULL || reads.weights[tap] == NULL) {
+            sp_local_failed(local, sp_fail_memory(local->err));
+            return false;
+        }
+    }
+    for (int64_t k = 0; k < reads.count; k++)
+        read_place(local, work, &axis, k, position(local, work, &axis, out->ranges.ranges[0].start + k), &reads);
+    *ret = reads;
+    return true;
+}
+
+/* ---- one axis ------------------------------------------------------------------------------------------------- */
+
+/* The range of the input that is read; the places become indices into it. */
+static struct sp_range shift(struct reads *reads)
+{
+    struct sp_range range = {reads->places[0][0], reads->places[0][0] + 1};
+    for (uint32_t tap = 0; tap < reads->taps; tap++) {
+        for (int64_t i = 0; i < reads->count; i++) {
+            int64_t place = reads->places[tap][i];
+            range.start = place < range.start ? place : range.start;
+            range.limit = place >= range.limit ? place + 1 : range.limit;
+        }
+    }
+    for (uint32_t tap = 0; tap < reads->taps; tap++)
+        for (int64_t i = 0; i < reads->count; i++)
+            reads->places[tap][i] -= range.start;
+    return range;
+}
+
+static struct sp_piece *take(struct sp_local *local, struct sp_piece *x, uint32_t axis, const struct reads *reads)
+{
+    int64_t dims[SP_MAX_RANK];
+    uint32_t rank = local->inputs[0].rank;
+    struct sp_piece *sum = NULL;
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = 1;
+    dims[axis] = reads->count;
+    for (uint32_t tap = 0; tap < reads->taps && x != NULL; tap++) {
+        struct sp_piece *some =
+            sp_local_gather(local, x, sp_local_ints(local, (uint32_t)reads->count, reads->places[tap]), axis);
+        if (reads->taps > 1)
+            some =
+                sp_local_binary(local, "Mul", some, sp_local_reals(local, x->dtype, rank, dims, reads->weights[tap]));
+        sum = tap == 0 ? some : sp_local_binary(local, "Add", sum, some);
+    }
+    return sum;
+}
+
+/* ---- the other axes ------------------------------------------------------------------------------------------- */
+
+/* Scales or sizes for the operator on what is left: 1 or the part's extent for an axis that it leaves alone. */
+static struct sp_piece *run_rest(struct sp_local *local, const struct work *work, struct sp_piece *x)
+{
+    const struct sp_resize *resize = &work->resize;
+    struct sp_piece *pieces[4] = {x};
+    double scales[SP_MAX_RANK];
+    int64_t sizes[SP_MAX_RANK], count = resize->axis_count;
+    bool is_set[SP_MAX_RANK];
+    struct sp_local_attribute attribute = {.name = "scales", .type = SP_ATTR_FLOATS, .count = resize->axis_count};
+    attribute.floats = scales;
+    for (uint32_t i = 0; i < resize->axis_count; i++) {
+        const struct sp_local_axis *axis = &local->outputs[0].axes[resize->axes[i]];
+        scales[i] = resize->scales == NULL || work->is_done[resize->axes[i]] ? 1 : resize->scales[resize->axes[i]];
+        is_set[i] = work->is_done[resize->axes[i]] || (axis->is_cut && !work->is_late[resize->axes[i]]);
+        sizes[i] = axis->size;
+    }
+    for (uint32_t input = 1; input < local->input_count && input < 4; input++)
+        pieces[input] = sp_local_input(local, input);
+    if (resize->scales_input == UINT32_MAX)
+        return sp_local_same(local, 1, pieces, local->version >= 7 ? 1 : 0, &attribute);
+    if (resize->scales != NULL)
+        pieces[resize->scales_input] = sp_local_reals(local, SP_DTYPE_FLOAT, 1, &count, scales);
+    else if (resize->sizes != NULL)
+        pieces[3] = sp_local_patched(local, 3, resize->axis_count, is_set, sizes);
+    return sp_local_same(local, local->input_count < 4 ? local->input_count : 4, pieces, 0, NULL);
+}
+
+/* ---- all ------------------------------------------------------------------------------------------------------ */
+
+static const char *against(struct sp_local *local, const struct work *work, uint32_t axis)
+{
+    const struct sp_local_axis *in = &local->inputs[0].axes[axis], *out = &local->outputs[0].axes[axis];
+    if (in->extent < 1 || out->extent < 1)
+        return "not all extents of the axis are known";
+    if (out->size > INT32_MAX || out->size > SP_MAX_LOCAL_CONSTANT / (int64_t)sizeof(int64_t))
+        return "the part of a device is too long for a list of its places";
+    if (local->outputs[0].axes[axis].ranges.count != 1)
+        return "a device would have several ranges of it";
+    if (work->resize.keeps_aspect)
+        return "one scale for several axes keeps their ratio";
+    if (work->mode != NEAREST && !sp_dtype_is_float(local->inputs[0].value->type.dtype))
+        return "runtimes round integers between elements in ways of their own";
+    if (work->mode != NEAREST && sp_node_int(local->node, "antialias", 0) != 0)
+        return "with antialiasing a place reads more of the input, the more the image shrinks";
+    return NULL;
+}
+
+static void read_work(struct sp_local *local, struct work *work)
+{
+    struct sp_op_context context = sp_local_context(local);
+    const char *mode = sp_node_string(local->node, "mode", "nearest");
+    enum sp_status status = sp_resize_read(&context, &work->resize);
+    if (status != SP_OK)
+        sp_local_failed(local, status);
+    work->mode = strcmp(mode, "cubic") == 0 ? CUBIC : strcmp(mode, "nearest") == 0 ? NEAREST : LINEAR;
+    work->is_old = strcmp(local->node->op_type, "Upsample") == 0 || local->version < 11;
+    for (uint32_t axis = 0; sp_local_status(local) == SP_OK && axis < local->outputs[0].rank; axis++) {
+        uint8_t factor = sp_local_output_factor(local, 0, axis);
+        if (!sp_local_is_split(local, factor))
+            continue;
+        bool is_copied = local->rule->factors[factor].kind == SP_FACTOR_PARALLEL;
+        work->is_late[axis] = is_copied && !sp_local_is_cut(&local->inputs[0], axis);
+        work->is_done[axis] = !is_copied;
+        const char *why = work->is_done[axis] ? against(local, work, axis) : NULL;
+        if (why == NULL && work->is_late[axis] && local->outputs[0].axes[axis].ranges.count != 1)
+            why = "a device would have several ranges of it";
+        if (why == NULL && work->resize.keeps_aspect && work->resize.is_named[axis])
+            why = "one scale for several axes keeps their ratio";
+        if (why != NULL)
+            sp_local_refuse(local, factor, why);
+    }
+}
+
+enum sp_status sp_local_resize(struct sp_local *local)
+{
+    struct work work = {.mode = NEAREST};
+    struct reads reads[SP_MAX_RANK];
+    struct sp_range box[SP_MAX_RANK];
+    const struct sp_local_operand *y = &local->outputs[0];
+    int64_t dims[SP_MAX_RANK];
+    bool is_left = false, is_any = false;
+    read_work(local, &work);
+    for (uint32_t axis = 0; axis < y->rank && sp_local_status(local) == SP_OK; axis++) {
+        uint8_t factor = sp_local_output_factor(local, 0, axis);
+        box[axis] = (struct sp_range){-1, -1};
+        is_any = is_any || work.is_done[axis];
+        if (work.is_done[axis] && read_axis(local, &work, axis, &reads[axis]))
+            box[axis] = shift(&reads[axis]);
+        bool is_resized = factor == SP_RULE_NO_FACTOR || local->rule->factors[factor].kind != SP_FACTOR_PARALLEL ||
+                          sp_local_input_factor(local, 0, axis) != factor;
+        is_left = is_left || (is_resized && !work.is_done[axis]);
+        dims[axis] = work.is_late[axis] ? y->axes[axis].extent : y->axes[axis].size;
+    }
+    if (sp_local_status(local) != SP_OK)
+        return sp_local_status(local);
+    struct sp_piece *x = is_any ? sp_local_input_box(local, 0, box) : sp_local_input(local, 0);
+    enum sp_dtype dtype = local->inputs[0].value->type.dtype;
+    if (is_any && work.mode != NEAREST && dtype != SP_DTYPE_DOUBLE)
+        x = sp_local_cast(local, x, SP_DTYPE_FLOAT);
+    for (uint32_t axis = 0; axis < y->rank; axis++)
+        if (work.is_done[axis])
+            x = take(local, x, axis, &reads[axis]);
+    x = sp_local_cast(local, x, dtype);
+    if (is_left || !is_any) {
+        x = run_rest(local, &work, x);
+        sp_piece_set_dims(local, x, y->rank, dims);
+    }
+    for (uint32_t axis = 0; axis < y->rank && sp_local_status(local) == SP_OK; axis++) {
+        int64_t start = y->axes[axis].ranges.ranges[0].start;
+        if (work.is_late[axis])
+            x = sp_local_slice(local, x, axis, start, start + y->axes[axis].size);
+    }
+    sp_local_output(local, 0, x);
+    return sp_local_status(local);
+}

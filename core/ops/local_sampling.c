@@ -1,0 +1,132 @@
+/*
+ * The parts of AffineGrid, RoiAlign and MaxRoiPool (sampling.c).
+ *
+ *     AffineGrid   a split of the batch changes the size that it is given. Any other is written out: the part's base
+ *                  grid [h, w, k] times theta [n, k, r], where k may be a sum over devices
+ *     regions      a split of what a region is pooled to cuts the whole result: where bins begin is rounded from the
+ *                  region's size
+ */
+#include "base/limits.h"
+#include "ops/local_functions.h"
+#include "ops/local_parts.h"
+
+/* ---- AffineGrid ----------------------------------------------------------------------------------------------- */
+
+enum { IN_THETA, IN_SIZE, MAX_SPATIAL = 3 };
+
+struct grid {
+    uint32_t spatial; /* 2 or 3 */
+    uint8_t n, r, k;
+    bool is_aligned; /* the corners are the centres of the corner elements */
+};
+
+/* The coordinates of a part of an axis, from -1 to 1 over the whole. */
+static struct sp_piece *coordinates(struct sp_local *local, const struct grid *grid, enum sp_dtype dtype, uint32_t axis)
+{
+    const struct sp_local_axis *part = &local->outputs[0].axes[1 + axis];
+    int64_t dims[MAX_SPATIAL + 1] = {1, 1, 1, 1};
+    double *values = SP_NEW_ARRAY(local->arena, (size_t)part->size, double);
+    if (values == NULL) {
+        sp_local_failed(local, sp_fail_memory(local->err));
+        return NULL;
+    }
+    for (int64_t i = 0; i < part->size; i++) {
+        double place = (double)(part->ranges.ranges[0].start + i), extent = (double)part->extent;
+        if (!grid->is_aligned)
+            values[i] = (2 * place + 1) / extent - 1;
+        else
+            values[i] = part->extent > 1 ? 2 * place / (extent - 1) - 1 : 1;
+    }
+    dims[axis] = part->size;
+    struct sp_piece *line = sp_local_reals(local, dtype, grid->spatial + 1, dims, values);
+    for (uint32_t i = 0; i < grid->spatial; i++)
+        dims[i] = local->outputs[0].axes[1 + i].size;
+    return sp_local_expand(local, line, grid->spatial + 1, dims);
+}
+
+/* [h, w, k]: of each element of the part x, y (and z), 1; of these the part's k. */
+static struct sp_piece *base_grid(struct sp_local *local, const struct grid *grid, enum sp_dtype dtype)
+{
+    struct sp_piece *columns[MAX_SPATIAL + 1];
+    int64_t dims[MAX_SPATIAL + 1] = {1, 1, 1, 1};
+    for (uint32_t i = 0; i < grid->spatial; i++) {
+        columns[i] = coordinates(local, grid, dtype, grid->spatial - 1 - i); /* x is the last axis */
+        dims[i] = local->outputs[0].axes[1 + i].size;
+    }
+    dims[grid->spatial] = 1;
+    columns[grid->spatial] = sp_local_full(local, dtype, grid->spatial + 1, dims, 1);
+    const struct sp_local_factor *k = &local->factors[grid->k];
+    struct sp_piece *all = sp_local_concat(local, grid->spatial, grid->spatial + 1, columns);
+    return sp_local_slice(local, all, grid->spatial, k->start, k->start + k->size);
+}
+
+static enum sp_status write_grid(struct sp_local *local, const struct grid *grid)
+{
+    static const int64_t swapped[] = {0, 2, 1};
+    struct sp_piece *theta = sp_local_input(local, IN_THETA);
+    if (theta == NULL)
+        return sp_local_status(local);
+    enum sp_dtype dtype = theta->dtype, wide = dtype == SP_DTYPE_DOUBLE ? dtype : SP_DTYPE_FLOAT;
+    struct sp_piece *base = sp_local_unsqueeze(local, base_grid(local, grid, wide), 0);
+    theta = sp_local_transpose(local, sp_local_cast(local, theta, wide), 3, swapped);
+    for (uint32_t i = 1; i < grid->spatial; i++)
+        theta = sp_local_unsqueeze(local, theta, 1);
+    return sp_local_give_sum(local, sp_local_cast(local, sp_local_matmul(local, base, theta), dtype));
+}
+
+/* Only the batch is split: the operator with the part's size. */
+static enum sp_status run_grid(struct sp_local *local, const struct grid *grid)
+{
+    int64_t batch = local->factors[grid->n].size;
+    struct sp_piece *sizes[] = {sp_local_ints(local, 1, &batch), sp_local_slice(local, sp_local_input(local, IN_SIZE),
+                                                                                0, 1, (int64_t)grid->spatial + 2)};
+    struct sp_piece *inputs[] = {sp_local_input(local, IN_THETA), sp_local_concat(local, 0, 2, sizes)};
+    sp_local_output(local, 0, sp_local_same(local, 2, inputs, 0, NULL));
+    return sp_local_status(local);
+}
+
+enum sp_status sp_local_affine_grid(struct sp_local *local)
+{
+    const struct sp_local_operand *y = &local->outputs[0];
+    struct grid grid = {.spatial = y->rank - 2,
+                        .n = sp_local_input_factor(local, IN_THETA, 0),
+                        .r = sp_local_input_factor(local, IN_THETA, 1),
+                        .k = sp_local_input_factor(local, IN_THETA, 2),
+                        .is_aligned = sp_node_int(local->node, "align_corners", 0) != 0};
+    bool is_known = true, is_written = false;
+    for (uint32_t i = 1; i + 1 < y->rank; i++)
+        is_known = is_known && y->axes[i].size >= 0 && y->axes[i].size <= SP_MAX_LOCAL_CONSTANT &&
+                   y->axes[i].ranges.count == 1;
+    for (uint8_t factor = 0; factor < local->factor_count; factor++) {
+        if (factor == grid.n || !local->factors[factor].is_split)
+            continue;
+        is_written = true;
+        if (!is_known || !local->factors[grid.k].is_contiguous)
+            sp_local_refuse(local, factor, "the extents of its grid are not all known");
+    }
+    if (sp_local_status(local) != SP_OK)
+        return sp_local_status(local);
+    return is_written ? write_grid(local, &grid) : run_grid(local, &grid);
+}
+
+/* ---- RoiAlign, MaxRoiPool ------------------------------------------------------------------------------------- */
+
+enum sp_status sp_local_regions(struct sp_local *local)
+{
+    const struct sp_local_operand *output = &local->outputs[0];
+    if (output->rank != 4)
+        return sp_local_default(local);
+    for (uint32_t axis = 2; axis < 4; axis++)
+        if (output->axes[axis].ranges.count != 1)
+            sp_local_refuse(local, sp_local_output_factor(local, 0, axis), "a device would have several ranges of it");
+    struct sp_piece *y = sp_local_same(local, 0, NULL, 0, NULL);
+    const int64_t dims[] = {output->axes[0].size, output->axes[1].size, output->axes[2].extent, output->axes[3].extent};
+    sp_piece_set_dims(local, y, 4, dims);
+    for (uint32_t axis = 2; axis < 4 && sp_local_status(local) == SP_OK; axis++) {
+        int64_t start = output->axes[axis].ranges.ranges[0].start;
+        if (sp_local_is_cut(output, axis))
+            y = sp_local_slice(local, y, axis, start, start + output->axes[axis].size);
+    }
+    sp_local_output(local, 0, y);
+    return sp_local_status(local);
+}

@@ -1,0 +1,146 @@
+/*
+ * The parts of Col2Im (spatial.c).
+ *
+ * Where the windows tile the image it is the operator on the part's image and block. Else the columns of a device make
+ * an image of their own, without padding, that lies somewhere in the padded one; it is put there and cut to the part.
+ */
+#include "base/limits.h"
+#include "ops/local_functions.h"
+#include "ops/local_parts.h"
+
+enum { IN_COLUMNS, IN_IMAGE, IN_BLOCK };
+
+struct columns {
+    uint32_t rank;
+    const int64_t *image, *block; /* of the whole */
+    int64_t stride[SP_MAX_RANK], dilation[SP_MAX_RANK], low[SP_MAX_RANK], high[SP_MAX_RANK];
+    int64_t taps[SP_MAX_RANK], first_tap[SP_MAX_RANK]; /* of the part */
+};
+
+static void read_ints(const struct sp_local *local, const char *name, uint32_t start, uint32_t rank, int64_t otherwise,
+                      int64_t *values)
+{
+    uint32_t count;
+    const int64_t *given = sp_node_ints(local->node, name, &count);
+    for (uint32_t i = 0; i < rank; i++)
+        values[i] = given != NULL && start + i < count ? given[start + i] : otherwise;
+}
+
+/* The factor of the taps along spatial axis i. */
+static uint8_t tap_of(const struct sp_local *local, uint32_t i)
+{
+    return local->rule->inputs[IN_COLUMNS].axes[1].factors[1 + i];
+}
+
+static bool read_columns(struct sp_local *local, struct columns *columns)
+{
+    uint32_t image_count, block_count;
+    columns->image = sp_local_known(local, IN_IMAGE, &image_count);
+    columns->block = sp_local_known(local, IN_BLOCK, &block_count);
+    columns->rank = local->outputs[0].rank - 2;
+    if (columns->image == NULL || columns->block == NULL || image_count != columns->rank ||
+        block_count != columns->rank || columns->rank == 0)
+        return false;
+    read_ints(local, "strides", 0, columns->rank, 1, columns->stride);
+    read_ints(local, "dilations", 0, columns->rank, 1, columns->dilation);
+    read_ints(local, "pads", 0, columns->rank, 0, columns->low);
+    read_ints(local, "pads", columns->rank, columns->rank, 0, columns->high);
+    for (uint32_t i = 0; i < columns->rank; i++) {
+        columns->taps[i] = local->factors[tap_of(local, i)].size;
+        columns->first_tap[i] = local->factors[tap_of(local, i)].start;
+    }
+    return true;
+}
+
+static struct sp_piece *put_columns(struct sp_local *local, const struct columns *columns, struct sp_piece *x,
+                                    const int64_t *image, const int64_t *stride)
+{
+    struct sp_piece *inputs[] = {x, sp_local_ints(local, columns->rank, image),
+                                 sp_local_ints(local, columns->rank, columns->taps)};
+    const struct sp_local_attribute attributes[] = {SP_INTS_ATTR("strides", columns->rank, stride), SP_NO_ATTR("pads")};
+    struct sp_piece *y = sp_local_same(local, 3, inputs, 2, attributes);
+    int64_t dims[SP_MAX_RANK] = {local->outputs[0].axes[0].size, local->outputs[0].axes[1].size};
+    for (uint32_t i = 0; i < columns->rank; i++)
+        dims[2 + i] = image[i];
+    sp_piece_set_dims(local, y, columns->rank + 2, dims);
+    return y;
+}
+
+/* Windows that tile the image: [n, c*kh.., h*w..] -> [n, c, h*kh..], and nothing is added. */
+static enum sp_status tile(struct sp_local *local, const struct columns *columns)
+{
+    int64_t image[SP_MAX_RANK];
+    for (uint32_t i = 0; i < columns->rank; i++)
+        image[i] = local->outputs[0].axes[2 + i].size;
+    sp_local_output(local, 0, put_columns(local, columns, sp_local_input(local, IN_COLUMNS), image, columns->taps));
+    return sp_local_status(local);
+}
+
+/* The columns of whole rows of windows: places [rows->start, rows->limit) along the first spatial axis, those that the
+   device does not have filled with zeros. */
+static struct sp_piece *whole_rows(struct sp_local *local, const int64_t *places, uint32_t rank, struct sp_range *rows)
+{
+    const struct sp_local_axis *axis = &local->inputs[IN_COLUMNS].axes[2];
+    struct sp_range own = {axis->ranges.ranges[0].start, axis->ranges.ranges[0].start + axis->size};
+    int64_t inner = 1;
+    for (uint32_t i = 1; i < rank; i++)
+        inner *= places[i];
+    *rows = (struct sp_range){own.start / inner, (own.limit + inner - 1) / inner};
+    const int64_t low[] = {0, 0, own.start - rows->start * inner}, high[] = {0, 0, rows->limit * inner - own.limit};
+    return sp_local_pad(local, sp_local_input(local, IN_COLUMNS), 3, low, high, 0);
+}
+
+static enum sp_status add_columns(struct sp_local *local, const struct columns *columns)
+{
+    int64_t places[SP_MAX_RANK], image[SP_MAX_RANK];
+    int64_t low[SP_MAX_RANK] = {0}, high[SP_MAX_RANK] = {0}, start[SP_MAX_RANK];
+    struct sp_range rows;
+    for (uint32_t i = 0; i < columns->rank; i++) {
+        int64_t span = columns->dilation[i] * (columns->block[i] - 1) + 1;
+        places[i] = (columns->image[i] + columns->low[i] + columns->high[i] - span) / columns->stride[i] + 1;
+    }
+    struct sp_piece *x = whole_rows(local, places, columns->rank, &rows);
+    places[0] = rows.limit - rows.start;
+    for (uint32_t i = 0; i < columns->rank; i++) {
+        const struct sp_local_axis *axis = &local->outputs[0].axes[2 + i];
+        int64_t at = columns->first_tap[i] * columns->dilation[i] + (i == 0 ? rows.start * columns->stride[0] : 0);
+        image[i] = (places[i] - 1) * columns->stride[i] + columns->dilation[i] * (columns->taps[i] - 1) + 1;
+        /* Where the part begins and ends in what the columns make. */
+        start[i] = axis->ranges.ranges[0].start + columns->low[i] - at;
+        low[2 + i] = start[i] < 0 ? -start[i] : 0;
+        high[2 + i] = start[i] + axis->size > image[i] ? start[i] + axis->size - image[i] : 0;
+        start[i] += low[2 + i];
+    }
+    struct sp_piece *y = put_columns(local, columns, x, image, columns->stride);
+    y = sp_local_pad(local, y, columns->rank + 2, low, high, 0);
+    for (uint32_t i = 0; i < columns->rank; i++)
+        y = sp_local_slice(local, y, 2 + i, start[i], start[i] + local->outputs[0].axes[2 + i].size);
+    return sp_local_give_sum(local, y);
+}
+
+enum sp_status sp_local_col2im(struct sp_local *local)
+{
+    const struct sp_local_operand *x = &local->inputs[IN_COLUMNS], *y = &local->outputs[0];
+    struct columns columns = {0};
+    bool is_cut = false;
+    for (uint8_t factor = 0; factor < local->factor_count; factor++) {
+        bool is_channel = y->rank > 2 && (factor == sp_local_output_factor(local, 0, 0) ||
+                                          factor == sp_local_output_factor(local, 0, 1));
+        is_cut = is_cut || (local->factors[factor].is_split && !is_channel);
+    }
+    if (!is_cut)
+        return sp_local_default(local);
+    bool is_known = read_columns(local, &columns), is_regular = x->axes[2].ranges.count == 1;
+    bool is_tiled = local->rule->outputs[0].axes[2].count > 1;
+    for (uint32_t i = 2; i < y->rank; i++)
+        is_regular = is_regular && y->axes[i].ranges.count == 1;
+    for (uint8_t factor = 2; factor < local->factor_count; factor++) { /* behind batch and channels */
+        if (!is_known)
+            sp_local_refuse(local, factor, "its image and its block are not known");
+        else if (!is_tiled && !is_regular)
+            sp_local_refuse(local, factor, "a device would have several ranges of it");
+    }
+    if (sp_local_status(local) != SP_OK)
+        return sp_local_status(local);
+    return is_tiled ? tile(local, &columns) : add_columns(local, &columns);
+}
