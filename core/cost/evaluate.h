@@ -89,6 +89,15 @@ struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp
 void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost);
 
+/* The same, and the live activations in the course of one request: while each node runs, its workspace included, and
+   after it. The largest `during` is the stage's peak, unless the model inputs before the first node are more. */
+struct sp_live_bytes {
+    double during, after;
+};
+void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
+                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
+                         struct sp_live_bytes *ret_course);
+
 /*
  * Lower bounds that hold for every placement on this cluster, whatever the search:
  *  interval  the largest of: the slowest single node on its fastest device; a bound on the total work (bounds.c)

@@ -165,21 +165,25 @@ static double deaths(struct sp_evaluator *evaluator, const uint32_t *tensors, ui
 }
 
 /* The largest sum of live activations; last uses are known. */
-static double live_peak(const struct walk *walk, const uint32_t *nodes, uint32_t count)
+static double live_peak(const struct walk *walk, const uint32_t *nodes, uint32_t count, struct sp_live_bytes *course)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
     double live = walk->start_bytes, peak = live;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_work_node *node = &evaluator->workload->nodes[nodes[i]];
-        if (node->folded)
-            continue;
-        live += births(evaluator, node->inputs, node->input_count);
-        live += births(evaluator, node->outputs, node->output_count);
-        if (live + node->workspace_bytes > peak)
-            peak = live + node->workspace_bytes;
-        live -= deaths(evaluator, node->inputs, node->input_count, i);
-        live -= deaths(evaluator, node->outputs, node->output_count, i);
+        double during = live;
+        if (!node->folded) {
+            live += births(evaluator, node->inputs, node->input_count);
+            live += births(evaluator, node->outputs, node->output_count);
+            during = live + node->workspace_bytes;
+            if (during > peak)
+                peak = during;
+            live -= deaths(evaluator, node->inputs, node->input_count, i);
+            live -= deaths(evaluator, node->outputs, node->output_count, i);
+        }
+        if (course != NULL)
+            course[i] = (struct sp_live_bytes){during, live};
     }
     return peak;
 }
@@ -192,6 +196,13 @@ static double largest(double a, double b, double c)
 
 void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost)
+{
+    sp_evaluator_course(evaluator, placement, stage, nodes, count, ret_cost, NULL);
+}
+
+void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
+                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
+                         struct sp_live_bytes *ret_course)
 {
     const struct sp_workload *workload = evaluator->workload;
     uint32_t device = placement->stage_device[stage], kind = workload->kind_of[device];
@@ -211,7 +222,7 @@ void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placemen
         for (uint32_t j = 0; j < node->output_count; j++)
             note_output(&walk, node->outputs[j], i);
     }
-    ret_cost->activations_peak_bytes = live_peak(&walk, nodes, count);
+    ret_cost->activations_peak_bytes = live_peak(&walk, nodes, count, ret_course);
     ret_cost->communication_bytes = 2 * (walk.received_bytes + walk.sent_bytes);
     ret_cost->total_bytes = ret_cost->weights_bytes + ret_cost->activations_peak_bytes + ret_cost->communication_bytes;
     ret_cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, device);

@@ -123,5 +123,9 @@ void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
 /* Enough for one reason or one line of a table. */
 #define SP_REASON_BYTES ((size_t)64 << 10)
 
+/* What sp_plan_annotate() writes, in the plan's arena: one annotation for each node of the main graph, in order. */
+enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotations *ret_annotations,
+                                   struct sp_error *err);
+
 /* For each device of the cluster its stage, or SP_NO_STAGE; in the plan's arena, NULL without memory. */
 uint32_t *sp_plan_device_stages(const struct sp_plan *plan);

@@ -68,34 +68,37 @@ static bool annotate_node(struct context *c, uint32_t index, struct sp_annotatio
     return true;
 }
 
-enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **ret_splice, struct sp_error *err)
+enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotations *ret_annotations,
+                                   struct sp_error *err)
 {
-    struct sp_arena_mark mark = sp_arena_mark(plan->arena);
-    enum sp_status status = SP_OK;
     const struct sp_graph *graph = plan->model->graph;
     struct context c = {.plan = plan, .seen = SP_NEW_ARRAY(plan->arena, graph->value_count, uint32_t)};
     struct sp_annotation *nodes = SP_NEW_ARRAY(plan->arena, graph->node_count, struct sp_annotation);
-    if (c.seen == NULL || nodes == NULL || !number_devices(&c)) {
-        status = sp_fail_memory(err);
-        goto out;
-    }
+    if (c.seen == NULL || nodes == NULL || !number_devices(&c))
+        return sp_fail_memory(err);
     for (uint32_t n = 0; n < graph->node_count; n++) {
-        if (!annotate_node(&c, n, &nodes[n])) {
-            status = sp_fail_memory(err);
-            goto out;
-        }
+        if (!annotate_node(&c, n, &nodes[n]))
+            return sp_fail_memory(err);
     }
-    const struct sp_annotations annotations = {
+    *ret_annotations = (struct sp_annotations){
         .configuration = SP_PLAN_CONFIGURATION,
         .num_devices = (int32_t)plan->result->placement.stage_count,
         .device_names = c.device_names,
         .count = graph->node_count,
         .nodes = nodes,
     };
-    status = sp_onnx_annotate(plan->model, &annotations, ret_splice, err);
+    return SP_OK;
+}
+
+enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **ret_splice, struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    struct sp_annotations annotations;
+    enum sp_status status = sp_plan_annotations(plan, &annotations, err);
+    if (status == SP_OK)
+        status = sp_onnx_annotate(plan->model, &annotations, ret_splice, err);
     if (status == SP_OK && plan->file != NULL)
         status = sp_model_file_splice(plan->file, ret_splice, err);
-out:
     sp_arena_rewind(plan->arena, mark);
     return status;
 }

@@ -1,0 +1,332 @@
+/*
+ * Tables as RFC 4180 has them: a header, CRLF, quotes where a cell needs them. Each table is a format of its own: their
+ * columns differ. A cell of which nothing is known is empty.
+ *
+ * Devices are numbered as in the annotated model; csv-devices says which ones of the cluster they are.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "export/internal.h"
+#include "infer/view.h"
+
+/* ---- cells ----------------------------------------------------------------------------------------------------- */
+
+static void write_text_cell(struct export *out, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        export_text(out, text);
+        return;
+    }
+    export_text(out, "\"");
+    for (const char *quote = strchr(text, '"'); quote != NULL; quote = strchr(text, '"')) {
+        export_bytes(out, text, (size_t)(quote - text) + 1);
+        export_text(out, "\"");
+        text = quote + 1;
+    }
+    export_text(out, text);
+    export_text(out, "\"");
+}
+
+static void next_text(struct export *out, const char *text)
+{
+    export_text(out, ",");
+    write_text_cell(out, text != NULL ? text : "");
+}
+
+static void next_number(struct export *out, double value)
+{
+    export_text(out, ",");
+    if (isfinite(value) && value >= 0)
+        export_number(out, value);
+}
+
+static void next_int(struct export *out, int64_t value)
+{
+    export_printf(out, ",%" PRId64, value);
+}
+
+static void end_row(struct export *out)
+{
+    export_text(out, "\r\n");
+}
+
+/* "0-3 5" */
+static void write_devices(struct export *out, int64_t count, const int64_t *devices)
+{
+    for (int64_t i = 0; i < count;) {
+        int64_t end = i;
+        while (end + 1 < count && devices[end + 1] == devices[end] + 1)
+            end++;
+        export_printf(out, "%s%" PRId64, i > 0 ? " " : "", devices[i]);
+        if (end > i)
+            export_printf(out, "-%" PRId64, devices[end]);
+        i = end + 1;
+    }
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+/* Weights that the node uses, also those inside it; one that several nodes use counts at each. */
+static double weight_bytes(const struct sp_workload *workload, uint32_t index)
+{
+    const struct sp_work_node *node = &workload->nodes[index];
+    double bytes = node->inner_weight_bytes;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[node->inputs[i]];
+        if (tensor->kind == SP_WORK_WEIGHT)
+            bytes += tensor->bytes;
+    }
+    return bytes;
+}
+
+static void write_figures(struct export *out, uint32_t index)
+{
+    const struct sp_plan *plan = out->subject->plan;
+    if (plan == NULL) {
+        export_text(out, ",,,,");
+        return;
+    }
+    const struct sp_work_node *node = &plan->workload->nodes[index];
+    const struct sp_placement *placement = &plan->result->placement;
+    const uint32_t device = placement->stage_device[placement->stage_of[index]];
+    next_number(out, node->flops);
+    next_number(out, node->bytes);
+    next_number(out, node->folded ? 0 : node->seconds[plan->workload->kind_of[device]]);
+    next_number(out, weight_bytes(plan->workload, index));
+}
+
+enum sp_status export_csv_nodes(struct export *out, struct sp_error *err)
+{
+    const struct sp_graph *graph = out->subject->model->graph;
+    (void)err;
+    export_text(out, "index,node,operator,domain,stage,devices,folded,flops,bytes,seconds,weight_bytes\r\n");
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct sp_node *node = &graph->nodes[i];
+        const struct sp_subject_node *place = &out->subject->nodes[i];
+        export_printf(out, "%u", i);
+        next_text(out, node->name);
+        next_text(out, node->op_type);
+        next_text(out, node->domain);
+        export_text(out, ",");
+        if (place->has_stage)
+            export_printf(out, "%" PRId32, place->stage);
+        export_text(out, ",");
+        write_devices(out, place->device_count, place->devices);
+        next_text(out, node->is_folded ? "true" : "false");
+        write_figures(out, i);
+        end_row(out);
+    }
+    return SP_OK;
+}
+
+/* ---- devices --------------------------------------------------------------------------------------------------- */
+
+/* Nodes on one list of devices. */
+struct group {
+    const int64_t *devices;
+    int64_t count;
+    uint32_t nodes;
+};
+
+/* How many nodes run on each device. Lists are many times the same. */
+static enum sp_status count_nodes(struct export *out, uint32_t **ret_counts, struct sp_error *err)
+{
+    const struct sp_subject *subject = out->subject;
+    uint32_t *counts = SP_NEW_ARRAY(out->scratch, (size_t)subject->device_count, uint32_t);
+    struct group *groups = SP_NEW_ARRAY(out->scratch, SP_MAX_EXPORT_MESHES, struct group);
+    uint32_t group_count = 0, last = 0;
+    if (counts == NULL || groups == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < subject->model->graph->node_count; i++) {
+        const struct sp_subject_node *place = &subject->nodes[i];
+        if (place->device_count == 0)
+            continue;
+        if (last >= group_count || groups[last].devices != place->devices) {
+            for (last = 0; last < group_count && groups[last].devices != place->devices;)
+                last++;
+        }
+        if (last == SP_MAX_EXPORT_MESHES)
+            return sp_fail_limit(err, "TOO_MANY_GROUPS", "SP_MAX_EXPORT_MESHES", SP_MAX_EXPORT_MESHES,
+                                 SP_MAX_EXPORT_MESHES + 1, "The nodes run on more than %d different sets of devices.",
+                                 SP_MAX_EXPORT_MESHES);
+        if (last == group_count)
+            groups[group_count++] = (struct group){place->devices, place->device_count, 0};
+        groups[last].nodes++;
+    }
+    for (uint32_t g = 0; g < group_count; g++) {
+        for (int64_t d = 0; d < groups[g].count; d++)
+            counts[groups[g].devices[d]] += groups[g].nodes;
+    }
+    *ret_counts = counts;
+    return SP_OK;
+}
+
+static void write_device_figures(struct export *out, int64_t device, const uint32_t *stages)
+{
+    const struct sp_plan *plan = out->subject->plan;
+    if (plan == NULL) {
+        export_text(out, ",,,,,,,,,,,");
+        return;
+    }
+    const uint32_t number = out->subject->cluster_devices[device], stage = stages[number];
+    const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
+    next_int(out, number);
+    next_int(out, stage);
+    next_number(out, cost->flops);
+    next_number(out, cost->compute_seconds);
+    next_number(out, cost->send_seconds);
+    next_number(out, cost->receive_seconds);
+    next_number(out, fmax(0, plan->result->evaluation->interval_seconds - cost->interval_seconds));
+    next_number(out, cost->weights_bytes);
+    next_number(out, cost->activations_peak_bytes);
+    next_number(out, cost->communication_bytes);
+    next_number(out, cost->capacity_bytes);
+}
+
+enum sp_status export_csv_devices(struct export *out, struct sp_error *err)
+{
+    const struct sp_subject *subject = out->subject;
+    const uint32_t *stages = subject->plan != NULL ? sp_plan_device_stages(subject->plan) : NULL;
+    uint32_t *counts;
+    char name[64];
+    enum sp_status status = count_nodes(out, &counts, err);
+    if (status == SP_OK && subject->plan != NULL && stages == NULL)
+        status = sp_fail_memory(err);
+    if (status != SP_OK)
+        return status;
+    export_text(out, "device,name,nodes,cluster_device,stage,flops,compute_seconds,send_seconds,receive_seconds,"
+                     "idle_seconds,weights_bytes,activations_peak_bytes,communication_bytes,capacity_bytes\r\n");
+    for (int64_t d = 0; d < subject->device_count; d++) {
+        export_printf(out, "%" PRId64, d);
+        next_text(out, export_device_name(out, d, name, sizeof name));
+        next_int(out, counts[d]);
+        write_device_figures(out, d, stages);
+        end_row(out);
+    }
+    return SP_OK;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------------- */
+
+/* Of the largest piece that one device holds, -1 where it is not known. */
+static double piece_bytes(const struct export_value *item)
+{
+    int64_t tile[SP_MAX_RANK] = {0};
+    double elements = 1;
+    for (uint32_t i = 0; i < item->rank; i++) {
+        if (item->shape[i] < 0)
+            return -1;
+    }
+    if (sp_sharding_tile_shape(item->sharding, item->rank, item->shape, tile, NULL) != SP_OK)
+        return -1;
+    for (uint32_t i = 0; i < item->rank; i++)
+        elements *= (double)tile[i];
+    return elements < 9e15 ? (double)sp_dtype_bytes(item->value->type.dtype, (int64_t)elements) : -1;
+}
+
+static void write_shape_cell(struct export *out, const struct export_value *item)
+{
+    export_text(out, ",");
+    for (uint32_t i = 0; i < item->rank; i++) {
+        if (item->shape[i] >= 0)
+            export_printf(out, "%s%" PRId64, i > 0 ? "x" : "", item->shape[i]);
+        else
+            export_text(out, i > 0 ? "x?" : "?");
+    }
+}
+
+static enum sp_status write_tensor(struct export *out, const struct export_value *item, void *context,
+                                   struct sp_error *err)
+{
+    char text[SP_SPEC_TEXT_SIZE];
+    const struct sp_node *node = item->node;
+    (void)context;
+    (void)err;
+    write_text_cell(out, item->value->name);
+    next_text(out, node != NULL ? node->name : "");
+    export_text(out, ",");
+    if (node != NULL && item->operand < node->input_count)
+        export_printf(out, "input %u", item->operand);
+    else if (node != NULL)
+        export_printf(out, "output %u", item->operand - node->input_count);
+    next_text(out, sp_dtype_name(item->value->type.dtype));
+    write_shape_cell(out, item);
+    next_number(out, (double)sp_value_bytes(item->value));
+    next_text(out, sp_spec_text(item->sharding, text, sizeof text));
+    next_number(out, piece_bytes(item));
+    end_row(out);
+    return SP_OK;
+}
+
+enum sp_status export_csv_tensors(struct export *out, struct sp_error *err)
+{
+    export_text(out, "tensor,node,operand,dtype,shape,bytes,sharding,bytes_per_device\r\n");
+    return export_values(out, write_tensor, NULL, err);
+}
+
+/* ---- communication --------------------------------------------------------------------------------------------- */
+
+static void write_transfers(struct export *out, const struct sp_plan *plan)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const uint32_t *cluster = out->subject->cluster_devices;
+    for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
+        const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
+        const struct sp_work_tensor *tensor = &plan->workload->tensors[transfer->tensor];
+        const uint32_t ends[2] = {evaluation->stages[transfer->from_stage].device,
+                                  evaluation->stages[transfer->to_stage].device};
+        export_text(out, "send");
+        next_text(out, tensor->name);
+        next_text(out, tensor->producer != SP_NO_WORK ? plan->workload->nodes[tensor->producer].name : "");
+        next_text(out, "");
+        next_text(out, "send-receive");
+        export_text(out, ",");
+        for (int end = 0; end < 2; end++) {
+            for (int64_t d = 0; d < out->subject->device_count; d++) {
+                if (cluster[d] == ends[end])
+                    export_printf(out, "%s%" PRId64, end > 0 ? " " : "", d);
+            }
+        }
+        next_number(out, transfer->bytes);
+        next_number(out, transfer->bytes);
+        next_number(out, transfer->seconds);
+        end_row(out);
+    }
+}
+
+static const char *name_of(const struct sp_node *node)
+{
+    return node != NULL ? node->name : "";
+}
+
+static enum sp_status write_communications(struct export *out, struct sp_error *err)
+{
+    static const char *const kinds[] = {"reshard", "reduce", "halo", "gather", "permute"};
+    struct sp_communications list = {0};
+    enum sp_status status = sp_assignment_communications(out->subject->assignment, &list, err);
+    for (uint32_t i = 0; status == SP_OK && i < list.count; i++) {
+        const struct sp_communication *item = &list.items[i];
+        export_text(out, kinds[item->kind]);
+        next_text(out, item->tensor);
+        next_text(out, name_of(item->producer));
+        next_text(out, name_of(item->node));
+        next_text(out, item->steps);
+        export_text(out, ",");
+        next_number(out, item->bytes);
+        next_number(out, item->total_bytes);
+        export_text(out, ",");
+        end_row(out);
+    }
+    return status;
+}
+
+enum sp_status export_csv_collectives(struct export *out, struct sp_error *err)
+{
+    export_text(out, "kind,tensor,producer,node,steps,devices,bytes_per_device,total_bytes,seconds\r\n");
+    if (out->subject->plan == NULL)
+        return write_communications(out, err);
+    write_transfers(out, out->subject->plan);
+    return SP_OK;
+}

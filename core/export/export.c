@@ -1,0 +1,92 @@
+#include "export/export.h"
+
+#include <string.h>
+
+#include "export/internal.h"
+
+struct entry {
+    struct sp_export_format format;
+    enum sp_status (*write)(struct export *out, struct sp_error *err);
+};
+
+#define JSON "application/json"
+#define CSV  "text/csv; charset=utf-8"
+#define ONNX "application/octet-stream"
+
+static const struct entry table[] = {
+    {{"op-sharding", "application/jsonl", "jsonl", "XLA's OpSharding of every value, as bytes and as text", false},
+     export_op_sharding},
+    {{"shardy", "text/plain; charset=utf-8", "mlir", "meshes and shardings as attributes of an MLIR module", false},
+     export_shardy},
+    {{"poprt", "application/yaml", "yaml", "sharding points for PopRT's manual sharding", false}, export_poprt},
+    {{"poprt-model", ONNX, "onnx", "the model with __ipu_number and __pipeline_stage at each node", false},
+     export_poprt_model},
+    {{"qualcomm-mdp", JSON, "json", "partitions for qaic-compile -mdp-load-partition-config", false}, export_mdp},
+    {{"ort-layers", ONNX, "onnx", "the model with layer_ann at each node, for ONNX Runtime's placement", false},
+     export_ort_layers},
+    {{"ort-layers-options", JSON, "json", "the session options that go with ort-layers", false},
+     export_ort_layers_options},
+    {{"perfetto", "application/x-protobuf", "pftrace", "the first requests on every device, as a trace", true},
+     export_perfetto},
+    {{"model-explorer", JSON, "json", "node data for Model Explorer: the stage of each node", false},
+     export_explorer_stage},
+    {{"model-explorer-device", JSON, "json", "the same: the device of each node", false}, export_explorer_device},
+    {{"model-explorer-seconds", JSON, "json", "the same: seconds of each node", true}, export_explorer_seconds},
+    {{"model-explorer-bytes", JSON, "json", "the same: memory traffic of each node", true}, export_explorer_bytes},
+    {{"csv", CSV, "csv", "a table of nodes", false}, export_csv_nodes},
+    {{"csv-devices", CSV, "csv", "a table of devices", false}, export_csv_devices},
+    {{"csv-tensors", CSV, "csv", "a table of tensors and their shardings", false}, export_csv_tensors},
+    {{"csv-collectives", CSV, "csv", "a table of what is communicated", false}, export_csv_collectives},
+};
+
+#define FORMAT_COUNT (sizeof table / sizeof table[0])
+
+static const struct entry *find(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < FORMAT_COUNT; i++) {
+        if (strcmp(table[i].format.name, name) == 0)
+            return &table[i];
+    }
+    return NULL;
+}
+
+uint32_t sp_export_format_count(void)
+{
+    return FORMAT_COUNT;
+}
+
+const struct sp_export_format *sp_export_format(uint32_t index)
+{
+    return &table[index].format;
+}
+
+const struct sp_export_format *sp_export_find(const char *name)
+{
+    const struct entry *entry = find(name);
+    return entry != NULL ? &entry->format : NULL;
+}
+
+enum sp_status sp_export_write(const struct sp_export_request *request, struct sp_error *err)
+{
+    const struct entry *entry = find(request->format);
+    struct export out = {.subject = request->subject, .request = request};
+    if (entry == NULL)
+        return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_FORMAT", "There is no export format '%.64s'.",
+                       request->format != NULL ? request->format : "");
+    if (entry->format.needs_plan && request->subject->plan == NULL)
+        return sp_fail(
+            err, SP_ERR_REQUEST, "NEEDS_PLAN",
+            "The format '%s' shows times and memory, which an annotated model does not have; export the plan "
+            "('shardplan plan --plan FILE').",
+            entry->format.name);
+    out.scratch = sp_arena_create(sp_arena_budget(request->subject->arena));
+    if (out.scratch == NULL)
+        return sp_fail_memory(err);
+    sp_buf_init(&out.text, 2 * EXPORT_CHUNK);
+    enum sp_status status = entry->write(&out, err);
+    if (status == SP_OK)
+        status = export_finish(&out, err);
+    sp_buf_release(&out.text);
+    sp_arena_destroy(out.scratch);
+    return status;
+}

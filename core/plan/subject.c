@@ -1,0 +1,236 @@
+#include "plan/subject.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/check.h"
+#include "infer/propagate.h"
+#include "plan/internal.h"
+
+#define OPERANDS_LOOKED_AT 64 /* outputs of one node whose devices are put together */
+
+static struct sp_subject *create(void)
+{
+    return calloc(1, sizeof(struct sp_subject));
+}
+
+void sp_subject_destroy(struct sp_subject *subject)
+{
+    if (subject == NULL)
+        return;
+    sp_job_destroy(subject->owned_job);
+    sp_arena_destroy(subject->owned_arena);
+    free(subject);
+}
+
+/* ---- where nodes run ------------------------------------------------------------------------------------------- */
+
+/* The shardings of the operands [first, first + count) that are known, at most OPERANDS_LOOKED_AT different ones. */
+static uint32_t known_shardings(const struct sp_node_specs *specs, uint32_t first, uint32_t count,
+                                const struct sp_sharding **ret_known)
+{
+    uint32_t known = 0;
+    for (uint32_t i = first; specs->operands != NULL && i < first + count && known < OPERANDS_LOOKED_AT; i++) {
+        const struct sp_sharding *sharding = specs->operands[i].sharding;
+        if (sharding != NULL && (known == 0 || ret_known[known - 1] != sharding))
+            ret_known[known++] = sharding;
+    }
+    return known;
+}
+
+/* A node runs where its outputs are made, or, where nothing is said of them, where its inputs are. */
+static enum sp_status place_node(struct sp_subject *subject, uint32_t index, struct sp_subject_node *place,
+                                 struct sp_error *err)
+{
+    const struct sp_node *node = &subject->model->graph->nodes[index];
+    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_net_node(subject->net, node)];
+    const struct sp_sharding *known[OPERANDS_LOOKED_AT], *whole = NULL;
+    uint32_t count = known_shardings(specs, node->input_count, node->output_count, known);
+    if (count == 0)
+        count = known_shardings(specs, 0, node->input_count, known);
+    place->has_stage = specs->has_stage;
+    place->stage = specs->stage;
+    if (specs->has_stage && specs->stage >= subject->stage_count && specs->stage < INT32_MAX)
+        subject->stage_count = specs->stage + 1;
+    enum sp_status status =
+        sp_memo_whole(subject->assignment->memo, 0, subject->device_count, count, known, &whole, err);
+    if (status == SP_OK && whole != NULL) {
+        place->device_count = whole->first[1];
+        place->devices = whole->devices;
+    }
+    return status;
+}
+
+/* Completes the assignment and says where each node runs. */
+static enum sp_status complete(struct sp_subject *subject, const char *configuration, struct sp_error *err)
+{
+    const struct sp_graph *graph = subject->model->graph;
+    struct sp_subject_node *nodes = SP_NEW_ARRAY(subject->arena, graph->node_count, struct sp_subject_node);
+    enum sp_status status = nodes != NULL ? SP_OK : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = sp_net_create(subject->arena, subject->model, &subject->net, err);
+    if (status == SP_OK)
+        status = sp_assignment_create(subject->arena, subject->net, configuration, subject->device_count, 0, NULL,
+                                      &subject->assignment, err);
+    if (status == SP_OK) {
+        subject->assignment->gathers_contradictions = true;
+        status = sp_infer_propagate(subject->assignment, NULL, err);
+    }
+    for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++)
+        status = place_node(subject, i, &nodes[i], err);
+    subject->nodes = nodes;
+    return status;
+}
+
+/* ---- a model --------------------------------------------------------------------------------------------------- */
+
+static enum sp_status find_configuration(const struct sp_model *model, const char *name,
+                                         const struct sp_device_configuration **ret_found, struct sp_error *err)
+{
+    if (model->configuration_count == 0)
+        return sp_fail(err, SP_ERR_REQUEST, "NO_CONFIGURATION",
+                       "The model has no multi-device configuration; annotate it with 'shardplan plan' or 'shardplan "
+                       "infer', or give a plan.");
+    if (name == NULL && model->configuration_count > 1)
+        return sp_fail(err, SP_ERR_REQUEST, "WHICH_CONFIGURATION",
+                       "The model has %u configurations; say which one is meant.", model->configuration_count);
+    for (uint32_t i = 0; i < model->configuration_count; i++) {
+        const struct sp_device_configuration *configuration = &model->configurations[i];
+        if (name != NULL && strcmp(configuration->name, name) != 0)
+            continue;
+        *ret_found = configuration;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_ERR_REQUEST, "NO_CONFIGURATION", "The model has no configuration '%.200s'.", name);
+}
+
+static enum sp_status check_given(struct sp_subject *subject, const char *configuration, struct sp_error *err)
+{
+    struct sp_diagnostics list = {.arena = subject->arena};
+    enum sp_status status = sp_check_annotations(subject->model, configuration, &list, err);
+    for (uint32_t i = 0; status == SP_OK && i < list.count; i++) {
+        const struct sp_diagnostic *item = &list.items[i];
+        if (item->severity == SP_SEVERITY_ERROR)
+            return sp_fail(err, SP_ERR_MODEL, item->code->code, "%s", item->message);
+    }
+    return status;
+}
+
+static void take_job(struct sp_subject *subject, struct sp_job *job)
+{
+    subject->arena = job->arena;
+    subject->name = job->name[0] != '\0' ? job->name : job->model->graph->name;
+    subject->model = job->model;
+    subject->file = &job->file;
+}
+
+static enum sp_status read_configuration(struct sp_subject *subject, const char *name, struct sp_error *err)
+{
+    const struct sp_device_configuration *configuration;
+    enum sp_status status = find_configuration(subject->model, name, &configuration, err);
+    if (status == SP_OK)
+        status = check_given(subject, configuration->name, err);
+    if (status != SP_OK)
+        return status;
+    subject->device_count = configuration->num_devices;
+    if (configuration->device_count == (uint64_t)configuration->num_devices)
+        subject->device_names = configuration->devices;
+    return complete(subject, configuration->name, err);
+}
+
+enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const struct sp_job_options *options,
+                                     const char *configuration, struct sp_subject **ret_subject, struct sp_error *err)
+{
+    const size_t memory = options != NULL ? options->memory_budget : 0;
+    struct sp_subject *subject = create();
+    if (subject == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_job_open(bytes, size, options, 0, NULL, NULL, &subject->owned_job, err);
+    if (status == SP_OK) {
+        struct sp_job *job = subject->owned_job;
+        const uint64_t largest = job->file.size > size ? job->file.size : size;
+        uint64_t devices = 0;
+        for (uint32_t i = 0; i < job->model->configuration_count; i++) {
+            if (job->model->configurations[i].num_devices > 0)
+                devices += (uint64_t)job->model->configurations[i].num_devices;
+        }
+        take_job(subject, job);
+        sp_budget_for_file(&job->budget, largest, devices, memory);
+        status = read_configuration(subject, configuration, err);
+        status = status != SP_OK ? sp_budget_explain(&job->budget, err) : status;
+        /* What is written of it has limits of its own. */
+        job->budget.limit = memory != 0 ? memory : SP_DEFAULT_JOB_BYTES;
+        job->budget.limit_name = NULL;
+    }
+    if (status != SP_OK) {
+        sp_subject_destroy(subject);
+        return status;
+    }
+    *ret_subject = subject;
+    return SP_OK;
+}
+
+/* ---- a plan ---------------------------------------------------------------------------------------------------- */
+
+/* The model in memory as it would be read from the annotated file: no node has an entry but those of the plan. */
+static enum sp_status annotate(struct sp_model *model, const struct sp_annotations *annotations, struct sp_arena *arena,
+                               struct sp_error *err)
+{
+    struct sp_net *net;
+    enum sp_status status = sp_net_create(arena, model, &net, err);
+    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++)
+        net->nodes[i]->configuration_count = 0;
+    for (uint32_t i = 0; status == SP_OK && i < annotations->count; i++) {
+        struct sp_node *node = &model->graph->nodes[i];
+        struct sp_node_configuration *entry = SP_NEW(arena, struct sp_node_configuration);
+        if (entry == NULL)
+            return sp_fail_memory(err);
+        *entry = annotations->nodes[i].configuration;
+        node->configurations = entry;
+        node->configuration_count = 1;
+    }
+    return status;
+}
+
+/* Which device of the cluster each device is: those in use, ascending. */
+static enum sp_status number_devices(struct sp_subject *subject, const struct sp_plan *plan, struct sp_error *err)
+{
+    const uint32_t *stages = sp_plan_device_stages(plan);
+    uint32_t *devices = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, uint32_t);
+    uint32_t used = 0;
+    if (stages == NULL || devices == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t d = 0; d < plan->cluster->device_count; d++) {
+        if (stages[d] != SP_NO_STAGE)
+            devices[used++] = d;
+    }
+    subject->cluster_devices = devices;
+    return SP_OK;
+}
+
+enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *plan, struct sp_subject **ret_subject,
+                                    struct sp_error *err)
+{
+    struct sp_annotations annotations;
+    struct sp_subject *subject = create();
+    if (subject == NULL)
+        return sp_fail_memory(err);
+    take_job(subject, job);
+    subject->plan = plan;
+    enum sp_status status = sp_plan_annotations(plan, &annotations, err);
+    if (status == SP_OK)
+        status = number_devices(subject, plan, err);
+    if (status == SP_OK)
+        status = annotate(job->model, &annotations, job->arena, err);
+    if (status == SP_OK) {
+        subject->device_count = annotations.num_devices;
+        subject->device_names = annotations.device_names;
+        status = complete(subject, annotations.configuration, err);
+    }
+    if (status != SP_OK) {
+        sp_subject_destroy(subject);
+        return status;
+    }
+    *ret_subject = subject;
+    return SP_OK;
+}

@@ -1,0 +1,67 @@
+#pragma once
+/*
+ * subject - a model together with the complete assignment of its shardings: what exports and realisations read.
+ *
+ * There are three ways to one:
+ *
+ *   a model    its annotations for one configuration, completed by propagation (infer/propagate.h)
+ *   a plan     of a job: what sp_plan_annotate() would write into the model, completed in the same way. So the plan and
+ *              the model that is annotated with it make the same subject
+ *   plan.json  what sp_plan_write_json() wrote, and the model: planning is deterministic, so the plan is made again
+ * from the question that stands in the file, and must come out with the same id and the same stages
+ *
+ * Devices are numbered as in the annotated model: those that are used, from 0, in the cluster's order.
+ */
+#include <jansson.h>
+
+#include "infer/assignment.h"
+#include "plan/job.h"
+
+/* Where a node of the main graph runs. */
+struct sp_subject_node {
+    bool has_stage;
+    int32_t stage;
+    int64_t device_count;   /* 0: nothing says where */
+    const int64_t *devices; /* ascending; equal lists are one pointer */
+};
+
+struct sp_subject {
+    struct sp_arena *arena; /* of the job */
+    const char *name;       /* of the model, as the caller calls it */
+    struct sp_model *model; /* bound and with shapes */
+    const struct sp_model_file *file;
+    struct sp_net *net;
+    struct sp_assignment *assignment;
+    int64_t device_count;
+    const char *const *device_names;     /* device_count of them, or NULL */
+    const struct sp_subject_node *nodes; /* by index in the main graph */
+    int32_t stage_count;                 /* 1 + the largest stage, 0 without stages */
+    const struct sp_plan *plan;          /* with figures; NULL for a model that only has annotations */
+    const uint32_t *cluster_devices;     /* with a plan: which device of its cluster each device is */
+
+    struct sp_job *owned_job; /* the rest is the subject's own affair */
+    struct sp_arena *owned_arena;
+};
+
+/*
+ * An annotated model. `configuration` names one, or is NULL where the model has one only: SP_ERR_REQUEST
+ * "WHICH_CONFIGURATION", "NO_CONFIGURATION". Annotations that are not sound are SP_ERR_MODEL with the first finding.
+ * The bytes must stay as long as the subject.
+ */
+enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const struct sp_job_options *options,
+                                     const char *configuration, struct sp_subject **ret_subject, struct sp_error *err);
+
+/* A job's plan; both must stay as long as the subject. The configurations that the model in memory has are replaced by
+   the plan's. */
+enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *plan, struct sp_subject **ret_subject,
+                                    struct sp_error *err);
+
+/*
+ * A plan's JSON and the model it was made for; options->sha256 must be set, since it tells one model from another.
+ * SP_ERR_REQUEST: "NO_PLAN" (not a plan, or a member is missing), "OTHER_MODEL", "PLAN_STOPPED" (a time limit ended its
+ * search, so it cannot be made again), "OTHER_PLAN" (another version made it, or it was edited).
+ */
+enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
+                                    const json_t *plan, struct sp_subject **ret_subject, struct sp_error *err);
+
+void sp_subject_destroy(struct sp_subject *subject); /* NULL is allowed */
