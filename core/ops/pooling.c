@@ -14,6 +14,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 #include "ops/window.h"
 
 static enum sp_status check_rank(struct sp_op_context *context, const struct sp_shape *x)
@@ -226,29 +227,30 @@ static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_r
     return SP_OK;
 }
 
-#define POOL(name_, rule_, outputs_, text_)                                                                            \
+#define POOL(name_, rule_, local_, outputs_, text_)                                                                    \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,                   \
-        .max_outputs = outputs_, .infer = infer_pool, .rule = rule_, .text = text_, .source = "ONNX operator " name_   \
+        .max_outputs = outputs_, .infer = infer_pool, .rule = rule_, .local = local_, .text = text_,                   \
+        .source = "ONNX operator " name_                                                                               \
     }
 
-#define GLOBAL_POOL(name_, rule_, combiner_)                                                                           \
+#define GLOBAL_POOL(name_, rule_, local_, combiner_)                                                                   \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1, .max_outputs = 1, \
-        .infer = infer_global_pool, .rule = rule_, .text = "[n, c, h..] -> [n, c, 1..]; h.. " combiner_,               \
-        .source = "ONNX operator " name_                                                                               \
+        .infer = infer_global_pool, .rule = rule_, .local = local_,                                                    \
+        .text = "[n, c, h..] -> [n, c, 1..]; h.. " combiner_, .source = "ONNX operator " name_                         \
     }
 
 #define SUM_TEXT "[n, c, h..] -> [n, c, h..]; h.. halo and taps whole, or taps sum where they tile"
 
 const struct sp_op sp_ops_pooling[] = {
-    POOL("MaxPool", rule_max_pool, 2,
+    POOL("MaxPool", rule_max_pool, sp_local_max_pool, 2,
          "[n, c, h..] -> [n, c, h..] [n, c, h..]; h.. halo and taps whole, or taps max where they tile"),
-    POOL("AveragePool", rule_sum_pool, 1, SUM_TEXT),
-    POOL("LpPool", rule_sum_pool, 1, SUM_TEXT),
-    GLOBAL_POOL("GlobalMaxPool", rule_global_max, "max"),
-    GLOBAL_POOL("GlobalAveragePool", rule_global_sum, "sum"),
-    GLOBAL_POOL("GlobalLpPool", rule_global_sum, "sum"),
+    POOL("AveragePool", rule_sum_pool, sp_local_average_pool, 1, SUM_TEXT),
+    POOL("LpPool", rule_sum_pool, sp_local_lp_pool, 1, SUM_TEXT),
+    GLOBAL_POOL("GlobalMaxPool", rule_global_max, NULL, "max"),
+    GLOBAL_POOL("GlobalAveragePool", rule_global_sum, sp_local_global_average_pool, "sum"),
+    GLOBAL_POOL("GlobalLpPool", rule_global_sum, sp_local_global_lp_pool, "sum"),
     {.domain = "",
      .name = "MaxUnpool",
      .since = 9,
@@ -258,6 +260,7 @@ const struct sp_op sp_ops_pooling[] = {
      .max_outputs = 1,
      .infer = infer_max_unpool,
      .rule = rule_max_unpool,
+     .local = sp_local_max_unpool,
      .text = "[i..] [i..] -> [o..]; i.. sum",
      .source = "ONNX operator MaxUnpool (9, 11, 22)"},
     {.name = NULL},
