@@ -139,6 +139,19 @@ enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *
     if (!held)
         return sp_fail_memory(part->err);
     *held = (struct sp_part_held){NULL, sharding, count, devices, pieces, boxes};
+    if (part->body_depth > 0) {
+        if (part->undo_count == part->undo_capacity) {
+            uint32_t capacity = part->undo_capacity > 0 ? part->undo_capacity * 2 : 64;
+            struct sp_part_undo *undo = SP_NEW_ARRAY(part->arena, capacity, struct sp_part_undo);
+            if (!undo)
+                return sp_fail_memory(part->err);
+            if (part->undo_count > 0)
+                memcpy(undo, part->undo, part->undo_count * sizeof *undo);
+            part->undo = undo;
+            part->undo_capacity = capacity;
+        }
+        part->undo[part->undo_count++] = (struct sp_part_undo){tensor, tensor->last};
+    }
     if (tensor->last)
         tensor->last->next = held;
     else

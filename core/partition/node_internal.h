@@ -38,3 +38,18 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events);
 bool sp_part_has_graphs(const struct sp_node *node);
 enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
                                 const struct sp_value ***ret_values);
+
+/* ---- control.c ---- */
+
+struct sp_part_control_run;
+
+/* Whether the node is control flow of which something inside is cut, so that it is run graph by graph. */
+enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is);
+
+/* Begins it: its inputs are brought, and its first graph is entered (*ret_graph). */
+enum sp_status sp_control_begin(struct sp_partitioner *part, const struct sp_node *node,
+                                struct sp_part_control_run **ret_run, const struct sp_graph **ret_graph);
+/* A graph's nodes are done: its outputs are brought to where they belong. *ret_graph is the next graph, or NULL: the
+   node is done and its outputs are there. */
+enum sp_status sp_control_next(struct sp_partitioner *part, struct sp_part_control_run *run,
+                               const struct sp_graph **ret_graph);

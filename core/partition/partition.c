@@ -51,6 +51,7 @@ static enum sp_status find_needed(struct sp_partitioner *part, const struct sp_g
 struct frame {
     const struct sp_graph *graph;
     uint32_t next;
+    struct sp_part_control_run *control; /* whose graph it is; NULL: the main graph, or an expanded call's body */
 };
 
 /* Names of one tensor: the call's argument and the body's input, the body's output and the call's. */
@@ -71,8 +72,18 @@ static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *n
     for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
         if (node->outputs[o] && part->tensors[sp_net_tensor(part->net, node->outputs[o])].is_needed)
             need(part, body->outputs[o]);
-    *frame = (struct frame){body, 0};
+    *frame = (struct frame){body, 0, NULL};
     return find_needed(part, body);
+}
+
+/* A graph of control flow: all that it gives is needed. */
+static enum sp_status enter_graph(struct sp_partitioner *part, struct sp_part_control_run *control,
+                                  const struct sp_graph *graph, struct frame *frame)
+{
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        need(part, graph->outputs[o]);
+    *frame = (struct frame){graph, 0, control};
+    return find_needed(part, graph);
 }
 
 static void leave(struct sp_partitioner *part, const struct sp_graph *body)
@@ -83,33 +94,64 @@ static void leave(struct sp_partitioner *part, const struct sp_graph *body)
             same(part, node->outputs[o], body->outputs[o]);
 }
 
+/* A graph's nodes are done. */
+static enum sp_status end_frame(struct sp_partitioner *part, struct frame *frames, uint32_t *depth)
+{
+    struct frame *frame = &frames[*depth - 1];
+    const struct sp_graph *next = NULL;
+    if (!frame->control) {
+        if (--*depth > 0)
+            leave(part, frame->graph);
+        return SP_OK;
+    }
+    enum sp_status status = sp_control_next(part, frame->control, &next);
+    if (status == SP_OK && next)
+        return enter_graph(part, frame->control, next, frame);
+    --*depth;
+    return status;
+}
+
+static enum sp_status run_node(struct sp_partitioner *part, struct sp_node *node, struct frame *frames, uint32_t *depth)
+{
+    bool is_split = false;
+    enum sp_status status = SP_OK;
+    if (*depth > SP_MAX_NET_DEPTH)
+        return sp_part_node(part, node);
+    if (node->body)
+        return enter(part, node, &frames[(*depth)++]);
+    if (sp_part_has_graphs(node))
+        status = sp_part_is_split_control(part, node, &is_split);
+    if (status != SP_OK || !is_split)
+        return status == SP_OK ? sp_part_node(part, node) : status;
+    struct sp_part_control_run *control = NULL;
+    const struct sp_graph *graph = NULL;
+    status = sp_control_begin(part, node, &control, &graph);
+    return status == SP_OK ? enter_graph(part, control, graph, &frames[(*depth)++]) : status;
+}
+
 static enum sp_status walk(struct sp_partitioner *part)
 {
     struct frame *frames = SP_NEW_ARRAY(part->arena, SP_MAX_NET_DEPTH + 1, struct frame);
     uint32_t depth = 1;
     if (!frames)
         return sp_fail_memory(part->err);
-    frames[0] = (struct frame){part->model->graph, 0};
+    frames[0] = (struct frame){part->model->graph, 0, NULL};
     for (uint32_t o = 0; o < part->model->graph->output_count; o++)
         need(part, part->model->graph->outputs[o]);
     enum sp_status status = find_needed(part, part->model->graph);
     while (depth > 0 && status == SP_OK) {
         struct frame *frame = &frames[depth - 1];
         if (frame->next == frame->graph->node_count) {
-            if (--depth > 0)
-                leave(part, frame->graph);
+            status = end_frame(part, frames, &depth);
             continue;
         }
         struct sp_node *node = &frame->graph->nodes[frame->next++];
         if (depth == 1 && (node->index & 63) == 0 &&
             !sp_watch_tick(part->request->watch, "partition", (double)node->index / frame->graph->node_count, 0, 0))
             return sp_fail(part->err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
-        if (!is_needed(part, node) || (node->output_count == 1 && node->outputs[0] && sp_part_weight(node->outputs[0])))
-            continue;
-        if (node->body && depth <= SP_MAX_NET_DEPTH)
-            status = enter(part, node, &frames[depth++]);
-        else
-            status = sp_part_node(part, node);
+        bool is_weight = node->output_count == 1 && node->outputs[0] && sp_part_weight(node->outputs[0]);
+        if (is_needed(part, node) && !is_weight)
+            status = run_node(part, node, frames, &depth);
     }
     return status;
 }

@@ -136,6 +136,32 @@ struct sp_exchange_grid {
 enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchange *exchange, uint32_t member,
                                  struct sp_exchange_grid *ret_grid, struct sp_error *err);
 
+/*
+ * Control flow (If, Loop, Scan) whose graphs are split: one node on all its devices, which take the same branches and
+ * turns. It is told as: begin; for each graph body, what is in it, body end; end. Whatever is told between a body and
+ * its end happens in that graph; pieces made there are not seen outside, except by captures, pieces made before are.
+ *
+ * A port is an operand on the devices: for each device of the node its piece, or NULL where it has none. Inputs of the
+ * node are there before it begins. Of a body's inputs the turn's number and its condition are the same on every device.
+ */
+struct sp_part_port {
+    const struct sp_value *value;         /* NULL: omitted */
+    const struct sp_piece *const *pieces; /* per device */
+};
+struct sp_part_control {
+    const struct sp_node *node;
+    const char *name;
+    uint32_t device_count, input_count, output_count;
+    const int64_t *devices;
+    const struct sp_part_port *inputs, *outputs; /* as the node's */
+};
+struct sp_part_body {
+    const struct sp_graph *graph;
+    const char *attribute; /* "body", "then_branch", .. */
+    uint32_t input_count, output_count;
+    const struct sp_part_port *inputs, *outputs; /* as the graph's; outputs' pieces are known at its end */
+};
+
 struct sp_part_note {
     const char *code;           /* stable, e.g. "FACTOR_WHOLE" */
     const struct sp_node *node; /* or NULL */
@@ -161,6 +187,11 @@ struct sp_part_sink {
     enum sp_status (*op)(void *context, const struct sp_part_op *op, struct sp_error *err);
     enum sp_status (*exchange)(void *context, const struct sp_exchange *exchange, struct sp_error *err);
     enum sp_status (*result)(void *context, const struct sp_part_result *result, struct sp_error *err);
+    /* All four or none: without them control flow is not split. */
+    enum sp_status (*control_begin)(void *context, const struct sp_part_control *control, struct sp_error *err);
+    enum sp_status (*body_begin)(void *context, const struct sp_part_body *body, struct sp_error *err);
+    enum sp_status (*body_end)(void *context, const struct sp_part_body *body, struct sp_error *err);
+    enum sp_status (*control_end)(void *context, const struct sp_part_control *control, struct sp_error *err);
     enum sp_status (*note)(void *context, const struct sp_part_note *note, struct sp_error *err);
 };
 

@@ -33,6 +33,12 @@ struct sp_part_tensor {
     struct sp_part_held *first, *last; /* as it was made, then as it was brought */
 };
 
+/* What a tensor was held as when the graph was entered. */
+struct sp_part_undo {
+    struct sp_part_tensor *tensor;
+    struct sp_part_held *last;
+};
+
 struct sp_partitioner {
     const struct sp_partition_request *request;
     const struct sp_part_sink *sink;
@@ -48,6 +54,9 @@ struct sp_partitioner {
     uint64_t next; /* number of the next piece */
     struct sp_links links;
     struct sp_mesh_level near;
+    uint32_t body_depth; /* graphs of control flow around the node at work */
+    uint32_t undo_count, undo_capacity;
+    struct sp_part_undo *undo; /* what came to be held in them */
 };
 
 /* What is asked of a tensor: boxes on devices. */

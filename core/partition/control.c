@@ -1,0 +1,528 @@
+/*
+ * Control flow of which something inside is cut: every device runs the node with its part of each graph.
+ *
+ * What is carried (a Loop's or Scan's state, what a branch returns) has one sharding outside, going in, and coming out:
+ * what the assignment says of the node's operand, else of the graph's nodes that take or make it, else it is whole.
+ * What a Scan takes apart, and what turns stack, has the axis of turns more outside. Conditions, numbers of turns and
+ * what else is a scalar are everywhere.
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "partition/node_internal.h"
+
+/* One operand that goes in or comes out of a graph. */
+struct carried {
+    const struct sp_value *outer;       /* of the node; NULL: omitted, or it has none */
+    const struct sp_value *inner;       /* of the graph at work; NULL likewise */
+    const struct sp_sharding *sharding; /* of the inner one */
+    int32_t extra_axis;                 /* that the outer one has more, or -1 */
+};
+
+struct sp_part_control_run {
+    const struct sp_node *node;
+    struct sp_part_control told;
+    struct sp_part_body body;
+    uint32_t graph_count, next, mark; /* `mark`: of the undo list */
+    const struct sp_graph *graphs[2];
+    const char *attributes[2];
+    uint32_t first_in;            /* inputs of the node that are not states: conditions */
+    uint32_t in_count, out_count; /* what the graph takes and gives behind turn number and condition */
+    struct carried *in, *out;     /* states first */
+    uint32_t state_count, own_in; /* `own_in`: inputs of the graph that no operand of the node is: the turn's number */
+};
+
+/* ---- whether ---------------------------------------------------------------------------------------------------- */
+
+static bool splits(const struct sp_sharding *sharding, uint32_t rank)
+{
+    for (uint32_t a = 0; a < rank; a++)
+        if (sp_sharding_shards(sharding, a) > 1)
+            return true;
+    return false;
+}
+
+static bool node_is_cut(const struct sp_partitioner *part, const struct sp_node *node)
+{
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_net_node(part->net, node)];
+    for (uint32_t i = 0; specs->operands && i < node->input_count + node->output_count; i++) {
+        const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+        if (value && specs->operands[i].sharding && splits(specs->operands[i].sharding, sp_part_rank(value)))
+            return true;
+    }
+    return false;
+}
+
+/* The graphs of a node that are run here, 0 where it is none of these operators. */
+static uint32_t graphs_of(const struct sp_node *node, const struct sp_graph **ret_graphs, const char **ret_names)
+{
+    static const char *const names[] = {"then_branch", "else_branch", "body"};
+    uint32_t count = 0;
+    bool is_if = strcmp(node->op_type, "If") == 0;
+    if (node->domain[0] != '\0' ||
+        (!is_if && strcmp(node->op_type, "Loop") != 0 && (strcmp(node->op_type, "Scan") != 0 || node->version < 9)))
+        return 0;
+    for (uint32_t i = is_if ? 0 : 2; i < (is_if ? 2U : 3U); i++) {
+        const struct sp_attribute *attribute = sp_node_attribute(node, names[i]);
+        if (!attribute || attribute->type != SP_ATTR_GRAPH || attribute->count != 1)
+            return 0;
+        ret_graphs[count] = attribute->graphs[0];
+        ret_names[count++] = names[i];
+    }
+    return count;
+}
+
+static bool is_ranked(const struct sp_value *value)
+{
+    return !value || (value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank);
+}
+
+static bool all_ranked(const struct sp_node *node, uint32_t count, const struct sp_graph *const *graphs)
+{
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (!is_ranked(node->inputs[i]))
+            return false;
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (!is_ranked(node->outputs[o]))
+            return false;
+    for (uint32_t g = 0; g < count; g++) {
+        for (uint32_t i = 0; i < graphs[g]->input_count; i++)
+            if (!is_ranked(graphs[g]->inputs[i]))
+                return false;
+        for (uint32_t o = 0; o < graphs[g]->output_count; o++)
+            if (!is_ranked(graphs[g]->outputs[o]))
+                return false;
+    }
+    return true;
+}
+
+enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is)
+{
+    const struct sp_graph *graphs[2];
+    const char *names[2];
+    uint32_t count = graphs_of(node, graphs, names);
+    *ret_is = false;
+    if (!part->sink->control_begin || count == 0 || !all_ranked(node, count, graphs))
+        return SP_OK;
+    /* A net's graphs inside others come after them: those inside this node are found by their owners. */
+    for (uint32_t g = 0; g < part->net->graph_count && !*ret_is; g++) {
+        const struct sp_graph *graph = part->net->graphs[g].graph, *at = graph;
+        while (at && at != graphs[0] && at != graphs[count - 1])
+            at = at->owner ? at->owner->graph : NULL;
+        for (uint32_t n = 0; at && n < graph->node_count && !*ret_is; n++)
+            *ret_is = node_is_cut(part, &graph->nodes[n]);
+    }
+    return SP_OK;
+}
+
+/* ---- shardings -------------------------------------------------------------------------------------------------- */
+
+/* What the assignment says of a value where it is made or first taken in its own graph. */
+static const struct sp_sharding *stated_inside(const struct sp_partitioner *part, const struct sp_value *value)
+{
+    if (value->producer) {
+        const struct sp_node *node = value->producer;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+        if (specs && specs[node->input_count + value->producer_output].sharding)
+            return specs[node->input_count + value->producer_output].sharding;
+    }
+    for (uint32_t u = 0; u < value->use_count; u++) {
+        const struct sp_node *node = value->uses[u].node;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+        if (value->uses[u].input != UINT32_MAX && specs && specs[value->uses[u].input].sharding)
+            return specs[value->uses[u].input].sharding;
+    }
+    return NULL;
+}
+
+static enum sp_status whole_on_all(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                   const struct sp_value *value, const struct sp_sharding **ret_sharding)
+{
+    struct sp_placement whole;
+    static const struct sp_rule none = {0};
+    enum sp_status status = sp_placement_whole(part, 0, run->told.device_count, run->told.devices, &whole);
+    return status == SP_OK ? sp_placement_sharding(part, &whole, &none, NULL, value, ret_sharding) : status;
+}
+
+/* As BLOCKS with an axis more, or less where `axis` is given as ~axis: that axis is whole. */
+static enum sp_status with_axis(struct sp_partitioner *part, const struct sp_sharding *sharding, uint32_t rank,
+                                int32_t axis, bool drops, const struct sp_sharding **ret_sharding)
+{
+    struct sp_sharding *blocks = NULL, *changed = SP_NEW(part->scratch, struct sp_sharding);
+    enum sp_status status =
+        sp_sharding_to_blocks(part->scratch, sharding, rank, part->assignment.device_count, &blocks, NULL, part->err);
+    if (status != SP_OK || !changed)
+        return status != SP_OK ? status : sp_fail_memory(part->err);
+    struct sp_block_dim *dims = SP_NEW_ARRAY(part->scratch, (size_t)rank + 1, struct sp_block_dim);
+    if (!dims)
+        return sp_fail_memory(part->err);
+    uint32_t count = 0;
+    for (uint32_t a = 0; a <= rank; a++) {
+        if (!drops && a == (uint32_t)axis)
+            dims[count++] = (struct sp_block_dim){0};
+        if (a < rank && !(drops && a == (uint32_t)axis))
+            dims[count++] = a < blocks->rank ? blocks->blocks[a] : (struct sp_block_dim){0};
+    }
+    *changed = *blocks;
+    changed->rank = count;
+    changed->is_rank_open = false;
+    changed->blocks = dims;
+    return sp_memo_sharding(part->assignment.memo, changed, false, ret_sharding, part->err);
+}
+
+/* The sharding of what is carried, of its inner side. */
+static enum sp_status choose_sharding(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                      const struct sp_spec_entry *entry, struct carried *carried)
+{
+    const struct sp_value *inner = carried->inner;
+    const struct sp_sharding *stated = entry ? entry->sharding : NULL;
+    enum sp_status status = SP_OK;
+    carried->sharding = NULL;
+    if (stated && carried->extra_axis >= 0) {
+        uint32_t rank = sp_part_rank(inner) + 1;
+        if (!carried->outer || sp_sharding_shards(stated, (uint32_t)carried->extra_axis) > 1)
+            stated = NULL;
+        else
+            status = with_axis(part, stated, rank, carried->extra_axis, true, &stated);
+    }
+    if (status == SP_OK && !stated)
+        stated = stated_inside(part, inner);
+    for (uint32_t a = 0; stated && a < sp_part_rank(inner); a++) /* a cut needs an extent */
+        if (sp_sharding_shards(stated, a) > 1 && !sp_dim_is_known(inner->type.shape.dims[a]))
+            stated = NULL;
+    if (status == SP_OK && !stated)
+        return whole_on_all(part, run, inner, &carried->sharding);
+    carried->sharding = stated;
+    return status;
+}
+
+/* ---- targets ---------------------------------------------------------------------------------------------------- */
+
+static enum sp_status target_of(struct sp_partitioner *part, const struct sp_node *node, const struct sp_value *value,
+                                const struct sp_sharding *sharding, struct sp_part_target *ret_target)
+{
+    int64_t count = 0;
+    *ret_target = (struct sp_part_target){.sharding = sharding, .node = node};
+    enum sp_status status = sp_sharding_devices(part->arena, sharding, part->assignment.device_count, &count,
+                                                &ret_target->devices, part->err);
+    if (status != SP_OK)
+        return status;
+    struct sp_box *boxes = SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
+    if (!boxes)
+        return sp_fail_memory(part->err);
+    ret_target->count = (uint32_t)count;
+    ret_target->boxes = boxes;
+    return sp_part_boxes(part, value, sharding, ret_target->count, ret_target->devices, boxes);
+}
+
+/* Pieces of a target's devices, laid out over the devices of the node. */
+static enum sp_status lay_out(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                              const struct sp_part_target *target, const struct sp_piece *const *pieces,
+                              const struct sp_value *value, struct sp_part_port *ret_port)
+{
+    const struct sp_piece **all = SP_NEW_ARRAY(part->arena, run->told.device_count, const struct sp_piece *);
+    if (!all)
+        return sp_fail_memory(part->err);
+    for (uint32_t at = 0; at < run->told.device_count; at++)
+        for (uint32_t i = 0; i < target->count; i++)
+            if (target->devices[i] == run->told.devices[at])
+                all[at] = pieces[i];
+    *ret_port = (struct sp_part_port){value, all};
+    return SP_OK;
+}
+
+/* Brings a value to a sharding; its pieces as a port. */
+static enum sp_status bring_port(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                 const struct sp_value *value, const struct sp_sharding *sharding,
+                                 struct sp_part_port *ret_port)
+{
+    struct sp_part_target target;
+    enum sp_status status = target_of(part, run->node, value, sharding, &target);
+    const struct sp_piece **pieces =
+        status == SP_OK ? SP_NEW_ARRAY(part->arena, target.count, const struct sp_piece *) : NULL;
+    if (status == SP_OK && !pieces)
+        status = sp_fail_memory(part->err);
+    if (status == SP_OK)
+        status = sp_part_bring(part, value, &target, pieces);
+    return status == SP_OK ? lay_out(part, run, &target, pieces, value, ret_port) : status;
+}
+
+/* New pieces that a value is there as: what a graph takes, or the node gives. */
+static enum sp_status make_port(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                const struct sp_value *value, const struct sp_sharding *sharding,
+                                struct sp_part_port *ret_port)
+{
+    struct sp_part_target target;
+    enum sp_status status = target_of(part, run->node, value, sharding, &target);
+    const struct sp_piece **pieces =
+        status == SP_OK ? SP_NEW_ARRAY(part->arena, target.count, const struct sp_piece *) : NULL;
+    if (status == SP_OK && !pieces)
+        status = sp_fail_memory(part->err);
+    for (uint32_t i = 0; status == SP_OK && i < target.count; i++) {
+        pieces[i] = sp_part_piece(part, value->name, target.devices[i], value->type.dtype, &target.boxes[i]);
+        if (!pieces[i])
+            status = sp_fail_memory(part->err);
+    }
+    if (status == SP_OK)
+        status = sp_part_hold(part, value, sharding, target.count, target.devices, pieces, target.boxes);
+    return status == SP_OK ? lay_out(part, run, &target, pieces, value, ret_port) : status;
+}
+
+/* ---- what is carried -------------------------------------------------------------------------------------------- */
+
+static int32_t axis_of(const struct sp_node *node, const char *attribute, uint32_t index, const struct sp_value *inner)
+{
+    uint32_t count = 0;
+    const int64_t *axes = sp_node_ints(node, attribute, &count);
+    int64_t axis = axes && index < count ? axes[index] : 0;
+    return (int32_t)(axis < 0 ? axis + sp_part_rank(inner) + 1 : axis);
+}
+
+/* Pairs the node's operands with the graph's. */
+static enum sp_status pair_operands(struct sp_partitioner *part, struct sp_part_control_run *run)
+{
+    const struct sp_node *node = run->node;
+    const struct sp_graph *graph = run->graphs[run->next];
+    bool is_if = run->graph_count == 2, is_loop = strcmp(node->op_type, "Loop") == 0;
+    uint32_t scanned = is_if || is_loop ? 0 : (uint32_t)sp_node_int(node, "num_scan_inputs", 0);
+    run->first_in = is_if ? 1 : is_loop ? 2 : 0;
+    run->own_in = is_loop ? 1 : 0;
+    run->in_count = is_if ? 0 : graph->input_count - (is_loop ? 2 : 0);
+    run->state_count = run->in_count - (scanned < run->in_count ? scanned : run->in_count);
+    run->out_count = graph->output_count - (is_loop ? 1 : 0);
+    run->in = SP_NEW_ARRAY(part->arena, run->in_count, struct carried);
+    run->out = SP_NEW_ARRAY(part->arena, run->out_count, struct carried);
+    if (!run->in || !run->out)
+        return sp_fail_memory(part->err);
+    for (uint32_t i = 0; i < run->in_count; i++) {
+        uint32_t outer = run->first_in + i;
+        run->in[i] = (struct carried){.outer = outer < node->input_count ? node->inputs[outer] : NULL,
+                                      .inner = graph->inputs[i + (is_loop ? 2 : 0)],
+                                      .extra_axis = -1};
+        if (i >= run->state_count)
+            run->in[i].extra_axis = axis_of(node, "scan_input_axes", i - run->state_count, run->in[i].inner);
+    }
+    for (uint32_t o = 0; o < run->out_count; o++) {
+        run->out[o] = (struct carried){.outer = o < node->output_count ? node->outputs[o] : NULL,
+                                       .inner = graph->outputs[o + (is_loop ? 1 : 0)],
+                                       .extra_axis = -1};
+        if (!is_if && o >= run->state_count)
+            run->out[o].extra_axis =
+                is_loop ? 0 : axis_of(node, "scan_output_axes", o - run->state_count, run->out[o].inner);
+    }
+    return SP_OK;
+}
+
+static enum sp_status choose_shardings(struct sp_partitioner *part, struct sp_part_control_run *run)
+{
+    const struct sp_node *node = run->node;
+    const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < run->in_count && status == SP_OK; i++)
+        status = choose_sharding(part, run, specs ? &specs[run->first_in + i] : NULL, &run->in[i]);
+    for (uint32_t o = 0; o < run->out_count && status == SP_OK; o++) {
+        bool is_state = run->graph_count == 1 && o < run->state_count;
+        bool is_there = specs && o < node->output_count;
+        if (is_state)
+            run->out[o].sharding = run->in[o].sharding;
+        else
+            status = choose_sharding(part, run, is_there ? &specs[node->input_count + o] : NULL, &run->out[o]);
+    }
+    return status;
+}
+
+static enum sp_status outer_sharding(struct sp_partitioner *part, const struct carried *carried,
+                                     const struct sp_sharding **ret_sharding)
+{
+    *ret_sharding = carried->sharding;
+    if (carried->extra_axis < 0)
+        return SP_OK;
+    return with_axis(part, carried->sharding, sp_part_rank(carried->inner), carried->extra_axis, false, ret_sharding);
+}
+
+/* ---- beginning -------------------------------------------------------------------------------------------------- */
+
+/* All devices that something inside is on. */
+static enum sp_status find_devices(struct sp_partitioner *part, struct sp_part_control_run *run)
+{
+    bool *is_used = SP_NEW_ARRAY(part->scratch, (size_t)part->assignment.device_count, bool);
+    int64_t *devices = SP_NEW_ARRAY(part->arena, (size_t)part->assignment.device_count, int64_t);
+    if (!is_used || !devices)
+        return sp_fail_memory(part->err);
+    for (uint32_t g = 0; g < part->net->graph_count; g++) {
+        const struct sp_graph *graph = part->net->graphs[g].graph, *at = graph;
+        while (at && at != run->graphs[0] && at != run->graphs[run->graph_count - 1])
+            at = at->owner ? at->owner->graph : NULL;
+        for (uint32_t n = 0; at && n < graph->node_count; n++) {
+            const struct sp_node *node = &graph->nodes[n];
+            const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+            for (uint32_t i = 0; specs && i < node->input_count + node->output_count; i++) {
+                int64_t count = 0;
+                const int64_t *named = NULL;
+                if (!specs[i].sharding)
+                    continue;
+                enum sp_status status = sp_sharding_devices(part->scratch, specs[i].sharding,
+                                                            part->assignment.device_count, &count, &named, part->err);
+                if (status != SP_OK)
+                    return status;
+                for (int64_t d = 0; d < count; d++)
+                    if (named[d] < part->assignment.device_count)
+                        is_used[named[d]] = true;
+            }
+        }
+    }
+    for (int64_t d = 0; d < part->assignment.device_count; d++)
+        if (is_used[d])
+            devices[run->told.device_count++] = d;
+    run->told.devices = devices;
+    return SP_OK;
+}
+
+/* Conditions and numbers of turns: whole, everywhere. */
+static enum sp_status bring_scalars(struct sp_partitioner *part, struct sp_part_control_run *run,
+                                    struct sp_part_port *inputs)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < run->first_in && i < run->node->input_count && status == SP_OK; i++) {
+        const struct sp_sharding *whole = NULL;
+        if (!run->node->inputs[i])
+            continue;
+        status = whole_on_all(part, run, run->node->inputs[i], &whole);
+        if (status == SP_OK)
+            status = bring_port(part, run, run->node->inputs[i], whole, &inputs[i]);
+    }
+    return status;
+}
+
+static enum sp_status begin_graph(struct sp_partitioner *part, struct sp_part_control_run *run,
+                                  const struct sp_graph **ret_graph)
+{
+    const struct sp_graph *graph = run->graphs[run->next];
+    struct sp_part_port *inputs = SP_NEW_ARRAY(part->arena, graph->input_count, struct sp_part_port);
+    struct sp_part_port *outputs = SP_NEW_ARRAY(part->arena, graph->output_count, struct sp_part_port);
+    uint32_t scalars = graph->input_count - run->in_count;
+    enum sp_status status = SP_OK;
+    if (!inputs || !outputs)
+        return sp_fail_memory(part->err);
+    run->mark = part->undo_count;
+    part->body_depth++;
+    for (uint32_t i = 0; i < graph->input_count && status == SP_OK; i++) {
+        const struct sp_sharding *sharding = i >= scalars ? run->in[i - scalars].sharding : NULL;
+        if (i < scalars)
+            status = whole_on_all(part, run, graph->inputs[i], &sharding);
+        if (status == SP_OK)
+            status = make_port(part, run, graph->inputs[i], sharding, &inputs[i]);
+    }
+    run->body = (struct sp_part_body){.graph = graph,
+                                      .attribute = run->attributes[run->next],
+                                      .input_count = graph->input_count,
+                                      .output_count = graph->output_count,
+                                      .inputs = inputs,
+                                      .outputs = outputs};
+    *ret_graph = graph;
+    return status == SP_OK ? part->sink->body_begin(part->sink->context, &run->body, part->err) : status;
+}
+
+enum sp_status sp_control_begin(struct sp_partitioner *part, const struct sp_node *node,
+                                struct sp_part_control_run **ret_run, const struct sp_graph **ret_graph)
+{
+    struct sp_part_control_run *run = SP_NEW(part->arena, struct sp_part_control_run);
+    struct sp_part_port *inputs = SP_NEW_ARRAY(part->arena, node->input_count, struct sp_part_port);
+    struct sp_part_port *outputs = SP_NEW_ARRAY(part->arena, node->output_count, struct sp_part_port);
+    if (!run || !inputs || !outputs)
+        return sp_fail_memory(part->err);
+    run->node = node;
+    run->graph_count = graphs_of(node, run->graphs, run->attributes);
+    run->told = (struct sp_part_control){.node = node,
+                                         .name = node->name[0] != '\0' ? node->name : node->op_type,
+                                         .input_count = node->input_count,
+                                         .output_count = node->output_count,
+                                         .inputs = inputs,
+                                         .outputs = outputs};
+    enum sp_status status = find_devices(part, run);
+    if (status == SP_OK)
+        status = pair_operands(part, run);
+    if (status == SP_OK)
+        status = choose_shardings(part, run);
+    if (status == SP_OK)
+        status = bring_scalars(part, run, inputs);
+    for (uint32_t i = 0; i < run->in_count && status == SP_OK; i++) {
+        const struct sp_sharding *sharding = NULL;
+        if (!run->in[i].outer)
+            continue;
+        status = outer_sharding(part, &run->in[i], &sharding);
+        if (status == SP_OK)
+            status = bring_port(part, run, run->in[i].outer, sharding, &inputs[run->first_in + i]);
+    }
+    if (status == SP_OK)
+        status = part->sink->control_begin(part->sink->context, &run->told, part->err);
+    *ret_run = run;
+    return status == SP_OK ? begin_graph(part, run, ret_graph) : status;
+}
+
+/* ---- ending ----------------------------------------------------------------------------------------------------- */
+
+/* What came to be held inside is not there outside. */
+static void forget(struct sp_partitioner *part, uint32_t mark)
+{
+    while (part->undo_count > mark) {
+        struct sp_part_undo undo = part->undo[--part->undo_count];
+        undo.tensor->last = undo.last;
+        if (undo.last)
+            undo.last->next = NULL;
+        else
+            undo.tensor->first = NULL;
+    }
+}
+
+static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_control_run *run)
+{
+    const struct sp_graph *graph = run->graphs[run->next];
+    struct sp_part_port *outputs = (struct sp_part_port *)(uintptr_t)run->body.outputs;
+    uint32_t scalars = graph->output_count - run->out_count;
+    enum sp_status status = SP_OK;
+    for (uint32_t o = 0; o < graph->output_count && status == SP_OK; o++) {
+        const struct sp_sharding *sharding = o >= scalars ? run->out[o - scalars].sharding : NULL;
+        if (o < scalars)
+            status = whole_on_all(part, run, graph->outputs[o], &sharding);
+        if (status == SP_OK)
+            status = bring_port(part, run, graph->outputs[o], sharding, &outputs[o]);
+    }
+    if (status == SP_OK)
+        status = part->sink->body_end(part->sink->context, &run->body, part->err);
+    forget(part, run->mark);
+    part->body_depth--;
+    return status;
+}
+
+static enum sp_status end_node(struct sp_partitioner *part, struct sp_part_control_run *run)
+{
+    struct sp_part_port *outputs = (struct sp_part_port *)(uintptr_t)run->told.outputs;
+    enum sp_status status = SP_OK;
+    for (uint32_t o = 0; o < run->out_count && status == SP_OK; o++) {
+        const struct sp_sharding *sharding = NULL;
+        if (!run->out[o].outer)
+            continue;
+        status = outer_sharding(part, &run->out[o], &sharding);
+        if (status == SP_OK)
+            status = make_port(part, run, run->out[o].outer, sharding, &outputs[o]);
+    }
+    return status == SP_OK ? part->sink->control_end(part->sink->context, &run->told, part->err) : status;
+}
+
+enum sp_status sp_control_next(struct sp_partitioner *part, struct sp_part_control_run *run,
+                               const struct sp_graph **ret_graph)
+{
+    enum sp_status status = end_graph(part, run);
+    *ret_graph = NULL;
+    if (status != SP_OK)
+        return status;
+    if (++run->next == run->graph_count)
+        return end_node(part, run);
+    const struct carried *first = run->out;
+    uint32_t count = run->out_count;
+    status = pair_operands(part, run); /* the other branch: its own values, the same shardings */
+    for (uint32_t o = 0; o < run->out_count && o < count; o++)
+        run->out[o].sharding = first[o].sharding;
+    return status == SP_OK ? begin_graph(part, run, ret_graph) : status;
+}
