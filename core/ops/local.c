@@ -85,15 +85,15 @@ void sp_local_whole(struct sp_local *local, uint8_t factor, const char *format, 
 /* One split factor after the other becomes whole, until nothing is left to be written. */
 void sp_local_fail_opset(struct sp_local *local, const char *op_type, int64_t since)
 {
-    char label[264];
+    char subject[300];
     for (uint32_t i = 0; i < local->factor_count && sp_local_is_fine(local); i++) {
         if (local->factors[i].is_split)
             sp_local_whole(local, (uint8_t)i,
-                           "Node %s is computed with factor %s whole on every device: with version %" PRId64
+                           "%s is computed with factor %s whole on every device: with version %" PRId64
                            " of the operator set its parts would need operator '%s' as it is since version %" PRId64
                            ", so convert the model to that.",
-                           sp_node_label(local->node, label, sizeof label), local->rule->factors[i].name, local->opset,
-                           op_type, since);
+                           sp_op_subject(local->node, subject, sizeof subject), local->rule->factors[i].name,
+                           local->opset, op_type, since);
     }
     if (sp_local_is_fine(local))
         sp_local_misuse(local, "needs operator %s of a later version where nothing is split", op_type);

@@ -29,6 +29,9 @@
  * Errors are sticky: after the first one every function returns NULL (or does nothing) and takes NULL, so a `local`
  * function asks once, at its end: `return sp_local_status(local)`.
  *
+ * Each call is written down when it is made. C leaves it open in which order the arguments of a function are computed,
+ * so no two calls stand in one list of arguments: names would differ between compilers.
+ *
  * Pieces live as long as the partition; everything else in the memory of the node.
  */
 #include "base/ranges.h"

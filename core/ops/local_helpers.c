@@ -132,8 +132,8 @@ struct sp_piece *sp_local_binary(struct sp_local *local, const char *op_type, st
                               b);
     if (carrier == a->dtype)
         return two(local, op_type, a->dtype, a, b);
-    struct sp_piece *piece =
-        two(local, op_type, carrier, sp_local_cast(local, a, carrier), sp_local_cast(local, b, carrier));
+    struct sp_piece *wide_a = sp_local_cast(local, a, carrier), *wide_b = sp_local_cast(local, b, carrier);
+    struct sp_piece *piece = two(local, op_type, carrier, wide_a, wide_b);
     return sp_local_cast(local, piece, a->dtype);
 }
 
@@ -146,10 +146,10 @@ static struct sp_piece *equal_reals(struct sp_local *local, struct sp_piece *a, 
 {
     if (local->opset < IS_NAN_SINCE)
         sp_local_fail_opset(local, "IsNaN", IS_NAN_SINCE);
-    struct sp_piece *differ = two(local, "Or", SP_DTYPE_BOOL, sp_local_compare(local, "Less", a, b),
-                                  sp_local_compare(local, "Greater", a, b));
-    struct sp_piece *no_number =
-        two(local, "Or", SP_DTYPE_BOOL, sp_local_unary(local, "IsNaN", a), sp_local_unary(local, "IsNaN", b));
+    struct sp_piece *less = sp_local_compare(local, "Less", a, b), *more = sp_local_compare(local, "Greater", a, b);
+    struct sp_piece *differ = two(local, "Or", SP_DTYPE_BOOL, less, more);
+    struct sp_piece *no_a = sp_local_unary(local, "IsNaN", a), *no_b = sp_local_unary(local, "IsNaN", b);
+    struct sp_piece *no_number = two(local, "Or", SP_DTYPE_BOOL, no_a, no_b);
     return sp_local_unary(local, "Not", two(local, "Or", SP_DTYPE_BOOL, differ, no_number));
 }
 
@@ -161,9 +161,11 @@ struct sp_piece *sp_local_compare(struct sp_local *local, const char *op_type, s
     a = sp_local_cast(local, a, carrier);
     b = sp_local_cast(local, b, carrier);
     const bool is_less = strcmp(op_type, "LessOrEqual") == 0;
-    if ((is_less || strcmp(op_type, "GreaterOrEqual") == 0) && local->opset < OR_EQUAL_SINCE)
-        return two(local, "Or", SP_DTYPE_BOOL, sp_local_compare(local, is_less ? "Less" : "Greater", a, b),
-                   sp_local_compare(local, "Equal", a, b));
+    if ((is_less || strcmp(op_type, "GreaterOrEqual") == 0) && local->opset < OR_EQUAL_SINCE) {
+        struct sp_piece *beyond = sp_local_compare(local, is_less ? "Less" : "Greater", a, b);
+        struct sp_piece *equal = sp_local_compare(local, "Equal", a, b);
+        return two(local, "Or", SP_DTYPE_BOOL, beyond, equal);
+    }
     if (strcmp(op_type, "Equal") == 0 && local->opset < EQUAL_OF_REALS_SINCE && sp_dtype_is_float(carrier))
         return equal_reals(local, a, b);
     return two(local, op_type, SP_DTYPE_BOOL, a, b);

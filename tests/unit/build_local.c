@@ -40,7 +40,8 @@ static int64_t known(struct sp_dim dim)
     return sp_dim_is_known(dim) ? dim.value : -1;
 }
 
-static struct sp_local_factor *cut_factors(struct build *build, const struct sp_rule *rule, const char *cuts)
+static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+                                           const char *cuts)
 {
     struct sp_local_factor *factors = zeroed(build, rule->factor_count, sizeof *factors);
     for (uint32_t i = 0; i < rule->factor_count; i++) {
@@ -56,7 +57,7 @@ static struct sp_local_factor *cut_factors(struct build *build, const struct sp_
         cr_assert_eq(sscanf(cuts, "%11[^=]=%" SCNd64 "/%" SCNd64 " %n", name, &shard, &shards, &used), 3, "'%s'", cuts);
         while (at < rule->factor_count && strcmp(rule->factors[at].name, name) != 0)
             at++;
-        cr_assert_lt(at, rule->factor_count, "no factor %s", name);
+        cr_assert_lt(at, rule->factor_count, "no factor %s in %s", name, build_rule(build, node));
         struct sp_local_factor *factor = &factors[at];
         const struct sp_range range = shard_range(factor->extent, shards, shard);
         cr_assert(factor->extent > 0 && range.start < range.limit, "shard %" PRId64 " of %s is empty", shard, name);
@@ -367,7 +368,7 @@ const char *build_local_with(struct build *build, struct sp_node *node, const ch
     uint64_t next = 0;
     sp_error_clear(&err);
     cr_assert_eq(sp_op_rule(build->model, node, build->arena, &rule, &err), SP_OK, "%s", err.message);
-    const struct sp_local_factor *factors = cut_factors(build, rule, cuts);
+    const struct sp_local_factor *factors = cut_factors(build, node, rule, cuts);
     struct sp_local_recorder recorder = {.kept = build->arena, .marker = "@", .next = &next};
     struct sp_local local = {
         .model = build->model,
