@@ -1,0 +1,342 @@
+/*
+ * Reductions, normalisations, pools and selections on one device of several: which elements it takes, what it combines
+ * with others, and that its numbers count for the whole. What comes out is compared with the whole in ONNX Runtime
+ * (tests/conformance/simulate_cases.mjs); expected texts here follow from the operators' definitions.
+ */
+#include <string.h>
+
+#include "build_local.h"
+#include "expect_op.h"
+
+TestSuite(local_reduction, .fini = stop);
+
+#define EXPECT_LOCAL(text, want)                                                                                       \
+    do {                                                                                                               \
+        const char *text_ = (text);                                                                                    \
+        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
+    } while (0)
+
+#define EXPECT_PART(text, want)                                                                                        \
+    do {                                                                                                               \
+        const char *text_ = (text);                                                                                    \
+        cr_expect(strstr(text_, want) != NULL, "no '%s' in %s", want, text_);                                          \
+    } while (0)
+
+static struct sp_node *unary(const char *op_type, int64_t opset, const char *dims)
+{
+    start(opset);
+    input("x", dims);
+    return build_node(&build, op_type, "x", "y");
+}
+
+static struct sp_node *pool(const char *op_type, const char *dims, int64_t kernel, int64_t stride, const char *outputs)
+{
+    start(12);
+    input("x", dims);
+    struct sp_node *node = build_node(&build, op_type, "x", outputs);
+    build_attr_ints(&build, node, "kernel_shape", 2, (const int64_t[]){kernel, kernel});
+    build_attr_ints(&build, node, "strides", 2, (const int64_t[]){stride, stride});
+    return node;
+}
+
+/* ---- reductions ------------------------------------------------------------------------------------------------- */
+
+/* Shards of 4 and 3 elements: each mean counts as much as it has elements. */
+Test(local_reduction, means_of_uneven_shards_have_weights)
+{
+    struct sp_node *node = unary("ReduceMean", 13, "4,7");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=1/2"), "%0 = part 0 [0:4,4:7] float32[4,3]\n"
+                                                      "%1 = .ReduceMean(%0) {keepdims=1, axes=[0,1]} float32[1,1]\n"
+                                                      "%2 = float32[] {0.428571433}\n"
+                                                      "%3 = .Mul(%1, %2) float32[1,1]\n"
+                                                      "output 0 = %3, sum over d1\n");
+}
+
+/* Quotients are cut off: 1/2 and 1/2 make 0, but (1 + 1)/2 is 1. */
+Test(local_reduction, integers_are_divided_once)
+{
+    start(13);
+    build_input(&build, "x", SP_DTYPE_INT32, "4,8");
+    struct sp_node *node = build_node(&build, "ReduceMean", "x", "y");
+    build_attr_ints(&build, node, "axes", 1, (const int64_t[]){1});
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=0/2"), "%0 = part 0 [0:4,0:4] int32[4,4]\n"
+                                                      "%1 = int64[1] {1}\n"
+                                                      "%2 = .ReduceSum(%0, %1) {keepdims=1} int32[4,1]\n"
+                                                      "%3 = all-reduce(%2), sum over d1 int32[4,1]\n"
+                                                      "%4 = int32[] {8}\n"
+                                                      "%5 = .Div(%3, %4) int32[4,1]\n"
+                                                      "output 0 = %5\n");
+}
+
+Test(local_reduction, a_root_follows_the_sum_of_all)
+{
+    struct sp_node *node = unary("ReduceL2", 18, "4,8");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d0=0/2 d1=0/2"), "%0 = part 0 [0:2,0:4] float32[2,4]\n"
+                                                             "%1 = int64[2] {0,1}\n"
+                                                             "%2 = .ReduceSumSquare(%0, %1) {keepdims=1} float32[1,1]\n"
+                                                             "%3 = all-reduce(%2), sum over d0 d1 float32[1,1]\n"
+                                                             "%4 = .Sqrt(%3) float32[1,1]\n"
+                                                             "output 0 = %4\n");
+}
+
+/* The second shard's winner counts from 4; of devices whose winner is beaten none counts. */
+Test(local_reduction, the_lowest_of_the_greatest_wins)
+{
+    struct sp_node *node = unary("ArgMax", 13, "4,7");
+    build_attr_int(&build, node, "axis", 1);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=1/2"), "%0 = part 0 [0:4,4:7] float32[4,3]\n"
+                                                      "%1 = ArgMax(%0) int64[4,1]\n"
+                                                      "%2 = int64[] {4}\n"
+                                                      "%3 = .Add(%1, %2) int64[4,1]\n"
+                                                      "%4 = .ReduceMax(%0) {keepdims=1, axes=[1]} float32[4,1]\n"
+                                                      "%5 = all-reduce(%4), max over d1 float32[4,1]\n"
+                                                      "%6 = .Less(%4, %5) bool[4,1]\n"
+                                                      "%7 = int64[] {7}\n"
+                                                      "%8 = .Where(%6, %7, %3) int64[4,1]\n"
+                                                      "%9 = all-reduce(%8), min over d1 int64[4,1]\n"
+                                                      "output 0 = %9\n");
+}
+
+/* ---- normalisations --------------------------------------------------------------------------------------------- */
+
+Test(local_reduction, softmax_takes_the_maximum_and_the_sum_of_all)
+{
+    struct sp_node *node = unary("Softmax", 11, "4,6");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=1/2"), "%0 = part 0 [0:4,3:6] float32[4,3]\n"
+                                                      "%1 = .ReduceMax(%0) {keepdims=1, axes=[1]} float32[4,1]\n"
+                                                      "%2 = all-reduce(%1), max over d1 float32[4,1]\n"
+                                                      "%3 = .Sub(%0, %2) float32[4,3]\n"
+                                                      "%4 = .Exp(%3) float32[4,3]\n"
+                                                      "%5 = .ReduceSum(%4) {keepdims=1, axes=[1]} float32[4,1]\n"
+                                                      "%6 = all-reduce(%5), sum over d1 float32[4,1]\n"
+                                                      "%7 = .Div(%4, %6) float32[4,3]\n"
+                                                      "output 0 = %7\n");
+}
+
+/* Rows that are whole need nobody. */
+Test(local_reduction, softmax_of_rows_runs_as_it_is)
+{
+    struct sp_node *node = unary("Softmax", 13, "4,6");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d0=1/2"), "%0 = part 0 [2:4,0:6] float32[2,6]\n"
+                                                      "%1 = Softmax(%0) float32[2,6]\n"
+                                                      "output 0 = %1\n");
+}
+
+/* Before opset 7 operands do not broadcast from an axis of 1. */
+Test(local_reduction, old_operator_sets_repeat_statistics)
+{
+    struct sp_node *node = unary("Softmax", 6, "4,6");
+    infer();
+    EXPECT_PART(build_local(&build, node, "d1=1/2"), "%4 = .Tile(%2, %3) float32[4,3]\n"
+                                                     "%5 = .Sub(%0, %4) float32[4,3]\n");
+}
+
+/* Statistics of float16 are taken in float32. */
+Test(local_reduction, narrow_types_have_wide_statistics)
+{
+    start(17);
+    build_input(&build, "x", SP_DTYPE_FLOAT16, "4,6");
+    build_input(&build, "s", SP_DTYPE_FLOAT16, "6");
+    struct sp_node *node = build_node(&build, "LayerNormalization", "x s", "y m v");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=0/2"), "%0 = part 0 [0:4,0:3] float16[4,3]\n"
+                                                      "%1 = .Cast(%0) {to=1} float32[4,3]\n"
+                                                      "%2 = .ReduceMean(%1) {keepdims=1, axes=[1]} float32[4,1]\n"
+                                                      "%3 = float32[] {0.5}\n"
+                                                      "%4 = .Mul(%2, %3) float32[4,1]\n"
+                                                      "%5 = all-reduce(%4), sum over d1 float32[4,1]\n"
+                                                      "%6 = .Sub(%1, %5) float32[4,3]\n"
+                                                      "%7 = .Mul(%6, %6) float32[4,3]\n"
+                                                      "%8 = .ReduceMean(%7) {keepdims=1, axes=[1]} float32[4,1]\n"
+                                                      "%9 = float32[] {0.5}\n"
+                                                      "%10 = .Mul(%8, %9) float32[4,1]\n"
+                                                      "%11 = all-reduce(%10), sum over d1 float32[4,1]\n"
+                                                      "%12 = float32[] {9.99999975e-06}\n"
+                                                      "%13 = .Add(%11, %12) float32[4,1]\n"
+                                                      "%14 = .Sqrt(%13) float32[4,1]\n"
+                                                      "%15 = .Reciprocal(%14) float32[4,1]\n"
+                                                      "%16 = .Mul(%6, %15) float32[4,3]\n"
+                                                      "%17 = part 1 [0:3] float16[3]\n"
+                                                      "%18 = .Cast(%17) {to=1} float32[3]\n"
+                                                      "%19 = .Mul(%16, %18) float32[4,3]\n"
+                                                      "%20 = .Cast(%19) {to=10} float16[4,3]\n"
+                                                      "output 0 = %20\n"
+                                                      "output 1 = %5\n"
+                                                      "output 2 = %15\n");
+}
+
+/* Whole groups: fewer of them, and nothing to combine. */
+Test(local_reduction, a_device_with_whole_groups_says_how_many)
+{
+    start(21);
+    input("x", "2,8,5");
+    input("s", "8");
+    input("b", "8");
+    struct sp_node *node = build_node(&build, "GroupNormalization", "x s b", "y");
+    build_attr_int(&build, node, "num_groups", 4);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "g=1/2"), "%0 = part 0 [0:2,4:8,0:5] float32[2,4,5]\n"
+                                                     "%1 = part 1 [4:8] float32[4]\n"
+                                                     "%2 = part 2 [4:8] float32[4]\n"
+                                                     "%3 = GroupNormalization(%0, %1, %2) {num_groups=2} "
+                                                     "float32[2,4,5]\n"
+                                                     "output 0 = %3\n");
+}
+
+/* Channels 4 to 7 with windows of 3 reach channel 3 and nothing behind the last. */
+Test(local_reduction, neighbours_channels_are_normalised_and_left)
+{
+    struct sp_node *node = unary("LRN", 13, "2,8,7,2");
+    build_attr_int(&build, node, "size", 3);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "c=1/2"), "%0 = box 0 [0:2,3:8,0:7,0:2] float32[2,5,7,2]\n"
+                                                     "%1 = LRN(%0) float32[2,5,7,2]\n"
+                                                     "%2 = int64[1] {1}\n"
+                                                     "%3 = int64[1] {5}\n"
+                                                     "%4 = int64[1] {1}\n"
+                                                     "%5 = .Slice(%1, %2, %3, %4) float32[2,4,7,2]\n"
+                                                     "output 0 = %5\n");
+}
+
+/* ---- pools ------------------------------------------------------------------------------------------------------ */
+
+/* 5 places by 3 devices: places 2 and 3 read elements 3 to 7 of 9, far from any border. */
+Test(local_reduction, padding_is_at_the_borders_of_the_whole)
+{
+    struct sp_node *node = pool("MaxPool", "2,4,9,8", 3, 2, "y");
+    build_attr_ints(&build, node, "pads", 4, (const int64_t[]){1, 1, 1, 1});
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "h=1/3"),
+                 "%0 = box 0 [0:2,0:4,3:8,0:8] float32[2,4,5,8]\n"
+                 "%1 = MaxPool(%0) {kernel_shape=[3,3], strides=[2,2], pads=[0,1,0,1], auto_pad=none} "
+                 "float32[2,4,2,4]\n"
+                 "output 0 = %1\n");
+}
+
+/* 9 elements by windows of 3 and stride 2 are 5 places and need (5 - 1) * 2 + 3 - 9 = 2 of padding, 8 need one. */
+Test(local_reduction, same_padding_is_that_of_the_whole)
+{
+    struct sp_node *node = pool("AveragePool", "2,4,9,8", 3, 2, "y");
+    build_attr_string(&build, node, "auto_pad", "SAME_UPPER");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "h=1/2"),
+                 "%0 = box 0 [0:2,0:4,5:9,0:8] float32[2,4,4,8]\n"
+                 "%1 = AveragePool(%0) {kernel_shape=[3,3], strides=[2,2], pads=[0,0,1,1], auto_pad=none} "
+                 "float32[2,4,2,4]\n"
+                 "output 0 = %1\n");
+}
+
+/* A window in padding alone has no elements: ONNX Runtime refuses such padding, and nobody is asked for none. */
+Test(local_reduction, windows_in_padding_alone_are_whole)
+{
+    struct sp_node *node = pool("AveragePool", "2,4,9,8", 2, 2, "y");
+    build_attr_ints(&build, node, "pads", 4, (const int64_t[]){2, 0, 0, 0});
+    infer();
+    EXPECT_PART(build_local(&build, node, "h=1/2"), "again h: ");
+}
+
+/* One tap of three: a third of the mean. */
+Test(local_reduction, taps_of_tiles_are_summands)
+{
+    struct sp_node *node = pool("AveragePool", "2,4,9,6", 3, 3, "y");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "kh=1/2"),
+                 "%0 = part 0 [0:2,0:4,2:3+5:6+8:9,0:6] float32[2,4,3,6]\n"
+                 "%1 = AveragePool(%0) {kernel_shape=[1,3], strides=[1,3], pads=[0,0,0,0], auto_pad=none} "
+                 "float32[2,4,3,2]\n"
+                 "%2 = float32[] {0.333333343}\n"
+                 "%3 = .Mul(%1, %2) float32[2,4,3,2]\n"
+                 "output 0 = %3, sum over kh\n");
+}
+
+/* A position in the part [n, 2, 4, 8] of [n, 4, 8, 8], which has rows 1, 3, 5, 7 of channels 2 and 3. */
+Test(local_reduction, positions_count_through_the_whole)
+{
+    struct sp_node *node = pool("MaxPool", "2,4,8,8", 2, 2, "y i");
+    infer();
+    const char *text = build_local(&build, node, "kh=1/2 c=1/2");
+    EXPECT_PART(text, "%0 = part 0 [0:2,2:4,1:2+3:4+5:6+7:8,0:8] float32[2,2,4,8]\n");
+    EXPECT_PART(text, "%15 = int64[] {2}\n"
+                      "%16 = .Add(%14, %15) int64[2,2,4,4]\n"
+                      "%17 = int64[4] {1,3,5,7}\n"
+                      "%18 = .Gather(%17, %10) {axis=0} int64[2,2,4,4]\n");
+    EXPECT_PART(text, "all-reduce(%31), min over kh int64[2,2,4,4]\n");
+}
+
+/* ---- selections ------------------------------------------------------------------------------------------------- */
+
+/* Two of the best three can be in a shard of two. */
+Test(local_reduction, the_best_of_the_best_are_chosen)
+{
+    start(11);
+    input("x", "2,8");
+    build_ints(&build, "k", 1, (const int64_t[]){3});
+    struct sp_node *node = build_node(&build, "TopK", "x k", "y z");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=1/4"),
+                 "%0 = part 0 [0:2,2:4] float32[2,2]\n"
+                 "%1 = int64[1] {2}\n"
+                 "%2, %3 = .TopK(%0, %1) {axis=1, largest=1, sorted=1} float32[2,2] int64\n"
+                 "%4 = int64[] {2}\n"
+                 "%5 = .Add(%3, %4) int64[2,2]\n"
+                 "%6 = all-gather(%2) on axis 1 over d1 float32[2,?]\n"
+                 "%7 = all-gather(%5) on axis 1 over d1 int64[2,?]\n"
+                 "%8 = int64[1] {3}\n"
+                 "%9, %10 = .TopK(%6, %8) {axis=1, largest=1, sorted=1} float32 int64\n"
+                 "output 0 = %9\n"
+                 "%11 = .GatherElements(%7, %10) {axis=1} int64\n"
+                 "output 1 = %11\n");
+}
+
+Test(local_reduction, how_many_are_chosen_must_be_known)
+{
+    start(11);
+    input("x", "2,8");
+    build_input(&build, "k", SP_DTYPE_INT64, "1");
+    struct sp_node *node = build_node(&build, "TopK", "x k", "y z");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d1=1/4"), "again d1: How many elements TopK selects is not known before "
+                                                      "the run, so it is computed whole on every device.");
+}
+
+/* Places 3 to 5 of a new axis of 6; -1 is place 5. */
+Test(local_reduction, new_axes_are_compared_with_their_own_places)
+{
+    start(11);
+    build_input(&build, "i", SP_DTYPE_INT64, "4");
+    build_ints(&build, "d", -1, (const int64_t[]){6});
+    input("v", "2");
+    struct sp_node *node = build_node(&build, "OneHot", "i d v", "y");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "depth=1/2"), "%0 = int64[] {0}\n"
+                                                         "%1 = int64[] {6}\n"
+                                                         "%2 = part 0 [0:4] int64[4]\n"
+                                                         "%3 = .Add(%2, %1) int64[4]\n"
+                                                         "%4 = .Less(%2, %0) bool[4]\n"
+                                                         "%5 = .Where(%4, %3, %2) int64[4]\n"
+                                                         "%6 = .Unsqueeze(%5) {axes=[1]} int64[4,1]\n"
+                                                         "%7 = int64[3] {3,4,5}\n"
+                                                         "%8 = .Equal(%6, %7) bool[4,3]\n"
+                                                         "%9 = .Cast(%8) {to=7} int64[4,3]\n"
+                                                         "%10 = part 2 [0:2] float32[2]\n"
+                                                         "%11 = .Gather(%10, %9) {axis=0} float32[4,3]\n"
+                                                         "output 0 = %11\n");
+}
+
+/* Different parts are drawn with different seeds, and the extents are those of the part. */
+Test(local_reduction, random_parts_have_seeds_of_their_own)
+{
+    start(13);
+    struct sp_node *node = build_node(&build, "RandomNormal", "", "y");
+    build_attr_ints(&build, node, "shape", 2, (const int64_t[]){4, 6});
+    build_attr_float(&build, node, "seed", 7);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d0=1/2 d1=1/3"), "%0 = RandomNormal() {shape=[2,2], seed=11} float32[2,2]\n"
+                                                             "output 0 = %0\n");
+}
