@@ -1,0 +1,136 @@
+#include "realize/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "realize/put.h"
+
+#define DEFAULT_OPSET 13 /* of ai.onnx, for a model that does not import it */
+
+/* One '@' more than follow each other in any name. */
+static const char *find_marker(const struct sp_model *model, struct sp_arena *arena)
+{
+    size_t longest = 0;
+    for (uint32_t i = 0; i < sp_intern_count(model->names); i++) {
+        const char *at = sp_intern_name(model->names, i);
+        while ((at = strchr(at, '@')) != NULL) {
+            const size_t run = strspn(at, "@");
+            longest = run > longest ? run : longest;
+            at += run;
+        }
+    }
+    char *marker = SP_NEW_ARRAY(arena, longest + 2, char);
+    if (marker != NULL)
+        memset(marker, '@', longest + 1);
+    return marker;
+}
+
+static enum sp_status import(struct sp_program *program, struct sp_error *err)
+{
+    const struct sp_model *model = program->model;
+    for (uint32_t i = 0; i < model->opset_count; i++) {
+        int64_t *version = SP_NEW(program->arena, int64_t);
+        void **entry = sp_program_entry(program->opsets, model->opsets[i].domain, strlen(model->opsets[i].domain));
+        if (version == NULL || entry == NULL)
+            return sp_fail_memory(err);
+        *version = model->opsets[i].version;
+        *entry = version;
+    }
+    program->opset = sp_graph_opset(model->graph, "");
+    if (program->opset == 0)
+        program->opset = DEFAULT_OPSET;
+    return SP_OK;
+}
+
+static const char *outer_name(void *context, const struct sp_value *value)
+{
+    struct sp_program *program = context;
+    const uint32_t id =
+        program->captures == NULL ? SP_NO_NAME : sp_intern_find(program->captures, (const char *)&value, sizeof value);
+    if (id == SP_NO_NAME) {
+        program->missing = value;
+        return value->name;
+    }
+    return sp_program_name(program, *sp_intern_mark(sp_intern_name(program->captures, id)));
+}
+
+/* A node of a subgraph that is copied. */
+static enum sp_status check_inner(void *context, const struct sp_node *node, struct sp_error *err)
+{
+    return sp_program_check_opset(context, node, node->domain, node->op_type, err);
+}
+
+enum sp_status sp_program_init(struct sp_program *program, const struct sp_realize_request *request,
+                               struct sp_error *err)
+{
+    memset(program, 0, sizeof *program);
+    program->request = request;
+    program->model = request->partition.model;
+    struct sp_budget *budget = sp_arena_budget(program->model->arena);
+    program->arena = sp_arena_create(budget);
+    program->scratch = sp_arena_create(budget);
+    program->nodes = sp_recipe_create();
+    program->initializers = sp_recipe_create();
+    program->message = sp_recipe_create();
+    if (program->arena == NULL || program->scratch == NULL || program->nodes == NULL || program->initializers == NULL ||
+        program->message == NULL)
+        return sp_fail_memory(err);
+    const uint64_t seed = program->model->hash_seed;
+    program->aliases = sp_intern_create(program->arena, seed);
+    program->made = sp_intern_create(program->arena, seed);
+    program->opsets = sp_intern_create(program->arena, seed);
+    program->defaults = sp_intern_create(program->arena, seed);
+    program->marker = find_marker(program->model, program->arena);
+    if (program->aliases == NULL || program->made == NULL || program->opsets == NULL || program->defaults == NULL ||
+        program->marker == NULL)
+        return sp_fail_memory(err);
+    program->hint = program->marker;
+    program->inner_suffix = sp_arena_printf(program->arena, "%sf", program->marker);
+    if (program->inner_suffix == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_weights_init(&program->weights, request, err);
+    if (status == SP_OK)
+        status = sp_encoder_init(&program->encoder, program->model, &program->weights, err);
+    program->encoder.outer_name = outer_name;
+    program->encoder.context = program;
+    program->encoder.check = check_inner;
+    return status == SP_OK ? import(program, err) : status;
+}
+
+void sp_program_release(struct sp_program *program)
+{
+    sp_encoder_release(&program->encoder);
+    sp_weights_release(&program->weights);
+    sp_recipe_destroy(program->nodes);
+    sp_recipe_destroy(program->initializers);
+    sp_recipe_destroy(program->message);
+    free(program->node_names);
+    sp_arena_destroy(program->scratch);
+    sp_arena_destroy(program->arena);
+    memset(program, 0, sizeof *program);
+}
+
+void **sp_program_entry(struct sp_intern *table, const void *bytes, size_t size)
+{
+    const uint32_t id = sp_intern_add(table, bytes, size);
+    return id == SP_NO_NAME ? NULL : sp_intern_mark(sp_intern_name(table, id));
+}
+
+const char *sp_program_name(const struct sp_program *program, const struct sp_piece *piece)
+{
+    const uint32_t id = sp_intern_find(program->aliases, (const char *)&piece, sizeof piece);
+    return id == SP_NO_NAME ? piece->name : *sp_intern_mark(sp_intern_name(program->aliases, id));
+}
+
+enum sp_status sp_program_alias(struct sp_program *program, const struct sp_piece *piece, const char *name,
+                                struct sp_error *err)
+{
+    if (strcmp(piece->name, name) == 0)
+        return SP_OK;
+    void **entry = sp_program_entry(program->aliases, &piece, sizeof piece);
+    if (entry == NULL)
+        return sp_fail_memory(err);
+    *entry = (void *)name;
+    return SP_OK;
+}

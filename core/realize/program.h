@@ -1,0 +1,107 @@
+#pragma once
+/*
+ * program - one ONNX graph while it is written: nodes and weights in recipes, and what pieces are called.
+ *
+ * A piece has its own name unless something else is the same tensor already: a whole input, an equal box of a weight
+ * that another device has in the same program, a piece that an exchange passes on. Then it is another name of that
+ * (an alias), and no node is written. Constants and boxes that are equal are written once.
+ */
+#include "realize/encode.h"
+#include "realize/realize.h"
+
+struct sp_program {
+    const struct sp_realize_request *request;
+    const struct sp_model *model;
+    struct sp_arena *arena;   /* names, tables */
+    struct sp_arena *scratch; /* of one call of a sink */
+    struct sp_recipe *nodes;  /* fields of GraphProto */
+    struct sp_recipe *initializers;
+    struct sp_recipe *message; /* at work */
+    struct sp_weights weights;
+    struct sp_encoder encoder;
+    int64_t opset;              /* of ai.onnx */
+    const char *marker;         /* "@", "@@", ..: in no name of the model */
+    struct sp_intern *aliases;  /* pieces with another name than their own */
+    struct sp_intern *made;     /* constants, boxes of inputs and weights: what they are -> their name */
+    struct sp_intern *defaults; /* inputs with a default that stay inputs */
+    struct sp_intern *opsets;   /* domains that are used: the mark is the version */
+    struct sp_intern *taken;    /* NULL, or while an exchange is written: nodes -> their output */
+    uint64_t *node_names;       /* hashes of those in use; 0: free */
+    uint32_t node_name_count, node_name_capacity;
+    uint64_t next;    /* number of the next name */
+    const char *hint; /* what new names begin with */
+    /* Subgraphs: captures of the operator at work. */
+    struct sp_intern *captures;
+    const struct sp_value *missing; /* one that the operator does not list */
+    const char *inner_suffix;       /* for what subgraphs of a function's body define */
+};
+
+enum sp_status sp_program_init(struct sp_program *program, const struct sp_realize_request *request,
+                               struct sp_error *err);
+void sp_program_release(struct sp_program *program);
+
+/* What a piece is called here. */
+const char *sp_program_name(const struct sp_program *program, const struct sp_piece *piece);
+enum sp_status sp_program_alias(struct sp_program *program, const struct sp_piece *piece, const char *name,
+                                struct sp_error *err);
+
+/* The word that a table carries for these bytes; NULL without memory. */
+void **sp_program_entry(struct sp_intern *table, const void *bytes, size_t size);
+
+/* ---- program_nodes.c: operators; results are named `want`, or anew where that is NULL. The same inputs to the same
+   operator give the same result while program->taken is set. ------------------------------------------------------- */
+
+struct sp_program_op {
+    const char *op_type;
+    uint32_t input_count, attribute_count;
+    const char *const *inputs;
+    const struct sp_local_attribute *attributes;
+    const char *want;
+};
+
+/* An operator of ai.onnx with one output. */
+enum sp_status sp_program_emit(struct sp_program *program, const struct sp_program_op *op, const char **ret_name,
+                               struct sp_error *err);
+/* int64 [count], written once. */
+enum sp_status sp_program_ints(struct sp_program *program, uint32_t count, const int64_t *values, const char **ret_name,
+                               struct sp_error *err);
+/* One range of each axis; a limit of -1 is the end of an axis. `dims` may have -1; NULL: none known. Ranges that are
+   whole are not cut; where none is left the result is `x`. */
+enum sp_status sp_program_slice(struct sp_program *program, const char *x, uint32_t rank, const int64_t *dims,
+                                const struct sp_range *ranges, const char *want, const char **ret_name,
+                                struct sp_error *err);
+/* Any box. */
+enum sp_status sp_program_cut(struct sp_program *program, const char *x, const int64_t *dims, const struct sp_box *box,
+                              const char *want, const char **ret_name, struct sp_error *err);
+enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint32_t count, const char *const *names,
+                                 const char *want, const char **ret_name, struct sp_error *err);
+enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner combiner, enum sp_dtype dtype,
+                                  uint32_t count, const char *const *names, const char *want, const char **ret_name,
+                                  struct sp_error *err);
+/* A name that nothing has. */
+const char *sp_program_fresh(struct sp_program *program, const char *what);
+/* `name`, or with a number where another node has it. NULL without memory. */
+const char *sp_program_node_name(struct sp_program *program, const char *name);
+
+/* ---- program_parts.c: what a partition tells ----------------------------------------------------------------------
+ */
+
+/* A part of an input: the graph has an input of this name. */
+enum sp_status sp_program_input(struct sp_program *program, const struct sp_part_source *source, struct sp_error *err);
+enum sp_status sp_program_weight(struct sp_program *program, const struct sp_part_source *source, struct sp_error *err);
+enum sp_status sp_program_constant(struct sp_program *program, const struct sp_part_constant *constant,
+                                   struct sp_error *err);
+enum sp_status sp_program_operator(struct sp_program *program, const struct sp_part_op *op, struct sp_error *err);
+/* Whether the operator means the same in the model's operator sets as where the node stands; imports the domain. */
+enum sp_status sp_program_check_opset(struct sp_program *program, const struct sp_node *node, const char *domain,
+                                      const char *op_type, struct sp_error *err);
+/* The piece `after` of one member, from the pieces before of its group; they must all be of this program. */
+enum sp_status sp_program_member(struct sp_program *program, const struct sp_exchange *exchange, uint32_t member,
+                                 struct sp_error *err);
+
+/* ---- program_model.c ----------------------------------------------------------------------------------------------
+ */
+
+/* The whole file: `interface` has the fields for inputs and outputs. The caller destroys the recipe. */
+enum sp_status sp_program_finish(struct sp_program *program, const struct sp_recipe *interface, const char *name,
+                                 struct sp_recipe **ret_recipe, struct sp_error *err);

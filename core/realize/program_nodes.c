@@ -1,0 +1,305 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/limits.h"
+#include "realize/program.h"
+#include "realize/put.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+const char *sp_program_fresh(struct sp_program *program, const char *what)
+{
+    return sp_arena_printf(program->arena, "%s/%s%" PRIu64, program->hint, what, program->next++);
+}
+
+static bool take_hash(struct sp_program *program, uint64_t hash)
+{
+    uint32_t at = (uint32_t)hash & (program->node_name_capacity - 1);
+    for (; program->node_names[at] != 0; at = (at + 1) & (program->node_name_capacity - 1)) {
+        if (program->node_names[at] == hash)
+            return false;
+    }
+    program->node_names[at] = hash;
+    return true;
+}
+
+/* At most half full; only hashes are kept, for there may be a million names. */
+static bool grow_hashes(struct sp_program *program)
+{
+    uint64_t *old = program->node_names;
+    const uint32_t capacity = program->node_name_capacity;
+    if (program->node_name_count * 2 < capacity)
+        return true;
+    uint64_t *names = capacity > UINT32_MAX / 4 ? NULL : calloc(capacity == 0 ? 256 : capacity * 2, sizeof *names);
+    if (names == NULL)
+        return false;
+    program->node_names = names;
+    program->node_name_capacity = capacity == 0 ? 256 : capacity * 2;
+    for (uint32_t i = 0; i < capacity; i++) {
+        if (old[i] != 0)
+            (void)take_hash(program, old[i]);
+    }
+    free(old);
+    return true;
+}
+
+const char *sp_program_node_name(struct sp_program *program, const char *name)
+{
+    if (!grow_hashes(program))
+        return NULL;
+    while (name != NULL && !take_hash(program, XXH3_64bits(name, strlen(name)) | 1))
+        name = sp_arena_printf(program->arena, "%s/%" PRIu64, name, program->next++);
+    program->node_name_count++;
+    return name;
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+/* The place of an equal node's result. */
+static enum sp_status find_taken(struct sp_program *program, const struct sp_program_op *op, void ***ret_entry,
+                                 struct sp_error *err)
+{
+    struct sp_buf key;
+    sp_buf_init(&key, SP_MAX_RECORD_BYTES);
+    sp_buf_append(&key, op->op_type, strlen(op->op_type) + 1);
+    for (uint32_t i = 0; i < op->attribute_count; i++) {
+        sp_buf_append(&key, &op->attributes[i].i, sizeof op->attributes[i].i);
+        sp_buf_append(&key, op->attributes[i].ints, op->attributes[i].count * sizeof *op->attributes[i].ints);
+    }
+    for (uint32_t i = 0; i < op->input_count; i++)
+        sp_buf_append(&key, op->inputs[i], strlen(op->inputs[i]) + 1);
+    *ret_entry = sp_buf_failed(&key) ? NULL : sp_program_entry(program->taken, key.data, key.size);
+    sp_buf_release(&key);
+    return *ret_entry == NULL ? sp_fail_memory(err) : SP_OK;
+}
+
+enum sp_status sp_program_emit(struct sp_program *program, const struct sp_program_op *op, const char **ret_name,
+                               struct sp_error *err)
+{
+    void **entry = NULL;
+    enum sp_status status = program->taken == NULL ? SP_OK : find_taken(program, op, &entry, err);
+    if (status != SP_OK)
+        return status;
+    if (entry != NULL && *entry != NULL) {
+        *ret_name = *entry;
+        return SP_OK;
+    }
+    const char *output = op->want != NULL ? op->want : sp_program_fresh(program, "");
+    const char *name = output == NULL ? NULL : sp_program_node_name(program, output);
+    if (name == NULL)
+        return sp_fail_memory(err);
+    const struct sp_encode_operator node = {.domain = "",
+                                            .op_type = op->op_type,
+                                            .name = name,
+                                            .input_count = op->input_count,
+                                            .inputs = op->inputs,
+                                            .output_count = 1,
+                                            .outputs = &output,
+                                            .attribute_count = op->attribute_count,
+                                            .attributes = op->attributes};
+    status = sp_encode_operator(&program->encoder, program->nodes, &node, err);
+    if (entry != NULL)
+        *entry = (void *)output;
+    *ret_name = output;
+    return status;
+}
+
+enum sp_status sp_program_ints(struct sp_program *program, uint32_t count, const int64_t *values, const char **ret_name,
+                               struct sp_error *err)
+{
+    struct sp_buf key;
+    sp_buf_init(&key, SP_MAX_RECORD_BYTES);
+    sp_buf_append(&key, "ints", sizeof "ints");
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char bytes[8];
+        for (unsigned k = 0; k < 8; k++)
+            bytes[k] = (unsigned char)((uint64_t)values[i] >> (8 * k));
+        sp_buf_append(&key, bytes, sizeof bytes);
+    }
+    void **entry = sp_buf_failed(&key) ? NULL : sp_program_entry(program->made, key.data, key.size);
+    if (entry != NULL && *entry == NULL) {
+        const char *name = sp_arena_printf(program->arena, "%sints.%" PRIu64, program->marker, program->next++);
+        *entry = (void *)name;
+        sp_recipe_clear(program->message);
+        sp_put_int(program->message, SP_PUT_TENSOR_DIMS, count);
+        sp_put_int(program->message, SP_PUT_TENSOR_DATA_TYPE, SP_DTYPE_INT64);
+        if (name != NULL)
+            sp_put_text(program->message, SP_PUT_TENSOR_NAME, name);
+        sp_put_bytes(program->message, SP_PUT_TENSOR_RAW_DATA, key.data + sizeof "ints", key.size - sizeof "ints");
+        sp_put_message(program->initializers, SP_PUT_GRAPH_INITIALIZER, program->message);
+    }
+    sp_buf_release(&key);
+    if (entry == NULL || *entry == NULL)
+        return sp_fail_memory(err);
+    *ret_name = *entry;
+    return sp_recipe_status(program->initializers, err);
+}
+
+/* Slice was given its bounds as attributes before opset 10. */
+static enum sp_status emit_slice(struct sp_program *program, const char *x, uint32_t count, const int64_t *axes,
+                                 const int64_t *starts, const int64_t *ends, const char *want, const char **ret_name,
+                                 struct sp_error *err)
+{
+    const struct sp_local_attribute attributes[] = {
+        SP_INTS_ATTR("axes", count, axes), SP_INTS_ATTR("starts", count, starts), SP_INTS_ATTR("ends", count, ends)};
+    const char *inputs[4] = {x};
+    enum sp_status status = SP_OK;
+    if (program->opset < 10)
+        return sp_program_emit(program,
+                               &(struct sp_program_op){.op_type = "Slice",
+                                                       .input_count = 1,
+                                                       .inputs = inputs,
+                                                       .attribute_count = 3,
+                                                       .attributes = attributes,
+                                                       .want = want},
+                               ret_name, err);
+    status = sp_program_ints(program, count, starts, &inputs[1], err);
+    if (status == SP_OK)
+        status = sp_program_ints(program, count, ends, &inputs[2], err);
+    if (status == SP_OK)
+        status = sp_program_ints(program, count, axes, &inputs[3], err);
+    if (status == SP_OK)
+        status = sp_program_emit(
+            program, &(struct sp_program_op){.op_type = "Slice", .input_count = 4, .inputs = inputs, .want = want},
+            ret_name, err);
+    return status;
+}
+
+enum sp_status sp_program_slice(struct sp_program *program, const char *x, uint32_t rank, const int64_t *dims,
+                                const struct sp_range *ranges, const char *want, const char **ret_name,
+                                struct sp_error *err)
+{
+    int64_t axes[SP_MAX_RANK], starts[SP_MAX_RANK], ends[SP_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        const bool is_end = ranges[i].limit < 0 || (dims != NULL && dims[i] >= 0 && ranges[i].limit == dims[i]);
+        if (ranges[i].start == 0 && is_end)
+            continue;
+        axes[count] = i;
+        starts[count] = ranges[i].start;
+        ends[count++] = ranges[i].limit < 0 ? INT64_MAX : ranges[i].limit;
+    }
+    if (count > 0)
+        return emit_slice(program, x, count, axes, starts, ends, want, ret_name, err);
+    *ret_name = x;
+    return SP_OK;
+}
+
+enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint32_t count, const char *const *names,
+                                 const char *want, const char **ret_name, struct sp_error *err)
+{
+    const struct sp_local_attribute attribute = SP_INT_ATTR("axis", axis);
+    if (count == 1) {
+        *ret_name = names[0];
+        return SP_OK;
+    }
+    return sp_program_emit(program,
+                           &(struct sp_program_op){.op_type = "Concat",
+                                                   .input_count = count,
+                                                   .inputs = names,
+                                                   .attribute_count = 1,
+                                                   .attributes = &attribute,
+                                                   .want = want},
+                           ret_name, err);
+}
+
+/* The parts of one axis that has several ranges, one after the other. */
+static enum sp_status cut_axis(struct sp_program *program, const char *x, const struct sp_box *box, uint32_t axis,
+                               const char *want, const char **ret_name, struct sp_error *err)
+{
+    const struct sp_axis_ranges *all = &box->axes[axis];
+    struct sp_range ranges[SP_MAX_RANK];
+    const char **parts = SP_NEW_ARRAY(program->scratch, all->count, const char *);
+    enum sp_status status = parts == NULL ? sp_fail_memory(err) : SP_OK;
+    for (uint32_t i = 0; i < box->rank; i++)
+        ranges[i] = (struct sp_range){0, -1};
+    for (uint32_t k = 0; status == SP_OK && k < all->count; k++) {
+        ranges[axis] = all->ranges[k];
+        status = sp_program_slice(program, x, box->rank, NULL, ranges, NULL, &parts[k], err);
+    }
+    return status == SP_OK ? sp_program_concat(program, axis, all->count, parts, want, ret_name, err) : status;
+}
+
+enum sp_status sp_program_cut(struct sp_program *program, const char *x, const int64_t *dims, const struct sp_box *box,
+                              const char *want, const char **ret_name, struct sp_error *err)
+{
+    struct sp_range ranges[SP_MAX_RANK];
+    uint32_t last = SP_MAX_RANK; /* the last axis with several ranges */
+    if (box->is_whole) {
+        *ret_name = x;
+        return SP_OK;
+    }
+    if (box->rank > SP_MAX_RANK)
+        return sp_fail(err, SP_ERR_INTERNAL, "BAD_BOX", "A box has more axes than a tensor can have.");
+    for (uint32_t i = 0; i < box->rank; i++) {
+        if (box->axes[i].count > 1)
+            last = i;
+        ranges[i] = box->axes[i].count == 1 ? box->axes[i].ranges[0] : (struct sp_range){0, -1};
+        if (box->axes[i].count == 0)
+            ranges[i].limit = 0;
+    }
+    enum sp_status status =
+        sp_program_slice(program, x, box->rank, dims, ranges, last == SP_MAX_RANK ? want : NULL, ret_name, err);
+    for (uint32_t i = 0; status == SP_OK && last < SP_MAX_RANK && i <= last; i++) {
+        if (box->axes[i].count > 1)
+            status = cut_axis(program, *ret_name, box, i, i == last ? want : NULL, ret_name, err);
+    }
+    return status;
+}
+
+/* ---- combining -------------------------------------------------------------------------------------------------- */
+
+/* Before opset 12 Max and Min take floats only: a comparison picks. */
+static enum sp_status pick(struct sp_program *program, const char *op_type, const char *a, const char *b,
+                           const char *want, const char **ret_name, struct sp_error *err)
+{
+    const char *inputs[3] = {a, b};
+    const char *condition = NULL;
+    if (program->opset < 9)
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "COMBINER_NEEDS_OPSET",
+                       "The largest or least of integers of several devices cannot be written in operator set "
+                       "%" PRId64 "; convert the model to 9 or newer.",
+                       program->opset);
+    enum sp_status status = sp_program_emit(
+        program,
+        &(struct sp_program_op){
+            .op_type = strcmp(op_type, "Max") == 0 ? "Greater" : "Less", .input_count = 2, .inputs = inputs},
+        &condition, err);
+    const char *choice[3] = {condition, a, b};
+    return status != SP_OK ? status
+                           : sp_program_emit(program,
+                                             &(struct sp_program_op){
+                                                 .op_type = "Where", .input_count = 3, .inputs = choice, .want = want},
+                                             ret_name, err);
+}
+
+enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner combiner, enum sp_dtype dtype,
+                                  uint32_t count, const char *const *names, const char *want, const char **ret_name,
+                                  struct sp_error *err)
+{
+    const char *op_type = combiner == SP_COMBINE_SUM    ? "Add"
+                          : combiner == SP_COMBINE_MAX  ? "Max"
+                          : combiner == SP_COMBINE_MIN  ? "Min"
+                          : combiner == SP_COMBINE_PROD ? "Mul"
+                                                        : NULL;
+    const bool picks =
+        (combiner == SP_COMBINE_MAX || combiner == SP_COMBINE_MIN) && program->opset < 12 && !sp_dtype_is_float(dtype);
+    const char *sum = names[0];
+    enum sp_status status = SP_OK;
+    if (op_type == NULL)
+        return sp_fail(err, SP_ERR_INTERNAL, "BAD_COMBINER", "An exchange combines by what is no operator.");
+    for (uint32_t i = 1; status == SP_OK && i < count; i++) {
+        const char *inputs[2] = {sum, names[i]}, *wanted = i + 1 == count ? want : NULL;
+        if (picks)
+            status = pick(program, op_type, sum, names[i], wanted, &sum, err);
+        else
+            status = sp_program_emit(
+                program,
+                &(struct sp_program_op){.op_type = op_type, .input_count = 2, .inputs = inputs, .want = wanted}, &sum,
+                err);
+    }
+    *ret_name = sum;
+    return status;
+}
