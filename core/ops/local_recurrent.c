@@ -93,8 +93,8 @@ static struct sp_piece *selection(struct sp_local *local, enum sp_dtype dtype, i
 {
     const int64_t all = directions * rows, dims[] = {directions, rows, all};
     struct sp_piece *numbers = sp_local_iota(local, 0, all);
-    struct sp_piece *is_own =
-        sp_local_compare(local, "Equal", sp_local_unsqueeze(local, numbers, 1), sp_local_unsqueeze(local, numbers, 0));
+    struct sp_piece *column = sp_local_unsqueeze(local, numbers, 1), *row = sp_local_unsqueeze(local, numbers, 0);
+    struct sp_piece *is_own = sp_local_compare(local, "Equal", column, row);
     return sp_local_reshape(local, sp_local_cast(local, is_own, dtype), 3, dims);
 }
 

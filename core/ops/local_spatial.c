@@ -133,7 +133,8 @@ enum sp_status sp_local_col2im(struct sp_local *local)
     bool is_known = read_columns(local, &columns), is_regular = x->axes[2].ranges.count == 1;
     bool is_tiled = local->rule->outputs[0].axes[2].count > 1;
     for (uint32_t i = 2; i < y->rank; i++)
-        is_regular = is_regular && y->axes[i].ranges.count == 1;
+        is_regular = is_regular && y->axes[i].ranges.count == 1 &&
+                     (is_tiled || local->factors[tap_of(local, i - 2)].is_contiguous);
     for (uint8_t factor = 2; factor < local->factor_count; factor++) { /* behind batch and channels */
         if (!is_known)
             sp_local_refuse(local, factor, "its image and its block are not known");
