@@ -82,8 +82,11 @@ enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value 
     int64_t shape[SP_MAX_RANK];
     struct sp_box whole;
     enum sp_status status = SP_OK;
-    for (uint32_t a = 0; a < rank; a++)
+    for (uint32_t a = 0; a < rank; a++) {
         shape[a] = extent_of(value, a);
+        if (shape[a] < 0 && sp_sharding_shards(sharding, a) == 1)
+            shape[a] = 1; /* whole, whatever it is */
+    }
     if (splits_nothing(sharding, rank)) {
         status = sp_part_whole_box(part, value, &whole);
         for (uint32_t i = 0; i < count && status == SP_OK; i++)
@@ -98,6 +101,9 @@ enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value 
                              "Device %lld holds %u shards of '%.200s' that are no regular part, and what runs on one "
                              "device must have one piece of a tensor.",
                              (long long)devices[i], (unsigned)held.shard_count, value->name);
+        for (uint32_t a = 0; status == SP_OK && held.shard_count > 0 && a < rank; a++)
+            if (extent_of(value, a) < 0)
+                held.shards[a].ranges[0].limit = -1;
         if (status == SP_OK)
             ret_boxes[i] = (struct sp_box){rank, held.shards, is_whole_box(value, held.shards, rank)};
     }
@@ -480,6 +486,16 @@ static bool holds_all(const struct sp_part_held *held, const struct sp_part_targ
     return true;
 }
 
+/* Whether a step on the way cuts an axis whose extent is not known: its pieces could not be told. */
+static bool cuts_unknown(const struct sp_value *value, const struct sp_reshard *way)
+{
+    for (uint32_t s = 0; s < way->step_count; s++)
+        for (uint32_t a = 0; a < sp_part_rank(value); a++)
+            if (extent_of(value, a) < 0 && sp_sharding_shards(way->steps[s].after, a) > 1)
+                return true;
+    return false;
+}
+
 static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_value *value,
                                const struct sp_sharding *from, const struct sp_sharding *to,
                                struct sp_reshard **ret_reshard)
@@ -488,9 +504,12 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
     uint32_t rank = sp_part_rank(value);
     struct sp_error ignored = {0};
     *ret_reshard = NULL;
-    for (uint32_t a = 0; a < rank; a++)
-        if ((shape[a] = extent_of(value, a)) < 0)
+    for (uint32_t a = 0; a < rank; a++) {
+        shape[a] = extent_of(value, a);
+        if (shape[a] < 0 && (sp_sharding_shards(from, a) > 1 || sp_sharding_shards(to, a) > 1))
             return SP_OK;
+        shape[a] = shape[a] < 0 ? 1 : shape[a];
+    }
     struct sp_reshard_request request = {.links = &part->links,
                                          .rank = rank,
                                          .shape = shape,
@@ -502,7 +521,7 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
                                          .steps_left = sp_memo_ways_left(part->assignment.memo)};
     enum sp_status status = sp_reshard_plan(part->arena, &request, ret_reshard, &ignored);
     if (status == SP_OK || status == SP_ERR_LIMIT || status == SP_ERR_REQUEST || status == SP_ERR_UNSUPPORTED) {
-        if (status != SP_OK)
+        if (status != SP_OK || cuts_unknown(value, *ret_reshard))
             *ret_reshard = NULL;
         return SP_OK;
     }

@@ -169,14 +169,6 @@ static enum sp_status whole_cell(struct cutter *cutter, uint32_t member, struct 
     return SP_OK;
 }
 
-static bool has_unknown(const struct sp_exchange *exchange)
-{
-    for (uint32_t a = 0; a < exchange->rank; a++)
-        if (exchange->shape[a] < 0)
-            return true;
-    return exchange->rank == 0;
-}
-
 enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchange *exchange, uint32_t member,
                                  struct sp_exchange_grid *ret_grid, struct sp_error *err)
 {
@@ -188,7 +180,7 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
         cutter.first--;
     while (cutter.last < exchange->member_count && exchange->members[cutter.last].group == to->group)
         cutter.last++;
-    if (has_unknown(exchange))
+    if (exchange->rank == 0)
         return whole_cell(&cutter, member, ret_grid);
     uint32_t sole = sole_source(&cutter, member);
     for (uint32_t a = 0; a < exchange->rank; a++) {
@@ -255,7 +247,7 @@ static bool are_slices(const struct sp_exchange *exchange, uint32_t first, uint3
     if (all->count != 1)
         return false;
     int64_t at = all->ranges[0].start, size = all->ranges[0].limit - at;
-    if (size % (last - first) != 0)
+    if (size < 0 || size % (last - first) != 0)
         return false;
     for (uint32_t i = first; i < last; i++) {
         const struct sp_exchange_member *member = &exchange->members[i];
@@ -330,7 +322,7 @@ static bool is_all_to_all(struct sp_exchange *exchange, uint32_t first, uint32_t
 
 void sp_exchange_classify(struct sp_exchange *exchange)
 {
-    bool is_regular = exchange->rank > 0 && !has_unknown(exchange);
+    bool is_regular = exchange->rank > 0 || exchange->kind == SP_ALL_REDUCE;
     uint32_t size = 0;
     for (uint32_t first = 0, last; first < exchange->member_count && is_regular; first = last) {
         for (last = first + 1;

@@ -126,7 +126,7 @@ struct sp_exchange_cell {
 };
 struct sp_exchange_grid {
     uint32_t rank;
-    const uint32_t *counts; /* cells along each axis; rank 0, and whole pieces of unknown extents: one cell, box NULL */
+    const uint32_t *counts; /* cells along each axis; rank 0: one cell, box NULL */
     uint64_t cell_count;
     const struct sp_exchange_cell *cells;
 };
