@@ -38,7 +38,9 @@ static enum sp_status skip_norm(struct sp_local *local, bool has_mean)
     if (has_mean)
         y = with(local, "Add", y, wide_input(local, 3, dtype));
     sp_local_give(local, 0, y);
-    sp_local_give(local, 1, has_mean ? moments.mean : sp_local_mean(local, sum, &span, true));
+    if (!has_mean && sp_local_output_dtype(local, 1) != SP_DTYPE_UNDEFINED)
+        moments.mean = sp_local_mean(local, sum, &span, true);
+    sp_local_give(local, 1, moments.mean);
     sp_local_give(local, 2, inverse);
     sp_local_give(local, 3, sum);
     return sp_local_status(local);

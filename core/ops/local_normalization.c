@@ -194,12 +194,13 @@ enum sp_status sp_local_lp_norm(struct sp_local *local)
     bool is_euclidean = sp_node_int(local->node, "p", 2) != 1;
     enum sp_dtype dtype = sp_local_wide(x->dtype);
     struct sp_piece *wide = sp_local_cast(local, x, dtype), *zero = sp_local_scalar(local, dtype, 0);
-    struct sp_piece *norm =
-        sp_local_reduce_all(local, is_euclidean ? "ReduceSumSquare" : "ReduceL1", SP_COMBINE_SUM, wide, &span, true);
+    struct sp_piece *powers =
+        is_euclidean ? sp_local_binary(local, "Mul", wide, wide) : sp_local_unary(local, "Abs", wide);
+    struct sp_piece *norm = sp_local_reduce_all(local, "ReduceSum", SP_COMBINE_SUM, powers, &span, true);
     if (is_euclidean)
         norm = sp_local_unary(local, "Sqrt", norm);
-    struct sp_piece *is_positive = sp_local_compare(local, "Greater", norm, zero);
-    norm = sp_local_where(local, is_positive, norm, sp_local_scalar(local, dtype, 1));
+    struct sp_piece *is_zero = sp_local_unary(local, "Not", sp_local_compare(local, "Greater", norm, zero));
+    norm = sp_local_binary(local, "Add", norm, sp_local_cast(local, is_zero, dtype));
     sp_local_give(local, 0, sp_local_with(local, "Div", wide, norm));
     return sp_local_status(local);
 }

@@ -292,8 +292,8 @@ static enum sp_status pool_with_positions(struct sp_local *local, const struct p
     struct sp_piece *places = whole_positions(local, part, x, own_places(local, part, outputs[1]));
     if (span.factor_count > 0) {
         struct sp_piece *most = sp_local_all_reduce(local, y, SP_COMBINE_MAX, span.factor_count, span.factors);
-        struct sp_piece *none = sp_local_int(local, SP_DTYPE_INT64, INT64_C(1) << 53);
-        places = sp_local_where(local, sp_local_compare(local, "Less", y, most), none, places);
+        struct sp_piece *is_beaten = sp_local_compare(local, "Less", y, most);
+        places = sp_local_candidates(local, places, is_beaten, INT64_C(1) << 52, false);
         places = sp_local_first_of_all(local, places, false, &span);
         y = most;
     }

@@ -132,8 +132,7 @@ static enum sp_status arg(struct sp_local *local, bool is_max)
     struct sp_piece *own = sp_local_reduce(local, is_max ? "ReduceMax" : "ReduceMin", x, span.axes, keeps_dims(local));
     struct sp_piece *best = sp_local_all_reduce(local, own, combiner, span.factor_count, span.factors);
     struct sp_piece *is_beaten = sp_local_compare(local, is_max ? "Less" : "Greater", own, best);
-    struct sp_piece *none = sp_local_int(local, SP_DTYPE_INT64, takes_last ? -1 : local->factors[factor].extent);
-    place = sp_local_where(local, is_beaten, none, place);
+    place = sp_local_candidates(local, place, is_beaten, local->factors[factor].extent, takes_last);
     sp_local_output(local, 0, sp_local_first_of_all(local, place, takes_last, &span));
     return sp_local_status(local);
 }

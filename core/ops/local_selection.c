@@ -64,37 +64,39 @@ static int64_t gathered(const struct sp_local_factor *factor, int64_t k)
     return count;
 }
 
+/* Why TopK cannot be split here, or NULL. */
+static const char *reason_against(const struct sp_local *local, uint8_t factor, int64_t k, const int64_t *part)
+{
+    if (k < 1)
+        return "How many elements TopK selects is not known before the run";
+    if (part == NULL)
+        return "The input of TopK has an extent that is not known before the run";
+    if (!sp_local_is_even(local, factor))
+        return "The shards of the axis along which TopK selects are not in the order of its elements";
+    return NULL;
+}
+
 enum sp_status sp_local_top_k(struct sp_local *local)
 {
     struct sp_local_span span = sp_local_reductions(local, 0);
     if (span.factor_count == 0)
         return sp_local_default(local);
     uint8_t factor = span.factors[0];
+    int64_t k = -1, dims[SP_MAX_RANK] = {0};
     uint32_t axis = 0;
-    int64_t k = -1;
-    while (axis < 63 && (span.axes >> axis & 1) == 0)
+    while (axis + 1 < local->inputs[0].rank && (span.axes >> axis & 1) == 0)
         axis++;
     for (uint32_t i = 0; i < local->output_count; i++) {
         if (local->outputs[i].value != NULL)
             k = local->outputs[i].axes[axis].extent;
     }
     const int64_t *part = sp_local_part_dims(local, &local->inputs[0]);
-    if (k < 1)
-        sp_local_whole(local, factor,
-                       "How many elements TopK selects is not known before the run, so it is computed "
-                       "whole on every device.");
-    else if (part == NULL)
-        sp_local_whole(local, factor,
-                       "The input of TopK has an extent that is not known before the run, so it is "
-                       "computed whole on every device.");
-    else if (!sp_local_is_even(local, factor))
-        sp_local_whole(local, factor,
-                       "The shards of the axis along which TopK selects are not in the order of its "
-                       "elements, so it is computed whole on every device.");
+    const char *reason = reason_against(local, factor, k, part);
+    if (reason != NULL)
+        sp_local_whole(local, factor, "%s, so it is computed whole on every device.", reason);
     struct sp_piece *x = sp_local_input(local, 0), *best[2], *result[2];
     if (x == NULL || part == NULL)
         return sp_local_status(local);
-    int64_t dims[SP_MAX_RANK];
     for (uint32_t i = 0; i < x->rank; i++)
         dims[i] = i == axis && part[i] > k ? k : part[i];
     top(local, x, axis, dims[axis], best);

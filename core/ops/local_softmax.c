@@ -83,8 +83,7 @@ enum sp_status sp_local_hardmax(struct sp_local *local)
         return sp_local_status(local);
     struct sp_piece *most = sp_local_reduce_all(local, "ReduceMax", SP_COMBINE_MAX, x, &span, true);
     struct sp_piece *is_less = sp_local_compare(local, "Less", x, most);
-    struct sp_piece *none = sp_local_int(local, SP_DTYPE_INT64, count);
-    struct sp_piece *candidates = sp_local_where(local, is_less, none, number);
+    struct sp_piece *candidates = sp_local_candidates(local, number, is_less, count, false);
     struct sp_piece *own = sp_local_reduce(local, "ReduceMin", candidates, span.axes, true);
     struct sp_piece *first = sp_local_first_of_all(local, own, false, &span);
     struct sp_piece *is_first = sp_local_compare(local, "Equal", candidates, first);

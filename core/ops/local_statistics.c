@@ -164,6 +164,22 @@ struct sp_piece *sp_local_flat(struct sp_local *local, uint32_t rank, const int6
     return positions;
 }
 
+#define WHERE_SINCE 9
+
+/* Without Where in the only type that operators of old versions have for such numbers. */
+struct sp_piece *sp_local_candidates(struct sp_local *local, struct sp_piece *positions, struct sp_piece *mask,
+                                     int64_t count, bool is_last)
+{
+    if (local->opset >= WHERE_SINCE) {
+        struct sp_piece *none = sp_local_int(local, SP_DTYPE_INT64, is_last ? -1 : count);
+        return sp_local_where(local, mask, none, positions);
+    }
+    struct sp_piece *step = sp_local_int(local, SP_DTYPE_DOUBLE, is_last ? -count : count);
+    struct sp_piece *away = sp_local_binary(local, "Mul", sp_local_cast(local, mask, SP_DTYPE_DOUBLE), step);
+    positions = sp_local_binary(local, "Add", away, sp_local_cast(local, positions, SP_DTYPE_DOUBLE));
+    return sp_local_cast(local, positions, SP_DTYPE_INT64);
+}
+
 /* The versions of Max and Min before 12 have floats only: double holds all positions below 2^53. */
 struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, bool is_last,
                                        const struct sp_local_span *span)

@@ -68,7 +68,10 @@ void sp_local_coordinates(struct sp_local *local, struct sp_piece *positions, ui
 struct sp_piece *sp_local_flat(struct sp_local *local, uint32_t rank, const int64_t *extents,
                                struct sp_piece *const *coordinates);
 
-/* Of candidate positions on all devices the lowest, or with `is_last` the highest; int64. */
+/* Positions (int64) below `count`, and where the mask (bool) is true numbers that are behind all positions of all
+   devices, or with `is_last` before them. Then the lowest of all devices' positions, or the highest. */
+struct sp_piece *sp_local_candidates(struct sp_local *local, struct sp_piece *positions, struct sp_piece *mask,
+                                     int64_t count, bool is_last);
 struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, bool is_last,
                                        const struct sp_local_span *span);
 
