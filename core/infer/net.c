@@ -375,8 +375,10 @@ uint32_t sp_net_node(const struct sp_net *net, const struct sp_node *node)
 
 static void fetch_values(const struct sp_node *node)
 {
-    for (uint32_t i = 0; i < node->input_count && i < 4; i++)
-        __builtin_prefetch(&node->inputs[i]->id);
+    for (uint32_t i = 0; i < node->input_count && i < 4; i++) {
+        if (node->inputs[i] != NULL)
+            __builtin_prefetch(&node->inputs[i]->id);
+    }
 }
 
 static void relate_nodes(struct builder *builder, struct sp_graph *graph)
