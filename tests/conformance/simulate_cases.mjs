@@ -9,41 +9,19 @@
 //
 // With SIMULATE_KEEP=DIR each failing simulation is kept there as NAME.onnx, with NAME.original.onnx and NAME.json (the
 // line of the list with what went wrong, the inputs' values among it). --verbose prints every run that is not "ok".
-import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readLines, simulate } from './simulate.mjs';
+import { keep, readArguments, run } from './simulate_tools.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(here, '../../../shared/data');
 const archive = path.join(data, 'onnx-backend-tests.tar.gz');
-const values = { program: path.join(here, '../../build/sanitized/tests/conformance/simulate_cases') };
-const rest = process.argv.slice(2);
-while (rest.length) {
-  const [, name] = rest.shift().match(/^--(program|only|case|pairs|verbose)$/) ?? [];
-  if (!name) throw new Error('usage: simulate_cases.mjs [--program PATH] [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--verbose]');
-  values[name] = name === 'verbose' ? true : rest.shift();
-}
-
-/* ---- what is run ---- */
-
-function run(command, ...args) {
-  const { status, signal, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
-  if (status !== 0) throw new Error(`${path.basename(command)} ends with ${signal ?? status}: ${stderr.slice(0, 4000)}`);
-  return stdout;
-}
-
-function keep(line, result) {
-  const folder = process.env.SIMULATE_KEEP;
-  if (!folder) return;
-  fs.mkdirSync(folder, { recursive: true });
-  if (fs.existsSync(line.model)) fs.copyFileSync(line.model, path.join(folder, `${line.name}.onnx`));
-  fs.copyFileSync(line.original, path.join(folder, `${line.name}.original.onnx`));
-  const inputs = Object.fromEntries((line.inputs ?? []).map((file, i) => [line.inputNames[i], fs.readFileSync(file).toString('base64')]));
-  fs.writeFileSync(path.join(folder, `${line.name}.json`), JSON.stringify({ ...line, result, inputBytes: inputs }, null, 1));
-}
+const values = {
+  program: path.join(here, '../../build/sanitized/tests/conformance/simulate_cases'),
+  ...readArguments(['program', 'only', 'case', 'pairs'], ['verbose']) };
 
 /* ---- what came of it ---- */
 

@@ -1,0 +1,60 @@
+// Complete models split in many ways in the real ONNX Runtime; TAP on standard output.
+//
+//     node simulate_models.mjs [--program PATH] [--only TEXT] [--verbose]
+//
+// PATH is the built simulate_models, build/sanitized/tests/conformance/simulate_models unless given. Each way of splitting
+// must compute what the model does, to 1e-4, and give every device the bytes of weights that its shardings say: exactly
+// those that are stated or inferred, and of those that are only assumed whole as much as it needs. With SIMULATE_KEEP=DIR
+// failing simulations are kept there.
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { readLines, simulate } from './simulate.mjs';
+import { keep, readArguments, run } from './simulate_tools.mjs';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const values = {
+  program: path.join(here, '../../build/sanitized/tests/conformance/simulate_models'),
+  ...readArguments(['program', 'only'], ['verbose']) };
+
+function weightsOf({ told, stated, assumed }) {
+  const wrong = told.findIndex((bytes, device) => bytes < stated[device] || bytes > stated[device] + assumed[device]);
+  return wrong < 0 ? null : `device ${wrong} is told ${told[wrong]} bytes of weights instead of ${stated[wrong]} to ${stated[wrong] + assumed[wrong]}`;
+}
+
+function summary(line) {
+  const kinds = Object.entries(line.exchanges).map(([kind, count]) => `${count} ${kind}`).join(', ') || 'no exchanges';
+  return `${line.ops} operators, ${kinds}; weights ${line.told.join(', ')}`;
+}
+
+function report(line, result, number) {
+  const why = line.failure ?? (result.status === 'ok' ? weightsOf(line) : `${result.status}: ${result.why}`);
+  if (why) keep(line, result);
+  const detail = line.failure ? '' : `: error ${(result.error ?? NaN).toExponential(1)}, ${summary(line)}`;
+  console.log(`${why ? 'not ok' : 'ok'} ${number} simulate ${line.name}${detail}`);
+  if (why) console.log(`  ${why}`);
+  const notes = new Map();
+  for (const { code, message } of line.notes ?? []) notes.set(code, [...(notes.get(code) ?? []), message]);
+  for (const [code, messages] of notes) console.log(`# ${line.name}: ${messages.length} ${code}, e.g. ${messages[0]}`);
+  if (values.verbose) for (const { code, message } of line.notes ?? []) console.log(`#   ${code}: ${message}`);
+  return !why;
+}
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-simulate-'));
+try {
+  const started = Date.now();
+  run(values.program, folder, ...(values.only ? ['--only', values.only] : []));
+  const written = Date.now();
+  const lines = readLines(path.join(folder, 'list.jsonl'));
+  const results = new Map();
+  await simulate(lines.filter((line) => !line.failure), (result) => results.set(result.name, result));
+  const lost = { status: 'lost', why: 'no result' };
+  const passed = lines.filter((line, i) => report(line, results.get(line.name) ?? lost, i + 1)).length;
+  if (lines.length === 0) console.log('ok simulate_models # SKIP the models are not there');
+  console.log(`# simulate_models: ${passed} passed, ${lines.length - passed} failed; seconds: ` +
+    `${((written - started) / 1000).toFixed(1)} to write, ${((Date.now() - written) / 1000).toFixed(1)} to run`);
+  process.exitCode = passed < lines.length ? 1 : 0;
+} finally {
+  fs.rmSync(folder, { recursive: true });
+}

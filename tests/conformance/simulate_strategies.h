@@ -1,0 +1,35 @@
+#pragma once
+/*
+ * simulate_strategies - how the complete models of the test data are split: what is said of some tensors, from which
+ * propagation finds the rest; or the plan of the library itself.
+ *
+ * Meshes are written as Shardy does: <["x"=2, "y"=2], device_ids=[3,1,0,2]>. A second mesh is another stage of a
+ * pipeline, on the devices behind those of the first.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIMULATE_MAX_SPLITS 12
+
+/* The weights (of two axes or more) that the nodes of this name use, or with '@' the model's input of that name: an
+   axis is split over a mesh axis; with axis -1 it is whole on the mesh. Of several parts of the axis each is split. */
+struct simulate_split {
+    const char *what;
+    int64_t axis;
+    const char *mesh_axis;
+    int64_t parts;
+    unsigned mesh;
+};
+
+struct simulate_strategy {
+    const char *file, *what;
+    int64_t devices;
+    const char *meshes[2]; /* none: the library's own plan (pipeline stages) on so many devices */
+    const char *limit;     /* of a plan: "memory_limit_bytes" of a device, so that one does not hold it all; or NULL */
+    const char *dims;      /* "batch=4,seq=8" or NULL */
+    bool is_forward;       /* completed as ONNX proposal 0007 says, which carries uneven splits too */
+    struct simulate_split splits[SIMULATE_MAX_SPLITS];
+};
+
+/* Ends with one whose `file` is NULL. */
+extern const struct simulate_strategy simulate_strategies[];
