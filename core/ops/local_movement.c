@@ -36,8 +36,9 @@ enum sp_status sp_local_node_split(struct sp_local *local)
     uint32_t axis = 0;
     enum sp_status status =
         sp_normalize_axis(&context, sp_node_int(local->node, "axis", 0), local->inputs[0].rank, &axis);
+    sp_local_failed(local, status);
     if (status != SP_OK)
-        return status;
+        return sp_local_status(local);
     bool is_input = local->input_count > 1 && local->inputs[1].value != NULL;
     bool has_sizes = is_input || (local->version < 13 && sp_node_attribute(local->node, "split") != NULL);
     if (!has_sizes || !sp_local_is_cut(&local->inputs[0], axis))
@@ -148,6 +149,8 @@ enum sp_status sp_local_node_cast_like(struct sp_local *local)
             .name = "round_mode", .type = SP_ATTR_STRING, .s = sp_node_string(local->node, "round_mode", "up")};
     struct sp_piece *const x = sp_local_input(local, 0);
     struct sp_piece *cast = sp_local_op(local, "Cast", like->type.dtype, 1, &x, count, attributes);
+    if (x != NULL && x->dims != NULL)
+        sp_piece_set_dims(local, cast, x->rank, x->dims);
     sp_local_output(local, 0, cast);
     return sp_local_status(local);
 }

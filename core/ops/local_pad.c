@@ -190,8 +190,9 @@ enum sp_status sp_local_node_pad(struct sp_local *local)
     struct sp_pads pads;
     bool has_rest = false, has_fill = false;
     enum sp_status status = sp_pad_amounts(&context, rank, &pads);
+    sp_local_failed(local, status);
     if (status != SP_OK)
-        return status;
+        return sp_local_status(local);
     for (uint32_t axis = 0; axis < rank; axis++) {
         bool is_plain = sp_dim_is(pads.low[axis], 0) && sp_dim_is(pads.high[axis], 0);
         work.ask[axis] = local->inputs[0].axes[axis].ranges;

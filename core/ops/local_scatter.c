@@ -67,8 +67,9 @@ enum sp_status sp_local_node_scatter_elements(struct sp_local *local)
     struct sp_op_context context = sp_local_context(local);
     uint32_t rank = local->inputs[0].rank, axis = 0, count = 0;
     enum sp_status status = sp_normalize_axis(&context, sp_node_int(local->node, "axis", 0), rank, &axis);
+    sp_local_failed(local, status);
     if (status != SP_OK)
-        return status;
+        return sp_local_status(local);
     const uint8_t *factors = sp_local_partial_factors(local, 0, &count), factor = sp_local_input_factor(local, 0, axis);
     enum sp_combiner combiner = combiner_of(local, count, factors);
     struct sp_piece *data = data_once(local, combiner, count, factors), *index = sp_local_input(local, 1);

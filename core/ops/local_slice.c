@@ -117,8 +117,9 @@ enum sp_status sp_local_node_slice(struct sp_local *local)
     bool has_axes = false;
     uint32_t rank = local->inputs[0].rank;
     enum sp_status status = sp_slice_ranges(&context, rank, ranges, &has_axes);
+    sp_local_failed(local, status);
     if (status != SP_OK || !has_axes)
-        return status != SP_OK ? status : sp_local_default(local);
+        return status != SP_OK ? sp_local_status(local) : sp_local_default(local);
     for (uint32_t axis = 0; axis < rank; axis++) {
         ask[axis] = local->inputs[0].axes[axis].ranges;
         if (!ranges[axis].is_sliced)

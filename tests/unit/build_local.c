@@ -40,6 +40,19 @@ static int64_t known(struct sp_dim dim)
     return sp_dim_is_known(dim) ? dim.value : -1;
 }
 
+/* Of each row of `minor` indices the shard's. */
+static void cut_rows(struct build *build, struct sp_local_factor *factor, int64_t minor, struct sp_range in_row)
+{
+    const int64_t rows = factor->extent / minor;
+    struct sp_range *ranges = zeroed(build, (size_t)rows, sizeof *ranges);
+    cr_assert(rows > 1 && factor->extent % minor == 0 && in_row.limit - in_row.start < minor);
+    for (int64_t i = 0; i < rows; i++)
+        ranges[i] = (struct sp_range){i * minor + in_row.start, i * minor + in_row.limit};
+    factor->ranges = (struct sp_axis_ranges){(uint32_t)rows, ranges};
+    factor->size = rows * (in_row.limit - in_row.start);
+    factor->is_contiguous = false;
+}
+
 static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *node, const struct sp_rule *rule,
                                            const char *cuts)
 {
@@ -51,15 +64,17 @@ static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *
     }
     while (*cuts != '\0') {
         char name[SP_FACTOR_NAME_SIZE];
-        int64_t shard, shards;
-        int used = 0;
+        int64_t shard, shards, minor = 0;
+        int used = 0, more = 0;
         uint32_t at = 0;
         cr_assert_eq(sscanf(cuts, "%11[^=]=%" SCNd64 "/%" SCNd64 " %n", name, &shard, &shards, &used), 3, "'%s'", cuts);
+        if (sscanf(cuts + used, ":%" SCNd64 " %n", &minor, &more) == 1)
+            used += more;
         while (at < rule->factor_count && strcmp(rule->factors[at].name, name) != 0)
             at++;
         cr_assert_lt(at, rule->factor_count, "no factor %s in %s", name, build_rule(build, node));
         struct sp_local_factor *factor = &factors[at];
-        const struct sp_range range = shard_range(factor->extent, shards, shard);
+        const struct sp_range range = shard_range(minor > 0 ? minor : factor->extent, shards, shard);
         cr_assert(factor->extent > 0 && range.start < range.limit, "shard %" PRId64 " of %s is empty", shard, name);
         factor->is_split = shards > 1;
         factor->shards = shards;
@@ -67,6 +82,8 @@ static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *
         factor->start = range.start;
         factor->size = range.limit - range.start;
         factor->ranges = one_range(build, range.start, range.limit);
+        if (minor > 0)
+            cut_rows(build, factor, minor, range);
         cuts += used;
     }
     return factors;
@@ -79,7 +96,10 @@ static bool has_index(const struct sp_local_factor *factors, const struct sp_axi
         const struct sp_local_factor *factor = &factors[list->factors[i]];
         const int64_t place = index % factor->extent;
         index /= factor->extent;
-        if (place < factor->start || place >= factor->start + factor->size)
+        bool is_in = false;
+        for (uint32_t k = 0; k < factor->ranges.count; k++)
+            is_in = is_in || (place >= factor->ranges.ranges[k].start && place < factor->ranges.ranges[k].limit);
+        if (!is_in)
             return false;
     }
     return true;
@@ -113,7 +133,7 @@ static struct sp_local_axis cut_axis(struct build *build, const struct sp_local_
         /* By its own extent, which may differ from the factor's: halos, resized axes. */
         const struct sp_local_factor *factor = &factors[list->factors[0]];
         const struct sp_range range = shard_range(extent, factor->shards, factor->shard);
-        axis.ranges = one_range(build, range.start, range.limit);
+        axis.ranges = extent == factor->extent ? factor->ranges : one_range(build, range.start, range.limit);
     } else {
         axis.ranges = compound_ranges(build, factors, list, extent);
     }
@@ -234,6 +254,8 @@ static void print_attribute(struct sp_buf *buf, const struct sp_local_attribute 
                 sp_buf_printf(buf, "%" PRId64, attribute->ints[i]);
             else if (attribute->type == SP_ATTR_FLOATS)
                 sp_buf_printf(buf, "%.9g", attribute->floats[i]);
+            else if (attribute->type == SP_ATTR_STRINGS)
+                sp_buf_printf(buf, "'%s'", attribute->strings[i]);
         }
         sp_buf_text(buf, "]");
     }

@@ -14,7 +14,8 @@
  *                      "output 0 = %2, sum over k\n");
  *
  * Cuts are "NAME=SHARD/SHARDS NAME=..": the factors of the rule by name (build_rule() prints them), those that are not
- * named are whole. Pieces are numbered as they are made; extents that are not known are '?', and pieces whose rank is
+ * named are whole; "NAME=SHARD/SHARDS:MINOR" cuts the minor part of the factor seen as [.., MINOR], which gives several
+ * ranges. Pieces are numbered as they are made; extents that are not known are '?', and pieces whose rank is
  * not known have no brackets. Inputs are "part", "whole" or "box". The node's own operator, from sp_local_same(), is
  * "MatMul", one from sp_local_op() is ".MatMul", or "com.microsoft.Gelu" in another domain.
  *
