@@ -356,6 +356,20 @@ static enum sp_status join_cells(struct sp_program *program, const struct sp_exc
     return status;
 }
 
+/* A piece without elements comes from nobody. */
+static enum sp_status put_empty(struct sp_program *program, const struct sp_exchange *exchange,
+                                const struct sp_piece *piece, struct sp_error *err)
+{
+    const struct sp_part_constant nothing = {.device = piece->device,
+                                             .piece = piece,
+                                             .dtype = exchange->dtype,
+                                             .rank = piece->rank,
+                                             .dims = piece->dims,
+                                             .is_filled = true,
+                                             .bytes = ""};
+    return sp_program_constant(program, &nothing, err);
+}
+
 enum sp_status sp_program_member(struct sp_program *program, const struct sp_exchange *exchange, uint32_t member,
                                  struct sp_error *err)
 {
@@ -365,6 +379,8 @@ enum sp_status sp_program_member(struct sp_program *program, const struct sp_exc
     const char *name = NULL;
     program->hint = after->name;
     enum sp_status status = sp_exchange_cells(program->scratch, exchange, member, &grid, err);
+    if (status == SP_OK && grid.cell_count == 0)
+        return put_empty(program, exchange, after, err);
     const char **names = status == SP_OK ? SP_NEW_ARRAY(program->scratch, grid.cell_count, const char *) : NULL;
     if (status == SP_OK && names == NULL)
         status = sp_fail_memory(err);

@@ -136,6 +136,7 @@ static enum sp_status on_result(void *context, const struct sp_part_result *resu
     members[result->holder_count] = (struct sp_exchange_member){
         .device = -1, .after = piece, .needed = {.rank = result->rank, .axes = axes, .is_whole = true}};
     const struct sp_exchange exchange = {.kind = SP_SEND_RECEIVE,
+                                         .dtype = value->type.dtype,
                                          .rank = result->rank,
                                          .shape = result->shape,
                                          .value = value,
