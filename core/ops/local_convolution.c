@@ -89,6 +89,23 @@ static uint32_t attributes_of(struct sp_local *local, const struct part *part, b
     return count;
 }
 
+/* Whether bounds can be computed without a thought of overflow. */
+static bool is_moderate(const struct sp_local *local, const struct conv_roles *roles, const struct sp_window *window)
+{
+    for (uint32_t i = 0; i < window->rank; i++) {
+        const int64_t numbers[] = {local->inputs[roles->x].axes[2 + i].extent,
+                                   local->outputs[0].axes[2 + i].extent,
+                                   window->stride[i],
+                                   window->span[i],
+                                   window->low[i],
+                                   window->high[i]};
+        for (uint32_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
+            if (numbers[k] > INT32_MAX)
+                return false;
+    }
+    return true;
+}
+
 static enum sp_status run(struct sp_local *local, const struct conv_roles *roles, const struct part *part,
                           bool is_transpose)
 {
@@ -178,7 +195,8 @@ static void refuse_unknown(struct sp_local *local, const struct conv_roles *role
                                    sp_local_input_factor(local, roles->x, 2 + i),
                                    sp_local_input_factor(local, roles->w, 2 + i)};
         for (uint32_t k = 0; k < sizeof factors; k++)
-            sp_local_refuse(local, factors[k], "the padding of an axis follows from its extent, which is not known");
+            sp_local_refuse(local, factors[k],
+                            "the padding of an axis follows from its extent, which is not known or too large");
     }
 }
 
@@ -188,8 +206,10 @@ static enum sp_status local_conv(struct sp_local *local, const struct conv_roles
     struct part part;
     if (!begin(local, roles, &window, &part))
         return sp_local_status(local) != SP_OK ? sp_local_status(local) : sp_local_default(local);
-    bool is_same = window.auto_pad == SP_PAD_SAME_UPPER || window.auto_pad == SP_PAD_SAME_LOWER, is_unclear = false;
-    for (uint32_t i = 0; i < window.rank; i++) {
+    bool is_same = window.auto_pad == SP_PAD_SAME_UPPER || window.auto_pad == SP_PAD_SAME_LOWER;
+    bool is_fine = is_moderate(local, roles, &window), is_unclear = false;
+    refuse_unknown(local, roles, &window, !is_fine);
+    for (uint32_t i = 0; is_fine && i < window.rank; i++) {
         is_unclear = is_unclear || window.kernel[i] == 0;
         is_unclear = is_unclear || (is_same && local->inputs[roles->x].axes[2 + i].extent < 0);
         conv_axis(local, roles, &window, i, &part);
@@ -238,10 +258,13 @@ static bool read_spread(struct sp_local *local, const struct sp_window *window, 
                           .span = window->span[i],
                           .low = window->low[i]};
     axis.after = after != NULL && i < after_count ? after[i] : 0;
+    bool is_moderate = axis.after <= INT32_MAX;
+    if (!is_moderate)
+        axis.after = 0;
     bool is_given = given != NULL && given_count > 0, is_upper = window->auto_pad == SP_PAD_SAME_UPPER;
     axis.is_same = is_upper || window->auto_pad == SP_PAD_SAME_LOWER;
     *ret = axis;
-    if (is_given && (axis.in < 0 || axis.out < 0))
+    if (!is_moderate || (is_given && (axis.in < 0 || axis.out < 0)))
         return false;
     if (!is_given && !axis.is_same)
         return true;
@@ -340,7 +363,9 @@ enum sp_status sp_local_conv_transpose(struct sp_local *local)
     uint32_t given;
     if (!begin(local, &roles, &window, &part))
         return sp_local_status(local) != SP_OK ? sp_local_status(local) : sp_local_default(local);
-    for (uint32_t i = 0; i < window.rank; i++) {
+    bool is_fine = is_moderate(local, &roles, &window);
+    refuse_unknown(local, &roles, &window, !is_fine);
+    for (uint32_t i = 0; is_fine && i < window.rank; i++) {
         is_unclear = !transpose_axis(local, &window, i, &part) || is_unclear;
         is_tiled = is_tiled || sp_local_is_split(local, sp_local_input_factor(local, 0, 2 + i));
     }

@@ -23,6 +23,24 @@ struct moved {
     bool is_moved[SP_MAX_RANK], is_any;
 };
 
+#define MOST_NUMBERS ((int64_t)(SP_MAX_LOCAL_CONSTANT / sizeof(double)))
+
+static bool may_move(const struct sp_local *local, const struct sp_window *window, uint32_t i, int64_t in,
+                     int64_t count)
+{
+    const int64_t numbers[] = {in,
+                               count,
+                               window->stride[i],
+                               window->dilation[i],
+                               window->low[i],
+                               window->kernel[i],
+                               local->inputs[IN_OFFSET].axes[1].size};
+    for (uint32_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
+        if (numbers[k] < 0 || numbers[k] > INT32_MAX)
+            return false;
+    return count <= MOST_NUMBERS && local->inputs[IN_OFFSET].axes[1].size <= MOST_NUMBERS;
+}
+
 static void set_axis(struct sp_local *local, const struct sp_window *window, uint32_t i, struct moved *moved)
 {
     uint8_t place = sp_local_output_factor(local, 0, 2 + i), tap = sp_local_input_factor(local, IN_W, 2 + i);
@@ -34,8 +52,12 @@ static void set_axis(struct sp_local *local, const struct sp_window *window, uin
     moved->pads[window->rank + i] = window->high[i];
     if (!sp_local_is_split(local, split))
         return;
-    if (in < 0 || count < 0 || !local->factors[place].is_contiguous || !local->factors[tap].is_contiguous) {
-        sp_local_refuse(local, split, "the extents of its image are not all known");
+    if (!may_move(local, window, i, in, count)) {
+        sp_local_refuse(local, split, "its extents are not all known, or too large for a list of its places");
+        return;
+    }
+    if (!local->factors[place].is_contiguous || !local->factors[tap].is_contiguous) {
+        sp_local_refuse(local, split, "a device would have several ranges of it");
         return;
     }
     int64_t span = window->dilation[i] * (moved->kernel[i] - 1) + 1, room = in > span ? in - span : 0, stride = 1;
@@ -58,8 +80,7 @@ static struct sp_piece *move_offsets(struct sp_local *local, struct sp_piece *of
 {
     const struct sp_local_operand *operand = &local->inputs[IN_OFFSET];
     int64_t count = local->outputs[0].axes[2 + i].size, channels = operand->axes[1].size, dims[SP_MAX_RANK];
-    if (offset == NULL || count < 0 || channels < 0 || channels > SP_MAX_LOCAL_CONSTANT ||
-        count > SP_MAX_LOCAL_CONSTANT)
+    if (offset == NULL)
         return NULL;
     double *values = SP_NEW_ARRAY(local->arena, (size_t)(count > channels ? count : channels), double);
     if (values == NULL) {

@@ -215,9 +215,9 @@ static struct sp_piece *run_rest(struct sp_local *local, const struct work *work
 static const char *against(struct sp_local *local, const struct work *work, uint32_t axis)
 {
     const struct sp_local_axis *in = &local->inputs[0].axes[axis], *out = &local->outputs[0].axes[axis];
-    if (in->extent < 1 || out->extent < 1)
-        return "not all extents of the axis are known";
-    if (out->size > INT32_MAX || out->size > SP_MAX_LOCAL_CONSTANT / (int64_t)sizeof(int64_t))
+    if (in->extent < 1 || out->extent < 1 || in->extent > INT32_MAX || out->extent > INT32_MAX)
+        return "the extents of the axis are not known, or too large";
+    if (out->size > SP_MAX_LOCAL_CONSTANT / (int64_t)sizeof(int64_t))
         return "the part of a device is too long for a list of its places";
     if (local->outputs[0].axes[axis].ranges.count != 1)
         return "a device would have several ranges of it";
@@ -259,7 +259,7 @@ static void read_work(struct sp_local *local, struct work *work)
 enum sp_status sp_local_resize(struct sp_local *local)
 {
     struct work work = {.mode = NEAREST};
-    struct reads reads[SP_MAX_RANK];
+    struct reads reads[SP_MAX_RANK] = {{0}};
     struct sp_range box[SP_MAX_RANK];
     const struct sp_local_operand *y = &local->outputs[0];
     int64_t dims[SP_MAX_RANK];

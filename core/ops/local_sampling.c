@@ -13,6 +13,7 @@
 /* ---- AffineGrid ----------------------------------------------------------------------------------------------- */
 
 enum { IN_THETA, IN_SIZE, MAX_SPATIAL = 3 };
+#define MOST_NUMBERS ((int64_t)(SP_MAX_LOCAL_CONSTANT / sizeof(double)))
 
 struct grid {
     uint32_t spatial; /* 2 or 3 */
@@ -95,14 +96,13 @@ enum sp_status sp_local_affine_grid(struct sp_local *local)
                         .is_aligned = sp_node_int(local->node, "align_corners", 0) != 0};
     bool is_known = true, is_written = false;
     for (uint32_t i = 1; i + 1 < y->rank; i++)
-        is_known = is_known && y->axes[i].size >= 0 && y->axes[i].size <= SP_MAX_LOCAL_CONSTANT &&
-                   y->axes[i].ranges.count == 1;
-    for (uint8_t factor = 0; factor < local->factor_count; factor++) {
+        is_known = is_known && y->axes[i].size >= 0 && y->axes[i].size <= MOST_NUMBERS && y->axes[i].ranges.count == 1;
+    for (uint32_t factor = 0; factor < local->factor_count; factor++) {
         if (factor == grid.n || !local->factors[factor].is_split)
             continue;
         is_written = true;
         if (!is_known || !local->factors[grid.k].is_contiguous)
-            sp_local_refuse(local, factor, "the extents of its grid are not all known");
+            sp_local_refuse(local, (uint8_t)factor, "the extents of its grid are not all known");
     }
     if (sp_local_status(local) != SP_OK)
         return sp_local_status(local);

@@ -4,6 +4,7 @@
  * Where the windows tile the image it is the operator on the part's image and block. Else the columns of a device make
  * an image of their own, without padding, that lies somewhere in the padded one; it is put there and cut to the part.
  */
+#include "base/arith.h"
 #include "base/limits.h"
 #include "ops/local_functions.h"
 #include "ops/local_parts.h"
@@ -12,8 +13,9 @@ enum { IN_COLUMNS, IN_IMAGE, IN_BLOCK };
 
 struct columns {
     uint32_t rank;
-    const int64_t *image, *block; /* of the whole */
+    const int64_t *image, *block; /* of the whole, as the following */
     int64_t stride[SP_MAX_RANK], dilation[SP_MAX_RANK], low[SP_MAX_RANK], high[SP_MAX_RANK];
+    int64_t places[SP_MAX_RANK];                       /* of the block */
     int64_t taps[SP_MAX_RANK], first_tap[SP_MAX_RANK]; /* of the part */
 };
 
@@ -32,6 +34,20 @@ static uint8_t tap_of(const struct sp_local *local, uint32_t i)
     return local->rule->inputs[IN_COLUMNS].axes[1].factors[1 + i];
 }
 
+/* False for numbers that make no sense, or too large ones to compute with. */
+static bool count_places(struct columns *columns, uint32_t i)
+{
+    const int64_t numbers[] = {columns->image[i],    columns->block[i], columns->stride[i],
+                               columns->dilation[i], columns->low[i],   columns->high[i]};
+    for (uint32_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
+        if (numbers[k] < (k < 4 ? 1 : 0) || numbers[k] > INT32_MAX)
+            return false;
+    int64_t room = columns->image[i] + columns->low[i] + columns->high[i];
+    room -= columns->dilation[i] * (columns->block[i] - 1) + 1;
+    columns->places[i] = room / columns->stride[i] + 1;
+    return room >= 0;
+}
+
 static bool read_columns(struct sp_local *local, struct columns *columns)
 {
     uint32_t image_count, block_count;
@@ -45,11 +61,14 @@ static bool read_columns(struct sp_local *local, struct columns *columns)
     read_ints(local, "dilations", 0, columns->rank, 1, columns->dilation);
     read_ints(local, "pads", 0, columns->rank, 0, columns->low);
     read_ints(local, "pads", columns->rank, columns->rank, 0, columns->high);
+    int64_t columns_here = 1, extent = local->inputs[IN_COLUMNS].axes[2].extent;
     for (uint32_t i = 0; i < columns->rank; i++) {
         columns->taps[i] = local->factors[tap_of(local, i)].size;
         columns->first_tap[i] = local->factors[tap_of(local, i)].start;
+        if (!count_places(columns, i) || !sp_mul_i64(columns_here, columns->places[i], &columns_here))
+            return false;
     }
-    return true;
+    return extent < 0 || extent == columns_here;
 }
 
 static struct sp_piece *put_columns(struct sp_local *local, const struct columns *columns, struct sp_piece *x,
@@ -69,7 +88,7 @@ static struct sp_piece *put_columns(struct sp_local *local, const struct columns
 /* Windows that tile the image: [n, c*kh.., h*w..] -> [n, c, h*kh..], and nothing is added. */
 static enum sp_status tile(struct sp_local *local, const struct columns *columns)
 {
-    int64_t image[SP_MAX_RANK];
+    int64_t image[SP_MAX_RANK] = {0};
     for (uint32_t i = 0; i < columns->rank; i++)
         image[i] = local->outputs[0].axes[2 + i].size;
     sp_local_output(local, 0, put_columns(local, columns, sp_local_input(local, IN_COLUMNS), image, columns->taps));
@@ -78,13 +97,17 @@ static enum sp_status tile(struct sp_local *local, const struct columns *columns
 
 /* The columns of whole rows of windows: places [rows->start, rows->limit) along the first spatial axis, those that the
    device does not have filled with zeros. */
-static struct sp_piece *whole_rows(struct sp_local *local, const int64_t *places, uint32_t rank, struct sp_range *rows)
+static struct sp_piece *whole_rows(struct sp_local *local, const struct columns *columns, struct sp_range *rows)
 {
     const struct sp_local_axis *axis = &local->inputs[IN_COLUMNS].axes[2];
-    struct sp_range own = {axis->ranges.ranges[0].start, axis->ranges.ranges[0].start + axis->size};
     int64_t inner = 1;
-    for (uint32_t i = 1; i < rank; i++)
-        inner *= places[i];
+    for (uint32_t i = 1; i < columns->rank; i++)
+        inner *= columns->places[i];
+    if (inner < 1)
+        return NULL;
+    struct sp_range own = {0, inner * columns->places[0]};
+    if (axis->is_cut)
+        own = axis->ranges.ranges[0];
     *rows = (struct sp_range){own.start / inner, (own.limit + inner - 1) / inner};
     const int64_t low[] = {0, 0, own.start - rows->start * inner}, high[] = {0, 0, rows->limit * inner - own.limit};
     return sp_local_pad(local, sp_local_input(local, IN_COLUMNS), 3, low, high, 0);
@@ -92,19 +115,15 @@ static struct sp_piece *whole_rows(struct sp_local *local, const int64_t *places
 
 static enum sp_status add_columns(struct sp_local *local, const struct columns *columns)
 {
-    int64_t places[SP_MAX_RANK], image[SP_MAX_RANK];
-    int64_t low[SP_MAX_RANK] = {0}, high[SP_MAX_RANK] = {0}, start[SP_MAX_RANK];
+    int64_t image[SP_MAX_RANK] = {0}, start[SP_MAX_RANK];
+    int64_t low[SP_MAX_RANK] = {0}, high[SP_MAX_RANK] = {0};
     struct sp_range rows;
-    for (uint32_t i = 0; i < columns->rank; i++) {
-        int64_t span = columns->dilation[i] * (columns->block[i] - 1) + 1;
-        places[i] = (columns->image[i] + columns->low[i] + columns->high[i] - span) / columns->stride[i] + 1;
-    }
-    struct sp_piece *x = whole_rows(local, places, columns->rank, &rows);
-    places[0] = rows.limit - rows.start;
+    struct sp_piece *x = whole_rows(local, columns, &rows);
     for (uint32_t i = 0; i < columns->rank; i++) {
         const struct sp_local_axis *axis = &local->outputs[0].axes[2 + i];
         int64_t at = columns->first_tap[i] * columns->dilation[i] + (i == 0 ? rows.start * columns->stride[0] : 0);
-        image[i] = (places[i] - 1) * columns->stride[i] + columns->dilation[i] * (columns->taps[i] - 1) + 1;
+        int64_t places = i == 0 ? rows.limit - rows.start : columns->places[i];
+        image[i] = (places - 1) * columns->stride[i] + columns->dilation[i] * (columns->taps[i] - 1) + 1;
         /* Where the part begins and ends in what the columns make. */
         start[i] = axis->ranges.ranges[0].start + columns->low[i] - at;
         low[2 + i] = start[i] < 0 ? -start[i] : 0;
@@ -123,7 +142,7 @@ enum sp_status sp_local_col2im(struct sp_local *local)
     const struct sp_local_operand *x = &local->inputs[IN_COLUMNS], *y = &local->outputs[0];
     struct columns columns = {0};
     bool is_cut = false;
-    for (uint8_t factor = 0; factor < local->factor_count; factor++) {
+    for (uint32_t factor = 0; factor < local->factor_count; factor++) {
         bool is_channel = y->rank > 2 && (factor == sp_local_output_factor(local, 0, 0) ||
                                           factor == sp_local_output_factor(local, 0, 1));
         is_cut = is_cut || (local->factors[factor].is_split && !is_channel);
@@ -135,11 +154,11 @@ enum sp_status sp_local_col2im(struct sp_local *local)
     for (uint32_t i = 2; i < y->rank; i++)
         is_regular = is_regular && y->axes[i].ranges.count == 1 &&
                      (is_tiled || local->factors[tap_of(local, i - 2)].is_contiguous);
-    for (uint8_t factor = 2; factor < local->factor_count; factor++) { /* behind batch and channels */
+    for (uint32_t factor = 2; factor < local->factor_count; factor++) { /* behind batch and channels */
         if (!is_known)
-            sp_local_refuse(local, factor, "its image and its block are not known");
+            sp_local_refuse(local, (uint8_t)factor, "its image and its block are not known");
         else if (!is_tiled && !is_regular)
-            sp_local_refuse(local, factor, "a device would have several ranges of it");
+            sp_local_refuse(local, (uint8_t)factor, "a device would have several ranges of it");
     }
     if (sp_local_status(local) != SP_OK)
         return sp_local_status(local);
