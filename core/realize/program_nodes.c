@@ -205,6 +205,50 @@ enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint
                            ret_name, err);
 }
 
+/* ---- types that cannot be cut -------------------------------------------------------------------------------------
+ */
+
+enum sp_dtype sp_program_carrier(enum sp_dtype dtype)
+{
+    switch (dtype) {
+    case SP_DTYPE_INT4:
+    case SP_DTYPE_INT2:
+        return SP_DTYPE_INT8;
+    case SP_DTYPE_UINT4:
+    case SP_DTYPE_UINT2:
+        return SP_DTYPE_UINT8;
+    case SP_DTYPE_FLOAT8E4M3FN:
+    case SP_DTYPE_FLOAT8E4M3FNUZ:
+    case SP_DTYPE_FLOAT8E5M2:
+    case SP_DTYPE_FLOAT8E5M2FNUZ:
+    case SP_DTYPE_FLOAT8E8M0:
+    case SP_DTYPE_FLOAT4E2M1:
+        return SP_DTYPE_FLOAT;
+    default:
+        return dtype;
+    }
+}
+
+enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum sp_dtype dtype, const char *want,
+                               const char **ret_name, struct sp_error *err)
+{
+    const bool is_float8 =
+        sp_program_carrier(dtype) == SP_DTYPE_FLOAT && dtype != SP_DTYPE_FLOAT4E2M1 && dtype != SP_DTYPE_FLOAT;
+    /* Infinities stay what they are. */
+    const struct sp_local_attribute attributes[] = {SP_INT_ATTR("to", dtype), SP_INT_ATTR("saturate", 0)};
+    return sp_program_emit(program,
+                           &(struct sp_program_op){.op_type = "Cast",
+                                                   .input_count = 1,
+                                                   .inputs = &x,
+                                                   .attribute_count = is_float8 ? 2 : 1,
+                                                   .attributes = attributes,
+                                                   .want = want},
+                           ret_name, err);
+}
+
+/* ---- boxes --------------------------------------------------------------------------------------------------------
+ */
+
 /* The parts of one axis that has several ranges, one after the other. */
 static enum sp_status cut_axis(struct sp_program *program, const char *x, const struct sp_box *box, uint32_t axis,
                                const char *want, const char **ret_name, struct sp_error *err)
@@ -222,17 +266,11 @@ static enum sp_status cut_axis(struct sp_program *program, const char *x, const 
     return status == SP_OK ? sp_program_concat(program, axis, all->count, parts, want, ret_name, err) : status;
 }
 
-enum sp_status sp_program_cut(struct sp_program *program, const char *x, const int64_t *dims, const struct sp_box *box,
+static enum sp_status cut_box(struct sp_program *program, const char *x, const int64_t *dims, const struct sp_box *box,
                               const char *want, const char **ret_name, struct sp_error *err)
 {
     struct sp_range ranges[SP_MAX_RANK];
     uint32_t last = SP_MAX_RANK; /* the last axis with several ranges */
-    if (box->is_whole) {
-        *ret_name = x;
-        return SP_OK;
-    }
-    if (box->rank > SP_MAX_RANK)
-        return sp_fail(err, SP_ERR_INTERNAL, "BAD_BOX", "A box has more axes than a tensor can have.");
     for (uint32_t i = 0; i < box->rank; i++) {
         if (box->axes[i].count > 1)
             last = i;
@@ -247,6 +285,24 @@ enum sp_status sp_program_cut(struct sp_program *program, const char *x, const i
             status = cut_axis(program, *ret_name, box, i, i == last ? want : NULL, ret_name, err);
     }
     return status;
+}
+
+enum sp_status sp_program_cut(struct sp_program *program, const char *x, enum sp_dtype dtype, const int64_t *dims,
+                              const struct sp_box *box, const char *want, const char **ret_name, struct sp_error *err)
+{
+    const enum sp_dtype carrier = sp_program_carrier(dtype);
+    if (box->is_whole) {
+        *ret_name = x;
+        return SP_OK;
+    }
+    if (box->rank > SP_MAX_RANK)
+        return sp_fail(err, SP_ERR_INTERNAL, "BAD_BOX", "A box has more axes than a tensor can have.");
+    if (carrier == dtype)
+        return cut_box(program, x, dims, box, want, ret_name, err);
+    enum sp_status status = sp_program_cast(program, x, carrier, NULL, ret_name, err);
+    if (status == SP_OK)
+        status = cut_box(program, *ret_name, dims, box, NULL, ret_name, err);
+    return status == SP_OK ? sp_program_cast(program, *ret_name, dtype, want, ret_name, err) : status;
 }
 
 /* ---- combining -------------------------------------------------------------------------------------------------- */
@@ -290,6 +346,10 @@ enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner c
     enum sp_status status = SP_OK;
     if (op_type == NULL)
         return sp_fail(err, SP_ERR_INTERNAL, "BAD_COMBINER", "An exchange combines by what is no operator.");
+    if (combiner == SP_COMBINE_SUM && program->opset < 7 && count > 1) /* Add is not the operator it is now */
+        return sp_program_emit(
+            program, &(struct sp_program_op){.op_type = "Sum", .input_count = count, .inputs = names, .want = want},
+            ret_name, err);
     for (uint32_t i = 1; status == SP_OK && i < count; i++) {
         const char *inputs[2] = {sum, names[i]}, *wanted = i + 1 == count ? want : NULL;
         if (picks)

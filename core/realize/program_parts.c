@@ -49,8 +49,8 @@ enum sp_status sp_program_input(struct sp_program *program, const struct sp_part
     const struct sp_arena_mark mark = sp_arena_mark(program->scratch);
     program->hint = source->piece->name;
     if (status == SP_OK && *entry == NULL) {
-        status = sp_program_cut(program, name, type_dims(program, &source->value->type), &source->box,
-                                source->piece->name, &name, err);
+        status = sp_program_cut(program, name, source->piece->dtype, type_dims(program, &source->value->type),
+                                &source->box, source->piece->name, &name, err);
         if (status == SP_OK)
             *entry = (void *)name;
     }
@@ -102,8 +102,8 @@ static enum sp_status cut_weight(struct sp_program *program, const struct sp_par
     }
     const struct sp_arena_mark mark = sp_arena_mark(program->scratch);
     if (status == SP_OK)
-        status = sp_program_cut(program, *entry, type_dims(program, &source->value->type), &source->box,
-                                source->piece->name, ret_name, err);
+        status = sp_program_cut(program, *entry, source->piece->dtype, type_dims(program, &source->value->type),
+                                &source->box, source->piece->name, ret_name, err);
     sp_arena_rewind(program->scratch, mark);
     return status;
 }
@@ -319,24 +319,39 @@ enum sp_status sp_program_operator(struct sp_program *program, const struct sp_p
 
 /* ---- exchanges -------------------------------------------------------------------------------------------------- */
 
+/* Whether the cell is all of its only source. */
+static bool is_alias(const struct sp_exchange *exchange, const struct sp_exchange_cell *cell)
+{
+    const struct sp_piece *before = exchange->members[cell->sources[0]].before;
+    for (uint32_t i = 0; cell->box != NULL && i < exchange->rank; i++) {
+        if (cell->box[i].start != 0 || before->dims == NULL || cell->box[i].limit != before->dims[i])
+            return false;
+    }
+    return cell->source_count == 1;
+}
+
+/* The cell in the type that carries the exchange's. */
 static enum sp_status put_cell(struct sp_program *program, const struct sp_exchange *exchange,
                                const struct sp_exchange_cell *cell, const char *want, const char **ret_name,
                                struct sp_error *err)
 {
+    const enum sp_dtype carrier = sp_program_carrier(exchange->dtype);
     const char **names = SP_NEW_ARRAY(program->scratch, cell->source_count, const char *);
     enum sp_status status = names == NULL ? sp_fail_memory(err) : SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < cell->source_count; i++) {
         const struct sp_piece *before = exchange->members[cell->sources[i]].before;
         names[i] = sp_program_name(program, before);
-        if (cell->box != NULL)
+        if (carrier != exchange->dtype)
+            status = sp_program_cast(program, names[i], carrier, NULL, &names[i], err);
+        if (status == SP_OK && cell->box != NULL)
             status = sp_program_slice(program, names[i], exchange->rank, before->dims, cell->box,
                                       cell->source_count == 1 ? want : NULL, &names[i], err);
     }
     if (status == SP_OK && cell->source_count == 1)
         *ret_name = names[0];
     else if (status == SP_OK)
-        status = sp_program_combine(program, exchange->combiner, exchange->dtype, cell->source_count, names, want,
-                                    ret_name, err);
+        status =
+            sp_program_combine(program, exchange->combiner, carrier, cell->source_count, names, want, ret_name, err);
     return status;
 }
 
@@ -381,13 +396,20 @@ enum sp_status sp_program_member(struct sp_program *program, const struct sp_exc
     enum sp_status status = sp_exchange_cells(program->scratch, exchange, member, &grid, err);
     if (status == SP_OK && grid.cell_count == 0)
         return put_empty(program, exchange, after, err);
+    if (status == SP_OK && grid.cell_count == 1 && is_alias(exchange, &grid.cells[0]))
+        return sp_program_alias(program, after,
+                                sp_program_name(program, exchange->members[grid.cells[0].sources[0]].before), err);
+    const bool is_carried = sp_program_carrier(exchange->dtype) != exchange->dtype;
     const char **names = status == SP_OK ? SP_NEW_ARRAY(program->scratch, grid.cell_count, const char *) : NULL;
+    const char *want = is_carried ? NULL : after->name;
     if (status == SP_OK && names == NULL)
         status = sp_fail_memory(err);
     for (uint64_t i = 0; status == SP_OK && i < grid.cell_count; i++)
-        status = put_cell(program, exchange, &grid.cells[i], grid.cell_count == 1 ? after->name : NULL, &names[i], err);
+        status = put_cell(program, exchange, &grid.cells[i], grid.cell_count == 1 ? want : NULL, &names[i], err);
     if (status == SP_OK)
-        status = join_cells(program, &grid, names, after->name, &name, err);
+        status = join_cells(program, &grid, names, want, &name, err);
+    if (status == SP_OK && is_carried)
+        status = sp_program_cast(program, name, exchange->dtype, after->name, &name, err);
     if (program->taken == NULL)
         sp_arena_rewind(program->scratch, mark);
     return status == SP_OK ? sp_program_alias(program, after, name, err) : status;
