@@ -8,13 +8,14 @@
 //     original  the file whose results are right: it runs once for each run of lines that have the same one and the
 //               same inputs
 //     inputs    TensorProto files of the inputs in `inputNames`
-//     feeds     instead of them: {NAME: {"type", "dims", "below" or "from" and "to" or "fill"}}: made by a fixed generator
+//     feeds     instead of them: {NAME: {"type", "dims", "below", "from" and "to", "fill" or "step"}}: made by a fixed generator
 //     expected  TensorProto files that the original's own results are compared with, to be told; may be absent
 //     outputs   [{"name", "type"}]: what is compared; type is TensorProto.DataType
 //     rtol, atol  1e-3 and 1e-6 unless given; shapesOnly: values are random
 //
 // Each line of RESULTS: {"name", "status", "why", "error"}. Status: "ok", "wrong", "refused" (the runtime does not load
-// or run the model although it runs the original), "runtime" (it does not run the original either), "crashed" (the
+// or run the model although it runs the original), "runtime" (it does not run the original either, or has no
+// kernels for operators so old), "crashed" (the
 // process died, and not on the original), "skipped" (the binding cannot feed or hand out the types). error is the
 // largest relative error. Runs are independent; a few processes share them, and one that dies is started again.
 import { fork } from 'node:child_process';
@@ -35,12 +36,13 @@ const env = { ...process.env, ALLOW_RELEASED_ONNX_OPSET_ONLY: '0' };
 const castOf = (name) => `${name}.as.float32`;
 
 // The same values every time: whole numbers in [0, below), reals in [from, to), words.
-function generate(name, { type, dims, below = 2, from = -1, to = 1, fill }) {
+function generate(name, { type, dims, below = 2, from = -1, to = 1, fill, step }) {
   const size = dims.reduce((product, dim) => product * dim, 1);
   let state = [...name].reduce((hash, char) => Math.imul(hash ^ char.charCodeAt(0), 16777619) >>> 0, 2166136261);
   const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
-  const values = Array.from({ length: size }, () => {
+  const values = Array.from({ length: size }, (_, i) => {
     if (fill !== undefined) return fill;
+    if (step !== undefined) return i * step;
     return isReal(type) ? from + next() * (to - from) : Math.floor(next() * (type === 'string' ? 3 : below));
   });
   return makeTensor(type, dims, type === 'string' ? values.map((value) => 'abc'[value]) : values);
@@ -96,6 +98,9 @@ async function referenceOf(run) {
   }
 }
 
+// The runtime has no kernels for most operators of sets before 7, which a simulation of such a node is written in too.
+const isOld = (why) => Number(why.match(/Could not find an implementation for \w+\((\d+)\)/)?.[1] ?? 7) < 7;
+
 async function runOne(run, reference) {
   if (reference.failure) return { status: 'runtime', why: reference.failure };
   const largest = { error: 0 };
@@ -103,7 +108,8 @@ async function runOne(run, reference) {
   try {
     results = await compute(run.model, run);
   } catch (error) {
-    return { status: 'refused', why: textOf(error), published: reference.published };
+    const why = textOf(error);
+    return { status: isOld(why) ? 'runtime' : 'refused', why, published: reference.published };
   }
   const why = firstDifference(results, reference.results, run, largest);
   return { status: why ? 'wrong' : 'ok', why, error: largest.error, published: reference.published };
@@ -174,7 +180,16 @@ export async function simulate(runs, tell, processes = 2) {
   await Promise.all(Array.from({ length: processes }, serve));
 }
 
-export const readLines = (file) => fs.readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+// The lines of a list; one that a dying program left half written is passed over, which its next line tells.
+export function readLines(file) {
+  return fs.readFileSync(file, 'utf8').split('\n').flatMap((line) => {
+    try {
+      return [JSON.parse(line)];
+    } catch {
+      return [];
+    }
+  });
+}
 
 if (process.argv[2] === '--work') work();
 else if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {

@@ -13,6 +13,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "simulate_own.h"
 #include "simulate_run.h"
@@ -57,6 +60,15 @@ static json_t *case_inputs(const struct backend_case *test, const struct sp_grap
 /* The subject's file is there: reads it and runs it. `test` is NULL for a model of ours. */
 static void run_subject(struct simulate_program *program, struct simulate_subject *subject, struct backend_case *test)
 {
+    if (++program->subject < program->first) {
+        json_decref(subject->inputs);
+        return;
+    }
+    struct simulate_progress *progress = program->progress;
+    progress->subject = program->subject;
+    (void)snprintf(progress->case_name, sizeof(progress->case_name), "%s", subject->name);
+    (void)snprintf(progress->op_name, sizeof(progress->op_name), "%s", subject->op_name);
+    (void)snprintf(progress->run, sizeof(progress->run), "%s", subject->name);
     if (!simulate_open(&subject->opened, subject->path, test, 0)) {
         simulate_skip(program, subject, subject->opened.err.message);
     } else if (unfit(&subject->opened) != NULL) {
@@ -65,6 +77,7 @@ static void run_subject(struct simulate_program *program, struct simulate_subjec
         if (test != NULL)
             subject->inputs = case_inputs(test, subject->opened.model->graph);
         simulate_subject(program, subject);
+        (void)fflush(program->list);
     }
     simulate_close(&subject->opened);
     json_decref(subject->inputs);
@@ -102,14 +115,11 @@ static void run_case(struct backend_case *test, void *context)
 {
     struct simulate_program *program = context;
     char path[MAX_PATH + 64];
-    if (test->model == NULL || test->model->graph->node_count != 1) {
-        program->others++;
+    if (test->model == NULL || test->model->graph->node_count != 1)
         return;
-    }
     if (!is_wanted(program, test->model->graph->nodes[0].op_type, test->name))
         return;
     (void)snprintf(path, sizeof(path), "%s/model.onnx", test->folder);
-    program->cases++;
     uint32_t needed = simulate_needed(test, path), numbers = simulate_numbers(test) | needed;
     run_variant(program, test, 0);
     if (needed != 0)
@@ -120,15 +130,14 @@ static void run_case(struct backend_case *test, void *context)
 
 /* ---- models of ours --------------------------------------------------------------------------------------------- */
 
-static void run_own(struct simulate_program *program, const struct simulate_own *own)
+static void run_own(struct simulate_program *program, const struct simulate_own *list, const struct simulate_own *own)
 {
     struct simulate_subject subject = {0};
-    if (!is_wanted(program, own->op, simulate_own_name(own, subject.name, sizeof(subject.name))))
+    if (!is_wanted(program, own->op, simulate_own_name(list, own, subject.name, sizeof(subject.name))))
         return;
     subject.case_name = subject.name;
     (void)snprintf(subject.op_name, sizeof(subject.op_name), "%s", own->op);
     (void)snprintf(subject.path, sizeof(subject.path), "%.800s/%s.original.onnx", program->folder, subject.name);
-    program->cases++;
     if (simulate_own_write(own, subject.path, &subject.inputs))
         run_subject(program, &subject, NULL);
     else
@@ -154,26 +163,63 @@ static bool read_arguments(struct simulate_program *program, int count, char **a
     return count > 1 && count % 2 == 0;
 }
 
+/* In a process of its own. */
+static int work(struct simulate_program *program)
+{
+    char path[MAX_PATH + 64];
+    (void)snprintf(path, sizeof(path), "%s/list.jsonl", program->folder);
+    program->list = fopen(path, "a");
+    if (program->list == NULL) {
+        (void)fprintf(stderr, "simulate_cases: %s cannot be written\n", path);
+        return 2;
+    }
+    (void)backend_each(program->folder, run_case, program);
+    static const struct simulate_own *const lists[] = {simulate_own_cases, simulate_contrib_cases};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        for (const struct simulate_own *own = lists[i]; own->op != NULL; own++)
+            run_own(program, lists[i], own);
+    }
+    program->progress->is_done = true;
+    return fclose(program->list) != 0;
+}
+
+static void tell_crash(const struct simulate_program *program)
+{
+    const struct simulate_progress *progress = program->progress;
+    char path[MAX_PATH + 64];
+    (void)snprintf(path, sizeof(path), "%s/list.jsonl", program->folder);
+    FILE *list = fopen(path, "a");
+    (void)fprintf(list, "\n"); /* behind a line that is not complete */
+    simulate_tell(list, json_pack("{s:s, s:s, s:s, s:[], s:s}", "case", progress->case_name, "op", progress->op_name,
+                                  "name", progress->run, "cuts", "failure",
+                                  "the program dies; what was left of this case is not tried"));
+    (void)fclose(list);
+}
+
 int main(int count, char **arguments)
 {
-    struct simulate_program program = {0};
-    char path[MAX_PATH + 64];
+    struct simulate_program program = {.first = 1};
+    int status = 0;
     if (!read_arguments(&program, count, arguments)) {
         (void)fprintf(stderr, "usage: simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none]\n");
         return 2;
     }
-    (void)snprintf(path, sizeof(path), "%s/list.jsonl", program.folder);
-    program.list = fopen(path, "w");
-    if (program.list == NULL) {
-        (void)fprintf(stderr, "simulate_cases: %s cannot be written\n", path);
-        return 2;
+    struct simulate_progress *progress =
+        mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    program.progress = progress;
+    while (!progress->is_done) {
+        progress->subject = 0;
+        pid_t child = fork();
+        if (child == 0)
+            exit(work(&program));
+        if (child < 0 || waitpid(child, &status, 0) != child || (status != 0 && progress->subject == 0))
+            return 2;
+        if (progress->is_done)
+            break;
+        tell_crash(&program);
+        program.first = progress->subject + 1;
     }
-    (void)backend_each(program.folder, run_case, &program);
-    for (const struct simulate_own *own = simulate_own_cases; own->op != NULL; own++)
-        run_own(&program, own);
-    (void)fclose(program.list);
-    (void)printf("# simulate_cases: %u cases of one node, %u others, %u simulations, %u that cannot be written\n",
-                 program.cases, program.others, program.runs, program.failures);
-    free(program.seen);
-    return 0;
+    (void)printf("# simulate_cases: %u models of one node, %u simulations, %u that cannot be written\n",
+                 progress->subject, progress->runs, progress->failures);
+    return status != 0;
 }

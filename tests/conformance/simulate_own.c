@@ -112,11 +112,13 @@ static void add_fed(struct own_model *own, const char *name, enum sp_dtype dtype
     own->graph.input[own->graph.n_input++] = info;
     json_t *feed = json_pack("{s:s, s:o, s:f, s:f}", "type", sp_dtype_name(dtype), "dims", dims, "from",
                              strchr(word, '>') != NULL ? 0.5 : -1.0, "to", strchr(word, '>') != NULL ? 1.5 : 1.0);
-    const char *fill = strchr(word, '@');
+    const char *fill = strchr(word, '@'), *step = strchr(word, '+');
     if (below != NULL)
         (void)json_object_set_new(feed, "below", json_integer(strtoll(below + 1, NULL, 10)));
     if (fill != NULL)
         (void)json_object_set_new(feed, "fill", json_integer(strtoll(fill + 1, NULL, 10)));
+    if (step != NULL)
+        (void)json_object_set_new(feed, "step", json_integer(strtoll(step + 1, NULL, 10)));
     (void)json_object_set_new(own->feeds, name, feed);
 }
 
@@ -257,9 +259,10 @@ static bool fill_node(struct own_model *own, const struct simulate_own *from)
     return true;
 }
 
-const char *simulate_own_name(const struct simulate_own *own, char *name, size_t size)
+const char *simulate_own_name(const struct simulate_own *list, const struct simulate_own *own, char *name, size_t size)
 {
-    (void)snprintf(name, size, "own_%s_%zu", own->op, (size_t)(own - simulate_own_cases));
+    (void)snprintf(name, size, "%s_%s_%zu", list == simulate_own_cases ? "own" : "contrib", own->op,
+                   (size_t)(own - list));
     return name;
 }
 

@@ -11,6 +11,7 @@
  *                float32[4]>0        in [0.5, 1.5)
  *                int64[4]<5          in [0, 5); other integers alike
  *                int32[4]@3          all 3
+ *                int64[4]+5          0, 5, 10, 15
  *                bool[4], string[4]  "a", "b", "c"
  *                int64=1,2           a constant vector; int64:=2 a constant scalar; also int32, float32
  *                -                   omitted
@@ -28,11 +29,12 @@ struct simulate_own {
     const char *inputs, *attributes, *outputs;
 };
 
-/* Ends with one whose `op` is NULL. */
+/* Each ends with one whose `op` is NULL. */
 extern const struct simulate_own simulate_own_cases[];
+extern const struct simulate_own simulate_contrib_cases[];
 
-/* "own_com.microsoft.FusedMatMul_3": with its place in the list. */
-const char *simulate_own_name(const struct simulate_own *own, char *name, size_t size);
+/* "own_com.microsoft.FusedMatMul_3", "contrib_..": with its place in the list. */
+const char *simulate_own_name(const struct simulate_own *list, const struct simulate_own *own, char *name, size_t size);
 
 /* Writes the model; *ret_inputs are the members of a line that say what is fed. */
 bool simulate_own_write(const struct simulate_own *own, const char *path, json_t **ret_inputs);

@@ -1,6 +1,5 @@
 #include "simulate_run.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_CUTS 2
@@ -63,18 +62,24 @@ static void name_run(const struct simulate_subject *subject, uint32_t count, con
         *at = *at == '/' ? '_' : *at;
 }
 
+/* Dropout with a third input may be training. */
+static bool is_random(const struct sp_node *node)
+{
+    return (node->op != NULL && (node->op->flags & SP_OP_RANDOM) != 0) ||
+           (strcmp(node->op_type, "Dropout") == 0 && node->input_count > 2);
+}
+
 /* What is fed and compared, and what is known of the splitting. */
 static void tell_run(const struct simulate_program *program, const struct simulate_subject *subject, json_t *cuts,
                      const char *name, const char *path, const struct simulate_account *account,
                      const struct sp_error *err)
 {
-    const struct sp_op *op = subject->opened.relation->node->op;
+    const struct sp_node *node = subject->opened.relation->node;
     json_t *line = start_line(subject);
-    json_t *more =
-        json_pack("{s:s, s:o, s:s, s:s, s:o, s:b, s:b, s:i, s:i, s:O*}", "name", name, "cuts", cuts, "model", path,
-                  "original", subject->path, "outputs", simulate_outputs(subject->opened.model), "shapesOnly",
-                  op != NULL && (op->flags & SP_OP_RANDOM) != 0, "isWhole", account->is_whole, "ops", (int)account->ops,
-                  "cutParts", (int)(account->cut_sources + account->cut_results), "notes", account->notes);
+    json_t *more = json_pack("{s:s, s:o, s:s, s:s, s:o, s:b, s:b, s:i, s:i, s:O*}", "name", name, "cuts", cuts, "model",
+                             path, "original", subject->path, "outputs", simulate_outputs(subject->opened.model),
+                             "shapesOnly", is_random(node), "isWhole", account->is_whole, "ops", (int)account->ops,
+                             "cutParts", (int)(account->cut_sources + account->cut_results), "notes", account->notes);
     (void)json_object_update(line, more);
     (void)json_object_update(line, subject->inputs);
     json_decref(more);
@@ -110,11 +115,12 @@ static void run_cuts(struct simulate_program *program, const struct simulate_sub
     char name[256], path[MAX_PATH + 300];
     name_run(subject, count, cuts, name, sizeof(name));
     (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
+    (void)snprintf(program->progress->run, sizeof(program->progress->run), "%s", name);
     enum sp_status status = write_run(subject, arena, count, cuts, path, &account, &reason, &err);
     if (reason == NULL) {
         tell_run(program, subject, cuts_line(subject->opened.rule, count, cuts), name, path, &account, &err);
-        program->runs++;
-        program->failures += status != SP_OK;
+        program->progress->runs++;
+        program->progress->failures += status != SP_OK;
     }
     simulate_account_release(&account);
     sp_arena_destroy(arena);
@@ -145,17 +151,14 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-static bool add_seen(struct simulate_program *program, uint64_t hash)
+static bool add_seen(struct simulate_progress *progress, uint64_t hash)
 {
-    for (uint32_t i = 0; i < program->seen_count; i++) {
-        if (program->seen[i] == hash)
+    for (uint32_t i = 0; i < progress->pair_count; i++) {
+        if (progress->pairs[i] == hash)
             return false;
     }
-    if (program->seen_count == program->seen_capacity) {
-        program->seen_capacity = program->seen_capacity * 2 + 256;
-        program->seen = realloc(program->seen, program->seen_capacity * sizeof(*program->seen));
-    }
-    program->seen[program->seen_count++] = hash;
+    if (progress->pair_count < SIMULATE_MAX_PAIRS)
+        progress->pairs[progress->pair_count++] = hash;
     return true;
 }
 
@@ -183,7 +186,7 @@ static bool is_new_pair(struct simulate_program *program, const struct simulate_
             hash = hash_text(hash, text);
         }
     }
-    return add_seen(program, hash);
+    return add_seen(program->progress, hash);
 }
 
 static void run_pairs(struct simulate_program *program, const struct simulate_subject *subject)

@@ -3,14 +3,26 @@
 #include "simulate.h"
 #include "simulate_variant.h"
 
+#define SIMULATE_MAX_PAIRS 65536
+
+/* What survives the process that does the work: it is started again behind a case that it dies of. */
+struct simulate_progress {
+    unsigned subject; /* the one at work, counted from 1 */
+    bool is_done;
+    unsigned runs, failures;
+    char case_name[160], op_name[80], run[256]; /* at work */
+    uint32_t pair_count;
+    uint64_t pairs[SIMULATE_MAX_PAIRS]; /* that were simulated */
+};
+
 struct simulate_program {
     char folder[MAX_PATH];
     FILE *list;
     const char *only, *only_case;
     const char *pairs; /* "all", "none", or "some": two factors of such a node, with these ranks and attributes, once */
-    unsigned cases, others, runs, failures;
-    uint32_t seen_count, seen_capacity;
-    uint64_t *seen; /* pairs that were simulated */
+    unsigned subject;  /* counted from 1 */
+    unsigned first;    /* subjects before it are done */
+    struct simulate_progress *progress;
 };
 
 struct simulate_subject {
