@@ -101,6 +101,8 @@ enum sp_status output_open(const char *path, const struct input *input, struct o
 /* Streams a splice over the input. */
 enum sp_status output_splice(struct output *output, const struct sp_splice *splice, struct sp_error *err);
 bool output_write(void *output, const void *bytes, size_t size);
+/* For what writes by itself: `copy` takes ranges of the input. */
+struct sp_sink output_sink(struct output *output);
 /* Puts the file in its place. */
 enum sp_status output_commit(struct output *output, struct sp_error *err);
 /* Drops what was not committed. */
@@ -168,6 +170,7 @@ int cmd_check(int argc, char **argv, struct common *common);
 int cmd_infer(int argc, char **argv, struct common *common);
 int cmd_operators(int argc, char **argv, struct common *common);
 int cmd_convert(int argc, char **argv, struct common *common);
+int cmd_export(int argc, char **argv, struct common *common);
 int cmd_inspect(int argc, char **argv, struct common *common);
 int cmd_plan(int argc, char **argv, struct common *common);
 int cmd_devices(int argc, char **argv, struct common *common);

@@ -17,6 +17,7 @@ static const char usage[] =
     "  infer MODEL            complete the annotations\n"
     "  plan MODEL             search a plan for some devices and write the annotated model\n"
     "  strip MODEL -o OUT     take the multi-device annotations off again\n"
+    "  export WHAT --format F a plan or an annotated model in the notation of another tool\n"
     "  convert --to F SPEC    write one sharding in another notation\n"
     "  reshard                the way from one sharding of a tensor to another, and what it costs\n"
     "  operators [NAME]       the operators and their sharding rules\n"
@@ -32,13 +33,13 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct common *common);
 } commands[] = {
-    {"inspect", cmd_inspect}, {"check", cmd_check},         {"infer", cmd_infer},
-    {"plan", cmd_plan},       {"strip", cmd_strip},         {"convert", cmd_convert},
-    {"reshard", cmd_reshard}, {"operators", cmd_operators}, {"devices", cmd_devices},
+    {"inspect", cmd_inspect}, {"check", cmd_check},     {"infer", cmd_infer},     {"plan", cmd_plan},
+    {"strip", cmd_strip},     {"convert", cmd_convert}, {"reshard", cmd_reshard}, {"operators", cmd_operators},
+    {"devices", cmd_devices}, {"export", cmd_export},
 };
 
 /* Verbs of the product that this version does not have yet deserve more than "unknown command". */
-static const char *const later[] = {"export", "models", "plans", "jobs"};
+static const char *const later[] = {"models", "plans", "jobs"};
 
 static void on_signal(int number)
 {
@@ -86,9 +87,8 @@ static int run(int argc, char **argv)
 {
     struct common common = {.json = wants_json(argc, argv)};
     if (argc < 2)
-        return report_usage(
-            &common,
-            "A command is missing: inspect, check, infer, plan, strip, convert, reshard, operators or devices.");
+        return report_usage(&common, "A command is missing: inspect, check, infer, plan, strip, export, convert, "
+                                     "reshard, operators or devices.");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
         return print_text(&common, usage);
     if (strcmp(argv[1], "--version") == 0)

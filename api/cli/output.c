@@ -119,9 +119,14 @@ static bool copy_range(void *context, uint64_t offset, uint64_t size)
     return size == 0;
 }
 
+struct sp_sink output_sink(struct output *output)
+{
+    return (struct sp_sink){.write = output_write, .copy = copy_range, .context = output};
+}
+
 enum sp_status output_splice(struct output *output, const struct sp_splice *splice, struct sp_error *err)
 {
-    const struct sp_sink sink = {.write = output_write, .copy = copy_range, .context = output};
+    const struct sp_sink sink = output_sink(output);
     errno = 0;
     if (sp_splice_stream(splice, NULL, &sink, NULL) == SP_OK)
         return SP_OK;

@@ -90,7 +90,7 @@ void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placemen
                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost);
 
 /* The same, and the live activations in the course of one request: while each node runs, its workspace included, and
-   after it. The largest `during` is the stage's peak, unless the model inputs before the first node are more. */
+   after it. The largest `during` is the stage's peak. */
 struct sp_live_bytes {
     double during, after;
 };

@@ -34,6 +34,7 @@ struct trace {
     uint32_t *order, *first; /* nodes by stage, ascending: order[first[s]] .. */
     struct sp_live_bytes *course;
     uint32_t packets;
+    double memory; /* that was written last for the stage at hand */
     struct sp_buf packed;
     bool is_broken;
 };
@@ -185,6 +186,9 @@ static void put_memory(struct trace *trace, uint32_t stage, uint64_t time, doubl
 {
     Perfetto__Protos__TracePacket packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
     Perfetto__Protos__TrackEvent event = PERFETTO__PROTOS__TRACK_EVENT__INIT;
+    if (bytes == trace->memory)
+        return;
+    trace->memory = bytes;
     event.has_type = event.has_track_uuid = event.has_counter_value = packet.has_timestamp = 1;
     event.type = PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_COUNTER;
     event.track_uuid = row_id(stage, ROW_MEMORY);
@@ -234,9 +238,10 @@ static void put_request(struct trace *trace, uint32_t stage, uint32_t request)
                               .text = node->node != NULL ? node->node->op_type : NULL,
                               .number_names = {"flops", "bytes"},
                               .numbers = {node->flops, node->bytes}};
-        if (slice.end > slice.begin) {
-            const struct sp_live_bytes *live = &trace->course[i - trace->first[stage]];
+        if (slice.end > slice.begin)
             put_slice(trace, &slice);
+        if (!node->folded) {
+            const struct sp_live_bytes *live = &trace->course[i - trace->first[stage]];
             put_memory(trace, stage, slice.begin, base + live->during);
             put_memory(trace, stage, slice.end, base + live->after);
         }
@@ -256,6 +261,7 @@ static void put_stage(struct trace *trace, uint32_t stage)
     put_device(trace, stage);
     put_row(trace, row_id(stage, ROW_COMPUTE), row_id(stage, ROW_DEVICE), "compute", false);
     put_row(trace, row_id(stage, ROW_MEMORY), row_id(stage, ROW_DEVICE), "memory", true);
+    trace->memory = -1;
     put_memory(trace, stage, 0, told->weights_bytes + told->communication_bytes);
     put_idle(trace, stage, 0, 0, begin_of(trace, stage, 0));
     for (uint32_t r = 0; r < REQUESTS; r++)

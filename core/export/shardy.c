@@ -17,124 +17,27 @@
  * beside it lists which those are.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "export/internal.h"
+#include "export/meshes.h"
 #include "sharding/dialect.h"
 
-struct mesh {
-    struct sp_mesh *mesh;   /* named, as it is written */
-    const int64_t *devices; /* of a mesh of its own numbers: ascending; NULL: 0 .. N-1 */
-    const struct sp_mesh *source;
-    int64_t single; /* the device of a maximal mesh, -1 for others */
-};
-
 struct shardy {
-    struct sp_arena *arena;
-    uint32_t count;
-    struct mesh *meshes;
+    struct export_meshes meshes;
     bool has_values; /* one was written: a comma comes first */
     bool writes_uses;
 };
 
-/* ---- meshes ---------------------------------------------------------------------------------------------------- */
-
-static int ascending(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Numbers the devices of an order from 0, in their order. */
-static enum sp_status renumber(struct sp_arena *arena, const struct sp_device_order *order, const int64_t **ret_devices,
-                               struct sp_device_order *ret_order, struct sp_error *err)
-{
-    int64_t *devices = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
-    int64_t *ids = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
-    if (devices == NULL || ids == NULL)
-        return sp_fail_memory(err);
-    for (int64_t i = 0; i < order->count; i++)
-        devices[i] = sp_device_order_at(order, i);
-    qsort(devices, (size_t)order->count, sizeof *devices, ascending);
-    bool is_range = true;
-    for (int64_t i = 0; i < order->count; i++) {
-        const int64_t device = sp_device_order_at(order, i);
-        const int64_t *found = bsearch(&device, devices, (size_t)order->count, sizeof *devices, ascending);
-        ids[i] = found != NULL ? found - devices : 0;
-        is_range = is_range && ids[i] == i;
-    }
-    *ret_devices = devices;
-    if (is_range)
-        return sp_device_order_range(arena, order->count, ret_order, err);
-    return sp_device_order_list(arena, order->count, ids, ret_order, err);
-}
-
-static enum sp_status add_mesh(struct shardy *all, const struct sp_mesh *source, int64_t single,
-                               const struct mesh **ret_mesh, struct sp_error *err)
-{
-    struct mesh *mesh = &all->meshes[all->count];
-    struct sp_device_order order = source->order;
-    enum sp_status status = SP_OK;
-    if (all->count == SP_MAX_EXPORT_MESHES)
-        return sp_fail_limit(err, "TOO_MANY_MESHES", "SP_MAX_EXPORT_MESHES", SP_MAX_EXPORT_MESHES,
-                             SP_MAX_EXPORT_MESHES + 1, "The shardings are over more than %d different meshes.",
-                             SP_MAX_EXPORT_MESHES);
-    *mesh = (struct mesh){.single = single, .source = source};
-    if (single < 0 && !sp_device_order_is_permutation(&source->order))
-        status = renumber(all->arena, &source->order, &mesh->devices, &order, err);
-    if (status == SP_OK)
-        status = sp_mesh_create(all->arena, source->axis_count, source->axes, &order, &mesh->mesh, err);
-    if (status != SP_OK)
-        return status;
-    mesh->mesh->name = single >= 0      ? sp_arena_printf(all->arena, "maximal_mesh_%" PRId64, single)
-                       : all->count > 0 ? sp_arena_printf(all->arena, "mesh_%u", all->count)
-                                        : "mesh";
-    if (mesh->mesh->name == NULL)
-        return sp_fail_memory(err);
-    all->count++;
-    *ret_mesh = mesh;
-    return SP_OK;
-}
-
-/* The mesh that is written for this one. */
-static enum sp_status find_mesh(struct shardy *all, const struct sp_mesh *source, const struct mesh **ret_mesh,
-                                struct sp_error *err)
-{
-    const bool is_single = source->order.count == 1;
-    const int64_t single = is_single ? sp_device_order_at(&source->order, 0) : -1;
-    struct sp_mesh *kept = NULL;
-    for (uint32_t i = 0; i < all->count; i++) {
-        const struct mesh *mesh = &all->meshes[i];
-        if (is_single ? mesh->single == single : mesh->single < 0 && sp_mesh_equal(mesh->source, source, true)) {
-            *ret_mesh = mesh;
-            return SP_OK;
-        }
-    }
-    if (is_single)
-        return sp_mesh_single(all->arena, single, &kept, err) == SP_OK ? add_mesh(all, kept, single, ret_mesh, err)
-                                                                       : err->status;
-    enum sp_status status = sp_mesh_create(all->arena, source->axis_count, source->axes, NULL, &kept, err);
-    if (status == SP_OK && source->order.ids != NULL)
-        status = sp_device_order_list(all->arena, source->order.count, source->order.ids, &kept->order, err);
-    else if (status == SP_OK && !sp_device_order_is_range(&source->order)) {
-        int64_t perm[SP_MAX_SHARDING_AXES];
-        for (uint32_t i = 0; i < source->order.rank; i++)
-            perm[i] = source->order.perm[i];
-        status = sp_device_order_iota(all->arena, source->order.rank, source->order.dims, perm, &kept->order, err);
-    }
-    return status == SP_OK ? add_mesh(all, kept, -1, ret_mesh, err) : status;
-}
-
-static void write_mesh(struct export *out, const struct mesh *mesh, struct sp_buf *text)
+static void write_mesh(struct export *out, const struct export_mesh *mesh, struct sp_buf *text)
 {
     sp_buf_clear(text);
     sp_shardy_write_mesh(mesh->mesh, text);
+    if (!mesh->is_used || sp_buf_failed(text))
+        return;
     export_printf(out, "  sdy.mesh @%s = ", mesh->mesh->name);
     export_text(out, text->data);
-    if (mesh->devices != NULL) {
+    if (mesh->is_part) {
         export_text(out, "  // devices");
-        for (int64_t i = 0; i < mesh->mesh->order.count; i++)
+        for (int64_t i = 0; i < mesh->count; i++)
             export_printf(out, "%s %" PRId64, i > 0 ? "," : "", mesh->devices[i]);
     }
     export_text(out, "\n");
@@ -175,27 +78,49 @@ static void write_entry(struct export *out, struct shardy *all, const struct exp
     export_text(out, "}");
 }
 
+static enum sp_status axes_of(struct export *out, const struct export_value *item, struct sp_sharding **ret_axes,
+                              struct sp_error *err)
+{
+    return sp_sharding_to_axes(out->scratch, item->sharding, item->rank, item->shape, out->subject->device_count,
+                               ret_axes, NULL, err);
+}
+
+static enum sp_status look_at_value(struct export *out, const struct export_value *item, void *context,
+                                    struct sp_error *err)
+{
+    struct shardy *all = context;
+    struct sp_sharding *axes = NULL;
+    struct sp_error why = {0};
+    if (item->sharding == all->meshes.last)
+        return SP_OK;
+    enum sp_status status = axes_of(out, item, &axes, &why);
+    if (status == SP_OK)
+        status = meshes_look(&all->meshes, axes, out->scratch, &why);
+    if (status == SP_OK)
+        all->meshes.last = item->sharding;
+    if (status == SP_ERR_UNSUPPORTED)
+        return SP_OK; /* it is told when it is to be written */
+    if (status != SP_OK && err != NULL)
+        *err = why;
+    return status;
+}
+
 static enum sp_status write_value(struct export *out, const struct export_value *item, void *context,
                                   struct sp_error *err)
 {
     struct shardy *all = context;
     struct sp_sharding *axes = NULL;
-    const struct mesh *mesh = NULL;
+    const struct sp_sharding *placed = NULL;
     struct sp_error why = {0};
     struct sp_buf text;
     if (item->is_other != all->writes_uses)
         return SP_OK;
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
-    enum sp_status status = sp_sharding_to_axes(out->scratch, item->sharding, item->rank, item->shape,
-                                                out->subject->device_count, &axes, NULL, &why);
+    enum sp_status status = axes_of(out, item, &axes, &why);
     if (status == SP_OK)
-        status = find_mesh(all, axes->mesh, &mesh, &why);
-    if (status == SP_OK) {
-        axes->mesh = mesh->mesh;
-        status = sp_shardy_write(axes, false, &text, &why);
-    }
-    if (status == SP_OK && sp_buf_failed(&text))
-        status = sp_fail_memory(&why);
+        status = meshes_place(&all->meshes, axes, out->scratch, &placed, &why);
+    if (status == SP_OK)
+        status = sp_shardy_write(placed, false, &text, &why);
     if (status == SP_OK)
         write_entry(out, all, item, text.data);
     sp_buf_release(&text);
@@ -208,10 +133,10 @@ static enum sp_status write_value(struct export *out, const struct export_value 
 
 /* ---- the module ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status note_meshes(struct export *out, const struct shardy *all, struct sp_error *err)
+static enum sp_status note_meshes(struct export *out, const struct export_meshes *meshes, struct sp_error *err)
 {
-    for (uint32_t i = 0; i < all->count; i++) {
-        if (all->meshes[i].devices != NULL)
+    for (uint32_t i = 0; i < meshes->count; i++) {
+        if (meshes->items[i].is_part && meshes->items[i].is_used)
             return export_note(out, "MESH_OF_A_PART", NULL, err,
                                "Some meshes hold a part of the devices, which a mesh of Shardy cannot say: they are "
                                "numbered from 0, and a comment lists the devices.");
@@ -219,31 +144,41 @@ static enum sp_status note_meshes(struct export *out, const struct shardy *all, 
     return SP_OK;
 }
 
+static enum sp_status write_module(struct export *out, struct shardy *all, struct sp_error *err)
+{
+    enum sp_status status;
+    export_text(out, "module attributes {\n  shardplan.values = {");
+    status = export_values(out, write_value, all, err);
+    export_text(out, "\n  },\n  shardplan.uses = [");
+    all->writes_uses = true;
+    all->has_values = false;
+    if (status == SP_OK)
+        status = export_values(out, write_value, all, err);
+    export_text(out, "\n  ]\n} {\n");
+    return status;
+}
+
 enum sp_status export_shardy(struct export *out, struct sp_error *err)
 {
-    struct shardy all = {.arena = sp_arena_create(sp_arena_budget(out->scratch))};
+    struct shardy all = {0};
     struct sp_buf text;
-    enum sp_status status = SP_OK;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(out->scratch));
+    enum sp_status status = arena != NULL ? meshes_begin(&all.meshes, arena, err) : sp_fail_memory(err);
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
-    if (all.arena == NULL || (all.meshes = SP_NEW_ARRAY(all.arena, SP_MAX_EXPORT_MESHES, struct mesh)) == NULL)
-        status = sp_fail_memory(err);
-    export_text(out, "module attributes {\n  shardplan.values = {");
     if (status == SP_OK)
-        status = export_values(out, write_value, &all, err);
-    export_text(out, "\n  },\n  shardplan.uses = [");
-    all.writes_uses = true;
-    all.has_values = false;
+        status = export_values(out, look_at_value, &all, err);
     if (status == SP_OK)
-        status = export_values(out, write_value, &all, err);
-    export_text(out, "\n  ]\n} {\n");
-    for (uint32_t i = 0; status == SP_OK && i < all.count; i++)
-        write_mesh(out, &all.meshes[i], &text);
+        status = meshes_settle(&all.meshes, err);
+    if (status == SP_OK)
+        status = write_module(out, &all, err);
+    for (uint32_t i = 0; status == SP_OK && i < all.meshes.count; i++)
+        write_mesh(out, &all.meshes.items[i], &text);
     export_text(out, "}\n");
     if (status == SP_OK && sp_buf_failed(&text))
         status = sp_fail_memory(err);
     if (status == SP_OK)
-        status = note_meshes(out, &all, err);
+        status = note_meshes(out, &all.meshes, err);
     sp_buf_release(&text);
-    sp_arena_destroy(all.arena);
+    sp_arena_destroy(arena);
     return status;
 }

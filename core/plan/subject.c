@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "infer/forward.h"
 #include "infer/propagate.h"
 #include "plan/internal.h"
 
@@ -61,20 +62,35 @@ static enum sp_status place_node(struct sp_subject *subject, uint32_t index, str
     return status;
 }
 
-/* Completes the assignment and says where each node runs. */
+static enum sp_status infer(struct sp_subject *subject, const char *configuration, bool propagates,
+                            struct sp_error *err)
+{
+    enum sp_status status = sp_assignment_create(subject->arena, subject->net, configuration, subject->device_count, 0,
+                                                 NULL, &subject->assignment, err);
+    if (status != SP_OK)
+        return status;
+    subject->assignment->gathers_contradictions = true;
+    return propagates ? sp_infer_propagate(subject->assignment, NULL, err) : sp_infer_forward(subject->assignment, err);
+}
+
+/* Completes the assignment and says where each node runs. Specs that no mesh explains together are completed as
+   proposal 0007 says, from node to node, which needs none. */
 static enum sp_status complete(struct sp_subject *subject, const char *configuration, struct sp_error *err)
 {
     const struct sp_graph *graph = subject->model->graph;
     struct sp_subject_node *nodes = SP_NEW_ARRAY(subject->arena, graph->node_count, struct sp_subject_node);
+    struct sp_error why = {0};
     enum sp_status status = nodes != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
         status = sp_net_create(subject->arena, subject->model, &subject->net, err);
-    if (status == SP_OK)
-        status = sp_assignment_create(subject->arena, subject->net, configuration, subject->device_count, 0, NULL,
-                                      &subject->assignment, err);
     if (status == SP_OK) {
-        subject->assignment->gathers_contradictions = true;
-        status = sp_infer_propagate(subject->assignment, NULL, err);
+        status = infer(subject, configuration, true, &why);
+        if (status == SP_ERR_REQUEST && strcmp(why.code, "NO_COMMON_MESH") == 0) {
+            sp_error_clear(&why);
+            status = infer(subject, configuration, false, &why);
+        }
+        if (status != SP_OK && err != NULL)
+            *err = why;
     }
     for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++)
         status = place_node(subject, i, &nodes[i], err);

@@ -130,7 +130,8 @@ class Usage(Case):
     def test_help_and_version(self):
         self.assertIn(b"Usage: shardplan COMMAND", self.done("--help").stdout)
         self.assertRegex(self.done("--version").stdout, rb"^shardplan \d+\.\d+\.\d+\n$")
-        for command in ("inspect", "check", "infer", "plan", "strip", "convert", "reshard", "operators", "devices"):
+        for command in ("inspect", "check", "infer", "plan", "strip", "export", "convert", "reshard", "operators",
+                        "devices"):
             text = self.done(command, "--help").stdout
             self.assertIn(f"Usage: shardplan {command}".encode(), text)
             self.assertEqual(self.done("help", command).stdout, text)
@@ -148,7 +149,7 @@ class Usage(Case):
         for arguments in (
             [],
             ["dance"],
-            ["export", model],
+            ["jobs", model],
             ["help", "dance"],
             ["inspect"],
             ["inspect", model, model],
@@ -194,7 +195,7 @@ class Usage(Case):
                 self.done(*arguments, status=2)
 
     def test_what_this_version_lacks_is_said(self):
-        for arguments in (["export", "x"], ["plan", "x", "--emit", "d"], ["plan", "x", "--strategy", "tensor"]):
+        for arguments in (["jobs", "x"], ["plan", "x", "--emit", "d"], ["plan", "x", "--strategy", "tensor"]):
             self.assertIn(b"This version does not have", self.done(*arguments, status=2).stderr)
 
     def test_errors_are_json_too(self):

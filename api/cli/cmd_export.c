@@ -1,0 +1,230 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "export/export.h"
+
+static const char help_head[] =
+    "Usage: shardplan export PLAN_OR_MODEL --format FORMAT [-o OUT] [OPTIONS]\n"
+    "\n"
+    "Writes a plan, or an annotated model, in the notation of another tool.\n"
+    "\n"
+    "  --format FORMAT        one of those below\n"
+    "  -o, --output OUT       where to; standard output when it is not given\n"
+    "  --model MODEL          the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
+    "  --configuration NAME   of an annotated model, where it has several\n"
+    "  --json                 for machines: what was written, and the notes\n"
+    "\n";
+
+static const char help_tail[] = "\n"
+                                "What the other notation cannot say is a note.\n";
+
+/* A plan of this size would be of a model of many millions of nodes. */
+#define MAX_PLAN_BYTES ((size_t)1 << 29)
+
+struct export_arguments {
+    const char *source, *model, *format, *path, *configuration;
+};
+
+static void make_help(struct sp_buf *help)
+{
+    sp_buf_init(help, (size_t)64 << 10);
+    sp_buf_text(help, help_head);
+    for (uint32_t i = 0; i < sp_export_format_count(); i++) {
+        const struct sp_export_format *format = sp_export_format(i);
+        sp_buf_printf(help, "  %-23s%s\n", format->name, format->text);
+    }
+    sp_buf_text(help, help_tail);
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------ */
+
+/* A plan is a JSON object whose first member is "plan"; a model in JSON begins otherwise. */
+static bool looks_like_plan(const struct input *input)
+{
+    static const char blanks[] = " \t\r\n", member[] = "\"plan\"";
+    const char *text = input->bytes;
+    uint64_t at = 0;
+    while (at < input->size && text[at] != '\0' && strchr(blanks, text[at]) != NULL)
+        at++;
+    if (at == input->size || text[at] != '{')
+        return false;
+    at++;
+    while (at < input->size && text[at] != '\0' && strchr(blanks, text[at]) != NULL)
+        at++;
+    return input->size - at >= sizeof member - 1 && memcmp(text + at, member, sizeof member - 1) == 0;
+}
+
+static enum sp_status read_plan(const struct input *input, json_t **ret_json, struct sp_error *err)
+{
+    json_error_t where;
+    if (input->size > MAX_PLAN_BYTES)
+        return sp_fail_limit(err, "PLAN_TOO_LARGE", "MAX_PLAN_BYTES", MAX_PLAN_BYTES, (int64_t)input->size,
+                             "The plan is larger than %zu bytes; export the annotated model instead.", MAX_PLAN_BYTES);
+    *ret_json = json_loadb(input->bytes, (size_t)input->size, JSON_REJECT_DUPLICATES, &where);
+    if (*ret_json != NULL)
+        return SP_OK;
+    (void)sp_fail(err, SP_ERR_MALFORMED, "PLAN_NOT_JSON", "The plan is not valid JSON: %s.", where.text);
+    return sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, input->name);
+}
+
+static enum sp_status open_plan(const struct export_arguments *arguments, const struct input *plan, struct input *model,
+                                const struct sp_watch *watch, struct sp_subject **ret_subject, struct sp_error *err)
+{
+    json_t *json = NULL;
+    if (arguments->model == NULL)
+        return sp_fail(err, SP_ERR_REQUEST, "MODEL_MISSING",
+                       "'%.200s' is a plan; say which model it was made for: --model MODEL.", plan->name);
+    enum sp_status status = read_plan(plan, &json, err);
+    if (status == SP_OK)
+        status = input_open(arguments->model, model, err);
+    if (status == SP_OK)
+        status = input_hash(model, err);
+    if (status == SP_OK) {
+        const struct sp_job_options options = {.name = model->name, .sha256 = model->sha256, .watch = watch};
+        status = sp_subject_from_json(model->bytes, model->size, &options, json, ret_subject, err);
+    }
+    json_decref(json);
+    return status;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+static enum sp_status take_note(void *context, const struct sp_export_note *note, struct sp_error *err)
+{
+    json_t *notes = context;
+    json_t *item = json_pack("{s:s, s:s?, s:s}", "code", note->code, "node",
+                             note->node != NULL && note->node->name[0] != '\0' ? note->node->name : NULL, "message",
+                             note->message);
+    return item != NULL && json_array_append_new(notes, item) == 0 ? SP_OK : sp_fail_memory(err);
+}
+
+static enum sp_status print_answer(const struct common *common, const struct export_arguments *arguments,
+                                   const json_t *notes, struct sp_error *err)
+{
+    struct sp_json json;
+    if (!common->json) {
+        for (size_t i = 0; i < json_array_size(notes); i++)
+            print_note("%s", json_string_value(json_object_get(json_array_get(notes, i), "message")));
+        return SP_OK;
+    }
+    char *text = json_dumps(notes, JSON_COMPACT);
+    if (text == NULL)
+        return sp_fail_memory(err);
+    sp_json_init(&json, false, write_stdout, NULL);
+    sp_json_begin_object(&json);
+    sp_json_member_string(&json, "format", arguments->format);
+    sp_json_member_string(&json, "media_type", sp_export_find(arguments->format)->media_type);
+    sp_json_key(&json, "notes");
+    sp_json_raw(&json, text, strlen(text));
+    sp_json_end_object(&json);
+    (void)sp_json_finish(&json, NULL);
+    (void)write_stdout(NULL, "\n", 1);
+    free(text);
+    return finish_stdout(err);
+}
+
+static enum sp_status write_export(const struct common *common, const struct export_arguments *arguments,
+                                   const struct sp_subject *subject, const struct input *model, struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    json_t *notes = json_array();
+    enum sp_status status = notes != NULL ? output_open(arguments->path, model, &output, err) : sp_fail_memory(err);
+    if (status == SP_OK) {
+        const struct sp_export_request request = {.subject = subject,
+                                                  .format = arguments->format,
+                                                  .sink = output_sink(&output),
+                                                  .note = take_note,
+                                                  .note_context = notes};
+        status = sp_export_write(&request, err);
+    }
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    if (status == SP_OK)
+        status = print_answer(common, arguments, notes, err);
+    json_decref(notes);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+static int run_export(const struct common *common, const struct export_arguments *arguments)
+{
+    struct input source = {.fd = -1}, model = {.fd = -1};
+    struct sp_subject *subject = NULL;
+    struct sp_error err = {0};
+    struct progress progress;
+    progress_init(&progress, 0);
+    enum sp_status status = input_open(arguments->source, &source, &err);
+    const bool is_plan = status == SP_OK && (arguments->model != NULL || looks_like_plan(&source));
+    if (status == SP_OK && is_plan) {
+        status = open_plan(arguments, &source, &model, &progress.watch, &subject, &err);
+    } else if (status == SP_OK) {
+        const struct sp_job_options options = {.name = source.name, .watch = &progress.watch};
+        status = sp_subject_from_model(source.bytes, source.size, &options, arguments->configuration, &subject, &err);
+    }
+    progress_clear(&progress);
+    if (status == SP_OK)
+        status = write_export(common, arguments, subject, is_plan ? &model : &source, &err);
+    sp_subject_destroy(subject);
+    input_close(&model);
+    input_close(&source);
+    return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+}
+
+static int check(const struct common *common, const struct export_arguments *arguments)
+{
+    const char *model = arguments->model;
+    if (arguments->format == NULL)
+        return report_usage(common, "The format is missing: --format FORMAT; 'shardplan export --help' lists them.");
+    if (sp_export_find(arguments->format) == NULL)
+        return report_usage(common, "There is no export format '%.64s'; 'shardplan export --help' lists them.",
+                            arguments->format);
+    if (common->server != NULL)
+        return report_usage(common, "This version exports offline only: leave out --server and SHARDPLAN_SERVER.");
+    if (model != NULL && strcmp(model, "-") == 0 && strcmp(arguments->source, "-") == 0)
+        return report_usage(common, "The plan and the model cannot both come from standard input.");
+    if (model != NULL && arguments->configuration != NULL)
+        return report_usage(common, "--configuration is for annotated models, not for plans.");
+    if (common->json && strcmp(arguments->path, "-") == 0)
+        return report_usage(common, "The export and the JSON cannot both go to standard output: give -o OUT.");
+    return EXIT_DONE;
+}
+
+int cmd_export(int argc, char **argv, struct common *common)
+{
+    struct export_arguments arguments = {.path = "-"};
+    const struct member_option options[] = {
+        {"format", NULL, MEMBER_LOCAL, 0, &arguments.format, NULL},
+        {"output", NULL, MEMBER_LOCAL, 'o', &arguments.path, NULL},
+        {"model", NULL, MEMBER_LOCAL, 0, &arguments.model, NULL},
+        {"configuration", NULL, MEMBER_LOCAL, 0, &arguments.configuration, NULL},
+    };
+    struct sp_error err = {0};
+    struct sp_buf help;
+    bool wants_help = false;
+    int code;
+    make_help(&help);
+    if (sp_buf_failed(&help)) {
+        (void)sp_fail_memory(&err);
+        code = report_error(common, &err, NULL);
+        goto out;
+    }
+    code = parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help.data, NULL, &wants_help);
+    if (code != EXIT_DONE || wants_help)
+        goto out;
+    if (optind + 1 != argc) {
+        code = report_usage(common, optind == argc ? "The plan or the model is missing."
+                                                   : "There is more than one plan or model.");
+        goto out;
+    }
+    arguments.source = argv[optind];
+    code = check(common, &arguments);
+    if (code == EXIT_DONE)
+        code = run_export(common, &arguments);
+out:
+    sp_buf_release(&help);
+    return code;
+}
