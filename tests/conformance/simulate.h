@@ -40,7 +40,7 @@ struct simulate_account {
     unsigned kinds[16];   /* enum sp_collective */
     json_t *notes;        /* [{"code", "node", "message"}], of the realization */
     bool is_whole;        /* some note is "FACTOR_WHOLE" */
-    double *weight_bytes; /* per device, or NULL: bytes of the boxes of weights */
+    double *weight_bytes; /* per device: bytes of parts of initializers of floats */
     int64_t device_count;
 };
 void simulate_account_release(struct simulate_account *account);

@@ -3,8 +3,10 @@
  * of ONNX's backend tests, as simulations for the real ONNX Runtime.
  *
  * For each published case of one node: each factor that may be split, in 2, 3 and 4 shards on as many devices, and each
- * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()). The simulations and the list of
- * them go to FOLDER (simulate.h). Run it through simulate_cases.mjs, which runs the list and reports:
+ * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()). For each case of several nodes, or
+ * with graphs inside ("(several nodes)" for --only): each axis of each input, and what propagation makes of it. The
+ * simulations and the list of them go to FOLDER (simulate.h). Run it through simulate_cases.mjs, which runs the list
+ * and reports:
  *
  *     node simulate_cases.mjs [--program BUILD/tests/conformance/simulate_cases] [--only OPERATOR] [--case NAME]
  * [--verbose]
@@ -24,8 +26,6 @@
 static const char *unfit(const struct simulate_case *opened)
 {
     const struct sp_graph *graph = opened->model->graph;
-    if (opened->rule == NULL)
-        return "the node is what its graphs are";
     for (uint32_t i = 0; i < graph->input_count; i++) {
         if (graph->inputs[i]->declared.kind != SP_TYPE_TENSOR)
             return "an input is no tensor";
@@ -76,7 +76,10 @@ static void run_subject(struct simulate_program *program, struct simulate_subjec
     } else {
         if (test != NULL)
             subject->inputs = case_inputs(test, subject->opened.model->graph);
-        simulate_subject(program, subject);
+        if (subject->opened.model->graph->node_count == 1 && subject->opened.rule != NULL)
+            simulate_node(program, subject);
+        else
+            simulate_graph(program, subject);
         (void)fflush(program->list);
     }
     simulate_close(&subject->opened);
@@ -92,6 +95,21 @@ static bool is_wanted(const struct simulate_program *program, const char *op_typ
 
 /* ---- the published cases ---------------------------------------------------------------------------------------- */
 
+/* Models of several nodes are one row of the report: they are there for what is between the nodes. */
+static void name_graph(const struct sp_graph *graph, char *name, size_t size)
+{
+    if (graph->node_count == 1)
+        simulate_op_name(&graph->nodes[0], name, size);
+    else
+        (void)snprintf(name, size, "(several nodes)");
+}
+
+/* The light models of whole networks take seconds each; simulate_models has others. */
+static bool is_large(const struct backend_case *test)
+{
+    return test->model->size > (1 << 20);
+}
+
 static void run_variant(struct simulate_program *program, struct backend_case *test, uint32_t mask)
 {
     struct simulate_subject subject = {.case_name = test->name};
@@ -99,7 +117,7 @@ static void run_variant(struct simulate_program *program, struct backend_case *t
     (void)snprintf(source, sizeof(source), "%s/model.onnx", test->folder);
     (void)snprintf(subject.path, sizeof(subject.path), "%.1000s", source);
     (void)snprintf(subject.name, sizeof(subject.name), "%.140s", test->name);
-    simulate_op_name(&test->model->graph->nodes[0], subject.op_name, sizeof(subject.op_name));
+    name_graph(test->model->graph, subject.op_name, sizeof(subject.op_name));
     if (mask != 0) {
         (void)snprintf(subject.name, sizeof(subject.name), "%.140s+%x", test->name, mask);
         (void)snprintf(subject.path, sizeof(subject.path), "%.800s/%s.original.onnx", program->folder, subject.name);
@@ -115,9 +133,11 @@ static void run_case(struct backend_case *test, void *context)
 {
     struct simulate_program *program = context;
     char path[MAX_PATH + 64];
-    if (test->model == NULL || test->model->graph->node_count != 1)
+    char op_name[80];
+    if (test->model == NULL || test->model->graph->node_count == 0 || is_large(test))
         return;
-    if (!is_wanted(program, test->model->graph->nodes[0].op_type, test->name))
+    name_graph(test->model->graph, op_name, sizeof(op_name));
+    if (!is_wanted(program, op_name, test->name))
         return;
     (void)snprintf(path, sizeof(path), "%s/model.onnx", test->folder);
     uint32_t needed = simulate_needed(test, path), numbers = simulate_numbers(test) | needed;

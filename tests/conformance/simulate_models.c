@@ -426,6 +426,8 @@ static void tell(struct test *test, FILE *list, const struct simulate_account *a
         (void)json_object_update(line, more);
         json_decref(more);
     }
+    if (test->strategy->exchanges != NULL)
+        (void)json_object_set_new(line, "expectedExchanges", json_string(test->strategy->exchanges));
     simulate_tell(list, line);
 }
 

@@ -3,7 +3,7 @@
 //     node simulate_models.mjs [--program PATH] [--only TEXT] [--verbose]
 //
 // PATH is the built simulate_models, build/sanitized/tests/conformance/simulate_models unless given. Each way of splitting
-// must compute what the model does, to 1e-4, and give every device the bytes of weights that its shardings say: exactly
+// must compute what the model does, to 1e-4, exchange what is expected where that is said, and give every device the bytes of weights that its shardings say: exactly
 // those that are stated or inferred, and of those that are only assumed whole as much as it needs. With SIMULATE_KEEP=DIR
 // failing simulations are kept there.
 import fs from 'node:fs';
@@ -23,13 +23,19 @@ function weightsOf({ told, stated, assumed }) {
   return wrong < 0 ? null : `device ${wrong} is told ${told[wrong]} bytes of weights instead of ${stated[wrong]} to ${stated[wrong] + assumed[wrong]}`;
 }
 
+const exchangesOf = (line) => Object.entries(line.exchanges).map(([kind, count]) => `${count} ${kind}`).join(', ');
+
+function exchangesWrong(line) {
+  if (line.expectedExchanges === undefined || line.expectedExchanges === exchangesOf(line)) return null;
+  return `the devices exchange '${exchangesOf(line)}' instead of '${line.expectedExchanges}'`;
+}
+
 function summary(line) {
-  const kinds = Object.entries(line.exchanges).map(([kind, count]) => `${count} ${kind}`).join(', ') || 'no exchanges';
-  return `${line.ops} operators, ${kinds}; weights ${line.told.join(', ')}`;
+  return `${line.ops} operators, ${exchangesOf(line) || 'no exchanges'}; weights ${line.told.join(', ')}`;
 }
 
 function report(line, result, number) {
-  const why = line.failure ?? (result.status === 'ok' ? weightsOf(line) : `${result.status}: ${result.why}`);
+  const why = line.failure ?? (result.status === 'ok' ? weightsOf(line) ?? exchangesWrong(line) : `${result.status}: ${result.why}`);
   if (why) keep(line, result);
   const detail = line.failure ? '' : `: error ${(result.error ?? NaN).toExponential(1)}, ${summary(line)}`;
   console.log(`${why ? 'not ok' : 'ok'} ${number} simulate ${line.name}${detail}`);

@@ -196,11 +196,11 @@ const struct simulate_own simulate_own_cases[] = {
 
     /* Mixtures of experts. */
     {"com.microsoft.MoE", 1, "float32[8,16] float32[8,4] float32[4,32,16] float32[4,32] float32[4,16,32] float32[4,16]",
-     "k=2 activation_type='gelu'", "o"},
+     "k=2 activation_type='gelu' normalize_routing_weights=1", "o"},
     {"com.microsoft.MoE", 1, "float32[2,4,16] float32[8,4] float32[4,64,16] float32[4,64] float32[4,16,32]",
      "k=2 activation_type='swiglu' swiglu_fusion=1 normalize_routing_weights=1", "o"},
     {"com.microsoft.MoE", 1, "float32[8,16] float32[8,4] float32[4,32,16] - float32[4,16,32]",
-     "k=1 activation_type='silu'", "o"},
+     "k=1 activation_type='silu' normalize_routing_weights=1", "o"},
     {"com.microsoft.QMoE", 1,
      "float32[8,32] float32[8,4] uint8[4,64,16]<255 float32[4,64] - uint8[4,32,32]<255 float32[4,32]",
      "k=2 activation_type='relu' expert_weight_bits=4", "o"},

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "infer/propagate.h"
+
 #define MAX_CUTS 2
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
@@ -63,29 +65,36 @@ static void name_run(const struct simulate_subject *subject, uint32_t count, con
 }
 
 /* Dropout with a third input may be training. */
-static bool is_random(const struct sp_node *node)
+static bool is_random(const struct sp_graph *graph)
 {
-    return (node->op != NULL && (node->op->flags & SP_OP_RANDOM) != 0) ||
-           (strcmp(node->op_type, "Dropout") == 0 && node->input_count > 2);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct sp_node *node = &graph->nodes[i];
+        if ((node->op != NULL && (node->op->flags & SP_OP_RANDOM) != 0) ||
+            (strcmp(node->op_type, "Dropout") == 0 && node->input_count > 2))
+            return true;
+    }
+    return false;
 }
 
 /* What is fed and compared, and what is known of the splitting. */
-static void tell_run(const struct simulate_program *program, const struct simulate_subject *subject, json_t *cuts,
+static void tell_run(struct simulate_program *program, const struct simulate_subject *subject, json_t *cuts,
                      const char *name, const char *path, const struct simulate_account *account,
                      const struct sp_error *err)
 {
-    const struct sp_node *node = subject->opened.relation->node;
     json_t *line = start_line(subject);
-    json_t *more = json_pack("{s:s, s:o, s:s, s:s, s:o, s:b, s:b, s:i, s:i, s:O*}", "name", name, "cuts", cuts, "model",
-                             path, "original", subject->path, "outputs", simulate_outputs(subject->opened.model),
-                             "shapesOnly", is_random(node), "isWhole", account->is_whole, "ops", (int)account->ops,
-                             "cutParts", (int)(account->cut_sources + account->cut_results), "notes", account->notes);
+    json_t *more =
+        json_pack("{s:s, s:o, s:s, s:s, s:o, s:b, s:b, s:i, s:i, s:O*}", "name", name, "cuts", cuts, "model", path,
+                  "original", subject->path, "outputs", simulate_outputs(subject->opened.model), "shapesOnly",
+                  is_random(subject->opened.model->graph), "isWhole", account->is_whole, "ops", (int)account->ops,
+                  "cutParts", (int)(account->cut_sources + account->cut_results), "notes", account->notes);
     (void)json_object_update(line, more);
     (void)json_object_update(line, subject->inputs);
     json_decref(more);
     if (err->status != SP_OK)
         (void)json_object_set_new(line, "failure", json_sprintf("%s: %s", err->code, err->message));
     simulate_tell(program->list, line);
+    program->progress->runs++;
+    program->progress->failures += err->status != SP_OK;
 }
 
 static enum sp_status write_run(const struct simulate_subject *subject, struct sp_arena *arena, uint32_t count,
@@ -116,12 +125,9 @@ static void run_cuts(struct simulate_program *program, const struct simulate_sub
     name_run(subject, count, cuts, name, sizeof(name));
     (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
     (void)snprintf(program->progress->run, sizeof(program->progress->run), "%s", name);
-    enum sp_status status = write_run(subject, arena, count, cuts, path, &account, &reason, &err);
-    if (reason == NULL) {
+    (void)write_run(subject, arena, count, cuts, path, &account, &reason, &err);
+    if (reason == NULL)
         tell_run(program, subject, cuts_line(subject->opened.rule, count, cuts), name, path, &account, &err);
-        program->progress->runs++;
-        program->progress->failures += status != SP_OK;
-    }
     simulate_account_release(&account);
     sp_arena_destroy(arena);
 }
@@ -202,7 +208,7 @@ static void run_pairs(struct simulate_program *program, const struct simulate_su
     }
 }
 
-void simulate_subject(struct simulate_program *program, struct simulate_subject *subject)
+void simulate_node(struct simulate_program *program, struct simulate_subject *subject)
 {
     const struct sp_rule *rule = subject->opened.rule;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
@@ -213,4 +219,66 @@ void simulate_subject(struct simulate_program *program, struct simulate_subject 
     }
     if (strcmp(program->pairs, "none") != 0)
         run_pairs(program, subject);
+}
+
+/* ---- graphs ----------------------------------------------------------------------------------------------------- */
+
+/* The axis of a model input in so many shards; propagation finds the rest. */
+static enum sp_status write_axis(const struct simulate_subject *subject, struct sp_arena *arena,
+                                 const struct sp_value *input, uint32_t axis, int64_t shards, const char *path,
+                                 struct simulate_account *account, struct sp_error *err)
+{
+    struct sp_mesh_axis mesh_axis = {"x", shards};
+    struct sp_mesh *mesh = NULL;
+    struct sp_sharding *sharding = NULL;
+    struct sp_assignment *assignment = NULL;
+    struct sp_axis_ref *ref = SP_NEW(arena, struct sp_axis_ref);
+    enum sp_status status = sp_mesh_create(arena, 1, &mesh_axis, NULL, &mesh, err);
+    if (status == SP_OK)
+        status = sp_sharding_create_axes(arena, mesh, input->type.shape.rank, &sharding, err);
+    if (status != SP_OK)
+        return status;
+    *ref = sp_axis_full(mesh, 0);
+    sharding->dims[axis].axes = (struct sp_axis_list){1, ref};
+    struct sp_set_spec set = {input->name, sharding};
+    status = sp_assignment_create(arena, subject->opened.net, NULL, shards, 1, &set, &assignment, err);
+    if (status == SP_OK)
+        status = sp_infer_propagate(assignment, mesh, err);
+    return status == SP_OK ? simulate_write(arena, subject->opened.model, assignment, path, account, err) : status;
+}
+
+static void run_axis(struct simulate_program *program, const struct simulate_subject *subject,
+                     const struct sp_value *input, uint32_t axis, int64_t shards)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct simulate_account account = {0};
+    struct sp_error err = {0};
+    char name[256], path[MAX_PATH + 300], factor[64];
+    (void)snprintf(name, sizeof(name), "%s-%.60s.%u.%lld", subject->name, input->name, axis, (long long)shards);
+    for (char *at = name; *at != '\0'; at++)
+        *at = *at == '/' ? '_' : *at;
+    (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
+    (void)snprintf(factor, sizeof(factor), "%.40s.%u", input->name, axis);
+    (void)snprintf(program->progress->run, sizeof(program->progress->run), "%s", name);
+    (void)write_axis(subject, arena, input, axis, shards, path, &account, &err);
+    json_t *cut = json_pack("{s:s, s:s, s:s, s:I, s:I}", "factor", factor, "family", "an input", "kind", "propagated",
+                            "extent", (json_int_t)input->type.shape.dims[axis].value, "shards", (json_int_t)shards);
+    tell_run(program, subject, json_pack("[o]", cut), name, path, &account, &err);
+    simulate_account_release(&account);
+    sp_arena_destroy(arena);
+}
+
+void simulate_graph(struct simulate_program *program, struct simulate_subject *subject)
+{
+    const struct sp_graph *graph = subject->opened.model->graph;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const struct sp_value *input = graph->inputs[i];
+        for (uint32_t axis = 0; input->tensor == NULL && axis < input->type.shape.rank; axis++) {
+            struct sp_dim extent = input->type.shape.dims[axis];
+            for (int64_t shards = 2; shards <= 3; shards++) {
+                if (sp_dim_is_known(extent) && extent.value >= shards && (shards == 2 || extent.value != 4))
+                    run_axis(program, subject, input, axis, shards);
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* simulate_run - all ways of splitting the only node of a model, as simulations and lines of the list. */
+/* simulate_run - all ways of splitting a small model, as simulations and lines of the list. */
 #include "simulate.h"
 #include "simulate_variant.h"
 
@@ -41,5 +41,8 @@ void simulate_op_name(const struct sp_node *node, char *name, size_t size);
 /* A line that says why a case is not simulated. */
 void simulate_skip(struct simulate_program *program, const struct simulate_subject *subject, const char *why);
 
-/* The subject's model is open. */
-void simulate_subject(struct simulate_program *program, struct simulate_subject *subject);
+/* The subject's model is open. Of its only node each factor and each two. */
+void simulate_node(struct simulate_program *program, struct simulate_subject *subject);
+
+/* Of a model of any nodes: each axis of each input, and what propagation makes of it. */
+void simulate_graph(struct simulate_program *program, struct simulate_subject *subject);

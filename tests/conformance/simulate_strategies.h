@@ -28,6 +28,7 @@ struct simulate_strategy {
     const char *limit;     /* of a plan: "memory_limit_bytes" of a device, so that one does not hold it all; or NULL */
     const char *dims;      /* "batch=4,seq=8" or NULL */
     bool is_forward;       /* completed as ONNX proposal 0007 says, which carries uneven splits too */
+    const char *exchanges; /* "4 all-reduce": all there are, or NULL: not said; "" none */
     struct simulate_split splits[SIMULATE_MAX_SPLITS];
 };
 

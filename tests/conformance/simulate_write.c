@@ -16,7 +16,8 @@ static enum sp_status on_source(void *context, const struct sp_part_source *sour
     (void)err;
     struct simulate_account *account = context;
     account->cut_sources += !source->box.is_whole;
-    if (!source->is_weight || account->weight_bytes == NULL)
+    if (source->value->kind != SP_VALUE_INITIALIZER || account->weight_bytes == NULL ||
+        !sp_dtype_is_float(source->piece->dtype))
         return SP_OK;
     int64_t elements = 1;
     for (uint32_t axis = 0; axis < source->piece->rank; axis++)
