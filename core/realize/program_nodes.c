@@ -213,10 +213,8 @@ enum sp_dtype sp_program_carrier(enum sp_dtype dtype)
     switch (dtype) {
     case SP_DTYPE_INT4:
     case SP_DTYPE_INT2:
-        return SP_DTYPE_INT8;
     case SP_DTYPE_UINT4:
     case SP_DTYPE_UINT2:
-        return SP_DTYPE_UINT8;
     case SP_DTYPE_FLOAT8E4M3FN:
     case SP_DTYPE_FLOAT8E4M3FNUZ:
     case SP_DTYPE_FLOAT8E5M2:
@@ -232,8 +230,7 @@ enum sp_dtype sp_program_carrier(enum sp_dtype dtype)
 enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum sp_dtype dtype, const char *want,
                                const char **ret_name, struct sp_error *err)
 {
-    const bool is_float8 =
-        sp_program_carrier(dtype) == SP_DTYPE_FLOAT && dtype != SP_DTYPE_FLOAT4E2M1 && dtype != SP_DTYPE_FLOAT;
+    const bool is_float8 = sp_dtype_is_float(dtype) && sp_dtype_bits(dtype) == 8;
     /* Infinities stay what they are. */
     const struct sp_local_attribute attributes[] = {SP_INT_ATTR("to", dtype), SP_INT_ATTR("saturate", 0)};
     return sp_program_emit(program,

@@ -3,10 +3,12 @@
 #include "onnx/wire.h"
 #include "realize/program.h"
 #include "realize/put.h"
+#include "realize/simulation.h"
 
 struct simulation {
     struct sp_program program;
     struct sp_recipe *interface; /* inputs and outputs of the graph, as they are declared in the file */
+    struct sp_simulated_control *control;
 };
 
 /* ---- the graph's inputs and outputs ------------------------------------------------------------------------------ */
@@ -158,6 +160,31 @@ static enum sp_status on_note(void *context, const struct sp_part_note *note, st
     return request->note == NULL ? SP_OK : request->note(request->note_context, note, err);
 }
 
+static enum sp_status on_control_begin(void *context, const struct sp_part_control *control, struct sp_error *err)
+{
+    struct simulation *simulation = context;
+    return sp_simulation_control_begin(&simulation->program, &simulation->control, control, err);
+}
+
+static enum sp_status on_body_begin(void *context, const struct sp_part_body *body, struct sp_error *err)
+{
+    struct simulation *simulation = context;
+    return sp_simulation_body_begin(&simulation->program, simulation->control, body, err);
+}
+
+static enum sp_status on_body_end(void *context, const struct sp_part_body *body, struct sp_error *err)
+{
+    struct simulation *simulation = context;
+    return sp_simulation_body_end(&simulation->program, simulation->control, body, err);
+}
+
+static enum sp_status on_control_end(void *context, const struct sp_part_control *control, struct sp_error *err)
+{
+    struct simulation *simulation = context;
+    (void)control;
+    return sp_simulation_control_end(&simulation->program, &simulation->control, err);
+}
+
 enum sp_status sp_realize_simulation(const struct sp_realize_request *request, struct sp_recipe **ret_recipe,
                                      struct sp_error *err)
 {
@@ -168,7 +195,11 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
                                       .op = on_op,
                                       .exchange = on_exchange,
                                       .result = on_result,
-                                      .note = on_note};
+                                      .note = on_note,
+                                      .control_begin = on_control_begin,
+                                      .body_begin = on_body_begin,
+                                      .body_end = on_body_end,
+                                      .control_end = on_control_end};
     enum sp_status status =
         simulation.interface == NULL ? sp_fail_memory(err) : sp_program_init(&simulation.program, request, err);
     if (status == SP_OK)
@@ -179,6 +210,7 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
         status = sp_program_finish(&simulation.program, simulation.interface,
                                    request->name != NULL ? request->name : request->partition.model->graph->name,
                                    ret_recipe, err);
+    sp_simulation_control_release(&simulation.program, &simulation.control);
     sp_program_release(&simulation.program);
     sp_recipe_destroy(simulation.interface);
     return status;
