@@ -10,11 +10,11 @@ static const char help_head[] =
     "\n"
     "Writes a plan, or an annotated model, in the notation of another tool.\n"
     "\n"
-    "  --format FORMAT        one of those below\n"
-    "  -o, --output OUT       where to; standard output when it is not given\n"
-    "  --model MODEL          the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
-    "  --configuration NAME   of an annotated model, where it has several\n"
-    "  --json                 for machines: what was written, and the notes\n"
+    "  --format FORMAT          one of those below\n"
+    "  -o, --output OUT         where to; standard output when it is not given\n"
+    "  --model MODEL            the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
+    "  --configuration NAME     of an annotated model, where it has several\n"
+    "  --json                   for machines: what was written, and the notes\n"
     "\n";
 
 static const char help_tail[] = "\n"
@@ -33,7 +33,7 @@ static void make_help(struct sp_buf *help)
     sp_buf_text(help, help_head);
     for (uint32_t i = 0; i < sp_export_format_count(); i++) {
         const struct sp_export_format *format = sp_export_format(i);
-        sp_buf_printf(help, "  %-23s%s\n", format->name, format->text);
+        sp_buf_printf(help, "  %-25s%s\n", format->name, format->text);
     }
     sp_buf_text(help, help_tail);
 }

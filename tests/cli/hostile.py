@@ -16,6 +16,7 @@ import hostile  # noqa: E402
 CLI = os.environ.get("SHARDPLAN_SANITIZED", os.path.join(TOP, "build/sanitized/api/cli/shardplan"))
 INSPECT, PLAN = ["inspect"], ["plan", "--device", "a100-sxm4-80gb", "--devices", "4"]
 CHECK, INFER = ["check"], ["infer", "--devices", "2", "--mode", "propagate"]
+EXPORT = ["export", "--format", "csv-tensors"]
 
 
 def run(command, path, reports, statuses):
@@ -51,9 +52,9 @@ def main():
     fine = True
     with tempfile.TemporaryDirectory() as folder:
         for name, data in hostile.cases():
-            fine &= check(name, data, folder, (INSPECT, PLAN, CHECK, INFER), (2,))
+            fine &= check(name, data, folder, (INSPECT, PLAN, CHECK, INFER, EXPORT), (2,))
         for name, data in hostile.wrong_models():
-            fine &= check(name, data, folder, (INSPECT, PLAN, CHECK, INFER), (1, 2))
+            fine &= check(name, data, folder, (INSPECT, PLAN, CHECK, INFER, EXPORT), (1, 2))
         for name, data in hostile.unplannable():
             fine &= check(name, data, folder, (PLAN,), (1, 2, 3))
         for model in ("resnet50.onnx", "transformer_tiny.onnx"):

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""`shardplan export` as people use it: plans, annotated models, formats, and traces read by protoc."""
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import test_cli  # noqa: E402
+from test_cli import onnx_make  # noqa: E402
+
+REQUESTS = 3  # that a trace shows
+
+
+class Export(test_cli.Case):
+    def planned(self, devices=2):
+        model = self.mlp(8, 4096, 512)
+        plan, annotated = self.path("plan.json"), self.path("annotated.onnx")
+        self.done("plan", model, "--devices", str(devices), *test_cli.DEVICE, "--plan", plan, "-o", annotated)
+        return model, plan, annotated
+
+    def formats(self):
+        text = self.done("export", "--help").stdout.decode()
+        return re.findall(r"(?m)^  ([a-z][a-z-]+) {2,}", text)
+
+    def export(self, *arguments):
+        out = self.path("exported")
+        answer = self.json("export", *arguments, "-o", out)
+        with open(out, "rb") as file:
+            return file.read(), answer
+
+    def test_every_format_from_a_plan(self):
+        model, plan, annotated = self.planned()
+        formats = self.formats()
+        self.assertGreaterEqual(len(formats), 16)
+        for name in formats:
+            with self.subTest(name):
+                data, answer = self.export(plan, "--model", model, "--format", name)
+                self.assertGreater(len(data), 0)
+                self.assertEqual(answer["format"], name)
+                self.assertEqual(self.done("export", plan, "--model", model, "--format", name).stdout, data)
+                for note in answer["notes"]:
+                    self.assertTrue(note["message"].endswith("."))
+
+    def test_a_plan_and_the_model_annotated_with_it_give_the_same(self):
+        model, plan, annotated = self.planned(3)
+        for name in ("op-sharding", "shardy", "poprt", "qualcomm-mdp", "ort-layers-options", "model-explorer",
+                     "csv-tensors"):
+            with self.subTest(name):
+                self.assertEqual(self.export(plan, "--model", model, "--format", name)[0],
+                                 self.export(annotated, "--format", name)[0])
+
+    def test_models_are_still_models(self):
+        model, plan, annotated = self.planned()
+        for name in ("poprt-model", "ort-layers"):
+            data, _ = self.export(annotated, "--format", name)
+            out = self.file("again.onnx", data)
+            self.done("check", out)
+            before, after = self.json("inspect", annotated), self.json("inspect", out)
+            for member in ("node_count", "operators", "parameters", "inputs", "outputs", "configurations"):
+                self.assertEqual(before[member], after[member])
+
+    def test_csv_is_read_by_others(self):
+        model, plan, annotated = self.planned()
+        rows = list(csv.DictReader(io.StringIO(self.export(plan, "--model", model, "--format", "csv")[0].decode())))
+        with open(plan, encoding="utf-8") as file:
+            stages = json.load(file)["stages"]
+        for stage in stages:
+            self.assertEqual([row["node"] for row in rows if row["stage"] == str(stage["index"])], stage["nodes"])
+
+    def test_a_trace_is_read_by_protoc(self):
+        """Busy time of each device, as protoc decodes it, against the plan's JSON."""
+        protoc = shutil.which("protoc")
+        if protoc is None:
+            self.skipTest("protoc is not installed")
+        model, plan, annotated = self.planned()
+        data, _ = self.export(plan, "--model", model, "--format", "perfetto")
+        folder = os.path.join(test_cli.TOP, "proto")
+        text = subprocess.run([protoc, f"--proto_path={folder}", "--decode=perfetto.protos.Trace", "perfetto_trace.proto"],
+                              input=data, capture_output=True, check=True).stdout.decode()
+        self.assertNotRegex(text, r"(?m)^ *\d+:")  # a field that the schema does not know
+        owners, names, opened, busy = {}, {}, {}, {}
+        for packet in text.split("\npacket {"):
+            number = {key: int(value) for key, value in re.findall(r"(\w+): (\d+)", packet)}
+            if "track_descriptor" in packet:
+                names[number["uuid"]] = re.search(r'\n    name: "([^"]*)"', packet).group(1)
+                owners[number["uuid"]] = number.get("parent_uuid")
+            elif "TYPE_SLICE_BEGIN" in packet:
+                category = re.search(r'categories: "(\w+)"', packet).group(1)
+                opened[number["track_uuid"]] = (number["timestamp"], category)
+            elif "TYPE_SLICE_END" in packet:
+                begin, category = opened.pop(number["track_uuid"])
+                key = (names[owners[number["track_uuid"]]], category)
+                busy[key] = busy.get(key, 0) + number["timestamp"] - begin
+        self.assertFalse(opened)
+        with open(plan, encoding="utf-8") as file:
+            devices = json.load(file)["devices"]
+        for device in devices:
+            row = f"stage {device['stage']} on {device['name']}:{device['id']}"
+            self.assertAlmostEqual(busy[row, "compute"], REQUESTS * device["compute_seconds"] * 1e9, delta=REQUESTS)
+            links = busy.get((row, "send"), 0) + busy.get((row, "receive"), 0)
+            self.assertAlmostEqual(links, REQUESTS * device["communication_seconds"] * 1e9, delta=2 * REQUESTS)
+
+    def test_wrong_usage_ends_with_2(self):
+        model, plan, annotated = self.planned()
+        other = self.file("other.onnx", onnx_make.encode(onnx_make.mlp(2, 64)))
+        edited = self.path("edited.json")
+        with open(plan, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn('"seed":0', text)
+        with open(edited, "w", encoding="utf-8") as file:
+            file.write(text.replace('"seed":0', '"seed":1', 1))
+        for code, arguments in (("USAGE", []), ("USAGE", [annotated]), ("USAGE", [annotated, "--format", "word"]),
+                                ("USAGE", [annotated, annotated, "--format", "csv"]),
+                                ("USAGE", [annotated, "--format", "csv", "--server", "http://127.0.0.1:1"]),
+                                ("USAGE", [annotated, "--format", "csv", "--json"]),
+                                ("USAGE", ["-", "--model", "-", "--format", "csv"]),
+                                ("USAGE", [plan, "--model", model, "--configuration", "a", "--format", "csv"]),
+                                ("MODEL_MISSING", [plan, "--format", "csv"]),
+                                ("OTHER_MODEL", [plan, "--model", other, "--format", "csv"]),
+                                ("OTHER_PLAN", [edited, "--model", model, "--format", "csv"]),
+                                ("PLAN_NOT_JSON", [annotated, "--model", model, "--format", "csv"]),
+                                ("NO_CONFIGURATION", [model, "--format", "csv"]),
+                                ("NO_CONFIGURATION", [annotated, "--configuration", "b", "--format", "csv"]),
+                                ("NEEDS_PLAN", [annotated, "--format", "perfetto"]),
+                                ("FILE_NOT_READABLE", [self.path("absent"), "--format", "csv"])):
+            with self.subTest(arguments):
+                self.assertIn(f"[{code}]", self.done("export", *arguments, status=2).stderr.decode())
+
+    def test_nothing_is_written_when_it_fails(self):
+        out = self.path("out.yaml")
+        model = self.file("split.onnx", onnx_make.encode(onnx_make.annotated()))
+        self.assertIn(b"[NODE_IS_SPLIT]",
+                      self.done("export", model, "--format", "poprt", "-o", out, status=1).stderr)
+        self.assertFalse(os.path.exists(out))
+
+    def test_standard_input(self):
+        model, plan, annotated = self.planned()
+        with open(annotated, "rb") as file:
+            text = self.done("export", "-", "--format", "csv", stdin=file.read()).stdout
+        self.assertEqual(text, self.export(annotated, "--format", "csv")[0])
+        with open(plan, "rb") as file:
+            self.done("export", "-", "--model", model, "--format", "csv", stdin=file.read())
+
+
+if __name__ == "__main__":
+    unittest.main()
