@@ -51,6 +51,9 @@ struct sp_piece *sp_local_input_once(struct sp_local *local, uint32_t input)
     (void)sp_local_partial_factors(local, 0, &count);
     if (piece == NULL || count == 0)
         return piece;
+    const int64_t *dims = sp_local_part_dims(local, &local->inputs[input]);
+    if (dims != NULL)
+        return sp_local_is_first(local) ? piece : sp_local_full(local, piece->dtype, piece->rank, dims, 0);
     return sp_local_binary(local, "Mul", piece, sp_local_scalar(local, piece->dtype, sp_local_is_first(local) ? 1 : 0));
 }
 

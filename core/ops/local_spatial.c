@@ -115,9 +115,9 @@ static struct sp_piece *whole_rows(struct sp_local *local, const struct columns 
 
 static enum sp_status add_columns(struct sp_local *local, const struct columns *columns)
 {
-    int64_t image[SP_MAX_RANK] = {0}, start[SP_MAX_RANK];
+    int64_t image[SP_MAX_RANK] = {0}, start[SP_MAX_RANK] = {0};
     int64_t low[SP_MAX_RANK] = {0}, high[SP_MAX_RANK] = {0};
-    struct sp_range rows;
+    struct sp_range rows = {0, 0};
     struct sp_piece *x = whole_rows(local, columns, &rows);
     for (uint32_t i = 0; i < columns->rank; i++) {
         const struct sp_local_axis *axis = &local->outputs[0].axes[2 + i];
