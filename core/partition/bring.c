@@ -208,8 +208,11 @@ const struct sp_tensor *sp_part_weight(const struct sp_value *value)
     return attribute && attribute->type == SP_ATTR_TENSOR && attribute->count == 1 ? attribute->tensors[0] : NULL;
 }
 
-static bool is_source(const struct sp_value *value)
+/* What a graph inside is given comes from the node around it. */
+static bool is_source(const struct sp_partitioner *part, const struct sp_value *value)
 {
+    if (value->kind == SP_VALUE_INPUT && value->graph != part->model->graph && !value->tensor)
+        return false;
     return value->kind != SP_VALUE_NODE_OUTPUT || !value->producer || sp_part_weight(value);
 }
 
@@ -300,8 +303,8 @@ static enum sp_status cut_from_outside(struct sp_partitioner *part, const struct
         pieces[i] = sp_part_piece(part, value->name, target->devices[i], value->type.dtype, &target->boxes[i]);
         if (!pieces[i])
             return sp_fail_memory(part->err);
-        enum sp_status status = is_source(value) ? tell_source(part, value, pieces[i], &target->boxes[i])
-                                                 : tell_constant(part, value, pieces[i], &target->boxes[i]);
+        enum sp_status status = is_source(part, value) ? tell_source(part, value, pieces[i], &target->boxes[i])
+                                                       : tell_constant(part, value, pieces[i], &target->boxes[i]);
         if (status != SP_OK)
             return status;
     }
@@ -595,7 +598,7 @@ enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value 
     enum sp_status status;
     if (find_pieces(sp_part_tensor(part, value), target, ret_pieces))
         return SP_OK;
-    if (is_source(root) || sp_part_is_constant(root))
+    if (is_source(part, root) || sp_part_is_constant(root))
         status = cut_from_outside(part, root, target, ret_pieces);
     else
         status = bring_from_devices(part, root, target, ret_pieces);

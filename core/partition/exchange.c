@@ -24,10 +24,12 @@ struct cutter {
     struct sp_error *err;
 };
 
-/* Where [start, limit) of the whole lies in the piece that has these ranges, or -1. */
+/* Where [start, limit) of the whole lies in the piece that has these ranges, or -1. Nothing lies everywhere. */
 static int64_t inside(const struct sp_axis_ranges *ranges, struct stretch stretch)
 {
     int64_t before = 0;
+    if (stretch.start == stretch.limit)
+        return 0;
     for (uint32_t i = 0; i < ranges->count; i++) {
         if (stretch.start >= ranges->ranges[i].start && stretch.limit <= ranges->ranges[i].limit)
             return before + stretch.start - ranges->ranges[i].start;

@@ -139,7 +139,8 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
 /*
  * Control flow (If, Loop, Scan) whose graphs are split: one node on all its devices, which take the same branches and
  * turns. It is told as: begin; for each graph body, what is in it, body end; end. Whatever is told between a body and
- * its end happens in that graph; pieces made there are not seen outside, except by captures, pieces made before are.
+ * its end happens in that graph; pieces made there are not seen outside, pieces made
+ * before are. The control lives until its end, a body until its own.
  *
  * A port is an operand on the devices: for each device of the node its piece, or NULL where it has none. Inputs of the
  * node are there before it begins. Of a body's inputs the turn's number and its condition are the same on every device.
