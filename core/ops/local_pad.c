@@ -142,6 +142,17 @@ static void set_padded_dims(struct sp_local *local, struct sp_piece *y, const st
 
 /* ---- Pad ------------------------------------------------------------------------------------------------------ */
 
+/* The axes that the pads are for, where the node names them. */
+static struct sp_piece *padded_axes(struct sp_local *local, const struct sp_pads *pads)
+{
+    int64_t axes[SP_MAX_RANK];
+    if (local->input_count < 4 || local->inputs[3].value == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < pads->count; i++)
+        axes[i] = pads->axes[i];
+    return sp_local_ints(local, pads->count, axes);
+}
+
 /* The node's own operator on the piece: with its pads on the axes that are not cut. */
 static struct sp_piece *pad_rest(struct sp_local *local, struct sp_piece *x, const struct sp_pads *pads,
                                  const struct work *work)
@@ -157,7 +168,7 @@ static struct sp_piece *pad_rest(struct sp_local *local, struct sp_piece *x, con
     struct sp_piece *y = NULL;
     if (local->version >= 11) {
         struct sp_piece *const inputs[] = {x, sp_local_patched(local, 1, 2 * pads->count, is_set, values),
-                                           sp_local_input(local, 2), sp_local_input(local, 3)};
+                                           sp_local_input(local, 2), padded_axes(local, pads)};
         y = sp_local_same(local, local->input_count, inputs, 0, NULL);
     } else {
         for (uint32_t i = 0; i < pads->count; i++) {
@@ -205,6 +216,8 @@ enum sp_status sp_local_node_pad(struct sp_local *local)
     if (!sp_local_is_fine(local))
         return sp_local_status(local);
     struct sp_piece *x = sp_local_input_axes(local, 0, work.ask);
+    if (local->version >= 11)
+        (void)sp_local_input(local, 2); /* by all devices, also by those that have nothing to fill */
     x = gather(local, x, &work, has_fill ? fill_value(local) : NULL);
     if (has_rest || is_padded(&work, rank))
         x = pad_rest(local, x, &pads, &work);

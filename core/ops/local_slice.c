@@ -53,10 +53,12 @@ static void take_axis(struct sp_local *local, uint32_t axis, const struct sp_sli
 {
     const struct sp_local_axis *from = &local->inputs[0].axes[axis], *to = &local->outputs[0].axes[axis];
     uint8_t factor = sp_local_output_factor(local, 0, axis);
-    int64_t first = 0, step = range->step.value, last = INT64_MAX;
+    int64_t first = 0, step = range->step.value;
     rest->is_set[range->item] = true;
-    rest->ends[range->item] = last;
+    rest->ends[range->item] = INT64_MAX;
     rest->steps[range->item] = 1;
+    if (sp_dim_is(range->step, 1) && from->extent == to->extent)
+        return; /* all of it, whatever the bounds are */
     if (!sp_slice_is_known(range) || from->extent < 0 || factor == SP_RULE_NO_FACTOR) {
         char subject[300];
         sp_local_any_whole(local, "%s slices an axis of unknown extent, so it is computed whole on every device.",
