@@ -7,7 +7,6 @@
  * Hardmax: the first of the greatest elements. Elements are numbered over the axes that are taken together, and the
  * lowest number among the greatest is the one.
  */
-#include "base/arith.h"
 #include "ops/local_functions.h"
 #include "ops/local_statistics.h"
 
@@ -42,29 +41,6 @@ enum sp_status sp_local_log_softmax(struct sp_local *local)
 
 /* ---- Hardmax ---------------------------------------------------------------------------------------------------- */
 
-/* The numbers of the elements along the span's axes, row-major in the whole, in a shape that broadcasts to the input's;
- *ret_count how many there are. The axes' extents are known. */
-static struct sp_piece *numbers(struct sp_local *local, const struct sp_local_span *span, int64_t *ret_count)
-{
-    const struct sp_local_operand *x = &local->inputs[0];
-    struct sp_piece *sum = NULL;
-    int64_t stride = 1;
-    for (uint32_t axis = x->rank; axis-- > 0;) {
-        if ((span->axes >> axis & 1) == 0)
-            continue;
-        struct sp_piece *own = sp_local_own_indices(local, local->rule->inputs[0].axes[axis].factors[0]);
-        if (stride > 1)
-            own = sp_local_binary(local, "Mul", own, sp_local_int(local, SP_DTYPE_INT64, stride));
-        for (uint32_t behind = axis + 1; behind < x->rank; behind++)
-            own = sp_local_unsqueeze(local, own, behind - axis);
-        sum = sum == NULL ? own : sp_local_binary(local, "Add", sum, own);
-        if (!sp_mul_i64(stride, x->axes[axis].extent, &stride))
-            return NULL;
-    }
-    *ret_count = stride;
-    return sum;
-}
-
 enum sp_status sp_local_hardmax(struct sp_local *local)
 {
     struct sp_local_span span = sp_local_reductions(local, 0);
@@ -78,7 +54,7 @@ enum sp_status sp_local_hardmax(struct sp_local *local)
     }
     struct sp_piece *x = sp_local_input(local, 0);
     int64_t count = 0;
-    struct sp_piece *number = x != NULL ? numbers(local, &span, &count) : NULL;
+    struct sp_piece *number = x != NULL ? sp_local_numbers(local, 0, span.axes, &count) : NULL;
     if (number == NULL)
         return sp_local_status(local);
     struct sp_piece *most = sp_local_reduce_all(local, "ReduceMax", SP_COMBINE_MAX, x, &span, true);

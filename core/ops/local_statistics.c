@@ -1,5 +1,7 @@
 #include "ops/local_statistics.h"
 
+#include "base/arith.h"
+
 struct sp_local_span sp_local_reductions(struct sp_local *local, uint32_t input)
 {
     struct sp_local_span span = {.share = 1};
@@ -162,6 +164,31 @@ struct sp_piece *sp_local_flat(struct sp_local *local, uint32_t rank, const int6
         positions = sp_local_binary(local, "Add", sp_local_binary(local, "Mul", positions, extent), coordinates[axis]);
     }
     return positions;
+}
+
+struct sp_piece *sp_local_numbers(struct sp_local *local, uint32_t input, uint64_t axes, int64_t *ret_count)
+{
+    const struct sp_local_operand *x = &local->inputs[input];
+    struct sp_piece *sum = NULL;
+    int64_t stride = 1;
+    for (uint32_t axis = x->rank; axis-- > 0;) {
+        if ((axes >> axis & 1) == 0)
+            continue;
+        struct sp_piece *own = sp_local_own_indices(local, sp_local_input_factor(local, input, axis));
+        if (stride > 1)
+            own = sp_local_binary(local, "Mul", own, sp_local_int(local, SP_DTYPE_INT64, stride));
+        for (uint32_t behind = axis + 1; behind < x->rank; behind++)
+            own = sp_local_unsqueeze(local, own, behind - axis);
+        sum = sum == NULL ? own : sp_local_binary(local, "Add", sum, own);
+        if (!sp_mul_i64(stride, x->axes[axis].extent, &stride)) {
+            sp_local_failed(local, sp_fail(local->err, SP_ERR_LIMIT, "TOO_MANY_ELEMENTS",
+                                           "Input %u of node '%.200s' has more elements than can be numbered.", input,
+                                           local->node->name));
+            return NULL;
+        }
+    }
+    *ret_count = stride;
+    return sum;
 }
 
 #define WHERE_SINCE 9

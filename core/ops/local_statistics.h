@@ -68,6 +68,10 @@ void sp_local_coordinates(struct sp_local *local, struct sp_piece *positions, ui
 struct sp_piece *sp_local_flat(struct sp_local *local, uint32_t rank, const int64_t *extents,
                                struct sp_piece *const *coordinates);
 
+/* The numbers of an input's elements along some of its axes, row-major in the whole: int64, in a shape that broadcasts
+   to the part's. Each of the axes has one factor of known extent; *ret_count is how many numbers there are. */
+struct sp_piece *sp_local_numbers(struct sp_local *local, uint32_t input, uint64_t axes, int64_t *ret_count);
+
 /* Positions (int64) below `count`, and where the mask (bool) is true numbers that are behind all positions of all
    devices, or with `is_last` before them. Then the lowest of all devices' positions, or the highest. */
 struct sp_piece *sp_local_candidates(struct sp_local *local, struct sp_piece *positions, struct sp_piece *mask,
