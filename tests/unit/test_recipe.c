@@ -314,9 +314,9 @@ Test(recipe, lets_a_sink_copy_ranges_of_the_model)
     uint32_t source;
     world.model[10] = 'm';
     world.other[20] = 'o';
-    cr_assert(sp_recipe_add(recipe, "ab", 2) && sp_recipe_keep(recipe, 0, 100, 50) && sp_recipe_keep(recipe, 0, 150, 5) &&
-              sp_recipe_source(recipe, "x", &source) && sp_recipe_keep(recipe, source, 20, 1) &&
-              sp_recipe_keep(recipe, 0, 10, 1));
+    cr_assert(sp_recipe_add(recipe, "ab", 2) && sp_recipe_keep(recipe, 0, 100, 50) &&
+              sp_recipe_keep(recipe, 0, 150, 5) && sp_recipe_source(recipe, "x", &source) &&
+              sp_recipe_keep(recipe, source, 20, 1) && sp_recipe_keep(recipe, 0, 10, 1));
     struct sp_buf buf;
     sp_buf_init(&buf, 1000);
     const struct sp_recipe_reader reader = {read_world, &world};
