@@ -162,6 +162,10 @@ static enum sp_status put_whole(struct sp_weights *weights, struct sp_recipe *ou
     struct sp_wire_field field;
     enum sp_status status;
     uint64_t at = tensor->span.offset;
+    if (strcmp(name, tensor->name) == 0) {
+        sp_put_original(out, weights->model, tensor->span);
+        return SP_OK;
+    }
     sp_put_text(out, SP_PUT_TENSOR_NAME, name);
     while ((status = sp_wire_next(&wire, &field, err)) == SP_OK && field.number != 0) {
         if (field.number != SP_PUT_TENSOR_NAME)
