@@ -313,6 +313,8 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
     m.ties_sizes =
         m.has_packed_query || m.has_packed_key || (sp_has_input(context, M_BIAS) && sp_dim_equal(m.q.size, m.v.size));
     m.a.has_whole_heads = m.a.has_whole_values = sp_has_input(context, M_BIAS) && !m.ties_sizes;
+    /* Caches of keys and of values have one shape. */
+    m.a.has_whole_values = m.a.has_whole_values || m.a.has_past || (m.k.has_rank && !m.k.is_packed);
     *ret = m;
     return sp_attention_check(context, &ret->a);
 }
@@ -426,9 +428,9 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .infer = infer_multi_head,
      .rule = rule_multi_head,
      .local = sp_local_multi_head_attention,
-     .text =
-         "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
-         "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past or packed queries t whole, causal q whole",
+     .text = "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
+             "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past or packed queries t whole, with caches "
+             "e whole, causal q whole",
      .source = "ONNX Runtime contrib operator MultiHeadAttention",
      .signature = "(query,key?,value?,bias?,key_padding_mask?,attention_bias?,past_key?,past_value?,"
                   "past_sequence_length?,cache_indirection?) -> (output,present_key?,present_value?,qk?) "

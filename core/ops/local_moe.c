@@ -9,7 +9,8 @@
  * operator the experts that are its own: those that were chosen with their own numbers, the others with the lowest
  * there is. The operator's softmax over these gives the chosen ones of this device weights that sum to 1, in the right
  * proportions; so its output times the sum of the weights that they have among all is this device's summand. Where none
- * was chosen that sum is 0. An expert with weight 0 costs nothing in runtimes that sort tokens by expert.
+ * was chosen that sum is 0: such a token is computed for nothing. An expert with weight 0 costs nothing in runtimes
+ * that sort tokens by expert.
  *
  *     weights   softmax of router_probs over all experts, or router_weights, for the k with the highest router_probs;
  *               divided by their sum with normalize_routing_weights

@@ -1,6 +1,7 @@
 #include "ops/local_scores.h"
 
 #include <float.h>
+#include <math.h>
 
 double sp_local_lowest(enum sp_dtype dtype)
 {
@@ -40,15 +41,13 @@ static struct sp_piece *capped(struct sp_local *local, const struct sp_local_sco
     return sp_local_binary(local, "Mul", s, cap);
 }
 
-/* Where no key at all counts, all do: the lowest score is finite, as runtimes have it. */
 static struct sp_piece *biased(struct sp_local *local, const struct sp_local_scores *scores, struct sp_piece *s)
 {
     if (scores->added != NULL)
         s = sp_local_binary(local, "Add", s, scores->added);
     if (scores->masked == NULL)
         return s;
-    struct sp_piece *lowest = sp_local_scalar(local, scores->dtype, sp_local_lowest(scores->dtype));
-    return sp_local_where(local, scores->masked, lowest, s);
+    return sp_local_where(local, scores->masked, sp_local_scalar(local, scores->dtype, -INFINITY), s);
 }
 
 static enum sp_dtype precision_of(const struct sp_local_scores *scores)
@@ -59,16 +58,20 @@ static enum sp_dtype precision_of(const struct sp_local_scores *scores)
     return is_short ? SP_DTYPE_FLOAT : scores->dtype;
 }
 
-/* Softmax over the keys of all devices. */
+/* Softmax over the keys of all devices. A query that may look at no key at all gets nothing, as runtimes have it: its
+   highest score is then finite and its sum 1, while every exponential is 0. Else the sum is 1 at least. */
 static struct sp_piece *weigh(struct sp_local *local, const struct sp_local_scores *scores, struct sp_piece *s)
 {
     const uint64_t last = UINT64_C(1) << 3;
-    s = sp_local_cast(local, s, precision_of(scores));
+    const enum sp_dtype precision = precision_of(scores);
+    s = sp_local_cast(local, s, precision);
     struct sp_piece *highest = sp_local_reduce(local, "ReduceMax", s, last, true);
     highest = sp_local_all_reduce(local, highest, SP_COMBINE_MAX, 1, &scores->keys);
+    highest = sp_local_binary(local, "Max", highest, sp_local_scalar(local, precision, sp_local_lowest(precision)));
     s = sp_local_unary(local, "Exp", sp_local_binary(local, "Sub", s, highest));
     struct sp_piece *total = sp_local_reduce(local, "ReduceSum", s, last, true);
     total = sp_local_all_reduce(local, total, SP_COMBINE_SUM, 1, &scores->keys);
+    total = sp_local_binary(local, "Max", total, sp_local_scalar(local, precision, 1));
     return sp_local_binary(local, "Div", s, total);
 }
 

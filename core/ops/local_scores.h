@@ -27,7 +27,7 @@ struct sp_local_scores {
 
 void sp_local_attend(struct sp_local *local, struct sp_local_scores *scores);
 
-/* The lowest finite number of a type: what a score that does not count is. */
+/* The lowest finite number of a type. */
 double sp_local_lowest(enum sp_dtype dtype);
 
 /* bool [queries, keys]: the keys that queries 0, 1, .. may not look at: behind query + `after`, or in front of

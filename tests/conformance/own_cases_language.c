@@ -27,7 +27,8 @@ const struct own_case own_cases_language[] = {
      "[b,q,kv*d] [b,s,kv*d] [b,s,kv*d] [parts*kv*d] [] [] [b,kv,p,d] [b,kv,p,d] -> [b,q,kv*d] [b,kv,t,d] [b,kv,t,d]  "
      "q: replicate; p: replicate; s: replicate; t: replicate; d: replicate; parts: replicate"},
     {"com.microsoft.MultiHeadAttention", 1, "float32[2,4,16] float32[2,4,6,4] float32[2,4,6,4]", "num_heads=4",
-     "float32[2,4,16]", "[b,q,kv*d] [b,kv,t,d] [b,kv,t,e] -> [b,q,kv*e]  t: softmax reduction; d: replicate"},
+     "float32[2,4,16]",
+     "[b,q,kv*d] [b,kv,t,d] [b,kv,t,e] -> [b,q,kv*e]  t: softmax reduction; d: replicate; e: replicate"},
     {"com.microsoft.MultiHeadAttention", 1, "float32[2,4,16] float32[2,6,4,2,4]", "num_heads=4", "float32[2,4,16]",
      "[b,q,kv*d] [b,t,kv,two,d] -> [b,q,kv*d]  t: softmax reduction; d: replicate; two: replicate"},
     {"com.microsoft.MultiHeadAttention", 1, "float32[2,4,4,3,4]", "num_heads=4", "float32[2,4,16]",

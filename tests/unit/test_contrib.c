@@ -124,7 +124,7 @@ Test(contrib, multi_head_attention_with_caches)
                 "[b,kv,t,d] [b,kv,t,d] [b,kv,_,t]  p: replicate; s: replicate; t: replicate; d: replicate; parts: "
                 "replicate");
     EXPECT_RULE(shared, "[b,q,kv*d] [b,s,kv*d] [b,s,kv*e] [] [] [] [b,kv,p,d] [b,kv,p,e] [_] [b,_,_] -> [b,q,kv*e] "
-                        "[b,kv,p,d] [b,kv,p,e]  p: replicate; s: replicate; t: replicate; d: replicate");
+                        "[b,kv,p,d] [b,kv,p,e]  p: replicate; s: replicate; t: replicate; d: replicate; e: replicate");
 }
 
 Test(contrib, multi_head_attention_of_packed_inputs)
@@ -146,7 +146,8 @@ Test(contrib, multi_head_attention_of_packed_inputs)
     EXPECT_TYPE("y3", "float32[2,4096,320]");
     EXPECT_RULE(self, "[b,q,kv,three,d] -> [b,q,kv*d]  q: replicate; t: replicate; d: replicate; three: replicate");
     EXPECT_RULE(cross, "[b,q,kv*d] [b,t,kv,two,d] -> [b,q,kv*d]  t: softmax reduction; d: replicate; two: replicate");
-    EXPECT_RULE(cached, "[b,q,kv*d] [b,kv,t,d] [b,kv,t,e] -> [b,q,kv*e]  t: softmax reduction; d: replicate");
+    EXPECT_RULE(cached,
+                "[b,q,kv*d] [b,kv,t,d] [b,kv,t,e] -> [b,q,kv*e]  t: softmax reduction; d: replicate; e: replicate");
     EXPECT_FLOPS(cross, 2.0 * 2 * 8 * 4096 * 77 * (40 + 40) + 5.0 * 2 * 8 * 4096 * 77);
 }
 
