@@ -149,6 +149,10 @@ export function makeTensor(type, dims, values) {
 
 // What one rounding to the type may change: computing in parts rounds at other places.
 const leastTolerance = { float16: 4e-3 };
+// Sums that cancel keep the rounding of what was added: half a unit of the largest result.
+const leastShare = { float16: 2 ** -11 };
+
+const largestOf = (numbers) => numbers.reduce((largest, value) => (Number.isFinite(value) ? Math.max(largest, Math.abs(value)) : largest), 0);
 
 const numbersOf = (tensor) =>
   tensor.type === 'float16' && tensor.data instanceof Uint16Array ? Array.from(tensor.data, halfToNumber) : tensor.data;
@@ -162,14 +166,16 @@ export function difference(actual, expected, { rtol = 1e-3, atol = 1e-6, shapesO
   const own = numbersOf(actual), other = numbersOf(expected);
   const relative = Math.max(rtol, leastTolerance[expected.type] ?? 0);
   const isNumber = isReal(expected.type);
+  const share = leastShare[expected.type];
+  const absolute = share ? Math.max(atol, share * largestOf(other)) : atol;
   let wrong = 0, first = null;
   for (let i = 0; i < other.length; i++) {
     if (Object.is(own[i], other[i]) || own[i] === other[i]) continue;
     if (isNumber && Number.isNaN(own[i]) && Number.isNaN(other[i])) continue;
     const gap = isNumber ? Math.abs(own[i] - other[i]) : Infinity;
-    const error = gap / Math.max(Math.abs(other[i]), atol / relative);
+    const error = gap / Math.max(Math.abs(other[i]), absolute / relative);
     if (Number.isFinite(gap) && error > largest.error) largest.error = error;
-    if (gap <= atol + relative * Math.abs(other[i])) continue;
+    if (gap <= absolute + relative * Math.abs(other[i])) continue;
     wrong++;
     first ??= `element ${i} is ${own[i]} instead of ${other[i]}`;
   }
