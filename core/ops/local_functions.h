@@ -116,3 +116,19 @@ enum sp_status sp_local_affine_grid(struct sp_local *local);
 enum sp_status sp_local_col2im(struct sp_local *local);
 enum sp_status sp_local_regions(struct sp_local *local);
 enum sp_status sp_local_resize(struct sp_local *local);
+
+/* loss: local_loss.c */
+enum sp_status sp_local_negative_log_likelihood(struct sp_local *local);
+enum sp_status sp_local_softmax_cross_entropy(struct sp_local *local);
+
+/* ml_features, ml_models: local_ml.c */
+enum sp_status sp_local_feature_extractor(struct sp_local *local);
+enum sp_status sp_local_imputer(struct sp_local *local);
+enum sp_status sp_local_linear_model(struct sp_local *local);
+enum sp_status sp_local_ml_normalizer(struct sp_local *local);
+enum sp_status sp_local_scaler(struct sp_local *local);
+
+/* signal, time, and what is made whole and cut: local_signal.c, local_time.c */
+enum sp_status sp_local_made_whole(struct sp_local *local);
+enum sp_status sp_local_stft(struct sp_local *local);
+enum sp_status sp_local_tensor_scatter(struct sp_local *local);

@@ -20,6 +20,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 static enum sp_status read_reduction(struct sp_op_context *context, bool *ret_reduces)
 {
@@ -142,10 +143,10 @@ static enum sp_status rule_cross_entropy(struct sp_op_context *context, struct s
 const struct sp_op sp_ops_loss[] = {
     {"", "NegativeLogLikelihoodLoss", 12, 0, 2, 3, 1, 1, 0, infer_loss, rule_likelihood,
      "[n, c, d..] [n, d..] [c] -> [n, d..] or []; c sum, n and d.. sum with reduction",
-     "ONNX operator NegativeLogLikelihoodLoss (12, 13, 22)", NULL},
+     "ONNX operator NegativeLogLikelihoodLoss (12, 13, 22)", NULL, sp_local_negative_log_likelihood},
     {"", "SoftmaxCrossEntropyLoss", 12, 0, 2, 3, 1, 2, 0, infer_cross_entropy, rule_cross_entropy,
      "[n, c, d..] [n, d..] [c] -> [n, d..] or [], [n, c, d..]; c softmax, n and d.. sum with reduction",
-     "ONNX operator SoftmaxCrossEntropyLoss (12, 13)", NULL},
+     "ONNX operator SoftmaxCrossEntropyLoss (12, 13)", NULL, sp_local_softmax_cross_entropy},
     {.name = NULL},
 };
 /* clang-format on */

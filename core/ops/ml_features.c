@@ -19,6 +19,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 #define ML "ai.onnx.ml"
 
@@ -238,20 +239,23 @@ static enum sp_status rule_vectorizer(struct sp_op_context *context, struct sp_r
 /* clang-format off */
 const struct sp_op sp_ops_ml_features[] = {
     {ML, "ArrayFeatureExtractor", 1, 0, 2, 2, 1, 1, 0, infer_extractor, rule_extractor,
-     "[d.., v] [i..] -> [d.., i..]; v sum, whole for strings", ML " operator ArrayFeatureExtractor (1)", NULL},
+     "[d.., v] [i..] -> [d.., i..]; v sum, whole for strings", ML " operator ArrayFeatureExtractor (1)", NULL,
+     sp_local_feature_extractor},
     {ML, "Binarizer", 1, 0, 1, 1, 1, 1, 0, infer_same, rule_each, "[d..] -> [d..]", ML " operator Binarizer (1)", NULL},
     {ML, "CategoryMapper", 1, 0, 1, 1, 1, 1, 0, infer_mapper, rule_each, "[d..] -> [d..]",
      ML " operator CategoryMapper (1)", NULL},
     {ML, "FeatureVectorizer", 1, 0, 1, UINT32_MAX, 1, 1, 0, infer_vectorizer, rule_vectorizer,
      "[n, j].. -> [n, j]; j whole", ML " operator FeatureVectorizer (1)", NULL},
-    {ML, "Imputer", 1, 0, 1, 1, 1, 1, 0, infer_same, rule_each, "[d..] -> [d..]", ML " operator Imputer (1)", NULL},
+    {ML, "Imputer", 1, 0, 1, 1, 1, 1, 0, infer_same, rule_each, "[d..] -> [d..]", ML " operator Imputer (1)", NULL,
+     sp_local_imputer},
     {ML, "LabelEncoder", 1, 0, 1, 1, 1, 1, 0, infer_encoder, rule_each, "[d..] -> [d..]",
      ML " operator LabelEncoder (1, 2, 4)", NULL},
     {ML, "Normalizer", 1, 0, 1, 1, 1, 1, 0, infer_normalizer, rule_normalizer, "[n, c] -> [n, c]; c max or sum",
-     ML " operator Normalizer (1)", NULL},
+     ML " operator Normalizer (1)", NULL, sp_local_ml_normalizer},
     {ML, "OneHotEncoder", 1, 0, 1, 1, 1, 1, 0, infer_one_hot, rule_one_hot, "[d..] -> [d.., k]",
-     ML " operator OneHotEncoder (1)", NULL},
-    {ML, "Scaler", 1, 0, 1, 1, 1, 1, 0, infer_float, rule_scaler, "[d..] -> [d..]", ML " operator Scaler (1)", NULL},
+     ML " operator OneHotEncoder (1)", NULL, sp_local_made_whole},
+    {ML, "Scaler", 1, 0, 1, 1, 1, 1, 0, infer_float, rule_scaler, "[d..] -> [d..]", ML " operator Scaler (1)", NULL,
+     sp_local_scaler},
     {.name = NULL},
 };
 /* clang-format on */

@@ -4,10 +4,10 @@
  *     regressors    [n, f] -> [n, e]           n examples of f features, e targets
  *     classifiers   [n, f] -> [n] [n, e]       the label of the best of e classes, and the scores of all
  *
- * A vector of features is one example. Linear models and kernels (of products or of distances) add up features: a split
- * leaves partial sums, joined before anything that is not linear. A tree may ask for any feature, so trees need all of
- * them. Classes and targets are computed one by one with their part of the parameters; the label is a selection among
- * them, a softmax behind the scores takes them together.
+ * A vector of features is one example. Linear models add up features: a split leaves partial sums, joined before
+ * anything that is not linear. Their classes and targets are computed one by one with their part of the parameters; the
+ * label is a selection among them, a softmax behind the scores takes them together. A tree may ask for any feature and
+ * gives to any target, and kernels of support vectors stand between both, so these have all features and all targets.
  *
  * FLOPs: linear 2 for each example, feature and target; support vectors 2 for each example, feature and vector, and 2
  * for each example, vector and class; trees, taken as balanced, 1 for each comparison on the way down each tree.
@@ -18,6 +18,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 #define ML "ai.onnx.ml"
 
@@ -109,15 +110,13 @@ struct parts {
     uint8_t feature, score;
 };
 
-/* Whether the scores are put through a softmax; the attribute is a number since TreeEnsemble-5. */
+/* Whether the scores are put through a softmax. */
 static bool has_softmax(const struct sp_op_context *context)
 {
-    int64_t number = sp_node_int(context->node, "post_transform", 0);
-    const char *name = sp_node_string(context->node, "post_transform", "NONE");
-    return number == 1 || number == 3 || strncmp(name, "SOFTMAX", 7) == 0;
+    return strncmp(sp_node_string(context->node, "post_transform", "NONE"), "SOFTMAX", 7) == 0;
 }
 
-static struct parts map_model(struct sp_op_context *context, struct sp_rule *rule, bool adds_features)
+static struct parts map_model(struct sp_op_context *context, struct sp_rule *rule, bool is_linear)
 {
     uint32_t last = rule->inputs[0].rank - 1, scores = rule->output_count > 1 ? 1 : 0;
     struct parts parts = {0};
@@ -130,12 +129,12 @@ static struct parts map_model(struct sp_op_context *context, struct sp_rule *rul
         sp_factor_list_add(&parts.row, row);
     }
     parts.feature =
-        sp_rule_input_axis(context, rule, 'f', 0, last, adds_features ? SP_FACTOR_REDUCTION : SP_FACTOR_REPLICATE);
-    rule->factors[parts.feature].combiner = adds_features ? SP_COMBINE_SUM : SP_COMBINE_NONE;
+        sp_rule_input_axis(context, rule, 'f', 0, last, is_linear ? SP_FACTOR_REDUCTION : SP_FACTOR_REPLICATE);
+    rule->factors[parts.feature].combiner = is_linear ? SP_COMBINE_SUM : SP_COMBINE_NONE;
     const struct sp_value *value = context->node->outputs[scores];
     struct sp_dim extent = value != NULL ? value->type.shape.dims[1] : sp_dim_unknown();
-    parts.score = sp_rule_factor(rule, "e", SP_FACTOR_PARALLEL, extent);
-    if (scores == 1 || has_softmax(context)) {
+    parts.score = sp_rule_factor(rule, "e", is_linear ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE, extent);
+    if (is_linear && (scores == 1 || has_softmax(context))) {
         rule->factors[parts.score].kind = SP_FACTOR_REDUCTION;
         rule->factors[parts.score].combiner = scores == 1 ? SP_COMBINE_SELECT : SP_COMBINE_SOFTMAX;
     }
@@ -152,13 +151,18 @@ static void term_with(struct sp_rule *rule, double times, const struct parts *pa
     sp_rule_term_list(rule, times, &work);
 }
 
+static void term_linear(struct sp_rule *rule, const struct parts *parts)
+{
+    struct sp_factor_list work = parts->row;
+    sp_factor_list_add(&work, parts->feature);
+    sp_factor_list_add(&work, parts->score);
+    sp_rule_term_list(rule, 2, &work);
+}
+
 static enum sp_status rule_linear(struct sp_op_context *context, struct sp_rule *rule)
 {
     struct parts parts = map_model(context, rule, true);
-    struct sp_factor_list work = parts.row;
-    sp_factor_list_add(&work, parts.feature);
-    sp_factor_list_add(&work, parts.score);
-    sp_rule_term_list(rule, 2, &work);
+    term_linear(rule, &parts);
     return SP_OK;
 }
 
@@ -176,9 +180,11 @@ static double support_vectors(const struct sp_op_context *context)
 static enum sp_status rule_svm(struct sp_op_context *context, struct sp_rule *rule)
 {
     double vectors = support_vectors(context);
-    if (vectors == 0)
-        return rule_linear(context, rule);
-    struct parts parts = map_model(context, rule, true);
+    struct parts parts = map_model(context, rule, false);
+    if (vectors == 0) {
+        term_linear(rule, &parts);
+        return SP_OK;
+    }
     term_with(rule, 2 * vectors, &parts, parts.feature);
     term_with(rule, 2 * vectors, &parts, parts.score);
     return SP_OK;
@@ -213,19 +219,20 @@ static enum sp_status rule_trees(struct sp_op_context *context, struct sp_rule *
 /* clang-format off */
 const struct sp_op sp_ops_ml_models[] = {
     {ML, "LinearClassifier", 1, 0, 1, 1, 2, 2, 0, infer_linear_classifier, rule_linear,
-     "[n, f] -> [n] [n, e]; f sum, e select", ML " operator LinearClassifier (1)", NULL},
+     "[n, f] -> [n] [n, e]; f sum, e select", ML " operator LinearClassifier (1)", NULL, sp_local_linear_model},
     {ML, "LinearRegressor", 1, 0, 1, 1, 1, 1, 0, infer_linear_regressor, rule_linear,
-     "[n, f] -> [n, e]; f sum, e softmax where the scores are", ML " operator LinearRegressor (1)", NULL},
+     "[n, f] -> [n, e]; f sum, e softmax where the scores are", ML " operator LinearRegressor (1)", NULL,
+     sp_local_linear_model},
     {ML, "SVMClassifier", 1, 0, 1, 1, 2, 2, 0, infer_svm_classifier, rule_svm,
-     "[n, f] -> [n] [n, e]; f sum, e select", ML " operator SVMClassifier (1)", NULL},
+     "[n, f] -> [n] [n, e]; f, e whole", ML " operator SVMClassifier (1)", NULL},
     {ML, "SVMRegressor", 1, 0, 1, 1, 1, 1, 0, infer_svm_regressor, rule_svm,
-     "[n, f] -> [n, e]; f sum, e softmax where the scores are", ML " operator SVMRegressor (1)", NULL},
+     "[n, f] -> [n, e]; f, e whole", ML " operator SVMRegressor (1)", NULL},
     {ML, "TreeEnsemble", 5, 0, 1, 1, 1, 1, 0, infer_tree_ensemble, rule_trees,
-     "[n, f] -> [n, e]; f whole, e softmax where the scores are", ML " operator TreeEnsemble (5)", NULL},
+     "[n, f] -> [n, e]; f, e whole", ML " operator TreeEnsemble (5)", NULL},
     {ML, "TreeEnsembleClassifier", 1, 4, 1, 1, 2, 2, 0, infer_tree_classifier, rule_trees,
-     "[n, f] -> [n] [n, e]; f whole, e select", ML " operator TreeEnsembleClassifier (1, 3), deprecated in 5", NULL},
+     "[n, f] -> [n] [n, e]; f, e whole", ML " operator TreeEnsembleClassifier (1, 3), deprecated in 5", NULL},
     {ML, "TreeEnsembleRegressor", 1, 4, 1, 1, 1, 1, 0, infer_tree_regressor, rule_trees,
-     "[n, f] -> [n, e]; f whole, e softmax where the scores are",
+     "[n, f] -> [n, e]; f, e whole",
      ML " operator TreeEnsembleRegressor (1, 3), deprecated in 5", NULL},
     {.name = NULL},
 };

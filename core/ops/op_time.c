@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "ops/data.h"
 #include "ops/families.h"
+#include "ops/local_functions.h"
 
 /* ---- ReverseSequence ------------------------------------------------------------------------------------------ */
 
@@ -140,6 +141,7 @@ const struct sp_op sp_ops_time[] = {
     {"", "ReverseSequence", 10, 0, 2, 2, 1, 1, 0, infer_reverse, rule_reverse,
      "[t, b, d..] [b] -> [t, b, d..]; t whole", "ONNX Operators.md, ReverseSequence-10", NULL},
     {"", "TensorScatter", 24, 0, 2, 3, 1, 1, 0, infer_tensor_scatter, rule_tensor_scatter,
-     "[b, s, d..] [b, u, d..] [b] -> [b, s, d..]; u whole", "ONNX Operators.md, TensorScatter-24", NULL},
+     "[b, s, d..] [b, u, d..] [b] -> [b, s, d..]; u whole", "ONNX Operators.md, TensorScatter-24", NULL,
+     sp_local_tensor_scatter},
     {.name = NULL},
 };

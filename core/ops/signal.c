@@ -20,6 +20,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 /* An input of one integer: its value, or unknown. */
 static struct sp_dim scalar_input(struct sp_op_context *context, uint32_t input)
@@ -251,20 +252,22 @@ static enum sp_status rule_generator(struct sp_op_context *context, struct sp_ru
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, last_, least_, most_, infer_, rule_, text_)                                               \
+#define ENTRY(name_, since_, last_, least_, most_, infer_, rule_, local_, text_)                                       \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_,                             \
+        .min_outputs = 1, .max_outputs = 1, .infer = infer_, .rule = rule_, .local = local_, .text = text_,            \
         .source = "ONNX operator " name_                                                                               \
     }
 
 const struct sp_op sp_ops_signal[] = {
-    ENTRY("DFT", 17, 19, 1, 2, infer_dft, rule_dft, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole"),
-    ENTRY("DFT", 20, 0, 1, 3, infer_dft, rule_dft, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole"),
-    ENTRY("STFT", 17, 0, 2, 4, infer_stft, rule_stft, "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, k, m whole"),
-    ENTRY("HannWindow", 17, 0, 1, 1, infer_window, rule_generator, "[] -> [n]"),
-    ENTRY("HammingWindow", 17, 0, 1, 1, infer_window, rule_generator, "[] -> [n]"),
-    ENTRY("BlackmanWindow", 17, 0, 1, 1, infer_window, rule_generator, "[] -> [n]"),
-    ENTRY("MelWeightMatrix", 17, 0, 5, 5, infer_mel, rule_generator, "[] [] [] [] [] -> [bins, mels]"),
+    ENTRY("DFT", 17, 19, 1, 2, infer_dft, rule_dft, NULL, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole"),
+    ENTRY("DFT", 20, 0, 1, 3, infer_dft, rule_dft, NULL, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole"),
+    ENTRY("STFT", 17, 0, 2, 4, infer_stft, rule_stft, sp_local_stft,
+          "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, k, m whole"),
+    ENTRY("HannWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_local_made_whole, "[] -> [n]"),
+    ENTRY("HammingWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_local_made_whole, "[] -> [n]"),
+    ENTRY("BlackmanWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_local_made_whole, "[] -> [n]"),
+    ENTRY("MelWeightMatrix", 17, 0, 5, 5, infer_mel, rule_generator, sp_local_made_whole,
+          "[] [] [] [] [] -> [bins, mels]"),
     {.name = NULL},
 };

@@ -3,7 +3,7 @@
  *
  *     StringConcat      [i..] [i..] -> [i..]           size-1 axes broadcast
  *     RegexFullMatch    [d..] -> [d..]
- *     StringSplit       [d..] -> [d.., w] [d..]        d.. max: w is the greatest number of parts of any element
+ *     StringSplit       [d..] -> [d.., w] [d..]        d.. whole: w is the greatest number of parts of any element
  *     StringNormalizer  [c] or [1, c] -> [c]           c whole with stopwords: who removes elements moves the others
  *     TfIdfVectorizer   [c] or [n, c] -> [o] or [n, o] c whole: n-grams reach across every border
  */
@@ -12,6 +12,7 @@
 #include "ops/factors.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/local_functions.h"
 
 /* ---- elementwise ---------------------------------------------------------------------------------------------- */
 
@@ -48,13 +49,13 @@ static enum sp_status infer_split(struct sp_op_context *context)
     return sp_set_output(context, 0, SP_DTYPE_STRING, x->rank + 1, dims);
 }
 
-/* Every element is split on its own, but all results are as wide as the widest. */
+/* Every element is split on its own, but all results are as wide as the widest; and there is no operator that would
+   make a result wider afterwards. */
 static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *rule)
 {
     struct sp_factor_list all = {0};
     for (uint32_t axis = 0; axis < rule->inputs[0].rank; axis++) {
-        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REDUCTION);
-        rule->factors[factor].combiner = SP_COMBINE_MAX;
+        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE);
         sp_rule_map_output(rule, 0, axis, factor);
         if (rule->output_count > 1 && axis < rule->outputs[1].rank)
             sp_rule_map_output(rule, 1, axis, factor);
@@ -159,12 +160,12 @@ const struct sp_op sp_ops_string[] = {
      "ONNX operator StringConcat (20)", NULL},
     {"", "RegexFullMatch", 20, 0, 1, 1, 1, 1, 0, infer_match, rule_each, "[d..] -> [d..]",
      "ONNX operator RegexFullMatch (20)", NULL},
-    {"", "StringSplit", 20, 0, 1, 1, 2, 2, 0, infer_split, rule_split, "[d..] -> [d.., w] [d..]; d.. max (of w)",
+    {"", "StringSplit", 20, 0, 1, 1, 2, 2, 0, infer_split, rule_split, "[d..] -> [d.., w] [d..]; d.. whole",
      "ONNX operator StringSplit (20)", NULL},
     {"", "StringNormalizer", 10, 0, 1, 1, 1, 1, 0, infer_normalizer, rule_normalizer,
      "[c] -> [c]; with stopwords c whole", "ONNX operator StringNormalizer (10)", NULL},
     {"", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, 0, infer_tf_idf, rule_tf_idf, "[n, c] -> [n, o]; c whole",
-     "ONNX operator TfIdfVectorizer (9)", NULL},
+     "ONNX operator TfIdfVectorizer (9)", NULL, sp_local_made_whole},
     {.name = NULL},
 };
 /* clang-format on */

@@ -222,7 +222,7 @@ Test(op_ml, support_vectors_are_work)
     EXPECT_TYPE("l", "int64[8]");
     EXPECT_TYPE("s", "float32[8,Scores_0]"); /* raw scores: of classes or of pairs */
     EXPECT_TYPE("t", "float32[8,3]");
-    EXPECT_RULE(classifier, "[n0,f1] -> [n0] [n0,e]  f1: sum reduction; e: select reduction");
+    EXPECT_RULE(classifier, "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: replicate");
     EXPECT_FLOPS(regressor, 2.0 * 8 * 20 * 50 + 2.0 * 8 * 50);
     EXPECT_FLOPS(linear, 2.0 * 8 * 20);
 }
@@ -241,8 +241,8 @@ Test(op_ml, trees_need_all_features)
     EXPECT_TYPE("l", "int64[8]");
     EXPECT_TYPE("s", "float32[8,4]");
     EXPECT_TYPE("y", "float32[8,2]");
-    EXPECT_RULE(classifier, "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: select reduction");
-    EXPECT_RULE(regressor, "[n0,f1] -> [n0,e]  f1: replicate");
+    EXPECT_RULE(classifier, "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: replicate");
+    EXPECT_RULE(regressor, "[n0,f1] -> [n0,e]  f1: replicate; e: replicate");
     EXPECT_FLOPS(classifier, 8 * 2 * 2); /* 4 inner nodes in 2 trees: 2 comparisons in each */
     EXPECT_FLOPS(regressor, 0);
 }
@@ -258,8 +258,8 @@ Test(op_ml, tree_ensemble_keeps_the_type)
     build_attr_int(&build, softmax, "post_transform", 1);
     infer();
     EXPECT_TYPE("y", "float64[n,2]");
-    EXPECT_RULE(node, "[n0,f1] -> [n0,e]  f1: replicate");
-    EXPECT_RULE(softmax, "[n0,f1] -> [n0,e]  f1: replicate; e: softmax reduction");
+    EXPECT_RULE(node, "[n0,f1] -> [n0,e]  f1: replicate; e: replicate");
+    EXPECT_RULE(softmax, "[n0,f1] -> [n0,e]  f1: replicate; e: replicate");
     cr_expect_null(sp_op_find(ML, "TreeEnsembleClassifier", 5)); /* deprecated */
     cr_expect_null(sp_op_find(ML, "TreeEnsembleRegressor", 5));
     cr_expect_null(sp_op_find(ML, "TreeEnsemble", 4));

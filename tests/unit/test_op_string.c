@@ -38,7 +38,7 @@ Test(op_string, split_is_as_wide_as_the_widest)
     infer();
     EXPECT_TYPE("y", "string[2,n,StringSplit_0]");
     EXPECT_TYPE("z", "int64[2,n]");
-    EXPECT_RULE(node, "[d0,d1] -> [d0,d1,_] [d0,d1]  d0: max reduction; d1: max reduction");
+    EXPECT_RULE(node, "[d0,d1] -> [d0,d1,_] [d0,d1]  d0: replicate; d1: replicate");
 }
 
 Test(op_string, normalizer_keeps_the_shape_unless_it_removes_words)
