@@ -26,10 +26,11 @@ struct simulate_cut {
 };
 
 /* The given specs of one node whose factors are cut: shard i of a factor is on the devices that have coordinate i, what
-   does not have a factor is whole over it. False, with a reason, where a cut has no such specs: a shard would be empty,
-   or an operand has the factor twice. */
+   does not have a factor is whole over it. With `scatters` the results, which must not have the only cut, are cut along
+   another axis. False, with a reason, where a cut has no such specs: a shard would be empty, or an operand has the
+   factor twice. */
 bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,
-                   uint32_t cut_count, const struct simulate_cut *cuts, const char **ret_reason);
+                   uint32_t cut_count, const struct simulate_cut *cuts, bool scatters, const char **ret_reason);
 
 /* What became of a partition: notes, and whether anything was cut at all. */
 struct simulate_account {

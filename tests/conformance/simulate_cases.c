@@ -3,7 +3,8 @@
  * of ONNX's backend tests, as simulations for the real ONNX Runtime.
  *
  * For each published case of one node: each factor that may be split, in 2, 3 and 4 shards on as many devices, and each
- * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()). For each case of several nodes, or
+ * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()); each reduction also with its
+ * results in parts. For each case of several nodes, or
  * with graphs inside ("(several nodes)" for --only): each axis of each input, and what propagation makes of it. The
  * simulations and the list of them go to FOLDER (simulate.h). Run it through simulate_cases.mjs, which runs the list
  * and reports:

@@ -132,8 +132,33 @@ static struct sp_sharding *give_operand(struct giving *giving)
     return blocks;
 }
 
+/* An axis of an output that the only cut does not cut, in as many shards: what is reduced is scattered along it. */
+static bool scatter(struct giving *giving, struct sp_sharding *blocks)
+{
+    int64_t shards = giving->cuts[0].shards;
+    if (giving->order_count > 0)
+        return refuse(giving, "the result is cut already");
+    for (uint32_t axis = 0; axis < blocks->rank && axis < giving->operand->rank; axis++) {
+        struct sp_dim extent = giving->value->type.shape.dims[axis];
+        if (!sp_dim_is_known(extent) || has_empty_shard(extent.value, shards) || giving->operand->axes[axis].count != 1)
+            continue;
+        const struct sp_factor *factor = &giving->rule->factors[giving->operand->axes[axis].factors[0]];
+        if (factor->kind != SP_FACTOR_PARALLEL || !sp_dim_is_known(factor->extent) ||
+            factor->extent.value != extent.value)
+            continue;
+        blocks->blocks[axis].part_count = 1;
+        blocks->blocks[axis].parts = SP_NEW(giving->arena, struct sp_block_part);
+        blocks->blocks[axis].parts[0] = (struct sp_block_part){0, NULL, shards};
+        blocks->shard_count = shards;
+        giving->order[giving->order_count++] = 0;
+        place(giving, blocks);
+        return true;
+    }
+    return refuse(giving, "the result has no axis for it");
+}
+
 bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,
-                   uint32_t cut_count, const struct simulate_cut *cuts, const char **ret_reason)
+                   uint32_t cut_count, const struct simulate_cut *cuts, bool scatters, const char **ret_reason)
 {
     struct giving giving = {.arena = assignment->arena,
                             .rule = rule,
@@ -146,7 +171,7 @@ bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *r
         giving.operand = sp_rule_operand(rule, i);
         giving.value = assignment->net->tensors[relation->tensors[i]];
         struct sp_sharding *sharding = give_operand(&giving);
-        if (sharding == NULL) {
+        if (sharding == NULL || (scatters && i >= relation->input_count && !scatter(&giving, sharding))) {
             *ret_reason = giving.reason;
             return false;
         }

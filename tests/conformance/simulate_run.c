@@ -6,6 +6,13 @@
 
 #define MAX_CUTS 2
 
+/* A way of splitting a node. */
+struct way {
+    uint32_t count;
+    struct simulate_cut cuts[MAX_CUTS];
+    bool scatters;
+};
+
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
 static const char *const kind_names[] = {"parallel", "reduction", "replicate", "halo", "permutation", "sequential"};
@@ -18,16 +25,16 @@ static void family_of(const char *name, char *family)
         family[--size] = '\0';
 }
 
-static json_t *cuts_line(const struct sp_rule *rule, uint32_t count, const struct simulate_cut *cuts)
+static json_t *cuts_line(const struct sp_rule *rule, const struct way *way)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sp_factor *factor = &rule->factors[cuts[i].factor];
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct sp_factor *factor = &rule->factors[way->cuts[i].factor];
         char family[SP_FACTOR_NAME_SIZE];
         family_of(factor->name, family);
         json_t *item = json_pack("{s:s, s:s, s:s, s:I, s:I}", "factor", factor->name, "family", family, "kind",
-                                 kind_names[factor->kind], "extent", (json_int_t)factor->extent.value, "shards",
-                                 (json_int_t)cuts[i].shards);
+                                 way->scatters ? "scattered" : kind_names[factor->kind], "extent",
+                                 (json_int_t)factor->extent.value, "shards", (json_int_t)way->cuts[i].shards);
         (void)json_array_append_new(list, item);
     }
     return list;
@@ -53,13 +60,13 @@ void simulate_skip(struct simulate_program *program, const struct simulate_subje
 /* ---- one simulation --------------------------------------------------------------------------------------------- */
 
 /* "test_matmul_2d-k.2-m.2", which is a file's name too. */
-static void name_run(const struct simulate_subject *subject, uint32_t count, const struct simulate_cut *cuts,
-                     char *name, size_t size)
+static void name_run(const struct simulate_subject *subject, const struct way *way, char *name, size_t size)
 {
     size_t length = (size_t)snprintf(name, size, "%s", subject->name);
-    for (uint32_t i = 0; i < count && length < size; i++)
-        length += (size_t)snprintf(name + length, size - length, "-%s.%lld",
-                                   subject->opened.rule->factors[cuts[i].factor].name, (long long)cuts[i].shards);
+    for (uint32_t i = 0; i < way->count && length < size; i++)
+        length += (size_t)snprintf(name + length, size - length, "-%s.%lld%s",
+                                   subject->opened.rule->factors[way->cuts[i].factor].name,
+                                   (long long)way->cuts[i].shards, way->scatters ? "-scatter" : "");
     for (char *at = name; *at != '\0'; at++)
         *at = *at == '/' ? '_' : *at;
 }
@@ -97,37 +104,36 @@ static void tell_run(struct simulate_program *program, const struct simulate_sub
     program->progress->failures += err->status != SP_OK;
 }
 
-static enum sp_status write_run(const struct simulate_subject *subject, struct sp_arena *arena, uint32_t count,
-                                const struct simulate_cut *cuts, const char *path, struct simulate_account *account,
-                                const char **ret_reason, struct sp_error *err)
+static enum sp_status write_run(const struct simulate_subject *subject, struct sp_arena *arena, const struct way *way,
+                                const char *path, struct simulate_account *account, const char **ret_reason,
+                                struct sp_error *err)
 {
     const struct simulate_case *opened = &subject->opened;
     struct sp_assignment *assignment = NULL;
     int64_t devices = 1;
-    for (uint32_t i = 0; i < count; i++)
-        devices *= cuts[i].shards;
+    for (uint32_t i = 0; i < way->count; i++)
+        devices *= way->cuts[i].shards;
     enum sp_status status = sp_assignment_create(arena, opened->net, NULL, devices, 0, NULL, &assignment, err);
     if (status != SP_OK)
         return status;
-    if (!simulate_give(assignment, opened->relation, opened->rule, count, cuts, ret_reason))
+    if (!simulate_give(assignment, opened->relation, opened->rule, way->count, way->cuts, way->scatters, ret_reason))
         return SP_OK;
     return simulate_write(arena, opened->model, assignment, path, account, err);
 }
 
-static void run_cuts(struct simulate_program *program, const struct simulate_subject *subject, uint32_t count,
-                     const struct simulate_cut *cuts)
+static void run_way(struct simulate_program *program, const struct simulate_subject *subject, const struct way *way)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
     struct sp_error err = {0};
     const char *reason = NULL;
     char name[256], path[MAX_PATH + 300];
-    name_run(subject, count, cuts, name, sizeof(name));
+    name_run(subject, way, name, sizeof(name));
     (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
     (void)snprintf(program->progress->run, sizeof(program->progress->run), "%s", name);
-    (void)write_run(subject, arena, count, cuts, path, &account, &reason, &err);
+    (void)write_run(subject, arena, way, path, &account, &reason, &err);
     if (reason == NULL)
-        tell_run(program, subject, cuts_line(subject->opened.rule, count, cuts), name, path, &account, &err);
+        tell_run(program, subject, cuts_line(subject->opened.rule, way), name, path, &account, &err);
     simulate_account_release(&account);
     sp_arena_destroy(arena);
 }
@@ -200,10 +206,10 @@ static void run_pairs(struct simulate_program *program, const struct simulate_su
     const struct sp_rule *rule = subject->opened.rule;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
         for (uint8_t k = (uint8_t)(i + 1); k < rule->factor_count; k++) {
-            struct simulate_cut cuts[MAX_CUTS] = {{i, 2}, {k, 2}};
+            struct way way = {.count = 2, .cuts = {{i, 2}, {k, 2}}};
             if (may_cut(&rule->factors[i], 2) && may_cut(&rule->factors[k], 2) &&
                 (strcmp(program->pairs, "all") == 0 || is_new_pair(program, subject, i, k)))
-                run_cuts(program, subject, 2, cuts);
+                run_way(program, subject, &way);
         }
     }
 }
@@ -213,8 +219,13 @@ void simulate_node(struct simulate_program *program, struct simulate_subject *su
     const struct sp_rule *rule = subject->opened.rule;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
         for (int64_t shards = 2; shards <= 4; shards++) {
-            if (may_cut(&rule->factors[i], shards))
-                run_cuts(program, subject, 1, &(struct simulate_cut){i, shards});
+            struct way way = {.count = 1, .cuts = {{i, shards}}};
+            if (!may_cut(&rule->factors[i], shards))
+                continue;
+            run_way(program, subject, &way);
+            way.scatters = true;
+            if (rule->factors[i].kind == SP_FACTOR_REDUCTION && shards <= 3)
+                run_way(program, subject, &way);
         }
     }
     if (strcmp(program->pairs, "none") != 0)
