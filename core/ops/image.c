@@ -138,7 +138,9 @@ enum sp_status sp_resize_read(struct sp_op_context *context, struct sp_resize *r
     resize.scales_input = input;
     resize.axes = axes;
     resize.axis_count = axis_count;
-    resize.keeps_aspect = context->version >= 18 && resize.sizes != NULL && strcmp(policy, "stretch") != 0;
+    resize.is_sized = resize.scales == NULL && input == 2 && !sp_has_input(context, 2) && sp_has_input(context, 3);
+    resize.is_sized = resize.is_sized || resize.sizes != NULL;
+    resize.keeps_aspect = context->version >= 18 && resize.is_sized && strcmp(policy, "stretch") != 0;
     if (status == SP_OK)
         *ret_resize = resize;
     return status;

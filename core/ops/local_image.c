@@ -205,7 +205,7 @@ static struct sp_piece *run_rest(struct sp_local *local, const struct work *work
         return sp_local_same(local, 1, pieces, local->version >= 7 ? 1 : 0, &attribute);
     if (resize->scales != NULL)
         pieces[resize->scales_input] = sp_local_reals(local, SP_DTYPE_FLOAT, 1, &count, scales);
-    else if (resize->sizes != NULL)
+    else if (resize->is_sized)
         pieces[3] = sp_local_patched(local, 3, resize->axis_count, is_set, sizes);
     return sp_local_same(local, local->input_count < 4 ? local->input_count : 4, pieces, 0, NULL);
 }
@@ -223,6 +223,8 @@ static const char *against(struct sp_local *local, const struct work *work, uint
         return "a device would have several ranges of it";
     if (work->resize.keeps_aspect)
         return "one scale for several axes keeps their ratio";
+    if (work->resize.scales == NULL && !work->resize.is_sized)
+        return "its scales are not known";
     if (work->mode != NEAREST && !sp_dtype_is_float(local->inputs[0].value->type.dtype))
         return "runtimes round integers between elements in ways of their own";
     if (work->mode != NEAREST && sp_node_int(local->node, "antialias", 0) != 0)
@@ -251,6 +253,8 @@ static void read_work(struct sp_local *local, struct work *work)
             why = "a device would have several ranges of it";
         if (why == NULL && work->resize.keeps_aspect && work->resize.is_named[axis])
             why = "one scale for several axes keeps their ratio";
+        if (why == NULL && work->resize.scales == NULL && !work->resize.is_sized && work->resize.is_named[axis])
+            why = "its scales are not known";
         if (why != NULL)
             sp_local_refuse(local, factor, why);
     }

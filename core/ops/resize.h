@@ -12,6 +12,7 @@ struct sp_resize {
     uint32_t *axes;
     double *scales;       /* one for each axis, 1 for axes not named; NULL when not known */
     struct sp_dim *sizes; /* the extents given instead; NULL when there are none */
+    bool is_sized;        /* sizes are given, known or not, and no scales */
     bool is_crop;         /* tf_crop_and_resize: the output shows a part of the input */
     bool keeps_aspect;    /* one scale for all named axes */
     bool *is_named;       /* false: the axis is not resized */

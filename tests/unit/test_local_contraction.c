@@ -62,10 +62,9 @@ Test(local_contraction, blocks_of_weights_go_with_their_rows)
                  "%2 = part 2 [0:4,2:4] float32[4,2]\n"
                  "%3 = part 3 [0:4,1:2] uint8[4,1]\n"
                  "%4 = part 5 [0:4] float32[4]\n"
-                 "%5 = float32[] {0}\n"
-                 "%6 = .Mul(%4, %5) float32[4]\n"
-                 "%7 = MatMulNBits(%0, %1, %2, %3, -, %6) {K=32, N=4} float32[3,4]\n"
-                 "output 0 = %7, sum over k\n");
+                 "%5 = filled float32[4] {0}\n"
+                 "%6 = MatMulNBits(%0, %1, %2, %3, -, %5) {K=32, N=4} float32[3,4]\n"
+                 "output 0 = %6, sum over k\n");
 }
 
 /* ---- recurrent layers ---------------------------------------------------------------------------------------------

@@ -70,10 +70,9 @@ Test(local_windows, a_bias_is_added_once)
     EXPECT_LOCAL(build_local(&build, node, "c=1/2"), "%0 = part 0 [0:2,2:3+5:6,0:5,0:5] float32[2,2,5,5]\n"
                                                      "%1 = part 1 [0:4,2:3,0:1,0:1] float32[4,1,1,1]\n"
                                                      "%2 = part 2 [0:4] float32[4]\n"
-                                                     "%3 = float32[] {0}\n"
-                                                     "%4 = .Mul(%2, %3) float32[4]\n"
-                                                     "%5 = Conv(%0, %1, %4) float32[2,4,5,5]\n"
-                                                     "output 0 = %5, sum over c\n");
+                                                     "%3 = filled float32[4] {0}\n"
+                                                     "%4 = Conv(%0, %1, %3) float32[2,4,5,5]\n"
+                                                     "output 0 = %4, sum over c\n");
     EXPECT_LOCAL(build_local(&build, node, "g=1/2 m=0/2"), "%0 = part 0 [0:2,3:6,0:5,0:5] float32[2,3,5,5]\n"
                                                            "%1 = part 1 [2:3,0:3,0:1,0:1] float32[1,3,1,1]\n"
                                                            "%2 = part 2 [2:3] float32[1]\n"
