@@ -2,7 +2,7 @@
  * TopK and OneHot on shards (rules in selection.c).
  *
  * TopK: each shard's best, with their positions in the whole; then the best of those. Both steps prefer the lower
- * position among equals, and shards come in the order of positions, so ties are broken as in the whole.
+ * position among equals, and what is gathered comes in the order of positions, so ties are broken as in the whole.
  *
  * OneHot: the places of this device's part of the new axis are compared with the indices.
  */
@@ -64,6 +64,21 @@ static int64_t gathered(const struct sp_local_factor *factor, int64_t k)
     return count;
 }
 
+/* Values and positions of all shards, where these are not in the order of positions, in that order. */
+static void sort_by_position(struct sp_local *local, uint32_t axis, uint32_t rank, struct sp_piece **best)
+{
+    const struct sp_local_attribute attributes[] = {SP_INT_ATTR("axis", (int64_t)axis), SP_INT_ATTR("largest", 0)};
+    const enum sp_dtype dtypes[] = {SP_DTYPE_INT64, SP_DTYPE_INT64};
+    struct sp_piece *shape = sp_local_op(local, "Shape", SP_DTYPE_INT64, 1, &best[1], 0, NULL), *sorted[2];
+    if (shape == NULL)
+        return;
+    sp_piece_set_dims(local, shape, 1, (const int64_t[]){rank});
+    struct sp_piece *const inputs[] = {best[1], sp_local_slice(local, shape, 0, axis, axis + 1)};
+    sp_local_op_many(local, "", "TopK", 2, inputs, 2, attributes, 2, dtypes, sorted);
+    best[0] = pick(local, best[0], sorted[1], axis, rank, -1);
+    best[1] = sorted[0];
+}
+
 /* Why TopK cannot be split here, or NULL. */
 static const char *reason_against(const struct sp_local *local, uint8_t factor, int64_t k, const int64_t *part)
 {
@@ -71,7 +86,7 @@ static const char *reason_against(const struct sp_local *local, uint8_t factor, 
         return "How many elements TopK selects is not known before the run";
     if (part == NULL)
         return "The input of TopK has an extent that is not known before the run";
-    if (!sp_local_is_even(local, factor))
+    if (!sp_local_is_even(local, factor) && local->opset < LARGEST_SINCE)
         return "The shards of the axis along which TopK selects are not in the order of its elements";
     return NULL;
 }
@@ -105,6 +120,8 @@ enum sp_status sp_local_top_k(struct sp_local *local)
         sp_piece_set_dims(local, best[i], x->rank, dims);
         best[i] = sp_local_all_gather(local, best[i], factor, axis);
     }
+    if (!sp_local_is_even(local, factor))
+        sort_by_position(local, axis, x->rank, best);
     top(local, best[0], axis, k, result);
     if (local->outputs[0].value != NULL)
         sp_local_output(local, 0, result[0]);
