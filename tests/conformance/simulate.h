@@ -19,18 +19,29 @@
 
 #define SIMULATE_MAX_PATH 1024
 
-/* What is cut: each factor in so many shards. Devices are numbered row-major over the cuts. */
+/* A way of splitting a node: each cut factor in so many shards, and so many copies of it all. Positions are numbered
+   row-major over the cuts, then the copies. */
+#define SIMULATE_MAX_CUTS 2
 struct simulate_cut {
     uint8_t factor;
     int64_t shards;
 };
+struct simulate_way {
+    uint32_t count;
+    struct simulate_cut cuts[SIMULATE_MAX_CUTS];
+    int64_t copies;         /* 0: one */
+    const int64_t *devices; /* by position; NULL: device i is at position i */
+    bool scatters;          /* the results, which must not have the only cut, are cut along another axis */
+};
 
-/* The given specs of one node whose factors are cut: shard i of a factor is on the devices that have coordinate i, what
-   does not have a factor is whole over it. With `scatters` the results, which must not have the only cut, are cut along
-   another axis. False, with a reason, where a cut has no such specs: a shard would be empty, or an operand has the
-   factor twice. */
+/* Whether a factor may be cut in so many shards, of which each has elements and is a multiple of the factor's block. */
+bool simulate_may_cut(const struct sp_factor *factor, int64_t shards);
+
+/* The given specs of one node: shard i of a factor is on the devices that have coordinate i, what does not have a
+   factor is whole over it. False, with a reason, where a way has no such specs: a shard would be empty, or an operand
+   has a factor twice. */
 bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,
-                   uint32_t cut_count, const struct simulate_cut *cuts, bool scatters, const char **ret_reason);
+                   const struct simulate_way *way, const char **ret_reason);
 
 /* What became of a partition: notes, and whether anything was cut at all. */
 struct simulate_account {

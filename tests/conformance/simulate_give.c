@@ -1,4 +1,4 @@
-#include <string.h>
+#include <stdlib.h>
 
 #include "infer/net.h"
 #include "simulate.h"
@@ -9,7 +9,8 @@ struct giving {
     const struct sp_rule *rule;
     uint32_t cut_count;
     const struct simulate_cut *cuts;
-    int64_t device_count;
+    int64_t position_count;
+    const int64_t *devices; /* by position; NULL: device i is at position i */
     const struct sp_operand_rule *operand;
     const struct sp_value *value;
     uint32_t order_count; /* the cuts that the operand has, in the order in which its shards are numbered */
@@ -91,22 +92,29 @@ static bool check_extents(struct giving *giving, const struct sp_sharding *block
     return true;
 }
 
+static int by_device(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 /* Which devices have this shard: those whose coordinate in each cut that the operand has is the shard's. */
 static void place(struct giving *giving, struct sp_sharding *blocks)
 {
     uint32_t *first = SP_NEW_ARRAY(giving->arena, (size_t)blocks->shard_count + 1, uint32_t);
-    int64_t *devices = SP_NEW_ARRAY(giving->arena, (size_t)giving->device_count, int64_t);
+    int64_t *devices = SP_NEW_ARRAY(giving->arena, (size_t)giving->position_count, int64_t);
     uint32_t count = 0;
     for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
-        for (int64_t device = 0; device < giving->device_count; device++) {
-            int64_t coordinates[SP_RULE_MAX_FACTORS], rest = device, number = 0;
+        for (int64_t position = 0; position < giving->position_count; position++) {
+            int64_t coordinates[SP_RULE_MAX_FACTORS], rest = position, number = 0;
             for (uint32_t i = giving->cut_count; i-- > 0; rest /= giving->cuts[i].shards)
                 coordinates[i] = rest % giving->cuts[i].shards;
             for (uint32_t i = 0; i < giving->order_count; i++)
                 number = number * giving->cuts[giving->order[i]].shards + coordinates[giving->order[i]];
             if (number == shard)
-                devices[count++] = device;
+                devices[count++] = giving->devices == NULL ? position : giving->devices[position];
         }
+        qsort(devices + first[shard], count - first[shard], sizeof(*devices), by_device);
         first[shard + 1] = count;
     }
     blocks->first = first;
@@ -157,21 +165,35 @@ static bool scatter(struct giving *giving, struct sp_sharding *blocks)
     return refuse(giving, "the result has no axis for it");
 }
 
+bool simulate_may_cut(const struct sp_factor *factor, int64_t shards)
+{
+    bool may_split = factor->kind == SP_FACTOR_PARALLEL || factor->kind == SP_FACTOR_REDUCTION ||
+                     factor->kind == SP_FACTOR_HALO || factor->kind == SP_FACTOR_PERMUTATION;
+    if (!may_split || !sp_dim_is_known(factor->extent) || factor->extent.value < shards)
+        return false;
+    int64_t extent = factor->extent.value, size = (extent + shards - 1) / shards;
+    int64_t last = extent - (shards - 1) * size;
+    return last > 0 && size % factor->block == 0 && last % factor->block == 0;
+}
+
 bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,
-                   uint32_t cut_count, const struct simulate_cut *cuts, bool scatters, const char **ret_reason)
+                   const struct simulate_way *way, const char **ret_reason)
 {
     struct giving giving = {.arena = assignment->arena,
                             .rule = rule,
-                            .cut_count = cut_count,
-                            .cuts = cuts,
-                            .device_count = assignment->device_count};
+                            .cut_count = way->count,
+                            .cuts = way->cuts,
+                            .position_count = way->copies > 1 ? way->copies : 1,
+                            .devices = way->devices};
+    for (uint32_t i = 0; i < way->count; i++)
+        giving.position_count *= way->cuts[i].shards;
     for (uint32_t i = 0; i < relation->operand_count; i++) {
         if (relation->tensors[i] == SP_NO_TENSOR)
             continue;
         giving.operand = sp_rule_operand(rule, i);
         giving.value = assignment->net->tensors[relation->tensors[i]];
         struct sp_sharding *sharding = give_operand(&giving);
-        if (sharding == NULL || (scatters && i >= relation->input_count && !scatter(&giving, sharding))) {
+        if (sharding == NULL || (way->scatters && i >= relation->input_count && !scatter(&giving, sharding))) {
             *ret_reason = giving.reason;
             return false;
         }

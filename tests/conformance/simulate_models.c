@@ -18,6 +18,7 @@
 #include "plan/job.h"
 #include "sharding/dialect.h"
 #include "simulate.h"
+#include "simulate_random.h"
 #include "simulate_strategies.h"
 
 #define MAX_SETS 1024
@@ -244,7 +245,7 @@ static enum sp_status prepare(struct test *test)
 {
     const char *names[MAX_DIMS];
     int64_t values[MAX_DIMS];
-    bool is_plan = test->strategy->meshes[0] == NULL;
+    bool is_plan = test->strategy->limit != NULL;
     struct sp_read_options options = {.binding_names = names, .binding_values = values};
     struct sp_shape_summary summary;
     enum sp_status status = SP_OK;
@@ -267,6 +268,8 @@ static enum sp_status prepare(struct test *test)
                                  test->strategy->devices, test->set_count, test->sets, &test->assignment, &test->err);
     if (status != SP_OK)
         return status;
+    if (test->strategy->seed != 0)
+        return simulate_random(test->assignment, test->strategy->seed, &test->err);
     test->assignment->gathers_contradictions = true;
     if (is_plan || test->strategy->is_forward)
         return sp_infer_forward(test->assignment, &test->err);

@@ -4,15 +4,6 @@
 
 #include "infer/propagate.h"
 
-#define MAX_CUTS 2
-
-/* A way of splitting a node. */
-struct way {
-    uint32_t count;
-    struct simulate_cut cuts[MAX_CUTS];
-    bool scatters;
-};
-
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
 static const char *const kind_names[] = {"parallel", "reduction", "replicate", "halo", "permutation", "sequential"};
@@ -25,7 +16,7 @@ static void family_of(const char *name, char *family)
         family[--size] = '\0';
 }
 
-static json_t *cuts_line(const struct sp_rule *rule, const struct way *way)
+static json_t *cuts_line(const struct sp_rule *rule, const struct simulate_way *way)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < way->count; i++) {
@@ -60,7 +51,7 @@ void simulate_skip(struct simulate_program *program, const struct simulate_subje
 /* ---- one simulation --------------------------------------------------------------------------------------------- */
 
 /* "test_matmul_2d-k.2-m.2", which is a file's name too. */
-static void name_run(const struct simulate_subject *subject, const struct way *way, char *name, size_t size)
+static void name_run(const struct simulate_subject *subject, const struct simulate_way *way, char *name, size_t size)
 {
     size_t length = (size_t)snprintf(name, size, "%s", subject->name);
     for (uint32_t i = 0; i < way->count && length < size; i++)
@@ -104,9 +95,9 @@ static void tell_run(struct simulate_program *program, const struct simulate_sub
     program->progress->failures += err->status != SP_OK;
 }
 
-static enum sp_status write_run(const struct simulate_subject *subject, struct sp_arena *arena, const struct way *way,
-                                const char *path, struct simulate_account *account, const char **ret_reason,
-                                struct sp_error *err)
+static enum sp_status write_run(const struct simulate_subject *subject, struct sp_arena *arena,
+                                const struct simulate_way *way, const char *path, struct simulate_account *account,
+                                const char **ret_reason, struct sp_error *err)
 {
     const struct simulate_case *opened = &subject->opened;
     struct sp_assignment *assignment = NULL;
@@ -116,12 +107,13 @@ static enum sp_status write_run(const struct simulate_subject *subject, struct s
     enum sp_status status = sp_assignment_create(arena, opened->net, NULL, devices, 0, NULL, &assignment, err);
     if (status != SP_OK)
         return status;
-    if (!simulate_give(assignment, opened->relation, opened->rule, way->count, way->cuts, way->scatters, ret_reason))
+    if (!simulate_give(assignment, opened->relation, opened->rule, way, ret_reason))
         return SP_OK;
     return simulate_write(arena, opened->model, assignment, path, account, err);
 }
 
-static void run_way(struct simulate_program *program, const struct simulate_subject *subject, const struct way *way)
+static void run_way(struct simulate_program *program, const struct simulate_subject *subject,
+                    const struct simulate_way *way)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
@@ -139,22 +131,6 @@ static void run_way(struct simulate_program *program, const struct simulate_subj
 }
 
 /* ---- which cuts ------------------------------------------------------------------------------------------------- */
-
-static bool may_split(const struct sp_factor *factor)
-{
-    return factor->kind == SP_FACTOR_PARALLEL || factor->kind == SP_FACTOR_REDUCTION ||
-           factor->kind == SP_FACTOR_HALO || factor->kind == SP_FACTOR_PERMUTATION;
-}
-
-/* Every shard has elements and is a multiple of the factor's block. */
-static bool may_cut(const struct sp_factor *factor, int64_t shards)
-{
-    if (!may_split(factor) || !sp_dim_is_known(factor->extent) || factor->extent.value < shards)
-        return false;
-    int64_t extent = factor->extent.value, size = (extent + shards - 1) / shards;
-    int64_t last = extent - (shards - 1) * size;
-    return last > 0 && size % factor->block == 0 && last % factor->block == 0;
-}
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -206,8 +182,8 @@ static void run_pairs(struct simulate_program *program, const struct simulate_su
     const struct sp_rule *rule = subject->opened.rule;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
         for (uint8_t k = (uint8_t)(i + 1); k < rule->factor_count; k++) {
-            struct way way = {.count = 2, .cuts = {{i, 2}, {k, 2}}};
-            if (may_cut(&rule->factors[i], 2) && may_cut(&rule->factors[k], 2) &&
+            struct simulate_way way = {.count = 2, .cuts = {{i, 2}, {k, 2}}};
+            if (simulate_may_cut(&rule->factors[i], 2) && simulate_may_cut(&rule->factors[k], 2) &&
                 (strcmp(program->pairs, "all") == 0 || is_new_pair(program, subject, i, k)))
                 run_way(program, subject, &way);
         }
@@ -219,8 +195,8 @@ void simulate_node(struct simulate_program *program, struct simulate_subject *su
     const struct sp_rule *rule = subject->opened.rule;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
         for (int64_t shards = 2; shards <= 4; shards++) {
-            struct way way = {.count = 1, .cuts = {{i, shards}}};
-            if (!may_cut(&rule->factors[i], shards))
+            struct simulate_way way = {.count = 1, .cuts = {{i, shards}}};
+            if (!simulate_may_cut(&rule->factors[i], shards))
                 continue;
             run_way(program, subject, &way);
             way.scatters = true;

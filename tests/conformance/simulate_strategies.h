@@ -24,8 +24,10 @@ struct simulate_split {
 struct simulate_strategy {
     const char *file, *what;
     int64_t devices;
-    const char *meshes[2]; /* none: the library's own plan (pipeline stages) on so many devices */
-    const char *limit;     /* of a plan: "memory_limit_bytes" of a device, so that one does not hold it all; or NULL */
+    const char
+        *limit;    /* the library's own plan, with this "memory_limit_bytes" of a device: one does not hold it all */
+    uint64_t seed; /* every node split in a way of its own (simulate_random.h) */
+    const char *meshes[2];
     const char *dims;      /* "batch=4,seq=8" or NULL */
     bool is_forward;       /* completed as ONNX proposal 0007 says, which carries uneven splits too */
     const char *exchanges; /* "4 all-reduce": all there are, or NULL: not said; "" none */

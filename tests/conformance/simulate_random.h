@@ -1,0 +1,7 @@
+#pragma once
+/* simulate_random - any shardings that a node may have, for every node: what is between them has to follow. */
+#include "simulate.h"
+
+/* States the operands of each node of the main graph: some factors of its rule in some shards, on some devices in any
+   order, by a seed. Operands of a node agree with each other; nodes do not. */
+enum sp_status simulate_random(struct sp_assignment *assignment, uint64_t seed, struct sp_error *err);
