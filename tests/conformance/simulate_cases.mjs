@@ -30,9 +30,12 @@ const values = {
 const factorOf = (line) => line.cuts.map(({ family }) => family).join(' x ');
 const kindsOf = (line) => line.cuts.map(({ kind }) => kind).join(' x ');
 
+// Of these inputs only the shape is read, so a cut of them alone brings nothing anywhere.
+const readsShapes = new Set(['EyeLike']);
+
 // "split": the node ran on parts; "constant": its result is known, and no device runs it; "whole": it ran on all of it.
 function wayOf(line) {
-  if (line.ops === 0) return 'constant';
+  if (line.ops === 0 || (line.cutParts === 0 && !line.isWhole && readsShapes.has(line.op))) return 'constant';
   return line.isWhole || line.cutParts === 0 ? 'whole' : 'split';
 }
 
