@@ -30,6 +30,11 @@ struct sp_program {
     uint32_t node_name_count, node_name_capacity;
     uint64_t next;    /* number of the next name */
     const char *hint; /* what new names begin with */
+    /* Where a member's piece before an exchange is found; NULL: under its own name. *ret_is_cut: the result is the box
+       of it, not all of it. */
+    enum sp_status (*source)(void *context, const struct sp_exchange *exchange, uint32_t member,
+                             const struct sp_range *box, const char **ret_name, bool *ret_is_cut, struct sp_error *err);
+    void *source_context;
     /* Subgraphs: captures of the operator at work. */
     struct sp_intern *captures;
     const struct sp_value *missing; /* one that the operator does not list */
@@ -52,7 +57,7 @@ void **sp_program_entry(struct sp_intern *table, const void *bytes, size_t size)
    operator give the same result while program->taken is set. ------------------------------------------------------- */
 
 struct sp_program_op {
-    const char *op_type;
+    const char *op_type, *domain; /* NULL: ai.onnx */
     uint32_t input_count, attribute_count;
     const char *const *inputs;
     const struct sp_local_attribute *attributes;

@@ -90,7 +90,7 @@ enum sp_status sp_program_emit(struct sp_program *program, const struct sp_progr
     const char *name = output == NULL ? NULL : sp_program_node_name(program, output);
     if (name == NULL)
         return sp_fail_memory(err);
-    const struct sp_encode_operator node = {.domain = "",
+    const struct sp_encode_operator node = {.domain = op->domain == NULL ? "" : op->domain,
                                             .op_type = op->op_type,
                                             .name = name,
                                             .input_count = op->input_count,

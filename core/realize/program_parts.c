@@ -319,15 +319,27 @@ enum sp_status sp_program_operator(struct sp_program *program, const struct sp_p
 
 /* ---- exchanges -------------------------------------------------------------------------------------------------- */
 
-/* Whether the cell is all of its only source. */
-static bool is_alias(const struct sp_exchange *exchange, const struct sp_exchange_cell *cell)
+/* What a cell's source is called here; *ret_is_cut when that is the cell's part of it already. */
+static enum sp_status name_source(struct sp_program *program, const struct sp_exchange *exchange, uint32_t member,
+                                  const struct sp_exchange_cell *cell, const char **ret_name, bool *ret_is_cut,
+                                  struct sp_error *err)
+{
+    *ret_is_cut = cell->box == NULL;
+    if (program->source != NULL)
+        return program->source(program->source_context, exchange, member, cell->box, ret_name, ret_is_cut, err);
+    *ret_name = sp_program_name(program, exchange->members[member].before);
+    return SP_OK;
+}
+
+/* Whether the cell is all of a source. */
+static bool is_all(const struct sp_exchange *exchange, const struct sp_exchange_cell *cell)
 {
     const struct sp_piece *before = exchange->members[cell->sources[0]].before;
     for (uint32_t i = 0; cell->box != NULL && i < exchange->rank; i++) {
         if (cell->box[i].start != 0 || before->dims == NULL || cell->box[i].limit != before->dims[i])
             return false;
     }
-    return cell->source_count == 1;
+    return true;
 }
 
 /* The cell in the type that carries the exchange's. */
@@ -339,12 +351,13 @@ static enum sp_status put_cell(struct sp_program *program, const struct sp_excha
     const char **names = SP_NEW_ARRAY(program->scratch, cell->source_count, const char *);
     enum sp_status status = names == NULL ? sp_fail_memory(err) : SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < cell->source_count; i++) {
-        const struct sp_piece *before = exchange->members[cell->sources[i]].before;
-        names[i] = sp_program_name(program, before);
-        if (carrier != exchange->dtype)
+        const int64_t *dims = exchange->members[cell->sources[i]].before->dims;
+        bool is_cut = false;
+        status = name_source(program, exchange, cell->sources[i], cell, &names[i], &is_cut, err);
+        if (status == SP_OK && carrier != exchange->dtype)
             status = sp_program_cast(program, names[i], carrier, NULL, &names[i], err);
-        if (status == SP_OK && cell->box != NULL)
-            status = sp_program_slice(program, names[i], exchange->rank, before->dims, cell->box,
+        if (status == SP_OK && !is_cut)
+            status = sp_program_slice(program, names[i], exchange->rank, dims, cell->box,
                                       cell->source_count == 1 ? want : NULL, &names[i], err);
     }
     if (status == SP_OK && cell->source_count == 1)
@@ -396,9 +409,12 @@ enum sp_status sp_program_member(struct sp_program *program, const struct sp_exc
     enum sp_status status = sp_exchange_cells(program->scratch, exchange, member, &grid, err);
     if (status == SP_OK && grid.cell_count == 0)
         return put_empty(program, exchange, after, err);
-    if (status == SP_OK && grid.cell_count == 1 && is_alias(exchange, &grid.cells[0]))
-        return sp_program_alias(program, after,
-                                sp_program_name(program, exchange->members[grid.cells[0].sources[0]].before), err);
+    if (status == SP_OK && grid.cell_count == 1 && grid.cells[0].source_count == 1) {
+        bool is_cut = false;
+        status = name_source(program, exchange, grid.cells[0].sources[0], &grid.cells[0], &name, &is_cut, err);
+        if (status != SP_OK || is_cut || is_all(exchange, &grid.cells[0]))
+            return status == SP_OK ? sp_program_alias(program, after, name, err) : status;
+    }
     const bool is_carried = sp_program_carrier(exchange->dtype) != exchange->dtype;
     const char **names = status == SP_OK ? SP_NEW_ARRAY(program->scratch, grid.cell_count, const char *) : NULL;
     const char *want = is_carried ? NULL : after->name;
