@@ -5,7 +5,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "annotated.h"
+#include "derived.h"
 #include "files.h"
 #include "jobs.h"
 #include "metrics.h"
@@ -17,7 +17,8 @@
 struct asking {
     struct errand errand;
     char *model, *output, *body; /* paths, and a body that is not the request's */
-    char id[65];
+    char id[65];                 /* of the model */
+    const char *type;            /* of an answer that is a file */
     struct model_row row;
 };
 
@@ -83,10 +84,10 @@ static enum verdict send_model(struct request *request, const struct asking *ask
 {
     struct problem problem = {0};
     struct stream stream;
-    char digest[ANNOTATED_DIGEST_SIZE];
-    if (!annotated_open(request->server, request->id, asking->output, "RESULT_DAMAGED", &stream, digest, &problem))
+    char digest[DERIVED_DIGEST_SIZE];
+    if (!derived_open(request->server, asking->id, asking->output, "RESULT_DAMAGED", &stream, digest, &problem))
         return respond_problem(request, &problem);
-    return respond_stream(request, 200, "application/octet-stream", &stream, digest);
+    return respond_stream(request, 200, asking->type, &stream, digest);
 }
 
 static enum verdict settled(struct request *request)
@@ -95,8 +96,7 @@ static enum verdict settled(struct request *request)
     const struct errand *errand = &asking->errand;
     uint64_t size;
     /* It may have been deleted before the worker opened it. */
-    if (request->id[0] != '\0' && errand->problem.status >= 500 &&
-        !store_has_model(request->server->store, request->id))
+    if (request->id[0] != '\0' && errand->problem.status >= 500 && !store_has_model(request->server->store, asking->id))
         return model_missing(request);
     if (errand->problem.status != 0)
         return respond_problem(request, &errand->problem);
@@ -123,6 +123,7 @@ static struct asking *new_asking(struct request *request)
         return NULL;
     request->state = asking;
     request->free_state = free_asking;
+    asking->type = "application/octet-stream";
     asking->output = files_temporary(request->server->config->data);
     return asking->output != NULL ? asking : NULL;
 }
@@ -133,17 +134,15 @@ static enum verdict no_memory(struct request *request)
 }
 
 /* Everything but the body is in place, `name` and `model` are NULL when there is no model. */
-static enum verdict hand_on(struct request *request, const struct ask *ask, struct asking *asking, const char *model,
-                            const char *name)
+static enum verdict send_errand(struct request *request, const char *kind, enum answer_form form, struct asking *asking,
+                                const char *model, const char *name)
 {
     struct problem problem = {0};
     struct errand *errand = &asking->errand;
-    enum verdict verdict = ask_accepts(request, ask);
-    if (verdict != VERDICT_GO_ON)
-        return verdict;
     *errand = (struct errand){
-        .kind = ask->kind,
+        .kind = kind,
         .output = asking->output,
+        .form = form,
         .model = model,
         .id = asking->id,
         .name = name,
@@ -152,13 +151,21 @@ static enum verdict hand_on(struct request *request, const struct ask *ask, stru
         .done = errand_done,
         .context = request,
     };
-    (void)choose_form(request, ask, &errand->form);
-    verdict = request_suspend(request, settled);
+    enum verdict verdict = request_suspend(request, settled);
     if (!jobs_send(request->server->jobs, errand, &problem)) {
         errand->problem = problem;
         request_resume(request);
     }
     return verdict;
+}
+
+static enum verdict hand_on(struct request *request, const struct ask *ask, struct asking *asking, const char *model,
+                            const char *name)
+{
+    enum answer_form form = ANSWER_JSON;
+    enum verdict verdict = ask_accepts(request, ask);
+    (void)choose_form(request, ask, &form);
+    return verdict == VERDICT_GO_ON ? send_errand(request, ask->kind, form, asking, model, name) : verdict;
 }
 
 enum verdict ask_worker(struct request *request, const struct ask *ask)
@@ -177,6 +184,26 @@ enum verdict ask_about_model(struct request *request, const struct ask *ask)
     memcpy(asking->id, request->id, sizeof asking->id);
     asking->model = files_blob(request->server->config->data, request->id);
     return asking->model != NULL ? hand_on(request, ask, asking, asking->model, asking->row.name) : no_memory(request);
+}
+
+enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body)
+{
+    struct asking *asking = new_asking(request);
+    if (asking == NULL) {
+        free(body);
+        return no_memory(request);
+    }
+    asking->body = body;
+    asking->type = type;
+    if (request_accepts(request, type) == 0)
+        return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers %s.", type);
+    if (!store_get_model(request->server->store, model, &asking->row))
+        return model_missing(request);
+    (void)snprintf(asking->id, sizeof asking->id, "%s", model);
+    asking->model = files_blob(request->server->config->data, model);
+    if (asking->model == NULL)
+        return no_memory(request);
+    return send_errand(request, kind, ANSWER_MODEL, asking, asking->model, asking->row.name);
 }
 
 enum verdict ask_about_upload(struct request *request, const struct ask *ask, char *body)

@@ -27,9 +27,9 @@ enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
 
 /* Work that a request waits for. Owned by the request, untouched by it until `done`. */
 struct errand {
-    const char *kind;      /* "inspect", "check", "infer", "convert", "reshard"; static */
+    const char *kind;      /* "inspect", "check", "infer", "export", "convert", "reshard"; static */
     const char *output;    /* path of the result */
-    enum answer_form form; /* ANSWER_MODEL: the result is a splice over the model */
+    enum answer_form form; /* ANSWER_MODEL: the result is a splice or a recipe over the model */
 
     /* What it is about; NULL with "convert" and "reshard", which therefore get little time. */
     const char *model; /* path of the file */

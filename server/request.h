@@ -37,6 +37,8 @@ enum body_kind {
 
 #define REQUEST_MAX_PARAMETERS 16
 #define REQUEST_MAX_HEADERS    8
+#define REQUEST_ID_SIZE        65
+#define REQUEST_ITEM_SIZE      48
 
 struct ingest;
 struct request;
@@ -44,7 +46,7 @@ struct upload;
 
 struct route {
     const char *method;  /* "GET" also serves HEAD */
-    const char *pattern; /* segments; {id} matches one of lower-case hexadecimal digits */
+    const char *pattern; /* segments; {id} matches one of lower-case hexadecimal digits, {item} a word */
     enum body_kind body;
     enum verdict (*begin)(struct request *request); /* or NULL */
     enum verdict (*finish)(struct request *request);
@@ -60,8 +62,8 @@ struct request {
     struct server *server;
     struct MHD_Connection *connection;
     const struct route *route;
-    char *uri; /* as received, cut at '?' after parsing: the path */
-    char id[65];
+    char *uri;                                         /* as received, cut at '?' after parsing: the path */
+    char id[REQUEST_ID_SIZE], item[REQUEST_ITEM_SIZE]; /* of the path */
     char request_id[SPD_MAX_REQUEST_ID + 1];
     const char *method;
     unsigned parameter_count;

@@ -36,24 +36,49 @@ const struct route routes[] = {
     {"DELETE", "/v1/plans/{id}", BODY_IGNORED, NULL, plan_delete_finish, NULL, "cancel and delete a plan"},
     {"POST", "/v1/plans/{id}/cancel", BODY_IGNORED, NULL, plan_cancel_finish, NULL, "cancel a plan"},
     {"GET", "/v1/plans/{id}/model", BODY_IGNORED, NULL, plan_model_finish, NULL, "the annotated model"},
+    {"GET", "/v1/plans/{id}/simulation", BODY_IGNORED, NULL, plan_simulation_finish, NULL,
+     "one model that does what all devices do"},
+    {"GET", "/v1/plans/{id}/timeline", BODY_IGNORED, NULL, plan_timeline_finish, NULL,
+     "the first requests on every device, as a Perfetto trace"},
+    {"GET", "/v1/plans/{id}/exports/{item}", BODY_IGNORED, NULL, plan_export_finish, NULL,
+     "the plan in the notation of another tool"},
     {0},
 };
 
-/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits. */
-static bool match(const char *pattern, const char *path, char *ret_id, size_t id_size)
+/* Takes one segment of a path; false where it is empty or too long. */
+static bool take_segment(const char **path, char *ret_text, size_t size)
 {
-    ret_id[0] = '\0';
+    size_t length = strcspn(*path, "/");
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(ret_text, *path, length);
+    ret_text[length] = '\0';
+    *path += length;
+    return true;
+}
+
+/* What a path says where its pattern leaves it open. */
+struct blanks {
+    char id[REQUEST_ID_SIZE], item[REQUEST_ITEM_SIZE];
+};
+
+/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits, {item} one of small letters, digits
+   and dashes. */
+static bool match(const char *pattern, const char *path, struct blanks *ret_blanks)
+{
+    *ret_blanks = (struct blanks){0};
     while (*pattern != '\0') {
         if (strncmp(pattern, "{id}", 4) == 0) {
-            size_t length = strcspn(path, "/");
-            if (length == 0 || length >= id_size)
-                return false;
-            memcpy(ret_id, path, length);
-            ret_id[length] = '\0';
-            if (!text_is_hex(ret_id, length))
+            if (!take_segment(&path, ret_blanks->id, sizeof ret_blanks->id) ||
+                !text_is_hex(ret_blanks->id, strlen(ret_blanks->id)))
                 return false;
             pattern += 4;
-            path += length;
+        } else if (strncmp(pattern, "{item}", 6) == 0) {
+            const char *item = ret_blanks->item;
+            if (!take_segment(&path, ret_blanks->item, sizeof ret_blanks->item) ||
+                strspn(item, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(item))
+                return false;
+            pattern += 6;
         } else if (*pattern++ != *path++) {
             return false;
         }
@@ -90,13 +115,14 @@ bool router_find(struct request *request, struct problem *problem)
     const char *method = strcmp(request->method, "HEAD") == 0 ? "GET" : request->method;
     char allow[128] = "";
     for (const struct route *route = routes; route->method != NULL; route++) {
-        char id[sizeof request->id];
-        if (!match(route->pattern, request->uri, id, sizeof id))
+        struct blanks blanks;
+        if (!match(route->pattern, request->uri, &blanks))
             continue;
         if (strcmp(route->method, method) == 0) {
             request->route = route;
             request->body_kind = route->body;
-            memcpy(request->id, id, sizeof id);
+            memcpy(request->id, blanks.id, sizeof blanks.id);
+            memcpy(request->item, blanks.item, sizeof blanks.item);
             return check_parameters(request, problem);
         }
         size_t used = strlen(allow);

@@ -46,5 +46,13 @@ enum verdict plan_delete_finish(struct request *request);
 enum verdict plan_cancel_finish(struct request *request);
 enum verdict plan_model_finish(struct request *request);
 
+/* routes_exports.c: files made of a plan that succeeded */
+enum verdict plan_simulation_finish(struct request *request);
+enum verdict plan_timeline_finish(struct request *request);
+enum verdict plan_export_finish(struct request *request);
+
+/* The 404 of plans. */
+enum verdict plan_missing(struct request *request);
+
 /* What a plan is at the moment: 200 or 202 with the JSON, or text when the client prefers it. */
 enum verdict plan_answer(struct request *request, const char *id, bool submitted);

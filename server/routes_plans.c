@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "annotated.h"
+#include "derived.h"
 #include "files.h"
 #include "jobs.h"
 #include "page.h"
@@ -11,7 +11,7 @@
 #include "store.h"
 #include "times.h"
 
-static enum verdict no_plan(struct request *request)
+enum verdict plan_missing(struct request *request)
 {
     return respond_error(request, 404, "PLAN_NOT_FOUND", "There is no plan with this id.");
 }
@@ -184,7 +184,7 @@ enum verdict plan_answer(struct request *request, const char *id, bool submitted
     if (as_json == 0 && as_text == 0)
         return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers application/json or text/plain.");
     if (!store_get_plan(request->server->store, id, &row))
-        return no_plan(request);
+        return plan_missing(request);
     bool waited = submitted && request_wait_seconds(request) > 0;
     bool open = row.state == PLAN_QUEUED || row.state == PLAN_RUNNING;
     int status = submitted && (open || !waited) ? 202 : 200;
@@ -231,7 +231,7 @@ enum verdict plan_cancel_finish(struct request *request)
 {
     switch (store_cancel(request->server->store, request->id)) {
     case STORE_NOT_FOUND:
-        return no_plan(request);
+        return plan_missing(request);
     case STORE_DONE:
         jobs_plan_dropped(request->server->jobs, request->id);
         return plan_answer(request, request->id, false);
@@ -244,7 +244,7 @@ enum verdict plan_delete_finish(struct request *request)
 {
     switch (store_delete_plan(request->server->store, request->id)) {
     case STORE_NOT_FOUND:
-        return no_plan(request);
+        return plan_missing(request);
     case STORE_DONE:
         jobs_plan_dropped(request->server->jobs, request->id);
         return respond_empty(request, 204);
@@ -263,13 +263,13 @@ enum verdict plan_model_finish(struct request *request)
     char etag[80];
     bool ok = false;
     if (!store_get_plan(request->server->store, request->id, &row))
-        return no_plan(request);
+        return plan_missing(request);
     if (row.state != PLAN_SUCCEEDED) {
         (void)problem_set(&problem, 409, "PLAN_NOT_READY", "The plan is %s; there is no annotated model.",
                           store_state_name(row.state));
     } else {
         char *splice = files_plan_file(request->server->config->data, row.id, "annotated.splice");
-        ok = annotated_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
+        ok = derived_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
         free(splice);
     }
     store_release_plan(&row);

@@ -10,9 +10,9 @@
  *   -> {"job":ID,"event":"done","resident_bytes":N}
  *   -> {"job":ID,"event":"error","resident_bytes":N,"problem":{..}}        see problem.h
  *
- * KIND is inspect, check or infer about a model, or convert or reshard ("model" is empty then). The form "model" is the
- * annotated model as a splice. With "sync" model and result are made durable. The daemon never looks into the client's
- * JSON behind a line: reading it may take fifty times its size in memory.
+ * KIND is inspect, check, infer or export about a model, or convert or reshard ("model" is empty then). The form
+ * "model" is a annotated model as a splice. With "sync" model and result are made durable. The daemon never looks into
+ * the client's JSON behind a line: reading it may take fifty times its size in memory.
  *
  * The model file is mapped read-only; of a large one only the pages that describe the graph are touched. Results appear
  * under their names complete and durable, or not at all. A worker ends when its standard input does, and is killed by

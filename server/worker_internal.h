@@ -43,6 +43,9 @@ enum sp_status work_inspect(struct work *work, const json_t *request, struct out
 enum sp_status work_check(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 enum sp_status work_infer(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 
+/* worker_export.c: an errand about a plan */
+enum sp_status work_export(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+
 /* worker_sharding.c: errands without a model */
 enum sp_status work_convert(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 enum sp_status work_reshard(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
