@@ -168,6 +168,19 @@ static const struct sp_piece *resolve(const struct sp_part_run *run, uint32_t at
     return piece;
 }
 
+/* What an event says is in the memory of the node; what is held stays. */
+static enum sp_status keep_ranges(struct sp_partitioner *part, const struct sp_axis_ranges *ranges,
+                                  struct sp_axis_ranges *ret_ranges)
+{
+    struct sp_range *kept = SP_NEW_ARRAY(part->arena, ranges->count, struct sp_range);
+    if (!kept)
+        return sp_fail_memory(part->err);
+    for (uint32_t i = 0; i < ranges->count; i++)
+        kept[i] = ranges->ranges[i];
+    *ret_ranges = (struct sp_axis_ranges){ranges->count, kept};
+    return SP_OK;
+}
+
 static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_event)
 {
     struct sp_partitioner *part = run->part;
@@ -189,8 +202,10 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
         struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
         if (!axes)
             return sp_fail_memory(part->err);
-        for (uint32_t a = 0; a < rank; a++)
-            axes[a] = event->input.axes[a];
+        for (uint32_t a = 0; a < rank && status == SP_OK; a++)
+            status = keep_ranges(part, &event->input.axes[a], &axes[a]);
+        if (status != SP_OK)
+            return status;
         boxes[at] = (struct sp_box){rank, axes, event->input.is_whole};
         brought.asked[at] = event->piece;
         is_part = is_part && event->input.is_part;
