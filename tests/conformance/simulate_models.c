@@ -1,7 +1,9 @@
 /*
- * simulate_models FOLDER [--only TEXT]: complete models of the test data split in the ways of simulate_strategies.c, as
- * simulations for the real ONNX Runtime. The simulations and the list of them go to FOLDER (simulate.h);
- * simulate_models.mjs runs them and reports. TEXT is a part of the file's name or of the strategy's.
+ * simulate_models FOLDER [--only TEXT] [--seeds N] [--nodes FIRST-LAST]: complete models of the test data split in the
+ * ways of simulate_strategies.c, as simulations for the real ONNX Runtime. The simulations and the list of them go to
+ * FOLDER (simulate.h); simulate_models.mjs runs them and reports. TEXT is a part of the file's name or of the
+ * strategy's. Of random ways there are N instead of one, and only the nodes FIRST to LAST are split where that is
+ * given.
  *
  * Said of each, too: whether every device is told the weights that the assignment's shardings give it, and no others.
  */
@@ -21,13 +23,21 @@
 #include "simulate_random.h"
 #include "simulate_strategies.h"
 
-#define MAX_SETS 1024
-#define MAX_DIMS 8
-#define RTOL     1e-4
-#define ATOL     1e-5
+#define MAX_SETS  1024
+#define MAX_DIMS  8
+#define SEED_STEP 100
+#define RTOL      1e-4
+#define ATOL      1e-5
+
+struct options {
+    const char *folder, *only;
+    uint32_t first, last; /* nodes that are split in a random way */
+    int64_t seeds;        /* random ways of each model and number of devices */
+};
 
 struct test {
     const struct simulate_strategy *strategy;
+    const struct options *options;
     struct sp_arena *arena;
     struct sp_error err;
     unsigned char *bytes; /* of the model file */
@@ -269,7 +279,8 @@ static enum sp_status prepare(struct test *test)
     if (status != SP_OK)
         return status;
     if (test->strategy->seed != 0)
-        return simulate_random(test->assignment, test->strategy->seed, &test->err);
+        return simulate_random(test->assignment, test->strategy->seed, test->options->first, test->options->last,
+                               &test->err);
     test->assignment->gathers_contradictions = true;
     if (is_plan || test->strategy->is_forward)
         return sp_infer_forward(test->assignment, &test->err);
@@ -378,6 +389,14 @@ static enum sp_status count_weights(struct test *test, double *stated, double *a
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
+/* "llama_tiny.onnx on 4, any way 11". */
+static void name_strategy(const struct simulate_strategy *strategy, char *name, size_t size)
+{
+    int length = snprintf(name, size, "%s on %" PRId64 ", %s", strategy->file, strategy->devices, strategy->what);
+    if (strategy->seed != 0)
+        (void)snprintf(name + length, size - (size_t)length, " %" PRIu64, strategy->seed);
+}
+
 /* What is made for an input: indices of a Gather's table, or any numbers. */
 static json_t *feed_of(const struct sp_value *input)
 {
@@ -434,17 +453,17 @@ static void tell(struct test *test, FILE *list, const struct simulate_account *a
     simulate_tell(list, line);
 }
 
-static void run(const struct simulate_strategy *strategy, const char *folder, FILE *list)
+static void run(const struct options *options, const struct simulate_strategy *strategy, FILE *list)
 {
     struct test *test = calloc(1, sizeof(*test));
     struct simulate_account account = {0};
     test->strategy = strategy;
+    test->options = options;
     test->arena = sp_arena_create(NULL);
     sp_buf_init(&test->annotated, (size_t)1 << 30);
     (void)snprintf(test->original, sizeof(test->original), "%.800s/models/%s", data_folder(), strategy->file);
-    (void)snprintf(test->name, sizeof(test->name), "%s on %" PRId64 ", %s", strategy->file, strategy->devices,
-                   strategy->what);
-    (void)snprintf(test->path, sizeof(test->path), "%.600s/%.200s.onnx", folder, test->name);
+    name_strategy(strategy, test->name, sizeof(test->name));
+    (void)snprintf(test->path, sizeof(test->path), "%.600s/%.200s.onnx", options->folder, test->name);
     test->bytes = data_read(test->original, &test->size);
     double *stated = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
     double *assumed = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
@@ -463,25 +482,48 @@ static void run(const struct simulate_strategy *strategy, const char *folder, FI
     free(test);
 }
 
+static bool read_arguments(struct options *options, int count, char **arguments)
+{
+    *options = (struct options){.folder = count > 1 ? arguments[1] : "", .only = "", .last = UINT32_MAX, .seeds = 1};
+    for (int i = 2; i + 1 < count; i += 2) {
+        char *end;
+        if (strcmp(arguments[i], "--only") == 0) {
+            options->only = arguments[i + 1];
+        } else if (strcmp(arguments[i], "--seeds") == 0) {
+            options->seeds = strtoll(arguments[i + 1], NULL, 10);
+        } else if (strcmp(arguments[i], "--nodes") == 0) {
+            options->first = (uint32_t)strtoul(arguments[i + 1], &end, 10);
+            options->last = (uint32_t)strtoul(end + (*end == '-'), NULL, 10);
+        } else {
+            return false;
+        }
+    }
+    return count > 1 && count % 2 == 0;
+}
+
 int main(int count, char **arguments)
 {
     char path[SIMULATE_MAX_PATH + 64];
-    const char *only = count == 4 && strcmp(arguments[2], "--only") == 0 ? arguments[3] : "";
-    if (count != 2 && count != 4) {
-        (void)fprintf(stderr, "usage: simulate_models FOLDER [--only TEXT]\n");
+    struct options options;
+    if (!read_arguments(&options, count, arguments)) {
+        (void)fprintf(stderr, "usage: simulate_models FOLDER [--only TEXT] [--seeds N] [--nodes FIRST-LAST]\n");
         return 2;
     }
-    (void)snprintf(path, sizeof(path), "%.1000s/list.jsonl", arguments[1]);
+    (void)snprintf(path, sizeof(path), "%.1000s/list.jsonl", options.folder);
     FILE *list = fopen(path, "w");
     if (list == NULL) {
         (void)fprintf(stderr, "simulate_models: %s cannot be written\n", path);
         return 2;
     }
     for (const struct simulate_strategy *strategy = simulate_strategies; strategy->file != NULL; strategy++) {
-        char name[256];
-        (void)snprintf(name, sizeof(name), "%s on %" PRId64 ", %s", strategy->file, strategy->devices, strategy->what);
-        if (strstr(name, only) != NULL)
-            run(strategy, arguments[1], list);
+        struct simulate_strategy own = *strategy;
+        for (int64_t i = 0; i < (strategy->seed == 0 ? 1 : options.seeds); i++) {
+            char name[200];
+            own.seed = strategy->seed == 0 ? 0 : strategy->seed + (uint64_t)i * SEED_STEP;
+            name_strategy(&own, name, sizeof(name));
+            if (strstr(name, options.only) != NULL)
+                run(&options, &own, list);
+        }
     }
     return fclose(list) != 0;
 }

@@ -1,7 +1,8 @@
 // Complete models split in many ways in the real ONNX Runtime; TAP on standard output.
 //
-//     node simulate_models.mjs [--program PATH] [--only TEXT] [--verbose]
+//     node simulate_models.mjs [--program PATH] [--only TEXT] [--seeds N] [--nodes FIRST-LAST] [--verbose]
 //
+// TEXT is a part of a name; of random ways there are N of each kind, and only the nodes FIRST to LAST are split.
 // PATH is the built simulate_models, build/sanitized/tests/conformance/simulate_models unless given. Each way of splitting
 // must compute what the model does, to 1e-4, exchange what is expected where that is said, and give every device the bytes of weights that its shardings say: exactly
 // those that are stated or inferred, and of those that are only assumed whole as much as it needs. With SIMULATE_KEEP=DIR
@@ -16,7 +17,7 @@ import { keep, readArguments, run } from './simulate_tools.mjs';
 const here = path.dirname(fileURLToPath(import.meta.url));
 const values = {
   program: path.join(here, '../../build/sanitized/tests/conformance/simulate_models'),
-  ...readArguments(['program', 'only'], ['verbose']) };
+  ...readArguments(['program', 'only', 'seeds', 'nodes'], ['verbose']) };
 
 function weightsOf({ told, stated, assumed }) {
   const wrong = told.findIndex((bytes, device) => bytes < stated[device] || bytes > stated[device] + assumed[device]);
@@ -50,7 +51,7 @@ function report(line, result, number) {
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-simulate-'));
 try {
   const started = Date.now();
-  run(values.program, folder, ...(values.only ? ['--only', values.only] : []));
+  run(values.program, folder, ...['only', 'seeds', 'nodes'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : [])));
   const written = Date.now();
   const lines = readLines(path.join(folder, 'list.jsonl'));
   const results = new Map();

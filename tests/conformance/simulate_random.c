@@ -54,8 +54,10 @@ static bool give(struct sp_assignment *assignment, const struct sp_relation *rel
     return simulate_give(assignment, relation, rule, &way, &reason);
 }
 
-enum sp_status simulate_random(struct sp_assignment *assignment, uint64_t seed, struct sp_error *err)
+enum sp_status simulate_random(struct sp_assignment *assignment, uint64_t seed, uint32_t first, uint32_t last,
+                               struct sp_error *err)
 {
+    const struct simulate_way whole = {0};
     const struct sp_net *net = assignment->net;
     uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     for (uint32_t i = 0; i < net->relation_count; i++) {
@@ -71,6 +73,9 @@ enum sp_status simulate_random(struct sp_assignment *assignment, uint64_t seed, 
             tries++;
         if (tries == 16)
             return sp_fail(err, SP_ERR_INTERNAL, "NO_WAY", "No way of splitting %s is found.", relation->node->name);
+        const char *reason;
+        if (relation->node_id < first || relation->node_id > last)
+            (void)simulate_give(assignment, relation, rule, &whole, &reason);
     }
     return SP_OK;
 }
