@@ -166,7 +166,7 @@ static enum sp_status count_nodes(struct export *out, uint32_t **ret_counts, str
 static void write_device_figures(struct export *out, int64_t device, const uint32_t *stages)
 {
     const struct sp_plan *plan = out->subject->plan;
-    if (plan == NULL) {
+    if (plan == NULL || stages == NULL) {
         export_text(out, ",,,,,,,,,,,");
         return;
     }
@@ -189,12 +189,12 @@ enum sp_status export_csv_devices(struct export *out, struct sp_error *err)
 {
     const struct sp_subject *subject = out->subject;
     const uint32_t *stages = subject->plan != NULL ? sp_plan_device_stages(subject->plan) : NULL;
-    uint32_t *counts;
+    uint32_t *counts = NULL;
     char name[64];
     enum sp_status status = count_nodes(out, &counts, err);
     if (status == SP_OK && subject->plan != NULL && stages == NULL)
-        status = sp_fail_memory(err);
-    if (status != SP_OK)
+        return sp_fail_memory(err);
+    if (status != SP_OK || counts == NULL)
         return status;
     export_text(out, "device,name,nodes,cluster_device,stage,flops,compute_seconds,send_seconds,receive_seconds,"
                      "idle_seconds,weights_bytes,activations_peak_bytes,communication_bytes,capacity_bytes\r\n");

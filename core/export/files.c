@@ -1,26 +1,84 @@
 #include "export/files.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char simulation[] = "simulation";
+#define MODEL_TYPE         "application/octet-stream"
+#define MAX_MANIFEST_BYTES ((size_t)1 << 30)
 
-const char *sp_file_media_type(const char *format)
+static const struct realization {
+    const char *name;
+    bool is_of_devices;
+    enum sp_realize_target target;
+    const char *text;
+} realizations[] = {
+    {"simulation", false, SP_TARGET_SESSIONS, "one plain ONNX model that does what all devices do"},
+    {"ort-collectives", true, SP_TARGET_ORT, "the devices' models with ONNX Runtime's collectives"},
+    {"tensorrt", true, SP_TARGET_TENSORRT, "the devices' models with TensorRT's DistCollective"},
+    {"sessions", true, SP_TARGET_SESSIONS, "the devices' models, cut where anything is exchanged"},
+};
+#define REALIZATIONS ((uint32_t)(sizeof realizations / sizeof realizations[0]))
+
+static const struct realization *find_realization(const char *format)
 {
+    for (uint32_t i = 0; i < REALIZATIONS; i++) {
+        if (strcmp(realizations[i].name, format) == 0)
+            return &realizations[i];
+    }
+    return NULL;
+}
+
+uint32_t sp_file_format_count(void)
+{
+    return REALIZATIONS + sp_export_format_count();
+}
+
+const char *sp_file_format_name(uint32_t index)
+{
+    return index < REALIZATIONS ? realizations[index].name : sp_export_format(index - REALIZATIONS)->name;
+}
+
+const char *sp_file_format_text(const char *format)
+{
+    const struct realization *realization = find_realization(format);
     const struct sp_export_format *other = sp_export_find(format);
-    if (strcmp(format, simulation) == 0)
-        return "application/octet-stream";
+    return realization != NULL ? realization->text : other != NULL ? other->text : NULL;
+}
+
+static bool is_manifest(const struct realization *realization, int64_t device)
+{
+    return realization->is_of_devices && device == SP_FILE_NO_DEVICE;
+}
+
+const char *sp_file_media_type(const char *format, int64_t device)
+{
+    const struct realization *realization = find_realization(format);
+    const struct sp_export_format *other = sp_export_find(format);
+    if (realization != NULL)
+        return is_manifest(realization, device) ? "application/json" : MODEL_TYPE;
     return other != NULL ? other->media_type : NULL;
 }
 
-const char *sp_file_extension(const char *format)
+const char *sp_file_extension(const char *format, int64_t device)
 {
+    const struct realization *realization = find_realization(format);
     const struct sp_export_format *other = sp_export_find(format);
-    if (strcmp(format, simulation) == 0)
-        return "onnx";
+    if (realization != NULL)
+        return is_manifest(realization, device) ? "json" : "onnx";
     return other != NULL ? other->extension : NULL;
 }
 
-/* ---- a recipe as a sink ---- */
+bool sp_file_is_of_devices(const char *format, enum sp_realize_target *ret_target)
+{
+    const struct realization *realization = find_realization(format);
+    if (realization == NULL || !realization->is_of_devices)
+        return false;
+    *ret_target = realization->target;
+    return true;
+}
+
+/* ---- exports: a recipe as a sink -------------------------------------------------------------------------------- */
 
 static bool add_bytes(void *context, const void *bytes, size_t size)
 {
@@ -38,12 +96,9 @@ static enum sp_status on_export_note(void *context, const struct sp_export_note 
     return request->note(request->note_context, note->code, note->node, note->message, err);
 }
 
-static enum sp_status create_export(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
-                                    struct sp_error *err)
+static enum sp_status write_export(const struct sp_file_request *request, struct sp_recipe *recipe,
+                                   struct sp_error *err)
 {
-    struct sp_recipe *recipe = sp_recipe_create();
-    if (recipe == NULL)
-        return sp_fail_memory(err);
     const struct sp_export_request export = {
         .subject = request->subject,
         .format = request->format,
@@ -52,10 +107,17 @@ static enum sp_status create_export(const struct sp_file_request *request, struc
         .note_context = (void *)(uintptr_t)request,
     };
     enum sp_status status = sp_export_write(&export, err);
-    if (status == SP_ERR_IO) { /* nothing else fails in a recipe */
-        sp_error_clear(err);
-        status = sp_recipe_status(recipe, err);
-    }
+    if (status != SP_ERR_IO)
+        return status;
+    sp_error_clear(err); /* a recipe fails for want of memory or at its limits only, and says which */
+    return sp_recipe_status(recipe, err);
+}
+
+static enum sp_status create_export(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
+                                    struct sp_error *err)
+{
+    struct sp_recipe *recipe = sp_recipe_create();
+    enum sp_status status = recipe != NULL ? write_export(request, recipe, err) : sp_fail_memory(err);
     if (status != SP_OK) {
         sp_recipe_destroy(recipe);
         return status;
@@ -64,7 +126,7 @@ static enum sp_status create_export(const struct sp_file_request *request, struc
     return SP_OK;
 }
 
-/* ---- realisations ---- */
+/* ---- realisations ----------------------------------------------------------------------------------------------- */
 
 static enum sp_status on_part_note(void *context, const struct sp_part_note *note, struct sp_error *err)
 {
@@ -72,23 +134,133 @@ static enum sp_status on_part_note(void *context, const struct sp_part_note *not
     return request->note(request->note_context, note->code, note->node, note->message, err);
 }
 
-enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
-                              struct sp_error *err)
+struct sp_realize_request sp_file_realization(const struct sp_file_request *request, struct sp_links *links)
 {
     const struct sp_subject *subject = request->subject;
-    struct sp_links links = {0};
     if (subject->plan != NULL)
-        links = sp_cluster_links(subject->plan->cluster);
-    if (strcmp(request->format, simulation) != 0)
-        return create_export(request, ret_recipe, err);
-    const struct sp_realize_request realize = {
+        *links = sp_cluster_links(subject->plan->cluster);
+    return (struct sp_realize_request){
         .partition = {.model = subject->model,
                       .assignment = subject->assignment,
-                      .links = subject->plan != NULL ? &links : NULL,
+                      .links = subject->plan != NULL ? links : NULL,
                       .watch = request->watch},
         .external = request->external,
         .note = request->note != NULL ? on_part_note : NULL,
         .note_context = (void *)(uintptr_t)request,
     };
-    return sp_realize_simulation(&realize, ret_recipe, err);
+}
+
+static enum sp_status create_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe,
+                                      struct sp_error *err)
+{
+    struct sp_buf buf;
+    struct sp_json json;
+    sp_buf_init(&buf, MAX_MANIFEST_BYTES);
+    sp_json_init_buf(&json, false, &buf);
+    sp_device_plan_manifest(plan, &json);
+    struct sp_recipe *recipe = sp_recipe_create();
+    enum sp_status status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);
+    if (status == SP_OK) {
+        (void)sp_recipe_add(recipe, buf.data, buf.size);
+        (void)sp_recipe_add(recipe, "\n", 1);
+        status = sp_recipe_status(recipe, err);
+    }
+    sp_buf_release(&buf);
+    if (status == SP_OK)
+        *ret_recipe = recipe;
+    else
+        sp_recipe_destroy(recipe);
+    return status;
+}
+
+static enum sp_status create_model(const struct sp_file_request *request, const struct sp_realize_request *realize,
+                                   const struct sp_device_plan *plan, struct sp_recipe **ret_recipe,
+                                   struct sp_error *err)
+{
+    const int64_t devices = request->subject->device_count;
+    if (request->device < 0 || request->device >= devices)
+        return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_DEVICE",
+                       "There is no device %" PRId64 ": the devices are 0 to %" PRId64 ".", request->device,
+                       devices - 1);
+    const uint32_t parts = sp_device_plan_parts(plan, request->device);
+    if (request->part >= parts)
+        return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_PART",
+                       "Device %" PRId64 " has no part %" PRIu32 ": it has %" PRIu32 " models.", request->device,
+                       request->part, parts);
+    struct sp_recipe **recipes = calloc(parts, sizeof *recipes);
+    if (recipes == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_realize_device(realize, plan, request->device, recipes, err);
+    for (uint32_t i = 0; status == SP_OK && i < parts; i++) {
+        if (i == request->part)
+            *ret_recipe = recipes[i];
+        else
+            sp_recipe_destroy(recipes[i]);
+    }
+    free(recipes);
+    return status;
+}
+
+static enum sp_status create_of_devices(const struct sp_file_request *request, const struct sp_realize_request *realize,
+                                        enum sp_realize_target target, struct sp_recipe **ret_recipe,
+                                        struct sp_error *err)
+{
+    struct sp_device_plan *plan = NULL;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(request->subject->arena));
+    enum sp_status status =
+        arena != NULL ? sp_device_plan_create(arena, realize, target, &plan, err) : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = request->device == SP_FILE_NO_DEVICE ? create_manifest(plan, ret_recipe, err)
+                                                      : create_model(request, realize, plan, ret_recipe, err);
+    sp_arena_destroy(arena);
+    return status;
+}
+
+/* ---- models in JSON --------------------------------------------------------------------------------------------- */
+
+static bool read_converted(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
+{
+    const struct sp_model_file *file = context;
+    if (source != 0 || offset > file->size || size > file->size - offset)
+        return false;
+    memcpy(bytes, (const char *)file->bytes + offset, size);
+    return true;
+}
+
+/* What the caller has is text: ranges of the file that was made of it are copied. On an error *recipe is destroyed. */
+static enum sp_status stand_alone(const struct sp_model_file *file, struct sp_recipe **recipe, struct sp_error *err)
+{
+    struct sp_recipe *alone = sp_recipe_create();
+    const struct sp_recipe_reader reader = {.read = read_converted, .context = (void *)(uintptr_t)file};
+    const struct sp_sink sink = {.write = add_bytes, .context = alone};
+    enum sp_status status = alone != NULL ? sp_recipe_stream(*recipe, &reader, &sink, err) : sp_fail_memory(err);
+    sp_recipe_destroy(*recipe);
+    *recipe = NULL;
+    if (status == SP_OK)
+        *recipe = alone;
+    else
+        sp_recipe_destroy(alone);
+    return status;
+}
+
+enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
+                              struct sp_error *err)
+{
+    const struct realization *realization = find_realization(request->format);
+    struct sp_recipe *recipe = NULL;
+    struct sp_links links;
+    enum sp_status status;
+    if (realization == NULL) {
+        status = create_export(request, &recipe, err);
+    } else {
+        const struct sp_realize_request realize = sp_file_realization(request, &links);
+        status = realization->is_of_devices ? create_of_devices(request, &realize, realization->target, &recipe, err)
+                                            : sp_realize_simulation(&realize, &recipe, err);
+    }
+    if (status == SP_OK && realization != NULL && request->subject->file != NULL &&
+        request->subject->file->is_converted)
+        status = stand_alone(request->subject->file, &recipe, err);
+    if (status == SP_OK)
+        *ret_recipe = recipe;
+    return status;
 }

@@ -2,18 +2,27 @@
 /*
  * files - what a plan or an annotated model is realised and exported as, each file a recipe (realize/recipe.h).
  *
- *   simulation        one plain ONNX model that does what all devices do (realize/realize.h)
+ *   simulation        one plain ONNX model that does what all devices do
+ *   ort-collectives   the devices' models with ONNX Runtime's collectives: one file of a device, or the manifest
+ *   tensorrt          the same with TensorRT's DistCollective
+ *   sessions          the same without collectives: models are cut where anything is exchanged
  *   any of export.h   bytes in another notation, or the model with more in it
  *
  * A recipe is small, streams, and reads the model's file (source 0) and its external data when it is read, so it can
- * be made by one process and sent by another.
+ * be made by one process and sent by another. Of a model that was described in JSON nothing is kept: the recipe stands
+ * alone.
  */
 #include "export/export.h"
 #include "realize/realize.h"
 
+#define SP_FILE_NO_DEVICE (-1) /* the manifest of the devices' models */
+
 struct sp_file_request {
     const struct sp_subject *subject;
     const char *format;
+    /* Of the devices' models: which device, and which of its parts. */
+    int64_t device;
+    uint32_t part;
     enum sp_realize_external external;
     const struct sp_watch *watch; /* or NULL */
     /* Notes, each a full sentence; may be NULL. */
@@ -22,12 +31,20 @@ struct sp_file_request {
     void *note_context;
 };
 
-/* Whether there is such a format, and its media type and what a file of it is called ("onnx"); NULL where there is
-   none. */
-const char *sp_file_media_type(const char *format);
-const char *sp_file_extension(const char *format);
+/* All formats in their order: the four above, then those of export.h. */
+uint32_t sp_file_format_count(void);
+const char *sp_file_format_name(uint32_t index);
+/* What a format is, for people; its media type; what files of it are called ("onnx"); whether it is one of the
+   devices' models. NULL and false for a format that there is not. With a device, or without: the manifest is JSON. */
+const char *sp_file_format_text(const char *format);
+const char *sp_file_media_type(const char *format, int64_t device);
+const char *sp_file_extension(const char *format, int64_t device);
+bool sp_file_is_of_devices(const char *format, enum sp_realize_target *ret_target);
 
-/* The file. SP_ERR_REQUEST "UNKNOWN_FORMAT", "NEEDS_PLAN"; else the errors of export.h and realize.h. The caller
-   destroys the recipe; it does not need the subject. */
+/* What realizing the subject takes; `links` is filled for the request to point to. */
+struct sp_realize_request sp_file_realization(const struct sp_file_request *request, struct sp_links *links);
+
+/* The file. SP_ERR_REQUEST "UNKNOWN_FORMAT", "NEEDS_PLAN", "NO_SUCH_DEVICE", "NO_SUCH_PART"; else the errors of
+   export.h and realize.h. The caller destroys the recipe; it does not need the subject. */
 enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
                               struct sp_error *err);

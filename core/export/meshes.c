@@ -78,10 +78,12 @@ enum sp_status meshes_look(struct export_meshes *meshes, const struct sp_shardin
     uint32_t opponent;
     bool is_ok = false;
     enum sp_status status = sorted_devices(scratch, &axes->mesh->order, &devices, err);
-    if (status != SP_OK)
+    if (status != SP_OK || devices == NULL)
         return status;
     mesh = find(meshes, axes->mesh->order.count, devices);
-    if (mesh == NULL && (status = add(meshes, axes->mesh->order.count, devices, &mesh, err)) != SP_OK)
+    if (mesh == NULL)
+        status = add(meshes, axes->mesh->order.count, devices, &mesh, err);
+    if (status != SP_OK || mesh == NULL)
         return status;
     if (mesh->single >= 0)
         return SP_OK;
@@ -190,7 +192,8 @@ enum sp_status meshes_place(struct export_meshes *meshes, const struct sp_shardi
     int64_t *devices = NULL;
     bool is_ok = false;
     enum sp_status status = sorted_devices(scratch, &axes->mesh->order, &devices, err);
-    struct export_mesh *mesh = status == SP_OK ? find(meshes, axes->mesh->order.count, devices) : NULL;
+    struct export_mesh *mesh =
+        status == SP_OK && devices != NULL ? find(meshes, axes->mesh->order.count, devices) : NULL;
     if (status == SP_OK && mesh == NULL)
         return sp_fail(err, SP_ERR_INTERNAL, "LOST_MESH", "A sharding was not looked at before it is written.");
     if (status == SP_OK && mesh->single < 0)

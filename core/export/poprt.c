@@ -122,7 +122,7 @@ enum sp_status export_poprt(struct export *out, struct sp_error *err)
         status = find_places(out, &places, err);
     if (status == SP_OK)
         status = find_points(out, places, &is_point, err);
-    for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++) {
+    for (uint32_t i = 0; status == SP_OK && is_point != NULL && i < graph->node_count; i++) {
         if (!is_point[i])
             continue;
         has_points = true;

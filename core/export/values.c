@@ -89,8 +89,10 @@ enum sp_status export_values(struct export *out,
     struct sp_arena_mark mark = sp_arena_mark(out->scratch);
     struct walk walk = {out, SP_NEW_ARRAY(out->scratch, graph->value_count, const struct sp_sharding *), visit, context,
                         err};
-    enum sp_status status = walk.of != NULL ? SP_OK : sp_fail_memory(err);
-    for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++)
+    enum sp_status status = SP_OK;
+    if (walk.of == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < graph->value_count; i++)
         walk.of[i] = sharding_of_value(out, graph->values[i]);
     for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++) {
         const struct sp_value *value = graph->values[i];

@@ -142,10 +142,11 @@ static void take_job(struct sp_subject *subject, struct sp_job *job)
 
 static enum sp_status read_configuration(struct sp_subject *subject, const char *name, struct sp_error *err)
 {
-    const struct sp_device_configuration *configuration;
+    const struct sp_device_configuration *configuration = NULL;
     enum sp_status status = find_configuration(subject->model, name, &configuration, err);
-    if (status == SP_OK)
-        status = check_given(subject, configuration->name, err);
+    if (status != SP_OK || configuration == NULL)
+        return status;
+    status = check_given(subject, configuration->name, err);
     if (status != SP_OK)
         return status;
     subject->device_count = configuration->num_devices;

@@ -217,16 +217,15 @@ static uint32_t check_module(const struct sp_subject *subject, const char *modul
     uint32_t count = 0;
     for (const char *line = module; line != NULL && *line != '\0'; line = strchr(line, '\n') + 1) {
         const char *sharding = strstr(line, "#sdy.sharding"), *end = strchr(line, '\n');
-        char name[256], user[256];
-        unsigned operand;
-        if (sharding == NULL || sharding > end)
-            continue;
+        char name[256], user[256], operand[16];
         const struct sp_sharding *expected;
         const struct sp_value *value;
-        if (sscanf(line, "    {node = \"%255[^\"]\", operand = %u : i64, value = \"%255[^\"]\"", user, &operand,
+        if (sharding == NULL || sharding > end)
+            continue;
+        if (sscanf(line, "    {node = \"%255[^\"]\", operand = %15[0-9] : i64, value = \"%255[^\"]\"", user, operand,
                    name) == 3) {
             value = sp_graph_value(subject->model->graph, name);
-            expected = sharding_at(subject, node_called(subject, user), operand);
+            expected = sharding_at(subject, node_called(subject, user), (uint32_t)strtoul(operand, NULL, 10));
         } else {
             cr_assert_eq(sscanf(line, "    \"%255[^\"]\" = ", name), 1, "%.100s", line);
             value = sp_graph_value(subject->model->graph, name);
