@@ -25,6 +25,7 @@
 struct simulate_cut {
     uint8_t factor;
     int64_t shards;
+    int64_t row; /* not 0: each so many elements of the factor are cut in shards, so that a device has several ranges */
 };
 struct simulate_way {
     uint32_t count;
@@ -36,6 +37,9 @@ struct simulate_way {
 
 /* Whether a factor may be cut in so many shards, of which each has elements and is a multiple of the factor's block. */
 bool simulate_may_cut(const struct sp_factor *factor, int64_t shards);
+
+/* The shortest row of a factor that may be cut in so many shards, of several rows, or 0. */
+int64_t simulate_row(const struct sp_factor *factor, int64_t shards);
 
 /* The given specs of one node: shard i of a factor is on the devices that have coordinate i, what does not have a
    factor is whole over it. False, with a reason, where a way has no such specs: a shard would be empty, or an operand

@@ -68,12 +68,16 @@ static bool give_axis(struct giving *giving, uint32_t axis, struct sp_block_dim 
     if (cut == NULL)
         return true;
     bool is_product = product >= 0 && sp_dim_is_known(extent) && extent.value == product;
-    dim->part_count = is_product ? mapped->count : 1;
-    dim->parts = SP_NEW_ARRAY(giving->arena, dim->part_count, struct sp_block_part);
-    for (uint32_t i = 0; i < dim->part_count && is_product; i++) {
+    dim->part_count = is_product ? 0 : 1;
+    dim->parts = SP_NEW_ARRAY(giving->arena, 2 * (size_t)mapped->count, struct sp_block_part);
+    for (uint32_t i = 0; i < mapped->count && is_product; i++) {
         const struct simulate_cut *found = cut_of(giving, mapped->factors[i]);
-        dim->parts[i] = (struct sp_block_part){giving->rule->factors[mapped->factors[i]].extent.value, NULL,
-                                               found == NULL ? 1 : found->shards};
+        int64_t own = giving->rule->factors[mapped->factors[i]].extent.value;
+        if (found != NULL && found->row > 0) {
+            dim->parts[dim->part_count++] = (struct sp_block_part){own / found->row, NULL, 1};
+            own = found->row;
+        }
+        dim->parts[dim->part_count++] = (struct sp_block_part){own, NULL, found == NULL ? 1 : found->shards};
     }
     if (is_product)
         return true;
@@ -174,6 +178,18 @@ bool simulate_may_cut(const struct sp_factor *factor, int64_t shards)
     int64_t extent = factor->extent.value, size = (extent + shards - 1) / shards;
     int64_t last = extent - (shards - 1) * size;
     return last > 0 && size % factor->block == 0 && last % factor->block == 0;
+}
+
+int64_t simulate_row(const struct sp_factor *factor, int64_t shards)
+{
+    int64_t extent = sp_dim_is_known(factor->extent) ? factor->extent.value : 0;
+    for (int64_t row = shards; row < extent; row++) {
+        struct sp_factor one = *factor;
+        one.extent = sp_dim_known(row);
+        if (extent % row == 0 && simulate_may_cut(&one, shards))
+            return row;
+    }
+    return 0;
 }
 
 bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *relation, const struct sp_rule *rule,

@@ -16,6 +16,12 @@ static void family_of(const char *name, char *family)
         family[--size] = '\0';
 }
 
+/* How a factor is cut: as its kind says, but for what is seen apart. */
+static const char *cut_kind(const struct simulate_way *way, uint32_t i, const struct sp_factor *factor)
+{
+    return way->cuts[i].row > 0 ? "in rows" : way->scatters ? "scattered" : kind_names[factor->kind];
+}
+
 static json_t *cuts_line(const struct sp_rule *rule, const struct simulate_way *way)
 {
     json_t *list = json_array();
@@ -24,8 +30,8 @@ static json_t *cuts_line(const struct sp_rule *rule, const struct simulate_way *
         char family[SP_FACTOR_NAME_SIZE];
         family_of(factor->name, family);
         json_t *item = json_pack("{s:s, s:s, s:s, s:I, s:I}", "factor", factor->name, "family", family, "kind",
-                                 way->scatters ? "scattered" : kind_names[factor->kind], "extent",
-                                 (json_int_t)factor->extent.value, "shards", (json_int_t)way->cuts[i].shards);
+                                 cut_kind(way, i, factor), "extent", (json_int_t)factor->extent.value, "shards",
+                                 (json_int_t)way->cuts[i].shards);
         (void)json_array_append_new(list, item);
     }
     return list;
@@ -55,9 +61,12 @@ static void name_run(const struct simulate_subject *subject, const struct simula
 {
     size_t length = (size_t)snprintf(name, size, "%s", subject->name);
     for (uint32_t i = 0; i < way->count && length < size; i++)
-        length += (size_t)snprintf(name + length, size - length, "-%s.%lld%s",
-                                   subject->opened.rule->factors[way->cuts[i].factor].name,
-                                   (long long)way->cuts[i].shards, way->scatters ? "-scatter" : "");
+        length +=
+            (size_t)snprintf(name + length, size - length, "-%s.%lld%s",
+                             subject->opened.rule->factors[way->cuts[i].factor].name, (long long)way->cuts[i].shards,
+                             way->cuts[i].row > 0 ? "-rows"
+                             : way->scatters      ? "-scatter"
+                                                  : "");
     for (char *at = name; *at != '\0'; at++)
         *at = *at == '/' ? '_' : *at;
 }
@@ -201,6 +210,10 @@ void simulate_node(struct simulate_program *program, struct simulate_subject *su
             run_way(program, subject, &way);
             way.scatters = true;
             if (rule->factors[i].kind == SP_FACTOR_REDUCTION && shards <= 3)
+                run_way(program, subject, &way);
+            way.scatters = false;
+            way.cuts[0].row = shards == 2 ? simulate_row(&rule->factors[i], shards) : 0;
+            if (way.cuts[0].row > 0)
                 run_way(program, subject, &way);
         }
     }
