@@ -2,7 +2,8 @@
  * Signals.
  *
  *     DFT                [b.., n, 2]      -> [b.., m, 2]       the transformed axis is whole
- *     STFT               [b, n, 1]  [k]   -> [b, f, m, 2]      f (frames) halo; the window is whole
+ *     STFT               [b, n, 1]  [k]   -> [b, f, m, 2]      f (frames) halo, or whole where its
+ *                                                          length is not known; the window is whole
  *     MelWeightMatrix    [] [] [] [] []   -> [bins, mels]      any axis of the result
  *     HannWindow, ..     []               -> [n]               any part of the result
  *
@@ -212,7 +213,7 @@ static enum sp_status rule_stft(struct sp_op_context *context, struct sp_rule *r
         sp_rule_map_input(rule, IN_SIGNAL, 1, f);
     } else {
         (void)sp_rule_input_axis(context, rule, 'n', IN_SIGNAL, 1, SP_FACTOR_REPLICATE);
-        f = sp_rule_factor(rule, "f", SP_FACTOR_PARALLEL, y->dims[1]);
+        f = sp_rule_factor(rule, "f", SP_FACTOR_REPLICATE, y->dims[1]);
     }
     sp_rule_map_output(rule, 0, 1, f);
     (void)sp_rule_input_axis(context, rule, 'p', IN_SIGNAL, 2, SP_FACTOR_REPLICATE);
@@ -263,7 +264,7 @@ const struct sp_op sp_ops_signal[] = {
     ENTRY("DFT", 17, 19, 1, 2, infer_dft, rule_dft, NULL, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole"),
     ENTRY("DFT", 20, 0, 1, 3, infer_dft, rule_dft, NULL, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole"),
     ENTRY("STFT", 17, 0, 2, 4, infer_stft, rule_stft, sp_local_stft,
-          "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, k, m whole"),
+          "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, whole without known lengths, k, m whole"),
     ENTRY("HannWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_local_made_whole, "[] -> [n]"),
     ENTRY("HammingWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_local_made_whole, "[] -> [n]"),
     ENTRY("BlackmanWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_local_made_whole, "[] -> [n]"),
