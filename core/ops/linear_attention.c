@@ -9,8 +9,9 @@
  * sums over the rows. The rules "delta" and "gated_delta" subtract what the state already says of a key, which sums
  * over the rows inside of every step: there d is whole.
  *
- * CausalConvWithState is depthwise. An element needs the k-1 elements before it, and the state that is left is the last
- * k-1 elements of all: where it is given out, l is a sequence of steps to everybody who looks at it.
+ * CausalConvWithState is depthwise. An element needs the k-1 elements before it, the first ones those of the state that
+ * is given; the state that is left is the last k-1 elements of all. Nobody needs what another has computed, so l is
+ * split as any axis with neighbours is.
  *
  * FLOPs of LinearAttention, for each b, t, kv, d, e: 2 for the outer product and its sum, 2 for each query head, 1 for
  * the decay, 4 for the delta (a product and sum with the key, a difference, a factor). CausalConvWithState: 2 for each
@@ -201,7 +202,7 @@ static enum sp_status rule_causal(struct sp_op_context *context, struct sp_rule 
     uint8_t b = sp_rule_factor(rule, "b", SP_FACTOR_PARALLEL, x->dims[0]);
     uint8_t c = sp_rule_factor(rule, "c", SP_FACTOR_PARALLEL, x->dims[1]);
     uint8_t l, k = sp_rule_factor(rule, "k", SP_FACTOR_REPLICATE, w->dims[2]);
-    if (gives_state || takes_state || !sp_dim_is_known(w->dims[2]))
+    if (!sp_dim_is_known(w->dims[2]))
         l = sp_rule_factor(rule, "l", SP_FACTOR_SEQUENTIAL, x->dims[2]);
     else
         l = sp_factor_halo(rule, "l", x->dims[2], w->dims[2].value - 1, 0);
@@ -249,7 +250,7 @@ const struct sp_op sp_ops_linear_attention[] = {
      .infer = infer_causal,
      .rule = rule_causal,
      .local = sp_local_causal_conv,
-     .text = "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l sequential, without states l halo",
+     .text = "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l sequential",
      .source = "ONNX operator CausalConvWithState (27)"},
     {.name = NULL},
 };

@@ -91,6 +91,20 @@ const struct simulate_own simulate_contrib_cases[] = {
     {"RotaryEmbedding", 23, "float32[2,4,24] float32[32,4] float32[32,4] int64[2,4]<32",
      "num_heads=3 rotary_embedding_dim=8", "o"},
 
+    /* LinearAttention: groups, gates, a state from before; CausalConvWithState, also shorter than its state. */
+    {"LinearAttention", 27, "float32[2,5,24] float32[2,5,12] float32[2,5,9]",
+     "q_num_heads=6 kv_num_heads=3 update_rule='linear'", "o o"},
+    {"LinearAttention", 27, "float32[2,5,24] float32[2,5,12] float32[2,5,9] float32[2,3,4,3] float32[2,5,3]",
+     "q_num_heads=6 kv_num_heads=3 update_rule='gated' scale=0.3", "o o"},
+    {"LinearAttention", 27, "float32[2,5,16] float32[2,5,8] float32[2,5,6] - float32[2,5,8]",
+     "q_num_heads=4 kv_num_heads=2 update_rule='gated'", "o o"},
+    {"LinearAttention", 27, "float32[2,5,16] float32[2,5,8] float32[2,5,6] - float32[2,5,2] float32[2,5,1]",
+     "q_num_heads=4 kv_num_heads=2", "o o"},
+    {"CausalConvWithState", 27, "float32[2,3,10] float32[3,1,4] float32[3]", "activation='silu'", "o o"},
+    {"CausalConvWithState", 27, "float32[2,4,3] float32[4,1,6]", "", "o o"},
+    {"CausalConvWithState", 27, "float32[2,3,10] float32[3,1,4] - float32[2,3,3]", "", "o o"},
+    {"CausalConvWithState", 27, "float32[2,3,4] float32[3,1,7] float32[3] float32[2,3,6]", "", "o o"},
+
     /* Mixtures of experts: more chosen than a device has, weights normalized or as they are, tokens in two axes. MoE
        has one token where they are not normalized: the kernel of ONNX Runtime 1.30 then writes over an input that
        nobody else uses, as parts of it are. */

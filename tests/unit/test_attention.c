@@ -311,7 +311,7 @@ Test(attention, a_causal_convolution_leaves_a_state)
     infer();
     EXPECT_TYPE("y", "float32[2,4,8]");
     EXPECT_TYPE("present", "float32[2,4,3]");
-    EXPECT_RULE(node, "[b,c,l] [c,_,k] [c] [b,c,_] -> [b,c,l] [b,c,_]  k: replicate; l: sequential");
+    EXPECT_RULE(node, "[b,c,l] [c,_,k] [c] [b,c,_] -> [b,c,l] [b,c,_]  k: replicate; l: halo 3+0");
     EXPECT_FLOPS(node, 2.0 * 2 * 4 * 8 * 4 + 2 * 4 * 8);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Local forms of operators with heads: which attributes a device's part has, how split keys are joined, and what is
- * refused. Which heads share which keys, scales and masks: ONNX's Attention-24, LinearAttention-27 and
- * RotaryEmbedding-23 (Operators.md), and ONNX Runtime's docs/ContribOperators.md for com.microsoft.
+ * Local forms of attention with split keys: how parts of a softmax are joined, what masks compare, what is refused.
+ * Which heads share which keys, scales and masks: ONNX's Attention-24 (Operators.md), and MultiHeadAttention in ONNX
+ * Runtime's docs/ContribOperators.md.
  */
 #include "build_local.h"
 #include "expect_op.h"
@@ -20,112 +20,6 @@ static void start_contrib(void)
 {
     start(21);
     build_opset(&build, MICROSOFT, 1);
-}
-
-/* ---- heads in attributes ---------------------------------------------------------------------------------------- */
-
-/* 6 query heads of 2, 3 heads of keys: a group of 2. */
-static struct sp_node *packed(void)
-{
-    start(24);
-    input("q", "2,5,12");
-    input("k", "2,8,6");
-    input("v", "2,8,9");
-    struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
-    build_attr_int(&build, node, "q_num_heads", 6);
-    build_attr_int(&build, node, "kv_num_heads", 3);
-    infer();
-    return node;
-}
-
-Test(local_attention, packed_heads_are_those_that_are_here)
-{
-    EXPECT_LOCAL(build_local(&build, packed(), "kv=1/2"),
-                 "%0 = part 0 [0:2,0:5,8:12] float32[2,5,4]\n"
-                 "%1 = part 1 [0:2,0:8,4:6] float32[2,8,2]\n"
-                 "%2 = part 2 [0:2,0:8,6:9] float32[2,8,3]\n"
-                 "%3 = Attention(%0, %1, %2) {q_num_heads=2, kv_num_heads=1} float32[2,5,6]\n"
-                 "output 0 = %3\n");
-}
-
-Test(local_attention, query_heads_of_a_group_are_split_too)
-{
-    EXPECT_LOCAL(build_local(&build, packed(), "g=1/2"),
-                 "%0 = part 0 [0:2,0:5,2:4+6:8+10:12] float32[2,5,6]\n"
-                 "%1 = part 1 [0:2,0:8,0:6] float32[2,8,6]\n"
-                 "%2 = part 2 [0:2,0:8,0:9] float32[2,8,9]\n"
-                 "%3 = Attention(%0, %1, %2) {q_num_heads=3, kv_num_heads=3} float32[2,5,9]\n"
-                 "output 0 = %3\n");
-}
-
-Test(local_attention, heads_apart_need_no_attributes)
-{
-    start(24);
-    input("q", "2,4,5,8");
-    input("k", "2,4,6,8");
-    input("v", "2,4,6,8");
-    struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
-    infer();
-    EXPECT_LOCAL(build_local(&build, node, "kv=0/2 q=1/2"), "%0 = part 0 [0:2,0:2,3:5,0:8] float32[2,2,2,8]\n"
-                                                            "%1 = part 1 [0:2,0:2,0:6,0:8] float32[2,2,6,8]\n"
-                                                            "%2 = part 2 [0:2,0:2,0:6,0:8] float32[2,2,6,8]\n"
-                                                            "%3 = Attention(%0, %1, %2) float32[2,2,2,8]\n"
-                                                            "output 0 = %3\n");
-}
-
-Test(local_attention, a_linear_attention_keeps_the_scale_of_whole_heads)
-{
-    start(27);
-    input("q", "2,5,16");
-    input("k", "2,5,8");
-    input("v", "2,5,6");
-    struct sp_node *node = build_node(&build, "LinearAttention", "q k v", "y s");
-    build_attr_int(&build, node, "q_num_heads", 4);
-    build_attr_int(&build, node, "kv_num_heads", 2);
-    build_attr_string(&build, node, "update_rule", "linear");
-    infer();
-    EXPECT_LOCAL(build_local(&build, node, "kv=0/2 d=1/2"),
-                 "%0 = part 0 [0:2,0:5,2:4+6:8] float32[2,5,4]\n"
-                 "%1 = part 1 [0:2,0:5,2:4] float32[2,5,2]\n"
-                 "%2 = part 2 [0:2,0:5,0:3] float32[2,5,3]\n"
-                 "%3, %4 = LinearAttention(%0, %1, %2) {q_num_heads=2, kv_num_heads=1, scale=0.5} float32[2,5,6] "
-                 "float32[2,1,2,3]\n"
-                 "output 0 = %3, sum over d\n"
-                 "output 1 = %4\n");
-}
-
-Test(local_attention, a_rotary_embedding_turns_the_pairs_that_are_here)
-{
-    start(23);
-    input("x", "2,5,24");
-    input("c", "2,5,4");
-    input("s", "2,5,4");
-    struct sp_node *node = build_node(&build, "RotaryEmbedding", "x c s", "y");
-    build_attr_int(&build, node, "num_heads", 3);
-    build_attr_int(&build, node, "rotary_embedding_dim", 8);
-    infer();
-    EXPECT_LOCAL(build_local(&build, node, "h=1/2 r=0/2"),
-                 "%0 = part 0 [0:2,0:5,16:18+20:22] float32[2,5,4]\n"
-                 "%1 = part 1 [0:2,0:5,0:2] float32[2,5,2]\n"
-                 "%2 = part 2 [0:2,0:5,0:2] float32[2,5,2]\n"
-                 "%3 = RotaryEmbedding(%0, %1, %2) {num_heads=1, rotary_embedding_dim=4} float32[2,5,4]\n"
-                 "output 0 = %3\n");
-}
-
-Test(local_attention, projections_are_those_of_the_heads)
-{
-    start_contrib();
-    input("x", "2,4,16");
-    input("w", "16,48");
-    struct sp_node *node = build_node_in(&build, MICROSOFT, "Attention", "x w", "y");
-    build_attr_int(&build, node, "num_heads", 4);
-    build_attr_ints(&build, node, "qkv_hidden_sizes", 3, (int64_t[]){16, 16, 16});
-    infer();
-    EXPECT_LOCAL(build_local(&build, node, "kv=1/2"),
-                 "%0 = part 0 [0:2,0:4,0:16] float32[2,4,16]\n"
-                 "%1 = part 1 [0:16,8:16+24:32+40:48] float32[16,24]\n"
-                 "%2 = Attention(%0, %1) {num_heads=2, qkv_hidden_sizes=[8,8,8]} float32[2,4,8]\n"
-                 "output 0 = %2\n");
 }
 
 /* ---- split keys ------------------------------------------------------------------------------------------------- */
@@ -356,83 +250,135 @@ Test(local_attention, a_bias_and_a_padding_mask_are_added)
                                                             "output 0 = %65, sum over t\n");
 }
 
-/* ---- mixtures of experts ---------------------------------------------------------------------------------------- */
+/* ---- extents that are not known --------------------------------------------------------------------------------- */
 
-static struct sp_node *mixture(void)
+Test(local_attention, batches_and_queries_need_not_be_known)
+{
+    start(24);
+    input("q", "n,s,32");
+    input("k", "n,6,16");
+    input("v", "n,6,8");
+    struct sp_node *node = build_node(&build, "Attention", "q k v", "y pk");
+    build_attr_int(&build, node, "q_num_heads", 4);
+    build_attr_int(&build, node, "kv_num_heads", 2);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "t=0/2"), "%0 = part 0 [0:?,0:?,0:32] float32[?,?,32]\n"
+                                                     "%1 = int64[4] {0,0,4,-1}\n"
+                                                     "%2 = .Reshape(%0, %1) float32[?,?,4,?]\n"
+                                                     "%3 = .Transpose(%2) {perm=[0,2,1,3]} float32[?,4,?,?]\n"
+                                                     "%4 = part 1 [0:?,0:3,0:16] float32[?,3,16]\n"
+                                                     "%5 = int64[4] {0,0,2,-1}\n"
+                                                     "%6 = .Reshape(%4, %5) float32[?,3,2,?]\n"
+                                                     "%7 = .Transpose(%6) {perm=[0,2,1,3]} float32[?,2,3,?]\n"
+                                                     "%8 = part 2 [0:?,0:3,0:8] float32[?,3,8]\n"
+                                                     "%9 = int64[4] {0,0,2,-1}\n"
+                                                     "%10 = .Reshape(%8, %9) float32[?,3,2,?]\n"
+                                                     "%11 = .Transpose(%10) {perm=[0,2,1,3]} float32[?,2,3,?]\n"
+                                                     "%12 = float32[] {0.353553385}\n"
+                                                     "%13 = .Mul(%3, %12) float32[?,4,?,?]\n"
+                                                     "%14 = int64[4] {0,2,-1,8}\n"
+                                                     "%15 = .Reshape(%13, %14) float32[?,2,?,8]\n"
+                                                     "%16 = .Transpose(%7) {perm=[0,1,3,2]} float32[?,2,?,3]\n"
+                                                     "%17 = .MatMul(%15, %16) float32[?,2,?,3]\n"
+                                                     "%18 = int64[4] {0,4,-1,3}\n"
+                                                     "%19 = .Reshape(%17, %18) float32[?,4,?,3]\n"
+                                                     "%20 = int64[1] {3}\n"
+                                                     "%21 = .ReduceMax(%19, %20) {keepdims=1} float32[?,4,?,1]\n"
+                                                     "%22 = all-reduce(%21), max over t float32[?,4,?,1]\n"
+                                                     "%23 = float32[] {-3.40282347e+38}\n"
+                                                     "%24 = .Max(%22, %23) float32[?,4,?,1]\n"
+                                                     "%25 = .Sub(%19, %24) float32[?,4,?,3]\n"
+                                                     "%26 = .Exp(%25) float32[?,4,?,3]\n"
+                                                     "%27 = int64[1] {3}\n"
+                                                     "%28 = .ReduceSum(%26, %27) {keepdims=1} float32[?,4,?,1]\n"
+                                                     "%29 = all-reduce(%28), sum over t float32[?,4,?,1]\n"
+                                                     "%30 = float32[] {1}\n"
+                                                     "%31 = .Max(%29, %30) float32[?,4,?,1]\n"
+                                                     "%32 = .Div(%26, %31) float32[?,4,?,3]\n"
+                                                     "%33 = int64[4] {0,2,-1,3}\n"
+                                                     "%34 = .Reshape(%32, %33) float32[?,2,?,3]\n"
+                                                     "%35 = .MatMul(%34, %11) float32[?,2,?,?]\n"
+                                                     "%36 = int64[4] {0,4,-1,4}\n"
+                                                     "%37 = .Reshape(%35, %36) float32[?,4,?,4]\n"
+                                                     "%38 = .Transpose(%37) {perm=[0,2,1,3]} float32[?,?,4,4]\n"
+                                                     "%39 = int64[3] {0,0,-1}\n"
+                                                     "%40 = .Reshape(%38, %39) float32[?,?,?]\n"
+                                                     "output 0 = %40, sum over t\n"
+                                                     "output 1 = %7\n");
+}
+
+Test(local_attention, causal_queries_need_to_be_known)
+{
+    start(24);
+    input("q", "2,2,s,4");
+    input("k", "2,2,6,4");
+    input("v", "2,2,6,4");
+    struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
+    build_attr_int(&build, node, "is_causal", 1);
+    infer();
+    EXPECT_LOCAL(
+        build_local(&build, node, "t=1/2"),
+        "again t: Node 0 (Attention) has no form for a split of factor t: what a query may look at depends on its "
+        "place, and the number of queries is not known. It is computed with the factor whole on every device.");
+}
+
+/* ---- packed keys and values ------------------------------------------------------------------------------------- */
+
+Test(local_attention, keys_and_values_are_taken_apart)
 {
     start_contrib();
-    input("x", "6,4");
-    input("r", "6,3");
-    input("w1", "3,8,4");
-    input("w2", "3,4,8");
-    input("b2", "3,4");
-    struct sp_node *node = build_node_in(&build, MICROSOFT, "MoE", "x r w1 - w2 b2", "y");
-    build_attr_int(&build, node, "k", 2);
+    input("q", "2,3,8");
+    input("kv", "2,6,2,2,4");
+    struct sp_node *node = build_node_in(&build, MICROSOFT, "MultiHeadAttention", "q kv", "y");
+    build_attr_int(&build, node, "num_heads", 2);
+    build_attr_int(&build, node, "unidirectional", 1);
     infer();
-    return node;
-}
-
-Test(local_attention, experts_are_chosen_among_all)
-{
-    EXPECT_LOCAL(build_local(&build, mixture(), "x=1/2"), "%0 = part 0 [0:6,0:4] float32[6,4]\n"
-                                                          "%1 = part 1 [0:6,0:3] float32[6,3]\n"
-                                                          "%2 = part 2 [2:3,0:8,0:4] float32[1,8,4]\n"
-                                                          "%3 = part 4 [2:3,0:4,0:8] float32[1,4,8]\n"
-                                                          "%4 = part 5 [2:3,0:4] float32[1,4]\n"
-                                                          "%5 = int64[1] {2}\n"
-                                                          "%6, %7 = .TopK(%1, %5) float32 int64[6,2]\n"
-                                                          "%8 = int64[1] {2}\n"
-                                                          "%9 = int64[1] {2}\n"
-                                                          "%10 = .Unsqueeze(%7, %9) int64[6,2,1]\n"
-                                                          "%11 = .Equal(%10, %8) bool[6,2,1]\n"
-                                                          "%12 = .Cast(%11) {to=1} float32[6,2,1]\n"
-                                                          "%13 = int64[1] {1}\n"
-                                                          "%14 = .ReduceMax(%12, %13) {keepdims=0} float32[6,1]\n"
-                                                          "%15 = int64[1] {2}\n"
-                                                          "%16 = .ReduceMax(%12, %15) {keepdims=0} float32[6,2]\n"
-                                                          "%17 = .Gather(%1, %8) {axis=1} float32[6,1]\n"
-                                                          "%18 = float32[] {0.5}\n"
-                                                          "%19 = .Greater(%14, %18) bool[6,1]\n"
-                                                          "%20 = float32[] {-3.40282347e+38}\n"
-                                                          "%21 = .Where(%19, %17, %20) float32[6,1]\n"
-                                                          "%22 = .Softmax(%1) {axis=-1} float32\n"
-                                                          "%23 = .GatherElements(%22, %7) {axis=1} float32[6,2]\n"
-                                                          "%24 = .Mul(%23, %16) float32[6,2]\n"
-                                                          "%25 = int64[1] {1}\n"
-                                                          "%26 = .ReduceSum(%24, %25) {keepdims=1} float32[6,1]\n"
-                                                          "%27 = MoE(%0, %21, %2, -, %3, %4) {k=1} float32[6,4]\n"
-                                                          "%28 = .Mul(%27, %26) float32[6,4]\n"
-                                                          "output 0 = %28, sum over x\n");
-}
-
-Test(local_attention, one_part_of_the_inner_size_adds_the_bias)
-{
-    EXPECT_LOCAL(build_local(&build, mixture(), "i=1/2"), "%0 = part 0 [0:6,0:4] float32[6,4]\n"
-                                                          "%1 = part 1 [0:6,0:3] float32[6,3]\n"
-                                                          "%2 = part 2 [0:3,4:8,0:4] float32[3,4,4]\n"
-                                                          "%3 = part 4 [0:3,0:4,4:8] float32[3,4,4]\n"
-                                                          "%4 = part 5 [0:3,0:4] float32[3,4]\n"
-                                                          "%5 = float32[] {0}\n"
-                                                          "%6 = .Mul(%4, %5) float32[3,4]\n"
-                                                          "%7 = MoE(%0, %1, %2, -, %3, %6) float32[6,4]\n"
-                                                          "output 0 = %7, sum over i\n");
-}
-
-/* ---- the halo of a causal convolution --------------------------------------------------------------------------- */
-
-Test(local_attention, a_causal_convolution_brings_what_is_in_front)
-{
-    start(27);
-    input("x", "2,3,10");
-    input("w", "3,1,4");
-    struct sp_node *node = build_node(&build, "CausalConvWithState", "x w", "y -");
-    infer();
-    EXPECT_LOCAL(build_local(&build, node, "l=1/2"), "%0 = box 0 [0:2,0:3,2:10] float32[2,3,8]\n"
-                                                     "%1 = part 1 [0:3,0:1,0:4] float32[3,1,4]\n"
-                                                     "%2, - = CausalConvWithState(%0, %1) float32[2,3,8]\n"
-                                                     "%3 = int64[1] {3}\n"
-                                                     "%4 = int64[1] {8}\n"
-                                                     "%5 = int64[1] {2}\n"
-                                                     "%6 = .Slice(%2, %3, %4, %5) float32[2,3,5]\n"
-                                                     "output 0 = %6\n");
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2"), "%0 = part 1 [0:2,3:6,0:2,0:2,0:4] float32[2,3,2,2,4]\n"
+                                                     "%1 = part 0 [0:2,0:3,0:8] float32[2,3,8]\n"
+                                                     "%2 = int64[4] {0,0,2,-1}\n"
+                                                     "%3 = .Reshape(%1, %2) float32[2,3,2,4]\n"
+                                                     "%4 = .Transpose(%3) {perm=[0,2,1,3]} float32[2,2,3,4]\n"
+                                                     "%5 = int64[1] {0}\n"
+                                                     "%6 = int64[1] {1}\n"
+                                                     "%7 = int64[1] {3}\n"
+                                                     "%8 = .Slice(%0, %5, %6, %7) float32[2,3,2,1,4]\n"
+                                                     "%9 = int64[1] {3}\n"
+                                                     "%10 = .Squeeze(%8, %9) float32[2,3,2,4]\n"
+                                                     "%11 = .Transpose(%10) {perm=[0,2,1,3]} float32[2,2,3,4]\n"
+                                                     "%12 = int64[1] {1}\n"
+                                                     "%13 = int64[1] {2}\n"
+                                                     "%14 = int64[1] {3}\n"
+                                                     "%15 = .Slice(%0, %12, %13, %14) float32[2,3,2,1,4]\n"
+                                                     "%16 = int64[1] {3}\n"
+                                                     "%17 = .Squeeze(%15, %16) float32[2,3,2,4]\n"
+                                                     "%18 = .Transpose(%17) {perm=[0,2,1,3]} float32[2,2,3,4]\n"
+                                                     "%19 = int64[3] {0,1,2}\n"
+                                                     "%20 = int64[1] {1}\n"
+                                                     "%21 = .Unsqueeze(%19, %20) int64[3,1]\n"
+                                                     "%22 = int64[3] {3,4,5}\n"
+                                                     "%23 = .Greater(%22, %21) bool[3,3]\n"
+                                                     "%24 = float32[] {0.5}\n"
+                                                     "%25 = .Mul(%4, %24) float32[2,2,3,4]\n"
+                                                     "%26 = .Transpose(%11) {perm=[0,1,3,2]} float32[2,2,4,3]\n"
+                                                     "%27 = .MatMul(%25, %26) float32[2,2,3,3]\n"
+                                                     "%28 = float32[] {-inf}\n"
+                                                     "%29 = .Where(%23, %28, %27) float32[2,2,3,3]\n"
+                                                     "%30 = int64[1] {3}\n"
+                                                     "%31 = .ReduceMax(%29, %30) {keepdims=1} float32[2,2,3,1]\n"
+                                                     "%32 = all-reduce(%31), max over t float32[2,2,3,1]\n"
+                                                     "%33 = float32[] {-3.40282347e+38}\n"
+                                                     "%34 = .Max(%32, %33) float32[2,2,3,1]\n"
+                                                     "%35 = .Sub(%29, %34) float32[2,2,3,3]\n"
+                                                     "%36 = .Exp(%35) float32[2,2,3,3]\n"
+                                                     "%37 = int64[1] {3}\n"
+                                                     "%38 = .ReduceSum(%36, %37) {keepdims=1} float32[2,2,3,1]\n"
+                                                     "%39 = all-reduce(%38), sum over t float32[2,2,3,1]\n"
+                                                     "%40 = float32[] {1}\n"
+                                                     "%41 = .Max(%39, %40) float32[2,2,3,1]\n"
+                                                     "%42 = .Div(%36, %41) float32[2,2,3,3]\n"
+                                                     "%43 = .MatMul(%42, %18) float32[2,2,3,4]\n"
+                                                     "%44 = .Transpose(%43) {perm=[0,2,1,3]} float32[2,3,2,4]\n"
+                                                     "%45 = int64[3] {0,0,-1}\n"
+                                                     "%46 = .Reshape(%44, %45) float32[2,3,8]\n"
+                                                     "output 0 = %46, sum over t\n");
 }
