@@ -211,6 +211,8 @@ const struct own_case own_cases_versions[] = {
      "[b,q,kv*g*d] [b,t,kv*d] [b,t,kv*e] -> [b,q,kv*g*e]  q: replicate; t: softmax reduction; d: replicate"},
     {"CausalConvWithState", 27, "float32[2,4,10] float32[4,1,3]", "", "float32[2,4,10]",
      "[b,c,l] [c,_,k] -> [b,c,l]  k: replicate; l: halo 2+0"},
+    {"CausalConvWithState", 27, "float32[2,4,10] float32[4,1,k]", "", "float32[2,4,10]",
+     "[b,c,l] [c,_,k] -> [b,c,l]  k: replicate; l: sequential"},
     {"GatherElements", 13, "float32[3,4] int64[2,2]", "axis=1", "float32[2,2]",
      "[d0,v1] [i0,i1]@v1 -> [i0,i1]  i0: replicate; d0: replicate; v1: sum reduction"},
     {"LpPool", 18, "float32[1,3,4,6]", "kernel_shape=[2,3] strides=[2,3]", "float32[1,3,2,2]",
