@@ -138,7 +138,9 @@ static void put_tensor(struct sp_program *program, const struct sp_part_constant
         sp_put_int(out, SP_PUT_TENSOR_DIMS, constant->dims[i]);
     sp_put_int(out, SP_PUT_TENSOR_DATA_TYPE, constant->dtype);
     sp_put_text(out, SP_PUT_TENSOR_NAME, name);
-    sp_put_head(out, SP_PUT_TENSOR_RAW_DATA, (uint64_t)times * constant->size);
+    /* Strings have no raw data; a tensor of none has neither. */
+    if (constant->dtype != SP_DTYPE_STRING)
+        sp_put_head(out, SP_PUT_TENSOR_RAW_DATA, (uint64_t)times * constant->size);
     for (int64_t i = 0; i < times; i++)
         (void)sp_recipe_add(out, constant->bytes, constant->size);
     sp_put_message(program->initializers, SP_PUT_GRAPH_INITIALIZER, out);
