@@ -39,6 +39,10 @@ function wayOf(line) {
   return line.isWhole || line.cutParts === 0 ? 'whole' : 'split';
 }
 
+// What the runtime computes wrong in a model of the one node, too: QuantizeLinear to 2-bit integers with a zero point, where
+// rows of one element share a byte ([3, 1] by the scales of axis 0; ONNX Runtime 1.30).
+const runtimeDefects = /^test_quantizelinear_u?int2-d1\.4$/;
+
 class Operator {
   rows = new Map();
   failures = [];
@@ -52,6 +56,10 @@ class Operator {
   }
 
   add(line, result) {
+    if (result.status === 'wrong' && runtimeDefects.test(line.name)) {
+      this.unsupported.add(`${line.name} is wrong in the runtime`);
+      return;
+    }
     if (result.status === 'runtime' || result.status === 'skipped') {
       this.unsupported.add(result.why);
       return;
