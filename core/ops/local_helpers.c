@@ -146,29 +146,37 @@ static struct sp_piece *equal_reals(struct sp_local *local, struct sp_piece *a, 
 {
     if (local->opset < IS_NAN_SINCE)
         sp_local_fail_opset(local, "IsNaN", IS_NAN_SINCE);
-    struct sp_piece *less = sp_local_compare(local, "Less", a, b), *more = sp_local_compare(local, "Greater", a, b);
+    struct sp_piece *less = two(local, "Less", SP_DTYPE_BOOL, a, b), *more = two(local, "Greater", SP_DTYPE_BOOL, a, b);
     struct sp_piece *differ = two(local, "Or", SP_DTYPE_BOOL, less, more);
     struct sp_piece *no_a = sp_local_unary(local, "IsNaN", a), *no_b = sp_local_unary(local, "IsNaN", b);
     struct sp_piece *no_number = two(local, "Or", SP_DTYPE_BOOL, no_a, no_b);
     return sp_local_unary(local, "Not", two(local, "Or", SP_DTYPE_BOOL, differ, no_number));
 }
 
+static struct sp_piece *equal(struct sp_local *local, struct sp_piece *a, struct sp_piece *b)
+{
+    if (local->opset < EQUAL_OF_REALS_SINCE && sp_dtype_is_float(a->dtype))
+        return equal_reals(local, a, b);
+    return two(local, "Equal", SP_DTYPE_BOOL, a, b);
+}
+
 struct sp_piece *sp_local_compare(struct sp_local *local, const char *op_type, struct sp_piece *a, struct sp_piece *b)
 {
     if (!check_types(local, op_type, a, b))
         return NULL;
-    const enum sp_dtype carrier = sp_local_carrier(local, op_type, a->dtype);
+    const enum sp_dtype dtype = a->dtype, carrier = sp_local_carrier(local, op_type, dtype);
     a = sp_local_cast(local, a, carrier);
     b = sp_local_cast(local, b, carrier);
+    if (a == NULL || b == NULL)
+        return NULL;
     const bool is_less = strcmp(op_type, "LessOrEqual") == 0;
     if ((is_less || strcmp(op_type, "GreaterOrEqual") == 0) && local->opset < OR_EQUAL_SINCE) {
-        struct sp_piece *beyond = sp_local_compare(local, is_less ? "Less" : "Greater", a, b);
-        struct sp_piece *equal = sp_local_compare(local, "Equal", a, b);
-        return two(local, "Or", SP_DTYPE_BOOL, beyond, equal);
+        if (sp_dtype_is_integer(dtype))
+            return sp_local_unary(local, "Not", two(local, is_less ? "Greater" : "Less", SP_DTYPE_BOOL, a, b));
+        struct sp_piece *beyond = two(local, is_less ? "Less" : "Greater", SP_DTYPE_BOOL, a, b);
+        return two(local, "Or", SP_DTYPE_BOOL, beyond, equal(local, a, b));
     }
-    if (strcmp(op_type, "Equal") == 0 && local->opset < EQUAL_OF_REALS_SINCE && sp_dtype_is_float(carrier))
-        return equal_reals(local, a, b);
-    return two(local, op_type, SP_DTYPE_BOOL, a, b);
+    return strcmp(op_type, "Equal") == 0 ? equal(local, a, b) : two(local, op_type, SP_DTYPE_BOOL, a, b);
 }
 
 #define WHERE_SINCE 9
@@ -206,8 +214,10 @@ struct sp_piece *sp_local_cast(struct sp_local *local, struct sp_piece *x, enum 
     static const char *const names[] = {"UNDEFINED", "FLOAT",  "UINT8",     "INT8",      "UINT16",  "INT16",
                                         "INT32",     "INT64",  "STRING",    "BOOL",      "FLOAT16", "DOUBLE",
                                         "UINT32",    "UINT64", "COMPLEX64", "COMPLEX128"};
-    if (!sp_local_has(local, x, x) || x->dtype == dtype)
-        return sp_local_is_fine(local) ? x : NULL;
+    if (!sp_local_is_fine(local) || x == NULL)
+        return NULL;
+    if (x->dtype == dtype)
+        return x;
     struct sp_local_attribute to = SP_INT_ATTR("to", dtype);
     if (local->opset < CAST_TO_NUMBER_SINCE && (size_t)dtype < sizeof names / sizeof *names)
         to = (struct sp_local_attribute){.name = "to", .type = SP_ATTR_STRING, .s = names[dtype]};

@@ -39,7 +39,7 @@ enum sp_status sp_local_stft(struct sp_local *local)
         return sp_local_default(local);
     const struct sp_local_factor *own = &local->factors[frames];
     const int64_t step = known_number(local, IN_STEP), length = frame_length(local);
-    int64_t start, limit;
+    int64_t start = 0, limit = 0;
     if (step < 1 || length < 1 || !sp_mul_i64(own->start, step, &start) ||
         !sp_mul_i64(own->start + own->size - 1, step, &limit) || !sp_add_i64(limit, length, &limit))
         sp_local_refuse(local, frames, "where a frame begins and ends is not known before the run");

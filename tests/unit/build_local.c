@@ -53,6 +53,21 @@ static void cut_rows(struct build *build, struct sp_local_factor *factor, int64_
     factor->is_contiguous = false;
 }
 
+static int64_t number(const char **text)
+{
+    char *end;
+    const int64_t value = strtoll(*text, &end, 10);
+    cr_assert_neq(end, *text, "no number in '%s'", *text);
+    *text = end;
+    return value;
+}
+
+static int64_t number_behind(const char **text)
+{
+    (*text)++;
+    return number(text);
+}
+
 static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *node, const struct sp_rule *rule,
                                            const char *cuts)
 {
@@ -64,12 +79,15 @@ static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *
     }
     while (*cuts != '\0') {
         char name[SP_FACTOR_NAME_SIZE];
-        int64_t shard, shards, minor = 0;
-        int used = 0, more = 0;
+        const size_t length = strcspn(cuts, "=");
         uint32_t at = 0;
-        cr_assert_eq(sscanf(cuts, "%11[^=]=%" SCNd64 "/%" SCNd64 " %n", name, &shard, &shards, &used), 3, "'%s'", cuts);
-        if (sscanf(cuts + used, ":%" SCNd64 " %n", &minor, &more) == 1)
-            used += more;
+        cr_assert(length < sizeof name && cuts[length] == '=', "'%s'", cuts);
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, cuts);
+        cuts += length + 1;
+        const int64_t shard = number(&cuts), shards = *cuts == '/' ? number_behind(&cuts) : 0;
+        const int64_t minor = *cuts == ':' ? number_behind(&cuts) : 0;
+        cr_assert(shards > 0 && (*cuts == ' ' || *cuts == '\0'), "'%s'", cuts);
+        cuts += strspn(cuts, " ");
         while (at < rule->factor_count && strcmp(rule->factors[at].name, name) != 0)
             at++;
         cr_assert_lt(at, rule->factor_count, "no factor %s in %s", name, build_rule(build, node));
@@ -84,7 +102,6 @@ static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *
         factor->ranges = one_range(build, range.start, range.limit);
         if (minor > 0)
             cut_rows(build, factor, minor, range);
-        cuts += used;
     }
     return factors;
 }

@@ -621,6 +621,9 @@ Test(local_forms, elementwise_helpers_follow_the_version_and_the_type)
     EXPECT_LOCAL(form_once(12, SP_DTYPE_INT64, compares), "%1 = int64[] {0}\n"
                                                           "%2 = .GreaterOrEqual(%0, %1) bool[2,6]\n");
     EXPECT_LOCAL(form_once(11, SP_DTYPE_INT64, compares), "%1 = int64[] {0}\n"
+                                                          "%2 = .Less(%0, %1) bool[2,6]\n"
+                                                          "%3 = .Not(%2) bool[2,6]\n");
+    EXPECT_LOCAL(form_once(11, SP_DTYPE_FLOAT, compares), "%1 = float32[] {0}\n"
                                                           "%2 = .Greater(%0, %1) bool[2,6]\n"
                                                           "%3 = .Equal(%0, %1) bool[2,6]\n"
                                                           "%4 = .Or(%2, %3) bool[2,6]\n");
