@@ -19,7 +19,7 @@ enum { IN_X, IN_W, IN_OFFSET, IN_B, IN_MASK, DEFORM_INPUTS };
 
 struct moved {
     int64_t kernel[SP_MAX_RANK], stride[SP_MAX_RANK], pads[2 * SP_MAX_RANK];
-    int64_t first[SP_MAX_RANK]; /* where place 0 of the part reads in the image without an offset */
+    int64_t first[SP_MAX_RANK]; /* where place 0 of the whole reads in the image without an offset */
     bool is_moved[SP_MAX_RANK], is_any;
 };
 
@@ -56,8 +56,8 @@ static void set_axis(struct sp_local *local, const struct sp_window *window, uin
         sp_local_refuse(local, split, "its extents are not all known, or too large for a list of its places");
         return;
     }
-    if (!local->factors[place].is_contiguous || !local->factors[tap].is_contiguous) {
-        sp_local_refuse(local, split, "a device would have several ranges of it");
+    if (!local->factors[tap].is_contiguous) {
+        sp_local_refuse(local, tap, "a device would have several ranges of it");
         return;
     }
     int64_t span = window->dilation[i] * (moved->kernel[i] - 1) + 1, room = in > span ? in - span : 0, stride = 1;
@@ -67,8 +67,7 @@ static void set_axis(struct sp_local *local, const struct sp_window *window, uin
         stride = in;
     int64_t high = (count - 1) * stride + span - in;
     moved->is_moved[i] = moved->is_any = true;
-    moved->first[i] = local->factors[place].start * window->stride[i] - window->low[i] +
-                      local->factors[tap].start * window->dilation[i];
+    moved->first[i] = local->factors[tap].start * window->dilation[i] - window->low[i];
     moved->stride[i] = stride;
     moved->pads[i] = 0;
     moved->pads[window->rank + i] = high > 0 ? high : 0;
@@ -83,14 +82,15 @@ static struct sp_piece *move_offsets(struct sp_local *local, struct sp_piece *of
     if (offset == NULL)
         return NULL;
     double *values = SP_NEW_ARRAY(local->arena, (size_t)(count > channels ? count : channels), double);
-    if (values == NULL) {
+    const int64_t *places = sp_local_list(local, &local->outputs[0].axes[2 + i].ranges, count);
+    if (values == NULL || places == NULL) {
         sp_local_failed(local, sp_fail_memory(local->err));
         return NULL;
     }
     for (uint32_t axis = 0; axis < operand->rank; axis++)
         dims[axis] = 1;
     for (int64_t p = 0; p < count; p++)
-        values[p] = (double)(moved->first[i] + p * (window->stride[i] - moved->stride[i]));
+        values[p] = (double)(moved->first[i] + places[p] * window->stride[i] - p * moved->stride[i]);
     dims[2 + i] = count;
     struct sp_piece *distance = sp_local_reals(local, offset->dtype, operand->rank, dims, values);
     /* Channels hold a coordinate for each spatial axis, in turn. */

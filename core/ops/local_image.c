@@ -137,8 +137,9 @@ static bool read_axis(struct sp_local *local, const struct work *work, uint32_t 
             return false;
         }
     }
-    for (int64_t k = 0; k < reads.count; k++)
-        read_place(local, work, &axis, k, position(local, work, &axis, out->ranges.ranges[0].start + k), &reads);
+    const int64_t *places = sp_local_list(local, &out->ranges, reads.count);
+    for (int64_t k = 0; places != NULL && k < reads.count; k++)
+        read_place(local, work, &axis, k, position(local, work, &axis, places[k]), &reads);
     *ret = reads;
     return true;
 }
@@ -219,8 +220,6 @@ static const char *against(struct sp_local *local, const struct work *work, uint
         return "the extents of the axis are not known, or too large";
     if (out->size > SP_MAX_LOCAL_CONSTANT / (int64_t)sizeof(int64_t))
         return "the part of a device is too long for a list of its places";
-    if (local->outputs[0].axes[axis].ranges.count != 1)
-        return "a device would have several ranges of it";
     if (work->resize.keeps_aspect)
         return "one scale for several axes keeps their ratio";
     if (work->resize.scales == NULL && !work->resize.is_sized)
@@ -249,8 +248,6 @@ static void read_work(struct sp_local *local, struct work *work)
         work->is_late[axis] = is_copied && !sp_local_is_cut(&local->inputs[0], axis);
         work->is_done[axis] = !is_copied;
         const char *why = work->is_done[axis] ? against(local, work, axis) : NULL;
-        if (why == NULL && work->is_late[axis] && local->outputs[0].axes[axis].ranges.count != 1)
-            why = "a device would have several ranges of it";
         if (why == NULL && work->resize.keeps_aspect && work->resize.is_named[axis])
             why = "one scale for several axes keeps their ratio";
         if (why == NULL && work->resize.scales == NULL && !work->resize.is_sized && work->resize.is_named[axis])
@@ -294,11 +291,9 @@ enum sp_status sp_local_resize(struct sp_local *local)
         x = run_rest(local, &work, x);
         sp_piece_set_dims(local, x, y->rank, dims);
     }
-    for (uint32_t axis = 0; axis < y->rank && sp_local_status(local) == SP_OK; axis++) {
-        int64_t start = y->axes[axis].ranges.ranges[0].start;
+    for (uint32_t axis = 0; axis < y->rank; axis++)
         if (work.is_late[axis])
-            x = sp_local_slice(local, x, axis, start, start + y->axes[axis].size);
-    }
+            x = sp_local_cut(local, x, axis, sp_local_output_factor(local, 0, axis));
     sp_local_output(local, 0, x);
     return sp_local_status(local);
 }

@@ -2,6 +2,7 @@
 
 #include "base/arith.h"
 #include "ops/infer.h"
+#include "ops/local_places.h"
 
 struct sp_op_context sp_local_context(const struct sp_local *local)
 {
@@ -63,6 +64,27 @@ enum sp_status sp_local_give_sum(struct sp_local *local, struct sp_piece *y)
     const uint8_t *factors = sp_local_partial_factors(local, 0, &count);
     sp_local_output_partial(local, 0, y, SP_COMBINE_SUM, count, factors);
     return sp_local_status(local);
+}
+
+const int64_t *sp_local_list(struct sp_local *local, const struct sp_axis_ranges *ranges, int64_t size)
+{
+    int64_t *list = SP_NEW_ARRAY(local->arena, (size_t)size, int64_t), next = 0;
+    if (list == NULL) {
+        sp_local_failed(local, sp_fail_memory(local->err));
+        return NULL;
+    }
+    for (uint32_t i = 0; i < ranges->count; i++)
+        for (int64_t at = ranges->ranges[i].start; at < ranges->ranges[i].limit && next < size; at++)
+            list[next++] = at;
+    return list;
+}
+
+struct sp_piece *sp_local_cut(struct sp_local *local, struct sp_piece *x, uint32_t axis, uint8_t factor)
+{
+    const struct sp_local_factor *cut = &local->factors[factor];
+    if (cut->is_contiguous)
+        return sp_local_slice(local, x, axis, cut->start, cut->start + cut->size);
+    return sp_local_gather(local, x, sp_local_indices(local, factor, &cut->ranges), axis);
 }
 
 struct sp_piece *sp_local_reals(struct sp_local *local, enum sp_dtype dtype, uint32_t rank, const int64_t *dims,

@@ -29,6 +29,12 @@ struct sp_piece *sp_local_input_once(struct sp_local *local, uint32_t input);
 /* Output 0: a sum over the split reductions that it does not have. */
 enum sp_status sp_local_give_sum(struct sp_local *local, struct sp_piece *y);
 
+/* The `size` indices of these ranges, in order, in the memory of the node. */
+const int64_t *sp_local_list(struct sp_local *local, const struct sp_axis_ranges *ranges, int64_t size);
+
+/* A device's part of a piece that is whole along an axis: the indices that it has of a split factor. */
+struct sp_piece *sp_local_cut(struct sp_local *local, struct sp_piece *x, uint32_t axis, uint8_t factor);
+
 /* A tensor of 0, 1 or more axes with these numbers, in any floating point type. */
 struct sp_piece *sp_local_reals(struct sp_local *local, enum sp_dtype dtype, uint32_t rank, const int64_t *dims,
                                 const double *values);

@@ -27,12 +27,13 @@ static struct sp_piece *coordinates(struct sp_local *local, const struct grid *g
     const struct sp_local_axis *part = &local->outputs[0].axes[1 + axis];
     int64_t dims[MAX_SPATIAL + 1] = {1, 1, 1, 1};
     double *values = SP_NEW_ARRAY(local->arena, (size_t)part->size, double);
-    if (values == NULL) {
+    const int64_t *places = sp_local_list(local, &part->ranges, part->size);
+    if (values == NULL || places == NULL) {
         sp_local_failed(local, sp_fail_memory(local->err));
         return NULL;
     }
     for (int64_t i = 0; i < part->size; i++) {
-        double place = (double)(part->ranges.ranges[0].start + i), extent = (double)part->extent;
+        double place = (double)places[i], extent = (double)part->extent;
         if (!grid->is_aligned)
             values[i] = (2 * place + 1) / extent - 1;
         else
@@ -56,9 +57,8 @@ static struct sp_piece *base_grid(struct sp_local *local, const struct grid *gri
     }
     dims[grid->spatial] = 1;
     columns[grid->spatial] = sp_local_full(local, dtype, grid->spatial + 1, dims, 1);
-    const struct sp_local_factor *k = &local->factors[grid->k];
     struct sp_piece *all = sp_local_concat(local, grid->spatial, grid->spatial + 1, columns);
-    return sp_local_slice(local, all, grid->spatial, k->start, k->start + k->size);
+    return local->factors[grid->k].is_split ? sp_local_cut(local, all, grid->spatial, grid->k) : all;
 }
 
 static enum sp_status write_grid(struct sp_local *local, const struct grid *grid)
@@ -96,12 +96,12 @@ enum sp_status sp_local_affine_grid(struct sp_local *local)
                         .is_aligned = sp_node_int(local->node, "align_corners", 0) != 0};
     bool is_known = true, is_written = false;
     for (uint32_t i = 1; i + 1 < y->rank; i++)
-        is_known = is_known && y->axes[i].size >= 0 && y->axes[i].size <= MOST_NUMBERS && y->axes[i].ranges.count == 1;
+        is_known = is_known && y->axes[i].size >= 0 && y->axes[i].size <= MOST_NUMBERS;
     for (uint32_t factor = 0; factor < local->factor_count; factor++) {
         if (factor == grid.n || !local->factors[factor].is_split)
             continue;
         is_written = true;
-        if (!is_known || !local->factors[grid.k].is_contiguous)
+        if (!is_known)
             sp_local_refuse(local, (uint8_t)factor, "the extents of its grid are not all known");
     }
     if (sp_local_status(local) != SP_OK)
@@ -116,17 +116,12 @@ enum sp_status sp_local_regions(struct sp_local *local)
     const struct sp_local_operand *output = &local->outputs[0];
     if (output->rank != 4)
         return sp_local_default(local);
-    for (uint32_t axis = 2; axis < 4; axis++)
-        if (output->axes[axis].ranges.count != 1)
-            sp_local_refuse(local, sp_local_output_factor(local, 0, axis), "a device would have several ranges of it");
     struct sp_piece *y = sp_local_same(local, 0, NULL, 0, NULL);
     const int64_t dims[] = {output->axes[0].size, output->axes[1].size, output->axes[2].extent, output->axes[3].extent};
     sp_piece_set_dims(local, y, 4, dims);
-    for (uint32_t axis = 2; axis < 4 && sp_local_status(local) == SP_OK; axis++) {
-        int64_t start = output->axes[axis].ranges.ranges[0].start;
+    for (uint32_t axis = 2; axis < 4; axis++)
         if (sp_local_is_cut(output, axis))
-            y = sp_local_slice(local, y, axis, start, start + output->axes[axis].size);
-    }
+            y = sp_local_cut(local, y, axis, sp_local_output_factor(local, 0, axis));
     sp_local_output(local, 0, y);
     return sp_local_status(local);
 }
