@@ -27,6 +27,14 @@ const values = {
 
 /* ---- what came of it ---- */
 
+// What ONNX Runtime 1.30 computes wrongly: a simulation of these cases that is "wrong" says nothing. The first is right
+// where the values in between are outputs; the second is wrong in a model of the one node too (QuantizeLinear with a zero
+// point of [3, 1] by the scales of axis 0).
+const defects = [
+  [/^test_cast(like)?_U?INT[24]_to_U?INT8/, 'casts a 2- or 4-bit tensor to 8 bits in its own memory, over elements that are still to be read'],
+  [/^test_quantizelinear_u?int2-d1\.4$/, 'packs rows of one 2-bit element over each other']];
+const defectOf = (name) => defects.find(([pattern]) => pattern.test(name))?.[1];
+
 const factorOf = (line) => line.cuts.map(({ family }) => family).join(' x ');
 const kindsOf = (line) => line.cuts.map(({ kind }) => kind).join(' x ');
 
@@ -38,10 +46,6 @@ function wayOf(line) {
   if (line.ops === 0 || (line.cutParts === 0 && !line.isWhole && readsShapes.has(line.op))) return 'constant';
   return line.isWhole || line.cutParts === 0 ? 'whole' : 'split';
 }
-
-// What the runtime computes wrong in a model of the one node, too: QuantizeLinear to 2-bit integers with a zero point, where
-// rows of one element share a byte ([3, 1] by the scales of axis 0; ONNX Runtime 1.30).
-const runtimeDefects = /^test_quantizelinear_u?int2-d1\.4$/;
 
 class Operator {
   rows = new Map();
@@ -56,10 +60,6 @@ class Operator {
   }
 
   add(line, result) {
-    if (result.status === 'wrong' && runtimeDefects.test(line.name)) {
-      this.unsupported.add(`${line.name} is wrong in the runtime`);
-      return;
-    }
     if (result.status === 'runtime' || result.status === 'skipped') {
       this.unsupported.add(result.why);
       return;
@@ -88,6 +88,7 @@ function report(lines, results) {
   const published = new Map();
   for (const line of lines.filter((item) => item.cuts)) {
     const result = line.failure ? { status: 'failed', why: line.failure } : results.get(line.name) ?? { status: 'lost', why: 'no result' };
+    if (result.status === 'wrong' && defectOf(line.name)) Object.assign(result, { status: 'runtime', why: `the runtime ${defectOf(line.name)}` });
     of(line.op).add(line, result);
     if (result.published && !['same', 'none'].includes(result.published)) published.set(line.case, result.published);
     if (result.status !== 'ok' && result.status !== 'runtime') keep(line, result);

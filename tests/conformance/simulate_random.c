@@ -34,7 +34,10 @@ static bool cut(const struct sp_rule *rule, uint64_t *state, int64_t most, struc
         int64_t shards = 2 + below(state, most - 1);
         if (!simulate_may_cut(&rule->factors[factor], shards) || (way->count > 0 && way->cuts[0].factor == factor))
             continue;
-        way->cuts[way->count++] = (struct simulate_cut){factor, shards};
+        struct simulate_cut one = {.factor = factor, .shards = shards};
+        if (below(state, 4) == 0)
+            one.row = simulate_row(&rule->factors[factor], shards);
+        way->cuts[way->count++] = one;
         return true;
     }
     return false;
