@@ -6,6 +6,7 @@
 #include "ops/infer.h"
 #include "ops/local_functions.h"
 #include "ops/local_internal.h"
+#include "ops/local_parts.h"
 #include "ops/local_places.h"
 
 /* ---- Reshape -------------------------------------------------------------------------------------------------- */
@@ -23,56 +24,84 @@ static bool is_copied(const struct sp_local *local, uint32_t axis)
     return true;
 }
 
-/* The shape that gives the part: numbers; 0 for an axis that is copied, -1 for one that follows from the others, where
-   extents are not known. False where these do not say it. */
-static bool part_shape(const struct sp_local *local, int64_t *shape, bool *ret_has_empty)
+/* The shape that gives the part. An extent that is not known is 0 where the axis is copied, -1 where it alone is open,
+   and else what the node's own shape says when it runs, for axes that are not cut. */
+struct target {
+    int64_t shape[SP_MAX_RANK];
+    bool is_set[SP_MAX_RANK]; /* false: what the node's own shape says */
+    bool has_empty;           /* an extent that is known to be 0 */
+    bool is_said;             /* there is such a shape */
+};
+
+/* Several axes are open: at most one of them may be -1. */
+static void leave_open(struct sp_local *local, struct target *target)
+{
+    struct sp_op_context context = sp_local_context(local);
+    struct sp_list list = {0};
+    uint32_t cut_count = 0;
+    bool may_infer = false;
+    sp_local_failed(local, sp_get_list(&context, "shape", 5, 1, &list));
+    target->is_said = local->version >= 5 && list.has_count && list.count == local->outputs[0].rank;
+    for (uint32_t axis = 0; target->is_said && axis < list.count; axis++) {
+        bool is_number =
+            list.has_values && list.values[axis].kind != SP_DIM_UNKNOWN && !sp_dim_is(list.values[axis], -1);
+        if (target->shape[axis] != -1)
+            continue;
+        target->is_set[axis] = local->outputs[0].axes[axis].is_cut;
+        cut_count += target->is_set[axis];
+        may_infer = may_infer || (!target->is_set[axis] && !is_number);
+    }
+    target->is_said = target->is_said && (cut_count == 0 || (cut_count == 1 && !may_infer));
+}
+
+static void find_target(struct sp_local *local, struct target *target)
 {
     uint32_t open = 0;
     bool is_copying = false;
-    *ret_has_empty = false;
     for (uint32_t axis = 0; axis < local->outputs[0].rank; axis++) {
-        shape[axis] = local->outputs[0].axes[axis].size;
-        *ret_has_empty = *ret_has_empty || shape[axis] == 0;
-        if (shape[axis] >= 0)
-            continue;
-        bool is_copy = is_copied(local, axis);
-        shape[axis] = is_copy ? 0 : -1;
+        int64_t size = local->outputs[0].axes[axis].size;
+        bool is_copy = size < 0 && is_copied(local, axis);
+        target->is_set[axis] = true;
+        target->shape[axis] = size >= 0 ? size : is_copy ? 0 : -1;
+        target->has_empty = target->has_empty || size == 0;
         is_copying = is_copying || is_copy;
-        open += !is_copy;
+        open += size < 0 && !is_copy;
     }
-    return open <= 1 && !(*ret_has_empty && (is_copying || open > 0));
+    target->is_said = true;
+    if (open > 1)
+        leave_open(local, target);
+    if (target->has_empty && (is_copying || open > 0))
+        target->is_said = false;
 }
 
 #define ZEROS_SINCE 14 /* allowzero: 0 is an extent, and not that of the input's axis */
 
 enum sp_status sp_local_node_reshape(struct sp_local *local)
 {
-    uint32_t rank = local->outputs[0].rank, count = 0;
-    int64_t shape[SP_MAX_RANK];
-    bool has_empty = false, is_said = part_shape(local, shape, &has_empty);
-    if (has_empty && local->version < ZEROS_SINCE) {
+    uint32_t rank = local->outputs[0].rank;
+    struct target target = {0};
+    find_target(local, &target);
+    if (target.has_empty && local->version < ZEROS_SINCE) {
         for (uint32_t axis = 0; axis < rank; axis++)
-            is_said = is_said && (shape[axis] != 0 || is_copied(local, axis));
+            target.is_said = target.is_said && (target.shape[axis] != 0 || is_copied(local, axis));
     }
-    if (!is_said) {
+    if (!target.is_said) {
         char subject[300];
         sp_local_any_whole(local,
-                           "%s has extents that are not known, and its shape on a part cannot be said, so it "
-                           "is whole on every device.",
+                           "%s has extents that are not known, and its shape on a part cannot be said, so it is whole "
+                           "on every device.",
                            sp_op_subject(local->node, subject, sizeof(subject)));
         return sp_local_status(local);
     }
-    struct sp_local_attribute attributes[2];
+    struct sp_piece *const x = sp_local_input(local, 0);
     if (local->version < 5) {
-        attributes[count++] = SP_INTS_ATTR("shape", rank, shape);
-        struct sp_piece *const input = sp_local_input(local, 0);
-        sp_local_output(local, 0, sp_local_same(local, 1, &input, count, attributes));
+        const struct sp_local_attribute shape = SP_INTS_ATTR("shape", rank, target.shape);
+        sp_local_output(local, 0, sp_local_same(local, 1, &x, 1, &shape));
         return sp_local_status(local);
     }
-    if (local->version >= ZEROS_SINCE)
-        attributes[count++] = SP_INT_ATTR("allowzero", has_empty);
-    struct sp_piece *const inputs[] = {sp_local_input(local, 0), sp_local_ints(local, rank, shape)};
-    sp_local_output(local, 0, sp_local_same(local, 2, inputs, count, attributes));
+    const struct sp_local_attribute zeros = SP_INT_ATTR("allowzero", target.has_empty);
+    struct sp_piece *const inputs[] = {x, sp_local_patched(local, 1, rank, target.is_set, target.shape)};
+    sp_local_output(local, 0, sp_local_same(local, 2, inputs, local->version >= ZEROS_SINCE ? 1 : 0, &zeros));
     return sp_local_status(local);
 }
 

@@ -283,6 +283,7 @@ const struct sp_op sp_ops_spatial[] = {
           "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]"),
     ENTRY("SpaceToDepth", 1, 1, infer_space_to_depth, rule_space_to_depth, sp_local_node_space_to_depth,
           "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]"),
-    ENTRY("Col2Im", 18, 3, infer_col2im, rule_col2im, sp_local_col2im, "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum"),
+    ENTRY("Col2Im", 18, 3, infer_col2im, rule_col2im, sp_local_col2im,
+          "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum"),
     {.name = NULL},
 };

@@ -62,6 +62,33 @@ Test(local_movement, shapes_are_made_for_the_part)
                  "output 0 = %2\n");
 }
 
+/* [n, s, 8] -> [n*s, 2, 4] -> [n, s, 2, 4]: of two that are open neither is -1, and what is cut is the part of a
+ * number. */
+Test(local_movement, extents_that_are_not_known_are_those_of_the_shape)
+{
+    start(15);
+    input("x", "n,s,8");
+    build_shape_vector(&build, "flat", "-1,2,4");
+    build_shape_vector(&build, "to", "n,s,2,4");
+    struct sp_node *merge = build_node(&build, "Reshape", "x flat", "y");
+    struct sp_node *part = build_node(&build, "Reshape", "y to", "z");
+    infer();
+    EXPECT_LOCAL(merge, "r2=1/2",
+                 "%0 = part 0 [0:?,0:?,4:8] float32[?,?,4]\n"
+                 "%1 = int64[3] {-1,1,4}\n"
+                 "%2 = Reshape(%0, %1) {allowzero=0} float32[?,1,4]\n"
+                 "output 0 = %2\n");
+    EXPECT_LOCAL(part, "r2=1/2",
+                 "%0 = part 0 [0:?,1:2,0:4] float32[?,1,4]\n"
+                 "%1 = part 1 [0:4] int64[4]\n"
+                 "%2 = int64[4] {1,1,0,0}\n"
+                 "%3 = .Mul(%1, %2) int64[4]\n"
+                 "%4 = int64[4] {0,0,1,4}\n"
+                 "%5 = .Add(%3, %4) int64[4]\n"
+                 "%6 = Reshape(%0, %5) {allowzero=0} float32[?,?,1,4]\n"
+                 "output 0 = %6\n");
+}
+
 Test(local_movement, an_old_reshape_has_its_shape_in_an_attribute)
 {
     start(1);
