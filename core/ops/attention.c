@@ -175,7 +175,8 @@ static enum sp_status read_attention(struct sp_op_context *context, struct opera
     enum sp_status status = read_operands(context, ret_operands);
     if (status == SP_OK)
         status = join_operands(context, ret_operands, ret_attention);
-    if (status == SP_OK)
+    /* Versions differ in where the last query stands in a cache that is not full. */
+    if (status == SP_OK && sp_has_input(context, IN_VALID))
         ret_attention->is_placed = sp_node_int(context->node, "is_causal", 0) != 0 ||
                                    sp_node_int(context->node, "left_window_size", -1) >= 0 ||
                                    sp_node_int(context->node, "right_window_size", -1) >= 0;
@@ -290,7 +291,7 @@ static enum sp_status rule_flex(struct sp_op_context *context, struct sp_rule *r
         .text =                                                                                                        \
             "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed "                               \
             "[b, q, kv*g*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past t whole, "    \
-            "causal q whole",                                                                                          \
+            "causal in caches that are not full q whole",                                                              \
         .source = "ONNX operator Attention (23, 24, 25)"                                                               \
     }
 

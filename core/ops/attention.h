@@ -9,7 +9,8 @@
  *     g       query heads that share one of them, parallel: query head h uses head h / g, so kv is the major part. A
  *             split of the query heads is one of the K and V heads too as long as it divides them; a finer one splits g
  *             and leaves K and V as they are.
- *     q       queries, parallel; whole where an element's place in the sequence decides what it sees (causal, windows)
+ *     q       queries, parallel; where the place of a query decides what it sees (causal, windows), a device masks by
+ *             the places of its own; whole where kernels count them from 0 and take no mask
  *     t       keys and values, a softmax reduction: shards keep running maxima and sums, and are rescaled and added.
  *             With a past t is what two operands are joined to, and neither's shards line up with it: whole.
  *     d       size of a head of Q and K. It is summed over before the softmax: a split of it would leave sums that have
@@ -24,7 +25,7 @@
 struct sp_attention {
     struct sp_dim batch, kv_heads, q_heads, queries, keys, past, total, size, value_size;
     bool has_past;
-    bool is_placed;        /* causal, or with windows: the place of a query decides what it sees */
+    bool is_placed;        /* the queries are counted from 0: they are whole */
     bool has_whole_heads;  /* an operand holds the heads in a way that no split of it follows: they are whole */
     bool has_whole_values; /* the same of the size of a head of V */
     bool has_whole_keys;   /* the same of the keys, past or not */

@@ -306,7 +306,7 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
                                 .size = m.q.size,
                                 .value_size = m.v.size,
                                 .has_past = sp_has_input(context, M_PAST_KEY)};
-    m.a.is_placed = m.has_packed_query || sp_node_int(context->node, "unidirectional", 0) != 0;
+    m.a.is_placed = m.has_packed_query;
     m.a.has_whole_keys = m.has_packed_query;
     m.a.has_whole_batch = holds_batch(context, M_MASK, m.a.batch);
     /* The bias holds all three side by side, and packed operands have one size for them. */
@@ -428,9 +428,10 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .infer = infer_multi_head,
      .rule = rule_multi_head,
      .local = sp_local_multi_head_attention,
-     .text = "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
-             "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past or packed queries t whole, with caches "
-             "e whole, causal q whole",
+     .text =
+         "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
+         "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past t whole, with packed queries q, t whole, "
+         "with caches e whole",
      .source = "ONNX Runtime contrib operator MultiHeadAttention",
      .signature = "(query,key?,value?,bias?,key_padding_mask?,attention_bias?,past_key?,past_value?,"
                   "past_sequence_length?,cache_indirection?) -> (output,present_key?,present_value?,qk?) "

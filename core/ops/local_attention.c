@@ -1,7 +1,7 @@
 /*
  * Local forms of Attention and FlexAttention (ops/attention.h says what the letters are).
  *
- *     b, q, e   the operator on its pieces
+ *     b, q, e   the operator on its pieces; where the place of a query decides what it sees, a mask says that
  *     kv, g     the same; where heads are packed, its attributes say how many are here
  *     t         keys of one device have only a part of each softmax: written out (ops/local_scores.h)
  */
@@ -26,39 +26,52 @@ static bool has_input(const struct sp_local *local, uint32_t input)
     return input < local->input_count && local->inputs[input].value != NULL;
 }
 
-/* Why the keys cannot be split here; NULL where they can. */
-static const char *reason_for_whole_keys(const struct sp_local *local, const struct sp_local_scores *scores,
-                                         bool is_placed)
-{
-    if (scores->q_heads < 1 || scores->kv_heads < 1 || scores->size < 1 || scores->value_size < 1)
-        return "the number or the size of its heads is not known";
-    if (is_placed && sp_local_named_size(local, "q") < 0)
-        return "what a query may look at depends on its place, and the number of queries is not known";
-    if (is_placed && has_input(local, IN_VALID))
-        return "versions of ONNX differ in where its last query stands in a cache that is not full";
-    if (has_input(local, IN_MASK)) {
-        const struct sp_local_operand *mask = &local->inputs[IN_MASK];
-        if (mask->rank == 0 || mask->axes[mask->rank - 1].extent != local->factors[scores->keys].extent)
-            return "its mask does not have as many keys as it has";
-    }
-    return NULL;
-}
-
 static bool is_placed(const struct sp_local *local)
 {
     return sp_node_int(local->node, "is_causal", 0) != 0 || sp_node_int(local->node, "left_window_size", -1) >= 0 ||
            sp_node_int(local->node, "right_window_size", -1) >= 0;
 }
 
-/* The keys that a query may not look at because of its place. */
-static struct sp_piece *mask_by_place(struct sp_local *local, uint8_t keys)
+/* Why masks cannot be told here by the places of queries and keys; NULL where they can. */
+static const char *reason_against_masks(const struct sp_local *local)
 {
-    const int64_t queries = sp_local_named_size(local, "q");
-    int64_t before = sp_node_int(local->node, "left_window_size", -1);
-    int64_t after = sp_node_int(local->node, "right_window_size", -1);
-    if (sp_node_int(local->node, "is_causal", 0) != 0)
-        after = 0;
-    return sp_local_out_of_window(local, keys, queries, before < queries ? before : -1, after);
+    const int64_t keys = local->factors[sp_local_named(local, "t")].extent;
+    if (is_placed(local) && (sp_local_named_size(local, "q") < 0 || sp_local_named_size(local, "t") < 0 ||
+                             sp_local_named_size(local, "p") < 0))
+        return "what a query may look at depends on its place, and the number of queries or of keys is not known";
+    if (is_placed(local) && has_input(local, IN_VALID))
+        return "versions of ONNX differ in where its last query stands in a cache that is not full";
+    if (has_input(local, IN_MASK)) {
+        const struct sp_local_operand *mask = &local->inputs[IN_MASK];
+        if (mask->rank == 0 || mask->axes[mask->rank - 1].extent != keys)
+            return "its mask does not have as many keys as it has";
+    }
+    return NULL;
+}
+
+/* Why the keys cannot be split here; NULL where they can. */
+static const char *reason_for_whole_keys(const struct sp_local *local, const struct sp_local_scores *scores)
+{
+    if (scores->q_heads < 1 || scores->kv_heads < 1 || scores->size < 1 || scores->value_size < 1)
+        return "the number or the size of its heads is not known";
+    return reason_against_masks(local);
+}
+
+/* The keys that a query may not look at because of its place; those of the past are in front of query 0. */
+static struct sp_piece *mask_by_place(struct sp_local *local)
+{
+    struct sp_local_window window = {
+        .keys = sp_local_named(local, "t"),
+        .queries = sp_local_named(local, "q"),
+        .offset = sp_local_named(local, "p") == SP_RULE_NO_FACTOR ? 0 : sp_local_named_size(local, "p"),
+        .before = sp_node_int(local->node, "left_window_size", -1),
+        .after = sp_node_int(local->node, "is_causal", 0) != 0 ? 0 : sp_node_int(local->node, "right_window_size", -1),
+    };
+    /* No key is further away. */
+    const int64_t furthest = local->factors[window.keys].extent;
+    window.before = window.before > furthest ? furthest : window.before;
+    window.after = window.after > furthest ? furthest : window.after;
+    return sp_local_out_of_window(local, &window);
 }
 
 /* The keys behind those that count: nonpad_kv_seqlen holds a number for each batch. */
@@ -73,7 +86,7 @@ static struct sp_piece *mask_by_length(struct sp_local *local, uint8_t keys)
 static void read_masks(struct sp_local *local, struct sp_local_scores *scores)
 {
     if (is_placed(local))
-        scores->masked = mask_by_place(local, scores->keys);
+        scores->masked = mask_by_place(local);
     if (has_input(local, IN_VALID))
         scores->masked = sp_local_either(local, scores->masked, mask_by_length(local, scores->keys));
     if (!has_input(local, IN_MASK))
@@ -128,7 +141,7 @@ static enum sp_status attend(struct sp_local *local, uint8_t keys)
 {
     struct sp_local_scores scores;
     read_scores(local, keys, &scores);
-    const char *reason = reason_for_whole_keys(local, &scores, is_placed(local));
+    const char *reason = reason_for_whole_keys(local, &scores);
     if (reason != NULL)
         sp_local_refuse(local, keys, reason);
     if (sp_local_status(local) != SP_OK)
@@ -143,13 +156,54 @@ static enum sp_status attend(struct sp_local *local, uint8_t keys)
     return sp_local_status(local);
 }
 
+/* What is added to a score that does not count: where such scores are given out, the number that runtimes give. */
+static double bias_of_masked(const struct sp_local *local, enum sp_dtype dtype)
+{
+    const bool is_shown = OUT_SCORES < local->output_count && local->outputs[OUT_SCORES].value != NULL &&
+                          sp_node_int(local->node, "qk_matmul_output_mode", SCORES_PRODUCTS) == SCORES_BIASED;
+    return is_shown ? sp_local_lowest(dtype) : -INFINITY;
+}
+
+/* The mask that was given (or NULL) with the keys that queries may not look at because of their places. */
+static struct sp_piece *join_mask(struct sp_local *local, struct sp_piece *mask)
+{
+    struct sp_piece *masked = mask_by_place(local);
+    if (mask == NULL)
+        return sp_local_unary(local, "Not", masked);
+    if (mask->dtype == SP_DTYPE_BOOL)
+        return sp_local_compare(local, "And", mask, sp_local_unary(local, "Not", masked));
+    const double bias = bias_of_masked(local, mask->dtype);
+    return sp_local_where(local, masked, sp_local_scalar(local, mask->dtype, bias), mask);
+}
+
+/* Queries that are not the first ones: what they may look at becomes a mask. */
+static enum sp_status run_placed(struct sp_local *local, uint8_t queries, struct sp_local_changes *changes)
+{
+    static const char *const places[] = {"is_causal", "left_window_size", "right_window_size"};
+    const char *reason = reason_against_masks(local);
+    if (reason != NULL)
+        sp_local_refuse(local, queries, reason);
+    struct sp_piece **given = sp_local_inputs(local), *inputs[IN_VALID + 1] = {NULL};
+    if (given == NULL)
+        return sp_local_status(local);
+    for (uint32_t i = 0; i < local->input_count; i++)
+        inputs[i] = given[i];
+    inputs[IN_MASK] = join_mask(local, inputs[IN_MASK]);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (sp_node_attribute(local->node, places[i]) != NULL)
+            changes->items[changes->count++] = SP_NO_ATTR(places[i]);
+    return sp_local_changed_on(local, local->input_count > IN_MASK ? local->input_count : IN_MASK + 1, inputs, changes);
+}
+
 enum sp_status sp_local_attention(struct sp_local *local)
 {
-    const uint8_t keys = sp_local_split_named(local, "t");
+    const uint8_t keys = sp_local_split_named(local, "t"), queries = sp_local_split_named(local, "q");
     struct sp_local_changes changes = {0};
     if (keys != SP_RULE_NO_FACTOR)
         return attend(local, keys);
     sp_local_change_heads(local, &changes, "q_num_heads", "kv", "g");
     sp_local_change_heads(local, &changes, "kv_num_heads", "kv", NULL);
+    if (queries != SP_RULE_NO_FACTOR && is_placed(local))
+        return run_placed(local, queries, &changes);
     return sp_local_changed(local, &changes);
 }

@@ -41,7 +41,7 @@ enum sp_status sp_local_group_attention(struct sp_local *local)
 /* ---- MultiHeadAttention with split keys ---------------------------------------------------------------------------
  */
 
-enum { IN_QUERY, IN_KEY, IN_VALUE, IN_BIAS, IN_MASK, IN_ATTENTION_BIAS };
+enum { IN_QUERY, IN_KEY, IN_VALUE, IN_BIAS, IN_MASK, IN_ATTENTION_BIAS, INPUTS = 10 };
 enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };
 
 static bool has_input(const struct sp_local *local, uint32_t input)
@@ -54,13 +54,18 @@ static bool has_output(const struct sp_local *local, uint32_t output)
     return output < local->output_count && local->outputs[output].value != NULL;
 }
 
+static bool is_causal(const struct sp_local *local)
+{
+    return sp_node_int(local->node, "unidirectional", 0) != 0;
+}
+
 /* Why the keys cannot be split here; NULL where they can. */
 static const char *reason_for_whole_keys(const struct sp_local *local, const struct sp_local_scores *scores)
 {
     const uint32_t mask_rank = has_input(local, IN_MASK) ? local->inputs[IN_MASK].rank : 2;
     if (scores->q_heads < 1 || scores->size < 1 || scores->value_size < 1)
         return "the number or the size of its heads is not known";
-    if (sp_node_int(local->node, "unidirectional", 0) != 0 && sp_local_named_size(local, "q") < 0)
+    if (is_causal(local) && sp_local_named_size(local, "q") < 0)
         return "what a query may look at depends on its place, and the number of queries is not known";
     if (has_output(local, OUT_SCORES))
         return "runtimes differ in which scores its fourth output holds";
@@ -139,10 +144,22 @@ static struct sp_piece *filter(struct sp_local *local, const struct sp_local_sco
                           sp_local_scalar(local, scores->dtype, value));
 }
 
+/* The keys behind a query; those of the past are in front of query 0. */
+static struct sp_piece *mask_by_place(struct sp_local *local)
+{
+    const struct sp_local_window window = {
+        .keys = sp_local_named(local, "t"),
+        .queries = sp_local_named(local, "q"),
+        .offset = sp_local_named(local, "p") == SP_RULE_NO_FACTOR ? 0 : sp_local_named_size(local, "p"),
+        .before = -1,
+    };
+    return sp_local_out_of_window(local, &window);
+}
+
 static void read_masks(struct sp_local *local, struct sp_local_scores *scores)
 {
-    if (sp_node_int(local->node, "unidirectional", 0) != 0)
-        scores->masked = sp_local_out_of_window(local, scores->keys, sp_local_named_size(local, "q"), -1, 0);
+    if (is_causal(local))
+        scores->masked = mask_by_place(local);
     if (has_input(local, IN_ATTENTION_BIAS))
         scores->added = sp_local_input(local, IN_ATTENTION_BIAS);
     if (!has_input(local, IN_MASK))
@@ -182,12 +199,36 @@ static enum sp_status attend(struct sp_local *local, uint8_t keys)
     return sp_local_status(local);
 }
 
+/* Queries that are not the first ones: what they may look at is said by the attention bias. */
+static enum sp_status run_placed(struct sp_local *local, uint8_t queries, struct sp_local_changes *changes)
+{
+    const enum sp_dtype dtype = local->inputs[IN_QUERY].value->type.dtype;
+    if (sp_local_named_size(local, "t") < 0 || sp_local_named_size(local, "p") < 0)
+        sp_local_refuse(local, queries,
+                        "what a query may look at depends on its place, and the number of keys is not known");
+    struct sp_piece **given = sp_local_inputs(local), *inputs[INPUTS] = {NULL};
+    if (given == NULL)
+        return sp_local_status(local);
+    const uint32_t count = local->input_count > IN_ATTENTION_BIAS ? local->input_count : IN_ATTENTION_BIAS + 1;
+    for (uint32_t i = 0; i < local->input_count; i++)
+        inputs[i] = given[i];
+    struct sp_piece *masked = sp_local_unsqueeze(local, sp_local_unsqueeze(local, mask_by_place(local), 0), 0);
+    struct sp_piece *bias =
+        has_input(local, IN_ATTENTION_BIAS) ? inputs[IN_ATTENTION_BIAS] : sp_local_scalar(local, dtype, 0);
+    inputs[IN_ATTENTION_BIAS] =
+        sp_local_where(local, masked, sp_local_scalar(local, dtype, sp_local_lowest(dtype)), bias);
+    changes->items[changes->count++] = SP_INT_ATTR("unidirectional", 0);
+    return sp_local_changed_on(local, count, inputs, changes);
+}
+
 enum sp_status sp_local_multi_head_attention(struct sp_local *local)
 {
-    const uint8_t keys = sp_local_split_named(local, "t");
+    const uint8_t keys = sp_local_split_named(local, "t"), queries = sp_local_split_named(local, "q");
     struct sp_local_changes changes = {0};
     if (keys != SP_RULE_NO_FACTOR)
         return attend(local, keys);
     sp_local_change_heads(local, &changes, "num_heads", "kv", NULL);
+    if (queries != SP_RULE_NO_FACTOR && is_causal(local))
+        return run_placed(local, queries, &changes);
     return sp_local_changed(local, &changes);
 }

@@ -40,7 +40,7 @@ struct sp_piece **sp_local_inputs(struct sp_local *local)
     return sp_local_status(local) == SP_OK ? inputs : NULL;
 }
 
-enum sp_status sp_local_changed_on(struct sp_local *local, struct sp_piece *const *inputs,
+enum sp_status sp_local_changed_on(struct sp_local *local, uint32_t input_count, struct sp_piece *const *inputs,
                                    const struct sp_local_changes *changes)
 {
     struct sp_piece **outputs = SP_NEW_ARRAY(local->arena, local->output_count, struct sp_piece *);
@@ -50,7 +50,7 @@ enum sp_status sp_local_changed_on(struct sp_local *local, struct sp_piece *cons
     }
     if (inputs == NULL)
         return sp_local_status(local);
-    sp_local_same_many(local, local->input_count, inputs, changes->count, changes->items, outputs);
+    sp_local_same_many(local, input_count, inputs, changes->count, changes->items, outputs);
     for (uint32_t i = 0; i < local->output_count && sp_local_status(local) == SP_OK; i++) {
         uint32_t count = 0;
         const uint8_t *factors = sp_local_partial_factors(local, i, &count);
@@ -62,7 +62,7 @@ enum sp_status sp_local_changed_on(struct sp_local *local, struct sp_piece *cons
 
 enum sp_status sp_local_changed(struct sp_local *local, const struct sp_local_changes *changes)
 {
-    return sp_local_changed_on(local, sp_local_inputs(local), changes);
+    return sp_local_changed_on(local, local->input_count, sp_local_inputs(local), changes);
 }
 
 struct sp_piece *sp_local_positions(struct sp_local *local, uint8_t factor)

@@ -16,7 +16,7 @@ int64_t sp_local_named_size(const struct sp_local *local, const char *name);
 /* Attributes that a local operator has other than the node does. */
 struct sp_local_changes {
     uint32_t count;
-    struct sp_local_attribute items[4];
+    struct sp_local_attribute items[8];
 };
 
 /* Where the node has the attribute and it is not 0: as many as this device has of the named factors together; `inner`
@@ -27,14 +27,14 @@ void sp_local_change_heads(const struct sp_local *local, struct sp_local_changes
 /* sp_local_default() with these attributes: sums over split factors that an output does not have are partial. */
 enum sp_status sp_local_changed(struct sp_local *local, const struct sp_local_changes *changes);
 
-/* The same, run on these pieces: one for each input of the node. */
-enum sp_status sp_local_changed_on(struct sp_local *local, struct sp_piece *const *inputs,
+/* The same, run on these pieces. */
+enum sp_status sp_local_changed_on(struct sp_local *local, uint32_t input_count, struct sp_piece *const *inputs,
                                    const struct sp_local_changes *changes);
 
 /* The default inputs, one for each; NULL after an error. */
 struct sp_piece **sp_local_inputs(struct sp_local *local);
 
-/* int64 [size]: the indices of the whole that this device has of a split factor. */
+/* int64 [size]: the indices of the whole that this device has of a factor, whose size must be known. */
 struct sp_piece *sp_local_positions(struct sp_local *local, uint8_t factor);
 
 /* Reshape with its input as ONNX has it: 0 is the extent that x has there, one -1 is what is left. For operands of

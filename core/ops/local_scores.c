@@ -100,17 +100,24 @@ struct sp_piece *sp_local_either(struct sp_local *local, struct sp_piece *a, str
     return sp_local_compare(local, "Or", a, b);
 }
 
-struct sp_piece *sp_local_out_of_window(struct sp_local *local, uint8_t keys, int64_t queries, int64_t before,
-                                        int64_t after)
+/* [queries, 1]: the places of the queries, moved. */
+static struct sp_piece *places(struct sp_local *local, const struct sp_local_window *window, int64_t by)
 {
-    struct sp_piece *mask = NULL;
-    if (after >= 0) {
-        struct sp_piece *limits = sp_local_unsqueeze(local, sp_local_iota(local, after, after + queries), 1);
-        mask = sp_local_compare(local, "Greater", sp_local_positions(local, keys), limits);
-    }
-    if (before >= 0) {
-        struct sp_piece *limits = sp_local_unsqueeze(local, sp_local_iota(local, -before, queries - before), 1);
-        mask = sp_local_either(local, mask, sp_local_compare(local, "Less", sp_local_positions(local, keys), limits));
-    }
+    struct sp_piece *at = sp_local_positions(local, window->queries);
+    if (by != 0)
+        at = sp_local_binary(local, "Add", at, sp_local_int(local, SP_DTYPE_INT64, by));
+    return sp_local_unsqueeze(local, at, 1);
+}
+
+struct sp_piece *sp_local_out_of_window(struct sp_local *local, const struct sp_local_window *window)
+{
+    struct sp_piece *mask = NULL, *keys = NULL;
+    if (window->after >= 0 || window->before >= 0)
+        keys = sp_local_positions(local, window->keys);
+    if (window->after >= 0)
+        mask = sp_local_compare(local, "Greater", keys, places(local, window, window->offset + window->after));
+    if (window->before >= 0)
+        mask = sp_local_either(
+            local, mask, sp_local_compare(local, "Less", keys, places(local, window, window->offset - window->before)));
     return mask;
 }

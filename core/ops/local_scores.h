@@ -30,10 +30,14 @@ void sp_local_attend(struct sp_local *local, struct sp_local_scores *scores);
 /* The lowest finite number of a type. */
 double sp_local_lowest(enum sp_dtype dtype);
 
-/* bool [queries, keys]: the keys that queries 0, 1, .. may not look at: behind query + `after`, or in front of
-   query - `before` (negative: no bound). NULL where there is no bound. */
-struct sp_piece *sp_local_out_of_window(struct sp_local *local, uint8_t keys, int64_t queries, int64_t before,
-                                        int64_t after);
+/* bool [queries, keys]: the keys that a query may not look at, which are behind its place + `after` or in front of its
+   place - `before` (negative: no bound). Keys and queries are the factors' indices; a query stands `offset` keys behind
+   its index. NULL where there is no bound. */
+struct sp_local_window {
+    uint8_t keys, queries;
+    int64_t offset, before, after;
+};
+struct sp_piece *sp_local_out_of_window(struct sp_local *local, const struct sp_local_window *window);
 
 /* Either of two masks; NULL masks nothing. */
 struct sp_piece *sp_local_either(struct sp_local *local, struct sp_piece *a, struct sp_piece *b);

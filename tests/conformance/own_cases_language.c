@@ -25,7 +25,7 @@ const struct own_case own_cases_language[] = {
      "float32[2,4,16] float32[2,4,16] float32[2,4,16] float32[48] - - float32[2,4,3,4] float32[2,4,3,4]",
      "num_heads=4 unidirectional=1", "float32[2,4,16] float32[2,4,7,4] float32[2,4,7,4]",
      "[b,q,kv*d] [b,s,kv*d] [b,s,kv*d] [parts*kv*d] [] [] [b,kv,p,d] [b,kv,p,d] -> [b,q,kv*d] [b,kv,t,d] [b,kv,t,d]  "
-     "q: replicate; p: replicate; s: replicate; t: replicate; d: replicate; parts: replicate"},
+     "p: replicate; s: replicate; t: replicate; d: replicate; parts: replicate"},
     {"com.microsoft.MultiHeadAttention", 1, "float32[2,4,16] float32[2,4,6,4] float32[2,4,6,4]", "num_heads=4",
      "float32[2,4,16]",
      "[b,q,kv*d] [b,kv,t,d] [b,kv,t,e] -> [b,q,kv*e]  t: softmax reduction; d: replicate; e: replicate"},

@@ -80,8 +80,8 @@ Test(attention, packed_operands_with_caches_apart)
                       "p: replicate; s: replicate; t: replicate; d: replicate");
 }
 
-/* test_attention_4d_gqa_causal, and the same in windows. */
-Test(attention, queries_are_whole_where_their_place_counts)
+/* test_attention_4d_gqa_causal, and the same in windows: what a device's queries may look at is a mask. */
+Test(attention, queries_are_split_where_their_place_counts)
 {
     static const char *const attributes[] = {"is_causal", "left_window_size", "right_window_size"};
     for (int i = 0; i < 3; i++) {
@@ -89,11 +89,21 @@ Test(attention, queries_are_whole_where_their_place_counts)
         struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
         build_attr_int(&build, node, attributes[i], 1);
         infer();
-        EXPECT_RULE(node, "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] -> [b,kv*g,q,e]  q: replicate; t: softmax reduction; d: "
-                          "replicate");
+        EXPECT_RULE(node, "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] -> [b,kv*g,q,e]  t: softmax reduction; d: replicate");
         stop();
     }
     start(25);
+}
+
+Test(attention, queries_are_whole_where_versions_differ_in_their_place)
+{
+    qkv(25, "2,9,4,8", "2,3,6,8", "2,3,6,8");
+    build_input(&build, "n", SP_DTYPE_INT64, "2");
+    struct sp_node *node = build_node(&build, "Attention", "q k v - - - n", "y");
+    build_attr_int(&build, node, "is_causal", 1);
+    infer();
+    EXPECT_RULE(node, "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] [] [] [] [b] -> [b,kv*g,q,e]  q: replicate; t: softmax "
+                      "reduction; d: replicate");
 }
 
 /* test_attention_4d_attn_mask [4, 6], _mask_3d [1, 4, 6], _mask_4d [2, 1, 4, 6]; since 24 the mask may be shorter. */

@@ -161,8 +161,8 @@ Test(contrib, multi_head_attention_with_cumulated_lengths)
     build_attr_int(&build, node, "num_heads", 4);
     build_attr_int(&build, node, "unidirectional", 1);
     infer();
-    EXPECT_RULE(node, "[b,q,kv*d] [b,t,kv*d] [b,t,kv*e] [] [_] -> [b,q,kv*e]  b: replicate; q: replicate; t: softmax "
-                      "reduction; d: replicate");
+    EXPECT_RULE(node, "[b,q,kv*d] [b,t,kv*d] [b,t,kv*e] [] [_] -> [b,q,kv*e]  b: replicate; t: softmax reduction; d: "
+                      "replicate");
 }
 
 /* ---- GroupQueryAttention -------------------------------------------------------------------------------------- */

@@ -128,11 +128,11 @@ Test(local_attention, a_causal_mask_compares_places)
     EXPECT_LOCAL(build_local(&build, node, "t=1/2"), "%0 = part 0 [0:2,0:2,0:3,0:4] float32[2,2,3,4]\n"
                                                      "%1 = part 1 [0:2,0:2,3:6,0:4] float32[2,2,3,4]\n"
                                                      "%2 = part 2 [0:2,0:2,3:6,0:4] float32[2,2,3,4]\n"
-                                                     "%3 = int64[3] {0,1,2}\n"
-                                                     "%4 = int64[1] {1}\n"
-                                                     "%5 = .Unsqueeze(%3, %4) int64[3,1]\n"
-                                                     "%6 = int64[3] {3,4,5}\n"
-                                                     "%7 = .Greater(%6, %5) bool[3,3]\n"
+                                                     "%3 = int64[3] {3,4,5}\n"
+                                                     "%4 = int64[3] {0,1,2}\n"
+                                                     "%5 = int64[1] {1}\n"
+                                                     "%6 = .Unsqueeze(%4, %5) int64[3,1]\n"
+                                                     "%7 = .Greater(%3, %6) bool[3,3]\n"
                                                      "%8 = float32[] {0.5}\n"
                                                      "%9 = .Mul(%0, %8) float32[2,2,3,4]\n"
                                                      "%10 = .Transpose(%1) {perm=[0,1,3,2]} float32[2,2,4,3]\n"
@@ -250,6 +250,102 @@ Test(local_attention, a_bias_and_a_padding_mask_are_added)
                                                             "output 0 = %65, sum over t\n");
 }
 
+/* ---- split queries ---------------------------------------------------------------------------------------------- */
+
+/* Query 2 is behind 4 keys of the past and 2 of its own. */
+Test(local_attention, later_queries_say_what_they_may_look_at)
+{
+    start(25);
+    input("q", "2,2,4,8");
+    input("k", "2,2,3,8");
+    input("v", "2,2,3,8");
+    input("pk", "2,2,4,8");
+    input("pv", "2,2,4,8");
+    struct sp_node *node = build_node(&build, "Attention", "q k v - pk pv", "y");
+    build_attr_int(&build, node, "is_causal", 1);
+    build_attr_int(&build, node, "left_window_size", 3);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "q=1/2"),
+                 "%0 = part 0 [0:2,0:2,2:4,0:8] float32[2,2,2,8]\n"
+                 "%1 = part 1 [0:2,0:2,0:3,0:8] float32[2,2,3,8]\n"
+                 "%2 = part 2 [0:2,0:2,0:3,0:8] float32[2,2,3,8]\n"
+                 "%3 = part 4 [0:2,0:2,0:4,0:8] float32[2,2,4,8]\n"
+                 "%4 = part 5 [0:2,0:2,0:4,0:8] float32[2,2,4,8]\n"
+                 "%5 = int64[7] {0,1,2,3,4,5,6}\n"
+                 "%6 = int64[2] {2,3}\n"
+                 "%7 = int64[] {4}\n"
+                 "%8 = .Add(%6, %7) int64[2]\n"
+                 "%9 = int64[1] {1}\n"
+                 "%10 = .Unsqueeze(%8, %9) int64[2,1]\n"
+                 "%11 = .Greater(%5, %10) bool[2,7]\n"
+                 "%12 = int64[2] {2,3}\n"
+                 "%13 = int64[] {1}\n"
+                 "%14 = .Add(%12, %13) int64[2]\n"
+                 "%15 = int64[1] {1}\n"
+                 "%16 = .Unsqueeze(%14, %15) int64[2,1]\n"
+                 "%17 = .Less(%5, %16) bool[2,7]\n"
+                 "%18 = .Or(%11, %17) bool[2,7]\n"
+                 "%19 = .Not(%18) bool[2,7]\n"
+                 "%20 = Attention(%0, %1, %2, %19, %3, %4) {is_causal=none, left_window_size=none} float32[2,2,2,8]\n"
+                 "output 0 = %20\n");
+}
+
+Test(local_attention, later_queries_keep_their_mask)
+{
+    start(24);
+    input("q", "2,2,4,8");
+    input("k", "2,2,6,8");
+    input("v", "2,2,6,8");
+    input("m", "4,6");
+    struct sp_node *node = build_node(&build, "Attention", "q k v m", "y - - s");
+    build_attr_int(&build, node, "is_causal", 1);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "q=1/2"),
+                 "%0 = part 0 [0:2,0:2,2:4,0:8] float32[2,2,2,8]\n"
+                 "%1 = part 1 [0:2,0:2,0:6,0:8] float32[2,2,6,8]\n"
+                 "%2 = part 2 [0:2,0:2,0:6,0:8] float32[2,2,6,8]\n"
+                 "%3 = part 3 [2:4,0:6] float32[2,6]\n"
+                 "%4 = int64[6] {0,1,2,3,4,5}\n"
+                 "%5 = int64[2] {2,3}\n"
+                 "%6 = int64[1] {1}\n"
+                 "%7 = .Unsqueeze(%5, %6) int64[2,1]\n"
+                 "%8 = .Greater(%4, %7) bool[2,6]\n"
+                 "%9 = float32[] {-inf}\n"
+                 "%10 = .Where(%8, %9, %3) float32[2,6]\n"
+                 "%11, -, -, %12 = Attention(%0, %1, %2, %10) {is_causal=none} float32[2,2,2,8] float32[2,2,2,6]\n"
+                 "output 0 = %11\n"
+                 "output 3 = %12\n");
+}
+
+Test(local_attention, later_queries_of_multi_head_attention_are_biased)
+{
+    start_contrib();
+    input("q", "2,4,8");
+    input("k", "2,6,8");
+    struct sp_node *node = build_node_in(&build, MICROSOFT, "MultiHeadAttention", "q k k", "y");
+    build_attr_int(&build, node, "num_heads", 2);
+    build_attr_int(&build, node, "unidirectional", 1);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "q=1/2"),
+                 "%0 = part 0 [0:2,2:4,0:8] float32[2,2,8]\n"
+                 "%1 = part 1 [0:2,0:6,0:8] float32[2,6,8]\n"
+                 "%2 = part 2 [0:2,0:6,0:8] float32[2,6,8]\n"
+                 "%3 = int64[6] {0,1,2,3,4,5}\n"
+                 "%4 = int64[2] {2,3}\n"
+                 "%5 = int64[1] {1}\n"
+                 "%6 = .Unsqueeze(%4, %5) int64[2,1]\n"
+                 "%7 = .Greater(%3, %6) bool[2,6]\n"
+                 "%8 = int64[1] {0}\n"
+                 "%9 = .Unsqueeze(%7, %8) bool[1,2,6]\n"
+                 "%10 = int64[1] {0}\n"
+                 "%11 = .Unsqueeze(%9, %10) bool[1,1,2,6]\n"
+                 "%12 = float32[] {0}\n"
+                 "%13 = float32[] {-3.40282347e+38}\n"
+                 "%14 = .Where(%11, %13, %12) float32[1,1,2,6]\n"
+                 "%15 = MultiHeadAttention(%0, %1, %2, -, -, %14) {num_heads=2, unidirectional=0} float32[2,2,8]\n"
+                 "output 0 = %15\n");
+}
+
 /* ---- extents that are not known --------------------------------------------------------------------------------- */
 
 Test(local_attention, batches_and_queries_need_not_be_known)
@@ -316,10 +412,10 @@ Test(local_attention, causal_queries_need_to_be_known)
     struct sp_node *node = build_node(&build, "Attention", "q k v", "y");
     build_attr_int(&build, node, "is_causal", 1);
     infer();
-    EXPECT_LOCAL(
-        build_local(&build, node, "t=1/2"),
-        "again t: Node 0 (Attention) has no form for a split of factor t: what a query may look at depends on its "
-        "place, and the number of queries is not known. It is computed with the factor whole on every device.");
+    EXPECT_LOCAL(build_local(&build, node, "t=1/2"),
+                 "again t: Node 0 (Attention) has no form for a split of factor t: what a query may look at depends on "
+                 "its place, and the number of queries or of keys is not known. It is computed with the factor whole "
+                 "on every device.");
 }
 
 /* ---- packed keys and values ------------------------------------------------------------------------------------- */
@@ -352,11 +448,11 @@ Test(local_attention, keys_and_values_are_taken_apart)
                                                      "%16 = int64[1] {3}\n"
                                                      "%17 = .Squeeze(%15, %16) float32[2,3,2,4]\n"
                                                      "%18 = .Transpose(%17) {perm=[0,2,1,3]} float32[2,2,3,4]\n"
-                                                     "%19 = int64[3] {0,1,2}\n"
-                                                     "%20 = int64[1] {1}\n"
-                                                     "%21 = .Unsqueeze(%19, %20) int64[3,1]\n"
-                                                     "%22 = int64[3] {3,4,5}\n"
-                                                     "%23 = .Greater(%22, %21) bool[3,3]\n"
+                                                     "%19 = int64[3] {3,4,5}\n"
+                                                     "%20 = int64[3] {0,1,2}\n"
+                                                     "%21 = int64[1] {1}\n"
+                                                     "%22 = .Unsqueeze(%20, %21) int64[3,1]\n"
+                                                     "%23 = .Greater(%19, %22) bool[3,3]\n"
                                                      "%24 = float32[] {0.5}\n"
                                                      "%25 = .Mul(%4, %24) float32[2,2,3,4]\n"
                                                      "%26 = .Transpose(%11) {perm=[0,1,3,2]} float32[2,2,4,3]\n"
