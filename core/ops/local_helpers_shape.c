@@ -412,6 +412,8 @@ static struct sp_piece *pad_by_operator(struct sp_local *local, struct sp_piece 
     const struct sp_local_attribute attributes[] = {
         SP_INTS_ATTR(local->opset >= PADS_ATTRIBUTE_SINCE ? "pads" : "paddings", 2 * rank, pads),
         {.name = "value", .type = SP_ATTR_FLOAT, .f = value}};
+    if (x == NULL)
+        return NULL;
     if (!is_input)
         return sp_local_op(local, "Pad", x->dtype, 1, &x, 2, attributes);
     struct sp_piece *const inputs[] = {x, sp_local_ints(local, 2 * rank, pads),

@@ -19,6 +19,8 @@
  * not known have no brackets. Inputs are "part", "whole" or "box". The node's own operator, from sp_local_same(), is
  * "MatMul", one from sp_local_op() is ".MatMul", or "com.microsoft.Gelu" in another domain.
  *
+ * Each function is called again with too little memory for each of its steps in turn: it must end with that error.
+ *
  * Errors are "CODE: message", a refused split is "again NAME: message".
  */
 #include "build_model.h"
