@@ -277,6 +277,8 @@ static void refuse_uncounted(struct sp_local *local)
         sp_local_refuse(local, (uint8_t)i, "positions count through all axes, and the extent of one is not known");
 }
 
+#define MOST_POSITIONS (INT64_C(1) << 52) /* a double holds them */
+
 static enum sp_status pool_with_positions(struct sp_local *local, const struct part *part)
 {
     struct sp_local_attribute attributes[6] = {SP_INT_ATTR("storage_order", 0)};
@@ -293,8 +295,8 @@ static enum sp_status pool_with_positions(struct sp_local *local, const struct p
     if (span.factor_count > 0) {
         struct sp_piece *most = sp_local_all_reduce(local, y, SP_COMBINE_MAX, span.factor_count, span.factors);
         struct sp_piece *is_beaten = sp_local_compare(local, "Less", y, most);
-        places = sp_local_candidates(local, places, is_beaten, INT64_C(1) << 52, false);
-        places = sp_local_first_of_all(local, places, false, &span);
+        places = sp_local_candidates(local, places, is_beaten, MOST_POSITIONS, false);
+        places = sp_local_first_of_all(local, places, MOST_POSITIONS, false, &span);
         y = most;
     }
     if (sp_node_int(local->node, "storage_order", 0) != 0)

@@ -132,8 +132,9 @@ static enum sp_status arg(struct sp_local *local, bool is_max)
     struct sp_piece *own = sp_local_reduce(local, is_max ? "ReduceMax" : "ReduceMin", x, span.axes, keeps_dims(local));
     struct sp_piece *best = sp_local_all_reduce(local, own, combiner, span.factor_count, span.factors);
     struct sp_piece *is_beaten = sp_local_compare(local, is_max ? "Less" : "Greater", own, best);
-    place = sp_local_candidates(local, place, is_beaten, local->factors[factor].extent, takes_last);
-    sp_local_output(local, 0, sp_local_first_of_all(local, place, takes_last, &span));
+    int64_t extent = local->factors[factor].extent;
+    place = sp_local_candidates(local, place, is_beaten, extent, takes_last);
+    sp_local_output(local, 0, sp_local_first_of_all(local, place, extent, takes_last, &span));
     return sp_local_status(local);
 }
 

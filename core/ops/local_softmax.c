@@ -61,7 +61,7 @@ enum sp_status sp_local_hardmax(struct sp_local *local)
     struct sp_piece *is_less = sp_local_compare(local, "Less", x, most);
     struct sp_piece *candidates = sp_local_candidates(local, number, is_less, count, false);
     struct sp_piece *own = sp_local_reduce(local, "ReduceMin", candidates, span.axes, true);
-    struct sp_piece *first = sp_local_first_of_all(local, own, false, &span);
+    struct sp_piece *first = sp_local_first_of_all(local, own, count, false, &span);
     struct sp_piece *is_first = sp_local_compare(local, "Equal", candidates, first);
     sp_local_output(local, 0, sp_local_cast(local, is_first, x->dtype));
     return sp_local_status(local);

@@ -207,13 +207,18 @@ struct sp_piece *sp_local_candidates(struct sp_local *local, struct sp_piece *po
     return sp_local_cast(local, positions, SP_DTYPE_INT64);
 }
 
-/* The versions of Max and Min before 12 have floats only: double holds all positions below 2^53. */
-struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, bool is_last,
+#define EXTREMES_OF_DOUBLES_SINCE 8
+#define EXTREMES_OF_INTS_SINCE    12
+#define WHOLE_FLOATS              (INT64_C(1) << 24) /* all positions up to here are numbers of float32, too */
+
+/* Versions of Max and Min before 12 have floats only, and the kernels of the oldest of them no double. */
+struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, int64_t count, bool is_last,
                                        const struct sp_local_span *span)
 {
     enum sp_combiner combiner = is_last ? SP_COMBINE_MAX : SP_COMBINE_MIN;
-    if (candidates != NULL && local->opset < 12)
-        candidates = sp_local_cast(local, candidates, SP_DTYPE_DOUBLE);
+    bool is_narrow = local->opset < EXTREMES_OF_DOUBLES_SINCE && count <= WHOLE_FLOATS;
+    if (local->opset < EXTREMES_OF_INTS_SINCE)
+        candidates = sp_local_cast(local, candidates, is_narrow ? SP_DTYPE_FLOAT : SP_DTYPE_DOUBLE);
     candidates = sp_local_all_reduce(local, candidates, combiner, span->factor_count, span->factors);
     return sp_local_cast(local, candidates, SP_DTYPE_INT64);
 }

@@ -76,7 +76,7 @@ struct sp_piece *sp_local_numbers(struct sp_local *local, uint32_t input, uint64
    devices, or with `is_last` before them. Then the lowest of all devices' positions, or the highest. */
 struct sp_piece *sp_local_candidates(struct sp_local *local, struct sp_piece *positions, struct sp_piece *mask,
                                      int64_t count, bool is_last);
-struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, bool is_last,
+struct sp_piece *sp_local_first_of_all(struct sp_local *local, struct sp_piece *candidates, int64_t count, bool is_last,
                                        const struct sp_local_span *span);
 
 /* Whether the shards of a factor are in the order of its indices: shard i has [i*c, (i+1)*c). */

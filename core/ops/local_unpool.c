@@ -57,7 +57,7 @@ static struct sp_piece *is_last(struct sp_local *local, struct sp_piece *positio
     struct sp_local_span span = {.share = 1};
     const int64_t *dims = sp_local_part_dims(local, x), flat = -1;
     uint64_t axes = 0;
-    int64_t numbers;
+    int64_t numbers = 0;
     span.factors = sp_local_partial_factors(local, 0, &span.factor_count);
     for (uint32_t axis = 0; axis < x->rank; axis++)
         axes |= (uint64_t)1 << axis;
@@ -66,7 +66,7 @@ static struct sp_piece *is_last(struct sp_local *local, struct sp_piece *positio
         return NULL;
     number = sp_local_reshape(local, sp_local_expand(local, number, x->rank, dims), 1, &flat);
     struct sp_piece *own = put(local, positions, number, count, -1);
-    return sp_local_compare(local, "Equal", own, sp_local_first_of_all(local, own, true, &span));
+    return sp_local_compare(local, "Equal", own, sp_local_first_of_all(local, own, numbers, true, &span));
 }
 
 static bool is_known(const struct sp_local_operand *operand)
