@@ -110,6 +110,19 @@ static enum sp_status set_sizes(struct sp_op_context *context, struct sp_resize 
     return SP_OK;
 }
 
+/* Which axes a crop may leave something of: all but those whose region is known to be from 0 to 1. */
+static void read_region(struct sp_op_context *context, struct sp_resize *resize)
+{
+    const struct sp_data *region = resize->is_crop && context->version >= 11 ? sp_in_data(context, 1) : NULL;
+    for (uint32_t axis = 0; axis < resize->rank; axis++)
+        resize->is_cropped[axis] = resize->is_crop && resize->is_named[axis];
+    if (region == NULL || region->reals == NULL || region->count != 2 * (uint64_t)resize->axis_count)
+        return;
+    for (uint32_t i = 0; i < resize->axis_count; i++)
+        if (region->reals[i] == 0 && region->reals[resize->axis_count + i] == 1)
+            resize->is_cropped[resize->axes[i]] = false;
+}
+
 enum sp_status sp_resize_read(struct sp_op_context *context, struct sp_resize *ret_resize)
 {
     const char *mode = sp_node_string(context->node, "coordinate_transformation_mode", "half_pixel");
@@ -118,7 +131,8 @@ enum sp_status sp_resize_read(struct sp_op_context *context, struct sp_resize *r
     const char *policy = sp_node_string(context->node, "keep_aspect_ratio_policy", "stretch");
     uint32_t *axes = SP_NEW_ARRAY(context->arena, resize.rank, uint32_t);
     resize.is_named = SP_NEW_ARRAY(context->arena, resize.rank, bool);
-    if (axes == NULL || resize.is_named == NULL)
+    resize.is_cropped = SP_NEW_ARRAY(context->arena, resize.rank, bool);
+    if (axes == NULL || resize.is_named == NULL || resize.is_cropped == NULL)
         return sp_fail_memory(context->err);
     resize.is_crop = strcmp(mode, "tf_crop_and_resize") == 0;
     enum sp_status status = read_axes(context, &resize, axes, &axis_count);
@@ -138,6 +152,7 @@ enum sp_status sp_resize_read(struct sp_op_context *context, struct sp_resize *r
     resize.scales_input = input;
     resize.axes = axes;
     resize.axis_count = axis_count;
+    read_region(context, &resize);
     resize.is_sized = resize.scales == NULL && input == 2 && !sp_has_input(context, 2) && sp_has_input(context, 3);
     resize.is_sized = resize.is_sized || resize.sizes != NULL;
     resize.keeps_aspect = context->version >= 18 && resize.is_sized && strcmp(policy, "stretch") != 0;
@@ -245,7 +260,7 @@ static int64_t halo(struct sp_op_context *context, struct sp_dim in, struct sp_d
 static bool is_copied(struct sp_op_context *context, const struct sp_resize *resize, uint32_t axis)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
-    bool is_copied = !resize->is_crop && sp_dim_equal(x->dims[axis], y->dims[axis]);
+    bool is_copied = !resize->is_cropped[axis] && sp_dim_equal(x->dims[axis], y->dims[axis]);
     if (resize->scales != NULL)
         is_copied = is_copied && resize->scales[axis] == 1;
     for (uint32_t i = 0; resize->keeps_aspect && resize->is_named[axis] && i < resize->rank; i++)

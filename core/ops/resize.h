@@ -14,6 +14,7 @@ struct sp_resize {
     struct sp_dim *sizes; /* the extents given instead; NULL when there are none */
     bool is_sized;        /* sizes are given, known or not, and no scales */
     bool is_crop;         /* tf_crop_and_resize: the output shows a part of the input */
+    bool *is_cropped;     /* false: the output shows all of the axis, as far as that is known */
     bool keeps_aspect;    /* one scale for all named axes */
     bool *is_named;       /* false: the axis is not resized */
 };
