@@ -483,7 +483,9 @@ static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_cont
     enum sp_status status = SP_OK;
     for (uint32_t o = 0; o < graph->output_count && status == SP_OK; o++) {
         const struct sp_sharding *sharding = o >= scalars ? run->out[o - scalars].sharding : NULL;
-        if (o < scalars)
+        bool has_ranks = sharding && (sharding->kind == SP_SHARDING_AXES || sharding->kind == SP_SHARDING_BLOCKS);
+        /* A branch that is known not to be taken may give another rank. */
+        if (o < scalars || (has_ranks && sharding->rank != sp_part_rank(graph->outputs[o])))
             status = whole_on_all(part, run, graph->outputs[o], &sharding);
         if (status == SP_OK)
             status = bring_port(part, run, graph->outputs[o], sharding, &outputs[o]);
