@@ -22,6 +22,8 @@ static const struct entry table[] = {
     {{"poprt-model", ONNX, "onnx", "the model with __ipu_number and __pipeline_stage at each node", false},
      export_poprt_model},
     {{"qualcomm-mdp", JSON, "json", "partitions for qaic-compile -mdp-load-partition-config", false}, export_mdp},
+    {{"ort", ONNX, "onnx", "one device's model with ONNX Runtime's Distributed operators: --device K", false},
+     export_ort},
     {{"ort-layers", ONNX, "onnx", "the model with layer_ann at each node, for ONNX Runtime's placement", false},
      export_ort_layers},
     {{"ort-layers-options", JSON, "json", "the session options that go with ort-layers", false},

@@ -10,6 +10,7 @@
  *  poprt                  YAML for PopRT's manual sharding: the points from which its walk gives the plan
  *  poprt-model            the model with __ipu_number and __pipeline_stage at each node
  *  qualcomm-mdp           JSON for qaic-compile's -mdp-load-partition-config
+ *  ort                    one rank's model with ONNX Runtime's Distributed operators
  *  ort-layers             the model with the metadata layer_ann at each node
  *  ort-layers-options     the session options that go with it, as JSON
  *  perfetto               a binary trace of the first requests
@@ -21,6 +22,7 @@
  */
 #include "onnx/splice.h"
 #include "plan/subject.h"
+#include "realize/recipe.h"
 
 #define SP_MAX_EXPORT_NOTES 1000 /* of one export; the last one says that there are more */
 
@@ -36,6 +38,10 @@ struct sp_export_request {
     struct sp_sink sink; /* `copy` is used for models where it is there: ranges of what the caller gave */
     enum sp_status (*note)(void *context, const struct sp_export_note *note, struct sp_error *err); /* or NULL */
     void *note_context;
+    /* For "ort": whose model it is, and a recipe over the model's file to which the model is appended in place of being
+       sent to the sink; NULL: its bytes go to the sink. */
+    int64_t device;
+    struct sp_recipe *recipe;
 };
 
 struct sp_export_format {

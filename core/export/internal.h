@@ -106,6 +106,7 @@ enum sp_status export_shardy(struct export *out, struct sp_error *err);
 enum sp_status export_poprt(struct export *out, struct sp_error *err);
 enum sp_status export_poprt_model(struct export *out, struct sp_error *err);
 enum sp_status export_mdp(struct export *out, struct sp_error *err);
+enum sp_status export_ort(struct export *out, struct sp_error *err);
 enum sp_status export_ort_layers(struct export *out, struct sp_error *err);
 enum sp_status export_ort_layers_options(struct export *out, struct sp_error *err);
 enum sp_status export_perfetto(struct export *out, struct sp_error *err);

@@ -83,12 +83,18 @@ static enum sp_status note(void *context, const struct sp_export_note *note, str
 
 struct exported export_any(const struct sp_subject *subject, const char *format)
 {
+    return export_for(subject, format, 0);
+}
+
+struct exported export_for(const struct sp_subject *subject, const char *format, int64_t device)
+{
     struct exported exported = {.status = SP_OK};
     const struct sp_export_request request = {.subject = subject,
                                               .format = format,
                                               .sink = {.write = append, .context = &exported.bytes},
                                               .note = note,
-                                              .note_context = &exported.notes};
+                                              .note_context = &exported.notes,
+                                              .device = device};
     sp_buf_init(&exported.bytes, (size_t)1 << 28);
     sp_buf_init(&exported.notes, (size_t)1 << 20);
     sp_buf_text(&exported.notes, "");

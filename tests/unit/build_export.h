@@ -42,6 +42,7 @@ struct exported {
     struct sp_error err;
 };
 struct exported export_any(const struct sp_subject *subject, const char *format);
+struct exported export_for(const struct sp_subject *subject, const char *format, int64_t device);
 /* It must succeed. */
 struct exported export_of(const struct sp_subject *subject, const char *format);
 void exported_release(struct exported *exported);
