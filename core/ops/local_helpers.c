@@ -181,6 +181,15 @@ struct sp_piece *sp_local_compare(struct sp_local *local, const char *op_type, s
 
 #define WHERE_SINCE 9
 
+/* b + condition * (a - b): exact for integers. */
+static struct sp_piece *where_by_product(struct sp_local *local, struct sp_piece *condition, struct sp_piece *a,
+                                         struct sp_piece *b)
+{
+    struct sp_piece *one = sp_local_cast(local, condition, a->dtype);
+    struct sp_piece *difference = sp_local_binary(local, "Mul", one, sp_local_binary(local, "Sub", a, b));
+    return sp_local_binary(local, "Add", difference, b);
+}
+
 struct sp_piece *sp_local_where(struct sp_local *local, struct sp_piece *condition, struct sp_piece *a,
                                 struct sp_piece *b)
 {
@@ -190,6 +199,8 @@ struct sp_piece *sp_local_where(struct sp_local *local, struct sp_piece *conditi
         sp_local_misuse(local, "chooses by a piece of type %s", sp_dtype_name(condition->dtype));
         return NULL;
     }
+    if (local->opset < WHERE_SINCE && sp_dtype_is_integer(a->dtype))
+        return where_by_product(local, condition, a, b);
     if (local->opset < WHERE_SINCE)
         sp_local_fail_opset(local, "Where", WHERE_SINCE);
     const enum sp_dtype dtype = a->dtype, carrier = sp_local_carrier(local, "Where", dtype);

@@ -44,6 +44,33 @@ static void pick(struct sp_local *local, struct sp_piece *index, struct sp_piece
     sp_local_output_partial(local, 0, picked, SP_COMBINE_SUM, count, factors);
 }
 
+#define MASKS_SINCE 9 /* Where; a product with 0 is not 0 for all numbers */
+
+/* The same for old models: what is elsewhere is picked from a place of zeros behind the part. */
+static void pick_zeros(struct sp_local *local, uint8_t factor, uint32_t axis, struct sp_piece *index,
+                       struct sp_piece *is_here)
+{
+    uint32_t count = 0;
+    int64_t *dims = sp_local_sizes(local, &local->inputs[0]), size = local->factors[factor].size;
+    struct sp_piece *data = sp_local_input(local, 0);
+    for (uint32_t i = 0; dims != NULL && i < local->inputs[0].rank; i++) {
+        char subject[300];
+        dims[i] = i == axis ? 1 : dims[i];
+        if (dims[i] < 0)
+            sp_local_whole(local, factor,
+                           "%s looks up indices in a part of a tensor of unknown extents, which takes operator set %d "
+                           "or later, so it has the axis whole on every device.",
+                           sp_op_subject(local->node, subject, sizeof(subject)), MASKS_SINCE);
+    }
+    if (!sp_local_is_fine(local))
+        return;
+    struct sp_piece *const both[] = {data, sp_local_full(local, data->dtype, local->inputs[0].rank, dims, 0)};
+    index = sp_local_where(local, is_here, index, sp_local_int(local, SP_DTYPE_INT64, size));
+    struct sp_piece *const inputs[] = {sp_local_concat(local, axis, 2, both), index};
+    const uint8_t *factors = sp_local_partial_factors(local, 0, &count);
+    sp_local_output_partial(local, 0, sp_local_same(local, 2, inputs, 0, NULL), SP_COMBINE_SUM, count, factors);
+}
+
 enum sp_status sp_local_node_gather(struct sp_local *local)
 {
     uint32_t axis = 0, rank = local->inputs[0].rank, places = local->inputs[1].rank;
@@ -56,7 +83,10 @@ enum sp_status sp_local_node_gather(struct sp_local *local)
     if (!check_summable(local, factor))
         return sp_local_status(local);
     struct sp_piece *index = sp_local_locate(local, factor, sp_local_input(local, 1), &is_here);
-    pick(local, sp_local_masked(local, is_here, index), is_here, places, rank - axis - 1);
+    if (local->opset < MASKS_SINCE)
+        pick_zeros(local, factor, axis, index, is_here);
+    else
+        pick(local, sp_local_masked(local, is_here, index), is_here, places, rank - axis - 1);
     return sp_local_status(local);
 }
 

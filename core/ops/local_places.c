@@ -138,20 +138,10 @@ static struct sp_piece *is_within(struct sp_local *local, struct sp_piece *index
     return sp_local_binary(local, "And", sp_local_unary(local, "Not", below), under);
 }
 
-#define WHERE_SINCE 9
-
 struct sp_piece *sp_local_locate(struct sp_local *local, uint8_t factor, struct sp_piece *indices,
                                  struct sp_piece **ret_is_here)
 {
     const struct sp_local_factor *cut = &local->factors[factor];
-    if (local->opset < WHERE_SINCE) {
-        char subject[300];
-        sp_local_whole(local, factor,
-                       "%s looks up indices in a part of an axis, which takes operator set %d or later, so it has the "
-                       "axis whole on every device.",
-                       sp_op_subject(local->node, subject, sizeof(subject)), WHERE_SINCE);
-        return NULL;
-    }
     struct sp_piece *zero = sp_local_int(local, SP_DTYPE_INT64, 0);
     struct sp_piece *index = sp_local_cast(local, indices, SP_DTYPE_INT64);
     struct sp_piece *from_back = sp_local_binary(local, "Add", index, sp_local_int(local, SP_DTYPE_INT64, cut->extent));

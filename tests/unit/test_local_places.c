@@ -276,7 +276,8 @@ Test(local_places, strings_are_gathered_whole)
                  "again v0: Node 0 (Gather) picks strings, which have no sum, so it has all of them on every device.");
 }
 
-Test(local_places, old_models_gather_whole)
+/* There is no Where: chosen by products, and place 4 behind the part is 0. */
+Test(local_places, old_models_gather_from_a_place_of_zeros)
 {
     start(8);
     input("x", "8");
@@ -284,8 +285,39 @@ Test(local_places, old_models_gather_whole)
     struct sp_node *node = build_node(&build, "Gather", "x i", "y");
     infer();
     EXPECT_LOCAL(node, "v0=1/2",
-                 "again v0: Node 0 (Gather) looks up indices in a part of an axis, which takes operator set 9 or "
-                 "later, so it has the axis whole on every device.");
+                 "%0 = part 1 [0:2] int64[2]\n"
+                 "%1 = int64[] {0}\n"
+                 "%2 = int64[] {8}\n"
+                 "%3 = .Add(%0, %2) int64[2]\n"
+                 "%4 = .Cast(%0) {to=11} float64[2]\n"
+                 "%5 = .Cast(%1) {to=11} float64[]\n"
+                 "%6 = .Less(%4, %5) bool[2]\n"
+                 "%7 = .Cast(%6) {to=7} int64[2]\n"
+                 "%8 = .Sub(%3, %0) int64[2]\n"
+                 "%9 = .Mul(%7, %8) int64[2]\n"
+                 "%10 = .Add(%9, %0) int64[2]\n"
+                 "%11 = int64[] {4}\n"
+                 "%12 = .Sub(%10, %11) int64[2]\n"
+                 "%13 = int64[] {0}\n"
+                 "%14 = .Cast(%12) {to=11} float64[2]\n"
+                 "%15 = .Cast(%13) {to=11} float64[]\n"
+                 "%16 = .Less(%14, %15) bool[2]\n"
+                 "%17 = int64[] {4}\n"
+                 "%18 = .Cast(%12) {to=11} float64[2]\n"
+                 "%19 = .Cast(%17) {to=11} float64[]\n"
+                 "%20 = .Less(%18, %19) bool[2]\n"
+                 "%21 = .Not(%16) bool[2]\n"
+                 "%22 = .And(%21, %20) bool[2]\n"
+                 "%23 = part 0 [4:8] float32[4]\n"
+                 "%24 = filled float32[1] {0}\n"
+                 "%25 = int64[] {4}\n"
+                 "%26 = .Cast(%22) {to=7} int64[2]\n"
+                 "%27 = .Sub(%12, %25) int64[2]\n"
+                 "%28 = .Mul(%26, %27) int64[2]\n"
+                 "%29 = .Add(%28, %25) int64[2]\n"
+                 "%30 = .Concat(%23, %24) {axis=0} float32[5]\n"
+                 "%31 = Gather(%30, %29) float32[2]\n"
+                 "output 0 = %31, sum over v0\n");
 }
 
 /* Only the second of them is cut. */
