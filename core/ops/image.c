@@ -260,7 +260,8 @@ static int64_t halo(struct sp_op_context *context, struct sp_dim in, struct sp_d
 static bool is_copied(struct sp_op_context *context, const struct sp_resize *resize, uint32_t axis)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
-    bool is_copied = !resize->is_cropped[axis] && sp_dim_equal(x->dims[axis], y->dims[axis]);
+    bool is_whole = resize->is_cropped != NULL && !resize->is_cropped[axis];
+    bool is_copied = is_whole && sp_dim_equal(x->dims[axis], y->dims[axis]);
     if (resize->scales != NULL)
         is_copied = is_copied && resize->scales[axis] == 1;
     for (uint32_t i = 0; resize->keeps_aspect && resize->is_named[axis] && i < resize->rank; i++)

@@ -287,6 +287,29 @@ Test(local_windows, sizes_are_those_of_the_part)
                                                       "output 0 = %3\n");
 }
 
+/* The region is [0, 0, 0.1, 0.2] to [1, 1, 0.9, 0.8]. */
+Test(local_windows, axes_that_a_crop_leaves_are_copied)
+{
+    start(13);
+    input("x", "4,3,6,8");
+    build_floats(&build, "region", 8, (const float[]){0, 0, 0.1F, 0.2F, 1, 1, 0.9F, 0.8F});
+    build_ints(&build, "sizes", 4, (const int64_t[]){4, 3, 4, 5});
+    struct sp_node *node = build_node(&build, "Resize", "x region - sizes", "y");
+    build_attr_string(&build, node, "coordinate_transformation_mode", "tf_crop_and_resize");
+    infer();
+    EXPECT_RULE(node, "[d0,d1,i2,i3] [_] [] [_] -> [d0,d1,d2,d3]  i2: replicate; i3: replicate");
+    EXPECT_LOCAL(build_local(&build, node, "d0=1/2 d2=1/2"), "%0 = part 0 [2:4,0:3,0:6,0:8] float32[2,3,6,8]\n"
+                                                             "%1 = part 1 [0:8] float32[8]\n"
+                                                             "%2 = part 3 [0:4] int64[4]\n"
+                                                             "%3 = int64[4] {2,3,4,5}\n"
+                                                             "%4 = Resize(%0, %1, -, %3) float32[2,3,4,5]\n"
+                                                             "%5 = int64[1] {2}\n"
+                                                             "%6 = int64[1] {4}\n"
+                                                             "%7 = int64[1] {2}\n"
+                                                             "%8 = .Slice(%4, %5, %6, %7) float32[2,3,2,5]\n"
+                                                             "output 0 = %8\n");
+}
+
 Test(local_windows, antialiasing_is_refused)
 {
     struct sp_node *node = resize("1,1,8,8", (const float[]){1, 1, 0.5F, 0.5F}, "linear");
