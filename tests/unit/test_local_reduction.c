@@ -3,6 +3,7 @@
  * with others, and that its numbers count for the whole. What comes out is compared with the whole in ONNX Runtime
  * (tests/conformance/simulate_cases.mjs); expected texts here follow from the operators' definitions.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "build_local.h"
@@ -339,4 +340,105 @@ Test(local_reduction, random_parts_have_seeds_of_their_own)
     infer();
     EXPECT_LOCAL(build_local(&build, node, "d0=1/2 d1=1/3"), "%0 = RandomNormal() {shape=[2,2], seed=11} float32[2,2]\n"
                                                              "output 0 = %0\n");
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------ */
+
+/* One node: operands are "name:dims" separated by blanks, floats all, "-" an omitted one. */
+static struct sp_node *node_of(const char *domain, const char *op_type, const char *operands, const char *outputs)
+{
+    char text[200], names[200] = "";
+    char *rest = text;
+    (void)snprintf(text, sizeof(text), "%s", operands);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        char *colon = strchr(word, ':');
+        if (colon != NULL) {
+            *colon = '\0';
+            input(word, colon + 1);
+        }
+        (void)snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s ", word);
+    }
+    return build_node_in(&build, domain, op_type, names, outputs);
+}
+
+/* build_local() calls each function again without memory for each of its steps in turn. */
+Test(local_reduction, every_form_ends_with_its_results)
+{
+    static const struct {
+        const char *domain, *op_type, *operands, *outputs, *cuts, *last;
+        const char *attribute;
+        int64_t value;
+    } forms[] = {
+        {"", "ReduceLogSum", "x:4,7", "y", "d1=1/2", "output 0 = ", "keepdims", 0},
+        {"", "ReduceLogSumExp", "x:4,7", "y", "d0=1/2 d1=1/2", "output 0 = ", "keepdims", 0},
+        {"", "ArgMin", "x:4,7", "y", "d0=1/2", "output 0 = ", "select_last_index", 1},
+        {"", "LogSoftmax", "x:4,7", "y", "d1=1/2", "output 0 = ", NULL, 0},
+        {"", "Hardmax", "x:4,7", "y", "d1=1/2", "output 0 = ", NULL, 0},
+        {"", "BatchNormalization", "x:4,6,5 s:6 b:6 m:6 v:6", "y o p", "n=1/2 c=0/2", "output 2 = ", "training_mode",
+         1},
+        {"", "InstanceNormalization", "x:4,6,5 s:6 b:6", "y", "s0=1/2 c=0/2", "output 0 = ", NULL, 0},
+        {"", "GroupNormalization", "x:4,6,5 s:6 b:6", "y", "s0=1/2 g=0/2", "output 0 = ", "num_groups", 2},
+        {"", "GroupNormalization", "x:4,6,5 s:6 b:6", "y", "c=1/2", "output 0 = ", "num_groups", 2},
+        {"", "RMSNormalization", "x:4,6,5 s:6,5", "y", "d1=1/2 d2=1/2", "output 0 = ", "axis", 1},
+        {"", "MeanVarianceNormalization", "x:4,6,5,2", "y", "d0=1/2 d2=1/2", "output 0 = ", NULL, 0},
+        {"", "LpNormalization", "x:4,6", "y", "d1=1/2", "output 0 = ", "p", 1},
+        {"", "LRN", "x:4,6,3", "y", "c=1/2", "output 0 = ", "size", 5},
+        {"", "GlobalAveragePool", "x:4,6,5", "y", "w=1/2", "output 0 = ", NULL, 0},
+        {"", "GlobalLpPool", "x:4,6,5", "y", "w=1/2", "output 0 = ", "p", 3},
+        {"", "DynamicQuantizeLinear", "x:4,6", "y s z", "d0=1/2 d1=0/2", "output 2 = ", NULL, 0},
+        {"", "RandomUniformLike", "x:4,6", "y", "d0=1/2", "output 0 = ", NULL, 0},
+        {"", "Multinomial", "x:4,6", "y", "b=1/2 s=1/3", "output 0 = ", "sample_size", 6},
+        {"", "Dropout", "x:4,6", "y m", "d0=1/2", "output 1 = ", NULL, 0},
+        {"com.microsoft", "SkipLayerNormalization", "x:2,4,6 s:2,4,6 g:6 b:6 c:6", "y m v t", "d2=1/2",
+         "output 3 = ", NULL, 0},
+        {"com.microsoft", "SkipSimplifiedLayerNormalization", "x:2,4,6 s:2,4,6 g:6 c:6", "y m v t", "d2=1/2",
+         "output 3 = ", NULL, 0},
+        {"", "SimplifiedLayerNormalization", "x:2,4,6 g:6", "y v", "d2=1/2", "output 1 = ", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        start(23);
+        build_opset(&build, "com.microsoft", 1);
+        struct sp_node *node = node_of(forms[i].domain, forms[i].op_type, forms[i].operands, forms[i].outputs);
+        if (forms[i].attribute != NULL)
+            build_attr_int(&build, node, forms[i].attribute, forms[i].value);
+        infer();
+        const char *text = build_local(&build, node, forms[i].cuts);
+        cr_expect(strstr(text, forms[i].last) != NULL, "%s: %s", forms[i].op_type, text);
+        stop();
+    }
+    start(13); /* a test's end stops once more */
+}
+
+/* Elements of devices that have parts of the input with one position: the last one stays. */
+Test(local_reduction, unpooled_elements_fall_into_parts)
+{
+    start(13);
+    input("x", "1,2,3");
+    build_input(&build, "i", SP_DTYPE_INT64, "1,2,3");
+    struct sp_node *node = build_node(&build, "MaxUnpool", "x i", "y");
+    build_attr_ints(&build, node, "kernel_shape", 1, (const int64_t[]){2});
+    build_attr_ints(&build, node, "strides", 1, (const int64_t[]){2});
+    infer();
+    const char *text = build_local(&build, node, "i1=1/2 o2=1/2");
+    EXPECT_PART(text, "%1 = part 1 [0:1,1:2,0:3] int64[1,1,3]\n");
+    EXPECT_PART(text, ", max over i1 int64[6]\n");
+    EXPECT_PART(text, ", sum over i1\n");
+}
+
+/* The operator itself adds the rows; of what it normalises nothing is used. */
+Test(local_reduction, embeddings_are_normalised_over_all)
+{
+    start(17);
+    build_opset(&build, "com.microsoft", 1);
+    build_input(&build, "ids", SP_DTYPE_INT32, "2,5");
+    input("w", "30,8");
+    input("p", "16,8");
+    input("g", "8");
+    input("b", "8");
+    struct sp_node *node = build_node_in(&build, "com.microsoft", "EmbedLayerNormalization", "ids - w p - g b", "y");
+    infer();
+    const char *text = build_local(&build, node, "h=1/2");
+    EXPECT_PART(text, "%6, %7 = com.microsoft.EmbedLayerNormalization(");
+    EXPECT_PART(text, "sum over h float32[2,5,1]\n");
+    EXPECT_PART(text, "output 0 = ");
 }
