@@ -125,8 +125,8 @@ static void give_outputs(struct sp_local *local, const struct sp_local_scores *s
     struct sp_piece *const stages[] = {scores->products, scores->capped, scores->biased, scores->weights};
     struct sp_piece *const others[] = {scores->k, scores->v};
     struct sp_piece *y = sp_local_heads_packed(local, scores->y, rank_of(local, IN_Q));
-    sp_local_output_partial(local, OUT_Y, sp_local_cast(local, y, local->outputs[OUT_Y].value->type.dtype),
-                            SP_COMBINE_SUM, 1, &scores->keys);
+    if (local->outputs[OUT_Y].value != NULL)
+        sp_local_output_partial(local, OUT_Y, sp_local_cast(local, y, scores->dtype), SP_COMBINE_SUM, 1, &scores->keys);
     for (uint32_t i = OUT_PRESENT_KEY; i <= OUT_PRESENT_VALUE; i++)
         if (i < local->output_count && local->outputs[i].value != NULL)
             sp_local_output(local, i, others[i - OUT_PRESENT_KEY]);
@@ -140,6 +140,11 @@ static void give_outputs(struct sp_local *local, const struct sp_local_scores *s
 static enum sp_status attend(struct sp_local *local, uint8_t keys)
 {
     struct sp_local_scores scores;
+    for (uint32_t i = IN_Q; i <= IN_V; i++)
+        if (!has_input(local, i))
+            sp_local_refuse(local, keys, "its queries, its keys or its values are missing");
+    if (sp_local_status(local) != SP_OK)
+        return sp_local_status(local);
     read_scores(local, keys, &scores);
     const char *reason = reason_for_whole_keys(local, &scores);
     if (reason != NULL)

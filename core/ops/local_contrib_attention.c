@@ -63,6 +63,8 @@ static bool is_causal(const struct sp_local *local)
 static const char *reason_for_whole_keys(const struct sp_local *local, const struct sp_local_scores *scores)
 {
     const uint32_t mask_rank = has_input(local, IN_MASK) ? local->inputs[IN_MASK].rank : 2;
+    if (!has_input(local, IN_KEY) || (local->inputs[IN_KEY].rank != 5 && !has_input(local, IN_VALUE)))
+        return "its keys or its values are missing";
     if (scores->q_heads < 1 || scores->size < 1 || scores->value_size < 1)
         return "the number or the size of its heads is not known";
     if (is_causal(local) && sp_local_named_size(local, "q") < 0)
@@ -191,7 +193,8 @@ static enum sp_status attend(struct sp_local *local, uint8_t keys)
     read_operands(local, &scores);
     read_masks(local, &scores);
     sp_local_attend(local, &scores);
-    sp_local_output_partial(local, OUT_Y, sp_local_heads_packed(local, scores.y, 3), SP_COMBINE_SUM, 1, &keys);
+    if (has_output(local, OUT_Y))
+        sp_local_output_partial(local, OUT_Y, sp_local_heads_packed(local, scores.y, 3), SP_COMBINE_SUM, 1, &keys);
     if (has_output(local, OUT_PRESENT_KEY))
         sp_local_output(local, OUT_PRESENT_KEY, scores.k);
     if (has_output(local, OUT_PRESENT_VALUE))

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/limits.h"
+
 #define RESHAPE_INPUT_SINCE 5 /* before, the shape is an attribute */
 
 uint8_t sp_local_named(const struct sp_local *local, const char *name)
@@ -65,11 +67,26 @@ enum sp_status sp_local_changed(struct sp_local *local, const struct sp_local_ch
     return sp_local_changed_on(local, local->input_count, sp_local_inputs(local), changes);
 }
 
+/* The indices of each range counted, one after the other: for more than a constant may have. */
+static struct sp_piece *count_ranges(struct sp_local *local, const struct sp_axis_ranges *ranges)
+{
+    struct sp_piece **parts = SP_NEW_ARRAY(local->arena, ranges->count, struct sp_piece *);
+    if (parts == NULL) {
+        sp_local_failed(local, sp_fail_memory(local->err));
+        return NULL;
+    }
+    for (uint32_t i = 0; i < ranges->count; i++)
+        parts[i] = sp_local_iota(local, ranges->ranges[i].start, ranges->ranges[i].limit);
+    return sp_local_concat(local, 0, ranges->count, parts);
+}
+
 struct sp_piece *sp_local_positions(struct sp_local *local, uint8_t factor)
 {
     const struct sp_local_factor *cut = &local->factors[factor];
     if (cut->is_contiguous)
         return sp_local_iota(local, cut->start, cut->start + cut->size);
+    if ((uint64_t)cut->size > SP_MAX_LOCAL_CONSTANT / sizeof(int64_t))
+        return count_ranges(local, &cut->ranges);
     int64_t *positions = SP_NEW_ARRAY(local->arena, (size_t)cut->size, int64_t);
     uint32_t count = 0;
     if (positions == NULL) {

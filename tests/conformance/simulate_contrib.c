@@ -112,9 +112,9 @@ const struct simulate_own simulate_contrib_cases[] = {
     {"CausalConvWithState", 27, "float32[2,3,10] float32[3,1,4] - float32[2,3,3]", "", "o o"},
     {"CausalConvWithState", 27, "float32[2,3,4] float32[3,1,7] float32[3] float32[2,3,6]", "", "o o"},
 
-    /* Mixtures of experts: more chosen than a device has, weights normalized or as they are, tokens in two axes. MoE
-       has one token where they are not normalized: the kernel of ONNX Runtime 1.30 then writes over an input that
-       nobody else uses, as parts of it are. */
+    /* Mixtures of experts: more chosen than a device has, weights normalized or as they are, tokens in two axes,
+       weights in the older form. MoE has one token where they are not normalized: the kernel of ONNX Runtime 1.30 then
+       writes over an input that nobody else uses, as parts of it are. */
     {"com.microsoft.MoE", 1, "float32[6,8] float32[6,5] float32[5,12,8] float32[5,12] float32[5,8,12] float32[5,8]",
      "k=2 activation_type='gelu' normalize_routing_weights=1", "o"},
     {"com.microsoft.MoE", 1, "float32[1,8] float32[1,5] float32[5,12,8] float32[5,12] float32[5,8,12] float32[5,8]",
@@ -127,6 +127,8 @@ const struct simulate_own simulate_contrib_cases[] = {
      "o"},
     {"com.microsoft.MoE", 1, "float32[1,8] float32[1,4] float32[4,12,8] - float32[4,8,12]", "activation_type='silu'",
      "o"},
+    {"com.microsoft.MoE", 1, "float32[6,8] float32[6,4] float32[4,8,12] - float32[4,12,8]",
+     "k=2 activation_type='gelu' normalize_routing_weights=1", "o"},
     {"com.microsoft.MoE", 1, "float32[1,1,8] float32[1,6] float32[6,12,8] - float32[6,8,12]",
      "k=4 activation_type='identity'", "o"},
     {"com.microsoft.QMoE", 1,
