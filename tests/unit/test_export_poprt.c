@@ -128,6 +128,26 @@ Test(export_poprt, the_walk_gives_the_plan_back_for_real_models)
     }
 }
 
+/* PopRT's own published cut of ViT-L/16 for two devices: behind half of its 24 layers (auto-sharding tutorial, 2023).
+ */
+Test(export_poprt, vit_is_cut_where_poprt_cuts_it)
+{
+    struct planned_model model;
+    struct sp_buf file;
+    size_t size;
+    unsigned char *bytes = data_read(SOURCE_ROOT "/tests/data/vit_l_16.onnx", &size);
+    cr_assert_not_null(bytes);
+    sp_buf_init(&file, size + 1);
+    sp_buf_append(&file, bytes, size);
+    free(bytes);
+    planned_make(&model, file, 2);
+    struct exported text = export_of(model.subject, "poprt");
+    static const char first[] = "- node: \"/encoder/layers/encoder_layer_11/Add_1\"\n  device: 0\n  stage: 0\n";
+    cr_expect_eq(strncmp(text.bytes.data, first, strlen(first)), 0, "%s", text.bytes.data);
+    exported_release(&text);
+    planned_release(&model);
+}
+
 static uint64_t next_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
