@@ -343,6 +343,7 @@ static bool transpose_axis(struct sp_local *local, const struct sp_window *windo
     bool is_split = sp_local_is_split(local, place), is_halo = false;
     if (is_split)
         is_halo = local->rule->factors[place].kind == SP_FACTOR_HALO;
+    part->is_changed = part->is_changed || (is_halo && !is_clear); /* which is refused */
     if (is_halo && is_clear)
         spread_places(local, place, &axis, i, part);
     else if (is_split && !is_halo)
