@@ -111,8 +111,10 @@ Test(export_tables, csv_devices_are_those_of_the_plan_json)
         const json_t *device = json_array_get(json_object_get(plan, "devices"), d);
         cr_assert(next_row(&text, &row));
         cr_expect_eq(strtol(cell(&header, &row, "cluster_device"), NULL, 10), (int)d);
-        cr_expect_eq(strtol(cell(&header, &row, "stage"), NULL, 10), json_integer_value(json_object_get(device, "stage")));
-        cr_expect_eq((size_t)strtol(cell(&header, &row, "nodes"), NULL, 10), json_array_size(json_object_get(device, "nodes")));
+        cr_expect_eq(strtol(cell(&header, &row, "stage"), NULL, 10),
+                     json_integer_value(json_object_get(device, "stage")));
+        cr_expect_eq((size_t)strtol(cell(&header, &row, "nodes"), NULL, 10),
+                     json_array_size(json_object_get(device, "nodes")));
         for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
             cr_expect_eq(strtod(cell(&header, &row, figures[i]), NULL),
                          json_number_value(json_object_get(device, figures[i])), "%s", figures[i]);
