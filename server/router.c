@@ -40,6 +40,8 @@ const struct route routes[] = {
      "one model that does what all devices do"},
     {"GET", "/v1/plans/{id}/timeline", BODY_IGNORED, NULL, plan_timeline_finish, NULL,
      "the first requests on every device, as a Perfetto trace"},
+    {"GET", "/v1/plans/{id}/devices/{item}/model", BODY_IGNORED, NULL, plan_device_model_finish, "format part",
+     "what one device runs"},
     {"GET", "/v1/plans/{id}/exports/{item}", BODY_IGNORED, NULL, plan_export_finish, NULL,
      "the plan in the notation of another tool"},
     {0},

@@ -50,6 +50,7 @@ enum verdict plan_model_finish(struct request *request);
 enum verdict plan_simulation_finish(struct request *request);
 enum verdict plan_timeline_finish(struct request *request);
 enum verdict plan_export_finish(struct request *request);
+enum verdict plan_device_model_finish(struct request *request);
 
 /* The 404 of plans. */
 enum verdict plan_missing(struct request *request);

@@ -13,11 +13,18 @@
 #include "routes.h"
 #include "store.h"
 
-/* What the worker is asked: see worker_export.c. */
-static char *make_body(const struct request *request, const char *plan, const char *format)
+/* What is made: see worker_export.c. */
+struct wanted {
+    const char *format;
+    int64_t device, part;
+};
+
+static char *make_body(const struct request *request, const char *plan, const struct wanted *wanted)
 {
     char *path = files_plan_file(request->server->config->data, plan, "plan.json"), *body = NULL;
-    json_t *json = path != NULL ? json_pack("{s:s, s:s}", "plan", path, "format", format) : NULL;
+    json_t *json = path != NULL ? json_pack("{s:s, s:s, s:I, s:I}", "plan", path, "format", wanted->format, "device",
+                                            (json_int_t)wanted->device, "part", (json_int_t)wanted->part)
+                                : NULL;
     if (json != NULL)
         body = json_dumps(json, JSON_COMPACT);
     json_decref(json);
@@ -25,7 +32,7 @@ static char *make_body(const struct request *request, const char *plan, const ch
     return body;
 }
 
-static enum verdict send_file(struct request *request, const char *format, const char *type)
+static enum verdict send_file(struct request *request, const struct wanted *wanted)
 {
     struct plan_row row;
     enum verdict verdict;
@@ -35,7 +42,8 @@ static enum verdict send_file(struct request *request, const char *format, const
         verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can be made of it.",
                                 store_state_name(row.state));
     } else {
-        char *body = make_body(request, row.id, format);
+        char *body = make_body(request, row.id, wanted);
+        const char *type = sp_file_media_type(wanted->format, wanted->device);
         verdict = body != NULL ? ask_for_file(request, "export", row.model, type, body)
                                : respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     }
@@ -45,20 +53,44 @@ static enum verdict send_file(struct request *request, const char *format, const
 
 enum verdict plan_simulation_finish(struct request *request)
 {
-    return send_file(request, "simulation", sp_file_media_type("simulation"));
+    return send_file(request, &(struct wanted){"simulation", SP_FILE_NO_DEVICE, 0});
 }
 
 enum verdict plan_timeline_finish(struct request *request)
 {
-    return send_file(request, "perfetto", sp_file_media_type("perfetto"));
+    return send_file(request, &(struct wanted){"perfetto", SP_FILE_NO_DEVICE, 0});
 }
 
 enum verdict plan_export_finish(struct request *request)
 {
-    const char *type = sp_file_media_type(request->item);
-    if (type == NULL)
+    if (sp_file_media_type(request->item, SP_FILE_NO_DEVICE) == NULL)
         return respond_error(request, 404, "UNKNOWN_FORMAT",
                              "There is no export format '%s'; the contract at /openapi.json lists them.",
                              request->item);
-    return send_file(request, request->item, type);
+    return send_file(request, &(struct wanted){request->item, SP_FILE_NO_DEVICE, 0});
+}
+
+/* A whole number of a path or a query, with at most nine digits. */
+static bool read_number(const char *text, int64_t *ret_number)
+{
+    size_t length = strlen(text);
+    if (length == 0 || length > 9 || strspn(text, "0123456789") != length)
+        return false;
+    *ret_number = strtol(text, NULL, 10);
+    return true;
+}
+
+enum verdict plan_device_model_finish(struct request *request)
+{
+    const char *format = request_parameter(request, "format"), *part = request_parameter(request, "part");
+    struct wanted wanted = {.format = format != NULL ? format : "ort-collectives"};
+    enum sp_realize_target target;
+    if (!read_number(request->item, &wanted.device))
+        return respond_error(request, 404, "NO_SUCH_DEVICE", "A device is a number, not '%s'.", request->item);
+    if (part != NULL && !read_number(part, &wanted.part))
+        return respond_error(request, 400, "BAD_PARAMETER", "The parameter part is a number of 0 or more.");
+    if (!sp_file_is_of_devices(wanted.format, &target))
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter format is ort-collectives, tensorrt or sessions.");
+    return send_file(request, &wanted);
 }

@@ -14,6 +14,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/json_writer.h"
+#include "export/files.h"
 #include "onnx/splice.h"
 #include "plan/job.h"
 
@@ -108,6 +109,51 @@ enum sp_status output_commit(struct output *output, struct sp_error *err);
 /* Drops what was not committed. */
 void output_close(struct output *output);
 
+/* ---- sources.c: the bytes of recipes ---- */
+
+struct sources {
+    const struct input *input;      /* source 0 */
+    int folder;                     /* of the model; -1: it has none */
+    const struct sp_recipe *recipe; /* at work */
+    uint32_t count;
+    int *files; /* open ones of the recipe at work */
+};
+/* `path` is the model's; the input must stay open. */
+enum sp_status sources_open(const char *path, const struct input *input, struct sources *ret_sources,
+                            struct sp_error *err);
+void sources_close(struct sources *sources);
+/* Whether the file at a location of external data is there, with at least `end` bytes. */
+bool sources_have(const struct sources *sources, const char *location, uint64_t end);
+/* Streams a recipe into an output. */
+enum sp_status output_recipe(struct output *output, const struct sp_recipe *recipe, struct sources *sources,
+                             struct sp_error *err);
+
+/* ---- emit.c: the files of a plan ---- */
+
+struct emit {
+    const struct sp_subject *subject;
+    struct sources *sources;
+    const struct sp_watch *watch;
+    enum sp_realize_external external; /* set by emit_init() */
+    bool uses_data;                    /* weights go into files of their own */
+    json_t *notes;                     /* [{"code", "node", "message"}], each sentence once */
+    json_t *told;                      /* their sentences */
+};
+/* Looks where the weights are. */
+enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, struct sources *sources,
+                         const struct sp_watch *watch, struct sp_error *err);
+void emit_release(struct emit *emit);
+/* One file, made by `format` of export/files.h; "-" is standard output. */
+enum sp_status emit_file(struct emit *emit, const char *path, const char *format, struct sp_error *err);
+/* manifest.json and the models of all devices, with what their weights lie in. */
+enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err);
+/* Prints the notes. */
+void emit_print_notes(const struct emit *emit);
+/* FOLDER/NAME, from malloc. */
+char *path_in(const char *folder, const char *name);
+/* Makes the folder unless it is there. */
+enum sp_status emit_folder(const char *folder, struct sp_error *err);
+
 /* Standard output as the sink of a JSON writer. */
 bool write_stdout(void *context, const char *bytes, size_t size);
 /* Flushes it; SP_ERR_IO when anything was lost. */
@@ -186,6 +232,8 @@ struct plan_request {
     json_t *cluster_json;     /* the same, parsed */
     const char *annotated;    /* -o, or NULL */
     const char *plan_path;    /* --plan, or NULL */
+    const char *emit;         /* --emit, or NULL */
+    const char *model;        /* its path */
     struct progress progress; /* started */
 };
 

@@ -3,12 +3,11 @@
 #include <string.h>
 
 #include "cli.h"
-#include "export/export.h"
 
 static const char help_head[] =
     "Usage: shardplan export PLAN_OR_MODEL --format FORMAT [-o OUT] [OPTIONS]\n"
     "\n"
-    "Writes a plan, or an annotated model, in the notation of another tool.\n"
+    "Writes what the devices of a plan, or of an annotated model, run, or the plan in the notation of another tool.\n"
     "\n"
     "  --format FORMAT          one of those below\n"
     "  -o, --output OUT         where to; standard output when it is not given\n"
@@ -91,31 +90,28 @@ static enum sp_status open_plan(const struct export_arguments *arguments, const 
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-static enum sp_status take_note(void *context, const struct sp_export_note *note, struct sp_error *err)
+static bool is_of_devices(const char *format)
 {
-    json_t *notes = context;
-    json_t *item = json_pack("{s:s, s:s?, s:s}", "code", note->code, "node",
-                             note->node != NULL && note->node->name[0] != '\0' ? note->node->name : NULL, "message",
-                             note->message);
-    return item != NULL && json_array_append_new(notes, item) == 0 ? SP_OK : sp_fail_memory(err);
+    enum sp_realize_target target;
+    return sp_file_is_of_devices(format, &target);
 }
 
 static enum sp_status print_answer(const struct common *common, const struct export_arguments *arguments,
-                                   const json_t *notes, struct sp_error *err)
+                                   const struct emit *emit, struct sp_error *err)
 {
     struct sp_json json;
     if (!common->json) {
-        for (size_t i = 0; i < json_array_size(notes); i++)
-            print_note("%s", json_string_value(json_object_get(json_array_get(notes, i), "message")));
+        emit_print_notes(emit);
         return SP_OK;
     }
-    char *text = json_dumps(notes, JSON_COMPACT);
+    char *text = json_dumps(emit->notes, JSON_COMPACT);
     if (text == NULL)
         return sp_fail_memory(err);
     sp_json_init(&json, false, write_stdout, NULL);
     sp_json_begin_object(&json);
     sp_json_member_string(&json, "format", arguments->format);
-    sp_json_member_string(&json, "media_type", sp_export_find(arguments->format)->media_type);
+    sp_json_member_string(&json, "media_type",
+                          sp_file_media_type(arguments->format, is_of_devices(arguments->format) ? 0 : -1));
     sp_json_key(&json, "notes");
     sp_json_raw(&json, text, strlen(text));
     sp_json_end_object(&json);
@@ -126,25 +122,26 @@ static enum sp_status print_answer(const struct common *common, const struct exp
 }
 
 static enum sp_status write_export(const struct common *common, const struct export_arguments *arguments,
-                                   const struct sp_subject *subject, const struct input *model, struct sp_error *err)
+                                   const struct sp_subject *subject, const struct input *model,
+                                   const struct sp_watch *watch, struct sp_error *err)
 {
-    struct output output = {.fd = -1};
-    json_t *notes = json_array();
-    enum sp_status status = notes != NULL ? output_open(arguments->path, model, &output, err) : sp_fail_memory(err);
-    if (status == SP_OK) {
-        const struct sp_export_request request = {.subject = subject,
-                                                  .format = arguments->format,
-                                                  .sink = output_sink(&output),
-                                                  .note = take_note,
-                                                  .note_context = notes};
-        status = sp_export_write(&request, err);
+    const char *path = arguments->model != NULL ? arguments->model : arguments->source;
+    struct sources sources = {.folder = -1};
+    struct emit emit = {0};
+    enum sp_status status = sources_open(path, model, &sources, err);
+    if (status == SP_OK)
+        status = emit_init(&emit, subject, &sources, watch, err);
+    if (status == SP_OK && is_of_devices(arguments->format)) {
+        status = emit_folder(arguments->path, err);
+        if (status == SP_OK)
+            status = emit_devices(&emit, arguments->path, arguments->format, err);
+    } else if (status == SP_OK) {
+        status = emit_file(&emit, arguments->path, arguments->format, err);
     }
     if (status == SP_OK)
-        status = output_commit(&output, err);
-    output_close(&output);
-    if (status == SP_OK)
-        status = print_answer(common, arguments, notes, err);
-    json_decref(notes);
+        status = print_answer(common, arguments, &emit, err);
+    emit_release(&emit);
+    sources_close(&sources);
     return status;
 }
 
@@ -165,9 +162,9 @@ static int run_export(const struct common *common, const struct export_arguments
         const struct sp_job_options options = {.name = source.name, .watch = &progress.watch};
         status = sp_subject_from_model(source.bytes, source.size, &options, arguments->configuration, &subject, &err);
     }
-    progress_clear(&progress);
     if (status == SP_OK)
-        status = write_export(common, arguments, subject, is_plan ? &model : &source, &err);
+        status = write_export(common, arguments, subject, is_plan ? &model : &source, &progress.watch, &err);
+    progress_clear(&progress);
     sp_subject_destroy(subject);
     input_close(&model);
     input_close(&source);
@@ -179,9 +176,11 @@ static int check(const struct common *common, const struct export_arguments *arg
     const char *model = arguments->model;
     if (arguments->format == NULL)
         return report_usage(common, "The format is missing: --format FORMAT; 'shardplan export --help' lists them.");
-    if (sp_export_find(arguments->format) == NULL)
+    if (sp_file_format_text(arguments->format) == NULL)
         return report_usage(common, "There is no export format '%.64s'; 'shardplan export --help' lists them.",
                             arguments->format);
+    if (is_of_devices(arguments->format) && strcmp(arguments->path, "-") == 0)
+        return report_usage(common, "The devices' models are several files: give their folder with -o DIR.");
     if (common->server != NULL)
         return report_usage(common, "This version exports offline only: leave out --server and SHARDPLAN_SERVER.");
     if (model != NULL && strcmp(model, "-") == 0 && strcmp(arguments->source, "-") == 0)

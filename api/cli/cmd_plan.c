@@ -24,6 +24,8 @@ static const char help[] = "Usage: shardplan plan MODEL --devices N [--device TY
                            "  --time-limit S       stop after S seconds with the best placement so far\n"
                            "  -o, --output OUT     write the annotated model; '-' is standard output\n"
                            "  --plan FILE          write the plan as JSON\n"
+                           "  --emit DIR           write plan.json, annotated.onnx, simulation.onnx, a model for each\n"
+                           "                       device with manifest.json, and timeline.pftrace into this folder\n"
                            "  --json               the plan as JSON on standard output\n"
                            "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
 
@@ -122,7 +124,8 @@ static int take_option(struct common *common, int option, const char *value, str
     case OPT_CONSTRAINTS:
         return report_usage(common, "This version does not have --constraints.");
     case OPT_EMIT:
-        return report_usage(common, "This version does not have --emit; use -o and --plan.");
+        request->emit = value;
+        return EXIT_DONE;
     default:
         return EXIT_USAGE;
     }
@@ -227,14 +230,14 @@ static enum sp_status load_cluster(const struct arguments *arguments, struct pla
 
 /* ---- offline ---- */
 
-static enum sp_status write_annotated(const struct plan_request *request, const struct sp_plan *plan,
+static enum sp_status write_annotated(const struct plan_request *request, const char *path, const struct sp_plan *plan,
                                       struct sp_error *err)
 {
     struct output output = {.fd = -1};
     struct sp_splice *splice = NULL;
     enum sp_status status = sp_plan_annotate(plan, &splice, err);
     if (status == SP_OK)
-        status = output_open(request->annotated, &request->input, &output, err);
+        status = output_open(path, &request->input, &output, err);
     if (status == SP_OK)
         status = output_splice(&output, splice, err);
     if (status == SP_OK)
@@ -264,6 +267,53 @@ static enum sp_status write_plan_file(const char *path, const struct sp_plan *pl
     if (status == SP_OK)
         status = output_commit(&output, err);
     output_close(&output);
+    return status;
+}
+
+/* What devices run, and what shows it. */
+static enum sp_status emit_realised(const struct plan_request *request, const struct sp_subject *subject,
+                                    struct sp_error *err)
+{
+    struct sources sources = {.folder = -1};
+    struct emit emit = {0};
+    char *simulation = path_in(request->emit, "simulation.onnx"), *trace = path_in(request->emit, "timeline.pftrace");
+    enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = sources_open(request->model, &request->input, &sources, err);
+    if (status == SP_OK)
+        status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
+    if (status == SP_OK)
+        status = emit_file(&emit, simulation, "simulation", err);
+    if (status == SP_OK)
+        status = emit_devices(&emit, request->emit, "ort-collectives", err);
+    if (status == SP_OK)
+        status = emit_file(&emit, trace, "perfetto", err);
+    if (status == SP_OK)
+        emit_print_notes(&emit);
+    emit_release(&emit);
+    sources_close(&sources);
+    free(simulation);
+    free(trace);
+    return status;
+}
+
+static enum sp_status emit_plan(const struct plan_request *request, struct sp_job *job, const struct sp_plan *plan,
+                                double seconds, struct sp_error *err)
+{
+    struct sp_subject *subject = NULL;
+    char *json = path_in(request->emit, "plan.json"), *annotated = path_in(request->emit, "annotated.onnx");
+    enum sp_status status = json != NULL && annotated != NULL ? emit_folder(request->emit, err) : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = write_plan_file(json, plan, seconds, err);
+    if (status == SP_OK)
+        status = write_annotated(request, annotated, plan, err);
+    if (status == SP_OK)
+        status = sp_subject_from_plan(job, plan, &subject, err);
+    if (status == SP_OK)
+        status = emit_realised(request, subject, err);
+    sp_subject_destroy(subject);
+    free(annotated);
+    free(json);
     return status;
 }
 
@@ -322,9 +372,11 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
                       request->options.time_limit_seconds);
     }
     if (status == SP_OK && request->annotated != NULL)
-        status = write_annotated(request, plan, err);
+        status = write_annotated(request, request->annotated, plan, err);
     if (status == SP_OK && request->plan_path != NULL)
         status = write_plan_file(request->plan_path, plan, seconds, err);
+    if (status == SP_OK && request->emit != NULL)
+        status = emit_plan(request, job, plan, seconds, err);
     if (status == SP_OK)
         status = print_plan(common, request, plan, seconds, err);
 out:
@@ -354,6 +406,7 @@ int cmd_plan(int argc, char **argv, struct common *common)
     request.options.dim_names = request.dims.names;
     request.options.dim_values = request.dims.values;
     status = load_cluster(&arguments, &request, &err);
+    request.model = arguments.model;
     if (status == SP_OK)
         status = input_open(arguments.model, &request.input, &err);
     if (status != SP_OK) {

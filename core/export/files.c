@@ -150,8 +150,7 @@ struct sp_realize_request sp_file_realization(const struct sp_file_request *requ
     };
 }
 
-static enum sp_status create_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe,
-                                      struct sp_error *err)
+enum sp_status sp_file_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe, struct sp_error *err)
 {
     struct sp_buf buf;
     struct sp_json json;
@@ -210,7 +209,7 @@ static enum sp_status create_of_devices(const struct sp_file_request *request, c
     enum sp_status status =
         arena != NULL ? sp_device_plan_create(arena, realize, target, &plan, err) : sp_fail_memory(err);
     if (status == SP_OK)
-        status = request->device == SP_FILE_NO_DEVICE ? create_manifest(plan, ret_recipe, err)
+        status = request->device == SP_FILE_NO_DEVICE ? sp_file_manifest(plan, ret_recipe, err)
                                                       : create_model(request, realize, plan, ret_recipe, err);
     sp_arena_destroy(arena);
     return status;

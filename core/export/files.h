@@ -48,3 +48,6 @@ struct sp_realize_request sp_file_realization(const struct sp_file_request *requ
    export.h and realize.h. The caller destroys the recipe; it does not need the subject. */
 enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
                               struct sp_error *err);
+
+/* The manifest of the devices' models alone; likewise. */
+enum sp_status sp_file_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe, struct sp_error *err);

@@ -1,0 +1,229 @@
+/*
+ * The files of a plan, or of an annotated model, in a folder.
+ *
+ * Weights that are in the model's file go into the files that are written. Weights that lie beside the model go into
+ * data files beside what is written (NAME.onnx.data); where they are not there, what is written refers to them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+
+#define NAME_SIZE          SP_DEVICE_MODEL_NAME_SIZE + 8
+#define LARGEST_INNER_DATA ((int64_t)1 << 30) /* bytes of weights that one model's file holds */
+#define MAX_PRINTED_NOTES  20
+
+enum sp_status emit_folder(const char *folder, struct sp_error *err)
+{
+    struct stat info;
+    if (mkdir(folder, 0777) == 0 || (errno == EEXIST && stat(folder, &info) == 0 && S_ISDIR(info.st_mode)))
+        return SP_OK;
+    return sp_fail(err, SP_ERR_IO, "FOLDER_NOT_WRITABLE", "Cannot make the folder '%s': %s.", folder,
+                   strerrordesc_np(errno));
+}
+
+/* ---- where the weights are ---- */
+
+enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, struct sources *sources,
+                         const struct sp_watch *watch, struct sp_error *err)
+{
+    const struct sp_graph *graph = subject->model->graph;
+    bool has_external = false, has_all = true;
+    int64_t bytes = 0;
+    *emit = (struct emit){
+        .subject = subject, .sources = sources, .watch = watch, .notes = json_array(), .told = json_object()};
+    if (emit->notes == NULL || emit->told == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < graph->initializer_count; i++) {
+        const struct sp_tensor *tensor = graph->initializers[i]->tensor;
+        if (tensor == NULL)
+            continue;
+        bytes += tensor->bytes > 0 ? tensor->bytes : 0;
+        if (tensor->storage != SP_STORAGE_EXTERNAL)
+            continue;
+        has_external = true;
+        has_all = has_all && sources_have(sources, tensor->external.location,
+                                          (uint64_t)tensor->external.offset + (uint64_t)tensor->bytes);
+    }
+    emit->external = has_all ? SP_EXTERNAL_INLINE : SP_EXTERNAL_REFER;
+    emit->uses_data = has_all && (has_external || bytes > LARGEST_INNER_DATA);
+    if (!has_all)
+        print_note("the files that the model's weights lie in are not all beside it; what is written refers to them");
+    return SP_OK;
+}
+
+void emit_release(struct emit *emit)
+{
+    json_decref(emit->notes);
+    json_decref(emit->told);
+    *emit = (struct emit){0};
+}
+
+static enum sp_status take_note(void *context, const char *code, const struct sp_node *node, const char *message,
+                                struct sp_error *err)
+{
+    struct emit *emit = context;
+    if (json_object_get(emit->told, message) != NULL)
+        return SP_OK;
+    json_t *note = json_pack("{s:s, s:s?, s:s}", "code", code, "node",
+                             node != NULL && node->name[0] != '\0' ? node->name : NULL, "message", message);
+    if (json_object_set_new(emit->told, message, json_true()) != 0 || note == NULL ||
+        json_array_append_new(emit->notes, note) != 0)
+        return sp_fail_memory(err);
+    return SP_OK;
+}
+
+void emit_print_notes(const struct emit *emit)
+{
+    const size_t count = json_array_size(emit->notes);
+    for (size_t i = 0; i < count && i < MAX_PRINTED_NOTES; i++)
+        print_note("%s", json_string_value(json_object_get(json_array_get(emit->notes, i), "message")));
+    if (count > MAX_PRINTED_NOTES)
+        print_note("%zu more notes like these", count - MAX_PRINTED_NOTES);
+}
+
+/* ---- writing ---- */
+
+static enum sp_status write_recipe(const struct emit *emit, const char *path, const struct sp_recipe *recipe,
+                                   struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    enum sp_status status = output_open(path, emit->sources->input, &output, err);
+    if (status == SP_OK)
+        status = output_recipe(&output, recipe, emit->sources, err);
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    return status;
+}
+
+char *path_in(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+static enum sp_status write_in(const struct emit *emit, const char *folder, const char *name,
+                               const struct sp_recipe *recipe, struct sp_error *err)
+{
+    char *path = path_in(folder, name);
+    enum sp_status status = path != NULL ? write_recipe(emit, path, recipe, err) : sp_fail_memory(err);
+    free(path);
+    return status;
+}
+
+static struct sp_file_request file_request(struct emit *emit, const char *format)
+{
+    return (struct sp_file_request){.subject = emit->subject,
+                                    .format = format,
+                                    .device = SP_FILE_NO_DEVICE,
+                                    .external = emit->external,
+                                    .watch = emit->watch,
+                                    .note = take_note,
+                                    .note_context = emit};
+}
+
+/* The simulation with its weights in a file beside it. */
+static enum sp_status emit_with_data(struct emit *emit, const char *path, struct sp_error *err)
+{
+    const struct sp_file_request file = file_request(emit, "simulation");
+    const char *slash = strrchr(path, '/');
+    const size_t size = strlen(path) + sizeof ".data";
+    char *data_path = malloc(size);
+    struct sp_links links;
+    struct sp_recipe *recipe = NULL, *data = sp_recipe_create();
+    struct sp_realize_request request = sp_file_realization(&file, &links);
+    enum sp_status status = data != NULL && data_path != NULL ? SP_OK : sp_fail_memory(err);
+    if (status == SP_OK) {
+        (void)snprintf(data_path, size, "%s.data", path);
+        request.data_name = slash != NULL ? data_path + (slash + 1 - path) : data_path;
+        request.data = data;
+        status = sp_realize_simulation(&request, &recipe, err);
+    }
+    if (status == SP_OK)
+        status = write_recipe(emit, data_path, data, err);
+    if (status == SP_OK)
+        status = write_recipe(emit, path, recipe, err);
+    sp_recipe_destroy(recipe);
+    sp_recipe_destroy(data);
+    free(data_path);
+    return status;
+}
+
+enum sp_status emit_file(struct emit *emit, const char *path, const char *format, struct sp_error *err)
+{
+    const struct sp_file_request request = file_request(emit, format);
+    struct sp_recipe *recipe = NULL;
+    if (emit->uses_data && strcmp(format, "simulation") == 0 && strcmp(path, "-") != 0)
+        return emit_with_data(emit, path, err);
+    enum sp_status status = sp_file_create(&request, &recipe, err);
+    if (status == SP_OK)
+        status = write_recipe(emit, path, recipe, err);
+    sp_recipe_destroy(recipe);
+    return status;
+}
+
+/* ---- the devices' models ---- */
+
+static enum sp_status emit_device(struct emit *emit, const char *folder, const struct sp_realize_request *plain,
+                                  const struct sp_device_plan *plan, int64_t device, struct sp_error *err)
+{
+    const uint32_t parts = sp_device_plan_parts(plan, device);
+    struct sp_realize_request request = *plain;
+    char data_name[NAME_SIZE], name[SP_DEVICE_MODEL_NAME_SIZE];
+    struct sp_recipe **recipes = calloc(parts > 0 ? parts : 1, sizeof *recipes);
+    struct sp_recipe *data = sp_recipe_create();
+    enum sp_status status = recipes != NULL && data != NULL ? SP_OK : sp_fail_memory(err);
+    (void)snprintf(data_name, sizeof data_name, "device-%lld.onnx.data", (long long)device);
+    if (emit->uses_data) {
+        request.data_name = data_name;
+        request.data = data;
+    }
+    if (status == SP_OK && parts > 0)
+        status = sp_realize_device(&request, plan, device, recipes, err);
+    if (status == SP_OK && sp_recipe_size(data) > 0)
+        status = write_in(emit, folder, data_name, data, err);
+    for (uint32_t i = 0; status == SP_OK && i < parts; i++)
+        status = write_in(emit, folder, sp_device_plan_model(device, i, name), recipes[i], err);
+    for (uint32_t i = 0; recipes != NULL && i < parts; i++)
+        sp_recipe_destroy(recipes[i]);
+    sp_recipe_destroy(data);
+    free(recipes);
+    return status;
+}
+
+static enum sp_status emit_manifest(struct emit *emit, const char *folder, const struct sp_device_plan *plan,
+                                    struct sp_error *err)
+{
+    struct sp_recipe *recipe = NULL;
+    enum sp_status status = sp_file_manifest(plan, &recipe, err);
+    if (status == SP_OK)
+        status = write_in(emit, folder, "manifest.json", recipe, err);
+    sp_recipe_destroy(recipe);
+    return status;
+}
+
+enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err)
+{
+    const struct sp_file_request file = file_request(emit, format);
+    struct sp_links links;
+    const struct sp_realize_request request = sp_file_realization(&file, &links);
+    struct sp_device_plan *plan = NULL;
+    enum sp_realize_target target = SP_TARGET_ORT;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(emit->subject->arena));
+    (void)sp_file_is_of_devices(format, &target);
+    enum sp_status status =
+        arena != NULL ? sp_device_plan_create(arena, &request, target, &plan, err) : sp_fail_memory(err);
+    for (int64_t device = 0; status == SP_OK && device < emit->subject->device_count; device++)
+        status = emit_device(emit, folder, &request, plan, device, err);
+    if (status == SP_OK)
+        status = emit_manifest(emit, folder, plan, err);
+    sp_arena_destroy(arena);
+    return status;
+}

@@ -1,0 +1,124 @@
+/*
+ * Where the bytes of a recipe come from: the model, and the files beside it that hold its weights.
+ *
+ * A location is a path below the model's folder, as ONNX says; one that leaves it is not opened.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+enum sp_status sources_open(const char *path, const struct input *input, struct sources *ret_sources,
+                            struct sp_error *err)
+{
+    struct sources sources = {.input = input, .folder = -1};
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    if (folder == NULL)
+        return sp_fail_memory(err);
+    if (strcmp(path, "-") != 0) /* a model from a pipe has no folder */
+        sources.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    *ret_sources = sources;
+    return SP_OK;
+}
+
+void sources_close(struct sources *sources)
+{
+    for (uint32_t i = 0; i < sources->count; i++) {
+        if (sources->files[i] >= 0)
+            (void)close(sources->files[i]);
+    }
+    free(sources->files);
+    if (sources->folder >= 0)
+        (void)close(sources->folder);
+    *sources = (struct sources){.folder = -1};
+}
+
+/* Not absolute, and no step upwards. */
+static bool stays_below(const char *location)
+{
+    if (location[0] == '/' || location[0] == '\0')
+        return false;
+    for (const char *at = location; *at != '\0';) {
+        size_t length = strcspn(at, "/");
+        if (length == 2 && at[0] == '.' && at[1] == '.')
+            return false;
+        at += length + strspn(at + length, "/");
+    }
+    return true;
+}
+
+static int open_location(const struct sources *sources, const char *location)
+{
+    if (sources->folder < 0 || !stays_below(location))
+        return -1;
+    return openat(sources->folder, location, O_RDONLY | O_CLOEXEC);
+}
+
+bool sources_have(const struct sources *sources, const char *location, uint64_t end)
+{
+    struct stat info;
+    int fd = open_location(sources, location);
+    bool has = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size >= end;
+    if (fd >= 0)
+        (void)close(fd);
+    return has;
+}
+
+/* The open file of a source of the recipe at work; -1 where it cannot be opened. */
+static int file_of(struct sources *sources, uint32_t source)
+{
+    if (source == 0)
+        return sources->input->fd;
+    if (source >= sources->count) {
+        uint32_t count = sp_recipe_source_count(sources->recipe);
+        int *files = source < count ? realloc(sources->files, count * sizeof *files) : NULL;
+        if (files == NULL)
+            return -1;
+        for (uint32_t i = sources->count; i < count; i++)
+            files[i] = -1;
+        sources->files = files;
+        sources->count = count;
+    }
+    if (sources->files[source] < 0)
+        sources->files[source] = open_location(sources, sp_recipe_location(sources->recipe, source));
+    return sources->files[source];
+}
+
+static bool read_source(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
+{
+    struct sources *sources = context;
+    int fd = file_of(sources, source);
+    char *to = bytes;
+    while (fd >= 0 && size > 0) {
+        ssize_t got = pread(fd, to, size, (off_t)offset);
+        if (got < 0 && errno == EINTR && !interrupted)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return fd >= 0;
+}
+
+enum sp_status output_recipe(struct output *output, const struct sp_recipe *recipe, struct sources *sources,
+                             struct sp_error *err)
+{
+    const struct sp_recipe_reader reader = {.read = read_source, .context = sources};
+    const struct sp_sink sink = {.write = output_write, .context = output};
+    /* The numbers of external files are those of this recipe. */
+    for (uint32_t i = 0; i < sources->count; i++) {
+        if (sources->files[i] >= 0)
+            (void)close(sources->files[i]);
+        sources->files[i] = -1;
+    }
+    sources->recipe = recipe;
+    return sp_recipe_stream(recipe, &reader, &sink, err);
+}
