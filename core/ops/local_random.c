@@ -3,7 +3,7 @@
  *
  * Devices that draw different parts need different seeds, and devices that draw the same part the same one. So a part's
  * seed is that of the node, or where it has none the node's number, and the number of the part among all of the result.
- * Where nothing is split the node draws as it is.
+ * These functions are called where nothing is split, too, as long as several devices draw.
  */
 #include "ops/local_functions.h"
 #include "ops/local_statistics.h"
@@ -62,6 +62,8 @@ enum sp_status sp_local_random_like(struct sp_local *local)
 
 enum sp_status sp_local_multinomial(struct sp_local *local)
 {
+    if (local->outputs[0].rank != 2)
+        return sp_local_default(local);
     const struct sp_local_attribute attributes[] = {SP_INT_ATTR("sample_size", local->outputs[0].axes[1].size),
                                                     seed_of(local)};
     sp_local_output(local, 0, sp_local_same(local, 0, NULL, 2, attributes));

@@ -99,9 +99,15 @@ static enum sp_status run_whole(struct sp_local *local)
     return sp_local_status(local);
 }
 
+/* Devices that draw the same numbers need the same seed, which the operator's function gives them. */
+static bool draws_together(const struct sp_part_run *run)
+{
+    return run->node->op && (run->node->op->flags & SP_OP_RANDOM) && run->placement.device_count > 1;
+}
+
 static enum sp_status call(struct sp_part_run *run, struct sp_local *local)
 {
-    if (sp_placement_is_whole(&run->placement))
+    if (sp_placement_is_whole(&run->placement) && !draws_together(run))
         return run_whole(local);
     if (run->node->op && run->node->op->local)
         return run->node->op->local(local);

@@ -198,3 +198,26 @@ Test(partition, leaves_out_what_is_not_needed)
                  "constant on d0\n"
                  "result S: d0 [0:2]\n");
 }
+
+/* Both devices hold the whole: without a seed each would draw numbers of its own. */
+Test(partition, draws_the_same_numbers_on_every_device)
+{
+    start(18);
+    input("X", "4,8");
+    struct sp_node *node = build_node(&build, "RandomNormalLike", "X", "Y");
+    build_attr_float(&build, node, "seed", 7);
+    build_outputs(&build, "Y");
+    plan(2);
+    given(node, "X", "|", "0 1");
+    EXPECT_TRACE("input X [0:4, 0:8] -> d0\n"
+                 "input X [0:4, 0:8] -> d1\n"
+                 "RandomNormalLike on d0 seed 7\n"
+                 "RandomNormalLike on d1 seed 7\n"
+                 "result Y: d0 [0:4, 0:8] d1 [0:4, 0:8]\n");
+    node->attribute_count = 0;
+    EXPECT_TRACE("input X [0:4, 0:8] -> d0\n"
+                 "input X [0:4, 0:8] -> d1\n"
+                 "RandomNormalLike on d0 seed 0\n"
+                 "RandomNormalLike on d1 seed 0\n"
+                 "result Y: d0 [0:4, 0:8] d1 [0:4, 0:8]\n");
+}

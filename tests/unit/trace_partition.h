@@ -4,7 +4,7 @@
  *
  *     input  A [0:4, 0:4] -> d0                a part of a model input
  *     weight W [..] -> d1
- *     MatMul on d0                             an operator
+ *     MatMul on d0                             an operator; "RandomNormal on d0 seed 7" where the part has its own
  *     all-reduce sum Y: d0 d1 | d2 d3          an exchange: groups, "!" when it is not regular
  *     result Y: d0 [0:4, 0:8]                  who has what of a model output
  *     note CODE
@@ -46,7 +46,12 @@ static inline enum sp_status trace_constant(void *context, const struct sp_part_
 static inline enum sp_status trace_op(void *context, const struct sp_part_op *op, struct sp_error *err)
 {
     (void)context, (void)err;
-    sp_buf_printf(&trace, "%s on d%lld\n", op->op_type, (long long)op->device);
+    sp_buf_printf(&trace, "%s on d%lld", op->op_type, (long long)op->device);
+    for (uint32_t i = 0; i < op->attribute_count; i++) {
+        if (strcmp(op->attributes[i].name, "seed") == 0)
+            sp_buf_printf(&trace, " seed %g", op->attributes[i].f);
+    }
+    sp_buf_text(&trace, "\n");
     return SP_OK;
 }
 
