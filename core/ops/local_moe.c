@@ -30,11 +30,6 @@ static bool has_input(const struct sp_local *local, uint32_t input)
     return input < local->input_count && local->inputs[input].value != NULL;
 }
 
-static bool is_quantized(const struct sp_local *local)
-{
-    return strcmp(local->node->op_type, "QMoE") == 0;
-}
-
 static bool normalizes(const struct sp_local *local)
 {
     return sp_node_int(local->node, "normalize_routing_weights", 0) != 0;
@@ -45,13 +40,11 @@ static bool normalizes(const struct sp_local *local)
 /* Why the experts cannot be split here; NULL where they can. */
 static const char *reason_for_whole_experts(const struct sp_local *local)
 {
+    const struct sp_local_operand *y = &local->outputs[0];
     if (local->opset < GATHER_ELEMENTS_SINCE)
         return "the choice of experts takes operator set 11 or later";
-    if (sp_node_int(local->node, "use_sparse_mixer", 0) != 0)
-        return "a sparse mixer chooses its second expert in a way of its own";
-    /* What softmax is taken of: all experts, or the k that were chosen. */
-    if (is_quantized(local) && !normalizes(local) && !has_input(local, IN_ROUTER_WEIGHTS))
-        return "runtimes differ in the weights of experts that are not normalized";
+    if (local->inputs[IN_ROUTER].rank != 2 || (y->rank == 3 && y->axes[0].size < 0 && y->axes[1].size < 0))
+        return "how its tokens are numbered is not known";
     return NULL;
 }
 
@@ -125,16 +118,6 @@ static struct sp_piece *beside_output(struct sp_local *local, struct sp_piece *s
 
 /* ---- the operator ----------------------------------------------------------------------------------------------- */
 
-/* Why the inner size cannot be split here; NULL where it can. */
-static const char *reason_for_whole_inner(const struct sp_local *local, uint8_t inner, uint32_t second)
-{
-    if (sp_local_input_factor(local, second, 1) == inner)
-        return "its weights have the shapes of before ONNX Runtime 1.23, which do not say how they lie in memory";
-    if (sp_node_int(local->node, "weights_prepacked", -1) > 0)
-        return "its weights are packed for one kernel";
-    return NULL;
-}
-
 /* What fc2 adds, on the device with the first part of the inner size; 0 on others. */
 static struct sp_piece *bias_once(struct sp_local *local, uint8_t inner, struct sp_piece *bias)
 {
@@ -162,28 +145,16 @@ static struct sp_piece *show_own(struct sp_local *local, uint8_t experts, struct
     return share_of(local, &choice);
 }
 
-static void refuse_splits(struct sp_local *local, uint8_t experts, uint8_t inner, uint32_t second)
-{
-    const char *reason = experts == SP_RULE_NO_FACTOR ? NULL : reason_for_whole_experts(local);
-    const struct sp_local_operand *y = &local->outputs[0];
-    if (experts != SP_RULE_NO_FACTOR && reason == NULL &&
-        (local->inputs[IN_ROUTER].rank != 2 || (y->rank == 3 && y->axes[0].size < 0 && y->axes[1].size < 0)))
-        reason = "how its tokens are numbered is not known";
-    if (reason != NULL)
-        sp_local_refuse(local, experts, reason);
-    reason = inner == SP_RULE_NO_FACTOR ? NULL : reason_for_whole_inner(local, inner, second);
-    if (reason != NULL)
-        sp_local_refuse(local, inner, reason);
-}
-
 enum sp_status sp_local_moe(struct sp_local *local)
 {
     const uint8_t experts = sp_local_split_named(local, "x"), inner = sp_local_split_named(local, "i");
-    const uint32_t second = is_quantized(local) ? 5 : 4, second_bias = is_quantized(local) ? 7 : 5;
+    const uint32_t second_bias = strcmp(local->node->op_type, "QMoE") == 0 ? 7 : 5;
+    const char *reason = experts == SP_RULE_NO_FACTOR ? NULL : reason_for_whole_experts(local);
     struct sp_local_changes changes = {0};
     struct sp_piece *share = NULL;
     uint32_t count = 0;
-    refuse_splits(local, experts, inner, second);
+    if (reason != NULL)
+        sp_local_refuse(local, experts, reason);
     struct sp_piece **inputs = sp_local_inputs(local);
     if (inputs == NULL)
         return sp_local_status(local);

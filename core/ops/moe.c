@@ -9,9 +9,10 @@
  *     n..      tokens, parallel
  *     x        experts, a sum reduction: a device with some of the experts adds what these contribute. The choice needs
  *              all experts of router_probs, so that axis is whole ("experts"), and a device is told which are its own.
- *     i        inner size, a sum reduction: columns of the first product and rows of the second
- *     two      with swiglu_fusion the two halves of the first product, outside (2) or inside (1) of i; whole
- *     h        hidden size, whole: the first product sums over it before the activation
+ *     i        inner size, a sum reduction: columns of the first product and rows of the second; whole where the
+ * weights are older than ONNX Runtime 1.23 or packed for a kernel two      with swiglu_fusion the two halves of the
+ * first product, outside (2) or inside (1) of i; whole h        hidden size, whole: the first product sums over it
+ * before the activation
  *
  * Weights are [x, out, in], or [x, in, out] in models from before ONNX Runtime 1.23; which one is told from fc2, whose
  * shape differs unless both sizes are the same (then the newer).
@@ -26,7 +27,7 @@
 
 #define DOMAIN "com.microsoft"
 
-enum { IN_X, IN_ROUTER, IN_FC1 };
+enum { IN_X, IN_ROUTER, IN_FC1, IN_ROUTER_WEIGHTS = 14 };
 
 #define NO_INPUT UINT32_MAX
 
@@ -269,6 +270,29 @@ static bool has_odd_zero_points(struct sp_op_context *context, const struct expe
     return points != NULL && points->rank == 2 && e->fused != 0 && e->pack > 1;
 }
 
+static void make_whole(struct sp_rule *rule, uint8_t factor)
+{
+    if (factor >= rule->factor_count)
+        return;
+    rule->factors[factor].kind = SP_FACTOR_REPLICATE;
+    rule->factors[factor].combiner = SP_COMBINE_NONE;
+}
+
+/* A sparse mixer chooses its second expert in a way of its own; and runtimes differ in what the weights of quantized
+   experts are where they are not normalized: softmax of all, or of those that were chosen. */
+static bool may_split_experts(struct sp_op_context *context, bool is_quantized)
+{
+    bool is_normalized = sp_node_int(context->node, "normalize_routing_weights", 0) != 0;
+    return sp_node_int(context->node, "use_sparse_mixer", 0) == 0 &&
+           (!is_quantized || is_normalized || sp_has_input(context, IN_ROUTER_WEIGHTS));
+}
+
+/* Shapes of older weights do not say how they lie in memory, and packed ones are for one kernel. */
+static bool may_split_inner(struct sp_op_context *context, const struct experts *e)
+{
+    return !e->is_transposed && sp_node_int(context->node, "weights_prepacked", -1) <= 0;
+}
+
 static void add_work(struct sp_op_context *context, struct sp_rule *rule, const struct experts *e,
                      const struct moe_factors *f, const struct sp_factor_list *tokens, uint8_t experts)
 {
@@ -293,7 +317,7 @@ static void add_work(struct sp_op_context *context, struct sp_rule *rule, const 
 static void map_tokens(struct sp_op_context *context, struct sp_rule *rule, const struct moe_factors *f,
                        struct sp_factor_list *tokens, uint8_t experts)
 {
-    static const uint32_t routers[] = {IN_ROUTER, 14};
+    static const uint32_t routers[] = {IN_ROUTER, IN_ROUTER_WEIGHTS};
     const struct sp_shape *x = sp_in_shape(context, IN_X);
     for (uint32_t axis = 0; axis + 1 < x->rank; axis++) {
         uint8_t factor = sp_rule_input_axis(context, rule, 'n', IN_X, axis, SP_FACTOR_PARALLEL);
@@ -338,10 +362,10 @@ static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule
     f.inner = make_inner(context, rule, &e);
     if (e.fused != 0)
         f.two = sp_rule_factor(rule, "two", SP_FACTOR_REPLICATE, sp_dim_known(2));
-    if (has_odd_zero_points(context, &e) && f.inner.pieces < rule->factor_count) {
-        rule->factors[f.inner.pieces].kind = SP_FACTOR_REPLICATE;
-        rule->factors[f.inner.pieces].combiner = SP_COMBINE_NONE;
-    }
+    if (!may_split_experts(context, is_quantized))
+        make_whole(rule, f.x);
+    if (has_odd_zero_points(context, &e) || !may_split_inner(context, &e))
+        make_whole(rule, f.inner.pieces);
     map_tokens(context, rule, &f, &tokens, experts);
     map_first(context, rule, &e, &f, &e.layers[0], e.fused != 0);
     map_second(context, rule, &e, &f, &e.layers[1]);
@@ -387,7 +411,7 @@ const struct sp_op sp_ops_moe[] = {
      .local = sp_local_moe,
      .text =
          "[n.., h] [n.., experts] [x, two*i, h] [x, two*i] [x, h, i] [x, h] [x, i, h] [x, i] -> [n.., h]; x, i sum, "
-         "h, two, experts whole",
+         "h, two, experts whole, with a sparse mixer x whole, in older models i whole",
      .source = "ONNX Runtime contrib operator MoE",
      .signature = "(input,router_probs,fc1_experts_weights,fc1_experts_bias?,fc2_experts_weights,fc2_experts_bias?,"
                   "fc3_experts_weights?,fc3_experts_bias?) -> (output) {" MOE_ATTRIBUTES "}"},
@@ -403,7 +427,7 @@ const struct sp_op sp_ops_moe[] = {
      .local = sp_local_moe,
      .text =
          "[n.., h] [n.., experts] [x, two*i*ib, _] [x, two*i*ib] [x, two*i*ib] [x, h, i*_] [x, h] [x, h] -> [n.., h]; "
-         "x sum, i sum in blocks, h, two, experts whole",
+         "x sum, i sum in blocks, h, two, experts whole, without normalization x whole, packed for a kernel i whole",
      .source = "ONNX Runtime contrib operator QMoE",
      .signature = "(input,router_probs,fc1_experts_weights,fc1_scales?,fc1_experts_bias?,fc2_experts_weights,"
                   "fc2_scales?,fc2_experts_bias?,fc3_experts_weights?,fc3_scales?,fc3_experts_bias?,"

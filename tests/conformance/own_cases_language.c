@@ -81,13 +81,13 @@ const struct own_case own_cases_language[] = {
      "[n0,h] [n0,experts] [x,i,h] [] [x,h,i] [] [x,i,h] -> [n0,h]  experts: replicate; x: sum reduction; h: replicate; "
      "i: sum reduction; k: replicate"},
     {"com.microsoft.QMoE", 1, "float16[8,16] float16[8,4] uint8[4,32,8] float16[4,32] - uint8[4,16,16] float16[4,16]",
-     "k=2 activation_type='relu' expert_weight_bits=4", "float16[8,16]",
+     "k=2 activation_type='relu' expert_weight_bits=4 normalize_routing_weights=1", "float16[8,16]",
      "[n0,h] [n0,experts] [x,i*ib,_] [x,i*ib] [] [x,h,i] [x,h] -> [n0,h]  experts: replicate; x: sum reduction; h: "
      "replicate; i: sum reduction; ib: replicate; k: replicate"},
     {"com.microsoft.QMoE", 1,
      "float16[8,64] float16[8,4] uint8[4,32,64] float16[4,32,2] - uint8[4,64,32] float16[4,64,1]",
      "activation_type='relu' expert_weight_bits=8 block_size=32", "float16[8,64]",
-     "[n0,h] [n0,experts] [x,i*ib,h] [x,i*ib,_] [] [x,h,i*ib] [x,h,i] -> [n0,h]  experts: replicate; x: sum reduction; "
+     "[n0,h] [n0,experts] [x,i*ib,h] [x,i*ib,_] [] [x,h,i*ib] [x,h,i] -> [n0,h]  experts: replicate; x: replicate; "
      "h: replicate; i: sum reduction; ib: replicate; k: replicate"},
     {"com.microsoft.ShardedMoE", 1, "float32[8,16] float32[8,4] float32[2,32,16] - float32[2,16,32]",
      "k=1 activation_type='relu' local_experts_start_index=2", "float32[8,16]",

@@ -529,7 +529,7 @@ Test(contrib, experts_of_older_models)
     struct sp_node *sharded = add("ShardedMoE", "x router fc1 - fc2", "y2");
     infer();
     EXPECT_RULE(node, "[n0,h] [n0,experts] [x,h,i] [] [x,i,h] -> [n0,h]  experts: replicate; x: sum reduction; h: "
-                      "replicate; i: sum reduction; k: replicate");
+                      "replicate; i: replicate; k: replicate");
     EXPECT_TYPE("y2", "float32[16,64]");
     EXPECT_FLOPS(sharded, 16 * (2.0 * 2 * 64 * 128 + 5 * 4));
     (void)add("MoE", "x router fc1", "y3");
@@ -571,12 +571,39 @@ Test(contrib, quantized_experts_are_split_in_blocks)
     struct sp_node *node = add("QMoE", "x router fc1 fc1s - fc2 fc2s", "y");
     build_attr_int(&build, node, "block_size", 32);
     build_attr_int(&build, node, "swiglu_fusion", 2);
+    build_attr_int(&build, node, "normalize_routing_weights", 1);
     infer();
     EXPECT_TYPE("y", "float32[16,64]");
     EXPECT_RULE(node, "[n0,h] [n0,experts] [x,two*i*ib,_] [x,two*i*ib,_] [] [x,h,i*ie] [x,h,i] -> [n0,h]  experts: "
                       "replicate; x: sum reduction; h: replicate; i: sum reduction; ib: replicate; two: replicate; ie: "
                       "replicate; k: replicate");
     EXPECT_FLOPS(node, 16 * (2.0 * 3 * 64 * 128 + 5 * 4));
+}
+
+/* Runtimes take the softmax of all experts, or of those that were chosen; a sparse mixer has a choice of its own;
+   packed weights are for one kernel. */
+Test(contrib, experts_are_whole_where_their_weights_are_not_known)
+{
+    contrib();
+    input("x", "16,64");
+    input("router", "16,4");
+    build_input(&build, "fc1", SP_DTYPE_UINT8, "4,128,64");
+    input("fc1s", "4,128");
+    build_input(&build, "fc2", SP_DTYPE_UINT8, "4,64,128");
+    input("fc2s", "4,64");
+    input("w1", "4,128,64");
+    input("w2", "4,64,128");
+    struct sp_node *node = add("QMoE", "x router fc1 fc1s - fc2 fc2s", "y");
+    build_attr_int(&build, node, "expert_weight_bits", 8);
+    build_attr_int(&build, node, "weights_prepacked", 1);
+    struct sp_node *mixer = add("MoE", "x router w1 - w2", "y2");
+    build_attr_int(&build, mixer, "k", 2);
+    build_attr_int(&build, mixer, "use_sparse_mixer", 1);
+    infer();
+    EXPECT_RULE(node, "[n0,h] [n0,experts] [x,i,h] [x,i] [] [x,h,i] [x,h] -> [n0,h]  experts: replicate; x: replicate; "
+                      "h: replicate; i: replicate; k: replicate");
+    EXPECT_RULE(mixer, "[n0,h] [n0,experts] [x,i,h] [] [x,h,i] -> [n0,h]  experts: replicate; x: replicate; h: "
+                       "replicate; i: sum reduction; k: replicate");
 }
 
 /* ---- devices themselves --------------------------------------------------------------------------------------- */
