@@ -119,6 +119,8 @@
 #define SP_MAX_RECIPE_SOURCES  65536               /* external files that one recipe reads */
 #define SP_MAX_REPACKED_BYTES  ((int64_t)64 << 20) /* of a weight whose storage cannot be cut where it lies */
 
+#define SP_MAX_DEVICE_PARTS    65536               /* models of one device that are cut at exchanges */
+
 /* A constant that a device's program needs and the model does not have: bytes. Indices of a longer axis are counted by
    an operator. */
 #define SP_MAX_LOCAL_CONSTANT (1u << 20)

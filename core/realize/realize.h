@@ -6,6 +6,9 @@
  *               side by side, collectives written as Add, Max, Min, Mul, Concat and Slice. It computes what the devices
  *               would, so it proves a plan on any runtime.
  *
+ *   device      the model of one device: its own operators, its own parts of weights, and what it exchanges with
+ * others.
+ *
  * A file is a recipe: pieces of the original (and of its external data), new bytes, and strided parts of weights. It is
  * small whatever the weights' size, and streams; weights are never in memory.
  *
@@ -17,6 +20,7 @@
  * as an input, they are weights, and the file says IR version 4. Model-local functions are kept where a node still
  * calls one.
  */
+#include "base/json_writer.h"
 #include "onnx/splice.h"
 #include "partition/partition.h"
 #include "realize/recipe.h"
@@ -45,3 +49,69 @@ struct sp_realize_request {
 /* The simulation; the caller destroys the recipe, before the model's bytes are unmapped. */
 enum sp_status sp_realize_simulation(const struct sp_realize_request *request, struct sp_recipe **ret_recipe,
                                      struct sp_error *err);
+
+/* ---- models of devices --------------------------------------------------------------------------------------------
+ */
+
+/*
+ * Worlds. Devices that take part in collectives together are a world; they run at the same time. A rank is a device's
+ * place among the devices of its world, in the order of their numbers. What is brought from one world to another (a
+ * stage's results to the next stage) leaves as an output of a model and comes in as an input of another.
+ *
+ * Parts. A model's inputs are there before it runs. So where a world needs something that depends on what it has given
+ * away, its models are cut: device 0's second part is "device-0.part-1.onnx". What a part makes and a later one of the
+ * same device needs is an output and an input too. Parts of one world with the same number run at the same time.
+ *
+ * The manifest is JSON:
+ *     {"target": "sessions",
+ *      "devices": [{"id": 0, "world": 0, "rank": 0, "parts": [
+ *          {"part": 0, "model": "device-0.onnx",
+ *           "inputs": [{"name": "x", "from": "input", "tensor": "x", "box": [[0, 4], [0, 8]]},
+ *                      {"name": "h@1.5", "from": "device", "device": 1, "part": 0, "output": "h@1.5"}],
+ *           "outputs": [{"name": "y", "to": "output", "tensor": "y", "box": [[0, 2], [0, 8]]},
+ *                       {"name": "h@0.4", "to": "device"},
+ *                       {"name": "@kept.0", "to": "nobody"}]}]}],
+ *      "order": [["device-0.onnx", "device-1.onnx"], ["device-0.part-1.onnx"]]}
+ * A box is what of the tensor it is: for each axis [start, limit), or several of them [[start, limit], ..] one behind
+ * the other; null where all there is is meant. Models of one entry of "order" run at the same time, entries one after
+ * the other (or earlier, once what they need is there). Outputs for nobody keep collectives from being taken out. A box
+ * of an output that several devices have comes from each of them.
+ *
+ * Inputs with a default are weights of the devices' models. Control flow runs whole.
+ */
+enum sp_realize_target {
+    /* com.microsoft AllReduce, AllGather and AllToAll, which know no groups: a world is the communicator of its
+       devices. What they cannot say is an AllGather of all pieces and local operators; a note says so. */
+    SP_TARGET_ORT,
+    /* TensorRT's DistCollective: reductions by SUM, PROD, MAX and MIN, and groups of ranks; along the first axis. */
+    SP_TARGET_TENSORRT,
+    /* No collectives: each device is a world of its own, and models are cut where anything is exchanged. Runs in any
+       runtime that can run a model. */
+    SP_TARGET_SESSIONS
+};
+
+struct sp_device_plan;
+
+/* What models there are, and what goes in and out. Lives in `arena`, together with what it keeps of the request.
+   Errors: those of the partition; SP_ERR_UNSUPPORTED where extents that a collective needs are not known or a type
+   cannot be exchanged. */
+enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_realize_request *request,
+                                     enum sp_realize_target target, struct sp_device_plan **ret_plan,
+                                     struct sp_error *err);
+/* "ort", "tensorrt", "sessions"; false for anything else. */
+bool sp_realize_target_parse(const char *text, enum sp_realize_target *ret_target);
+
+/* Parts of a device: 0 where it has nothing to do. A part that nobody needs anything of has no model. */
+uint32_t sp_device_plan_parts(const struct sp_device_plan *plan, int64_t device);
+bool sp_device_plan_has(const struct sp_device_plan *plan, int64_t device, uint32_t part);
+/* "device-3.onnx", "device-3.part-1.onnx"; returns `text`. */
+#define SP_DEVICE_MODEL_NAME_SIZE 64
+const char *sp_device_plan_model(int64_t device, uint32_t part, char text[SP_DEVICE_MODEL_NAME_SIZE]);
+/* The manifest as one JSON value. */
+void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json);
+
+/* All models of one device, sp_device_plan_parts() of them (NULL where a part has none), which the caller destroys. The
+   request is the plan's, but
+   for name, data and data_name: its weights may go into a data file for the device. */
+enum sp_status sp_realize_device(const struct sp_realize_request *request, const struct sp_device_plan *plan,
+                                 int64_t device, struct sp_recipe **ret_recipes, struct sp_error *err);

@@ -54,7 +54,7 @@ function generate(name, { type, dims, below = 2, from = -1, to = 1, fill, step }
 }
 
 // The bytes to run and what to feed: { bytes, feeds, fetches }.
-function prepare(file, run) {
+export function prepare(file, run) {
   const constants = new Map(), casts = new Map(), feeds = {};
   for (const [name, feed] of Object.entries(run.feeds ?? {})) feeds[name] = generate(name, feed);
   for (const [index, input] of (run.inputs ?? []).entries()) {
@@ -70,7 +70,7 @@ function prepare(file, run) {
   return { bytes, feeds, fetches, isPacked };
 }
 
-async function compute(file, run) {
+export async function compute(file, run) {
   const { bytes, feeds, fetches, isPacked } = prepare(file, run);
   const session = await ort.InferenceSession.create(bytes, isPacked ? inParallel : options);
   try {

@@ -1,0 +1,255 @@
+#include "realize/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "realize/put.h"
+
+/* ---- worlds -------------------------------------------------------------------------------------------------------
+ */
+
+struct worlds {
+    int64_t *parents; /* by device: another of its world, or itself */
+    enum sp_realize_target target;
+};
+
+static int64_t world_root(int64_t *parents, int64_t device)
+{
+    while (parents[device] != device) {
+        parents[device] = parents[parents[device]];
+        device = parents[device];
+    }
+    return device;
+}
+
+static bool is_collective(enum sp_collective kind)
+{
+    return kind != SP_SEND_RECEIVE && kind != SP_ALL_SLICE && kind != SP_TO_PARTIAL;
+}
+
+static enum sp_status join_worlds(void *context, const struct sp_exchange *exchange, struct sp_error *err)
+{
+    struct worlds *worlds = context;
+    (void)err;
+    for (uint32_t i = 1; is_collective(exchange->kind) && i < exchange->member_count; i++) {
+        const struct sp_exchange_member *one = &exchange->members[i - 1], *other = &exchange->members[i];
+        if (one->group != other->group)
+            continue;
+        const int64_t a = world_root(worlds->parents, one->device), b = world_root(worlds->parents, other->device);
+        worlds->parents[a > b ? a : b] = a < b ? a : b; /* the least number stands for all */
+    }
+    return SP_OK;
+}
+
+/* Numbers worlds in the order of their first devices, and ranks in the order of devices. */
+static enum sp_status number_worlds(struct sp_device_plan *plan, int64_t *parents, struct sp_error *err)
+{
+    const int64_t count = plan->device_count;
+    plan->worlds = SP_NEW_ARRAY(plan->arena, (size_t)count, struct sp_world);
+    int64_t *devices = SP_NEW_ARRAY(plan->arena, (size_t)count, int64_t);
+    if (plan->worlds == NULL || devices == NULL)
+        return sp_fail_memory(err);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t root = world_root(parents, i);
+        plan->devices[i].world = root == i ? plan->world_count++ : plan->devices[root].world;
+        plan->devices[i].rank = plan->worlds[plan->devices[i].world].size++;
+    }
+    for (uint32_t w = 0; w < plan->world_count; w++) {
+        plan->worlds[w].devices = devices;
+        devices += plan->worlds[w].size;
+    }
+    for (int64_t i = 0; i < count; i++)
+        ((int64_t *)plan->worlds[plan->devices[i].world].devices)[plan->devices[i].rank] = i;
+    return SP_OK;
+}
+
+static enum sp_status find_worlds(struct sp_device_plan *plan, const struct sp_realize_request *request,
+                                  struct sp_error *err)
+{
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(request->partition.model->arena));
+    struct worlds worlds = {.target = plan->target};
+    const struct sp_part_sink sink = {.context = &worlds, .exchange = join_worlds};
+    if (arena == NULL)
+        return sp_fail_memory(err);
+    worlds.parents = SP_NEW_ARRAY(arena, (size_t)plan->device_count, int64_t);
+    enum sp_status status = worlds.parents == NULL ? sp_fail_memory(err) : SP_OK;
+    for (int64_t i = 0; status == SP_OK && i < plan->device_count; i++)
+        worlds.parents[i] = i;
+    if (status == SP_OK && plan->target != SP_TARGET_SESSIONS)
+        status = sp_partition_run(arena, &request->partition, &sink, err);
+    if (status == SP_OK)
+        status = number_worlds(plan, worlds.parents, err);
+    sp_arena_destroy(arena);
+    return status;
+}
+
+/* ---- the plan -----------------------------------------------------------------------------------------------------
+ */
+
+/* An input of which the device has one box only is called as in the original. */
+static void name_inputs(struct sp_device_state *state)
+{
+    for (uint32_t p = 0; p < state->part_count; p++) {
+        const struct sp_port_list *list = &state->parts[p]->inputs;
+        for (uint32_t i = 0; i < list->count; i++) {
+            struct sp_device_port *port = list->items[i];
+            bool is_only = port->kind == SP_PORT_MODEL;
+            for (uint32_t q = 0; is_only && q < state->part_count; q++) {
+                const struct sp_port_list *others = &state->parts[q]->inputs;
+                for (uint32_t k = 0; is_only && k < others->count; k++)
+                    is_only = others->items[k]->kind != SP_PORT_MODEL || others->items[k]->value != port->value ||
+                              strcmp(others->items[k]->key, port->key) == 0;
+            }
+            if (is_only)
+                port->name = port->value->name;
+        }
+    }
+}
+
+/* Worlds in which something is done have as many parts as any of their devices; devices without work have none. */
+static enum sp_status settle_parts(struct sp_device_plan *plan, const struct sp_device_walk *walk, struct sp_error *err)
+{
+    for (int64_t i = 0; i < plan->device_count; i++) {
+        struct sp_device_state *state = &plan->devices[i];
+        if (state->is_used && sp_device_part(plan, i, walk->parts[state->world]) == NULL)
+            return sp_fail_memory(err);
+        /* Ranks of a world run together, also those that give nothing. */
+        for (uint32_t p = 0; p < state->part_count && plan->worlds[state->world].size > 1; p++) {
+            struct sp_device_part *part = state->parts[p];
+            if (part->outputs.count == 0 && part->first.key != NULL &&
+                sp_device_add_port(plan, i, p, true, &part->first, err) != SP_OK)
+                return SP_ERR_MEMORY;
+        }
+        name_inputs(state);
+    }
+    for (uint32_t w = 0; w < plan->world_count; w++) {
+        struct sp_world *world = &plan->worlds[w];
+        if (world->part_count > 0)
+            continue;
+        world->times = SP_NEW(plan->arena, uint64_t);
+        if (world->times == NULL)
+            return sp_fail_memory(err);
+        world->part_count = plan->devices[world->devices[0]].part_count;
+        for (uint32_t k = 1; k < world->size; k++) {
+            const uint32_t parts = plan->devices[world->devices[k]].part_count;
+            world->part_count = parts > world->part_count ? parts : world->part_count;
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_realize_request *request,
+                                     enum sp_realize_target target, struct sp_device_plan **ret_plan,
+                                     struct sp_error *err)
+{
+    struct sp_device_plan *plan = SP_NEW(arena, struct sp_device_plan);
+    if (plan == NULL)
+        return sp_fail_memory(err);
+    *plan = (struct sp_device_plan){
+        .arena = arena, .target = target, .device_count = request->partition.assignment->device_count};
+    plan->devices = SP_NEW_ARRAY(arena, (size_t)plan->device_count, struct sp_device_state);
+    if (plan->devices == NULL)
+        return sp_fail_memory(err);
+    struct sp_device_walk walk = {.plan = plan, .request = request};
+    enum sp_status status = find_worlds(plan, request, err);
+    if (status == SP_OK)
+        status = sp_device_walk_run(&walk, err);
+    if (status == SP_OK)
+        status = settle_parts(plan, &walk, err);
+    sp_arena_destroy(walk.scratch);
+    sp_arena_destroy(walk.arena);
+    if (status == SP_OK)
+        *ret_plan = plan;
+    return status;
+}
+
+/* ---- writing one device -------------------------------------------------------------------------------------------
+ */
+
+static enum sp_status put_port_info(struct sp_recipe *interface, uint32_t field, const struct sp_device_port *port,
+                                    struct sp_error *err)
+{
+    if (port->value != NULL && (port->dtype == SP_DTYPE_UNDEFINED || port->dims == NULL))
+        return sp_put_value_info(interface, field, port->name, "", &port->value->type, err);
+    return sp_put_tensor_info(interface, field, port->name, port->dtype, port->rank, port->dims, err);
+}
+
+/* An output is a piece, or a box of it, under the port's name. */
+static enum sp_status put_output(struct sp_device_walk *walk, struct sp_program *program,
+                                 const struct sp_device_port *port, struct sp_error *err)
+{
+    const uint32_t id = sp_intern_find(walk->named, port->piece, strlen(port->piece));
+    if (id == SP_NO_NAME)
+        return sp_fail(err, SP_ERR_INTERNAL, "PIECE_UNKNOWN", "The output '%.200s' was not made.", port->piece);
+    const struct sp_device_piece *known = *sp_intern_mark(sp_intern_name(walk->named, id));
+    const char *name = sp_program_name(program, known->piece);
+    enum sp_status status = SP_OK;
+    program->hint = port->name;
+    if (!port->is_whole) {
+        struct sp_axis_ranges *axes = SP_NEW_ARRAY(walk->scratch, port->rank, struct sp_axis_ranges);
+        if (axes == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t i = 0; i < port->rank; i++)
+            axes[i] = (struct sp_axis_ranges){1, (struct sp_range *)&port->box[i]};
+        const struct sp_box box = {.rank = port->rank, .axes = axes};
+        status = sp_program_cut(program, name, port->dtype, known->piece->dims, &box, port->name, &name, err);
+    }
+    const struct sp_program_op copy = {.op_type = "Identity", .input_count = 1, .inputs = &name, .want = port->name};
+    if (status == SP_OK && strcmp(name, port->name) != 0)
+        status = sp_program_emit(program, &copy, &name, err);
+    return status;
+}
+
+static enum sp_status finish_part(struct sp_device_walk *walk, uint32_t part, struct sp_recipe **ret_recipe,
+                                  struct sp_error *err)
+{
+    const struct sp_device_part *ports = walk->plan->devices[walk->device].parts[part];
+    struct sp_program *program = &walk->programs[part];
+    struct sp_recipe *interface = sp_recipe_create();
+    enum sp_status status = interface == NULL ? sp_fail_memory(err) : SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < ports->outputs.count; i++) {
+        const struct sp_device_port *port = ports->outputs.items[i];
+        if (port->piece != NULL)
+            status = put_output(walk, program, port, err);
+        if (status == SP_OK)
+            status = put_port_info(interface, SP_PUT_GRAPH_OUTPUT, port, err);
+    }
+    for (uint32_t i = 0; status == SP_OK && i < ports->inputs.count; i++)
+        status = put_port_info(interface, SP_PUT_GRAPH_INPUT, ports->inputs.items[i], err);
+    if (status == SP_OK)
+        status = sp_program_finish(program, interface,
+                                   walk->request->name != NULL ? walk->request->name
+                                                               : walk->request->partition.model->graph->name,
+                                   ret_recipe, err);
+    sp_recipe_destroy(interface);
+    return status;
+}
+
+enum sp_status sp_realize_device(const struct sp_realize_request *request, const struct sp_device_plan *plan,
+                                 int64_t device, struct sp_recipe **ret_recipes, struct sp_error *err)
+{
+    const uint32_t count = sp_device_plan_parts(plan, device);
+    struct sp_device_walk walk = {.plan = (struct sp_device_plan *)plan, .request = request, .device = device};
+    if (count == 0)
+        return sp_fail(err, SP_ERR_REQUEST, "DEVICE_UNUSED", "Device %lld has nothing to do.", (long long)device);
+    walk.programs = calloc(count, sizeof *walk.programs);
+    enum sp_status status = walk.programs == NULL ? sp_fail_memory(err) : SP_OK;
+    uint32_t made = 0, done = 0;
+    for (; status == SP_OK && made < count; made++)
+        status = sp_program_init(&walk.programs[made], request, err);
+    if (status == SP_OK)
+        status = sp_device_walk_run(&walk, err);
+    for (; status == SP_OK && done < count; done++) {
+        ret_recipes[done] = NULL;
+        if (sp_device_plan_has(plan, device, done))
+            status = finish_part(&walk, done, &ret_recipes[done], err);
+    }
+    while (status != SP_OK && done > 0)
+        sp_recipe_destroy(ret_recipes[--done]);
+    for (uint32_t i = 0; i < made; i++)
+        sp_program_release(&walk.programs[i]);
+    free(walk.programs);
+    sp_arena_destroy(walk.scratch);
+    sp_arena_destroy(walk.arena);
+    return status;
+}

@@ -1,0 +1,162 @@
+#pragma once
+/*
+ * device - what the files that write devices' models share; private to core/realize.
+ *
+ * The partition is gone through once to find worlds, once for the plan of all devices, and once for each device that is
+ * written. The latter two follow the same pieces in the same way (device_walk.c): where they are made, in which part,
+ * and what has to be brought there. So what the plan says and what is written agree.
+ */
+#include "realize/program.h"
+
+enum sp_port_kind { SP_PORT_MODEL, SP_PORT_DEVICE, SP_PORT_NOBODY };
+
+/* An input or output of a part. */
+struct sp_device_port {
+    enum sp_port_kind kind;
+    const char *key;   /* unique among the inputs or outputs of the part, the same for who gives and who gets */
+    const char *name;  /* in the model */
+    const char *piece; /* whose name it is a part of; NULL for model inputs and what a gathering leaves */
+    bool is_whole;     /* all of the piece; else the box */
+    uint32_t rank;
+    const struct sp_range *box; /* of the piece's own indices */
+    enum sp_dtype dtype;        /* UNDEFINED: no tensor, its type is the value's */
+    const int64_t *dims;        /* NULL: not known; entries -1 */
+    const struct sp_value *value;
+    struct sp_box tensor; /* MODEL: which box of the model's input or output */
+    int64_t device;       /* DEVICE, of an input: who gives it, in which part */
+    uint32_t part;
+};
+
+struct sp_port_list {
+    uint32_t count, capacity;
+    struct sp_device_port **items;
+};
+
+struct sp_device_part {
+    struct sp_port_list inputs, outputs;
+    struct sp_device_port first;                /* the first piece that is made in it; `key` NULL: nothing is */
+    struct sp_intern *input_keys, *output_keys; /* their ports */
+};
+
+struct sp_device_state {
+    uint32_t world, rank;
+    bool is_used;
+    uint32_t part_count, part_capacity;
+    struct sp_device_part **parts;
+};
+
+struct sp_world {
+    uint32_t size;
+    const int64_t *devices; /* ascending */
+    uint32_t part_count, part_capacity;
+    uint64_t *times; /* of each part: when it last got something */
+};
+
+struct sp_device_plan {
+    struct sp_arena *arena;
+    enum sp_realize_target target;
+    int64_t device_count;
+    struct sp_device_state *devices;
+    uint32_t world_count;
+    struct sp_world *worlds;
+};
+
+/* ---- device_walk.c --------------------------------------------------------------------------------------------------
+ */
+
+/* A piece while the partition is gone through. */
+struct sp_device_piece {
+    const struct sp_piece *piece;
+    bool is_source, is_constant; /* it is there in any part */
+    uint32_t part;               /* where it was made */
+    uint32_t last;               /* 1 + the last part that it was brought to */
+    struct sp_part_source source;
+    struct sp_part_constant constant;
+};
+
+struct sp_device_walk {
+    struct sp_device_plan *plan;
+    const struct sp_realize_request *request;
+    struct sp_arena *arena, *scratch;
+    struct sp_intern *pieces; /* piece -> struct sp_device_piece */
+    uint32_t *parts;          /* of each world, the part at work */
+    bool *has_given;          /* whether that part has given something away */
+    uint64_t time;            /* exchanges so far */
+    /* While a device is written; else NULL. */
+    int64_t device;
+    struct sp_program *programs; /* of its parts */
+    struct sp_intern *named;     /* its pieces by name */
+};
+
+enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *err);
+
+static inline bool sp_device_walk_writes(const struct sp_device_walk *walk, int64_t device)
+{
+    return walk->programs != NULL && walk->device == device;
+}
+static inline uint32_t sp_device_walk_part(const struct sp_device_walk *walk, int64_t device)
+{
+    return walk->parts[walk->plan->devices[device].world];
+}
+static inline struct sp_program *sp_device_walk_program(struct sp_device_walk *walk)
+{
+    return &walk->programs[sp_device_walk_part(walk, walk->device)];
+}
+
+/* The piece is needed on its device, in the part at work. */
+enum sp_status sp_device_bring(struct sp_device_walk *walk, const struct sp_piece *piece, struct sp_error *err);
+struct sp_device_piece *sp_device_lookup(struct sp_device_walk *walk, const struct sp_piece *piece);
+
+/* ---- device_exchange.c ----------------------------------------------------------------------------------------------
+ */
+
+enum sp_status sp_device_exchange(struct sp_device_walk *walk, const struct sp_exchange *exchange,
+                                  struct sp_error *err);
+
+/* ---- device_collective.c: one exchange in one world
+ * ------------------------------------------------------------------ */
+
+enum sp_device_form {
+    SP_FORM_ALL_REDUCE,     /* one node */
+    SP_FORM_REDUCE_SCATTER, /* one node, or an all-reduce and a slice */
+    SP_FORM_ALL_GATHER,
+    SP_FORM_ALL_TO_ALL,
+    SP_FORM_GATHER_ALL /* everybody gets all pieces, padded to the largest, and does the rest alone */
+};
+
+/* How the target says what the exchange is in this world. */
+enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
+                                      uint32_t world);
+/* SP_ERR_UNSUPPORTED where it cannot be said. */
+enum sp_status sp_device_form_check(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
+                                    enum sp_device_form form, struct sp_error *err);
+
+/* Writes a direct form for a member; its piece after has its name then. */
+enum sp_status sp_device_put_collective(struct sp_device_walk *walk, const struct sp_exchange *exchange,
+                                        enum sp_device_form form, uint32_t member, struct sp_error *err);
+/* Writes GATHER_ALL on the device at work. ret_names: for each wanted member of its world the name of its piece before.
+   With `kept` a little of the result gets this name, so that somebody needs it. */
+enum sp_status sp_device_put_gather(struct sp_device_walk *walk, const struct sp_exchange *exchange, const bool *wanted,
+                                    const char *kept, const char **ret_names, struct sp_error *err);
+
+/* ---- device_ports.c -------------------------------------------------------------------------------------------------
+ */
+
+/* The part of a device, made when it is new. NULL without memory. */
+struct sp_device_part *sp_device_part(struct sp_device_plan *plan, int64_t device, uint32_t part);
+
+/* "NAME[0:4,2:8]", or the name alone. */
+const char *sp_device_key(struct sp_arena *arena, const char *name, uint32_t rank, const struct sp_range *box);
+
+/* Makes what the port points to last as long as the arena; false without memory. */
+bool sp_device_copy_port(struct sp_arena *arena, struct sp_device_port *port);
+
+/* Adds a copy of the port unless one of its key is there. SP_ERR_MEMORY. */
+enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, uint32_t part, bool is_output,
+                                  const struct sp_device_port *port, struct sp_error *err);
+/* The port of this key, or NULL. */
+const struct sp_device_port *sp_device_find_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                                 bool is_output, const char *key);
+/* A box that outlives its maker. */
+enum sp_status sp_device_copy_box(struct sp_arena *arena, const struct sp_box *box, struct sp_box *ret_box,
+                                  struct sp_error *err);

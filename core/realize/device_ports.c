@@ -1,0 +1,306 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "realize/device.h"
+
+/* Makes room for item number `count` in memory of the arena; what was there before is left behind. */
+static bool grow(struct sp_arena *arena, void **items, uint32_t *capacity, uint32_t count, size_t item)
+{
+    if (count < *capacity)
+        return true;
+    const uint32_t bigger = *capacity == 0 ? 4 : *capacity * 2;
+    void *memory = sp_arena_array(arena, bigger, item);
+    if (memory == NULL)
+        return false;
+    if (count > 0)
+        memcpy(memory, *items, (size_t)count * item);
+    *items = memory;
+    *capacity = bigger;
+    return true;
+}
+
+struct sp_device_part *sp_device_part(struct sp_device_plan *plan, int64_t device, uint32_t part)
+{
+    struct sp_device_state *state = &plan->devices[device];
+    while (state->part_count <= part) {
+        struct sp_device_part *made = SP_NEW(plan->arena, struct sp_device_part);
+        if (made == NULL || !grow(plan->arena, (void **)&state->parts, &state->part_capacity, state->part_count,
+                                  sizeof(struct sp_device_part *)))
+            return NULL;
+        made->input_keys = sp_intern_create(plan->arena, 0);
+        made->output_keys = sp_intern_create(plan->arena, 0);
+        if (made->input_keys == NULL || made->output_keys == NULL)
+            return NULL;
+        state->parts[state->part_count++] = made;
+    }
+    return state->parts[part];
+}
+
+const char *sp_device_key(struct sp_arena *arena, const char *name, uint32_t rank, const struct sp_range *box)
+{
+    struct sp_buf text;
+    sp_buf_init(&text, SP_MAX_RECORD_BYTES);
+    sp_buf_text(&text, name);
+    for (uint32_t i = 0; box != NULL && i < rank; i++)
+        sp_buf_printf(&text, "%c%" PRId64 ":%" PRId64, i == 0 ? '[' : ',', box[i].start, box[i].limit);
+    if (box != NULL && rank > 0)
+        sp_buf_text(&text, "]");
+    const char *key = sp_buf_failed(&text) ? NULL : sp_arena_string(arena, text.data, text.size);
+    sp_buf_release(&text);
+    return key;
+}
+
+/* What the port points to must last as long as the plan. */
+bool sp_device_copy_port(struct sp_arena *arena, struct sp_device_port *port)
+{
+    port->key = sp_arena_string(arena, port->key, strlen(port->key));
+    port->name = sp_arena_string(arena, port->name, strlen(port->name));
+    if (port->piece != NULL)
+        port->piece = sp_arena_string(arena, port->piece, strlen(port->piece));
+    if (port->box != NULL) {
+        struct sp_range *box = SP_NEW_ARRAY(arena, port->rank, struct sp_range);
+        if (box == NULL)
+            return false;
+        memcpy(box, port->box, port->rank * sizeof *box);
+        port->box = box;
+    }
+    if (port->dims != NULL) {
+        int64_t *dims = SP_NEW_ARRAY(arena, port->rank, int64_t);
+        if (dims == NULL)
+            return false;
+        memcpy(dims, port->dims, port->rank * sizeof *dims);
+        port->dims = dims;
+    }
+    return port->key != NULL && port->name != NULL &&
+           sp_device_copy_box(arena, &port->tensor, &port->tensor, NULL) == SP_OK;
+}
+
+enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, uint32_t part, bool is_output,
+                                  const struct sp_device_port *port, struct sp_error *err)
+{
+    struct sp_device_part *at = sp_device_part(plan, device, part);
+    if (at == NULL)
+        return sp_fail_memory(err);
+    struct sp_port_list *list = is_output ? &at->outputs : &at->inputs;
+    void **entry = sp_program_entry(is_output ? at->output_keys : at->input_keys, port->key, strlen(port->key));
+    if (entry != NULL && *entry != NULL)
+        return SP_OK;
+    struct sp_device_port *copy = SP_NEW(plan->arena, struct sp_device_port);
+    if (entry == NULL || copy == NULL ||
+        !grow(plan->arena, (void **)&list->items, &list->capacity, list->count, sizeof(struct sp_device_port *)))
+        return sp_fail_memory(err);
+    *copy = *port;
+    if (!sp_device_copy_port(plan->arena, copy))
+        return sp_fail_memory(err);
+    list->items[list->count++] = copy;
+    *entry = copy;
+    return SP_OK;
+}
+
+const struct sp_device_port *sp_device_find_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                                 bool is_output, const char *key)
+{
+    const struct sp_device_state *state = &plan->devices[device];
+    if (part >= state->part_count)
+        return NULL;
+    const struct sp_intern *keys = is_output ? state->parts[part]->output_keys : state->parts[part]->input_keys;
+    const uint32_t id = sp_intern_find(keys, key, strlen(key));
+    return id == SP_NO_NAME ? NULL : *sp_intern_mark(sp_intern_name(keys, id));
+}
+
+enum sp_status sp_device_copy_box(struct sp_arena *arena, const struct sp_box *box, struct sp_box *ret_box,
+                                  struct sp_error *err)
+{
+    struct sp_axis_ranges *axes = SP_NEW_ARRAY(arena, box->rank, struct sp_axis_ranges);
+    if (axes == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < box->rank; i++) {
+        axes[i].count = box->axes[i].count;
+        axes[i].ranges = SP_NEW_ARRAY(arena, axes[i].count, struct sp_range);
+        if (axes[i].ranges == NULL)
+            return sp_fail_memory(err);
+        if (axes[i].count > 0)
+            memcpy(axes[i].ranges, box->axes[i].ranges, axes[i].count * sizeof *axes[i].ranges);
+    }
+    *ret_box = (struct sp_box){.rank = box->rank, .axes = axes, .is_whole = box->is_whole};
+    return SP_OK;
+}
+
+/* ---- the manifest ------------------------------------------------------------------------------------------------ */
+
+const char *sp_device_plan_model(int64_t device, uint32_t part, char text[SP_DEVICE_MODEL_NAME_SIZE])
+{
+    if (part == 0)
+        (void)snprintf(text, SP_DEVICE_MODEL_NAME_SIZE, "device-%" PRId64 ".onnx", device);
+    else
+        (void)snprintf(text, SP_DEVICE_MODEL_NAME_SIZE, "device-%" PRId64 ".part-%" PRIu32 ".onnx", device, part);
+    return text;
+}
+
+uint32_t sp_device_plan_parts(const struct sp_device_plan *plan, int64_t device)
+{
+    if (device < 0 || device >= plan->device_count || !plan->devices[device].is_used)
+        return 0;
+    return plan->devices[device].part_count;
+}
+
+bool sp_device_plan_has(const struct sp_device_plan *plan, int64_t device, uint32_t part)
+{
+    return part < sp_device_plan_parts(plan, device) && plan->devices[device].parts[part]->outputs.count > 0;
+}
+
+static void put_range(struct sp_json *json, const struct sp_range *range)
+{
+    sp_json_begin_array(json);
+    sp_json_int(json, range->start);
+    if (range->limit < 0)
+        sp_json_null(json);
+    else
+        sp_json_int(json, range->limit);
+    sp_json_end_array(json);
+}
+
+static void put_box(struct sp_json *json, const struct sp_box *box)
+{
+    sp_json_key(json, "box");
+    if (box->is_whole) {
+        sp_json_null(json);
+        return;
+    }
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < box->rank; i++) {
+        const struct sp_axis_ranges *axis = &box->axes[i];
+        if (axis->count == 1) {
+            put_range(json, &axis->ranges[0]);
+            continue;
+        }
+        sp_json_begin_array(json);
+        for (uint32_t k = 0; k < axis->count; k++)
+            put_range(json, &axis->ranges[k]);
+        sp_json_end_array(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void put_port(struct sp_json *json, const struct sp_device_port *port, bool is_output)
+{
+    static const char *const from[] = {"input", "device", "nobody"}, *const to[] = {"output", "device", "nobody"};
+    sp_json_begin_object(json);
+    sp_json_member_string(json, "name", port->name);
+    sp_json_member_string(json, is_output ? "to" : "from", (is_output ? to : from)[port->kind]);
+    if (port->kind == SP_PORT_MODEL) {
+        sp_json_member_string(json, "tensor", port->value->name);
+        put_box(json, &port->tensor);
+    } else if (port->kind == SP_PORT_DEVICE && !is_output) {
+        sp_json_member_int(json, "device", port->device);
+        sp_json_member_int(json, "part", port->part);
+        sp_json_member_string(json, "output", port->name);
+    }
+    sp_json_end_object(json);
+}
+
+static void put_ports(struct sp_json *json, const char *name, const struct sp_port_list *list, bool is_output)
+{
+    sp_json_key(json, name);
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < list->count; i++)
+        put_port(json, list->items[i], is_output);
+    sp_json_end_array(json);
+}
+
+static void put_device(struct sp_json *json, const struct sp_device_plan *plan, int64_t device)
+{
+    const struct sp_device_state *state = &plan->devices[device];
+    char text[SP_DEVICE_MODEL_NAME_SIZE];
+    sp_json_begin_object(json);
+    sp_json_member_int(json, "id", device);
+    sp_json_member_int(json, "world", state->world);
+    sp_json_member_int(json, "rank", state->rank);
+    sp_json_key(json, "parts");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < state->part_count; i++) {
+        if (state->parts[i]->outputs.count == 0)
+            continue;
+        sp_json_begin_object(json);
+        sp_json_member_int(json, "part", i);
+        sp_json_member_string(json, "model", sp_device_plan_model(device, i, text));
+        put_ports(json, "inputs", &state->parts[i]->inputs, false);
+        put_ports(json, "outputs", &state->parts[i]->outputs, true);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+    sp_json_end_object(json);
+}
+
+/* Parts that run at the same time. */
+static void put_together(struct sp_json *json, const struct sp_device_plan *plan, const struct sp_world *world,
+                         uint32_t part)
+{
+    char text[SP_DEVICE_MODEL_NAME_SIZE];
+    bool is_any = false;
+    for (uint32_t i = 0; i < world->size; i++)
+        is_any = is_any || sp_device_plan_has(plan, world->devices[i], part);
+    if (!is_any)
+        return;
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < world->size; i++) {
+        if (sp_device_plan_has(plan, world->devices[i], part))
+            sp_json_string(json, sp_device_plan_model(world->devices[i], part, text));
+    }
+    sp_json_end_array(json);
+}
+
+/* A part may run when everything that it gets was given. Whoever gives gets nothing afterwards, so the times at which
+   parts last got something are such an order; the worlds' parts are merged by them. */
+static void put_order(struct sp_json *json, const struct sp_device_plan *plan)
+{
+    uint32_t *next = SP_NEW_ARRAY(plan->arena, plan->world_count, uint32_t);
+    sp_json_begin_array(json);
+    for (; next != NULL;) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t w = 0; w < plan->world_count; w++) {
+            const struct sp_world *world = &plan->worlds[w];
+            if (next[w] < world->part_count &&
+                (best == UINT32_MAX || world->times[next[w]] < plan->worlds[best].times[next[best]]))
+                best = w;
+        }
+        if (best == UINT32_MAX)
+            break;
+        put_together(json, plan, &plan->worlds[best], next[best]++);
+    }
+    sp_json_end_array(json);
+}
+
+void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json)
+{
+    static const char *const targets[] = {"ort", "tensorrt", "sessions"};
+    sp_json_begin_object(json);
+    sp_json_member_string(json, "target", targets[plan->target]);
+    sp_json_key(json, "devices");
+    sp_json_begin_array(json);
+    for (int64_t i = 0; i < plan->device_count; i++) {
+        if (plan->devices[i].is_used)
+            put_device(json, plan, i);
+    }
+    sp_json_end_array(json);
+    sp_json_key(json, "order");
+    put_order(json, plan);
+    sp_json_end_object(json);
+}
+
+bool sp_realize_target_parse(const char *text, enum sp_realize_target *ret_target)
+{
+    static const struct {
+        const char *name;
+        enum sp_realize_target target;
+    } targets[] = {{"ort", SP_TARGET_ORT}, {"tensorrt", SP_TARGET_TENSORRT}, {"sessions", SP_TARGET_SESSIONS}};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        if (strcmp(targets[i].name, text) == 0) {
+            *ret_target = targets[i].target;
+            return true;
+        }
+    }
+    return false;
+}
