@@ -22,6 +22,7 @@
 #include "simulate.h"
 #include "simulate_random.h"
 #include "simulate_strategies.h"
+#include "simulate_weights.h"
 
 #define MAX_SETS  1024
 #define MAX_DIMS  8
@@ -287,106 +288,6 @@ static enum sp_status prepare(struct test *test)
     return sp_infer_propagate(test->assignment, test->meshes[1] == NULL ? test->meshes[0] : NULL, &test->err);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------- */
-
-/* A part of a weight that a device has by the assignment. */
-struct part {
-    const struct sp_value *value;
-    int64_t device;
-    struct sp_held held;
-};
-
-struct parts {
-    uint32_t count, capacity;
-    struct part *items;
-};
-
-static bool is_same_held(const struct sp_held *a, const struct sp_held *b)
-{
-    if (a->rank != b->rank || a->shard_count != b->shard_count)
-        return false;
-    for (uint32_t i = 0; i < a->shard_count * a->rank; i++) {
-        if (a->shards[i].count != b->shards[i].count ||
-            (a->shards[i].count > 0 &&
-             memcmp(a->shards[i].ranges, b->shards[i].ranges, a->shards[i].count * sizeof(struct sp_range)) != 0))
-            return false;
-    }
-    return true;
-}
-
-static double bytes_of(const struct sp_value *value, const struct sp_held *held)
-{
-    double elements = 0;
-    for (uint32_t s = 0; s < held->shard_count; s++) {
-        double product = 1;
-        for (uint32_t axis = 0; axis < held->rank; axis++) {
-            const struct sp_axis_ranges *ranges = &held->shards[s * held->rank + axis];
-            double extent = 0;
-            for (uint32_t i = 0; i < ranges->count; i++)
-                extent += (double)(ranges->ranges[i].limit - ranges->ranges[i].start);
-            product *= extent;
-        }
-        elements += product;
-    }
-    return elements * sp_dtype_bits(value->type.dtype) / 8;
-}
-
-static bool add_part(struct parts *parts, const struct part *part)
-{
-    for (uint32_t i = 0; i < parts->count; i++) {
-        const struct part *other = &parts->items[i];
-        if (other->value == part->value && other->device == part->device && is_same_held(&other->held, &part->held))
-            return false;
-    }
-    if (parts->count == parts->capacity) {
-        parts->capacity = 2 * parts->capacity + 64;
-        parts->items = realloc(parts->items, parts->capacity * sizeof(*parts->items));
-    }
-    parts->items[parts->count++] = *part;
-    return true;
-}
-
-static enum sp_status count_operand(struct test *test, const struct sp_value *value, const struct sp_spec_entry *entry,
-                                    struct parts *parts, double *stated, double *assumed)
-{
-    int64_t shape[SP_MAX_RANK], count;
-    const int64_t *devices;
-    uint32_t rank = value->type.shape.rank;
-    for (uint32_t axis = 0; axis < rank; axis++)
-        shape[axis] = value->type.shape.dims[axis].value;
-    enum sp_status status =
-        sp_sharding_devices(test->arena, entry->sharding, test->strategy->devices, &count, &devices, &test->err);
-    for (int64_t i = 0; status == SP_OK && i < count; i++) {
-        struct part part = {value, devices[i], {0}};
-        status = sp_sharding_held(test->arena, entry->sharding, rank, shape, devices[i], &part.held, &test->err);
-        if (status == SP_OK && add_part(parts, &part))
-            *(entry->origin == SP_SPEC_ASSUMED ? &assumed[devices[i]] : &stated[devices[i]]) +=
-                bytes_of(value, &part.held);
-    }
-    return status;
-}
-
-/* Bytes of weights of each device by the operands' shardings: those that are stated or inferred, and those that are
-   assumed whole, of which a device may take only what it needs. */
-static enum sp_status count_weights(struct test *test, double *stated, double *assumed)
-{
-    struct parts parts = {0};
-    enum sp_status status = SP_OK;
-    const struct sp_graph *graph = test->model->graph;
-    for (uint32_t n = 0; status == SP_OK && n < graph->node_count; n++) {
-        const struct sp_node *node = &graph->nodes[n];
-        for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
-            const struct sp_value *value = node->inputs[i];
-            const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_net_node(test->net, node), i);
-            if (value != NULL && value->kind == SP_VALUE_INITIALIZER && sp_dtype_is_float(value->type.dtype) &&
-                entry->sharding != NULL)
-                status = count_operand(test, value, entry, &parts, stated, assumed);
-        }
-    }
-    free(parts.items);
-    return status;
-}
-
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
 /* "llama_tiny.onnx on 4, any way 11". */
@@ -472,7 +373,7 @@ static void run(const struct options *options, const struct simulate_strategy *s
         if (status == SP_OK)
             status = simulate_write(test->arena, test->model, test->assignment, test->path, &account, &test->err);
         if (status == SP_OK)
-            (void)count_weights(test, stated, assumed);
+            (void)simulate_count_weights(test->assignment, stated, assumed, &test->err);
         tell(test, list, &account, stated, assumed);
     }
     simulate_account_release(&account);

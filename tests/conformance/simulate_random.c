@@ -26,6 +26,18 @@ static int64_t *shuffle(struct sp_arena *arena, uint64_t *state, int64_t count)
     return devices;
 }
 
+/* Rows that are cut alike, few of them: every range is a slice of its own on the way to another cut. */
+static int64_t few_rows(const struct sp_factor *factor, int64_t shards)
+{
+    for (int64_t rows = 2; rows <= 4; rows++) {
+        struct sp_factor one = *factor;
+        one.extent = sp_dim_known(factor->extent.value / rows);
+        if (factor->extent.value % rows == 0 && simulate_may_cut(&one, shards))
+            return one.extent.value;
+    }
+    return 0;
+}
+
 /* A factor that may be cut and is not, in some shards; false where none is found. */
 static bool cut(const struct sp_rule *rule, uint64_t *state, int64_t most, struct simulate_way *way)
 {
@@ -36,7 +48,7 @@ static bool cut(const struct sp_rule *rule, uint64_t *state, int64_t most, struc
             continue;
         struct simulate_cut one = {.factor = factor, .shards = shards};
         if (below(state, 4) == 0)
-            one.row = simulate_row(&rule->factors[factor], shards);
+            one.row = few_rows(&rule->factors[factor], shards);
         way->cuts[way->count++] = one;
         return true;
     }
