@@ -136,6 +136,7 @@ struct emit {
     const struct sp_watch *watch;
     enum sp_realize_external external; /* set by emit_init() */
     bool uses_data;                    /* weights go into files of their own */
+    int64_t device;                    /* whose model the format "ort" writes; set to none by emit_init() */
     json_t *notes;                     /* [{"code", "node", "message"}], each sentence once */
     json_t *told;                      /* their sentences */
 };

@@ -13,6 +13,7 @@ static const char help_head[] =
     "  -o, --output OUT         where to; standard output when it is not given\n"
     "  --model MODEL            the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
     "  --configuration NAME     of an annotated model, where it has several\n"
+    "  --device N               whose model the format ort writes; device 0 when not given\n"
     "  --json                   for machines: what was written, and the notes\n"
     "\n";
 
@@ -23,16 +24,17 @@ static const char help_tail[] = "\n"
 #define MAX_PLAN_BYTES ((size_t)1 << 29)
 
 struct export_arguments {
-    const char *source, *model, *format, *path, *configuration;
+    const char *source, *model, *format, *path, *configuration, *device_text;
+    int64_t device;
 };
 
 static void make_help(struct sp_buf *help)
 {
     sp_buf_init(help, (size_t)64 << 10);
     sp_buf_text(help, help_head);
-    for (uint32_t i = 0; i < sp_export_format_count(); i++) {
-        const struct sp_export_format *format = sp_export_format(i);
-        sp_buf_printf(help, "  %-25s%s\n", format->name, format->text);
+    for (uint32_t i = 0; i < sp_file_format_count(); i++) {
+        const char *format = sp_file_format_name(i);
+        sp_buf_printf(help, "  %-25s%s\n", format, sp_file_format_text(format));
     }
     sp_buf_text(help, help_tail);
 }
@@ -131,6 +133,7 @@ static enum sp_status write_export(const struct common *common, const struct exp
     enum sp_status status = sources_open(path, model, &sources, err);
     if (status == SP_OK)
         status = emit_init(&emit, subject, &sources, watch, err);
+    emit.device = arguments->device;
     if (status == SP_OK && is_of_devices(arguments->format)) {
         status = emit_folder(arguments->path, err);
         if (status == SP_OK)
@@ -140,6 +143,8 @@ static enum sp_status write_export(const struct common *common, const struct exp
     }
     if (status == SP_OK)
         status = print_answer(common, arguments, &emit, err);
+    else if (emit.notes != NULL)
+        emit_print_notes(&emit); /* what cannot be had */
     emit_release(&emit);
     sources_close(&sources);
     return status;
@@ -171,9 +176,11 @@ static int run_export(const struct common *common, const struct export_arguments
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }
 
-static int check(const struct common *common, const struct export_arguments *arguments)
+static int check(const struct common *common, struct export_arguments *arguments)
 {
     const char *model = arguments->model;
+    if (arguments->device_text != NULL && !parse_integer(arguments->device_text, 0, &arguments->device))
+        return report_usage(common, "--device takes the number of a device, not '%.64s'.", arguments->device_text);
     if (arguments->format == NULL)
         return report_usage(common, "The format is missing: --format FORMAT; 'shardplan export --help' lists them.");
     if (sp_file_format_text(arguments->format) == NULL)
@@ -194,12 +201,13 @@ static int check(const struct common *common, const struct export_arguments *arg
 
 int cmd_export(int argc, char **argv, struct common *common)
 {
-    struct export_arguments arguments = {.path = "-"};
+    struct export_arguments arguments = {.path = "-", .device = SP_FILE_NO_DEVICE};
     const struct member_option options[] = {
         {"format", NULL, MEMBER_LOCAL, 0, &arguments.format, NULL},
         {"output", NULL, MEMBER_LOCAL, 'o', &arguments.path, NULL},
         {"model", NULL, MEMBER_LOCAL, 0, &arguments.model, NULL},
         {"configuration", NULL, MEMBER_LOCAL, 0, &arguments.configuration, NULL},
+        {"device", NULL, MEMBER_LOCAL, 0, &arguments.device_text, NULL},
     };
     struct sp_error err = {0};
     struct sp_buf help;

@@ -33,8 +33,12 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
     const struct sp_graph *graph = subject->model->graph;
     bool has_external = false, has_all = true;
     int64_t bytes = 0;
-    *emit = (struct emit){
-        .subject = subject, .sources = sources, .watch = watch, .notes = json_array(), .told = json_object()};
+    *emit = (struct emit){.subject = subject,
+                          .sources = sources,
+                          .watch = watch,
+                          .notes = json_array(),
+                          .told = json_object(),
+                          .device = SP_FILE_NO_DEVICE};
     if (emit->notes == NULL || emit->told == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < graph->initializer_count; i++) {
@@ -122,7 +126,7 @@ static struct sp_file_request file_request(struct emit *emit, const char *format
 {
     return (struct sp_file_request){.subject = emit->subject,
                                     .format = format,
-                                    .device = SP_FILE_NO_DEVICE,
+                                    .device = emit->device,
                                     .external = emit->external,
                                     .watch = emit->watch,
                                     .note = take_note,

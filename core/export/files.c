@@ -105,6 +105,8 @@ static enum sp_status write_export(const struct sp_file_request *request, struct
         .sink = {.write = add_bytes, .copy = keep_range, .context = recipe},
         .note = request->note != NULL ? on_export_note : NULL,
         .note_context = (void *)(uintptr_t)request,
+        .device = request->device == SP_FILE_NO_DEVICE ? 0 : request->device,
+        .recipe = recipe,
     };
     enum sp_status status = sp_export_write(&export, err);
     if (status != SP_ERR_IO)

@@ -20,7 +20,9 @@
 struct sp_file_request {
     const struct sp_subject *subject;
     const char *format;
-    /* Of the devices' models: which device, and which of its parts. */
+    /* Of the devices' models: which device, and which of its parts. Of "ort": which device, the first when none is
+     * said.
+     */
     int64_t device;
     uint32_t part;
     enum sp_realize_external external;

@@ -18,6 +18,7 @@ import test_cli  # noqa: E402
 from test_cli import onnx_make  # noqa: E402
 
 REQUESTS = 3  # that a trace shows
+OF_DEVICES = ("ort-collectives", "tensorrt", "sessions")  # several files in a folder
 
 
 class Export(test_cli.Case):
@@ -39,7 +40,7 @@ class Export(test_cli.Case):
 
     def test_every_format_from_a_plan(self):
         model, plan, annotated = self.planned()
-        formats = self.formats()
+        formats = [name for name in self.formats() if name not in (*OF_DEVICES, "ort")]
         self.assertGreaterEqual(len(formats), 16)
         for name in formats:
             with self.subTest(name):
@@ -67,6 +68,25 @@ class Export(test_cli.Case):
             before, after = self.json("inspect", annotated), self.json("inspect", out)
             for member in ("node_count", "operators", "parameters", "inputs", "outputs", "configurations"):
                 self.assertEqual(before[member], after[member])
+
+    def test_rank_models(self):
+        """Columns of the first weight, rows of the second: what ONNX Runtime's kernels take, as the check reads it."""
+        model, split = self.mlp(2, 8, 4), self.path("split.onnx")
+        self.done("infer", model, "--devices", "2", "--mode", "propagate", "--mesh", '<["x"=2]>', "--set",
+                  "w0={devices=[1,2]0,1}", "-o", split)
+        ranks = [self.export(split, "--format", "ort", "--device", str(device))[0] for device in range(2)]
+        self.assertNotEqual(ranks[0], ranks[1])
+        self.assertEqual(self.export(split, "--format", "ort")[0], ranks[0])
+        rank = self.file("rank.onnx", ranks[1])
+        self.assertEqual({item["code"] for item in self.json("check", rank)["diagnostics"]}, {"ORT_COMMUNICATION"})
+        self.assertEqual(self.json("inspect", rank)["operators"]["com.microsoft.DistributedMatMul"], 2)
+        self.assertIn(b"[NO_DEVICE]", self.done("export", split, "--format", "ort", "--device", "2", status=2).stderr)
+
+    def test_what_kernels_refuse_is_told_node_by_node(self):
+        model, plan, annotated = self.planned()
+        result = self.done("export", annotated, "--format", "ort", status=1)
+        self.assertIn(b"[PART_OF_THE_DEVICES]", result.stderr)
+        self.assertGreater(result.stderr.count(b"note: 'matmul"), 1)
 
     def test_csv_is_read_by_others(self):
         model, plan, annotated = self.planned()

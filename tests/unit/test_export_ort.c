@@ -4,6 +4,7 @@
 #include "build_export.h"
 #include "onnx.pb-c.h"
 #include "onnx_files.h"
+#include "plan/check.h"
 
 #define SHAPE(a, b) "2{1{1:1 2{1{1:" #a "} 1{1:" #b "}}}}"
 #define ON(name)    "2{1'" name "' 2:-1 3{1:-1 2:0 2:1}}"  /* whole on devices 0 and 1 */
@@ -132,6 +133,32 @@ Test(export_ort, nodes_have_the_six_attributes_and_ranks_their_pieces)
         onnx__model_proto__free_unpacked(model, NULL);
         exported_release(&exported);
     }
+    sp_buf_release(&file);
+}
+
+/* The check reads Distributed operators by themselves: it finds the same all-reduce, and nothing wrong. */
+Test(export_ort, what_is_written_is_sound)
+{
+    struct sp_buf file = onnx_encode(megatron), text;
+    Onnx__ModelProto *model;
+    struct exported exported = export_rank(&file, 0, &model);
+    struct sp_error err = {0};
+    struct sp_check_answer *answer;
+    struct sp_json json;
+    cr_assert_eq(sp_check_answer_create(exported.bytes.data, exported.bytes.size, &(struct sp_job_options){0}, NULL,
+                                        &answer, &err),
+                 SP_OK, "%s", err.message);
+    sp_buf_init(&text, (size_t)1 << 20);
+    sp_json_init_buf(&json, false, &text);
+    sp_check_answer_json(answer, &json);
+    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+    cr_expect(sp_check_answer_is_valid(answer), "%s", text.data);
+    cr_expect_not_null(strstr(text.data, "all-reduce of 'y' among 2 devices"), "%s", text.data);
+    cr_expect_null(strstr(text.data, "\"warning\""), "%s", text.data);
+    sp_check_answer_destroy(answer);
+    sp_buf_release(&text);
+    onnx__model_proto__free_unpacked(model, NULL);
+    exported_release(&exported);
     sp_buf_release(&file);
 }
 
