@@ -256,7 +256,10 @@ static enum sp_status transpose_extent(struct sp_op_context *context, const stru
         *ret_out = sp_dim_known(given[axis]);
         return SP_OK;
     }
-    if (window->auto_pad == SP_PAD_SAME_UPPER || window->auto_pad == SP_PAD_SAME_LOWER) {
+    bool is_same = window->auto_pad == SP_PAD_SAME_UPPER || window->auto_pad == SP_PAD_SAME_LOWER;
+    bool is_gapped = window->kernel[axis] != 0 && padding < window->stride[axis] &&
+                     window->span[axis] < window->stride[axis] - padding;
+    if (is_same && !is_gapped) { /* windows with gaps between them make less, and nothing is cut off */
         *ret_out = sp_dim_mul(dims, in, stride);
         return SP_OK;
     }

@@ -231,6 +231,21 @@ static const char *against(struct sp_local *local, const struct work *work, uint
     return NULL;
 }
 
+/* Runtimes copy what keeps all its extents, whatever the scales are. So that they see no such thing in what is left of
+   the work, axes of that kind are done here as well. */
+static void take_kept_axes(struct sp_local *local, struct work *work)
+{
+    bool is_any = false;
+    for (uint32_t axis = 0; axis < local->outputs[0].rank; axis++)
+        is_any = is_any || work->is_done[axis];
+    for (uint32_t axis = 0; is_any && axis < local->outputs[0].rank; axis++) {
+        uint8_t factor = sp_local_output_factor(local, 0, axis);
+        bool is_resized = factor != SP_RULE_NO_FACTOR && local->rule->factors[factor].kind == SP_FACTOR_HALO;
+        if (is_resized && local->inputs[0].axes[axis].extent == local->outputs[0].axes[axis].extent)
+            work->is_done[axis] = work->is_done[axis] || against(local, work, axis) == NULL;
+    }
+}
+
 static void read_work(struct sp_local *local, struct work *work)
 {
     struct sp_op_context context = sp_local_context(local);
@@ -266,6 +281,8 @@ enum sp_status sp_local_resize(struct sp_local *local)
     int64_t dims[SP_MAX_RANK];
     bool is_left = false, is_any = false;
     read_work(local, &work);
+    if (sp_local_status(local) == SP_OK)
+        take_kept_axes(local, &work);
     for (uint32_t axis = 0; axis < y->rank && sp_local_status(local) == SP_OK; axis++) {
         uint8_t factor = sp_local_output_factor(local, 0, axis);
         box[axis] = (struct sp_range){-1, -1};

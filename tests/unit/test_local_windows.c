@@ -185,6 +185,22 @@ Test(local_windows, padding_moves_transposed_tiles)
                  "output 0 = %2\n");
 }
 
+/* 4 inputs 3 apart, windows of 2: 3*3 + 2 elements, and nothing is there that SAME could cut off. */
+Test(local_windows, gaps_between_transposed_windows_are_not_filled)
+{
+    struct sp_node *node = transposed("1,1,4,4", "1,1,2,3");
+    build_attr_ints(&build, node, "strides", 2, (int64_t[]){3, 2});
+    build_attr_string(&build, node, "auto_pad", "SAME_UPPER");
+    infer();
+    EXPECT_TYPE("y", "float32[1,1,11,8]");
+    EXPECT_LOCAL(build_local(&build, node, "h=1/2"),
+                 "%0 = box 0 [0:1,0:1,2:4,0:4] float32[1,1,2,4]\n"
+                 "%1 = part 1 [0:1,0:1,0:2,0:3] float32[1,1,2,3]\n"
+                 "%2 = ConvTranspose(%0, %1) {kernel_shape=[2,3], strides=[3,2], pads=[0,0,0,1], auto_pad=none, "
+                 "output_padding=[0,0], output_shape=none} float32[1,1,5,8]\n"
+                 "output 0 = %2\n");
+}
+
 /* ---- DeformConv ------------------------------------------------------------------------------------------------- */
 
 Test(local_windows, offsets_say_where_the_places_of_a_part_are)
@@ -271,6 +287,20 @@ Test(local_windows, extents_that_stay_do_not_make_a_copy)
     struct sp_node *node = resize("1,2,10,4", (const float[]){1, 1, 1.05F, 1}, "nearest");
     infer();
     EXPECT_RULE(node, "[d0,d1,d2,d3] [] [_] -> [d0,d1,d2,d3]  d2: halo 1+1");
+}
+
+/* 3 rows times 1.3 are 3 rows: positions 0.5 / 1.3 - 0.5 < 0, 0.65 and 1.42. */
+Test(local_windows, kept_extents_are_not_left_to_the_runtime)
+{
+    struct sp_node *node = resize("1,1,3,4", (const float[]){1, 1, 1.3F, 0.5F}, "nearest");
+    build_attr_string(&build, node, "nearest_mode", "floor");
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d3=1/2"), "%0 = box 0 [0:1,0:1,0:2,2:3] float32[1,1,2,1]\n"
+                                                      "%1 = int64[3] {0,0,1}\n"
+                                                      "%2 = .Gather(%0, %1) {axis=2} float32[1,1,3,1]\n"
+                                                      "%3 = int64[1] {0}\n"
+                                                      "%4 = .Gather(%2, %3) {axis=3} float32[1,1,3,1]\n"
+                                                      "output 0 = %4\n");
 }
 
 Test(local_windows, sizes_are_those_of_the_part)
