@@ -182,7 +182,6 @@ class Usage(Case):
             ["plan", model, *devices, "--time-limit", "nan"],
             ["plan", model, *devices, "--seed", "-1"],
             ["plan", model, *devices, "--constraints", "c.json"],
-            ["plan", model, *devices, "--emit", "out"],
             ["plan", model, *devices, "-o", "-", "--json"],
             ["plan", model, *devices, "-o", "-", "--plan", "-"],
             ["plan", "-", "--cluster", "-"],
@@ -195,7 +194,7 @@ class Usage(Case):
                 self.done(*arguments, status=2)
 
     def test_what_this_version_lacks_is_said(self):
-        for arguments in (["jobs", "x"], ["plan", "x", "--emit", "d"], ["plan", "x", "--strategy", "tensor"]):
+        for arguments in (["jobs", "x"], ["plan", "x", "--strategy", "tensor"]):
             self.assertIn(b"This version does not have", self.done(*arguments, status=2).stderr)
 
     def test_errors_are_json_too(self):
