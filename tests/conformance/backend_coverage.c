@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend_cases.h"
+#include "local_check.h"
 
 struct row {
     const struct sp_op *op; /* an entry of the table */
@@ -15,6 +16,7 @@ struct row {
 };
 
 struct coverage {
+    struct local_check *locals;
     uint32_t count;
     struct row *rows;
 };
@@ -34,6 +36,7 @@ struct coverage *coverage_create(void)
     struct coverage *coverage = calloc(1, sizeof(*coverage));
     coverage->rows = calloc(count, sizeof(struct row));
     coverage->count = count;
+    coverage->locals = local_check_create();
     for (uint32_t i = 0; i < count; i++)
         coverage->rows[i].op = all[i];
     qsort(coverage->rows, coverage->count, sizeof(struct row), by_name);
@@ -42,6 +45,7 @@ struct coverage *coverage_create(void)
 
 void coverage_destroy(struct coverage *coverage)
 {
+    local_check_destroy(coverage->locals);
     free(coverage->rows);
     free(coverage);
 }
@@ -81,7 +85,7 @@ static bool add_node(struct coverage *coverage, const char *name, struct sp_mode
     row->split += may_split;
     if (row->example[0] == '\0')
         (void)snprintf(row->example, sizeof(row->example), "%s", name);
-    return true;
+    return local_check_node(coverage->locals, name, model, node, rule);
 }
 
 #define MAX_GRAPHS 4096
@@ -113,6 +117,7 @@ bool coverage_add(struct coverage *coverage, const char *name, struct sp_model *
 unsigned coverage_print(const struct coverage *coverage)
 {
     unsigned missing = 0;
+    local_check_print(coverage->locals);
     printf("# operator coverage: operator, versions, nodes, nodes with a factor that may be split, first case\n");
     for (uint32_t i = 0; i < coverage->count; i++) {
         const struct row *row = &coverage->rows[i];

@@ -64,39 +64,39 @@ const struct own_case own_cases_ml[] = {
     {"ai.onnx.ml.SVMRegressor", 1, "float32[8,2]",
      "coefficients=[1.0,2.0] support_vectors=[1.0,2.0,3.0,4.0] n_supports=2 kernel_type='RBF' rho=[0.1] "
      "kernel_params=[0.1,0.0,3.0]",
-     "float32[8,1]", "[n0,f1] -> [n0,e]  f1: sum reduction"},
+     "float32[8,1]", "[n0,f1] -> [n0,e]  f1: replicate; e: replicate"},
 
     /* SVMClassifier: the labels, and a score for each class, or for each pair of classes without probabilities. */
     {"ai.onnx.ml.SVMClassifier", 1, "float32[8,2]",
      "coefficients=[1.0,2.0,3.0,4.0,5.0,6.0] support_vectors=[1.0,2.0,3.0,4.0,5.0,6.0] vectors_per_class=[1,1,1] "
      "rho=[0.1,0.2,0.3] prob_a=[1.0,1.0,1.0] prob_b=[0.0,0.0,0.0] classlabels_ints=[0,1,2] kernel_type='LINEAR'",
-     "int64[8] float32[8,3]", "[n0,f1] -> [n0] [n0,e]  f1: sum reduction; e: select reduction"},
+     "int64[8] float32[8,3]", "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: replicate"},
 
     {"ai.onnx.ml.TreeEnsembleClassifier", 1, "float32[8,2]",
      TREES "class_treeids=[0,0,1,1] class_nodeids=[1,2,1,2] class_ids=[0,1,0,1] class_weights=[1.0,1.0,1.0,1.0] "
            "classlabels_int64s=[10,20]",
-     "int64[8] float32[8,2]", "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: select reduction"},
+     "int64[8] float32[8,2]", "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: replicate"},
     {"ai.onnx.ml.TreeEnsembleClassifier", 3, "double[n,2]",
      TREES "class_treeids=[0,0,1,1] class_nodeids=[1,2,1,2] class_ids=[0,1,0,1] class_weights=[1.0,1.0,1.0,1.0] "
            "classlabels_strings=['a','b']",
-     "string[n] float32[n,2]", "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: select reduction"},
+     "string[n] float32[n,2]", "[n0,f1] -> [n0] [n0,e]  f1: replicate; e: replicate"},
     {"ai.onnx.ml.TreeEnsembleRegressor", 1, "float32[8,2]",
      TREES "target_treeids=[0,0,1,1] target_nodeids=[1,2,1,2] target_ids=[0,1,0,1] target_weights=[1.0,1.0,1.0,1.0] "
            "n_targets=2",
-     "float32[8,2]", "[n0,f1] -> [n0,e]  f1: replicate"},
+     "float32[8,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: replicate"},
     {"ai.onnx.ml.TreeEnsembleRegressor", 3, "float32[8,2]",
      TREES "target_treeids=[0,0,1,1] target_nodeids=[1,2,1,2] target_ids=[0,1,0,1] target_weights=[1.0,1.0,1.0,1.0] "
            "n_targets=2 post_transform='SOFTMAX'",
-     "float32[8,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: softmax reduction"},
+     "float32[8,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: replicate"},
     {"ai.onnx.ml.SVMRegressor", 1, "float32[8,2]",
      "coefficients=[1.0,2.0] support_vectors=[1.0,2.0,3.0,4.0] n_supports=2 kernel_type='RBF' rho=[0.1] "
      "kernel_params=[0.1,0.0,3.0] post_transform='SOFTMAX_ZERO'",
-     "float32[8,1]", "[n0,f1] -> [n0,e]  f1: sum reduction; e: softmax reduction"},
+     "float32[8,1]", "[n0,f1] -> [n0,e]  f1: replicate; e: replicate"},
     /* One tree of one inner node, two targets; post_transform 1 is SOFTMAX. */
     {"ai.onnx.ml.TreeEnsemble", 5, "float32[n,2]",
      "n_targets=2 post_transform=1 tree_roots=[0] nodes_featureids=[0] nodes_modes=uint8[1] nodes_splits=float32[1] "
      "nodes_truenodeids=[0] nodes_falsenodeids=[1] nodes_trueleafs=[1] nodes_falseleafs=[1] leaf_targetids=[0,1] "
      "leaf_weights=float32[2]",
-     "float32[n,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: softmax reduction"},
+     "float32[n,2]", "[n0,f1] -> [n0,e]  f1: replicate; e: replicate"},
     {.op = NULL},
 };

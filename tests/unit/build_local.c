@@ -424,8 +424,7 @@ static void tight_init(struct tight *tight)
     cr_assert_gt(tight->room, 100000);
 }
 
-/* Whatever allocation fails, the function ends with that error: it is called with more and more memory. */
-static void run_without_memory(const struct sp_local *like, build_local_function function, enum sp_status usual)
+void build_local_without_memory(const struct sp_local *like, build_local_function function, enum sp_status usual)
 {
     enum sp_status status = SP_ERR_MEMORY;
     struct tight tight;
@@ -449,17 +448,15 @@ static void run_without_memory(const struct sp_local *like, build_local_function
     sp_arena_destroy(tight.arena);
 }
 
-const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts, build_local_function function)
+struct sp_local *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+                                  const char *cuts)
 {
-    struct sp_rule *rule;
-    struct sp_error err;
-    struct sp_buf buf;
-    uint64_t next = 0;
-    sp_error_clear(&err);
-    cr_assert_eq(sp_op_rule(build->model, node, build->arena, &rule, &err), SP_OK, "%s", err.message);
     const struct sp_local_factor *factors = cut_factors(build, node, rule, cuts);
-    struct sp_local_recorder recorder = {.kept = build->arena, .marker = "@", .next = &next};
-    struct sp_local local = {
+    struct sp_local *local = zeroed(build, 1, sizeof *local);
+    struct sp_local_recorder *recorder = zeroed(build, 1, sizeof *recorder);
+    *recorder = (struct sp_local_recorder){
+        .kept = build->arena, .marker = "@", .next = zeroed(build, 1, sizeof *recorder->next)};
+    *local = (struct sp_local){
         .model = build->model,
         .node = node,
         .rule = rule,
@@ -472,18 +469,29 @@ const char *build_local_with(struct build *build, struct sp_node *node, const ch
         .factors = factors,
         .inputs = cut_operands(build, factors, node->input_count, node->inputs, rule->inputs),
         .outputs = cut_operands(build, factors, node->output_count, node->outputs, rule->outputs),
-        .recorder = &recorder,
-        .err = &err,
+        .recorder = recorder,
+        .err = zeroed(build, 1, sizeof *local->err),
     };
-    const enum sp_status status = function(&local);
-    cr_assert(status != SP_OK || recorder.status == SP_OK, "the function hides a failure");
+    return local;
+}
+
+const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts, build_local_function function)
+{
+    struct sp_rule *rule;
+    struct sp_error err;
+    struct sp_buf buf;
+    sp_error_clear(&err);
+    cr_assert_eq(sp_op_rule(build->model, node, build->arena, &rule, &err), SP_OK, "%s", err.message);
+    struct sp_local *local = build_local_make(build, node, rule, cuts);
+    const enum sp_status status = function(local);
+    cr_assert(status != SP_OK || local->recorder->status == SP_OK, "the function hides a failure");
     sp_buf_init(&buf, TEXT_SIZE);
-    print_all(&buf, &local);
+    print_all(&buf, local);
     cr_assert(!sp_buf_failed(&buf));
     const char *text = sp_arena_string(build->arena, buf.data, buf.size);
     sp_buf_release(&buf);
     cr_assert_not_null(text);
-    run_without_memory(&local, function, status);
+    build_local_without_memory(local, function, status);
     return text;
 }
 

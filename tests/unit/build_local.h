@@ -33,3 +33,9 @@ const char *build_local(struct build *build, struct sp_node *node, const char *c
 /* By another function: to call single helpers. */
 const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts,
                              build_local_function function);
+
+/* The same in steps: the node as a device has it, for one call; its memory is the model's. */
+struct sp_local *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+                                  const char *cuts);
+/* Whatever allocation fails, the function ends with that error or as usual: it is called with more and more memory. */
+void build_local_without_memory(const struct sp_local *like, build_local_function function, enum sp_status usual);

@@ -1,0 +1,333 @@
+#include "local_check.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/build_local.h"
+#include "ops/local_recorder.h"
+
+#define MOST_SHARDS 3
+#define MOST_SEEN   4096
+#define KEY_SIZE    160
+
+struct local_check {
+    unsigned nodes, splits, whole, seen_count;
+    char seen[MOST_SEEN][KEY_SIZE]; /* operators and factors whose functions ran without memory */
+};
+
+/* One way of splitting one node. */
+struct split {
+    const char *name;
+    struct build build;
+    struct sp_node *node;
+    const struct sp_rule *rule;
+    uint8_t factor;
+    int64_t shards;
+    struct sp_local *locals[MOST_SHARDS];
+    bool is_right;
+};
+
+struct local_check *local_check_create(void)
+{
+    return calloc(1, sizeof(struct local_check));
+}
+
+void local_check_destroy(struct local_check *check)
+{
+    free(check);
+}
+
+void local_check_print(const struct local_check *check)
+{
+    printf("# local forms: %u splits of %u nodes, %u of them with the factor whole; %u without memory\n", check->splits,
+           check->nodes, check->whole, check->seen_count);
+}
+
+__attribute__((format(printf, 2, 3))) static void wrong(struct split *split, const char *format, ...)
+{
+    va_list args;
+    printf("# %s, %s: factor %s in %" PRId64 ": ", split->name, split->node->op_type,
+           split->rule->factors[split->factor].name, split->shards);
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    split->is_right = false;
+}
+
+/* ---- one device ------------------------------------------------------------------------------------------------- */
+
+/* The number of a piece, which its name ends in: that is how they are told apart. */
+static uint64_t number_of(const struct sp_piece *piece)
+{
+    return strtoull(strrchr(piece->name, '.') + 1, NULL, 10);
+}
+
+static void use(struct split *split, const bool *is_made, uint64_t count, const struct sp_piece *piece)
+{
+    if (piece != NULL && (number_of(piece) >= count || !is_made[number_of(piece)]))
+        wrong(split, "%s is used before it is made", piece->name);
+}
+
+static void make(struct split *split, bool *is_made, uint64_t count, const struct sp_piece *piece)
+{
+    if (piece == NULL)
+        return;
+    if (number_of(piece) >= count || is_made[number_of(piece)])
+        wrong(split, "%s is made twice", piece->name);
+    else
+        is_made[number_of(piece)] = true;
+}
+
+static void check_order(struct split *split, const struct sp_local *local)
+{
+    const struct sp_local_recorder *recorder = local->recorder;
+    bool *is_made = calloc(*recorder->next + 1, sizeof *is_made);
+    for (uint32_t i = 0; i < recorder->count; i++) {
+        const struct sp_local_event *event = &recorder->events[i];
+        const bool is_collective = event->kind == SP_LOCAL_ALL_REDUCE || event->kind == SP_LOCAL_ALL_GATHER;
+        for (uint32_t k = 0; event->kind == SP_LOCAL_OP && k < event->op.input_count; k++)
+            use(split, is_made, *recorder->next, event->op.inputs[k]);
+        for (uint32_t k = 0; event->kind == SP_LOCAL_OP && k < event->op.output_count; k++)
+            make(split, is_made, *recorder->next, event->op.outputs[k]);
+        if (is_collective)
+            use(split, is_made, *recorder->next, event->collective.from);
+        if (event->kind == SP_LOCAL_OUTPUT)
+            use(split, is_made, *recorder->next, event->piece);
+        else if (event->kind != SP_LOCAL_OP)
+            make(split, is_made, *recorder->next, event->piece);
+    }
+    free(is_made);
+}
+
+/* The piece is of the output's type, and has the extents of its part as far as both are known. */
+static void check_output(struct split *split, const struct sp_local *local, const struct sp_local_event *event)
+{
+    const struct sp_local_operand *operand = &local->outputs[event->output.index];
+    const struct sp_type *type = &operand->value->type;
+    const struct sp_piece *piece = event->piece;
+    if (type->kind != SP_TYPE_TENSOR)
+        return;
+    if (type->dtype != SP_DTYPE_UNDEFINED && piece->dtype != type->dtype)
+        wrong(split, "output %u is %s instead of %s", event->output.index, sp_dtype_name(piece->dtype),
+              sp_dtype_name(type->dtype));
+    if (piece->dims == NULL || !type->shape.has_rank)
+        return;
+    if (piece->rank != operand->rank) {
+        wrong(split, "output %u has rank %u instead of %u", event->output.index, piece->rank, operand->rank);
+        return;
+    }
+    for (uint32_t i = 0; i < piece->rank; i++) {
+        const struct sp_local_axis *axis = &operand->axes[i];
+        const int64_t want = event->output.kind == SP_LOCAL_WHOLE ? axis->extent : axis->size;
+        if (want >= 0 && piece->dims[i] >= 0 && piece->dims[i] != want)
+            wrong(split, "output %u has %" PRId64 " elements on axis %u instead of %" PRId64, event->output.index,
+                  piece->dims[i], i, want);
+    }
+}
+
+static void check_outputs(struct split *split, const struct sp_local *local)
+{
+    for (uint32_t output = 0; output < local->output_count; output++) {
+        unsigned given = 0;
+        for (uint32_t i = 0; i < local->recorder->count; i++) {
+            const struct sp_local_event *event = &local->recorder->events[i];
+            if (event->kind != SP_LOCAL_OUTPUT || event->output.index != output)
+                continue;
+            given++;
+            check_output(split, local, event);
+        }
+        if (given != (local->outputs[output].value != NULL))
+            wrong(split, "output %u is given %u times", output, given);
+    }
+}
+
+/* ---- all devices ------------------------------------------------------------------------------------------------ */
+
+static bool is_joint(const struct sp_local_event *event)
+{
+    return event->kind != SP_LOCAL_CONSTANT && event->kind != SP_LOCAL_OP;
+}
+
+static const struct sp_local_event *next_joint(const struct sp_local *local, uint32_t *at)
+{
+    while (*at < local->recorder->count && !is_joint(&local->recorder->events[*at]))
+        (*at)++;
+    return *at < local->recorder->count ? &local->recorder->events[(*at)++] : NULL;
+}
+
+static bool same_factors(uint32_t count, const uint8_t *a, uint32_t other, const uint8_t *b)
+{
+    return count == other && (count == 0 || memcmp(a, b, count) == 0);
+}
+
+static bool same_extents(const struct sp_piece *a, const struct sp_piece *b, uint32_t except)
+{
+    if (a->dims == NULL || b->dims == NULL)
+        return a->dims == b->dims;
+    for (uint32_t i = 0; i < a->rank && a->rank == b->rank; i++)
+        if (i != except && a->dims[i] != b->dims[i])
+            return false;
+    return a->rank == b->rank;
+}
+
+static bool is_same(const struct sp_local_event *a, const struct sp_local_event *b)
+{
+    if (a == NULL || b == NULL || a->kind != b->kind)
+        return a == b;
+    if (a->piece->dtype != b->piece->dtype)
+        return false;
+    switch (a->kind) {
+    case SP_LOCAL_INPUT:
+        return a->input.index == b->input.index && a->input.is_part == b->input.is_part &&
+               a->input.is_box == b->input.is_box;
+    case SP_LOCAL_ALL_REDUCE:
+        return a->collective.combiner == b->collective.combiner && same_extents(a->piece, b->piece, UINT32_MAX) &&
+               same_factors(a->collective.factor_count, a->collective.factors, b->collective.factor_count,
+                            b->collective.factors);
+    case SP_LOCAL_ALL_GATHER:
+        return a->collective.axis == b->collective.axis &&
+               same_extents(a->collective.from, b->collective.from, a->collective.axis) &&
+               same_factors(a->collective.factor_count, a->collective.factors, b->collective.factor_count,
+                            b->collective.factors);
+    case SP_LOCAL_OUTPUT:
+        return a->output.index == b->output.index && a->output.kind == b->output.kind &&
+               a->output.combiner == b->output.combiner &&
+               same_factors(a->output.factor_count, a->output.factors, b->output.factor_count, b->output.factors);
+    case SP_LOCAL_CONSTANT:
+    case SP_LOCAL_OP:
+        break;
+    }
+    return true;
+}
+
+static void compare_devices(struct split *split)
+{
+    for (int64_t device = 1; device < split->shards; device++) {
+        uint32_t own = 0, other = 0;
+        const struct sp_local_event *a, *b;
+        do {
+            a = next_joint(split->locals[0], &own);
+            b = next_joint(split->locals[device], &other);
+            if (!is_same(a, b)) {
+                wrong(split, "devices 0 and %" PRId64 " do not exchange the same", device);
+                return;
+            }
+        } while (a != NULL && b != NULL);
+    }
+}
+
+/* ---- a split ---------------------------------------------------------------------------------------------------- */
+
+static build_local_function function_of(const struct sp_node *node)
+{
+    return node->op->local != NULL ? node->op->local : sp_local_default;
+}
+
+/* Once for each operator and kind of factor, which is its name without the axis. */
+static bool is_new(struct local_check *check, const struct split *split)
+{
+    char key[KEY_SIZE], letters[SP_FACTOR_NAME_SIZE];
+    const struct sp_factor *factor = &split->rule->factors[split->factor];
+    size_t length = strlen(factor->name);
+    while (length > 1 && isdigit((unsigned char)factor->name[length - 1]))
+        length--;
+    (void)snprintf(letters, sizeof letters, "%.*s", (int)length, factor->name);
+    (void)snprintf(key, sizeof key, "%s.%.80s-%" PRId64 " %s %d %d", split->node->domain, split->node->op_type,
+                   split->node->op->since, letters, factor->kind, factor->combiner);
+    for (unsigned i = 0; i < check->seen_count; i++)
+        if (strcmp(check->seen[i], key) == 0)
+            return false;
+    if (check->seen_count == MOST_SEEN)
+        return false;
+    (void)snprintf(check->seen[check->seen_count++], KEY_SIZE, "%s", key);
+    return true;
+}
+
+/* Whether every device has a part of each axis with the factor, and borders lie where the factor allows them. */
+static bool can_split(const struct sp_rule *rule, const struct sp_node *node, uint8_t index, int64_t shards)
+{
+    const struct sp_factor *factor = &rule->factors[index];
+    if (factor->kind == SP_FACTOR_REPLICATE || factor->kind == SP_FACTOR_SEQUENTIAL || !sp_dim_is_known(factor->extent))
+        return false;
+    const int64_t chunk = (factor->extent.value + shards - 1) / shards;
+    if (chunk == 0 || (shards - 1) * chunk >= factor->extent.value ||
+        chunk % (factor->block > 0 ? factor->block : 1) != 0)
+        return false;
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        const bool is_output = i >= node->input_count;
+        const struct sp_value *value = is_output ? node->outputs[i - node->input_count] : node->inputs[i];
+        const struct sp_operand_rule *operand = is_output ? &rule->outputs[i - node->input_count] : &rule->inputs[i];
+        for (uint32_t axis = 0; value != NULL && axis < operand->rank; axis++) {
+            const struct sp_axis_factors *list = &operand->axes[axis];
+            const struct sp_dim extent = value->type.shape.dims[axis];
+            for (uint32_t k = 0; k < list->count; k++) {
+                if (list->factors[k] != index)
+                    continue;
+                const int64_t own = (extent.value + shards - 1) / shards;
+                if (!sp_dim_is_known(extent) || (shards - 1) * own >= extent.value)
+                    return false;
+            }
+            for (uint32_t k = 0; k < list->count && list->count > 1; k++)
+                if (!sp_dim_is_known(rule->factors[list->factors[k]].extent))
+                    return false;
+        }
+    }
+    return true;
+}
+
+static void run_split(struct local_check *check, struct split *split)
+{
+    const build_local_function function = function_of(split->node);
+    bool is_whole = false;
+    for (int64_t device = 0; device < split->shards && !is_whole; device++) {
+        char cuts[64];
+        (void)snprintf(cuts, sizeof cuts, "%s=%" PRId64 "/%" PRId64, split->rule->factors[split->factor].name, device,
+                       split->shards);
+        struct sp_local *local = build_local_make(&split->build, split->node, split->rule, cuts);
+        split->locals[device] = local;
+        const enum sp_status status = function(local);
+        is_whole = local->recorder->is_again;
+        if (is_whole && local->recorder->again_message[strlen(local->recorder->again_message) - 1] != '.')
+            wrong(split, "is refused by no sentence: %s", local->recorder->again_message);
+        if (!is_whole && (status != SP_OK || local->recorder->status != SP_OK)) {
+            wrong(split, "ends with %s: %s", sp_status_name(status), local->err->message);
+            return;
+        }
+        if (is_whole)
+            break;
+        check_order(split, local);
+        check_outputs(split, local);
+    }
+    check->splits++;
+    check->whole += is_whole;
+    if (!is_whole)
+        compare_devices(split);
+    const struct sp_local *last = split->locals[is_whole ? 0 : split->shards - 1];
+    if (last != NULL && is_new(check, split))
+        build_local_without_memory(last, function, last->recorder->status);
+}
+
+bool local_check_node(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
+                      const struct sp_rule *rule)
+{
+    bool is_right = true;
+    if (node->op == NULL || node->body != NULL || (node->op->flags & SP_OP_CONTROL) != 0)
+        return true;
+    check->nodes++;
+    for (uint8_t factor = 0; factor < rule->factor_count; factor++) {
+        for (int64_t shards = 2; shards <= MOST_SHARDS; shards++) {
+            struct split split = {.name = name, .node = node, .rule = rule, .factor = factor, .shards = shards};
+            split.build = (struct build){.arena = sp_arena_create(NULL), .model = model};
+            split.is_right = true;
+            if (can_split(rule, node, factor, shards))
+                run_split(check, &split);
+            sp_arena_destroy(split.build.arena);
+            is_right = is_right && split.is_right;
+        }
+    }
+    return is_right;
+}

@@ -1,0 +1,27 @@
+#pragma once
+/*
+ * local_check - what every `local` function (ops/local.h) must keep, whatever it computes.
+ *
+ * Each factor of a node that may be split is, in 2 and in 3 shards, and each device's part is recorded:
+ *
+ *  - it ends well, or says in a sentence why the factor is whole;
+ *  - all devices have the same inputs, collectives and outputs, of the same types and over the same factors;
+ *  - pieces are used after they are made, and made once;
+ *  - every output is given once, with its type and, where they are known, the extents of its part;
+ *  - what is combined has the same extents on all devices;
+ *  - without memory it ends with that error (for the first node of each operator and kind of factor).
+ */
+#include <stdbool.h>
+
+#include "ops/op.h"
+
+struct local_check;
+struct local_check *local_check_create(void);
+void local_check_destroy(struct local_check *check);
+
+/* Prints what is wrong, with the name of the case; false where anything is. */
+bool local_check_node(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
+                      const struct sp_rule *rule);
+
+/* How many there were. */
+void local_check_print(const struct local_check *check);
