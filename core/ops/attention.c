@@ -169,17 +169,31 @@ static enum sp_status join_operands(struct sp_op_context *context, const struct 
     return sp_attention_check(context, ret_attention);
 }
 
+static bool sees_by_place(const struct sp_op_context *context)
+{
+    return sp_node_int(context->node, "is_causal", 0) != 0 || sp_node_int(context->node, "left_window_size", -1) >= 0 ||
+           sp_node_int(context->node, "right_window_size", -1) >= 0;
+}
+
+/* Whether the mask has other keys than the attention: it is padded, or broadcast. */
+static bool has_other_keys(const struct sp_op_context *context, const struct sp_attention *attention)
+{
+    const struct sp_shape *mask = sp_in_shape(context, IN_MASK);
+    return mask != NULL && mask->rank > 0 && sp_dim_is_known(mask->dims[mask->rank - 1]) &&
+           sp_dim_is_known(attention->total) && mask->dims[mask->rank - 1].value != attention->total.value;
+}
+
 static enum sp_status read_attention(struct sp_op_context *context, struct operands *ret_operands,
                                      struct sp_attention *ret_attention)
 {
     enum sp_status status = read_operands(context, ret_operands);
     if (status == SP_OK)
         status = join_operands(context, ret_operands, ret_attention);
+    if (status != SP_OK)
+        return status;
     /* Versions differ in where the last query stands in a cache that is not full. */
-    if (status == SP_OK && sp_has_input(context, IN_VALID))
-        ret_attention->is_placed = sp_node_int(context->node, "is_causal", 0) != 0 ||
-                                   sp_node_int(context->node, "left_window_size", -1) >= 0 ||
-                                   sp_node_int(context->node, "right_window_size", -1) >= 0;
+    ret_attention->is_placed = sp_has_input(context, IN_VALID) && sees_by_place(context);
+    ret_attention->has_whole_keys = ret_attention->is_placed || has_other_keys(context, ret_attention);
     return status;
 }
 
@@ -288,10 +302,9 @@ static enum sp_status rule_flex(struct sp_op_context *context, struct sp_rule *r
         .domain = "", .name = "Attention", .since = since_, .last = last_, .min_inputs = 3, .max_inputs = inputs_,     \
         .min_outputs = 1, .max_outputs = 4, .infer = infer_attention, .rule = rule_attention,                          \
         .local = sp_local_attention,                                                                                   \
-        .text =                                                                                                        \
-            "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed "                               \
-            "[b, q, kv*g*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past t whole, "    \
-            "causal in caches that are not full q whole",                                                              \
+        .text = "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed "                           \
+                "[b, q, kv*g*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a "    \
+                "mask of other keys t whole, causal in caches that are not full q, t whole",                           \
         .source = "ONNX operator Attention (23, 24, 25)"                                                               \
     }
 

@@ -278,6 +278,23 @@ static enum sp_status read_three(struct sp_op_context *context, int64_t heads, s
     return status;
 }
 
+/* What keeps the keys whole: runtimes differ in which scores the fourth output holds and in what a bias does to keys
+   from a cache; masks of other forms than [b], [b, t] and [b, q, t] follow no split. */
+static bool has_odd_keys(struct sp_op_context *context, const struct multi_head *m)
+{
+    const struct sp_shape *mask = sp_in_shape(context, M_MASK);
+    if (sp_place_shape(context, sp_out(3)) != NULL ||
+        (sp_has_input(context, M_BIAS) && m->k.has_rank && !m->k.is_packed))
+        return true;
+    if (mask == NULL)
+        return false;
+    if (mask->rank == 1)
+        return lengths_of(context, mask, m->q.batch) != LENGTHS_ONE;
+    return mask->rank == 0 || mask->rank > 3 ||
+           (sp_dim_is_known(mask->dims[mask->rank - 1]) && sp_dim_is_known(m->k.length) &&
+            mask->dims[mask->rank - 1].value != m->k.length.value);
+}
+
 static enum sp_status read_multi_head(struct sp_op_context *context, struct multi_head *ret)
 {
     const struct sp_shape *past = sp_in_shape(context, M_PAST_KEY);
@@ -307,7 +324,7 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
                                 .value_size = m.v.size,
                                 .has_past = sp_has_input(context, M_PAST_KEY)};
     m.a.is_placed = m.has_packed_query;
-    m.a.has_whole_keys = m.has_packed_query;
+    m.a.has_whole_keys = m.has_packed_query || has_odd_keys(context, &m);
     m.a.has_whole_batch = holds_batch(context, M_MASK, m.a.batch);
     /* The bias holds all three side by side, and packed operands have one size for them. */
     m.ties_sizes =
@@ -428,10 +445,9 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .infer = infer_multi_head,
      .rule = rule_multi_head,
      .local = sp_local_multi_head_attention,
-     .text =
-         "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
-         "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past t whole, with packed queries q, t whole, "
-         "with caches e whole",
+     .text = "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
+             "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past, scores or masks that are none of "
+             "[b], [b, t], [b, q, t] t whole, with packed queries q, t whole, with caches e whole",
      .source = "ONNX Runtime contrib operator MultiHeadAttention",
      .signature = "(query,key?,value?,bias?,key_padding_mask?,attention_bias?,past_key?,past_value?,"
                   "past_sequence_length?,cache_indirection?) -> (output,present_key?,present_value?,qk?) "

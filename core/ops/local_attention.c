@@ -36,11 +36,8 @@ static bool is_placed(const struct sp_local *local)
 static const char *reason_against_masks(const struct sp_local *local)
 {
     const int64_t keys = local->factors[sp_local_named(local, "t")].extent;
-    if (is_placed(local) && (sp_local_named_size(local, "q") < 0 || sp_local_named_size(local, "t") < 0 ||
-                             sp_local_named_size(local, "p") < 0))
+    if (is_placed(local) && (sp_local_named_size(local, "q") < 0 || keys < 0 || sp_local_named_size(local, "p") < 0))
         return "what a query may look at depends on its place, and the number of queries or of keys is not known";
-    if (is_placed(local) && has_input(local, IN_VALID))
-        return "versions of ONNX differ in where its last query stands in a cache that is not full";
     if (has_input(local, IN_MASK)) {
         const struct sp_local_operand *mask = &local->inputs[IN_MASK];
         if (mask->rank == 0 || mask->axes[mask->rank - 1].extent != keys)

@@ -42,7 +42,7 @@ enum sp_status sp_local_group_attention(struct sp_local *local)
  */
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_BIAS, IN_MASK, IN_ATTENTION_BIAS, INPUTS = 10 };
-enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };
+enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE };
 
 static bool has_input(const struct sp_local *local, uint32_t input)
 {
@@ -69,17 +69,9 @@ static const char *reason_for_whole_keys(const struct sp_local *local, const str
         return "the number or the size of its heads is not known";
     if (is_causal(local) && sp_local_named_size(local, "q") < 0)
         return "what a query may look at depends on its place, and the number of queries is not known";
-    if (has_output(local, OUT_SCORES))
-        return "runtimes differ in which scores its fourth output holds";
-    if (mask_rank == 0 || mask_rank > 3)
-        return "its mask is square, of which runtimes take a part";
-    if (mask_rank == 1 && sp_local_input_factor(local, IN_MASK, 0) != sp_local_named(local, "b"))
-        return "its mask holds more than a length for each sequence";
     if (has_input(local, IN_MASK) && mask_rank > 1 &&
         sp_local_input_factor(local, IN_MASK, mask_rank - 1) != scores->keys)
         return "its mask does not have as many keys as it has";
-    if (has_input(local, IN_BIAS) && local->inputs[IN_KEY].rank == 4)
-        return "runtimes differ in what a bias does to keys from a cache";
     return NULL;
 }
 

@@ -210,7 +210,7 @@ const struct own_case own_cases_versions[] = {
      "float32[2,4,64]", "[b,q,kv*g*d] [b,t,kv*d] [b,t,kv*e] -> [b,q,kv*g*e]  t: softmax reduction; d: replicate"},
     {"Attention", 24, "float32[2,4,64] float32[2,6,16] float32[2,6,16] - - - int64[2]",
      "q_num_heads=8 kv_num_heads=2 is_causal=1", "float32[2,4,64]",
-     "[b,q,kv*g*d] [b,t,kv*d] [b,t,kv*e] [] [] [] [b] -> [b,q,kv*g*e]  q: replicate; t: softmax reduction; d: "
+     "[b,q,kv*g*d] [b,t,kv*d] [b,t,kv*e] [] [] [] [b] -> [b,q,kv*g*e]  q: replicate; t: replicate; d: "
      "replicate"},
     {"CausalConvWithState", 27, "float32[2,4,10] float32[4,1,3]", "", "float32[2,4,10]",
      "[b,c,l] [c,_,k] -> [b,c,l]  k: replicate; l: halo 2+0"},

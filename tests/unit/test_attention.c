@@ -95,18 +95,19 @@ Test(attention, queries_are_split_where_their_place_counts)
     start(25);
 }
 
-Test(attention, queries_are_whole_where_versions_differ_in_their_place)
+Test(attention, queries_and_keys_are_whole_where_versions_differ_in_their_place)
 {
     qkv(25, "2,9,4,8", "2,3,6,8", "2,3,6,8");
     build_input(&build, "n", SP_DTYPE_INT64, "2");
     struct sp_node *node = build_node(&build, "Attention", "q k v - - - n", "y");
     build_attr_int(&build, node, "is_causal", 1);
     infer();
-    EXPECT_RULE(node, "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] [] [] [] [b] -> [b,kv*g,q,e]  q: replicate; t: softmax "
-                      "reduction; d: replicate");
+    EXPECT_RULE(node, "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] [] [] [] [b] -> [b,kv*g,q,e]  q: replicate; t: "
+                      "replicate; d: replicate");
 }
 
-/* test_attention_4d_attn_mask [4, 6], _mask_3d [1, 4, 6], _mask_4d [2, 1, 4, 6]; since 24 the mask may be shorter. */
+/* test_attention_4d_attn_mask [4, 6], _mask_3d [1, 4, 6], _mask_4d [2, 1, 4, 6]; since 24 the mask may be shorter, and
+   follows no split of the keys then. */
 Test(attention, masks_broadcast_to_the_scores)
 {
     static const char *const masks[][2] = {{"4,6", "[q,t]"},
@@ -122,9 +123,8 @@ Test(attention, masks_broadcast_to_the_scores)
         struct sp_node *node = build_node(&build, "Attention", "q k v mask - - valid", "y");
         infer();
         (void)snprintf(text, sizeof(text),
-                       "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] %s [] [] [b] -> [b,kv*g,q,e]  t: softmax reduction; d: "
-                       "replicate",
-                       masks[i][1]);
+                       "[b,kv*g,q,d] [b,kv,t,d] [b,kv,t,e] %s [] [] [b] -> [b,kv*g,q,e]  t: %s; d: replicate",
+                       masks[i][1], i == 4 ? "replicate" : "softmax reduction");
         EXPECT_RULE(node, text);
         stop();
     }
