@@ -78,9 +78,9 @@ enum sp_status sp_program_slice(struct sp_program *program, const char *x, uint3
 /* Any box, of any type. */
 enum sp_status sp_program_cut(struct sp_program *program, const char *x, enum sp_dtype dtype, const int64_t *dims,
                               const struct sp_box *box, const char *want, const char **ret_name, struct sp_error *err);
-/* Slice and Concat have no types of less than a byte and no float8: these are carried as another type that holds all
-   their values. The type itself for all others. */
-enum sp_dtype sp_program_carrier(enum sp_dtype dtype);
+/* Slice and Concat have no types of less than a byte and no float8, and Concat floats only before version 4: these are
+   carried as another type that holds all their values. The type itself for all others. */
+enum sp_dtype sp_program_carrier(const struct sp_program *program, enum sp_dtype dtype);
 enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum sp_dtype dtype, const char *want,
                                const char **ret_name, struct sp_error *err);
 enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint32_t count, const char *const *names,

@@ -208,7 +208,10 @@ enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint
 /* ---- types that cannot be cut -------------------------------------------------------------------------------------
  */
 
-enum sp_dtype sp_program_carrier(enum sp_dtype dtype)
+#define CONCAT_ANY_SINCE 4 /* floats only before it */
+#define CAST_INT_SINCE   6 /* the type is an integer; a name before it */
+
+enum sp_dtype sp_program_carrier(const struct sp_program *program, enum sp_dtype dtype)
 {
     switch (dtype) {
     case SP_DTYPE_INT4:
@@ -222,17 +225,31 @@ enum sp_dtype sp_program_carrier(enum sp_dtype dtype)
     case SP_DTYPE_FLOAT8E8M0:
     case SP_DTYPE_FLOAT4E2M1:
         return SP_DTYPE_FLOAT;
+    case SP_DTYPE_BOOL:
+    case SP_DTYPE_INT8:
+    case SP_DTYPE_INT16:
+    case SP_DTYPE_INT32:
+    case SP_DTYPE_UINT8:
+    case SP_DTYPE_UINT16:
+    case SP_DTYPE_UINT32:
+        return program->opset < CONCAT_ANY_SINCE ? SP_DTYPE_DOUBLE : dtype;
     default:
         return dtype;
     }
 }
+
+/* The types that old versions of Cast name. */
+static const char *const type_names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                         "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
 
 enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum sp_dtype dtype, const char *want,
                                const char **ret_name, struct sp_error *err)
 {
     const bool is_float8 = sp_dtype_is_float(dtype) && sp_dtype_bits(dtype) == 8;
     /* Infinities stay what they are. */
-    const struct sp_local_attribute attributes[] = {SP_INT_ATTR("to", dtype), SP_INT_ATTR("saturate", 0)};
+    struct sp_local_attribute attributes[] = {SP_INT_ATTR("to", dtype), SP_INT_ATTR("saturate", 0)};
+    if (program->opset < CAST_INT_SINCE && (size_t)dtype < sizeof type_names / sizeof type_names[0])
+        attributes[0] = (struct sp_local_attribute){.name = "to", .type = SP_ATTR_STRING, .s = type_names[dtype]};
     return sp_program_emit(program,
                            &(struct sp_program_op){.op_type = "Cast",
                                                    .input_count = 1,
@@ -287,7 +304,7 @@ static enum sp_status cut_box(struct sp_program *program, const char *x, const i
 enum sp_status sp_program_cut(struct sp_program *program, const char *x, enum sp_dtype dtype, const int64_t *dims,
                               const struct sp_box *box, const char *want, const char **ret_name, struct sp_error *err)
 {
-    const enum sp_dtype carrier = sp_program_carrier(dtype);
+    const enum sp_dtype carrier = sp_program_carrier(program, dtype);
     if (box->is_whole) {
         *ret_name = x;
         return SP_OK;

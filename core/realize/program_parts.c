@@ -45,7 +45,9 @@ enum sp_status sp_program_input(struct sp_program *program, const struct sp_part
     if (source->box.is_whole)
         return sp_program_alias(program, source->piece, name, err);
     void **entry = box_entry(program, source->value, &source->box);
-    enum sp_status status = entry == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (entry == NULL)
+        return sp_fail_memory(err);
     const struct sp_arena_mark mark = sp_arena_mark(program->scratch);
     program->hint = source->piece->name;
     if (status == SP_OK && *entry == NULL) {
@@ -85,9 +87,11 @@ static enum sp_status cut_weight(struct sp_program *program, const struct sp_par
                                  const char **ret_name, struct sp_error *err)
 {
     void **entry = box_entry(program, what, NULL);
-    enum sp_status status = entry == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
     bool done;
-    if (status == SP_OK && *entry == NULL) {
+    if (entry == NULL)
+        return sp_fail_memory(err);
+    if (*entry == NULL) {
         *entry = (void *)sp_program_fresh(program, "whole");
         status = *entry == NULL ? sp_fail_memory(err) : put_weight(program, source, *entry, NULL, &done, err);
     }
@@ -112,8 +116,10 @@ enum sp_status sp_program_weight(struct sp_program *program, const struct sp_par
 {
     const void *what = source->tensor != NULL ? (const void *)source->tensor : source->value->sparse;
     void **entry = box_entry(program, what, &source->box);
-    enum sp_status status = entry == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
     bool done = true;
+    if (entry == NULL)
+        return sp_fail_memory(err);
     program->hint = source->piece->name;
     if (status == SP_OK && *entry == NULL) {
         const char *name = source->piece->name;
@@ -189,9 +195,11 @@ enum sp_status sp_program_constant(struct sp_program *program, const struct sp_p
     sp_buf_append(&key, constant->bytes, constant->size);
     void **entry = sp_buf_failed(&key) ? NULL : sp_program_entry(program->made, key.data, key.size);
     sp_buf_release(&key);
-    enum sp_status status = entry == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
     program->hint = constant->piece->name;
-    if (status == SP_OK && *entry == NULL) {
+    if (entry == NULL)
+        return sp_fail_memory(err);
+    if (*entry == NULL) {
         *entry = (void *)constant->piece->name;
         if (constant->is_filled)
             status = put_filled(program, constant, elements, constant->piece->name, err);
@@ -349,9 +357,11 @@ static enum sp_status put_cell(struct sp_program *program, const struct sp_excha
                                const struct sp_exchange_cell *cell, const char *want, const char **ret_name,
                                struct sp_error *err)
 {
-    const enum sp_dtype carrier = sp_program_carrier(exchange->dtype);
+    const enum sp_dtype carrier = sp_program_carrier(program, exchange->dtype);
     const char **names = SP_NEW_ARRAY(program->scratch, cell->source_count, const char *);
-    enum sp_status status = names == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (names == NULL)
+        return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < cell->source_count; i++) {
         const int64_t *dims = exchange->members[cell->sources[i]].before->dims;
         bool is_cut = false;
@@ -417,7 +427,7 @@ enum sp_status sp_program_member(struct sp_program *program, const struct sp_exc
         if (status != SP_OK || is_cut || is_all(exchange, &grid.cells[0]))
             return status == SP_OK ? sp_program_alias(program, after, name, err) : status;
     }
-    const bool is_carried = sp_program_carrier(exchange->dtype) != exchange->dtype;
+    const bool is_carried = sp_program_carrier(program, exchange->dtype) != exchange->dtype;
     const char **names = status == SP_OK ? SP_NEW_ARRAY(program->scratch, grid.cell_count, const char *) : NULL;
     const char *want = is_carried ? NULL : after->name;
     if (status == SP_OK && names == NULL)
