@@ -13,6 +13,7 @@
 const struct simulate_own simulate_own_cases[] = {
     /* Elementwise. */
     {"Acos", 7, "float32[4,6]", "", "o"},
+    {"Not", 13, "bool[4,6]", "", "o"},
     {"Celu", 12, "float32[4,6]", "alpha=2.0", "o"},
     {"Cos", 7, "float32[4,6]", "", "o"},
     {"Cosh", 9, "float32[4,6]", "", "o"},
