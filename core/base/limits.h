@@ -111,6 +111,7 @@
 #define SP_MAX_WRITTEN_DEVICES (1 << 26)   /* devices that the specs of one completed model list */
 #define SP_MAX_HOLDING_DEVICES (1 << 16)   /* devices whose pieces are listed */
 #define SP_MAX_EXPORT_BYTES    ((uint64_t)1 << 32) /* one export that is no model */
+#define SP_MAX_ORT_RANKS       1024               /* devices of a model of Distributed operators */
 #define SP_MAX_EXPORT_MESHES   4096       /* different meshes, and groups of nodes on the same devices, of one export */
 
 /* Files that are made when they are read. */

@@ -263,15 +263,31 @@ static enum sp_status write_tensor(struct export *out, const struct export_value
 enum sp_status export_csv_tensors(struct export *out, struct sp_error *err)
 {
     export_text(out, "tensor,node,operand,dtype,shape,bytes,sharding,bytes_per_device\r\n");
-    return export_values(out, write_tensor, NULL, err);
+    enum sp_status status = export_note_inner(out, err);
+    return status == SP_OK ? export_values(out, write_tensor, NULL, err) : status;
 }
 
 /* ---- communication --------------------------------------------------------------------------------------------- */
+
+/* Which of the ascending devices of the cluster this is. */
+static size_t number_of(const uint32_t *cluster, size_t count, uint32_t device)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (cluster[middle] < device)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
 
 static void write_transfers(struct export *out, const struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const uint32_t *cluster = out->subject->cluster_devices;
+    const size_t count = (size_t)out->subject->device_count;
     for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
         const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
         const struct sp_work_tensor *tensor = &plan->workload->tensors[transfer->tensor];
@@ -283,12 +299,7 @@ static void write_transfers(struct export *out, const struct sp_plan *plan)
         next_text(out, "");
         next_text(out, "send-receive");
         export_text(out, ",");
-        for (int end = 0; end < 2; end++) {
-            for (int64_t d = 0; d < out->subject->device_count; d++) {
-                if (cluster[d] == ends[end])
-                    export_printf(out, "%s%" PRId64, end > 0 ? " " : "", d);
-            }
-        }
+        export_printf(out, "%zu %zu", number_of(cluster, count, ends[0]), number_of(cluster, count, ends[1]));
         next_number(out, transfer->bytes);
         next_number(out, transfer->bytes);
         next_number(out, transfer->seconds);

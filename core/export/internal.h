@@ -82,6 +82,9 @@ enum sp_status export_values(struct export *out,
                                                      struct sp_error *err),
                              void *context, struct sp_error *err);
 
+/* A note where the model has graphs inside nodes: what is in them is not visited. */
+enum sp_status export_note_inner(struct export *out, struct sp_error *err);
+
 /* ---- fields of nodes ---- */
 
 /* Adds a field to the NodeProto of each node of the main graph, behind what it has. */

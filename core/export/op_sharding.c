@@ -69,5 +69,6 @@ static enum sp_status write_value(struct export *out, const struct export_value 
 
 enum sp_status export_op_sharding(struct export *out, struct sp_error *err)
 {
-    return export_values(out, write_value, NULL, err);
+    enum sp_status status = export_note_inner(out, err);
+    return status == SP_OK ? export_values(out, write_value, NULL, err) : status;
 }

@@ -342,6 +342,9 @@ enum sp_status export_ort(struct export *out, struct sp_error *err)
     if (status == SP_OK && (out->request->device < 0 || out->request->device >= count))
         status = sp_fail(err, SP_ERR_REQUEST, "NO_DEVICE", "There is no device %" PRId64 "; they are 0 to %" PRId64 ".",
                          out->request->device, count - 1);
+    if (status == SP_OK && count > SP_MAX_ORT_RANKS)
+        status = sp_fail_limit(err, "TOO_MANY_RANKS", "SP_MAX_ORT_RANKS", SP_MAX_ORT_RANKS, count,
+                               "A model of Distributed operators is for at most %d devices.", SP_MAX_ORT_RANKS);
     if (status == SP_OK)
         status = ort_plan_make(out, all.arena, &all.plan, err);
     if (status == SP_OK)

@@ -120,11 +120,16 @@ bool ort_is_split(const struct sp_sharding *sharding, const struct sp_type *type
     return false;
 }
 
-static bool is_everywhere(const struct ort_plan *plan, const struct sp_sharding *sharding, struct sp_arena *scratch)
+static bool is_everywhere(struct ort_plan *plan, const struct sp_sharding *sharding, struct sp_arena *scratch)
 {
+    if (sharding == plan->everywhere)
+        return true;
     const int64_t world = plan->out->subject->device_count, *devices;
     int64_t count = 0;
-    return sp_sharding_devices(scratch, sharding, world, &count, &devices, NULL) == SP_OK && count == world;
+    if (sp_sharding_devices(scratch, sharding, world, &count, &devices, NULL) != SP_OK || count != world)
+        return false;
+    plan->everywhere = sharding;
+    return true;
 }
 
 enum sp_status ort_spec(struct sp_arena *arena, const struct sp_sharding *sharding, const struct sp_type *type,
@@ -353,7 +358,7 @@ static enum sp_status judge(const struct ort_plan *plan, const struct sp_node *n
 /* ---- all ------------------------------------------------------------------------------------------------------- */
 
 /* Whether all that is known of the node is on all devices. */
-static bool is_on_all(const struct ort_plan *plan, const struct sp_node *node)
+static bool is_on_all(struct ort_plan *plan, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const struct sp_sharding *sharding = taken(plan, node, i);

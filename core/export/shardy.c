@@ -178,6 +178,8 @@ enum sp_status export_shardy(struct export *out, struct sp_error *err)
         status = sp_fail_memory(err);
     if (status == SP_OK)
         status = note_meshes(out, &all.meshes, err);
+    if (status == SP_OK)
+        status = export_note_inner(out, err);
     sp_buf_release(&text);
     sp_arena_destroy(arena);
     return status;

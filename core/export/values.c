@@ -104,3 +104,20 @@ enum sp_status export_values(struct export *out,
     sp_arena_rewind(out->scratch, mark);
     return status;
 }
+
+enum sp_status export_note_inner(struct export *out, struct sp_error *err)
+{
+    const struct sp_graph *graph = out->subject->model->graph;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct sp_node *node = &graph->nodes[i];
+        for (uint32_t k = 0; k < node->attribute_count; k++) {
+            const enum sp_attr_type type = node->attributes[k].type;
+            if (type == SP_ATTR_GRAPH || type == SP_ATTR_GRAPHS)
+                return export_note(
+                    out, "SUBGRAPHS_LEFT_OUT", node, err,
+                    "Values inside the subgraphs of control flow are not listed; the annotated model has "
+                    "their shardings.");
+        }
+    }
+    return SP_OK;
+}

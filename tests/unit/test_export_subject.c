@@ -92,6 +92,33 @@ Test(export_subject, the_same_for_real_models)
     }
 }
 
+/* What is inside branches has no annotation in the file: it follows. */
+static const char *const branches =
+    "1:10 8{2:17} 7{ 2'g' 1{1'x' 1'w' 2'h' 3'mm' 4'MatMul'} 1{1'c' 2'y' 3'if' 4'If'"
+    " 5{1'then_branch' 20:5 6{ 2't' 1{1'h' 2'a' 3'r' 4'Relu'} 12{1'a'} }}"
+    " 5{1'else_branch' 20:5 6{ 2'e' 1{1'h' 2'b' 3'n' 4'Neg'} 12{1'b'} }} }"
+    " 1{1'y' 1'w' 2'z' 3'mm2' 4'MatMul'}"
+    " 11{1'x' 2{1{1:1 2{1{1:512} 1{1:512}}}}} 11{1'w' 2{1{1:1 2{1{1:512} 1{1:512}}}}} 11{1'c' 2{1{1:9 2{}}}}"
+    " 12{1'z' 2{1{1:1 2{1{1:512} 1{1:512}}}}} }";
+
+Test(export_subject, the_same_for_branches)
+{
+    struct planned_model model;
+    planned_make(&model, onnx_encode(branches), 2);
+    struct sp_buf annotated = planned_annotated(&model);
+    struct sp_subject *read = subject_of(&annotated);
+    cr_assert_eq(read->net->node_count, 5);
+    expect_equal(model.subject, read);
+    const struct sp_node_specs *inner = &read->assignment->nodes[3];
+    cr_expect_not_null(inner->operands[1].sharding);
+    struct exported text = export_of(read, "csv-tensors");
+    cr_expect_str_eq(text.notes.data, "SUBGRAPHS_LEFT_OUT ");
+    exported_release(&text);
+    sp_subject_destroy(read);
+    sp_buf_release(&annotated);
+    planned_release(&model);
+}
+
 /* ---- from JSON -------------------------------------------------------------------------------------------------- */
 
 static enum sp_status again(const struct planned_model *model, const json_t *json, const char *sha256,
