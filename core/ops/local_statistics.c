@@ -1,6 +1,8 @@
 #include "ops/local_statistics.h"
 
 #include "base/arith.h"
+#include "base/limits.h"
+#include "ops/local_places.h"
 
 struct sp_local_span sp_local_reductions(struct sp_local *local, uint32_t input)
 {
@@ -105,6 +107,15 @@ static struct sp_piece *listed(struct sp_local *local, const struct sp_axis_rang
     uint32_t count = 0;
     for (uint32_t i = 0; i < ranges->count; i++)
         size += ranges->ranges[i].limit - ranges->ranges[i].start;
+    if ((uint64_t)size > SP_MAX_LOCAL_CONSTANT / sizeof(int64_t)) {
+        char label[264];
+        sp_local_any_whole(
+            local,
+            "Node %s is computed whole on every device: a device has %lld elements of an axis, in several "
+            "ranges, and a list of them is too long for its program.",
+            sp_node_label(local->node, label, sizeof(label)), (long long)size);
+        return NULL;
+    }
     int64_t *indices = SP_NEW_ARRAY(local->arena, (size_t)size, int64_t);
     if (indices == NULL) {
         sp_local_failed(local, sp_fail_memory(local->err));
