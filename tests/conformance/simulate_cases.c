@@ -195,7 +195,8 @@ static int work(struct simulate_program *program)
         return 2;
     }
     (void)backend_each(program->folder, run_case, program);
-    static const struct simulate_own *const lists[] = {simulate_own_cases, simulate_contrib_cases};
+    static const struct simulate_own *const lists[] = {simulate_own_cases, simulate_contrib_cases,
+                                                       simulate_statistics_cases, simulate_open_cases};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (const struct simulate_own *own = lists[i]; own->op != NULL; own++)
             run_own(program, lists[i], own);

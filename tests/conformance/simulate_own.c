@@ -80,31 +80,44 @@ static void add_constant(struct own_model *own, const char *name, enum sp_dtype 
     own->graph.initializer[own->graph.n_initializer++] = tensor;
 }
 
+/* "4,n3]": numbers, and symbols with theirs. */
+static Onnx__TensorShapeProto *shape_of(struct own_model *own, const char *text, json_t *dims)
+{
+    Onnx__TensorShapeProto *shape = SP_NEW(own->arena, Onnx__TensorShapeProto);
+    onnx__tensor_shape_proto__init(shape);
+    shape->dim = SP_NEW_ARRAY(own->arena, MAX_ITEMS, Onnx__TensorShapeProto__Dimension *);
+    while (*text != ']' && *text != '\0' && shape->n_dim < MAX_ITEMS) {
+        Onnx__TensorShapeProto__Dimension *dim = SP_NEW(own->arena, Onnx__TensorShapeProto__Dimension);
+        size_t letters = strcspn(text, "0123456789");
+        char *end;
+        int64_t extent = strtoll(text + letters, &end, 10);
+        onnx__tensor_shape_proto__dimension__init(dim);
+        dim->value_case = letters > 0 ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+                                      : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        if (letters > 0)
+            dim->dim_param = keep(own, text, letters);
+        else
+            dim->dim_value = extent;
+        (void)json_array_append_new(dims, json_integer(extent));
+        shape->dim[shape->n_dim++] = dim;
+        text = end + (*end == ',');
+    }
+    return shape;
+}
+
 static void add_fed(struct own_model *own, const char *name, enum sp_dtype dtype, const char *word)
 {
     Onnx__ValueInfoProto *info = SP_NEW(own->arena, Onnx__ValueInfoProto);
     Onnx__TypeProto *type = SP_NEW(own->arena, Onnx__TypeProto);
     Onnx__TypeProto__Tensor *tensor = SP_NEW(own->arena, Onnx__TypeProto__Tensor);
-    Onnx__TensorShapeProto *shape = SP_NEW(own->arena, Onnx__TensorShapeProto);
     const char *below = strchr(word, '<');
-    double numbers[MAX_ITEMS];
     json_t *dims = json_array();
     onnx__value_info_proto__init(info);
     onnx__type_proto__init(type);
     onnx__type_proto__tensor__init(tensor);
-    onnx__tensor_shape_proto__init(shape);
-    shape->n_dim = numbers_of(strchr(word, '[') + 1, numbers);
-    shape->dim = SP_NEW_ARRAY(own->arena, shape->n_dim, Onnx__TensorShapeProto__Dimension *);
-    for (size_t i = 0; i < shape->n_dim; i++) {
-        shape->dim[i] = SP_NEW(own->arena, Onnx__TensorShapeProto__Dimension);
-        onnx__tensor_shape_proto__dimension__init(shape->dim[i]);
-        shape->dim[i]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        shape->dim[i]->dim_value = (int64_t)numbers[i];
-        (void)json_array_append_new(dims, json_integer((json_int_t)numbers[i]));
-    }
     tensor->has_elem_type = 1;
     tensor->elem_type = (int32_t)dtype;
-    tensor->shape = shape;
+    tensor->shape = shape_of(own, strchr(word, '[') + 1, dims);
     type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     type->tensor_type = tensor;
     info->name = keep(own, name, strlen(name));
@@ -261,8 +274,11 @@ static bool fill_node(struct own_model *own, const struct simulate_own *from)
 
 const char *simulate_own_name(const struct simulate_own *list, const struct simulate_own *own, char *name, size_t size)
 {
-    (void)snprintf(name, size, "%s_%s_%zu", list == simulate_own_cases ? "own" : "contrib", own->op,
-                   (size_t)(own - list));
+    const char *first = list == simulate_own_cases       ? "own"
+                        : list == simulate_contrib_cases ? "contrib"
+                        : list == simulate_open_cases    ? "open"
+                                                         : "statistics";
+    (void)snprintf(name, size, "%s_%s_%zu", first, own->op, (size_t)(own - list));
     return name;
 }
 

@@ -8,6 +8,7 @@
  *  version     of the operator's domain; that of ai.onnx is 21 where the domain is another
  *  inputs      separated by blanks; values are the same every time
  *                float32[4,6]        reals in [-1, 1); float16, double alike
+ *                float32[n3,6]       the first extent is a symbol, n, and 3 when it runs
  *                float32[4]>0        in [0.5, 1.5)
  *                int64[4]<5          in [0, 5); other integers alike
  *                int32[4]@3          all 3
@@ -32,6 +33,8 @@ struct simulate_own {
 /* Each ends with one whose `op` is NULL. */
 extern const struct simulate_own simulate_own_cases[];
 extern const struct simulate_own simulate_contrib_cases[];
+extern const struct simulate_own simulate_open_cases[];
+extern const struct simulate_own simulate_statistics_cases[];
 
 /* "own_com.microsoft.FusedMatMul_3", "contrib_..": with its place in the list. */
 const char *simulate_own_name(const struct simulate_own *list, const struct simulate_own *own, char *name, size_t size);
