@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +49,13 @@ void local_check_print(const struct local_check *check)
 
 __attribute__((format(printf, 2, 3))) static void wrong(struct split *split, const char *format, ...)
 {
+    char text[512];
     va_list args;
-    printf("# %s, %s: factor %s in %" PRId64 ": ", split->name, split->node->op_type,
-           split->rule->factors[split->factor].name, split->shards);
     va_start(args, format);
-    (void)vprintf(format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    printf("\n");
+    printf("# %s, %s: factor %s in %" PRId64 ": %s\n", split->name, split->node->op_type,
+           split->rule->factors[split->factor].name, split->shards, text);
     split->is_right = false;
 }
 
