@@ -172,10 +172,12 @@ export function difference(actual, expected, { rtol = 1e-3, atol = 1e-6, shapesO
   for (let i = 0; i < other.length; i++) {
     if (Object.is(own[i], other[i]) || own[i] === other[i]) continue;
     if (isNumber && Number.isNaN(own[i]) && Number.isNaN(other[i])) continue;
-    const gap = isNumber ? Math.abs(own[i] - other[i]) : Infinity;
-    const error = gap / Math.max(Math.abs(other[i]), absolute / relative);
-    if (Number.isFinite(gap) && error > largest.error) largest.error = error;
-    if (gap <= absolute + relative * Math.abs(other[i])) continue;
+    if (isNumber) {
+      const gap = Math.abs(own[i] - other[i]);
+      const error = gap / Math.max(Math.abs(other[i]), absolute / relative);
+      if (Number.isFinite(gap) && error > largest.error) largest.error = error;
+      if (gap <= absolute + relative * Math.abs(other[i])) continue;
+    }
     wrong++;
     first ??= `element ${i} is ${own[i]} instead of ${other[i]}`;
   }
