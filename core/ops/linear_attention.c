@@ -250,7 +250,8 @@ const struct sp_op sp_ops_linear_attention[] = {
      .infer = infer_causal,
      .rule = rule_causal,
      .local = sp_local_causal_conv,
-     .text = "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l sequential",
+     .text =
+         "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l sequential",
      .source = "ONNX operator CausalConvWithState (27)"},
     {.name = NULL},
 };
