@@ -6,7 +6,9 @@
  * two or four with weights (linear, cubic). They are taken with Gather. Positions are computed in single precision, and
  * rounded, as runtimes do. The other axes are resized by the operator, for which the split ones have a scale of 1.
  *
- * What is cut out of an image (tf_crop_and_resize) is made whole and cut.
+ * What rounds or weighs in ways of the runtime's own (integers, antialiasing) is left to it: where so many inputs make
+ * so many outputs again and again, the operator on some of these periods makes what it makes of them in the whole, but
+ * at the borders; the part is cut out. What is cut out of an image (tf_crop_and_resize) is made whole and cut.
  */
 #include <math.h>
 #include <string.h>
@@ -26,8 +28,9 @@ struct work {
     struct sp_resize resize;
     enum mode mode;
     bool is_old; /* before Resize-11: positions are x / scale, and nearest is the next towards the start */
-    bool is_done[SP_MAX_RANK]; /* axes that are resized with Gather */
-    bool is_late[SP_MAX_RANK]; /* axes that are cut in the end */
+    bool is_done[SP_MAX_RANK];                            /* axes that are resized with Gather */
+    bool is_late[SP_MAX_RANK];                            /* axes that are cut in the end */
+    struct sp_range from[SP_MAX_RANK], made[SP_MAX_RANK]; /* axes with periods: what they take, and make (else empty) */
 };
 
 /* The elements that each place of the part reads along an axis: `count` for each of `taps`, in the whole. */
@@ -197,8 +200,9 @@ static struct sp_piece *run_rest(struct sp_local *local, const struct work *work
     for (uint32_t i = 0; i < resize->axis_count; i++) {
         const struct sp_local_axis *axis = &local->outputs[0].axes[resize->axes[i]];
         scales[i] = resize->scales == NULL || work->is_done[resize->axes[i]] ? 1 : resize->scales[resize->axes[i]];
+        const struct sp_range *made = &work->made[resize->axes[i]];
         is_set[i] = work->is_done[resize->axes[i]] || (axis->is_cut && !work->is_late[resize->axes[i]]);
-        sizes[i] = axis->size;
+        sizes[i] = made->limit > 0 ? made->limit - made->start : axis->size;
     }
     for (uint32_t input = 1; input < local->input_count && input < 4; input++)
         pieces[input] = sp_local_input(local, input);
@@ -224,10 +228,47 @@ static const char *against(struct sp_local *local, const struct work *work, uint
         return "one scale for several axes keeps their ratio";
     if (work->resize.scales == NULL && !work->resize.is_sized)
         return "its scales are not known";
-    if (work->mode != NEAREST && !sp_dtype_is_float(local->inputs[0].value->type.dtype))
+    return NULL;
+}
+
+static bool is_runtimes_own(const struct sp_local *local, const struct work *work)
+{
+    return work->mode != NEAREST &&
+           (!sp_dtype_is_float(local->inputs[0].value->type.dtype) || sp_node_int(local->node, "antialias", 0) != 0);
+}
+
+static bool is_power_of_two(int64_t number)
+{
+    return (number & (number - 1)) == 0;
+}
+
+/* Sets what the axis takes and makes in whole periods of `in` inputs and `out` outputs; a reason where it cannot be. */
+static const char *take_periods(struct sp_local *local, struct work *work, uint32_t axis)
+{
+    const char *mode = sp_node_string(local->node, "coordinate_transformation_mode", "half_pixel");
+    const struct sp_local_axis *x = &local->inputs[0].axes[axis], *y = &local->outputs[0].axes[axis];
+    int64_t periods = x->extent, rest = y->extent;
+    while (rest != 0) {
+        int64_t next = periods % rest;
+        periods = rest;
+        rest = next;
+    }
+    const int64_t in = x->extent / periods, out = y->extent / periods, shrink = in / out + 1;
+    const int64_t reach = (work->mode == CUBIC ? 3 : 2) * shrink + 2;
+    bool is_even = strcmp(mode, "half_pixel") == 0 || strcmp(mode, "half_pixel_symmetric") == 0 ||
+                   strcmp(mode, "asymmetric") == 0 || (strcmp(mode, "pytorch_half_pixel") == 0 && out > 1);
+    if (work->resize.scales != NULL)
+        is_even = is_even && (float)work->resize.scales[axis] == (float)out / (float)in;
+    if (!is_even || periods == 1 || y->ranges.count != 1)
+        return "runtimes round or weigh what is between elements in ways of their own";
+    if (!sp_dtype_is_float(local->inputs[0].value->type.dtype) && !(is_power_of_two(in) && is_power_of_two(out)))
         return "runtimes round integers between elements in ways of their own";
-    if (work->mode != NEAREST && sp_node_int(local->node, "antialias", 0) != 0)
-        return "with antialiasing a place reads more of the input, the more the image shrinks";
+    int64_t start = y->ranges.ranges[0].start * in / out - reach, limit = y->ranges.ranges[0].limit * in / out + reach;
+    start = start > 0 ? start / in : 0;
+    limit = (limit + in - 1) / in;
+    limit = limit < periods ? limit : periods;
+    work->from[axis] = (struct sp_range){start * in, limit * in};
+    work->made[axis] = (struct sp_range){start * out, limit * out};
     return NULL;
 }
 
@@ -263,6 +304,10 @@ static void read_work(struct sp_local *local, struct work *work)
         work->is_late[axis] = is_copied && !sp_local_is_cut(&local->inputs[0], axis);
         work->is_done[axis] = !is_copied;
         const char *why = work->is_done[axis] ? against(local, work, axis) : NULL;
+        if (why == NULL && work->is_done[axis] && is_runtimes_own(local, work)) {
+            why = take_periods(local, work, axis);
+            work->is_done[axis] = false;
+        }
         if (why == NULL && work->resize.keeps_aspect && work->resize.is_named[axis])
             why = "one scale for several axes keeps their ratio";
         if (why == NULL && work->resize.scales == NULL && !work->resize.is_sized && work->resize.is_named[axis])
@@ -279,24 +324,27 @@ enum sp_status sp_local_resize(struct sp_local *local)
     struct sp_range box[SP_MAX_RANK];
     const struct sp_local_operand *y = &local->outputs[0];
     int64_t dims[SP_MAX_RANK];
-    bool is_left = false, is_any = false;
+    bool is_left = false, is_any = false, is_boxed = false;
     read_work(local, &work);
     if (sp_local_status(local) == SP_OK)
         take_kept_axes(local, &work);
     for (uint32_t axis = 0; axis < y->rank && sp_local_status(local) == SP_OK; axis++) {
         uint8_t factor = sp_local_output_factor(local, 0, axis);
-        box[axis] = (struct sp_range){-1, -1};
+        bool is_made = work.made[axis].limit > 0;
+        box[axis] = is_made ? work.from[axis] : (struct sp_range){-1, -1};
         is_any = is_any || work.is_done[axis];
+        is_boxed = is_boxed || is_made || work.is_done[axis];
         if (work.is_done[axis] && read_axis(local, &work, axis, &reads[axis]))
             box[axis] = shift(&reads[axis]);
         bool is_resized = factor == SP_RULE_NO_FACTOR || local->rule->factors[factor].kind != SP_FACTOR_PARALLEL ||
                           sp_local_input_factor(local, 0, axis) != factor;
         is_left = is_left || (is_resized && !work.is_done[axis]);
         dims[axis] = work.is_late[axis] ? y->axes[axis].extent : y->axes[axis].size;
+        dims[axis] = is_made ? work.made[axis].limit - work.made[axis].start : dims[axis];
     }
     if (sp_local_status(local) != SP_OK)
         return sp_local_status(local);
-    struct sp_piece *x = is_any ? sp_local_input_box(local, 0, box) : sp_local_input(local, 0);
+    struct sp_piece *x = is_boxed ? sp_local_input_box(local, 0, box) : sp_local_input(local, 0);
     enum sp_dtype dtype = local->inputs[0].value->type.dtype;
     if (is_any && work.mode != NEAREST && dtype != SP_DTYPE_DOUBLE)
         x = sp_local_cast(local, x, SP_DTYPE_FLOAT);
@@ -311,6 +359,11 @@ enum sp_status sp_local_resize(struct sp_local *local)
     for (uint32_t axis = 0; axis < y->rank; axis++)
         if (work.is_late[axis])
             x = sp_local_cut(local, x, axis, sp_local_output_factor(local, 0, axis));
+    for (uint32_t axis = 0; axis < y->rank; axis++) {
+        int64_t start = y->axes[axis].ranges.ranges[0].start - work.made[axis].start;
+        if (work.made[axis].limit > 0)
+            x = sp_local_slice(local, x, axis, start, start + y->axes[axis].size);
+    }
     sp_local_output(local, 0, x);
     return sp_local_status(local);
 }
