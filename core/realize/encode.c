@@ -1,5 +1,6 @@
 #include "realize/encode.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +95,7 @@ static enum sp_status put_sparse_tensors(struct sp_encoder *encoder, struct sp_r
                                          const struct sp_attribute *attribute, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < attribute->count; i++) {
+    for (uint32_t i = 0; status == SP_OK && attribute->sparse_tensors != NULL && i < attribute->count; i++) {
         const struct sp_sparse_tensor *sparse = attribute->sparse_tensors[i];
         sp_recipe_clear(encoder->tensor);
         status = sp_weight_put_sparse(encoder->weights, encoder->tensor,
@@ -266,6 +267,7 @@ static void put_operator_head(struct sp_recipe *out, const char *name, const cha
 static enum sp_status open_node(struct sp_encoder *encoder, uint32_t depth, struct sp_error *err)
 {
     struct sp_encode_frame *frame = &encoder->frames[depth];
+    assert(frame->graph->nodes != NULL);
     const struct sp_node *node = &frame->graph->nodes[frame->next_node++];
     frame->node = node;
     frame->attribute = frame->item = 0;

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/limits.h"
@@ -78,6 +79,7 @@ static enum sp_status open_level(struct walk *walk, enum message message, const 
     *level = (struct level){sp_wire_of(walk->model->bytes, field->payload), message, field->number, walk->sizes.next};
     if (walk->out == NULL && !add_size(&walk->sizes))
         return sp_fail_memory(err);
+    assert(walk->sizes.items != NULL && walk->sizes.next < walk->sizes.count);
     walk->sizes.next++;
     if (walk->out != NULL)
         sp_put_head(walk->out, field->number, walk->sizes.items[level->entry]);
@@ -89,13 +91,19 @@ static uint64_t head_size(uint32_t number, uint64_t size)
     return sp_wire_varint_size((uint64_t)number << 3) + sp_wire_varint_size(size);
 }
 
+static void add_to(struct walk *walk, uint32_t entry, uint64_t size)
+{
+    assert(walk->sizes.items != NULL && entry < walk->sizes.count);
+    walk->sizes.items[entry] += size;
+}
+
 static void close_level(struct walk *walk)
 {
     const struct level *level = &walk->levels[--walk->depth];
     if (walk->out != NULL || walk->depth == 0)
         return;
     const uint64_t size = walk->sizes.items[level->entry];
-    walk->sizes.items[walk->levels[walk->depth - 1].entry] += head_size(level->number, size) + size;
+    add_to(walk, walk->levels[walk->depth - 1].entry, head_size(level->number, size) + size);
 }
 
 static enum sp_status step(struct walk *walk, struct sp_error *err)
@@ -117,7 +125,7 @@ static enum sp_status step(struct walk *walk, struct sp_error *err)
     if (walk->out != NULL)
         sp_put_original(walk->out, walk->model, (struct sp_span){field.at, level->wire.at - field.at});
     else
-        walk->sizes.items[level->entry] += level->wire.at - field.at;
+        add_to(walk, level->entry, level->wire.at - field.at);
     return SP_OK;
 }
 
@@ -126,7 +134,9 @@ enum sp_status sp_encode_function(const struct sp_model *model, struct sp_recipe
 {
     const struct sp_wire_field whole = {.number = SP_MODEL_FUNCTIONS, .type = SP_WIRE_LEN, .payload = function->span};
     struct walk *walk = calloc(1, sizeof *walk);
-    enum sp_status status = walk == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (walk == NULL)
+        return sp_fail_memory(err);
     for (int pass = 0; status == SP_OK && pass < 2; pass++) {
         walk->model = model;
         walk->out = pass == 0 ? NULL : out;
@@ -135,8 +145,7 @@ enum sp_status sp_encode_function(const struct sp_model *model, struct sp_recipe
         while (status == SP_OK && walk->depth > 0)
             status = step(walk, err);
     }
-    if (walk != NULL)
-        free(walk->sizes.items);
+    free(walk->sizes.items);
     free(walk);
     return status;
 }

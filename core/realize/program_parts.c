@@ -428,10 +428,12 @@ enum sp_status sp_program_member(struct sp_program *program, const struct sp_exc
             return status == SP_OK ? sp_program_alias(program, after, name, err) : status;
     }
     const bool is_carried = sp_program_carrier(program, exchange->dtype) != exchange->dtype;
-    const char **names = status == SP_OK ? SP_NEW_ARRAY(program->scratch, grid.cell_count, const char *) : NULL;
+    if (status != SP_OK)
+        return status;
+    const char **names = SP_NEW_ARRAY(program->scratch, grid.cell_count, const char *);
     const char *want = is_carried ? NULL : after->name;
-    if (status == SP_OK && names == NULL)
-        status = sp_fail_memory(err);
+    if (names == NULL)
+        return sp_fail_memory(err);
     for (uint64_t i = 0; status == SP_OK && i < grid.cell_count; i++)
         status = put_cell(program, exchange, &grid.cells[i], grid.cell_count == 1 ? want : NULL, &names[i], err);
     if (status == SP_OK)

@@ -128,6 +128,7 @@ bool sp_recipe_push(struct sp_recipe *recipe, struct sp_segment segment)
                             sizeof *recipe->segments))
             return false;
         segment.at = recipe->size;
+        assert(recipe->segments != NULL);
         recipe->segments[recipe->segment_count++] = segment;
     }
     recipe->size += segment.size;

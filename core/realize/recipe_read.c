@@ -70,7 +70,7 @@ static enum sp_status send(const struct sp_recipe *recipe, const struct sp_recip
 {
     while (at < end) {
         const size_t most = end - at < SP_RECIPE_BUFFER ? (size_t)(end - at) : SP_RECIPE_BUFFER;
-        size_t size;
+        size_t size = 0;
         enum sp_status status = sp_recipe_read(recipe, reader, at, buffer, most, &size, err);
         if (status != SP_OK)
             return status;
@@ -85,8 +85,10 @@ enum sp_status sp_recipe_stream(const struct sp_recipe *recipe, const struct sp_
                                 const struct sp_sink *sink, struct sp_error *err)
 {
     unsigned char *buffer = malloc(SP_RECIPE_BUFFER);
-    enum sp_status status = buffer == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
     uint64_t at = 0;
+    if (buffer == NULL)
+        return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && sink->copy != NULL && i < recipe->segment_count; i++) {
         const struct sp_segment *segment = &recipe->segments[i];
         if (!is_copied(segment, sink))

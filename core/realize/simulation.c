@@ -200,8 +200,9 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
                                       .body_begin = on_body_begin,
                                       .body_end = on_body_end,
                                       .control_end = on_control_end};
-    enum sp_status status =
-        simulation.interface == NULL ? sp_fail_memory(err) : sp_program_init(&simulation.program, request, err);
+    if (simulation.interface == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_program_init(&simulation.program, request, err);
     if (status == SP_OK)
         status = copy_interface(&simulation, err);
     if (status == SP_OK)

@@ -81,6 +81,7 @@ static enum sp_status count_items(const struct sp_model *model, const struct sp_
     return status;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): pack() writes there */
 enum sp_status sp_unpack_typed(const struct sp_model *model, const struct sp_tensor *tensor, unsigned char *bytes,
                                struct sp_error *err)
 {
@@ -225,7 +226,8 @@ static void pick_run(void *context, int64_t first, int64_t count)
 }
 
 void sp_box_pick(uint32_t rank, const int64_t *dims, const struct sp_axis_ranges *axes, uint32_t element_bits,
-                 const unsigned char *bytes, unsigned char *out)
+                 const unsigned char *bytes,
+                 unsigned char *out) /* NOLINT(readability-non-const-parameter): pick_run() writes there */
 {
     struct picking picking = {bytes, out, element_bits, 0};
     sp_box_each_run(rank, dims, axes, pick_run, &picking);
