@@ -56,8 +56,10 @@ static enum sp_status make_local(struct sp_part_run *run, uint32_t at, struct sp
     struct sp_local_operand *outputs = SP_NEW_ARRAY(part->scratch, run->node->output_count, struct sp_local_operand);
     struct sp_local_recorder *recorder = SP_NEW(part->scratch, struct sp_local_recorder);
     enum sp_status status = SP_OK;
-    if (!factors || !inputs || !outputs || !recorder)
-        return sp_fail_memory(part->err);
+    if (!factors || !inputs || !outputs || !recorder) {
+        (void)sp_fail_memory(part->err);
+        return SP_ERR_MEMORY;
+    }
     *recorder = (struct sp_local_recorder){.kept = part->arena, .marker = part->marker, .next = &part->next};
     for (uint32_t f = 0; f < run->rule->factor_count && status == SP_OK; f++)
         status = sp_placement_factor(part, &run->placement, run->rule, (uint8_t)f, at, &factors[f]);
@@ -119,10 +121,11 @@ static enum sp_status record(struct sp_part_run *run, uint8_t *ret_factor, const
 {
     *ret_factor = SP_NO_FACTOR;
     for (uint32_t at = 0; at < run->placement.device_count; at++) {
-        struct sp_local local;
+        struct sp_local local = {0};
         enum sp_status status = make_local(run, at, &local);
-        if (status == SP_OK)
-            status = call(run, &local);
+        if (status != SP_OK)
+            return status;
+        status = call(run, &local);
         run->records[at] = local.recorder;
         if (local.recorder->is_again) {
             *ret_factor = local.recorder->again_factor;
