@@ -61,6 +61,11 @@ struct simulate_account {
 };
 void simulate_account_release(struct simulate_account *account);
 
+/* Goes through the partition, for its account only. */
+enum sp_status simulate_tell_parts(struct sp_arena *arena, struct sp_model *model,
+                                   const struct sp_assignment *assignment, struct simulate_account *account,
+                                   bool tells_notes, struct sp_error *err);
+
 /* Goes through the partition and writes the simulation to `path`. The model's bytes are read where they lie. */
 enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
                               const char *path, struct simulate_account *account, struct sp_error *err);

@@ -34,6 +34,7 @@ struct options {
     const char *folder, *only;
     uint32_t first, last; /* nodes that are split in a random way */
     int64_t seeds;        /* random ways of each model and number of devices */
+    bool has_large;       /* large models are split, too */
 };
 
 struct test {
@@ -321,13 +322,14 @@ static json_t *numbers(const double *items, int64_t count)
     return list;
 }
 
-static void tell(struct test *test, FILE *list, const struct simulate_account *account, const double *stated,
-                 const double *assumed)
+static void tell(struct test *test, FILE *list, const struct simulate_account *account, bool is_large,
+                 const double *stated, const double *assumed)
 {
     int64_t devices = test->strategy->devices;
     json_t *line =
         json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f}", "name", test->name, "file", test->strategy->file, "model",
                   test->path, "original", test->original, "devices", (json_int_t)devices, "rtol", RTOL, "atol", ATOL);
+    (void)json_object_set_new(line, "isLarge", json_boolean(is_large));
     if (test->err.status != SP_OK) {
         (void)json_object_set_new(line, "failure", json_sprintf("%s: %s", test->err.code, test->err.message));
     } else {
@@ -354,7 +356,7 @@ static void tell(struct test *test, FILE *list, const struct simulate_account *a
     simulate_tell(list, line);
 }
 
-static void run(const struct options *options, const struct simulate_strategy *strategy, FILE *list)
+static void run(const struct options *options, const struct simulate_strategy *strategy, bool is_large, FILE *list)
 {
     struct test *test = calloc(1, sizeof(*test));
     struct simulate_account account = {0};
@@ -370,17 +372,33 @@ static void run(const struct options *options, const struct simulate_strategy *s
     double *assumed = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
     if (test->bytes != NULL) {
         enum sp_status status = prepare(test);
-        if (status == SP_OK)
+        if (status == SP_OK && is_large)
+            status = simulate_tell_parts(test->arena, test->model, test->assignment, &account, true, &test->err);
+        else if (status == SP_OK)
             status = simulate_write(test->arena, test->model, test->assignment, test->path, &account, &test->err);
         if (status == SP_OK)
             (void)simulate_count_weights(test->assignment, stated, assumed, &test->err);
-        tell(test, list, &account, stated, assumed);
+        tell(test, list, &account, is_large, stated, assumed);
     }
     simulate_account_release(&account);
     sp_buf_release(&test->annotated);
     sp_arena_destroy(test->arena);
     free(test->bytes);
     free(test);
+}
+
+static void run_all(const struct options *options, const struct simulate_strategy *strategy, bool is_large, FILE *list)
+{
+    for (; strategy->file != NULL; strategy++) {
+        struct simulate_strategy own = *strategy;
+        for (int64_t i = 0; i < (strategy->seed == 0 ? 1 : options->seeds); i++) {
+            char name[200];
+            own.seed = strategy->seed == 0 ? 0 : strategy->seed + (uint64_t)i * SEED_STEP;
+            name_strategy(&own, name, sizeof(name));
+            if (strstr(name, options->only) != NULL)
+                run(options, &own, is_large, list);
+        }
+    }
 }
 
 static bool read_arguments(struct options *options, int count, char **arguments)
@@ -392,6 +410,8 @@ static bool read_arguments(struct options *options, int count, char **arguments)
             options->only = arguments[i + 1];
         } else if (strcmp(arguments[i], "--seeds") == 0) {
             options->seeds = strtoll(arguments[i + 1], NULL, 10);
+        } else if (strcmp(arguments[i], "--large") == 0) {
+            options->has_large = strcmp(arguments[i + 1], "yes") == 0;
         } else if (strcmp(arguments[i], "--nodes") == 0) {
             options->first = (uint32_t)strtoul(arguments[i + 1], &end, 10);
             options->last = (uint32_t)strtoul(end + (*end == '-'), NULL, 10);
@@ -407,7 +427,8 @@ int main(int count, char **arguments)
     char path[SIMULATE_MAX_PATH + 64];
     struct options options;
     if (!read_arguments(&options, count, arguments)) {
-        (void)fprintf(stderr, "usage: simulate_models FOLDER [--only TEXT] [--seeds N] [--nodes FIRST-LAST]\n");
+        (void)fprintf(
+            stderr, "usage: simulate_models FOLDER [--only TEXT] [--seeds N] [--nodes FIRST-LAST] [--large yes|no]\n");
         return 2;
     }
     (void)snprintf(path, sizeof(path), "%.1000s/list.jsonl", options.folder);
@@ -416,15 +437,8 @@ int main(int count, char **arguments)
         (void)fprintf(stderr, "simulate_models: %s cannot be written\n", path);
         return 2;
     }
-    for (const struct simulate_strategy *strategy = simulate_strategies; strategy->file != NULL; strategy++) {
-        struct simulate_strategy own = *strategy;
-        for (int64_t i = 0; i < (strategy->seed == 0 ? 1 : options.seeds); i++) {
-            char name[200];
-            own.seed = strategy->seed == 0 ? 0 : strategy->seed + (uint64_t)i * SEED_STEP;
-            name_strategy(&own, name, sizeof(name));
-            if (strstr(name, options.only) != NULL)
-                run(&options, &own, list);
-        }
-    }
+    run_all(&options, simulate_strategies, false, list);
+    if (options.has_large)
+        run_all(&options, simulate_large, true, list);
     return fclose(list) != 0;
 }

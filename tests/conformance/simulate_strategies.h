@@ -34,5 +34,6 @@ struct simulate_strategy {
     struct simulate_split splits[SIMULATE_MAX_SPLITS];
 };
 
-/* Ends with one whose `file` is NULL. */
+/* Each ends with one whose `file` is NULL. Large models have no weights: they are split, and do not run. */
 extern const struct simulate_strategy simulate_strategies[];
+extern const struct simulate_strategy simulate_large[];

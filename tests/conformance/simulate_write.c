@@ -92,19 +92,39 @@ static enum sp_status stream(const struct sp_recipe *recipe, struct sp_model *mo
     return status != SP_OK || is_closed ? status : sp_fail(err, SP_ERR_IO, "NO_FILE", "%s is not complete.", path);
 }
 
-enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
-                              const char *path, struct simulate_account *account, struct sp_error *err)
+static void start_account(struct sp_arena *arena, const struct sp_assignment *assignment,
+                          struct simulate_account *account)
 {
-    struct sp_part_sink sink = {
-        .context = account, .source = on_source, .op = on_op, .exchange = on_exchange, .result = on_result};
-    struct sp_realize_request request = {
-        .partition = {.model = model, .assignment = assignment}, .note = on_note, .note_context = account};
-    struct sp_recipe *recipe = NULL;
     account->notes = json_array();
     account->device_count = assignment->device_count;
     if (account->weight_bytes == NULL)
         account->weight_bytes = SP_NEW_ARRAY(arena, (size_t)assignment->device_count, double);
-    enum sp_status status = sp_partition_run(arena, &request.partition, &sink, err);
+}
+
+enum sp_status simulate_tell_parts(struct sp_arena *arena, struct sp_model *model,
+                                   const struct sp_assignment *assignment, struct simulate_account *account,
+                                   bool tells_notes, struct sp_error *err)
+{
+    struct sp_part_sink sink = {.context = account,
+                                .source = on_source,
+                                .op = on_op,
+                                .exchange = on_exchange,
+                                .result = on_result,
+                                .note = tells_notes ? on_note : NULL};
+    struct sp_partition_request request = {.model = model, .assignment = assignment};
+    if (account->notes == NULL)
+        start_account(arena, assignment, account);
+    return sp_partition_run(arena, &request, &sink, err);
+}
+
+enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
+                              const char *path, struct simulate_account *account, struct sp_error *err)
+{
+    struct sp_realize_request request = {
+        .partition = {.model = model, .assignment = assignment}, .note = on_note, .note_context = account};
+    struct sp_recipe *recipe = NULL;
+    start_account(arena, assignment, account);
+    enum sp_status status = simulate_tell_parts(arena, model, assignment, account, false, err);
     if (status == SP_OK)
         status = sp_realize_simulation(&request, &recipe, err);
     if (status == SP_OK)
