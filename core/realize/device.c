@@ -1,6 +1,5 @@
 #include "realize/device.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "realize/put.h"
@@ -200,55 +199,67 @@ static enum sp_status put_output(struct sp_device_walk *walk, struct sp_program 
     return status;
 }
 
-static enum sp_status finish_part(struct sp_device_walk *walk, uint32_t part, struct sp_recipe **ret_recipe,
-                                  struct sp_error *err)
+/* The model of a part that is done. */
+static enum sp_status finish_part(struct sp_device_walk *walk, uint32_t part, struct sp_error *err)
 {
     const struct sp_device_part *ports = walk->plan->devices[walk->device].parts[part];
-    struct sp_program *program = &walk->programs[part];
     struct sp_recipe *interface = sp_recipe_create();
-    enum sp_status status = interface == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (interface == NULL)
+        return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < ports->outputs.count; i++) {
         const struct sp_device_port *port = ports->outputs.items[i];
         if (port->piece != NULL)
-            status = put_output(walk, program, port, err);
+            status = put_output(walk, walk->program, port, err);
         if (status == SP_OK)
             status = put_port_info(interface, SP_PUT_GRAPH_OUTPUT, port, err);
     }
     for (uint32_t i = 0; status == SP_OK && i < ports->inputs.count; i++)
         status = put_port_info(interface, SP_PUT_GRAPH_INPUT, ports->inputs.items[i], err);
     if (status == SP_OK)
-        status = sp_program_finish(program, interface,
+        status = sp_program_finish(walk->program, interface,
                                    walk->request->name != NULL ? walk->request->name
                                                                : walk->request->partition.model->graph->name,
-                                   ret_recipe, err);
+                                   &walk->recipes[part], err);
     sp_recipe_destroy(interface);
     return status;
+}
+
+/* Outputs are those of the plan, so a part need not wait for who takes them. */
+enum sp_status sp_device_end_part(struct sp_device_walk *walk, struct sp_error *err)
+{
+    const uint32_t part = sp_device_walk_part(walk, walk->device);
+    enum sp_status status = SP_OK;
+    if (sp_device_plan_has(walk->plan, walk->device, part))
+        status = finish_part(walk, part, err);
+    sp_program_release(walk->program);
+    return status == SP_OK ? sp_program_init(walk->program, walk->request, err) : status;
 }
 
 enum sp_status sp_realize_device(const struct sp_realize_request *request, const struct sp_device_plan *plan,
                                  int64_t device, struct sp_recipe **ret_recipes, struct sp_error *err)
 {
     const uint32_t count = sp_device_plan_parts(plan, device);
-    struct sp_device_walk walk = {.plan = (struct sp_device_plan *)plan, .request = request, .device = device};
+    struct sp_program program;
+    struct sp_device_walk walk = {.plan = (struct sp_device_plan *)plan,
+                                  .request = request,
+                                  .device = device,
+                                  .program = &program,
+                                  .recipes = ret_recipes};
     if (count == 0)
         return sp_fail(err, SP_ERR_REQUEST, "DEVICE_UNUSED", "Device %lld has nothing to do.", (long long)device);
-    walk.programs = calloc(count, sizeof *walk.programs);
-    enum sp_status status = walk.programs == NULL ? sp_fail_memory(err) : SP_OK;
-    uint32_t made = 0, done = 0;
-    for (; status == SP_OK && made < count; made++)
-        status = sp_program_init(&walk.programs[made], request, err);
+    for (uint32_t i = 0; i < count; i++)
+        ret_recipes[i] = NULL;
+    enum sp_status status = sp_program_init(&program, request, err);
     if (status == SP_OK)
         status = sp_device_walk_run(&walk, err);
-    for (; status == SP_OK && done < count; done++) {
-        ret_recipes[done] = NULL;
-        if (sp_device_plan_has(plan, device, done))
-            status = finish_part(&walk, done, &ret_recipes[done], err);
+    if (status == SP_OK)
+        status = sp_device_end_part(&walk, err);
+    sp_program_release(&program);
+    for (uint32_t i = 0; status != SP_OK && i < count; i++) {
+        sp_recipe_destroy(ret_recipes[i]);
+        ret_recipes[i] = NULL;
     }
-    while (status != SP_OK && done > 0)
-        sp_recipe_destroy(ret_recipes[--done]);
-    for (uint32_t i = 0; i < made; i++)
-        sp_program_release(&walk.programs[i]);
-    free(walk.programs);
     sp_arena_destroy(walk.scratch);
     sp_arena_destroy(walk.arena);
     return status;

@@ -84,24 +84,24 @@ struct sp_device_walk {
     uint64_t time;            /* exchanges so far */
     /* While a device is written; else NULL. */
     int64_t device;
-    struct sp_program *programs; /* of its parts */
-    struct sp_intern *named;     /* its pieces by name */
+    struct sp_program *program; /* of its part at work */
+    struct sp_recipe **recipes; /* of its parts that are done */
+    struct sp_intern *named;    /* its pieces by name */
 };
 
 enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *err);
 
 static inline bool sp_device_walk_writes(const struct sp_device_walk *walk, int64_t device)
 {
-    return walk->programs != NULL && walk->device == device;
+    return walk->program != NULL && walk->device == device;
 }
 static inline uint32_t sp_device_walk_part(const struct sp_device_walk *walk, int64_t device)
 {
     return walk->parts[walk->plan->devices[device].world];
 }
-static inline struct sp_program *sp_device_walk_program(struct sp_device_walk *walk)
-{
-    return &walk->programs[sp_device_walk_part(walk, walk->device)];
-}
+
+/* The part at work of the device that is written is over: its model is made, and the next one begins. */
+enum sp_status sp_device_end_part(struct sp_device_walk *walk, struct sp_error *err);
 
 /* The piece is needed on its device, in the part at work. */
 enum sp_status sp_device_bring(struct sp_device_walk *walk, const struct sp_piece *piece, struct sp_error *err);

@@ -388,7 +388,7 @@ static enum sp_status all_to_all(struct direct *direct, struct sp_device_walk *w
 enum sp_status sp_device_put_collective(struct sp_device_walk *walk, const struct sp_exchange *exchange,
                                         enum sp_device_form form, uint32_t member, struct sp_error *err)
 {
-    struct direct direct = {sp_device_walk_program(walk), walk->plan, exchange, &exchange->members[member]};
+    struct direct direct = {walk->program, walk->plan, exchange, &exchange->members[member]};
     const enum sp_dtype wire = wire_type(walk->plan->target, exchange->dtype);
     if (direct.member->device != walk->device) /* a rank that no group has */
         return SP_OK;
@@ -503,7 +503,7 @@ enum sp_status sp_device_put_gather(struct sp_device_walk *walk, const struct sp
 {
     const struct sp_device_state *state = &walk->plan->devices[walk->device];
     struct gathering gathering = {walk,
-                                  sp_device_walk_program(walk),
+                                  walk->program,
                                   exchange,
                                   &walk->plan->worlds[state->world],
                                   wire_type(walk->plan->target, exchange->dtype),

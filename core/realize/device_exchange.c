@@ -122,9 +122,9 @@ static enum sp_status give(struct passing *passing, uint32_t member, uint32_t so
         known->part = walk->parts[world];
     }
     walk->has_given[world] = walk->has_given[world] || known->part == walk->parts[world];
-    if (status == SP_OK && walk->programs == NULL)
+    if (status == SP_OK && walk->program == NULL)
         status = make_port(passing, from->before, box, &port, err);
-    if (status == SP_OK && walk->programs == NULL)
+    if (status == SP_OK && walk->program == NULL)
         status = sp_device_add_port(walk->plan, from->device, known->part, true, &port, err);
     return status;
 }
@@ -139,7 +139,7 @@ static enum sp_status take(struct passing *passing, uint32_t member, uint32_t so
     struct sp_device_port port;
     if (from->device == to->device)
         return sp_device_bring(walk, from->before, err);
-    if (world_of(walk, from->device) == world_of(walk, to->device) || walk->programs != NULL)
+    if (world_of(walk, from->device) == world_of(walk, to->device) || walk->program != NULL)
         return SP_OK;
     enum sp_status status = make_port(passing, from->before, box, &port, err);
     return status == SP_OK
@@ -156,12 +156,17 @@ static enum sp_status begin_parts(struct passing *passing, struct sp_error *err)
         if (!passing->gets[w])
             continue;
         if (walk->has_given[w]) {
+            if (walk->program != NULL && w == world_of(walk, walk->device)) {
+                enum sp_status status = sp_device_end_part(walk, err);
+                if (status != SP_OK)
+                    return status;
+            }
             if (++walk->parts[w] >= SP_MAX_DEVICE_PARTS)
                 return sp_fail_limit(err, "TOO_MANY_PARTS", "SP_MAX_DEVICE_PARTS", SP_MAX_DEVICE_PARTS, walk->parts[w],
                                      "A device's model would be cut into more than %d parts.", SP_MAX_DEVICE_PARTS);
             walk->has_given[w] = false;
         }
-        if (walk->programs != NULL)
+        if (walk->program != NULL)
             continue;
         if (world->part_capacity <= walk->parts[w]) {
             const uint32_t capacity = world->part_capacity == 0 ? 4 : world->part_capacity * 2;
@@ -222,7 +227,7 @@ static enum sp_status tell_lowered(struct sp_device_walk *walk, const struct sp_
                                    struct sp_error *err)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    if (walk->request->note == NULL || walk->programs != NULL)
+    if (walk->request->note == NULL || walk->program != NULL)
         return SP_OK;
     (void)snprintf(text, sizeof text,
                    "The %s of %s%.200s%s has no form in the target: all devices of its world exchange all pieces, and "
@@ -263,7 +268,7 @@ static enum sp_status meet(struct passing *passing, int64_t device, enum sp_devi
                                         .dims = &one};
     if (!needs && kept == NULL)
         return sp_fail_memory(err);
-    if (!needs && walk->programs == NULL)
+    if (!needs && walk->program == NULL)
         return sp_device_add_port(walk->plan, device, sp_device_walk_part(walk, device), true, &port, err);
     if (!sp_device_walk_writes(walk, device))
         return SP_OK;
@@ -307,7 +312,7 @@ static enum sp_status name_source(void *context, const struct sp_exchange *excha
     const struct sp_exchange_member *from = &exchange->members[member];
     *ret_is_cut = box == NULL;
     if (from->device == walk->device) {
-        *ret_name = sp_program_name(sp_device_walk_program(walk), from->before);
+        *ret_name = sp_program_name(walk->program, from->before);
         return SP_OK;
     }
     if (world_of(walk, from->device) == world_of(walk, walk->device)) {
@@ -330,7 +335,7 @@ static enum sp_status name_source(void *context, const struct sp_exchange *excha
 static enum sp_status write_members(struct passing *passing, struct sp_error *err)
 {
     struct sp_device_walk *walk = passing->walk;
-    struct sp_program *program = sp_device_walk_program(walk);
+    struct sp_program *program = walk->program;
     enum sp_status status = SP_OK;
     program->source = name_source;
     program->source_context = passing;
@@ -367,7 +372,7 @@ enum sp_status sp_device_exchange(struct sp_device_walk *walk, const struct sp_e
         status = each_source(&passing, take, err);
     if (status == SP_OK)
         status = meet_all(&passing, &done, err);
-    if (status == SP_OK && walk->programs != NULL && !done)
+    if (status == SP_OK && walk->program != NULL && !done)
         status = write_members(&passing, err);
     return status;
 }

@@ -40,8 +40,8 @@ static enum sp_status make_piece(struct sp_device_walk *walk, const struct sp_pi
     if (made == NULL)
         return sp_fail_memory(err);
     made->source.value = value; /* for the types of what is no tensor */
-    struct sp_device_part *part = walk->programs != NULL ? NULL : sp_device_part(walk->plan, piece->device, made->part);
-    if (walk->programs == NULL && part == NULL)
+    struct sp_device_part *part = walk->program != NULL ? NULL : sp_device_part(walk->plan, piece->device, made->part);
+    if (walk->program == NULL && part == NULL)
         return sp_fail_memory(err);
     if (part != NULL && part->first.key == NULL) {
         part->first = (struct sp_device_port){.kind = SP_PORT_NOBODY,
@@ -80,7 +80,7 @@ static enum sp_status bring_input(struct sp_device_walk *walk, struct sp_device_
     if (!source->box.is_whole)
         sp_buf_text(&key, "]");
     enum sp_status status = sp_buf_failed(&key) ? sp_fail_memory(err) : SP_OK;
-    if (status == SP_OK && walk->programs == NULL) {
+    if (status == SP_OK && walk->program == NULL) {
         const struct sp_device_port port = {.kind = SP_PORT_MODEL,
                                             .key = key.data,
                                             .name = key.data,
@@ -94,7 +94,7 @@ static enum sp_status bring_input(struct sp_device_walk *walk, struct sp_device_
     } else if (status == SP_OK && sp_device_walk_writes(walk, piece->device)) {
         const struct sp_device_port *port = sp_device_find_port(walk->plan, piece->device, part, false, key.data);
         status = port == NULL ? sp_fail(err, SP_ERR_INTERNAL, "PORT_MISSING", "An input is not in the plan.")
-                              : sp_program_alias(sp_device_walk_program(walk), piece, port->name, err);
+                              : sp_program_alias(walk->program, piece, port->name, err);
     }
     sp_buf_release(&key);
     return status;
@@ -116,7 +116,7 @@ static enum sp_status carry_over(struct sp_device_walk *walk, struct sp_device_p
                                   .value = known->source.value,
                                   .device = piece->device,
                                   .part = known->part};
-    if (walk->programs != NULL) /* in the later part the piece has its own name */
+    if (walk->program != NULL) /* in the later part the piece has its own name */
         return SP_OK;
     enum sp_status status = sp_device_add_port(walk->plan, piece->device, known->part, true, &port, err);
     return status == SP_OK ? sp_device_add_port(walk->plan, piece->device, part, false, &port, err) : status;
@@ -134,9 +134,9 @@ enum sp_status sp_device_bring(struct sp_device_walk *walk, const struct sp_piec
         return SP_OK;
     known->last = part + 1;
     if (known->is_constant)
-        return writes ? sp_program_constant(sp_device_walk_program(walk), &known->constant, err) : SP_OK;
+        return writes ? sp_program_constant(walk->program, &known->constant, err) : SP_OK;
     if (known->is_source && known->source.is_weight)
-        return writes ? sp_program_weight(sp_device_walk_program(walk), &known->source, err) : SP_OK;
+        return writes ? sp_program_weight(walk->program, &known->source, err) : SP_OK;
     return known->is_source ? bring_input(walk, known, err) : carry_over(walk, known, err);
 }
 
@@ -193,7 +193,7 @@ static enum sp_status on_op(void *context, const struct sp_part_op *op, struct s
             status = make_piece(walk, op->outputs[i], is_own ? op->node->outputs[i] : NULL, err);
     }
     if (status == SP_OK && sp_device_walk_writes(walk, op->device))
-        status = sp_program_operator(sp_device_walk_program(walk), op, err);
+        status = sp_program_operator(walk->program, op, err);
     return status;
 }
 
@@ -236,7 +236,7 @@ static enum sp_status on_result(void *context, const struct sp_part_result *resu
                                             .dims = holder->before->dims,
                                             .value = result->value,
                                             .tensor = holder->held};
-        if (status == SP_OK && walk->programs == NULL)
+        if (status == SP_OK && walk->program == NULL)
             status = sp_device_add_port(walk->plan, holder->device, known->part, true, &port, err);
     }
     return status;
@@ -245,7 +245,7 @@ static enum sp_status on_result(void *context, const struct sp_part_result *resu
 static enum sp_status on_note(void *context, const struct sp_part_note *note, struct sp_error *err)
 {
     const struct sp_device_walk *walk = context;
-    if (walk->programs != NULL || walk->request->note == NULL) /* they are told once, with the plan */
+    if (walk->program != NULL || walk->request->note == NULL) /* they are told once, with the plan */
         return SP_OK;
     return walk->request->note(walk->request->note_context, note, err);
 }
