@@ -1,6 +1,6 @@
 // The models of devices, for each way of splitting of simulate_models and each target; TAP on standard output.
 //
-//     node device_models.mjs [--program PATH] [--only TEXT] [--target ort|tensorrt|sessions] [--verbose]
+//     node device_models.mjs [--program PATH] [--only TEXT] [--seeds N] [--target ort|tensorrt|sessions] [--verbose]
 //
 // PATH is the built device_models. The devices' models run as their manifest says (device_run.mjs), and what they give
 // together must be what the original gives.
@@ -16,7 +16,7 @@ import { readArguments, run } from './simulate_tools.mjs';
 const here = path.dirname(fileURLToPath(import.meta.url));
 const values = {
   program: path.join(here, '../../build/sanitized/tests/conformance/device_models'),
-  ...readArguments(['program', 'only', 'target'], ['verbose']) };
+  ...readArguments(['program', 'only', 'seeds', 'target'], ['verbose']) };
 const targets = values.target ? [values.target] : ['ort', 'tensorrt', 'sessions'];
 
 async function check(line, target) {
@@ -32,7 +32,7 @@ async function check(line, target) {
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-devices-'));
 try {
-  run(values.program, folder, ...(values.only ? ['--only', values.only] : []));
+  run(values.program, folder, ...['only', 'seeds'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : [])));
   let number = 0, failed = 0;
   for (const line of readLines(path.join(folder, 'list.jsonl'))) {
     for (const target of targets) {
