@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_corpus.py: writes tests/fuzz/corpus: small models (onnx) and shardings (op_sharding, hlo, onnx_spec, ort_spec,
-shardy) that together use every part of their format.
+shardy), and saved recipes, that together use every part of their format.
 
 Bytes are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
 bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are checked in; run this after a change.
@@ -256,6 +256,40 @@ def write_folder(name, inputs):
     return folder
 
 
+def recipe(segments, boxes=(), locations=(), literals=b""):
+    """A saved recipe (core/realize/recipe_save.c) without its checksum. A segment: (kind, source, offset, size); a box:
+    for each axis, outermost first, (extent, [(start, limit), ..])."""
+    words, place = [], b"".join(name.encode() + b"\0" for name in locations)
+    for box in boxes:
+        words.append(len(box))
+        for extent, ranges in box:
+            words += [extent, len(ranges)] + [bound for pair in ranges for bound in pair]
+    head = [len(segments), len(words), len(place), len(literals)]
+    for kind, source, offset, size in segments:
+        head += [source << 2 | kind, offset, size]
+    return b"SPRECIP1" + struct.pack(f"<{len(head) + len(words)}Q", *head, *words) + place + literals
+
+
+LITERAL, RANGE, BOX = 0, 1, 2
+RECIPES = {
+    "empty": recipe([]),
+    "every-kind": recipe([(LITERAL, 0, 0, 3), (RANGE, 0, 100, 50), (BOX, 1, 64, 12), (LITERAL, 0, 3, 2), (RANGE, 1, 0, 9)],
+                         [[(4, [(0, 1), (2, 4)]), (8, [(2, 6)])]], ["weights.bin"], b"abcde"),
+    "columns": recipe([(BOX, 0, 0, 4096)], [[(4096, [(0, 4096)]), (2, [(1, 2)])]]),
+    "nested": recipe([(BOX, 0, 7, 2 * 3 * 2 * 5)],
+                     [[(9, [(1, 2), (5, 6)]), (7, [(2, 5)]), (6, [(0, 1), (3, 4)]), (40, [(10, 15)])]]),
+    "far": recipe([(BOX, 0, 0, 8)], [[(2, [(0, 2)]), (1 << 60, [(0, 4)])]]),
+    "huge": recipe([(BOX, 0, 0, (1 << 30) * 7)], [[(1 << 30, [(0, 1 << 30)]), (9, [(1, 8)])]]),
+    "two-sources": recipe([(RANGE, 1, 5, 5), (RANGE, 2, 6, 6)], (), ["a", "b/c"]),
+    "overlapping-ranges": recipe([(BOX, 0, 0, 4)], [[(2, [(0, 2)]), (8, [(0, 2), (1, 3)])]]),
+    "outside": recipe([(BOX, 0, 0, 4)], [[(2, [(0, 2)]), (8, [(7, 9)])]]),
+    "wrong-size": recipe([(BOX, 0, 0, 5)], [[(2, [(0, 2)]), (8, [(0, 2)])]]),
+    "too-large": recipe([(RANGE, 0, (1 << 63) - 8, 9)]),
+    "no-such-source": recipe([(RANGE, 3, 0, 9)], (), ["a"]),
+    "same-location": recipe([(RANGE, 1, 0, 9)], (), ["a", "a"]),
+}
+
+
 def main():
     write_folder("op_sharding", {name: encode(notation) for name, notation in OP_SHARDING.items()})
     write_folder("hlo", {name: text.encode() for name, text in HLO.items()})
@@ -264,6 +298,7 @@ def main():
     write_folder("ort_spec", {name: text.encode() for name, text in ORT_SPEC.items()})
     write_folder("shardy", {name: text.encode() for name, text in SHARDY.items()})
     write_folder("json", {name: text.encode() for name, text in JSON.items()})
+    write_folder("recipe", RECIPES)
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
     graph = encode("2'g' 1{2'y' 4'R'}")

@@ -418,3 +418,25 @@ Test(recipe, comes_back_from_its_bytes)
         end(&world);
     }
 }
+
+/* Any change of any bit, and any end, is noticed. */
+Test(recipe, refuses_damaged_bytes)
+{
+    struct world world = begin(11);
+    struct sp_buf wanted;
+    struct sp_recipe *recipe = random_recipe(&world, &wanted), *again;
+    struct sp_buf saved = save(recipe);
+    for (size_t i = 0; i < saved.size * 8; i++) {
+        struct sp_error err = {0};
+        saved.data[i / 8] = (char)(saved.data[i / 8] ^ 1 << i % 8);
+        cr_assert_eq(sp_recipe_load(saved.data, saved.size, &again, &err), SP_ERR_MALFORMED, "bit %zu", i);
+        cr_assert_str_eq(err.code, "BAD_RECIPE");
+        saved.data[i / 8] = (char)(saved.data[i / 8] ^ 1 << i % 8);
+    }
+    for (size_t size = 0; size < saved.size; size++)
+        cr_assert_eq(sp_recipe_load(saved.data, size, &again, NULL), SP_ERR_MALFORMED, "%zu bytes", size);
+    sp_buf_release(&saved);
+    sp_buf_release(&wanted);
+    sp_recipe_destroy(recipe);
+    end(&world);
+}
