@@ -475,6 +475,20 @@ static void forget(struct sp_partitioner *part, uint32_t mark)
     }
 }
 
+/* A branch that is known not to be taken may give other extents, or another rank, than the node's result has: its own
+   result is whole then, on the same devices. */
+static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_value *value,
+                                 const struct sp_sharding **sharding)
+{
+    int64_t shape[SP_MAX_RANK];
+    uint32_t rank = sp_part_rank(value);
+    for (uint32_t a = 0; a < rank; a++)
+        shape[a] = sp_dim_is_known(value->type.shape.dims[a]) ? value->type.shape.dims[a].value : -1;
+    if (sp_sharding_check(*sharding, rank, shape, part->assignment.device_count, NULL) == SP_OK)
+        return SP_OK;
+    return sp_memo_whole(part->assignment.memo, rank, part->assignment.device_count, 1, sharding, sharding, part->err);
+}
+
 static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_control_run *run)
 {
     const struct sp_graph *graph = run->graphs[run->next];
@@ -483,10 +497,10 @@ static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_cont
     enum sp_status status = SP_OK;
     for (uint32_t o = 0; o < graph->output_count && status == SP_OK; o++) {
         const struct sp_sharding *sharding = o >= scalars ? run->out[o - scalars].sharding : NULL;
-        bool has_ranks = sharding && (sharding->kind == SP_SHARDING_AXES || sharding->kind == SP_SHARDING_BLOCKS);
-        /* A branch that is known not to be taken may give another rank. */
-        if (o < scalars || (has_ranks && sharding->rank != sp_part_rank(graph->outputs[o])))
+        if (o < scalars)
             status = whole_on_all(part, run, graph->outputs[o], &sharding);
+        else
+            status = fit_result(part, graph->outputs[o], &sharding);
         if (status == SP_OK)
             status = bring_port(part, run, graph->outputs[o], sharding, &outputs[o]);
     }
