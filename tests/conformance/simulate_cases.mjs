@@ -77,7 +77,7 @@ class Operator {
 
   // Factors that nobody has seen split although they may be.
   neverSplit() {
-    return [...this.rows].filter(([key, row]) => row.single && !/propagated|scattered|in rows/.test(key) && row.whole > 0 && row.split === 0)
+    return [...this.rows].filter(([key, row]) => row.single && !/propagated|any way|scattered|in rows/.test(key) && row.whole > 0 && row.split === 0)
       .map(([key, row]) => `${key.replace('\t', ' (')}) was whole in all ${row.whole} simulations: ${[...row.notes].slice(0, 2).join(' ') || 'without a note'}`);
   }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "infer/propagate.h"
+#include "simulate_random.h"
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
@@ -268,6 +269,29 @@ static void run_axis(struct simulate_program *program, const struct simulate_sub
     sp_arena_destroy(arena);
 }
 
+/* Every node in a way of its own. */
+static void run_any(struct simulate_program *program, const struct simulate_subject *subject, int64_t devices)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct simulate_account account = {0};
+    struct sp_assignment *assignment = NULL;
+    struct sp_error err = {0};
+    char name[256], path[MAX_PATH + 300];
+    (void)snprintf(name, sizeof(name), "%s-any.%lld", subject->name, (long long)devices);
+    (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
+    (void)snprintf(program->progress->run, sizeof(program->progress->run), "%s", name);
+    enum sp_status status = sp_assignment_create(arena, subject->opened.net, NULL, devices, 0, NULL, &assignment, &err);
+    if (status == SP_OK)
+        status = simulate_random(assignment, hash_text((uint64_t)devices, subject->name), 0, UINT32_MAX, &err);
+    if (status == SP_OK)
+        (void)simulate_write(arena, subject->opened.model, assignment, path, &account, &err);
+    json_t *cut = json_pack("{s:s, s:s, s:s, s:I, s:I}", "factor", "any", "family", "every node", "kind", "any way",
+                            "extent", (json_int_t)0, "shards", (json_int_t)devices);
+    tell_run(program, subject, json_pack("[o]", cut), name, path, &account, &err);
+    simulate_account_release(&account);
+    sp_arena_destroy(arena);
+}
+
 void simulate_graph(struct simulate_program *program, struct simulate_subject *subject)
 {
     const struct sp_graph *graph = subject->opened.model->graph;
@@ -281,4 +305,6 @@ void simulate_graph(struct simulate_program *program, struct simulate_subject *s
             }
         }
     }
+    for (int64_t devices = 2; devices <= 4; devices++)
+        run_any(program, subject, devices);
 }

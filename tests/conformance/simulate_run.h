@@ -44,5 +44,5 @@ void simulate_skip(struct simulate_program *program, const struct simulate_subje
 /* The subject's model is open. Of its only node each factor and each two. */
 void simulate_node(struct simulate_program *program, struct simulate_subject *subject);
 
-/* Of a model of any nodes: each axis of each input, and what propagation makes of it. */
+/* Of a model of any nodes: each axis of each input, and what propagation makes of it; and random ways. */
 void simulate_graph(struct simulate_program *program, struct simulate_subject *subject);
