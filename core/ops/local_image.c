@@ -187,6 +187,18 @@ static struct sp_piece *take(struct sp_local *local, struct sp_piece *x, uint32_
 
 /* ---- the other axes ------------------------------------------------------------------------------------------- */
 
+/* Upsample before opset 9: the scales of all axes, or before 7 of the last two of four. */
+static struct sp_piece *run_with_attributes(struct sp_local *local, struct sp_piece *x, uint32_t count,
+                                            const double *scales)
+{
+    const struct sp_local_attribute all = {.name = "scales", .type = SP_ATTR_FLOATS, .count = count, .floats = scales};
+    if (local->version >= 7 || count != 4)
+        return sp_local_same(local, 1, &x, 1, &all);
+    const struct sp_local_attribute two[] = {{.name = "height_scale", .type = SP_ATTR_FLOAT, .f = scales[2]},
+                                             {.name = "width_scale", .type = SP_ATTR_FLOAT, .f = scales[3]}};
+    return sp_local_same(local, 1, &x, 2, two);
+}
+
 /* Scales or sizes for the operator on what is left: 1 or the part's extent for an axis that it leaves alone. */
 static struct sp_piece *run_rest(struct sp_local *local, const struct work *work, struct sp_piece *x)
 {
@@ -195,8 +207,6 @@ static struct sp_piece *run_rest(struct sp_local *local, const struct work *work
     double scales[SP_MAX_RANK];
     int64_t sizes[SP_MAX_RANK], count = resize->axis_count;
     bool is_set[SP_MAX_RANK];
-    struct sp_local_attribute attribute = {.name = "scales", .type = SP_ATTR_FLOATS, .count = resize->axis_count};
-    attribute.floats = scales;
     for (uint32_t i = 0; i < resize->axis_count; i++) {
         const struct sp_local_axis *axis = &local->outputs[0].axes[resize->axes[i]];
         scales[i] = resize->scales == NULL || work->is_done[resize->axes[i]] ? 1 : resize->scales[resize->axes[i]];
@@ -207,7 +217,7 @@ static struct sp_piece *run_rest(struct sp_local *local, const struct work *work
     for (uint32_t input = 1; input < local->input_count && input < 4; input++)
         pieces[input] = sp_local_input(local, input);
     if (resize->scales_input == UINT32_MAX)
-        return sp_local_same(local, 1, pieces, local->version >= 7 ? 1 : 0, &attribute);
+        return run_with_attributes(local, x, resize->axis_count, scales);
     if (resize->scales != NULL)
         pieces[resize->scales_input] = sp_local_reals(local, SP_DTYPE_FLOAT, 1, &count, scales);
     else if (resize->is_sized)

@@ -289,6 +289,22 @@ Test(local_windows, extents_that_stay_do_not_make_a_copy)
     EXPECT_RULE(node, "[d0,d1,d2,d3] [] [_] -> [d0,d1,d2,d3]  d2: halo 1+1");
 }
 
+Test(local_windows, scales_of_two_axes_are_attributes_in_the_oldest_operator)
+{
+    start(1);
+    input("x", "1,2,4,4");
+    struct sp_node *node = build_node(&build, "Upsample", "x", "y");
+    build_attr_float(&build, node, "height_scale", 2);
+    build_attr_float(&build, node, "width_scale", 1.5);
+    infer();
+    EXPECT_LOCAL(build_local(&build, node, "d2=1/2"),
+                 "%0 = box 0 [0:1,0:2,2:4,0:4] float32[1,2,2,4]\n"
+                 "%1 = int64[4] {0,0,1,1}\n"
+                 "%2 = .Gather(%0, %1) {axis=2} float32[1,2,4,4]\n"
+                 "%3 = Upsample(%2) {height_scale=1, width_scale=1.5} float32[1,2,4,6]\n"
+                 "output 0 = %3\n");
+}
+
 /* 3 rows times 1.3 are 3 rows: positions 0.5 / 1.3 - 0.5 < 0, 0.65 and 1.42. */
 Test(local_windows, kept_extents_are_not_left_to_the_runtime)
 {
