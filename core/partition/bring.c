@@ -550,11 +550,11 @@ static enum sp_status walk_way(struct sp_partitioner *part, const struct sp_valu
             int64_t count;
             status = sp_sharding_devices(part->arena, step->after, part->assignment.device_count, &count, &next.devices,
                                          part->err);
-            struct sp_box *boxes = status == SP_OK ? SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box) : NULL;
-            if (status == SP_OK && !boxes)
-                status = sp_fail_memory(part->err);
             if (status != SP_OK)
                 return status;
+            struct sp_box *boxes = SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
+            if (!boxes)
+                return sp_fail_memory(part->err);
             next.count = (uint32_t)count;
             next.boxes = boxes;
             status = sp_part_boxes(part, value, step->after, next.count, next.devices, boxes);

@@ -19,6 +19,7 @@ struct cutter {
     const struct sp_exchange *exchange;
     const struct sp_exchange_member *to;
     uint32_t first, last; /* members of the group: [first, last) */
+    uint32_t rank;
     uint32_t counts[SP_MAX_RANK];
     struct stretch *stretches[SP_MAX_RANK];
     struct sp_error *err;
@@ -83,8 +84,10 @@ static enum sp_status cut_axis(struct cutter *cutter, uint32_t axis, uint32_t so
         marks += members[i].before ? 2 * (uint64_t)members[i].held.axes[axis].count : 0;
     int64_t *at = SP_NEW_ARRAY(cutter->arena, marks, int64_t);
     struct stretch *stretches = SP_NEW_ARRAY(cutter->arena, marks + needed->count, struct stretch);
-    if (!at || !stretches)
-        return sp_fail_memory(cutter->err);
+    if (!at || !stretches) {
+        (void)sp_fail_memory(cutter->err);
+        return SP_ERR_MEMORY;
+    }
     for (uint32_t i = cutter->first; i < cutter->last && sole == SP_NO_TENSOR; i++)
         for (uint32_t j = 0; members[i].before && j < members[i].held.axes[axis].count; j++) {
             at[used++] = members[i].held.axes[axis].ranges[j].start;
@@ -114,7 +117,7 @@ static uint32_t source_of(const struct cutter *cutter, uint32_t member, const ui
     for (uint32_t turn = cutter->first; turn <= cutter->last; turn++) {
         uint32_t i = turn == cutter->first ? member : turn - 1;
         bool has = members[i].before != NULL;
-        for (uint32_t a = 0; a < cutter->exchange->rank && has; a++)
+        for (uint32_t a = 0; a < cutter->rank && has; a++)
             has = inside(&members[i].held.axes[a], cutter->stretches[a][index[a]]) >= 0;
         if (has)
             return i;
@@ -129,7 +132,7 @@ static enum sp_status fill_cell(struct cutter *cutter, uint32_t member, uint32_t
     bool reduces = is_reduction(exchange);
     uint32_t source = sole != SP_NO_TENSOR ? sole : source_of(cutter, member, index), count = 0;
     uint32_t *sources = SP_NEW_ARRAY(cutter->arena, reduces ? cutter->last - cutter->first : 1, uint32_t);
-    struct sp_range *box = SP_NEW_ARRAY(cutter->arena, exchange->rank, struct sp_range);
+    struct sp_range *box = SP_NEW_ARRAY(cutter->arena, cutter->rank, struct sp_range);
     if (!sources || !box)
         return sp_fail_memory(cutter->err);
     if (source == SP_NO_TENSOR)
@@ -137,7 +140,7 @@ static enum sp_status fill_cell(struct cutter *cutter, uint32_t member, uint32_t
                        "A device needs a part of %s%s%s that no device of its group has.",
                        exchange->value ? "'" : "a statistic", exchange->value ? exchange->value->name : "",
                        exchange->value ? "'" : "");
-    for (uint32_t a = 0; a < exchange->rank; a++) {
+    for (uint32_t a = 0; a < cutter->rank; a++) {
         struct stretch stretch = cutter->stretches[a][index[a]];
         int64_t start = inside(&exchange->members[source].held.axes[a], stretch);
         box[a] = (struct sp_range){start, start + stretch.limit - stretch.start};
@@ -175,8 +178,13 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
                                  struct sp_exchange_grid *ret_grid, struct sp_error *err)
 {
     const struct sp_exchange_member *to = &exchange->members[member];
-    struct cutter cutter = {
-        .arena = arena, .exchange = exchange, .to = to, .first = member, .last = member + 1, .err = err};
+    struct cutter cutter = {.arena = arena,
+                            .exchange = exchange,
+                            .to = to,
+                            .rank = exchange->rank,
+                            .first = member,
+                            .last = member + 1,
+                            .err = err};
     uint64_t total = 1;
     while (cutter.first > 0 && exchange->members[cutter.first - 1].group == to->group)
         cutter.first--;
@@ -185,7 +193,7 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
     if (exchange->rank == 0)
         return whole_cell(&cutter, member, ret_grid);
     uint32_t sole = sole_source(&cutter, member);
-    for (uint32_t a = 0; a < exchange->rank; a++) {
+    for (uint32_t a = 0; a < cutter.rank; a++) {
         enum sp_status status = cut_axis(&cutter, a, sole);
         if (status != SP_OK)
             return status;
@@ -196,15 +204,15 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
                                  exchange->value ? exchange->value->name : "", SP_MAX_EXCHANGE_CELLS);
     }
     struct sp_exchange_cell *cells = SP_NEW_ARRAY(arena, total, struct sp_exchange_cell);
-    uint32_t *counts = SP_NEW_ARRAY(arena, exchange->rank, uint32_t), index[SP_MAX_RANK] = {0};
+    uint32_t *counts = SP_NEW_ARRAY(arena, cutter.rank, uint32_t), index[SP_MAX_RANK] = {0};
     if (!cells || !counts)
         return sp_fail_memory(err);
-    memcpy(counts, cutter.counts, exchange->rank * sizeof *counts);
+    memcpy(counts, cutter.counts, cutter.rank * sizeof *counts);
     for (uint64_t i = 0; i < total; i++) {
         enum sp_status status = fill_cell(&cutter, member, sole, index, &cells[i]);
         if (status != SP_OK)
             return status;
-        for (uint32_t a = exchange->rank; a-- > 0 && ++index[a] == counts[a];)
+        for (uint32_t a = cutter.rank; a-- > 0 && ++index[a] == counts[a];)
             index[a] = 0;
     }
     *ret_grid = (struct sp_exchange_grid){exchange->rank, counts, total, cells};

@@ -44,8 +44,10 @@ static enum sp_status seat_devices(struct sp_part_run *run, uint32_t count, cons
     const struct sp_placement *placement = &run->placement;
     struct seat *seats = SP_NEW_ARRAY(run->part->scratch, placement->device_count, struct seat);
     int64_t shards = 1;
-    if (!seats)
-        return sp_fail_memory(run->part->err);
+    if (!seats) {
+        (void)sp_fail_memory(run->part->err);
+        return SP_ERR_MEMORY;
+    }
     for (uint32_t i = 0; i < count; i++)
         shards *= placement->shards[factors[i]];
     for (uint32_t at = 0; at < placement->device_count; at++) {
@@ -87,8 +89,10 @@ static enum sp_status whole_piece_box(struct sp_part_run *run, const struct sp_p
 {
     struct sp_axis_ranges *axes = SP_NEW_ARRAY(run->part->scratch, piece->rank, struct sp_axis_ranges);
     struct sp_range *ranges = SP_NEW_ARRAY(run->part->scratch, piece->rank, struct sp_range);
-    if (!axes || !ranges)
-        return sp_fail_memory(run->part->err);
+    if (!axes || !ranges) {
+        (void)sp_fail_memory(run->part->err);
+        return SP_ERR_MEMORY;
+    }
     for (uint32_t a = 0; a < piece->rank; a++) {
         ranges[a] = (struct sp_range){0, piece->dims ? piece->dims[a] : -1};
         axes[a] = (struct sp_axis_ranges){1, &ranges[a]};

@@ -191,6 +191,9 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
             held = at;
     if (!wanted)
         held = tensor->first;
+    if (!held)
+        return sp_fail(part->err, SP_ERR_INTERNAL, "RESULT_NOT_THERE", "Nothing makes the model's output '%.200s'.",
+                       value->name);
     uint32_t rank = sp_part_rank(value), count = 0;
     struct sp_exchange_member *holders = SP_NEW_ARRAY(part->scratch, held->count, struct sp_exchange_member);
     int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);
@@ -236,8 +239,10 @@ static enum sp_status set_up(struct sp_partitioner *part)
     struct sp_node_specs *nodes = SP_NEW_ARRAY(part->arena, net->node_count, struct sp_node_specs);
     part->tensors = SP_NEW_ARRAY(part->arena, net->tensor_count, struct sp_part_tensor);
     part->relation_of = SP_NEW_ARRAY(part->arena, net->node_count, uint32_t);
-    if (!nodes || !part->tensors || !part->relation_of)
-        return sp_fail_memory(part->err);
+    if (!nodes || !part->tensors || !part->relation_of) {
+        (void)sp_fail_memory(part->err);
+        return SP_ERR_MEMORY;
+    }
     memcpy(nodes, part->stated->nodes, net->node_count * sizeof *nodes);
     part->assignment = *part->stated;
     part->assignment.nodes = nodes;
@@ -265,7 +270,9 @@ enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partitio
                                   .net = request->assignment->net,
                                   .stated = request->assignment};
     part.scratch = sp_arena_create(sp_arena_budget(arena));
-    enum sp_status status = part.scratch ? set_up(&part) : sp_fail_memory(err);
+    if (!part.scratch)
+        return sp_fail_memory(err);
+    enum sp_status status = set_up(&part);
     if (status == SP_OK)
         status = walk(&part);
     for (uint32_t o = 0; status == SP_OK && o < request->model->graph->output_count; o++)

@@ -183,7 +183,7 @@ static enum sp_status axis_part(struct sp_partitioner *part, const struct sp_pla
                 axis.ranges = factor.ranges;
             else if (status == SP_OK)
                 status = nest_ranges(part, &factor.ranges, &axis.ranges, minor, &axis.ranges);
-            minor *= factor.extent;
+            minor *= status == SP_OK ? factor.extent : 1;
         }
     } else { /* a halo, or of another extent than its factor: cut evenly for itself */
         int64_t shards, shard = axis_shard(placement, list, at, &shards);
