@@ -1,0 +1,217 @@
+// How honest the cost model is: plans for two processor cores, carried out by ONNX Runtime.
+//
+//     node tests/bench/stages.mjs [--command build/api/cli/shardplan] [--data DIR] [--only NAME] [--requests 12] [--parts 'ranks speed memory']
+//
+// For each large model of the test data (with weights made up, where its own are absent):
+//   ranks    the time of every node by the plan for one `cpu-core` against ONNX Runtime's profiler: Spearman's rank
+//            correlation, and the sums
+//   speed-up two pipeline stages in two processes, each pinned to one core, against one process on one core; beside what
+//            the plan predicts
+//   memory   of each stage's process: what the plan says (weights and live activations) against weights plus the peak
+//            of ONNX Runtime's arena
+// Nothing is asserted; times are of this machine. Needs two cores, taskset, and `npm ci` in tests/conformance.
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.join(here, '../..');
+const conformance = path.join(root, 'tests/conformance');
+const { default: ort } = await import(pathToFileURL(path.join(conformance, 'node_modules/onnxruntime-node/dist/index.js')));
+const { externalFiles } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
+
+const options = { command: path.join(root, 'build/api/cli/shardplan'), data: path.join(root, '../shared/data'), only: '', requests: '12', parts: 'ranks speed memory' };
+for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
+
+/* ---- one session, in whichever process ---- */
+
+const sessionOptions = (level, more = {}) => ({ graphOptimizationLevel: level, intraOpNumThreads: 1, interOpNumThreads: 1,
+  executionMode: 'sequential', logSeverityLevel: 3, ...more });
+
+// Ids are 0 or 1, which every table has.
+function makeFeeds(session) {
+  const feeds = {};
+  for (const { name, type, shape } of session.inputMetadata) {
+    const size = shape.reduce((a, b) => a * b, 1);
+    if (type === 'int64') feeds[name] = new ort.Tensor('int64', BigInt64Array.from({ length: size }, (_, i) => BigInt(i & 1)), shape);
+    else feeds[name] = new ort.Tensor('float32', Float32Array.from({ length: size }, (_, i) => Math.sin(i)), shape);
+  }
+  return feeds;
+}
+
+// Without prepacking and without patterns of memory, the arena has nothing but activations: weights are counted apart.
+async function profile(model, level, runs) {
+  const prefix = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'profile-')), 'p');
+  const session = await ort.InferenceSession.create(model, sessionOptions(level, { enableProfiling: true, profileFilePrefix: prefix, enableMemPattern: false, extra: { session: { disable_prepacking: '1' } } }));
+  const feeds = makeFeeds(session);
+  for (let i = 0; i < runs; i++) await session.run(feeds);
+  session.endProfiling();
+  await session.release();
+  const folder = path.dirname(prefix);
+  const events = JSON.parse(fs.readFileSync(path.join(folder, fs.readdirSync(folder)[0])));
+  fs.rmSync(folder, { recursive: true });
+  return events.filter((event) => event.cat === 'Node' && event.name.endsWith('_kernel_time'));
+}
+
+/* ---- stages: a frame is the number of tensors, then for each its name, dims and bytes ---- */
+
+function writeFrame(tensors) {
+  const head = JSON.stringify(Object.entries(tensors).map(([name, { type, dims, data }]) => ({ name, type, dims, bytes: data.byteLength })));
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(Buffer.byteLength(head));
+  const parts = [size, Buffer.from(head), ...Object.values(tensors).map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength))];
+  for (const part of parts) for (let at = 0; at < part.length; ) {
+    try { at += fs.writeSync(1, part, at); } catch (error) { if (error.code !== 'EAGAIN') throw error; }
+  }
+}
+
+function readExactly(size) {
+  const bytes = Buffer.allocUnsafeSlow(size);
+  for (let at = 0; at < size; ) {
+    let got = 0;
+    try { got = fs.readSync(0, bytes, at, size - at); } catch (error) { if (error.code === 'EAGAIN') continue; throw error; }
+    if (got === 0) return null;
+    at += got;
+  }
+  return bytes;
+}
+
+function readFrame() {
+  const size = readExactly(4);
+  if (size === null) return null;
+  const tensors = {};
+  for (const { name, type, dims, bytes } of JSON.parse(readExactly(size.readUInt32LE()))) {
+    const data = readExactly(bytes);
+    const array = type === 'int64' ? new BigInt64Array(data.buffer) : type === 'bool' ? new Uint8Array(data.buffer) : new Float32Array(data.buffer);
+    tensors[name] = new ort.Tensor(type, array, dims);
+  }
+  return tensors;
+}
+
+// Reports, on standard error, the seconds between the end of its second request and the end of its last one.
+async function stageProcess(model, requests, isFirst, isLast) {
+  const session = await ort.InferenceSession.create(model, sessionOptions('all'));
+  const own = isFirst ? makeFeeds(session) : null;
+  let start = 0;
+  for (let i = 0; i < requests; i++) {
+    const outputs = await session.run(isFirst ? own : readFrame());
+    if (!isLast) writeFrame(outputs);
+    if (i === 1) start = performance.now();
+  }
+  process.stderr.write(JSON.stringify({ seconds: (performance.now() - start) / 1000 / (requests - 2) }) + '\n');
+}
+
+function startStage(core, model, requests, isFirst, isLast, input, output) {
+  const child = spawn('taskset', ['-c', String(core), process.execPath, fileURLToPath(import.meta.url), '--stage', model,
+    '--count', String(requests), '--first', String(isFirst), '--last', String(isLast)], { stdio: [input, output, 'pipe'] });
+  let text = '';
+  child.stderr.on('data', (data) => (text += data));
+  // Not 'close': the pipe to the next stage is open here too, and nobody reads it here.
+  child.done = new Promise((resolve, reject) => child.stderr.on('end', () => {
+    try { resolve(JSON.parse(text.trim().split('\n').pop())); } catch { reject(new Error(text || 'a stage ended')); }
+  }));
+  return child;
+}
+
+if (options.stage) {
+  await stageProcess(options.stage, Number(options.count), options.first === 'true', options.last === 'true');
+  process.exit(0);
+}
+
+/* ---- models and plans ---- */
+
+const shardplan = (...args) => execFileSync(options.command, args, { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] });
+
+// Weights of 0.001 .. 0.04: nothing overflows, and no number is so small that it is slow.
+function fillWeights(folder, model) {
+  const block = Float32Array.from({ length: 1 << 20 }, (_, i) => 0.001 + 0.039 * ((i * 2654435761) % 4294967296) / 4294967296);
+  const bytes = Buffer.from(block.buffer);
+  for (const [name, size] of externalFiles(fs.readFileSync(model))) {
+    const file = fs.openSync(path.join(folder, name), 'w');
+    for (let at = 0; at < size; at += bytes.length) fs.writeSync(file, bytes, 0, Math.min(bytes.length, size - at));
+    fs.closeSync(file);
+  }
+}
+
+function ranks(values) {
+  const order = values.map((value, index) => [value, index]).sort((a, b) => a[0] - b[0]);
+  const result = new Array(values.length);
+  for (let i = 0; i < order.length; ) {
+    let j = i;
+    while (j < order.length && order[j][0] === order[i][0]) j++;
+    for (let k = i; k < j; k++) result[order[k][1]] = (i + j - 1) / 2;
+    i = j;
+  }
+  return result;
+}
+
+function spearman(a, b) {
+  const x = ranks(a), y = ranks(b), n = a.length, mean = (n - 1) / 2;
+  let xy = 0, xx = 0, yy = 0;
+  for (let i = 0; i < n; i++) { xy += (x[i] - mean) * (y[i] - mean); xx += (x[i] - mean) ** 2; yy += (y[i] - mean) ** 2; }
+  return xy / Math.sqrt(xx * yy);
+}
+
+function predictedNodes(plan, model) {
+  const [head, ...lines] = shardplan('export', plan, '--model', model, '--format', 'csv').trim().split(/\r?\n/);
+  const columns = head.split(','), name = columns.indexOf('node'), seconds = columns.indexOf('seconds');
+  return new Map(lines.map((line) => line.split(',')).map((fields) => [fields[name], Number(fields[seconds])]));
+}
+
+const percent = (part, whole) => `${(100 * (part / whole - 1)).toFixed(1)}%`;
+const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+
+async function compareTimes(name, plan, model) {
+  const predicted = predictedNodes(plan, model), measured = new Map();
+  for (const event of await profile(model, 'disabled', 4)) {
+    const node = event.name.slice(0, -'_kernel_time'.length);
+    measured.set(node, Math.min(measured.get(node) ?? Infinity, event.dur / 1e6));
+  }
+  const nodes = [...measured.keys()].filter((node) => predicted.get(node) > 0);
+  const own = nodes.map((node) => measured.get(node)), theirs = nodes.map((node) => predicted.get(node));
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  console.log(`${name} ranks     ${nodes.length} nodes, Spearman ${spearman(own, theirs).toFixed(3)}; all together ${sum(own).toFixed(3)} s measured, ${sum(theirs).toFixed(3)} s predicted`);
+}
+
+async function compareSpeed(name, folder, model, one, two) {
+  const requests = Number(options.requests);
+  const alone = await startStage(0, model, requests, true, true, 'ignore', 'ignore').done;
+  const first = startStage(0, path.join(folder, 'device-0.onnx'), requests, true, false, 'ignore', 'pipe');
+  const second = startStage(1, path.join(folder, 'device-1.onnx'), requests, false, true, first.stdout, 'ignore');
+  const [, both] = await Promise.all([first.done, second.done]);
+  first.stdout.destroy();
+  const measured = alone.seconds / both.seconds;
+  const predicted = one.estimate.interval_seconds / two.estimate.interval_seconds;
+  console.log(`${name} speed-up  ${measured.toFixed(2)} measured (${alone.seconds.toFixed(3)} s alone, ${both.seconds.toFixed(3)} s in two stages), ${predicted.toFixed(2)} predicted: ${percent(predicted, measured)}`);
+}
+
+async function compareMemory(name, folder, plan) {
+  for (const device of plan.devices) {
+    const model = path.join(folder, `device-${device.id}.onnx`);
+    let peak = 0; // 'basic' computes what follows from weights alone when the session is made
+    for (const event of await profile(model, 'basic', 2)) peak = Math.max(peak, Number(event.args.mem_bytes_requested_in_use));
+    const weights = device.memory.weights_bytes, predicted = weights + device.memory.activations_peak_bytes;
+    console.log(`${name} memory    stage ${device.id}: ${megabytes(weights + peak)} MB measured (${megabytes(weights)} of weights, ${megabytes(peak)} of arena), ${megabytes(predicted)} MB predicted: ${percent(predicted, weights + peak)}`);
+  }
+}
+
+for (const name of ['resnet50', 'bert_base', 'vit_b_16', 'swin_t']) {
+  if (!name.includes(options.only)) continue;
+  const source = path.join(options.data, 'models', `${name}.onnx`);
+  if (!fs.existsSync(source)) { console.log(`${name} is not there`); continue; }
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'stages-')), model = path.join(folder, `${name}.onnx`), emitted = path.join(folder, 'plan');
+  try {
+    fs.copyFileSync(source, model);
+    fillWeights(folder, model);
+    shardplan('plan', model, '--devices', '1', '--device', 'cpu-core', '--plan', path.join(folder, 'one.json'));
+    shardplan('plan', model, '--devices', '2', '--device', 'cpu-core', '--emit', emitted);
+    const one = JSON.parse(fs.readFileSync(path.join(folder, 'one.json'))), two = JSON.parse(fs.readFileSync(path.join(emitted, 'plan.json')));
+    if (options.parts.includes('ranks')) await compareTimes(name, path.join(folder, 'one.json'), model);
+    if (options.parts.includes('speed')) await compareSpeed(name, emitted, model, one, two);
+    if (options.parts.includes('memory')) await compareMemory(name, emitted, two);
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+}
