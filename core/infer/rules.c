@@ -43,7 +43,7 @@ static bool is_same_list(const uint8_t *a, uint8_t a_count, const uint8_t *b, ui
 
 static bool is_same_operand(const struct sp_operand_rule *a, const struct sp_operand_rule *b)
 {
-    if (a->rank != b->rank || a->are_tuples != b->are_tuples ||
+    if (a->rank != b->rank || a->are_tuples != b->are_tuples || a->is_unread != b->is_unread ||
         !is_same_list(a->positions, a->position_count, b->positions, b->position_count))
         return false;
     for (uint32_t axis = 0; a->axes != b->axes && axis < a->rank; axis++) {
@@ -94,8 +94,8 @@ static uint64_t digest_rule(const struct sp_rules *rules, const struct sp_rule *
         digest_factor(&digest, &rule->factors[f]);
     for (uint32_t i = 0; i < operand_count(rule); i++) {
         const struct sp_operand_rule *operand = operand_of(rule, i);
-        sp_digest_number(&digest,
-                         operand->rank | (uint64_t)operand->position_count << 32 | (uint64_t)operand->are_tuples << 40);
+        sp_digest_number(&digest, operand->rank | (uint64_t)operand->position_count << 32 |
+                                      (uint64_t)operand->are_tuples << 40 | (uint64_t)operand->is_unread << 41);
         sp_digest_add(&digest, operand->positions, operand->position_count);
         for (uint32_t axis = 0; axis < operand->rank; axis++) {
             sp_digest_add(&digest, &operand->axes[axis].count, 1);

@@ -385,6 +385,18 @@ static enum sp_status begin(struct sp_viewer *viewer)
     return SP_OK;
 }
 
+/* Whether an input is not looked at: nothing of it is read, and there is another that says where the node is. */
+static bool is_passed_over(const struct sp_viewer *viewer, uint32_t index)
+{
+    if (!viewer->rule->inputs[index].is_unread)
+        return false;
+    for (uint32_t i = 0; i < viewer->rule->input_count; i++)
+        if (i != index && input_value(viewer, i) &&
+            sp_spec_of(viewer->assignment, viewer->relation->node_id, i)->sharding)
+            return true;
+    return false;
+}
+
 /* The specs that are looked at. */
 static enum sp_status take_specs(struct sp_viewer *viewer)
 {
@@ -393,7 +405,8 @@ static enum sp_status take_specs(struct sp_viewer *viewer)
         const struct sp_spec_entry *entry = sp_spec_of(viewer->assignment, viewer->relation->node_id, i);
         struct sp_view_operand *operand = &viewer->operands[i];
         const struct sp_value *value = input_value(viewer, i);
-        if (!value || !entry->sharding || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
+        if (!value || !entry->sharding || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank ||
+            is_passed_over(viewer, i))
             continue;
         operand->spec = entry->sharding;
         operand->origin = entry->origin;

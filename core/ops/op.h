@@ -94,6 +94,7 @@ struct sp_operand_rule {
        operand holds one index along each of the factors instead (GatherND). */
     uint8_t position_count;
     bool are_tuples;
+    bool is_unread; /* an input of which only the type counts (CastLike's second): it may be cut in any way */
     uint8_t *positions;
 };
 

@@ -60,8 +60,10 @@ static enum sp_status infer_bit_cast(struct sp_op_context *context)
 /* CastLike takes only the type of its second input, so that one stays unmapped. */
 static enum sp_status rule_cast(struct sp_op_context *context, struct sp_rule *rule)
 {
-    if (context->node->input_count > 1)
+    if (context->node->input_count > 1) {
         rule->bytes = sp_input_bytes(context, 0) + sp_output_bytes(context, 0);
+        rule->inputs[1].is_unread = true;
+    }
     return sp_rule_same_axes(context, rule, 0, SP_FACTOR_PARALLEL, SP_COMBINE_NONE);
 }
 

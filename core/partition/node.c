@@ -107,9 +107,18 @@ static bool draws_together(const struct sp_part_run *run)
     return run->node->op && (run->node->op->flags & SP_OP_RANDOM) && run->placement.device_count > 1;
 }
 
+/* What is not read need not be brought, which the operator's function knows. */
+static bool has_unread(const struct sp_part_run *run)
+{
+    bool is_any = false;
+    for (uint32_t i = 0; i < run->rule->input_count; i++)
+        is_any = is_any || run->rule->inputs[i].is_unread;
+    return is_any && run->node->op && run->node->op->local;
+}
+
 static enum sp_status call(struct sp_part_run *run, struct sp_local *local)
 {
-    if (sp_placement_is_whole(&run->placement) && !draws_together(run))
+    if (sp_placement_is_whole(&run->placement) && !draws_together(run) && !has_unread(run))
         return run_whole(local);
     if (run->node->op && run->node->op->local)
         return run->node->op->local(local);

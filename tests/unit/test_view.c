@@ -83,6 +83,16 @@ Test(view, wants_broadcast_operands_everywhere)
     cr_expect_eq(view_of(add)->conflicts[0].device, 1);
 }
 
+/* Of an operand that only names a type nothing is asked. */
+Test(view, passes_over_what_is_not_read)
+{
+    struct sp_node *cast = binary("CastLike", "4,4", "8", 4);
+    given(cast, "A", "2 |", "0; 1");
+    given(cast, "B", "4", "0; 1; 2; 3");
+    EXPECT_CONFLICTS(cast, "");
+    EXPECT_RESULT(cast, 0, "axis 0 in 2 on devices 0, 1");
+}
+
 /* And it must not be split there: it has one element. */
 Test(view, refuses_a_split_broadcast_axis)
 {
