@@ -1,0 +1,243 @@
+/* Models of devices and their manifest. The notation of files is that of onnx_files.h. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "infer/forward.h"
+#include "ops/shapes.h"
+#include "realize/realize.h"
+#include "realize_files.h"
+
+struct devices {
+    struct sp_buf file;
+    struct onnx_model original;
+    struct sp_realize_request request;
+    struct sp_device_plan *plan;
+    json_t *manifest;
+    uint32_t notes;
+};
+
+static enum sp_status count_note(void *context, const struct sp_part_note *note, struct sp_error *err)
+{
+    (void)err;
+    cr_expect_str_eq(note->code, "COLLECTIVE_LOWERED");
+    ++*(uint32_t *)context;
+    return SP_OK;
+}
+
+/* The model's annotations "c", planned for a target. */
+static void plan(struct devices *d, const char *notation, int64_t count, enum sp_realize_target target)
+{
+    struct sp_net *net;
+    struct sp_assignment *assignment;
+    struct sp_shape_summary summary;
+    struct sp_error err = {0};
+    struct sp_json json;
+    struct sp_buf text;
+    memset(d, 0, sizeof *d);
+    d->file = onnx_encode(notation);
+    struct onnx_model *m = &d->original;
+    cr_assert_eq(onnx_read(m, d->file.data, d->file.size), SP_OK, "%s", m->err.message);
+    cr_assert_eq(sp_infer_shapes(m->model, NULL, &summary, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_net_create(m->arena, m->model, &net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_assignment_create(m->arena, net, "c", count, 0, NULL, &assignment, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
+    d->request.partition = (struct sp_partition_request){.model = m->model, .assignment = assignment};
+    d->request.note = count_note;
+    d->request.note_context = &d->notes;
+    cr_assert_eq(sp_device_plan_create(m->arena, &d->request, target, &d->plan, &err), SP_OK, "%s", err.message);
+    sp_buf_init(&text, (size_t)1 << 20);
+    sp_json_init_buf(&json, true, &text);
+    sp_device_plan_manifest(d->plan, &json);
+    cr_assert_eq(sp_json_finish(&json, &err), SP_OK);
+    d->manifest = json_loads(text.data, 0, NULL);
+    cr_assert_not_null(d->manifest);
+    sp_buf_release(&text);
+}
+
+static void release(struct devices *d)
+{
+    json_decref(d->manifest);
+    onnx_release(&d->original);
+    sp_buf_release(&d->file);
+}
+
+struct model {
+    struct sp_buf bytes;
+    struct onnx_model m;
+};
+
+/* A part's model, read again; its inputs and outputs are those of the manifest. */
+static struct model part_of(struct devices *d, int64_t device, uint32_t part)
+{
+    struct sp_recipe *recipes[8] = {NULL};
+    struct sp_error err = {0};
+    struct model model;
+    struct realize_world world = {d->file.data, d->file.size};
+    cr_assert_lt(part, sp_device_plan_parts(d->plan, device));
+    cr_assert_leq(sp_device_plan_parts(d->plan, device), 8);
+    cr_assert_eq(sp_realize_device(&d->request, d->plan, device, recipes, &err), SP_OK, "%s", err.message);
+    model.bytes = realize_bytes(recipes[part], &world);
+    for (size_t i = 0; i < 8; i++)
+        sp_recipe_destroy(recipes[i]);
+    cr_assert_eq(onnx_read(&model.m, model.bytes.data, model.bytes.size), SP_OK, "%s", model.m.err.message);
+    const json_t *told = json_array_get(
+        json_object_get(json_array_get(json_object_get(d->manifest, "devices"), (size_t)device), "parts"), part);
+    const struct sp_graph *graph = model.m.model->graph;
+    const json_t *inputs = json_object_get(told, "inputs"), *outputs = json_object_get(told, "outputs");
+    cr_assert(json_array_size(inputs) == graph->input_count && json_array_size(outputs) == graph->output_count);
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        cr_expect_str_eq(json_string_value(json_object_get(json_array_get(inputs, i), "name")), graph->inputs[i]->name);
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        cr_expect_str_eq(json_string_value(json_object_get(json_array_get(outputs, i), "name")),
+                         graph->outputs[i]->name);
+    return model;
+}
+
+static void close_model(struct model *model)
+{
+    onnx_release(&model->m);
+    sp_buf_release(&model->bytes);
+}
+
+static const struct sp_node *find_op(const struct model *model, const char *op_type)
+{
+    const struct sp_graph *graph = model->m.model->graph;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (strcmp(graph->nodes[i].op_type, op_type) == 0)
+            return &graph->nodes[i];
+    }
+    return NULL;
+}
+
+#define SPLIT(tensor, axis, extent) "2{1'" tensor "' 2:0 2:1 4{1:" axis " 2{1:" extent " 3:2}}}"
+#define FLOATS(name, rows, columns) "11{1'" name "' 2{1{1:1 2{1{1:" rows "} 1{1:" columns "}}}}}"
+/* y = x w, the contracted axis split in two: x [3, 4], w [4, 2]. */
+#define PRODUCT                                                                                                        \
+    "1:11 8{2:18} 26{1'c' 2:2} 7{2'g' " FLOATS("x", "3", "4") " 12{1'y'} 5{1:4 1:2 2:1 8'w' "                          \
+                                                              "9h0000803f000000400000404000008040"                     \
+                                                              "0000a0400000c0400000e04000000041}"                      \
+                                                              " 1{1'x' 1'w' 2'y' 3'product' 4'MatMul' 10{1'c' " SPLIT( \
+                                                                  "x", "1", "4") SPLIT("w", "0", "4") "}}}"
+
+/* Both devices: their part of x comes in, their half of w is in the file, and the sum is a collective. */
+Test(realize_device, writes_collectives_of_onnx_runtime)
+{
+    struct devices d;
+    plan(&d, PRODUCT, 2, SP_TARGET_ORT);
+    cr_expect(sp_device_plan_parts(d.plan, 0) == 1 && sp_device_plan_parts(d.plan, 1) == 1);
+    cr_expect_eq(sp_device_plan_parts(d.plan, 2), 0);
+    for (int64_t device = 0; device < 2; device++) {
+        struct model model = part_of(&d, device, 0);
+        const struct sp_graph *graph = model.m.model->graph;
+        const struct sp_node *sum = find_op(&model, "AllReduce");
+        cr_assert(sum != NULL && strcmp(sum->domain, "com.microsoft") == 0);
+        cr_expect_eq(sp_graph_opset(graph, "com.microsoft"), 1);
+        cr_assert(graph->initializer_count == 1 && graph->initializers[0]->tensor->dims[0] == 2);
+        cr_expect_eq(memcmp(model.bytes.data + graph->initializers[0]->tensor->raw.offset,
+                            d.file.data + d.original.model->graph->initializers[0]->tensor->raw.offset + device * 16,
+                            16),
+                     0);
+        cr_assert_eq(graph->input_count, 1);
+        cr_expect_str_eq(graph->inputs[0]->name, "x");
+        cr_expect(sp_dim_is(graph->inputs[0]->declared.shape.dims[1], 2));
+        cr_expect_str_eq(graph->outputs[0]->name, "y");
+        close_model(&model);
+    }
+    const json_t *second = json_array_get(json_object_get(d.manifest, "devices"), 1);
+    cr_expect(json_integer_value(json_object_get(second, "rank")) == 1 &&
+              json_integer_value(json_object_get(second, "world")) == 0);
+    const json_t *input =
+        json_array_get(json_object_get(json_array_get(json_object_get(second, "parts"), 0), "inputs"), 0);
+    char *box = json_dumps(json_object_get(input, "box"), JSON_COMPACT);
+    cr_expect_str_eq(box, "[[0,3],[2,4]]");
+    free(box);
+    char *order = json_dumps(json_object_get(d.manifest, "order"), JSON_COMPACT);
+    cr_expect_str_eq(order, "[[\"device-0.onnx\",\"device-1.onnx\"]]");
+    free(order);
+    release(&d);
+}
+
+Test(realize_device, writes_collectives_of_tensorrt)
+{
+    struct devices d;
+    plan(&d, PRODUCT, 2, SP_TARGET_TENSORRT);
+    struct model model = part_of(&d, 1, 0);
+    const struct sp_node *sum = find_op(&model, "DistCollective");
+    cr_assert_not_null(sum);
+    cr_expect_str_eq(sp_node_string(sum, "collective_operation", ""), "ALL_REDUCE");
+    cr_expect_str_eq(sp_node_string(sum, "reduce_op", ""), "SUM");
+    cr_expect(sp_node_int(sum, "nb_rank", 0) == 2 && sp_node_int(sum, "root", 0) == -1);
+    close_model(&model);
+    release(&d);
+}
+
+/* Without collectives each device is cut in two: what it gives away, and what it does with what it gets. */
+Test(realize_device, cuts_models_for_sessions)
+{
+    struct devices d;
+    plan(&d, PRODUCT, 2, SP_TARGET_SESSIONS);
+    cr_expect(sp_device_plan_parts(d.plan, 0) == 2 && sp_device_plan_parts(d.plan, 1) == 2);
+    struct model first = part_of(&d, 0, 0), second = part_of(&d, 0, 1);
+    cr_expect(find_op(&first, "MatMul") != NULL && find_op(&first, "Add") == NULL);
+    cr_expect(find_op(&second, "MatMul") == NULL && find_op(&second, "Add") != NULL);
+    cr_expect(second.m.model->graph->input_count == 2 && second.m.model->graph->initializer_count == 0);
+    const json_t *inputs = json_object_get(
+        json_array_get(json_object_get(json_array_get(json_object_get(d.manifest, "devices"), 0), "parts"), 1),
+        "inputs");
+    bool from[2] = {false, false};
+    for (size_t i = 0; i < json_array_size(inputs); i++) {
+        cr_assert_str_eq(json_string_value(json_object_get(json_array_get(inputs, i), "from")), "device");
+        from[json_integer_value(json_object_get(json_array_get(inputs, i), "device"))] = true;
+    }
+    cr_expect(from[0] && from[1]);
+    char *order = json_dumps(json_object_get(d.manifest, "order"), JSON_COMPACT);
+    cr_expect_str_eq(order, "[[\"device-0.onnx\"],[\"device-1.onnx\"],[\"device-0.part-1.onnx\"],"
+                            "[\"device-1.part-1.onnx\"]]");
+    free(order);
+    close_model(&first);
+    close_model(&second);
+    release(&d);
+}
+
+/* One stage after the other is a session after the other, whatever the target. */
+Test(realize_device, passes_stages_on)
+{
+    static const char stages[] =
+        "1:11 8{2:18} 26{1'c' 2:2} 7{2'g' " FLOATS("x", "2", "4") "12{1'y'}"
+                                                                  " 1{1'x' 2'h' 4'Relu' 10{1'c' 2{1'x' 2:0} 3:0}}"
+                                                                  " 1{1'h' 2'y' 4'Tanh' 10{1'c' 2{1'h' 2:1} 3:1}}}";
+    for (int target = SP_TARGET_ORT; target <= SP_TARGET_SESSIONS; target++) {
+        struct devices d;
+        plan(&d, stages, 2, (enum sp_realize_target)target);
+        cr_expect(sp_device_plan_parts(d.plan, 0) == 1 && sp_device_plan_parts(d.plan, 1) == 1);
+        struct model first = part_of(&d, 0, 0), second = part_of(&d, 1, 0);
+        cr_expect(find_op(&first, "Relu") != NULL && find_op(&second, "Tanh") != NULL);
+        cr_expect_str_eq(first.m.model->graph->outputs[0]->name, second.m.model->graph->inputs[0]->name);
+        char *order = json_dumps(json_object_get(d.manifest, "order"), JSON_COMPACT);
+        cr_expect_str_eq(order, "[[\"device-0.onnx\"],[\"device-1.onnx\"]]");
+        free(order);
+        close_model(&first);
+        close_model(&second);
+        release(&d);
+    }
+}
+
+/* Uneven parts have no AllGather of their own: all are filled up, gathered and cut again, and a note says so. */
+Test(realize_device, fills_up_uneven_parts)
+{
+    static const char uneven[] = "1:11 8{2:18} 26{1'c' 2:2} 7{2'g' " FLOATS(
+        "x", "3", "4") "12{1'y'}"
+                       " 1{1'x' 2'h' 4'Relu' 10{1'c' " SPLIT(
+                           "x", "0", "3") "}}"
+                                          " 1{1'h' 2'y' 4'Tanh' 10{1'c' 2{1'h' 2:-1 3{1:-1 2:0 2:1}}}}}";
+    struct devices d;
+    plan(&d, uneven, 2, SP_TARGET_ORT);
+    struct model model = part_of(&d, 1, 0);
+    const struct sp_node *gather = find_op(&model, "AllGather");
+    cr_assert_not_null(gather);
+    cr_expect(sp_node_int(gather, "axis", -1) == 0 && sp_node_int(gather, "group_size", 0) == 2);
+    cr_expect_eq(d.notes, 1);
+    close_model(&model);
+    release(&d);
+}
