@@ -69,8 +69,9 @@ static enum sp_status rule_cast(struct sp_op_context *context, struct sp_rule *r
 
 const struct sp_op sp_ops_casting[] = {
     {"", "Cast", 1, 0, 1, 1, 1, 1, 0, infer_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25"},
-    {"", "CastLike", 15, 0, 2, 2, 1, 1, 0, infer_cast_like, rule_cast, "[d..] [_..] -> [d..]",
-     "ONNX Operators.md, CastLike-15 to CastLike-25", .local = sp_local_node_cast_like},
+    {"", "CastLike", 15, 0, 2, 2, 1, 1, 0, infer_cast_like, rule_cast,
+     "[d..] [_..] -> [d..]; of the second only the type is read", "ONNX Operators.md, CastLike-15 to CastLike-25",
+     .local = sp_local_node_cast_like},
     {"", "BitCast", 26, 0, 1, 1, 1, 1, 0, infer_bit_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, BitCast-26"},
     {.name = NULL},
 };
