@@ -27,6 +27,7 @@ struct split {
     const struct sp_rule *rule;
     uint8_t factor;
     int64_t shards;
+    int64_t row; /* each row of so many indices is cut, as on a compound axis; 0: the factor as a whole */
     struct sp_local *locals[MOST_SHARDS];
     bool is_right;
 };
@@ -54,8 +55,8 @@ __attribute__((format(printf, 2, 3))) static void wrong(struct split *split, con
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    printf("# %s, %s: factor %s in %" PRId64 ": %s\n", split->name, split->node->op_type,
-           split->rule->factors[split->factor].name, split->shards, text);
+    printf("# %s, %s: factor %s in %" PRId64 "%s: %s\n", split->name, split->node->op_type,
+           split->rule->factors[split->factor].name, split->shards, split->row > 0 ? " of each half" : "", text);
     split->is_right = false;
 }
 
@@ -280,14 +281,36 @@ static bool can_split(const struct sp_rule *rule, const struct sp_node *node, ui
     return true;
 }
 
+/* Half of the factor, where both halves can be cut in two and each axis with the factor is the factor; else 0. */
+static int64_t row_of(const struct sp_rule *rule, const struct sp_node *node, uint8_t index)
+{
+    const struct sp_factor *factor = &rule->factors[index];
+    if (!can_split(rule, node, index, 2) || factor->extent.value % 4 != 0 || factor->block > 1 || factor->is_resized)
+        return 0;
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        const bool is_output = i >= node->input_count;
+        const struct sp_value *value = is_output ? node->outputs[i - node->input_count] : node->inputs[i];
+        const struct sp_operand_rule *operand = is_output ? &rule->outputs[i - node->input_count] : &rule->inputs[i];
+        for (uint32_t axis = 0; value != NULL && axis < operand->rank; axis++) {
+            const struct sp_axis_factors *list = &operand->axes[axis];
+            const bool is_factor = list->count == 1 && list->factors[0] == index;
+            if (is_factor && value->type.shape.dims[axis].value != factor->extent.value)
+                return 0;
+        }
+    }
+    return factor->extent.value / 2;
+}
+
 static void run_split(struct local_check *check, struct split *split)
 {
     const build_local_function function = function_of(split->node);
     bool is_whole = false;
     for (int64_t device = 0; device < split->shards && !is_whole; device++) {
-        char cuts[64];
-        (void)snprintf(cuts, sizeof cuts, "%s=%" PRId64 "/%" PRId64, split->rule->factors[split->factor].name, device,
-                       split->shards);
+        char cuts[96];
+        int used = snprintf(cuts, sizeof cuts, "%s=%" PRId64 "/%" PRId64, split->rule->factors[split->factor].name,
+                            device, split->shards);
+        if (split->row > 0)
+            (void)snprintf(cuts + used, sizeof cuts - (size_t)used, ":%" PRId64, split->row);
         struct sp_local *local = build_local_make(&split->build, split->node, split->rule, cuts);
         split->locals[device] = local;
         const enum sp_status status = function(local);
@@ -312,6 +335,17 @@ static void run_split(struct local_check *check, struct split *split)
         build_local_without_memory(last, function, last->recorder->status);
 }
 
+static bool try_split(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
+                      const struct sp_rule *rule, uint8_t factor, int64_t shards, int64_t row)
+{
+    struct split split = {
+        .name = name, .node = node, .rule = rule, .factor = factor, .shards = shards, .row = row, .is_right = true};
+    split.build = (struct build){.arena = sp_arena_create(NULL), .model = model};
+    run_split(check, &split);
+    sp_arena_destroy(split.build.arena);
+    return split.is_right;
+}
+
 bool local_check_node(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
                       const struct sp_rule *rule)
 {
@@ -321,14 +355,12 @@ bool local_check_node(struct local_check *check, const char *name, struct sp_mod
     check->nodes++;
     for (uint8_t factor = 0; factor < rule->factor_count; factor++) {
         for (int64_t shards = 2; shards <= MOST_SHARDS; shards++) {
-            struct split split = {.name = name, .node = node, .rule = rule, .factor = factor, .shards = shards};
-            split.build = (struct build){.arena = sp_arena_create(NULL), .model = model};
-            split.is_right = true;
             if (can_split(rule, node, factor, shards))
-                run_split(check, &split);
-            sp_arena_destroy(split.build.arena);
-            is_right = is_right && split.is_right;
+                is_right = try_split(check, name, model, node, rule, factor, shards, 0) && is_right;
         }
+        const int64_t row = row_of(rule, node, factor);
+        if (row > 0)
+            is_right = try_split(check, name, model, node, rule, factor, 2, row) && is_right;
     }
     return is_right;
 }

@@ -2,7 +2,8 @@
 /*
  * local_check - what every `local` function (ops/local.h) must keep, whatever it computes.
  *
- * Each factor of a node that may be split is, in 2 and in 3 shards, and each device's part is recorded:
+ * Each factor of a node that may be split is, in 2 and in 3 shards, and, where its extent allows, each of its halves in
+ * 2 shards, so that a device has two ranges. Each device's part is recorded:
  *
  *  - it ends well, or says in a sentence why the factor is whole;
  *  - all devices have the same inputs, collectives and outputs, of the same types and over the same factors;
