@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "realize/recipe_internal.h"
 
@@ -21,6 +22,7 @@ void sp_recipe_destroy(struct sp_recipe *recipe)
     for (uint32_t i = 0; i < recipe->location_count; i++)
         free(recipe->locations[i]);
     free((void *)recipe->locations);
+    free(recipe->slots);
     free(recipe->segments);
     free(recipe->axes);
     free(recipe->ranges);
@@ -77,13 +79,39 @@ bool sp_recipe_grow(struct sp_recipe *recipe, void **items, uint32_t *capacity, 
 
 /* ---- sources ---------------------------------------------------------------------------------------------------- */
 
+/* The slot of this location, or the free one where it would be. */
+static uint32_t find_slot(const struct sp_recipe *recipe, const char *location)
+{
+    uint32_t at = (uint32_t)XXH3_64bits(location, strlen(location)) & (recipe->slot_count - 1);
+    while (recipe->slots[at] != 0 && strcmp(recipe->locations[recipe->slots[at] - 1], location) != 0)
+        at = (at + 1) & (recipe->slot_count - 1);
+    return at;
+}
+
+static bool grow_slots(struct sp_recipe *recipe)
+{
+    if (recipe->location_count * 2 < recipe->slot_count)
+        return true;
+    const uint32_t count = recipe->slot_count == 0 ? 16 : recipe->slot_count * 2;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (slots == NULL)
+        return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
+    free(recipe->slots);
+    recipe->slots = slots;
+    recipe->slot_count = count;
+    for (uint32_t i = 0; i < recipe->location_count; i++)
+        slots[find_slot(recipe, recipe->locations[i])] = i + 1;
+    return true;
+}
+
 bool sp_recipe_source(struct sp_recipe *recipe, const char *location, uint32_t *ret_source)
 {
-    for (uint32_t i = recipe->location_count; i-- > 0;) { /* the last one is the likeliest */
-        if (strcmp(recipe->locations[i], location) == 0) {
-            *ret_source = i + 1;
-            return true;
-        }
+    if (!grow_slots(recipe))
+        return false;
+    const uint32_t slot = find_slot(recipe, location);
+    if (recipe->slots[slot] != 0) {
+        *ret_source = recipe->slots[slot];
+        return true;
     }
     if (recipe->location_count >= SP_MAX_RECIPE_SOURCES)
         return sp_recipe_failed(recipe, SP_ERR_LIMIT, "SP_MAX_RECIPE_SOURCES", SP_MAX_RECIPE_SOURCES);
@@ -96,7 +124,7 @@ bool sp_recipe_source(struct sp_recipe *recipe, const char *location, uint32_t *
         return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
     memcpy(copy, location, size);
     recipe->locations[recipe->location_count++] = copy;
-    *ret_source = recipe->location_count;
+    *ret_source = recipe->slots[slot] = recipe->location_count;
     return true;
 }
 

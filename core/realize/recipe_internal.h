@@ -42,6 +42,8 @@ struct sp_recipe {
     struct sp_box_axis *axes;
     struct sp_box_range *ranges;
     char **locations; /* of sources 1.. */
+    uint32_t *slots;  /* open addressing by the hash of a location: its source; 0: free. At most half full. */
+    uint32_t slot_count;
     uint32_t segment_count, segment_capacity, axis_count, axis_capacity, range_count, range_capacity, location_count,
         location_capacity;
     struct sp_buf literals;

@@ -288,3 +288,20 @@ Test(realize, writes_for_old_operator_sets)
     }
     release(&s);
 }
+
+/* What is no tensor cannot be passed on by Identity in every operator set: its operator makes the output itself. */
+Test(realize, names_outputs_that_are_no_tensors)
+{
+    struct simulated s;
+    struct sp_realize_request request = {0};
+    simulate(&s,
+             "1:11 8{2:11} 26{1'c' 2:2} 7{2'g' " FLOATS("x", "4",
+                                                        "2") "12{1'y' 2{4{1{1{1:1}}}}} 12{1'z'}"
+                                                             " 1{1'x' 2'y' 4'SplitToSequence' 10{1'c' 2{1'x' 2:1}}} "
+                                                             "1{1'y' 2'z' 4'SequenceLength' 10{1'c' 2{1'y' 2:1}}}}",
+             &request);
+    const struct sp_graph *graph = s.m.model->graph;
+    cr_expect(graph->output_count == 2 && strcmp(graph->outputs[0]->producer->op_type, "SplitToSequence") == 0);
+    cr_expect_eq(count_ops(&s, "SplitToSequence"), 1);
+    release(&s);
+}

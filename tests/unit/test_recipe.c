@@ -440,3 +440,23 @@ Test(recipe, refuses_damaged_bytes)
     sp_recipe_destroy(recipe);
     end(&world);
 }
+
+Test(recipe, knows_many_sources)
+{
+    struct sp_recipe *recipe = sp_recipe_create(), *whole = sp_recipe_create();
+    char location[32];
+    uint32_t source;
+    for (uint32_t i = 1; i <= 2000; i++) {
+        (void)snprintf(location, sizeof location, "tensor.%u", i);
+        cr_assert(sp_recipe_source(recipe, location, &source) && source == i);
+        cr_assert(sp_recipe_keep(recipe, source, i, 1));
+    }
+    for (uint32_t i = 2000; i >= 1; i--) {
+        (void)snprintf(location, sizeof location, "tensor.%u", i);
+        cr_assert(sp_recipe_source(recipe, location, &source) && source == i);
+    }
+    cr_assert(sp_recipe_source(whole, "tensor.7", &source) && sp_recipe_append(whole, recipe));
+    cr_expect(sp_recipe_source_count(whole) == 2001 && strcmp(sp_recipe_location(whole, 2), "tensor.1") == 0);
+    sp_recipe_destroy(recipe);
+    sp_recipe_destroy(whole);
+}
