@@ -56,12 +56,22 @@ int problem_http_status(enum sp_status status)
     }
 }
 
+/* What a path names and is not there; everything else goes by the kind of the error. */
+static int http_status_of(const struct sp_error *err)
+{
+    static const char *const absent[] = {"NO_SUCH_DEVICE", "NO_DEVICE", "NO_SUCH_PART"};
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+        if (err->status == SP_ERR_REQUEST && strcmp(err->code, absent[i]) == 0)
+            return 404;
+    }
+    return problem_http_status(err->status);
+}
+
 void problem_from_error(struct problem *problem, const struct sp_error *err)
 {
     if (problem->status != 0)
         return;
-    (void)problem_set(problem, problem_http_status(err->status), err->code[0] != '\0' ? err->code : "INTERNAL", "%s",
-                      err->message);
+    (void)problem_set(problem, http_status_of(err), err->code[0] != '\0' ? err->code : "INTERNAL", "%s", err->message);
     (void)snprintf(problem->kind, sizeof problem->kind, "%s", sp_status_name(err->status));
     (void)snprintf(problem->where, sizeof problem->where, "%s", err->where);
     if (err->limit != NULL) {

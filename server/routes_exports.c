@@ -88,9 +88,12 @@ enum verdict plan_device_model_finish(struct request *request)
     if (!read_number(request->item, &wanted.device))
         return respond_error(request, 404, "NO_SUCH_DEVICE", "A device is a number, not '%s'.", request->item);
     if (part != NULL && !read_number(part, &wanted.part))
-        return respond_error(request, 400, "BAD_PARAMETER", "The parameter part is a number of 0 or more.");
-    if (!sp_file_is_of_devices(wanted.format, &target))
         return respond_error(request, 400, "BAD_PARAMETER",
-                             "The parameter format is ort-collectives, tensorrt or sessions.");
+                             "The parameter part is a whole number, with 9 digits at most.");
+    if (strcmp(wanted.format, "ort") != 0 && !sp_file_is_of_devices(wanted.format, &target))
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter format is ort-collectives, tensorrt, sessions or ort.");
+    if (strcmp(wanted.format, "ort") == 0 && wanted.part != 0)
+        return respond_error(request, 404, "NO_SUCH_PART", "With the format ort a device has one model.");
     return send_file(request, &wanted);
 }

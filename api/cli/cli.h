@@ -112,7 +112,9 @@ void output_close(struct output *output);
 /* ---- sources.c: the bytes of recipes ---- */
 
 struct sources {
-    const struct input *input;      /* source 0 */
+    const struct input *input; /* source 0, unless */
+    const char *converted;     /* the model was described in JSON: what was made of it; set by emit_init() */
+    uint64_t converted_size;
     int folder;                     /* of the model; -1: it has none */
     const struct sp_recipe *recipe; /* at work */
     uint32_t count;
@@ -136,6 +138,7 @@ struct emit {
     const struct sp_watch *watch;
     enum sp_realize_external external; /* set by emit_init() */
     bool uses_data;                    /* weights go into files of their own */
+    bool is_told;                      /* that they are not there */
     int64_t device;                    /* whose model the format "ort" writes; set to none by emit_init() */
     json_t *notes;                     /* [{"code", "node", "message"}], each sentence once */
     json_t *told;                      /* their sentences */

@@ -41,6 +41,10 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
                           .device = SP_FILE_NO_DEVICE};
     if (emit->notes == NULL || emit->told == NULL)
         return sp_fail_memory(err);
+    if (subject->file != NULL && subject->file->is_converted) {
+        sources->converted = subject->file->bytes;
+        sources->converted_size = subject->file->size;
+    }
     for (uint32_t i = 0; i < graph->initializer_count; i++) {
         const struct sp_tensor *tensor = graph->initializers[i]->tensor;
         if (tensor == NULL)
@@ -54,9 +58,16 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
     }
     emit->external = has_all ? SP_EXTERNAL_INLINE : SP_EXTERNAL_REFER;
     emit->uses_data = has_all && (has_external || bytes > LARGEST_INNER_DATA);
-    if (!has_all)
-        print_note("the files that the model's weights lie in are not all beside it; what is written refers to them");
     return SP_OK;
+}
+
+/* For what has weights in it. */
+static void tell_about_weights(struct emit *emit)
+{
+    if (emit->external == SP_EXTERNAL_REFER && !emit->is_told)
+        print_note("the files that the model's weights lie in are not all beside it; what is written refers to them, "
+                   "so they must come to lie beside that");
+    emit->is_told = true;
 }
 
 void emit_release(struct emit *emit)
@@ -133,9 +144,10 @@ static struct sp_file_request file_request(struct emit *emit, const char *format
                                     .note_context = emit};
 }
 
-/* The simulation with its weights in a file beside it. */
-static enum sp_status emit_with_data(struct emit *emit, const char *path, struct sp_error *err)
+/* The simulation, with a file for its weights beside it where there is one and a place beside it. */
+static enum sp_status emit_simulation(struct emit *emit, const char *path, struct sp_error *err)
 {
+    const bool uses_data = emit->uses_data && strcmp(path, "-") != 0;
     const struct sp_file_request file = file_request(emit, "simulation");
     const char *slash = strrchr(path, '/');
     const size_t size = strlen(path) + sizeof ".data";
@@ -146,11 +158,13 @@ static enum sp_status emit_with_data(struct emit *emit, const char *path, struct
     enum sp_status status = data != NULL && data_path != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK) {
         (void)snprintf(data_path, size, "%s.data", path);
-        request.data_name = slash != NULL ? data_path + (slash + 1 - path) : data_path;
-        request.data = data;
+        if (uses_data) {
+            request.data_name = slash != NULL ? data_path + (slash + 1 - path) : data_path;
+            request.data = data;
+        }
         status = sp_realize_simulation(&request, &recipe, err);
     }
-    if (status == SP_OK)
+    if (status == SP_OK && sp_recipe_size(data) > 0)
         status = write_recipe(emit, data_path, data, err);
     if (status == SP_OK)
         status = write_recipe(emit, path, recipe, err);
@@ -164,8 +178,10 @@ enum sp_status emit_file(struct emit *emit, const char *path, const char *format
 {
     const struct sp_file_request request = file_request(emit, format);
     struct sp_recipe *recipe = NULL;
-    if (emit->uses_data && strcmp(format, "simulation") == 0 && strcmp(path, "-") != 0)
-        return emit_with_data(emit, path, err);
+    if (strcmp(format, "simulation") == 0 || strcmp(format, "ort") == 0)
+        tell_about_weights(emit);
+    if (strcmp(format, "simulation") == 0)
+        return emit_simulation(emit, path, err);
     enum sp_status status = sp_file_create(&request, &recipe, err);
     if (status == SP_OK)
         status = write_recipe(emit, path, recipe, err);
@@ -194,7 +210,8 @@ static enum sp_status emit_device(struct emit *emit, const char *folder, const s
     if (status == SP_OK && sp_recipe_size(data) > 0)
         status = write_in(emit, folder, data_name, data, err);
     for (uint32_t i = 0; status == SP_OK && i < parts; i++)
-        status = write_in(emit, folder, sp_device_plan_model(device, i, name), recipes[i], err);
+        status = recipes[i] == NULL ? SP_OK /* nobody needs anything of this part */
+                                    : write_in(emit, folder, sp_device_plan_model(device, i, name), recipes[i], err);
     for (uint32_t i = 0; recipes != NULL && i < parts; i++)
         sp_recipe_destroy(recipes[i]);
     sp_recipe_destroy(data);
@@ -221,6 +238,7 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
     struct sp_device_plan *plan = NULL;
     enum sp_realize_target target = SP_TARGET_ORT;
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(emit->subject->arena));
+    tell_about_weights(emit);
     (void)sp_file_is_of_devices(format, &target);
     enum sp_status status =
         arena != NULL ? sp_device_plan_create(arena, &request, target, &plan, err) : sp_fail_memory(err);

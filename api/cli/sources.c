@@ -57,7 +57,7 @@ static int open_location(const struct sources *sources, const char *location)
 {
     if (sources->folder < 0 || !stays_below(location))
         return -1;
-    return openat(sources->folder, location, O_RDONLY | O_CLOEXEC);
+    return openat(sources->folder, location, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
 }
 
 bool sources_have(const struct sources *sources, const char *location, uint64_t end)
@@ -90,9 +90,20 @@ static int file_of(struct sources *sources, uint32_t source)
     return sources->files[source];
 }
 
+/* Offsets are those of the model that was made of a description, not of the description. */
+static bool read_converted(const struct sources *sources, uint64_t offset, void *bytes, size_t size)
+{
+    if (offset > sources->converted_size || size > sources->converted_size - offset)
+        return false;
+    memcpy(bytes, sources->converted + offset, size);
+    return true;
+}
+
 static bool read_source(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
 {
     struct sources *sources = context;
+    if (source == 0 && sources->converted != NULL)
+        return read_converted(sources, offset, bytes, size);
     int fd = file_of(sources, source);
     char *to = bytes;
     while (fd >= 0 && size > 0) {

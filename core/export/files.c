@@ -186,14 +186,19 @@ static enum sp_status create_model(const struct sp_file_request *request, const 
     const uint32_t parts = sp_device_plan_parts(plan, request->device);
     if (request->part >= parts)
         return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_PART",
-                       "Device %" PRId64 " has no part %" PRIu32 ": it has %" PRIu32 " models.", request->device,
-                       request->part, parts);
+                       "Device %" PRId64 " has no part %" PRIu32 "; the manifest says which there are.",
+                       request->device, request->part);
     struct sp_recipe **recipes = calloc(parts, sizeof *recipes);
     if (recipes == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_realize_device(realize, plan, request->device, recipes, err);
-    for (uint32_t i = 0; status == SP_OK && i < parts; i++) {
-        if (i == request->part)
+    if (status == SP_OK && recipes[request->part] == NULL) {
+        status = sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_PART",
+                         "Nobody needs anything of part %" PRIu32 " of device %" PRId64 ": it has no model.",
+                         request->part, request->device);
+    }
+    for (uint32_t i = 0; i < parts; i++) {
+        if (status == SP_OK && i == request->part)
             *ret_recipe = recipes[i];
         else
             sp_recipe_destroy(recipes[i]);
