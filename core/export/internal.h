@@ -72,6 +72,16 @@ struct export_value {
     const int64_t *shape; /* -1 not known; NULL: no shape */
 };
 
+/* For comparing shardings: the shape, or NULL where an extent is not known. */
+static inline const int64_t *export_known(const int64_t *shape, uint32_t rank)
+{
+    for (uint32_t i = 0; shape != NULL && i < rank; i++) {
+        if (shape[i] < 0)
+            return NULL;
+    }
+    return shape;
+}
+
 /*
  * Visits each value of the main graph whose sharding is known: inputs and weights first, as their first use takes them,
  * then what nodes make, in order; behind the inputs of a node those uses that take another sharding than the value has.

@@ -28,7 +28,7 @@ static enum sp_status put_info(struct ort_model *all, uint32_t field, const stru
     if (dims == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < value->type.shape.rank; i++)
-        dims[i] = ort_extent(&axes[i]);
+        dims[i] = dims[i] < 0 ? -1 : ort_extent(&axes[i]);
     return sp_put_tensor_info(all->interface, field, value->name, value->type.dtype, value->type.shape.rank, dims, err);
 }
 

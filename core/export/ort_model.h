@@ -28,7 +28,8 @@ struct ort_model {
     uint64_t next_name;
 };
 
-/* The indices of each axis that the rank has; NULL in *ret_axes: all. In scratch memory. */
+/* The indices of each axis that the rank has; NULL in *ret_axes: all. In scratch memory. They say nothing of axes whose
+   extent is not known. */
 enum sp_status ort_box(struct ort_model *all, const struct sp_sharding *sharding, const struct sp_type *type,
                        const struct sp_axis_ranges **ret_axes, struct sp_error *err);
 int64_t ort_extent(const struct sp_axis_ranges *axis);

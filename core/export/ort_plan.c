@@ -247,7 +247,8 @@ static enum sp_status comes_as_taken(const struct ort_plan *plan, const struct s
         const int64_t *shape = ort_shape(plan->out->scratch, type);
         *ret_does = held != NULL && wanted != NULL && shape != NULL;
         if (*ret_does)
-            status = sp_sharding_equal(plan->out->scratch, held, wanted, type->shape.rank, shape, ret_does, err);
+            status = sp_sharding_equal(plan->out->scratch, held, wanted, type->shape.rank,
+                                       export_known(shape, type->shape.rank), ret_does, err);
     }
     return status;
 }
@@ -281,8 +282,9 @@ static enum sp_status is_local(const struct ort_plan *plan, const struct sp_node
             return SP_OK;
         if (!is_equal && stated != NULL && view->results[i] != NULL) {
             const struct sp_type *type = &node->outputs[i]->type;
-            status = sp_sharding_equal(plan->out->scratch, stated, view->results[i], type->shape.rank,
-                                       ort_shape(plan->out->scratch, type), &is_equal, err);
+            status =
+                sp_sharding_equal(plan->out->scratch, stated, view->results[i], type->shape.rank,
+                                  export_known(ort_shape(plan->out->scratch, type), type->shape.rank), &is_equal, err);
         }
         if (status != SP_OK || !is_equal)
             return status;

@@ -30,9 +30,11 @@ enum sp_status ort_box(struct ort_model *all, const struct sp_sharding *sharding
     *ret_axes = NULL;
     if (!ort_is_split(sharding, type))
         return SP_OK;
-    const int64_t *shape = ort_shape(all->out->scratch, type);
+    int64_t *shape = ort_shape(all->out->scratch, type);
     if (shape == NULL)
         return sp_fail_memory(err);
+    for (uint32_t i = 0; i < type->shape.rank; i++)
+        shape[i] = shape[i] < 0 ? sp_sharding_shards(sharding, i) : shape[i];
     enum sp_status status =
         sp_sharding_held(all->out->scratch, sharding, type->shape.rank, shape, all->out->request->device, &held, err);
     if (status == SP_OK && held.shard_count != 1)

@@ -52,8 +52,8 @@ static enum sp_status visit_item(const struct walk *walk, struct export_value it
     bool is_wanted = item.sharding != NULL && item.shape != NULL;
     if (status == SP_OK && is_wanted && item.is_other) {
         bool is_same = false;
-        status = sp_sharding_equal(walk->out->scratch, walk->of[item.value->id], item.sharding, item.rank, item.shape,
-                                   &is_same, walk->err);
+        status = sp_sharding_equal(walk->out->scratch, walk->of[item.value->id], item.sharding, item.rank,
+                                   export_known(item.shape, item.rank), &is_same, walk->err);
         is_wanted = !is_same;
     }
     if (status == SP_OK && is_wanted)

@@ -237,6 +237,27 @@ Test(export_ort, plain_operators_do_what_needs_no_communication)
     sp_buf_release(&file);
 }
 
+/* A symbolic batch stays one, split or not. */
+Test(export_ort, symbols)
+{
+    struct sp_buf file = onnx_encode(
+        HEAD "7{ 2'g' 1{1'x' 2'h' 3'n' 4'Relu' 10{1'a' " COLS("x")
+            COLS("h") "}}"
+                      " 1{1'h' 2'y' 3's' 4'Neg' 10{1'a' " COLS("h")
+                          COLS("y") "}}"
+                                    " 11{1'x' 2{1{1:1 2{1{2'n'} 1{1:6}}}}} 12{1'y' 2{1{1:1 2{1{2'n'} 1{1:6}}}}} }");
+    Onnx__ModelProto *model;
+    struct exported exported = export_rank(&file, 1, &model);
+    cr_assert_eq(exported.status, SP_OK, "%s", exported.err.message);
+    const Onnx__TensorShapeProto *shape = model->graph->input[0]->type->tensor_type->shape;
+    cr_assert_eq(shape->n_dim, 2);
+    cr_expect_neq(shape->dim[0]->value_case, ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE);
+    cr_expect_eq(shape->dim[1]->dim_value, 3);
+    onnx__model_proto__free_unpacked(model, NULL);
+    exported_release(&exported);
+    sp_buf_release(&file);
+}
+
 /* w is in another file: its rows are one run of bytes there, its columns are cut out at load. */
 Test(export_ort, parts_of_external_weights)
 {

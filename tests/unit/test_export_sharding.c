@@ -165,6 +165,22 @@ Test(export_sharding, op_shardings_are_those_of_the_assignment)
     planned_release(&model);
 }
 
+/* An extent that is not known: the second use of x is on another device all the same. */
+Test(export_sharding, symbols_hide_no_difference)
+{
+    struct sp_buf file = onnx_encode("1:11 8{2:17} 26{1'a' 2:2} 7{ 2'g' 1{1'x' 2'y' 3'n' 4'Relu' 10{1'a' 2{1'x' 2:0}"
+                                     " 2{1'y' 2:0}}} 1{1'x' 2'z' 3'm' 4'Relu' 10{1'a' 2{1'x' 2:1} 2{1'z' 2:1}}}"
+                                     " 11{1'x' 2{1{1:1 2{1{1:4} 1{2'n'}}}}} 12{1'y'} 12{1'z'} }");
+    struct sp_subject *subject = subject_of(&file);
+    struct exported text = export_of(subject, "op-sharding");
+    cr_expect_not_null(strstr(text.bytes.data, "{\"tensor\": \"x\", \"node\": \"m\", \"operand\": \"input 0\", "
+                                               "\"text\": \"{maximal device=1}\""),
+                       "%s", text.bytes.data);
+    exported_release(&text);
+    sp_subject_destroy(subject);
+    sp_buf_release(&file);
+}
+
 /* OpSharding: type MAXIMAL = 1 in field 1, the device in field 4 (packed). */
 Test(export_sharding, one_device_is_maximal)
 {
