@@ -6,19 +6,10 @@
 /* What an operator does that has no function of its own (ops/local.h): it runs as it is on its pieces, and where that
    is not right for a factor, the factor is made whole. */
 
-static bool operand_has(const struct sp_operand_rule *operand, uint32_t factor)
-{
-    for (uint32_t axis = 0; axis < operand->rank; axis++)
-        for (uint32_t i = 0; i < operand->axes[axis].count; i++)
-            if (operand->axes[axis].factors[i] == factor)
-                return true;
-    return false;
-}
-
 static bool any_has(const struct sp_operand_rule *operands, uint32_t count, uint32_t factor)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (operand_has(&operands[i], factor))
+        if (sp_local_operand_has(&operands[i], factor))
             return true;
     return false;
 }

@@ -15,6 +15,9 @@ __attribute__((format(printf, 2, 3))) void sp_local_misuse(struct sp_local *loca
    set. */
 void sp_local_fail_opset(struct sp_local *local, const char *op_type, int64_t since);
 
+/* Whether an axis of the operand has this factor. */
+bool sp_local_operand_has(const struct sp_operand_rule *operand, uint32_t factor);
+
 /* `count` objects in the memory of the node; NULL without memory, which is recorded. */
 void *sp_local_array(struct sp_local *local, size_t count, size_t size);
 #define SP_LOCAL_ARRAY(local, count, type) ((type *)sp_local_array((local), (count), sizeof(type)))

@@ -186,7 +186,7 @@ static struct sp_piece *own_scores(struct sp_local *local, const struct linear *
     return y;
 }
 
-#define MOST_SCORES 1024 /* of which each is multiplied with a row of as many coefficients */
+#define MOST_SCORES 256 /* of which each is multiplied with a row of as many coefficients */
 
 /* The operator itself on all scores: intercepts, and what follows. `ret_outputs` are for all scores. */
 static void finish(struct sp_local *local, const struct linear *linear, struct sp_piece *scores,

@@ -249,7 +249,7 @@ struct sp_piece *sp_local_all_gather(struct sp_local *local, struct sp_piece *x,
     return piece;
 }
 
-static bool operand_has(const struct sp_operand_rule *operand, uint32_t factor)
+bool sp_local_operand_has(const struct sp_operand_rule *operand, uint32_t factor)
 {
     for (uint32_t axis = 0; axis < operand->rank; axis++)
         for (uint32_t i = 0; i < operand->axes[axis].count; i++)
@@ -267,7 +267,7 @@ const uint8_t *sp_local_partial_factors(struct sp_local *local, uint32_t output,
     uint8_t *list = SP_LOCAL_ARRAY(local, local->factor_count, uint8_t);
     for (uint32_t i = 0; list != NULL && i < local->factor_count; i++)
         if (local->factors[i].is_split && local->rule->factors[i].kind == SP_FACTOR_REDUCTION &&
-            !operand_has(&local->rule->outputs[output], i))
+            !sp_local_operand_has(&local->rule->outputs[output], i))
             list[used++] = (uint8_t)i;
     *ret_count = used;
     return list;

@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "ops/infer.h"
 #include "ops/local_functions.h"
+#include "ops/local_internal.h"
 #include "ops/local_parts.h"
 #include "ops/local_statistics.h"
 
@@ -61,15 +62,6 @@ enum sp_status sp_local_stft(struct sp_local *local)
 
 /* ---- results that are made whole -------------------------------------------------------------------------------- */
 
-static bool has_factor(const struct sp_operand_rule *operand, uint8_t factor)
-{
-    for (uint32_t axis = 0; axis < operand->rank; axis++)
-        for (uint32_t i = 0; i < operand->axes[axis].count; i++)
-            if (operand->axes[axis].factors[i] == factor)
-                return true;
-    return false;
-}
-
 /* Whether an axis of output 0 is cut by a factor that no input has. */
 static bool is_new(const struct sp_local *local, uint32_t axis)
 {
@@ -77,7 +69,7 @@ static bool is_new(const struct sp_local *local, uint32_t axis)
     if (!sp_local_is_split(local, factor))
         return false;
     for (uint32_t input = 0; input < local->rule->input_count; input++)
-        if (has_factor(&local->rule->inputs[input], factor))
+        if (sp_local_operand_has(&local->rule->inputs[input], factor))
             return false;
     return true;
 }
