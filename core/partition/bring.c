@@ -10,162 +10,6 @@
 #include "base/limits.h"
 #include "partition/partition_internal.h"
 
-struct sp_part_tensor *sp_part_tensor(struct sp_partitioner *part, const struct sp_value *value)
-{
-    uint32_t tensor = sp_net_tensor(part->net, value);
-    while (part->tensors[tensor].same_as != tensor)
-        tensor = part->tensors[tensor].same_as;
-    return &part->tensors[tensor];
-}
-
-/* The value behind names of the same: a call's argument. */
-static const struct sp_value *root_of(const struct sp_partitioner *part, const struct sp_value *value)
-{
-    uint32_t tensor = sp_net_tensor(part->net, value);
-    while (part->tensors[tensor].same_as != tensor)
-        tensor = part->tensors[tensor].same_as;
-    return part->net->tensors[tensor];
-}
-
-uint32_t sp_part_rank(const struct sp_value *value)
-{
-    return value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank ? value->type.shape.rank : 0;
-}
-
-static int64_t extent_of(const struct sp_value *value, uint32_t axis)
-{
-    struct sp_dim dim = value->type.shape.dims[axis];
-    return sp_dim_is_known(dim) ? dim.value : -1;
-}
-
-enum sp_status sp_part_whole_box(struct sp_partitioner *part, const struct sp_value *value, struct sp_box *ret_box)
-{
-    uint32_t rank = sp_part_rank(value);
-    struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
-    struct sp_range *ranges = SP_NEW_ARRAY(part->arena, rank, struct sp_range);
-    if (!axes || !ranges)
-        return sp_fail_memory(part->err);
-    for (uint32_t a = 0; a < rank; a++) {
-        ranges[a] = (struct sp_range){0, extent_of(value, a)};
-        axes[a] = (struct sp_axis_ranges){ranges[a].limit != 0, &ranges[a]};
-    }
-    *ret_box = (struct sp_box){rank, axes, true};
-    return SP_OK;
-}
-
-static bool is_whole_axis(const struct sp_axis_ranges *ranges, int64_t extent)
-{
-    return extent == 0 || (ranges->count == 1 && ranges->ranges[0].start == 0 && ranges->ranges[0].limit == extent);
-}
-
-static bool is_whole_box(const struct sp_value *value, const struct sp_axis_ranges *axes, uint32_t rank)
-{
-    for (uint32_t a = 0; a < rank; a++)
-        if (!is_whole_axis(&axes[a], extent_of(value, a)))
-            return false;
-    return true;
-}
-
-static bool splits_nothing(const struct sp_sharding *sharding, uint32_t rank)
-{
-    for (uint32_t a = 0; a < rank; a++)
-        if (sp_sharding_shards(sharding, a) > 1)
-            return false;
-    return true;
-}
-
-enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value *value,
-                             const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
-                             struct sp_box *ret_boxes)
-{
-    uint32_t rank = sp_part_rank(value);
-    int64_t shape[SP_MAX_RANK];
-    struct sp_box whole;
-    enum sp_status status = SP_OK;
-    for (uint32_t a = 0; a < rank; a++) {
-        shape[a] = extent_of(value, a);
-        if (shape[a] < 0 && sp_sharding_shards(sharding, a) == 1)
-            shape[a] = 1; /* whole, whatever it is */
-    }
-    if (splits_nothing(sharding, rank)) {
-        status = sp_part_whole_box(part, value, &whole);
-        for (uint32_t i = 0; i < count && status == SP_OK; i++)
-            ret_boxes[i] = whole;
-        return status;
-    }
-    for (uint32_t i = 0; i < count && status == SP_OK; i++) {
-        struct sp_held held;
-        status = sp_sharding_held(part->arena, sharding, rank, shape, devices[i], &held, part->err);
-        if (status == SP_OK && held.shard_count > 1)
-            status = sp_fail(part->err, SP_ERR_UNSUPPORTED, "SEVERAL_SHARDS",
-                             "Device %lld holds %u shards of '%.200s' that are no regular part, and what runs on one "
-                             "device must have one piece of a tensor.",
-                             (long long)devices[i], (unsigned)held.shard_count, value->name);
-        for (uint32_t a = 0; status == SP_OK && held.shard_count > 0 && a < rank; a++)
-            if (extent_of(value, a) < 0)
-                held.shards[a].ranges[0].limit = -1;
-        if (status == SP_OK)
-            ret_boxes[i] = (struct sp_box){rank, held.shards, is_whole_box(value, held.shards, rank)};
-    }
-    return status;
-}
-
-static bool is_empty_box(const struct sp_box *box)
-{
-    for (uint32_t a = 0; a < box->rank; a++)
-        if (box->axes[a].count == 0)
-            return true;
-    return false;
-}
-
-struct sp_piece *sp_part_piece(struct sp_partitioner *part, const char *name, int64_t device, enum sp_dtype dtype,
-                               const struct sp_box *box)
-{
-    struct sp_piece *piece = SP_NEW(part->arena, struct sp_piece);
-    char *text = sp_arena_printf(part->arena, "%.200s%s%lld.%llu", name, part->marker, (long long)device,
-                                 (unsigned long long)part->next++);
-    int64_t *dims = SP_NEW_ARRAY(part->arena, box->rank, int64_t);
-    if (!piece || !text || !dims)
-        return NULL;
-    for (uint32_t a = 0; a < box->rank; a++)
-        for (uint32_t i = 0; i < box->axes[a].count; i++) {
-            struct sp_range range = box->axes[a].ranges[i];
-            dims[a] = range.limit < 0 || dims[a] < 0 ? -1 : dims[a] + range.limit - range.start;
-        }
-    *piece = (struct sp_piece){.name = text, .device = device, .dtype = dtype, .rank = box->rank, .dims = dims};
-    return piece;
-}
-
-enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *value,
-                            const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
-                            const struct sp_piece **pieces, const struct sp_box *boxes)
-{
-    struct sp_part_tensor *tensor = sp_part_tensor(part, value);
-    struct sp_part_held *held = SP_NEW(part->arena, struct sp_part_held);
-    if (!held)
-        return sp_fail_memory(part->err);
-    *held = (struct sp_part_held){NULL, sharding, count, devices, pieces, boxes};
-    if (part->body_depth > 0) {
-        if (part->undo_count == part->undo_capacity) {
-            uint32_t capacity = part->undo_capacity > 0 ? part->undo_capacity * 2 : 64;
-            struct sp_part_undo *undo = SP_NEW_ARRAY(part->arena, capacity, struct sp_part_undo);
-            if (!undo)
-                return sp_fail_memory(part->err);
-            if (part->undo_count > 0)
-                memcpy(undo, part->undo, part->undo_count * sizeof *undo);
-            part->undo = undo;
-            part->undo_capacity = capacity;
-        }
-        part->undo[part->undo_count++] = (struct sp_part_undo){tensor, tensor->last};
-    }
-    if (tensor->last)
-        tensor->last->next = held;
-    else
-        tensor->first = held;
-    tensor->last = held;
-    return SP_OK;
-}
-
 /* ---- what is there already -------------------------------------------------------------------------------------- */
 
 static const struct sp_piece *piece_on(const struct sp_part_held *held, int64_t device, const struct sp_box *box)
@@ -192,123 +36,9 @@ static bool find_pieces(const struct sp_part_tensor *tensor, const struct sp_par
         ret_pieces[i] = NULL;
         for (const struct sp_part_held *held = tensor->first; held && !ret_pieces[i]; held = held->next)
             ret_pieces[i] = piece_on(held, target->devices[i], &target->boxes[i]);
-        has_all = has_all && (ret_pieces[i] || is_empty_box(&target->boxes[i]));
+        has_all = has_all && (ret_pieces[i] || sp_box_is_empty(&target->boxes[i]));
     }
     return has_all;
-}
-
-/* ---- from outside ----------------------------------------------------------------------------------------------- */
-
-const struct sp_tensor *sp_part_weight(const struct sp_value *value)
-{
-    const struct sp_node *node = value->producer;
-    if (!node || strcmp(node->op_type, "Constant") != 0 || node->domain[0] != '\0')
-        return value->tensor;
-    const struct sp_attribute *attribute = sp_node_attribute(node, "value");
-    return attribute && attribute->type == SP_ATTR_TENSOR && attribute->count == 1 ? attribute->tensors[0] : NULL;
-}
-
-/* What a graph inside is given comes from the node around it. */
-static bool is_source(const struct sp_partitioner *part, const struct sp_value *value)
-{
-    if (value->kind == SP_VALUE_INPUT && value->graph != part->model->graph && !value->tensor)
-        return false;
-    return value->kind != SP_VALUE_NODE_OUTPUT || !value->producer || sp_part_weight(value);
-}
-
-/* Known integers of what a node made. */
-static bool is_known(const struct sp_value *value)
-{
-    if (!value->data || !value->data->ints || value->type.kind != SP_TYPE_TENSOR ||
-        sp_dtype_bytes(value->type.dtype, 8) < 8)
-        return false;
-    for (uint32_t i = 0; i < value->data->count; i++)
-        if (!sp_dim_is_known(value->data->ints[i]))
-            return false;
-    return sp_shape_elements(&value->type.shape) == value->data->count;
-}
-
-bool sp_part_is_constant(const struct sp_value *value)
-{
-    return value->kind == SP_VALUE_NODE_OUTPUT && is_known(value);
-}
-
-/* One index of a box, row-major, as an index of the whole. */
-static uint64_t element_of(const struct sp_value *value, const struct sp_box *box, uint64_t number)
-{
-    uint64_t index = 0, stride = 1;
-    for (uint32_t a = box->rank; a-- > 0;) {
-        int64_t size = 0, own;
-        for (uint32_t i = 0; i < box->axes[a].count; i++)
-            size += box->axes[a].ranges[i].limit - box->axes[a].ranges[i].start;
-        own = (int64_t)(number % (uint64_t)size);
-        number /= (uint64_t)size;
-        for (uint32_t i = 0; i < box->axes[a].count; i++) {
-            int64_t length = box->axes[a].ranges[i].limit - box->axes[a].ranges[i].start;
-            if (own < length) {
-                index += (uint64_t)(box->axes[a].ranges[i].start + own) * stride;
-                break;
-            }
-            own -= length;
-        }
-        stride *= (uint64_t)extent_of(value, a);
-    }
-    return index;
-}
-
-static enum sp_status tell_constant(struct sp_partitioner *part, const struct sp_value *value,
-                                    const struct sp_piece *piece, const struct sp_box *box)
-{
-    size_t width = (size_t)sp_dtype_bytes(value->type.dtype, 1);
-    uint64_t count = 1;
-    for (uint32_t a = 0; a < piece->rank; a++)
-        count *= (uint64_t)piece->dims[a];
-    unsigned char *bytes = SP_NEW_ARRAY(part->scratch, count * width, unsigned char);
-    if (!bytes)
-        return sp_fail_memory(part->err);
-    for (uint64_t i = 0; i < count; i++) {
-        int64_t number = value->data->ints[element_of(value, box, i)].value;
-        for (size_t byte = 0; byte < width; byte++)
-            bytes[i * width + byte] = (unsigned char)((uint64_t)number >> (8 * byte));
-    }
-    struct sp_part_constant constant = {.device = piece->device,
-                                        .piece = piece,
-                                        .dtype = value->type.dtype,
-                                        .rank = piece->rank,
-                                        .dims = piece->dims,
-                                        .bytes = bytes,
-                                        .size = count * width};
-    return part->sink->constant ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
-}
-
-static enum sp_status tell_source(struct sp_partitioner *part, const struct sp_value *value,
-                                  const struct sp_piece *piece, const struct sp_box *box)
-{
-    struct sp_part_source source = {.value = value,
-                                    .is_weight = sp_part_weight(value) || value->sparse,
-                                    .tensor = sp_part_weight(value),
-                                    .device = piece->device,
-                                    .piece = piece,
-                                    .box = *box};
-    return part->sink->source ? part->sink->source(part->sink->context, &source, part->err) : SP_OK;
-}
-
-/* The pieces that are missing, cut to measure. */
-static enum sp_status cut_from_outside(struct sp_partitioner *part, const struct sp_value *value,
-                                       const struct sp_part_target *target, const struct sp_piece **pieces)
-{
-    for (uint32_t i = 0; i < target->count; i++) {
-        if (pieces[i] || is_empty_box(&target->boxes[i]))
-            continue;
-        pieces[i] = sp_part_piece(part, value->name, target->devices[i], value->type.dtype, &target->boxes[i]);
-        if (!pieces[i])
-            return sp_fail_memory(part->err);
-        enum sp_status status = is_source(part, value) ? tell_source(part, value, pieces[i], &target->boxes[i])
-                                                       : tell_constant(part, value, pieces[i], &target->boxes[i]);
-        if (status != SP_OK)
-            return status;
-    }
-    return SP_OK;
 }
 
 /* ---- from other devices ----------------------------------------------------------------------------------------- */
@@ -322,7 +52,7 @@ static enum sp_status start_exchange(struct sp_partitioner *part, const struct s
     if (!shape)
         return sp_fail_memory(part->err);
     for (uint32_t a = 0; a < rank; a++)
-        shape[a] = extent_of(value, a);
+        shape[a] = sp_part_extent(value, a);
     *ret_exchange = (struct sp_exchange){
         .kind = kind, .dtype = value->type.dtype, .rank = rank, .shape = shape, .value = value, .node = node};
     return SP_OK;
@@ -421,7 +151,7 @@ static enum sp_status exchange_to(struct sp_partitioner *part, const struct sp_v
         member->group = step ? group_of(step, member->device) : 0;
         member->before = piece_of(from, member->device, &member->held);
         member->needed = target->boxes[i];
-        if (!is_empty_box(&target->boxes[i])) {
+        if (!sp_box_is_empty(&target->boxes[i])) {
             struct sp_piece *after =
                 sp_part_piece(part, value->name, member->device, value->type.dtype, &target->boxes[i]);
             if (!after)
@@ -470,7 +200,7 @@ static bool holds_all(const struct sp_part_held *held, const struct sp_part_targ
     for (uint32_t i = 0; i < target->count; i++) {
         struct sp_box box;
         const struct sp_piece *piece = piece_of(held, target->devices[i], &box);
-        if (is_empty_box(&target->boxes[i]))
+        if (sp_box_is_empty(&target->boxes[i]))
             continue;
         if (!piece)
             return false;
@@ -494,7 +224,7 @@ static bool cuts_unknown(const struct sp_value *value, const struct sp_reshard *
 {
     for (uint32_t s = 0; s < way->step_count; s++)
         for (uint32_t a = 0; a < sp_part_rank(value); a++)
-            if (extent_of(value, a) < 0 && sp_sharding_shards(way->steps[s].after, a) > 1)
+            if (sp_part_extent(value, a) < 0 && sp_sharding_shards(way->steps[s].after, a) > 1)
                 return true;
     return false;
 }
@@ -508,7 +238,7 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
     struct sp_error ignored = {0};
     *ret_reshard = NULL;
     for (uint32_t a = 0; a < rank; a++) {
-        shape[a] = extent_of(value, a);
+        shape[a] = sp_part_extent(value, a);
         if (shape[a] < 0 && (sp_sharding_shards(from, a) > 1 || sp_sharding_shards(to, a) > 1))
             return SP_OK;
         shape[a] = shape[a] < 0 ? 1 : shape[a];
@@ -594,12 +324,12 @@ static enum sp_status bring_from_devices(struct sp_partitioner *part, const stru
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces)
 {
-    const struct sp_value *root = root_of(part, value);
+    const struct sp_value *root = part->net->tensors[sp_part_root(part, value)];
     enum sp_status status;
     if (find_pieces(sp_part_tensor(part, value), target, ret_pieces))
         return SP_OK;
-    if (is_source(part, root) || sp_part_is_constant(root))
-        status = cut_from_outside(part, root, target, ret_pieces);
+    if (sp_part_is_outside(part, root))
+        status = sp_part_cut_outside(part, root, target, ret_pieces);
     else
         status = bring_from_devices(part, root, target, ret_pieces);
     return status == SP_OK ? keep(part, root, target, ret_pieces) : status;

@@ -77,23 +77,47 @@ static bool is_ranked(const struct sp_value *value)
     return !value || (value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank);
 }
 
-static bool all_ranked(const struct sp_node *node, uint32_t count, const struct sp_graph *const *graphs)
+static bool all_ranked(uint32_t count, struct sp_value *const *values)
 {
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (!is_ranked(node->inputs[i]))
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_ranked(values[i]))
             return false;
-    for (uint32_t o = 0; o < node->output_count; o++)
-        if (!is_ranked(node->outputs[o]))
-            return false;
-    for (uint32_t g = 0; g < count; g++) {
-        for (uint32_t i = 0; i < graphs[g]->input_count; i++)
-            if (!is_ranked(graphs[g]->inputs[i]))
-                return false;
-        for (uint32_t o = 0; o < graphs[g]->output_count; o++)
-            if (!is_ranked(graphs[g]->outputs[o]))
-                return false;
-    }
     return true;
+}
+
+/* Whether the node's operands and the graph's are as many as they should be, and none is left out that a graph takes.
+ */
+static bool is_paired(const struct sp_node *node, const struct sp_graph *graph)
+{
+    bool is_if = strcmp(node->op_type, "If") == 0, is_loop = strcmp(node->op_type, "Loop") == 0;
+    int64_t scanned = is_if || is_loop ? 0 : sp_node_int(node, "num_scan_inputs", 0);
+    uint32_t first = is_if ? 1 : is_loop ? 2 : 0, given = is_loop ? 1 : 0;
+    uint32_t inputs = is_if ? 0 : node->input_count < first ? first : node->input_count;
+    if (graph->input_count != inputs || graph->output_count != node->output_count + given || scanned < 0 ||
+        scanned > (int64_t)inputs || (!is_if && graph->output_count - given < inputs - first - (uint32_t)scanned))
+        return false;
+    for (uint32_t i = first; i < node->input_count; i++)
+        if (!node->inputs[i])
+            return false;
+    return true;
+}
+
+/* Marks the control flow around each node that is cut. */
+static enum sp_status find_cut_inside(struct sp_partitioner *part)
+{
+    part->is_cut_inside = SP_NEW_ARRAY(part->arena, part->net->node_count, bool);
+    if (!part->is_cut_inside)
+        return sp_fail_memory(part->err);
+    for (uint32_t n = 0; n < part->net->node_count; n++) {
+        const struct sp_node *owner = part->net->nodes[n]->graph->owner;
+        if (!owner || !node_is_cut(part, part->net->nodes[n]))
+            continue;
+        while (owner && !part->is_cut_inside[sp_net_node(part->net, owner)]) {
+            part->is_cut_inside[sp_net_node(part->net, owner)] = true;
+            owner = owner->graph->owner;
+        }
+    }
+    return SP_OK;
 }
 
 enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is)
@@ -102,16 +126,16 @@ enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struc
     const char *names[2];
     uint32_t count = graphs_of(node, graphs, names);
     *ret_is = false;
-    if (!part->sink->control_begin || count == 0 || !all_ranked(node, count, graphs))
+    if (!part->sink->control_begin || count == 0)
         return SP_OK;
-    /* A net's graphs inside others come after them: those inside this node are found by their owners. */
-    for (uint32_t g = 0; g < part->net->graph_count && !*ret_is; g++) {
-        const struct sp_graph *graph = part->net->graphs[g].graph, *at = graph;
-        while (at && at != graphs[0] && at != graphs[count - 1])
-            at = at->owner ? at->owner->graph : NULL;
-        for (uint32_t n = 0; at && n < graph->node_count && !*ret_is; n++)
-            *ret_is = node_is_cut(part, &graph->nodes[n]);
-    }
+    if (!part->is_cut_inside && find_cut_inside(part) != SP_OK)
+        return part->err->status;
+    bool is_fit = part->is_cut_inside[sp_net_node(part->net, node)] && all_ranked(node->input_count, node->inputs) &&
+                  all_ranked(node->output_count, node->outputs);
+    for (uint32_t g = 0; g < count && is_fit; g++)
+        is_fit = is_paired(node, graphs[g]) && all_ranked(graphs[g]->input_count, graphs[g]->inputs) &&
+                 all_ranked(graphs[g]->output_count, graphs[g]->outputs);
+    *ret_is = is_fit;
     return SP_OK;
 }
 
@@ -170,29 +194,104 @@ static enum sp_status with_axis(struct sp_partitioner *part, const struct sp_sha
     return sp_memo_sharding(part->assignment.memo, changed, false, ret_sharding, part->err);
 }
 
+static enum sp_status outer_sharding(struct sp_partitioner *part, const struct carried *carried,
+                                     const struct sp_sharding **ret_sharding)
+{
+    *ret_sharding = carried->sharding;
+    if (carried->extra_axis < 0)
+        return SP_OK;
+    return with_axis(part, carried->sharding, sp_part_rank(carried->inner), carried->extra_axis, false, ret_sharding);
+}
+
+/* Whether each device has one piece of the value that is not empty: a cut needs an extent. */
+static enum sp_status find_fit(struct sp_partitioner *part, const struct sp_value *value,
+                               const struct sp_sharding *sharding, bool *ret_fits)
+{
+    uint32_t rank = sp_part_rank(value);
+    int64_t count = 0, shape[SP_MAX_RANK];
+    const int64_t *devices = NULL;
+    for (uint32_t a = 0; a < rank; a++)
+        shape[a] = sp_dim_is_known(value->type.shape.dims[a]) ? value->type.shape.dims[a].value : -1;
+    *ret_fits = sp_sharding_check(sharding, rank, shape, part->assignment.device_count, NULL) == SP_OK;
+    for (uint32_t a = 0; a < rank && *ret_fits; a++) {
+        *ret_fits = shape[a] >= 0 || sp_sharding_shards(sharding, a) == 1;
+        shape[a] = shape[a] < 0 ? 1 : shape[a];
+    }
+    if (!*ret_fits || !splits(sharding, rank))
+        return SP_OK;
+    struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+    enum sp_status status =
+        sp_sharding_devices(part->scratch, sharding, part->assignment.device_count, &count, &devices, part->err);
+    for (int64_t d = 0; d < count && status == SP_OK && *ret_fits; d++) {
+        struct sp_held held;
+        status = sp_sharding_held(part->scratch, sharding, rank, shape, devices[d], &held, part->err);
+        *ret_fits = status == SP_OK && held.shard_count == 1;
+        for (uint32_t a = 0; a < rank && *ret_fits; a++)
+            *ret_fits = held.shards[a].count > 0;
+    }
+    sp_arena_rewind(part->scratch, mark);
+    return status;
+}
+
+/* Whether two values have the same extents along the axes that are cut. */
+static bool agree(const struct sp_value *a, const struct sp_value *b, const struct sp_sharding *sharding)
+{
+    if (sp_part_rank(a) != sp_part_rank(b))
+        return false;
+    for (uint32_t i = 0; i < sp_part_rank(a); i++)
+        if (sp_sharding_shards(sharding, i) > 1 && a->type.shape.dims[i].value != b->type.shape.dims[i].value)
+            return false;
+    return true;
+}
+
+/* Makes whole what does not fit both sides. */
+static enum sp_status fit_carried(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                  struct carried *carried)
+{
+    const struct sp_sharding *outer = NULL;
+    bool fits = false;
+    enum sp_status status = find_fit(part, carried->inner, carried->sharding, &fits);
+    if (status == SP_OK && fits && carried->outer) {
+        status = outer_sharding(part, carried, &outer);
+        if (status == SP_OK)
+            status = find_fit(part, carried->outer, outer, &fits);
+    }
+    return status == SP_OK && !fits ? whole_on_all(part, run, carried->inner, &carried->sharding) : status;
+}
+
 /* The sharding of what is carried, of its inner side. */
 static enum sp_status choose_sharding(struct sp_partitioner *part, const struct sp_part_control_run *run,
                                       const struct sp_spec_entry *entry, struct carried *carried)
 {
-    const struct sp_value *inner = carried->inner;
     const struct sp_sharding *stated = entry ? entry->sharding : NULL;
     enum sp_status status = SP_OK;
     carried->sharding = NULL;
     if (stated && carried->extra_axis >= 0) {
-        uint32_t rank = sp_part_rank(inner) + 1;
+        uint32_t rank = sp_part_rank(carried->inner) + 1;
         if (!carried->outer || sp_sharding_shards(stated, (uint32_t)carried->extra_axis) > 1)
             stated = NULL;
         else
             status = with_axis(part, stated, rank, carried->extra_axis, true, &stated);
     }
     if (status == SP_OK && !stated)
-        stated = stated_inside(part, inner);
-    for (uint32_t a = 0; stated && a < sp_part_rank(inner); a++) /* a cut needs an extent */
-        if (sp_sharding_shards(stated, a) > 1 && !sp_dim_is_known(inner->type.shape.dims[a]))
-            stated = NULL;
-    if (status == SP_OK && !stated)
-        return whole_on_all(part, run, inner, &carried->sharding);
+        stated = stated_inside(part, carried->inner);
+    if (status != SP_OK || !stated)
+        return status != SP_OK ? status : whole_on_all(part, run, carried->inner, &carried->sharding);
     carried->sharding = stated;
+    return fit_carried(part, run, carried);
+}
+
+/* A state has one sharding before, in and after the graph. */
+static enum sp_status fit_state(struct sp_partitioner *part, const struct sp_part_control_run *run, struct carried *in,
+                                struct carried *out)
+{
+    const struct sp_sharding *chosen = in->sharding;
+    out->sharding = chosen;
+    enum sp_status status = fit_carried(part, run, out);
+    if (status == SP_OK && (out->sharding != chosen || !agree(in->inner, out->inner, chosen)))
+        status = whole_on_all(part, run, in->inner, &in->sharding);
+    if (status == SP_OK && in->sharding != chosen)
+        status = whole_on_all(part, run, out->inner, &out->sharding);
     return status;
 }
 
@@ -324,58 +423,55 @@ static enum sp_status choose_shardings(struct sp_partitioner *part, struct sp_pa
         bool is_state = run->graph_count == 1 && o < run->state_count;
         bool is_there = specs && o < node->output_count;
         if (is_state)
-            run->out[o].sharding = run->in[o].sharding;
+            status = fit_state(part, run, &run->in[o], &run->out[o]);
         else
             status = choose_sharding(part, run, is_there ? &specs[node->input_count + o] : NULL, &run->out[o]);
     }
     return status;
 }
 
-static enum sp_status outer_sharding(struct sp_partitioner *part, const struct carried *carried,
-                                     const struct sp_sharding **ret_sharding)
-{
-    *ret_sharding = carried->sharding;
-    if (carried->extra_axis < 0)
-        return SP_OK;
-    return with_axis(part, carried->sharding, sp_part_rank(carried->inner), carried->extra_axis, false, ret_sharding);
-}
-
 /* ---- beginning -------------------------------------------------------------------------------------------------- */
 
-/* All devices that something inside is on. */
+static enum sp_status add_devices(struct sp_partitioner *part, const struct sp_node *node, bool *is_used)
+{
+    const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; specs && i < node->input_count + node->output_count && status == SP_OK; i++) {
+        int64_t count = 0;
+        const int64_t *named = NULL;
+        struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+        if (!specs[i].sharding)
+            continue;
+        status = sp_sharding_devices(part->scratch, specs[i].sharding, part->assignment.device_count, &count, &named,
+                                     part->err);
+        for (int64_t d = 0; d < count && status == SP_OK; d++)
+            if (named[d] < part->assignment.device_count)
+                is_used[named[d]] = true;
+        sp_arena_rewind(part->scratch, mark);
+    }
+    return status;
+}
+
+/* All devices that the node's operands or something inside is on. */
 static enum sp_status find_devices(struct sp_partitioner *part, struct sp_part_control_run *run)
 {
-    bool *is_used = SP_NEW_ARRAY(part->scratch, (size_t)part->assignment.device_count, bool);
+    bool *is_used = SP_NEW_ARRAY(part->arena, (size_t)part->assignment.device_count, bool);
     int64_t *devices = SP_NEW_ARRAY(part->arena, (size_t)part->assignment.device_count, int64_t);
     if (!is_used || !devices)
         return sp_fail_memory(part->err);
-    for (uint32_t g = 0; g < part->net->graph_count; g++) {
+    enum sp_status status = add_devices(part, run->node, is_used);
+    for (uint32_t g = 0; g < part->net->graph_count && status == SP_OK; g++) {
         const struct sp_graph *graph = part->net->graphs[g].graph, *at = graph;
         while (at && at != run->graphs[0] && at != run->graphs[run->graph_count - 1])
             at = at->owner ? at->owner->graph : NULL;
-        for (uint32_t n = 0; at && n < graph->node_count; n++) {
-            const struct sp_node *node = &graph->nodes[n];
-            const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
-            for (uint32_t i = 0; specs && i < node->input_count + node->output_count; i++) {
-                int64_t count = 0;
-                const int64_t *named = NULL;
-                if (!specs[i].sharding)
-                    continue;
-                enum sp_status status = sp_sharding_devices(part->scratch, specs[i].sharding,
-                                                            part->assignment.device_count, &count, &named, part->err);
-                if (status != SP_OK)
-                    return status;
-                for (int64_t d = 0; d < count; d++)
-                    if (named[d] < part->assignment.device_count)
-                        is_used[named[d]] = true;
-            }
-        }
+        for (uint32_t n = 0; at && n < graph->node_count && status == SP_OK; n++)
+            status = add_devices(part, &graph->nodes[n], is_used);
     }
     for (int64_t d = 0; d < part->assignment.device_count; d++)
         if (is_used[d])
             devices[run->told.device_count++] = d;
     run->told.devices = devices;
-    return SP_OK;
+    return status;
 }
 
 /* Conditions and numbers of turns: whole, everywhere. */
@@ -476,17 +572,15 @@ static void forget(struct sp_partitioner *part, uint32_t mark)
 }
 
 /* A branch that is known not to be taken may give other extents, or another rank, than the node's result has: its own
-   result is whole then, on the same devices. */
-static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_value *value,
-                                 const struct sp_sharding **sharding)
+   result is whole then. */
+static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                 const struct sp_value *value, const struct sp_sharding **sharding)
 {
-    int64_t shape[SP_MAX_RANK];
-    uint32_t rank = sp_part_rank(value);
-    for (uint32_t a = 0; a < rank; a++)
-        shape[a] = sp_dim_is_known(value->type.shape.dims[a]) ? value->type.shape.dims[a].value : -1;
-    if (sp_sharding_check(*sharding, rank, shape, part->assignment.device_count, NULL) == SP_OK)
-        return SP_OK;
-    return sp_memo_whole(part->assignment.memo, rank, part->assignment.device_count, 1, sharding, sharding, part->err);
+    bool fits = false;
+    enum sp_status status = find_fit(part, value, *sharding, &fits);
+    if (status != SP_OK || fits)
+        return status;
+    return whole_on_all(part, run, value, sharding);
 }
 
 static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_control_run *run)
@@ -500,7 +594,7 @@ static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_cont
         if (o < scalars)
             status = whole_on_all(part, run, graph->outputs[o], &sharding);
         else
-            status = fit_result(part, graph->outputs[o], &sharding);
+            status = fit_result(part, run, graph->outputs[o], &sharding);
         if (status == SP_OK)
             status = bring_port(part, run, graph->outputs[o], sharding, &outputs[o]);
     }

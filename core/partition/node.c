@@ -5,7 +5,6 @@
  * the same but for numbers, so they are gone through together: inputs are brought first; then every device's operators
  * up to the next collective, the collective, and so on; then the outputs.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -175,214 +174,6 @@ static enum sp_status compare_records(const struct sp_part_run *run)
     return SP_OK;
 }
 
-/* ---- inputs ----------------------------------------------------------------------------------------------------- */
-
-/* The piece that stands for one that was asked for. */
-static const struct sp_piece *resolve(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
-{
-    for (uint32_t i = 0; i < run->brought_count; i++)
-        if (run->brought[i].asked[at] == piece)
-            return run->brought[i].pieces[at];
-    return piece;
-}
-
-/* What an event says is in the memory of the node; what is held stays. */
-static enum sp_status keep_ranges(struct sp_partitioner *part, const struct sp_axis_ranges *ranges,
-                                  struct sp_axis_ranges *ret_ranges)
-{
-    struct sp_range *kept = SP_NEW_ARRAY(part->arena, ranges->count, struct sp_range);
-    if (!kept)
-        return sp_fail_memory(part->err);
-    for (uint32_t i = 0; i < ranges->count; i++)
-        kept[i] = ranges->ranges[i];
-    *ret_ranges = (struct sp_axis_ranges){ranges->count, kept};
-    return SP_OK;
-}
-
-/* What has no elements comes from nobody: the operator still takes a tensor. */
-static enum sp_status make_empty(struct sp_part_run *run, struct sp_part_brought *brought)
-{
-    struct sp_partitioner *part = run->part;
-    enum sp_status status = SP_OK;
-    for (uint32_t at = 0; at < run->placement.device_count && status == SP_OK; at++) {
-        const struct sp_piece *asked = brought->asked[at];
-        bool is_known = asked->dims != NULL;
-        for (uint32_t a = 0; a < asked->rank && is_known; a++)
-            is_known = asked->dims[a] >= 0;
-        if (brought->pieces[at] || !is_known)
-            continue;
-        const struct sp_part_constant nothing = {.device = run->placement.devices[at],
-                                                 .piece = asked,
-                                                 .dtype = asked->dtype,
-                                                 .rank = asked->rank,
-                                                 .dims = asked->dims,
-                                                 .is_filled = true,
-                                                 .bytes = ""};
-        brought->pieces[at] = asked;
-        status = part->sink->constant ? part->sink->constant(part->sink->context, &nothing, part->err) : SP_OK;
-    }
-    return status;
-}
-
-static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_event)
-{
-    struct sp_partitioner *part = run->part;
-    uint32_t count = run->placement.device_count;
-    const struct sp_local_event *first = &run->records[0]->events[at_event[0]];
-    const struct sp_value *value = run->node->inputs[first->input.index];
-    struct sp_box *boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box);
-    struct sp_part_brought brought = {.asked = SP_NEW_ARRAY(part->scratch, count, const struct sp_piece *),
-                                      .pieces = SP_NEW_ARRAY(part->scratch, count, const struct sp_piece *)};
-    struct sp_part_target target = {
-        .count = count, .devices = run->placement.devices, .boxes = boxes, .node = run->node};
-    bool is_part = true, is_whole = true;
-    enum sp_status status = SP_OK;
-    if (!boxes || !brought.asked || !brought.pieces)
-        return sp_fail_memory(part->err);
-    for (uint32_t at = 0; at < count; at++) {
-        const struct sp_local_event *event = &run->records[at]->events[at_event[at]];
-        uint32_t rank = sp_part_rank(value);
-        struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
-        if (!axes)
-            return sp_fail_memory(part->err);
-        for (uint32_t a = 0; a < rank && status == SP_OK; a++)
-            status = keep_ranges(part, &event->input.axes[a], &axes[a]);
-        if (status != SP_OK)
-            return status;
-        boxes[at] = (struct sp_box){rank, axes, event->input.is_whole};
-        brought.asked[at] = event->piece;
-        is_part = is_part && event->input.is_part;
-        is_whole = is_whole && event->input.is_whole;
-    }
-    if (is_part || is_whole) {
-        struct sp_placement whole;
-        status = sp_placement_whole(part, run->rule->factor_count, count, run->placement.devices, &whole);
-        if (status == SP_OK)
-            status = sp_placement_sharding(part, is_whole ? &whole : &run->placement, run->rule,
-                                           sp_rule_operand(run->rule, first->input.index), value, &target.sharding);
-    }
-    if (status == SP_OK)
-        status = sp_part_bring(part, value, &target, brought.pieces);
-    if (status == SP_OK)
-        status = make_empty(run, &brought);
-    run->brought[run->brought_count++] = brought;
-    return status;
-}
-
-/* All inputs, in the order in which they are asked for. */
-static enum sp_status bring_inputs(struct sp_part_run *run)
-{
-    uint32_t devices = run->placement.device_count, inputs = 0;
-    uint32_t *at_event = SP_NEW_ARRAY(run->part->scratch, devices, uint32_t);
-    for (uint32_t i = 0; i < run->records[0]->count; i++)
-        inputs += run->records[0]->events[i].kind == SP_LOCAL_INPUT;
-    run->brought = SP_NEW_ARRAY(run->part->scratch, inputs, struct sp_part_brought);
-    if (!at_event || !run->brought)
-        return sp_fail_memory(run->part->err);
-    for (uint32_t n = 0; n < inputs; n++) {
-        for (uint32_t at = 0; at < devices; at++) {
-            const struct sp_local_recorder *record = run->records[at];
-            while (at_event[at] < record->count && record->events[at_event[at]].kind != SP_LOCAL_INPUT)
-                at_event[at]++;
-        }
-        enum sp_status status = bring_input(run, at_event);
-        if (status != SP_OK)
-            return status;
-        for (uint32_t at = 0; at < devices; at++)
-            at_event[at]++;
-    }
-    return SP_OK;
-}
-
-/* ---- operators -------------------------------------------------------------------------------------------------- */
-
-static const struct sp_piece **resolve_all(struct sp_part_run *run, uint32_t at, struct sp_piece *const *pieces,
-                                           uint32_t count)
-{
-    const struct sp_piece **resolved = SP_NEW_ARRAY(run->part->scratch, count, const struct sp_piece *);
-    for (uint32_t i = 0; resolved && i < count; i++)
-        resolved[i] = pieces[i] ? resolve(run, at, pieces[i]) : NULL;
-    return resolved;
-}
-
-static enum sp_status tell_op(struct sp_part_run *run, uint32_t at, const struct sp_local_event *event)
-{
-    struct sp_partitioner *part = run->part;
-    struct sp_part_op op = {.device = run->placement.devices[at],
-                            .node = run->node,
-                            .is_same = event->op.is_same,
-                            .domain = event->op.domain,
-                            .op_type = event->op.op_type,
-                            .name = run->node->name[0] != '\0' ? run->node->name : event->op.op_type,
-                            .input_count = event->op.input_count,
-                            .output_count = event->op.output_count,
-                            .attribute_count = event->op.attribute_count,
-                            .inputs = resolve_all(run, at, event->op.inputs, event->op.input_count),
-                            .outputs = (const struct sp_piece *const *)event->op.outputs,
-                            .attributes = event->op.attributes,
-                            .capture_count = event->op.is_same ? run->capture_count : 0,
-                            .captures = run->captures ? run->captures[at] : NULL};
-    if (!op.inputs)
-        return sp_fail_memory(part->err);
-    return part->sink->op ? part->sink->op(part->sink->context, &op, part->err) : SP_OK;
-}
-
-static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, const struct sp_local_event *event)
-{
-    struct sp_partitioner *part = run->part;
-    struct sp_part_constant constant = {.device = run->placement.devices[at],
-                                        .piece = event->piece,
-                                        .dtype = event->constant.dtype,
-                                        .rank = event->constant.rank,
-                                        .dims = event->constant.dims,
-                                        .is_filled = event->constant.is_filled,
-                                        .bytes = event->constant.bytes,
-                                        .size = event->constant.size};
-    return part->sink->constant ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
-}
-
-/* A device's events up to the next joint one, whose index comes back. */
-static enum sp_status tell_until_joint(struct sp_part_run *run, uint32_t at, uint32_t *event)
-{
-    const struct sp_local_recorder *record = run->records[at];
-    enum sp_status status = SP_OK;
-    for (; *event < record->count && status == SP_OK && !sp_part_is_joint(&record->events[*event]); ++*event) {
-        if (record->events[*event].kind == SP_LOCAL_CONSTANT)
-            status = tell_local_constant(run, at, &record->events[*event]);
-        else if (record->events[*event].kind == SP_LOCAL_OP)
-            status = tell_op(run, at, &record->events[*event]);
-    }
-    return status;
-}
-
-static enum sp_status tell_all(struct sp_part_run *run)
-{
-    uint32_t devices = run->placement.device_count;
-    uint32_t *events = SP_NEW_ARRAY(run->part->scratch, devices, uint32_t);
-    enum sp_status status = SP_OK;
-    if (!events)
-        return sp_fail_memory(run->part->err);
-    for (;;) {
-        for (uint32_t at = 0; at < devices && status == SP_OK; at++)
-            status = tell_until_joint(run, at, &events[at]);
-        if (status != SP_OK || events[0] >= run->records[0]->count)
-            return status;
-        if (run->records[0]->events[events[0]].kind == SP_LOCAL_OUTPUT)
-            status = sp_part_output(run, events);
-        else if (run->records[0]->events[events[0]].kind != SP_LOCAL_INPUT)
-            status = sp_part_collective(run, events);
-        if (status != SP_OK)
-            return status;
-        for (uint32_t at = 0; at < devices; at++)
-            events[at]++;
-    }
-}
-
-const struct sp_piece *sp_part_resolved(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
-{
-    return resolve(run, at, piece);
-}
-
 /* ---- captured values -------------------------------------------------------------------------------------------- */
 
 static enum sp_status bring_captures(struct sp_part_run *run)
@@ -458,9 +249,9 @@ static enum sp_status run_placed(struct sp_part_run *run)
     if (status == SP_OK)
         status = bring_captures(run);
     if (status == SP_OK)
-        status = bring_inputs(run);
+        status = sp_part_bring_inputs(run);
     if (status == SP_OK)
-        status = tell_all(run);
+        status = sp_part_tell_all(run);
     return status;
 }
 

@@ -30,6 +30,10 @@ static inline bool sp_part_is_joint(const struct sp_local_event *event)
 /* The piece that stands for one that a device's function asked for or made. */
 const struct sp_piece *sp_part_resolved(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece);
 
+/* node_events.c: all inputs, in the order in which they are asked for; then everything else. */
+enum sp_status sp_part_bring_inputs(struct sp_part_run *run);
+enum sp_status sp_part_tell_all(struct sp_part_run *run);
+
 /* node_collective.c: events[at] is the device's joint event at work. */
 enum sp_status sp_part_collective(struct sp_part_run *run, const uint32_t *events);
 enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events);

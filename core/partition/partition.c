@@ -57,10 +57,7 @@ struct frame {
 /* Names of one tensor: the call's argument and the body's input, the body's output and the call's. */
 static void same(struct sp_partitioner *part, const struct sp_value *name, const struct sp_value *as)
 {
-    uint32_t root = sp_net_tensor(part->net, as);
-    while (part->tensors[root].same_as != root)
-        root = part->tensors[root].same_as;
-    part->tensors[sp_net_tensor(part->net, name)].same_as = root;
+    part->tensors[sp_net_tensor(part->net, name)].same_as = sp_part_root(part, as);
 }
 
 static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *node, struct frame *frame)
@@ -213,24 +210,19 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
 
 /* ---- setting up ------------------------------------------------------------------------------------------------- */
 
-/* A marker that no name of the model contains: "@", or as many as it takes. */
-static enum sp_status choose_marker(struct sp_partitioner *part)
+const char *sp_part_marker(struct sp_arena *arena, const struct sp_model *model)
 {
     size_t longest = 0;
-    for (uint32_t t = 0; t < part->net->tensor_count; t++) {
-        const char *name = part->net->tensors[t]->name;
-        for (const char *at = strchr(name, '@'); at;) {
+    for (uint32_t i = 0; i < sp_intern_count(model->names); i++)
+        for (const char *at = strchr(sp_intern_name(model->names, i), '@'); at;) {
             size_t run = strspn(at, "@");
             longest = run > longest ? run : longest;
             at = strchr(at + run, '@');
         }
-    }
-    char *marker = SP_NEW_ARRAY(part->arena, longest + 2, char);
-    if (!marker)
-        return sp_fail_memory(part->err);
-    memset(marker, '@', longest + 1);
-    part->marker = marker;
-    return SP_OK;
+    char *marker = SP_NEW_ARRAY(arena, longest + 2, char);
+    if (marker)
+        memset(marker, '@', longest + 1);
+    return marker;
 }
 
 static enum sp_status set_up(struct sp_partitioner *part)
@@ -256,7 +248,8 @@ static enum sp_status set_up(struct sp_partitioner *part)
     part->near = (struct sp_mesh_level){
         .name = "device", .size = (uint32_t)part->stated->device_count, .bandwidth = 1e11, .latency = 1e-6};
     part->links = part->request->links ? *part->request->links : (struct sp_links){1, &part->near};
-    return choose_marker(part);
+    part->marker = sp_part_marker(part->arena, part->model);
+    return part->marker ? SP_OK : sp_fail_memory(part->err);
 }
 
 enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partition_request *request,

@@ -203,6 +203,10 @@ struct sp_partition_request {
     const struct sp_watch *watch; /* or NULL */
 };
 
+/* What stands between a value's name and a device in names of pieces: one '@' more than follow each other in any name
+   of the model. NULL without memory. */
+const char *sp_part_marker(struct sp_arena *arena, const struct sp_model *model);
+
 /*
  * Tells the sink everything. Memory grows with values and devices. Errors: what a callback returned; SP_ERR_LIMIT;
  * SP_ERR_MODEL for annotations that contradict the model; SP_ERR_CANCELLED.

@@ -54,6 +54,7 @@ struct sp_partitioner {
     uint64_t next; /* number of the next piece */
     struct sp_links links;
     struct sp_mesh_level near;
+    bool *is_cut_inside; /* by node of the net: something in its graphs is cut; NULL: nobody asked yet */
     uint32_t body_depth; /* graphs of control flow around the node at work */
     uint32_t undo_count, undo_capacity;
     struct sp_part_undo *undo; /* what came to be held in them */
@@ -96,10 +97,15 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
                                      const struct sp_rule *rule, const struct sp_operand_rule *operand,
                                      const struct sp_value *value, const struct sp_sharding **ret_sharding);
 
-/* ---- bring.c ---- */
+/* ---- held.c ---- */
 
+/* The tensor that others are names of: the argument of a call for its body's input. */
+uint32_t sp_part_root(const struct sp_partitioner *part, const struct sp_value *value);
 /* What the value is there as, through names of the same. */
 struct sp_part_tensor *sp_part_tensor(struct sp_partitioner *part, const struct sp_value *value);
+
+/* Extent of an axis, -1 where it is not known. */
+int64_t sp_part_extent(const struct sp_value *value, uint32_t axis);
 
 /* Its rank for boxes: 0 for what is no tensor of known rank. */
 uint32_t sp_part_rank(const struct sp_value *value);
@@ -110,16 +116,7 @@ enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value 
                              const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
                              struct sp_box *ret_boxes);
 bool sp_box_equal(const struct sp_box *a, const struct sp_box *b);
-
-/* Makes the pieces be there; `ret_pieces` gets one for each device of the target. */
-enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
-                             const struct sp_part_target *target, const struct sp_piece **ret_pieces);
-
-/* The bytes of a weight: an initializer, or what a Constant holds; NULL for what is none. */
-const struct sp_tensor *sp_part_weight(const struct sp_value *value);
-
-/* Whether all integers of what a node makes are known: every device has them as a constant. */
-bool sp_part_is_constant(const struct sp_value *value);
+bool sp_box_is_empty(const struct sp_box *box);
 
 /* A new piece of a value, or of what `name` says. */
 struct sp_piece *sp_part_piece(struct sp_partitioner *part, const char *name, int64_t device, enum sp_dtype dtype,
@@ -129,6 +126,27 @@ struct sp_piece *sp_part_piece(struct sp_partitioner *part, const char *name, in
 enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *value,
                             const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
                             const struct sp_piece **pieces, const struct sp_box *boxes);
+
+/* ---- outside.c ---- */
+
+/* The bytes of a weight: an initializer, or what a Constant holds; NULL for what is none. */
+const struct sp_tensor *sp_part_weight(const struct sp_value *value);
+
+/* Whether all integers of what a node makes are known: every device has them as a constant. */
+bool sp_part_is_constant(const struct sp_value *value);
+
+/* Whether every device can have any part of it without asking others: model inputs, weights, what is known. */
+bool sp_part_is_outside(const struct sp_partitioner *part, const struct sp_value *value);
+
+/* The pieces that are missing of such a value, cut to measure and told. */
+enum sp_status sp_part_cut_outside(struct sp_partitioner *part, const struct sp_value *value,
+                                   const struct sp_part_target *target, const struct sp_piece **pieces);
+
+/* ---- bring.c ---- */
+
+/* Makes the pieces be there; `ret_pieces` gets one for each device of the target. */
+enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
+                             const struct sp_part_target *target, const struct sp_piece **ret_pieces);
 
 /* ---- exchange.c ---- */
 

@@ -8,24 +8,6 @@
 
 #define DEFAULT_OPSET 13 /* of ai.onnx, for a model that does not import it */
 
-/* One '@' more than follow each other in any name. */
-static const char *find_marker(const struct sp_model *model, struct sp_arena *arena)
-{
-    size_t longest = 0;
-    for (uint32_t i = 0; i < sp_intern_count(model->names); i++) {
-        const char *at = sp_intern_name(model->names, i);
-        while ((at = strchr(at, '@')) != NULL) {
-            const size_t run = strspn(at, "@");
-            longest = run > longest ? run : longest;
-            at += run;
-        }
-    }
-    char *marker = SP_NEW_ARRAY(arena, longest + 2, char);
-    if (marker != NULL)
-        memset(marker, '@', longest + 1);
-    return marker;
-}
-
 static enum sp_status import(struct sp_program *program, struct sp_error *err)
 {
     const struct sp_model *model = program->model;
@@ -81,7 +63,7 @@ enum sp_status sp_program_init(struct sp_program *program, const struct sp_reali
     program->made = sp_intern_create(program->arena, seed);
     program->opsets = sp_intern_create(program->arena, seed);
     program->defaults = sp_intern_create(program->arena, seed);
-    program->marker = find_marker(program->model, program->arena);
+    program->marker = sp_part_marker(program->arena, program->model);
     if (program->aliases == NULL || program->made == NULL || program->opsets == NULL || program->defaults == NULL ||
         program->marker == NULL)
         return sp_fail_memory(err);
