@@ -246,6 +246,10 @@ struct plan_request {
 int remote_inspect(const struct common *common, struct input *input, bool values, const struct dims *dims);
 int remote_plan(const struct common *common, struct plan_request *request);
 int remote_devices(const struct common *common);
+/* Whether the text can be the name of a plan on a server. */
+bool is_plan_id(const char *text);
+/* A file of a plan of the server, or the folder of its devices' models; `device` is of the format "ort", or none. */
+int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device);
 int remote_operators(const struct common *common, const char *name);
 /* The model goes to the server, the request with it; `path` is where the completed model is written, or NULL. */
 int remote_check(const struct common *common, struct input *input, const json_t *request);

@@ -42,6 +42,13 @@ enum sp_status client_ask(struct client *client, const struct call *call, struct
 enum sp_status client_ensure_model(struct client *client, struct input *input, struct progress *progress,
                                    struct sp_error *err);
 
+/* Streams what is at a route into a file; "-" is standard output. (remote_export.c) */
+enum sp_status client_download(struct client *client, const char *route, const char *path, struct sp_error *err);
+
+/* The files of a finished plan, but for its JSON, into a folder that is there. (remote_export.c) */
+enum sp_status client_emit(struct client *client, const char *id, const char *sha256, const char *folder,
+                           struct sp_error *err);
+
 /* An answer on standard output; JSON ends with a line break there, text has its own. (remote.c) */
 enum sp_status client_print(const struct common *common, const char *text, size_t size, struct sp_error *err);
 

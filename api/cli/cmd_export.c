@@ -6,19 +6,21 @@
 
 static const char help_head[] =
     "Usage: shardplan export PLAN_OR_MODEL --format FORMAT [-o OUT] [OPTIONS]\n"
+    "       shardplan export PLAN_ID --format FORMAT [-o OUT] --server URL\n"
     "\n"
     "Writes what the devices of a plan, or of an annotated model, run, or the plan in the notation of another tool.\n"
     "\n"
     "  --format FORMAT          one of those below\n"
-    "  -o, --output OUT         where to; standard output when it is not given\n"
+    "  -o, --output OUT         where to; standard output when it is not given. A folder for the devices' models\n"
     "  --model MODEL            the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
     "  --configuration NAME     of an annotated model, where it has several\n"
     "  --device N               whose model the format ort writes; device 0 when not given\n"
     "  --json                   for machines: what was written, and the notes\n"
+    "  --server URL             a plan that the daemon keeps, by its ID there; files are exported offline\n"
     "\n";
 
 static const char help_tail[] = "\n"
-                                "What the other notation cannot say is a note.\n";
+                                "What the other notation cannot say is a note; a server tells none.\n";
 
 /* A plan of this size would be of a model of many millions of nodes. */
 #define MAX_PLAN_BYTES ((size_t)1 << 29)
@@ -98,24 +100,22 @@ static bool is_of_devices(const char *format)
     return sp_file_is_of_devices(format, &target);
 }
 
-static enum sp_status print_answer(const struct common *common, const struct export_arguments *arguments,
-                                   const struct emit *emit, struct sp_error *err)
+/* For machines; `notes` are NULL where nobody told any. */
+static enum sp_status print_json(const struct export_arguments *arguments, const json_t *notes, struct sp_error *err)
 {
     struct sp_json json;
-    if (!common->json) {
-        emit_print_notes(emit);
-        return SP_OK;
-    }
-    char *text = json_dumps(emit->notes, JSON_COMPACT);
-    if (text == NULL)
+    char *text = notes != NULL ? json_dumps(notes, JSON_COMPACT) : NULL;
+    if (text == NULL && notes != NULL)
         return sp_fail_memory(err);
     sp_json_init(&json, false, write_stdout, NULL);
     sp_json_begin_object(&json);
     sp_json_member_string(&json, "format", arguments->format);
     sp_json_member_string(&json, "media_type",
                           sp_file_media_type(arguments->format, is_of_devices(arguments->format) ? 0 : -1));
-    sp_json_key(&json, "notes");
-    sp_json_raw(&json, text, strlen(text));
+    if (text != NULL) {
+        sp_json_key(&json, "notes");
+        sp_json_raw(&json, text, strlen(text));
+    }
     sp_json_end_object(&json);
     (void)sp_json_finish(&json, NULL);
     (void)write_stdout(NULL, "\n", 1);
@@ -141,10 +141,10 @@ static enum sp_status write_export(const struct common *common, const struct exp
     } else if (status == SP_OK) {
         status = emit_file(&emit, arguments->path, arguments->format, err);
     }
-    if (status == SP_OK)
-        status = print_answer(common, arguments, &emit, err);
+    if (status == SP_OK && common->json)
+        status = print_json(arguments, emit.notes, err);
     else if (emit.notes != NULL)
-        emit_print_notes(&emit); /* what cannot be had */
+        emit_print_notes(&emit); /* after an error: what cannot be had */
     emit_release(&emit);
     sources_close(&sources);
     return status;
@@ -176,6 +176,15 @@ static int run_export(const struct common *common, const struct export_arguments
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }
 
+static int export_from_server(const struct common *common, const struct export_arguments *arguments)
+{
+    struct sp_error err = {0};
+    int code = remote_export(common, arguments->source, arguments->format, arguments->path, arguments->device);
+    if (code == EXIT_DONE && common->json && print_json(arguments, NULL, &err) != SP_OK)
+        code = report_error(common, &err, NULL);
+    return code;
+}
+
 static int check(const struct common *common, struct export_arguments *arguments)
 {
     const char *model = arguments->model;
@@ -188,8 +197,9 @@ static int check(const struct common *common, struct export_arguments *arguments
                             arguments->format);
     if (is_of_devices(arguments->format) && strcmp(arguments->path, "-") == 0)
         return report_usage(common, "The devices' models are several files: give their folder with -o DIR.");
-    if (common->server != NULL)
-        return report_usage(common, "This version exports offline only: leave out --server and SHARDPLAN_SERVER.");
+    if (common->server != NULL && (model != NULL || arguments->configuration != NULL || !is_plan_id(arguments->source)))
+        return report_usage(common, "With a server, export takes the ID of one of its plans and no model; files are "
+                                    "exported offline: leave out --server and SHARDPLAN_SERVER.");
     if (model != NULL && strcmp(model, "-") == 0 && strcmp(arguments->source, "-") == 0)
         return report_usage(common, "The plan and the model cannot both come from standard input.");
     if (model != NULL && arguments->configuration != NULL)
@@ -230,7 +240,7 @@ int cmd_export(int argc, char **argv, struct common *common)
     arguments.source = argv[optind];
     code = check(common, &arguments);
     if (code == EXIT_DONE)
-        code = run_export(common, &arguments);
+        code = common->server != NULL ? export_from_server(common, &arguments) : run_export(common, &arguments);
 out:
     sp_buf_release(&help);
     return code;

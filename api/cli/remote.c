@@ -293,30 +293,6 @@ static enum sp_status submit(struct client *client, struct plan_request *request
     }
 }
 
-static enum sp_status download(struct client *client, struct plan_request *request, const char *id,
-                               struct sp_error *err)
-{
-    struct output output = {.fd = -1};
-    struct answer answer;
-    char path[MAX_ID + 32];
-    enum sp_status status = output_open(request->annotated, NULL, &output, err);
-    if (status != SP_OK)
-        return status;
-    (void)snprintf(path, sizeof path, "/v1/plans/%s/model", id);
-    const struct call call = {
-        .method = "GET",
-        .path = path,
-        .accept = "application/octet-stream",
-        .download = &output,
-    };
-    status = client_ask(client, &call, &answer, err);
-    sp_buf_release(&answer.body);
-    if (status == SP_OK)
-        status = output_commit(&output, err);
-    output_close(&output);
-    return status;
-}
-
 static enum sp_status write_plan_file(const char *path, const char *plan, size_t size, struct sp_error *err)
 {
     struct output output = {.fd = -1};
@@ -350,6 +326,30 @@ static enum sp_status print_text(const struct common *common, struct client *cli
     return status;
 }
 
+/* What the options ask for. */
+static enum sp_status write_files(struct client *client, const struct plan_request *request, const char *id,
+                                  const char *plan, size_t size, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    char route[MAX_ID + 32];
+    print_note("the server keeps the plan as %s", id);
+    (void)snprintf(route, sizeof route, "/v1/plans/%s/model", id);
+    if (request->annotated != NULL)
+        status = client_download(client, route, request->annotated, err);
+    if (status == SP_OK && request->plan_path != NULL)
+        status = write_plan_file(request->plan_path, plan, size, err);
+    if (status != SP_OK || request->emit == NULL)
+        return status;
+    char *path = path_in(request->emit, "plan.json");
+    status = path != NULL ? emit_folder(request->emit, err) : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = write_plan_file(path, plan, size, err);
+    if (status == SP_OK)
+        status = client_emit(client, id, request->input.sha256, request->emit, err);
+    free(path);
+    return status;
+}
+
 int remote_plan(const struct common *common, struct plan_request *request)
 {
     struct client *client = NULL;
@@ -366,10 +366,8 @@ int remote_plan(const struct common *common, struct plan_request *request)
     progress_clear(&request->progress);
     if (status == SP_OK && !json_member(answer.body.data, answer.body.size, "plan", &plan, &size))
         status = sp_fail(&err, SP_ERR_IO, "SERVER_ERROR", "The server's answer does not hold the plan.");
-    if (status == SP_OK && request->annotated != NULL)
-        status = download(client, request, id, &err);
-    if (status == SP_OK && request->plan_path != NULL)
-        status = write_plan_file(request->plan_path, plan, size, &err);
+    if (status == SP_OK)
+        status = write_files(client, request, id, plan, size, &err);
     if (status == SP_OK && common->json)
         status = client_print(common, plan, size, &err);
     else if (status == SP_OK)

@@ -1,0 +1,166 @@
+/* `plan --emit` and `export`, done by a daemon: its files, under the names that they have offline. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "realize/realize.h"
+
+#define MAX_PATH   1024
+#define ID_LENGTH  32 /* of a plan on a server */
+#define EVERY_TYPE "*/*"
+
+enum sp_status client_download(struct client *client, const char *route, const char *path, struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    struct answer answer;
+    enum sp_status status = output_open(path, NULL, &output, err);
+    if (status != SP_OK)
+        return status;
+    const struct call call = {.method = "GET", .path = route, .accept = EVERY_TYPE, .download = &output};
+    status = client_ask(client, &call, &answer, err);
+    sp_buf_release(&answer.body);
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    return status;
+}
+
+/* ---- the devices' models ---------------------------------------------------------------------------------------- */
+
+static enum sp_status bad_manifest(struct sp_error *err)
+{
+    return sp_fail(err, SP_ERR_IO, "SERVER_ERROR", "The server's manifest of the devices' models makes no sense.");
+}
+
+static enum sp_status download_into(struct client *client, const char *route, const char *folder, const char *name,
+                                    struct sp_error *err)
+{
+    char *path = path_in(folder, name);
+    enum sp_status status = path != NULL ? client_download(client, route, path, err) : sp_fail_memory(err);
+    free(path);
+    return status;
+}
+
+/* One model of the manifest. Its name is made here: no name that a server says becomes a path. */
+static enum sp_status download_part(struct client *client, const char *id, const char *folder, const char *format,
+                                    const json_t *device, const json_t *part, struct sp_error *err)
+{
+    const json_t *number = json_object_get(device, "id"), *index = json_object_get(part, "part");
+    const char *told = json_string_value(json_object_get(part, "model"));
+    const json_int_t k = json_integer_value(number), p = json_integer_value(index);
+    char name[SP_DEVICE_MODEL_NAME_SIZE], route[MAX_PATH];
+    if (!json_is_integer(number) || !json_is_integer(index) || k < 0 || p < 0 || p > UINT32_MAX || told == NULL ||
+        strcmp(told, sp_device_plan_model(k, (uint32_t)p, name)) != 0)
+        return bad_manifest(err);
+    (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=%s&part=%lld", id, (long long)k, format,
+                   (long long)p);
+    return download_into(client, route, folder, name, err);
+}
+
+static enum sp_status download_parts(struct client *client, const char *id, const char *folder, const char *format,
+                                     const json_t *manifest, struct sp_error *err)
+{
+    const json_t *devices = json_object_get(manifest, "devices");
+    enum sp_status status = json_is_array(devices) ? SP_OK : bad_manifest(err);
+    for (size_t i = 0; status == SP_OK && i < json_array_size(devices); i++) {
+        const json_t *device = json_array_get(devices, i), *parts = json_object_get(device, "parts");
+        if (!json_is_array(parts))
+            return bad_manifest(err);
+        for (size_t j = 0; status == SP_OK && j < json_array_size(parts); j++)
+            status = download_part(client, id, folder, format, device, json_array_get(parts, j), err);
+    }
+    return status;
+}
+
+/* The models first: a manifest names files that are there. */
+static enum sp_status download_devices(struct client *client, const char *id, const char *folder, const char *format,
+                                       struct sp_error *err)
+{
+    struct output output = {.fd = -1};
+    struct answer answer;
+    char route[MAX_PATH];
+    char *path = path_in(folder, "manifest.json");
+    (void)snprintf(route, sizeof route, "/v1/plans/%s/exports/%s", id, format);
+    const struct call call = {.method = "GET", .path = route};
+    enum sp_status status = client_ask(client, &call, &answer, err);
+    json_t *manifest = status == SP_OK && answer.body.size > 0
+                           ? json_loadb(answer.body.data, answer.body.size, JSON_REJECT_DUPLICATES, NULL)
+                           : NULL;
+    if (status == SP_OK)
+        status = path != NULL ? emit_folder(folder, err) : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = download_parts(client, id, folder, format, manifest, err);
+    if (status == SP_OK)
+        status = output_open(path, NULL, &output, err);
+    if (status == SP_OK && !output_write(&output, answer.body.data, answer.body.size))
+        status = sp_fail(err, SP_ERR_IO, "FILE_NOT_WRITABLE", "Cannot write '%s' to its end.", path);
+    if (status == SP_OK)
+        status = output_commit(&output, err);
+    output_close(&output);
+    json_decref(manifest);
+    sp_buf_release(&answer.body);
+    free(path);
+    return status;
+}
+
+/* ---- plan --emit ------------------------------------------------------------------------------------------------ */
+
+/* A server has the model's file and no other. */
+static enum sp_status tell_about_weights(struct client *client, const char *sha256, struct sp_error *err)
+{
+    struct answer answer;
+    char route[MAX_PATH];
+    const char *member;
+    size_t size;
+    (void)snprintf(route, sizeof route, "/v1/models/%s", sha256);
+    const struct call call = {.method = "GET", .path = route};
+    enum sp_status status = client_ask(client, &call, &answer, err);
+    if (status == SP_OK && json_member(answer.body.data, answer.body.size, "external_data", &member, &size))
+        print_note("the server does not have the files that the model's weights lie in; what is written refers to "
+                   "them, so they must come to lie beside that");
+    sp_buf_release(&answer.body);
+    return status;
+}
+
+enum sp_status client_emit(struct client *client, const char *id, const char *sha256, const char *folder,
+                           struct sp_error *err)
+{
+    static const char *const files[][2] = {
+        {"model", "annotated.onnx"}, {"simulation", "simulation.onnx"}, {"timeline", "timeline.pftrace"}};
+    char route[MAX_PATH];
+    enum sp_status status = tell_about_weights(client, sha256, err);
+    for (size_t i = 0; status == SP_OK && i < sizeof files / sizeof files[0]; i++) {
+        (void)snprintf(route, sizeof route, "/v1/plans/%s/%s", id, files[i][0]);
+        status = download_into(client, route, folder, files[i][1], err);
+    }
+    if (status == SP_OK)
+        status = download_devices(client, id, folder, "ort-collectives", err);
+    return status;
+}
+
+/* ---- export ----------------------------------------------------------------------------------------------------- */
+
+bool is_plan_id(const char *text)
+{
+    return strlen(text) == ID_LENGTH && strspn(text, "0123456789abcdef") == ID_LENGTH;
+}
+
+int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device)
+{
+    struct client *client = NULL;
+    struct sp_error err = {0};
+    enum sp_realize_target target;
+    char route[MAX_PATH];
+    enum sp_status status = client_open(common->server, &client, &err);
+    if (strcmp(format, "ort") == 0 && device != SP_FILE_NO_DEVICE)
+        (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=ort", id, (long long)device);
+    else
+        (void)snprintf(route, sizeof route, "/v1/plans/%s/exports/%s", id, format);
+    if (status == SP_OK && sp_file_is_of_devices(format, &target))
+        status = download_devices(client, id, path, format, &err);
+    else if (status == SP_OK)
+        status = client_download(client, route, path, &err);
+    client_close(client);
+    return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+}
