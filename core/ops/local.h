@@ -18,8 +18,9 @@
  *
  * What a function may count on: every factor that is split has a known extent, is of a kind that may be split
  * (parallel, reduction, halo, permutation), and no shard of it is empty. Operands may have unknown extents on axes that
- * are not cut. Where nothing is split the node runs as it is, and the function is not called; but for operators that draw
- * random numbers (SP_OP_RANDOM), since devices that draw the same ones need the same seed.
+ * are not cut. Where nothing is split the node runs as it is, and the function is not called; but for operators that
+ * draw random numbers (SP_OP_RANDOM), since devices that draw the same ones need the same seed, and for those that do
+ * not read an input (is_unread), which is then not brought.
  *
  * Glossary
  *  piece    a tensor (or a value of another type) of one device's program

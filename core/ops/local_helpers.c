@@ -185,9 +185,12 @@ struct sp_piece *sp_local_compare(struct sp_local *local, const char *op_type, s
 static struct sp_piece *where_by_product(struct sp_local *local, struct sp_piece *condition, struct sp_piece *a,
                                          struct sp_piece *b)
 {
-    struct sp_piece *one = sp_local_cast(local, condition, a->dtype);
-    struct sp_piece *difference = sp_local_binary(local, "Mul", one, sp_local_binary(local, "Sub", a, b));
-    return sp_local_binary(local, "Add", difference, b);
+    const enum sp_dtype dtype = a->dtype, carrier = sp_local_carrier(local, "Mul", dtype);
+    a = sp_local_cast(local, a, carrier);
+    b = sp_local_cast(local, b, carrier);
+    struct sp_piece *difference = two(local, "Sub", carrier, a, b);
+    difference = two(local, "Mul", carrier, sp_local_cast(local, condition, carrier), difference);
+    return sp_local_cast(local, two(local, "Add", carrier, difference, b), dtype);
 }
 
 struct sp_piece *sp_local_where(struct sp_local *local, struct sp_piece *condition, struct sp_piece *a,
