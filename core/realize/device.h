@@ -113,7 +113,7 @@ struct sp_device_piece *sp_device_lookup(struct sp_device_walk *walk, const stru
 enum sp_status sp_device_exchange(struct sp_device_walk *walk, const struct sp_exchange *exchange,
                                   struct sp_error *err);
 
-/* ---- device_collective.c: one exchange in one world
+/* ---- device_form.c and device_collective.c: one exchange in one world
  * ------------------------------------------------------------------ */
 
 enum sp_device_form {
@@ -123,6 +123,12 @@ enum sp_device_form {
     SP_FORM_ALL_TO_ALL,
     SP_FORM_GATHER_ALL /* everybody gets all pieces, padded to the largest, and does the rest alone */
 };
+
+/* The type in which a collective of the target moves this one; UNDEFINED: none. */
+enum sp_dtype sp_device_wire_type(enum sp_realize_target target, enum sp_dtype dtype);
+
+/* The extents of what a member holds, `rank` of the exchange; false where one is not known. */
+bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, int64_t *dims);
 
 /* How the target says what the exchange is in this world. */
 enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,

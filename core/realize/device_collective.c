@@ -9,139 +9,12 @@
  * Anything else: every rank puts its piece, filled up to the largest, on a new first axis, and gathers along it; rows
  * are cut to what they were. Ranks that have nothing give zeros.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "realize/device.h"
 
 #define ORT_DOMAIN "com.microsoft"
-
-/* ---- forms --------------------------------------------------------------------------------------------------------
- */
-
-/* The type in which a collective of the target moves this one; UNDEFINED: none. */
-static enum sp_dtype wire_type(enum sp_realize_target target, enum sp_dtype dtype)
-{
-    switch (dtype) {
-    case SP_DTYPE_FLOAT:
-    case SP_DTYPE_FLOAT16:
-    case SP_DTYPE_BFLOAT16:
-    case SP_DTYPE_DOUBLE:
-    case SP_DTYPE_INT64:
-        return dtype;
-    case SP_DTYPE_BOOL:
-        return target == SP_TARGET_ORT ? dtype : SP_DTYPE_INT32;
-    case SP_DTYPE_INT32:
-        return target == SP_TARGET_ORT ? SP_DTYPE_INT64 : dtype;
-    case SP_DTYPE_UNDEFINED:
-    case SP_DTYPE_STRING:
-    case SP_DTYPE_COMPLEX64:
-    case SP_DTYPE_COMPLEX128:
-        return SP_DTYPE_UNDEFINED;
-    default: /* small and unsigned integers, and floats of a byte or less */
-        return sp_dtype_is_integer(dtype) ? SP_DTYPE_INT64 : SP_DTYPE_FLOAT;
-    }
-}
-
-static bool sums(enum sp_realize_target target, enum sp_combiner combiner, enum sp_dtype dtype)
-{
-    if (wire_type(target, dtype) != dtype)
-        return false;
-    if (target == SP_TARGET_ORT)
-        return combiner == SP_COMBINE_SUM && sp_dtype_is_float(dtype);
-    return combiner == SP_COMBINE_SUM || combiner == SP_COMBINE_MAX || combiner == SP_COMBINE_MIN ||
-           combiner == SP_COMBINE_PROD;
-}
-
-/* Whether each group in the world is one that the target can name, its members in the order of ranks, all of them with
-   a piece before and after. */
-static bool has_groups(const struct sp_device_plan *plan, const struct sp_exchange *exchange, uint32_t world)
-{
-    uint32_t found = 0;
-    for (uint32_t first = 0, last; first < exchange->member_count; first = last) {
-        uint32_t inside = 0;
-        bool is_fine = true;
-        for (last = first;
-             last < exchange->member_count && exchange->members[last].group == exchange->members[first].group; last++) {
-            const struct sp_exchange_member *member = &exchange->members[last];
-            inside += plan->devices[member->device].world == world;
-            is_fine = is_fine && member->before != NULL && member->after != NULL &&
-                      (last == first || exchange->members[last - 1].device < member->device);
-        }
-        if (inside == 0)
-            continue;
-        found++;
-        if (!is_fine || inside != last - first ||
-            (plan->target == SP_TARGET_ORT && (found > 1 || inside != plan->worlds[world].size)))
-            return false;
-    }
-    return true;
-}
-
-enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
-                                      uint32_t world)
-{
-    const bool moves = wire_type(plan->target, exchange->dtype) != SP_DTYPE_UNDEFINED;
-    const bool combines = sums(plan->target, exchange->combiner, exchange->dtype);
-    if (!has_groups(plan, exchange, world))
-        return SP_FORM_GATHER_ALL;
-    if (exchange->kind == SP_ALL_REDUCE && combines)
-        return SP_FORM_ALL_REDUCE;
-    if (exchange->kind == SP_REDUCE_SCATTER && combines && exchange->is_regular)
-        return SP_FORM_REDUCE_SCATTER;
-    if (exchange->kind == SP_ALL_GATHER && moves && exchange->is_regular)
-        return SP_FORM_ALL_GATHER;
-    if (exchange->kind == SP_ALL_TO_ALL && moves && exchange->is_regular)
-        return SP_FORM_ALL_TO_ALL;
-    return SP_FORM_GATHER_ALL;
-}
-
-/* The extents of what a member holds, `rank` of the exchange; false where one is not known. */
-static bool held_dims(const struct sp_exchange *exchange, uint32_t member, int64_t *dims)
-{
-    const struct sp_exchange_member *of = &exchange->members[member];
-    for (uint32_t i = 0; i < exchange->rank; i++) {
-        const struct sp_axis_ranges *axis = i < of->held.rank ? &of->held.axes[i] : NULL;
-        dims[i] = 0;
-        for (uint32_t k = 0; axis != NULL && k < axis->count; k++) {
-            if (axis->ranges[k].limit < 0)
-                axis = NULL;
-            else
-                dims[i] += axis->ranges[k].limit - axis->ranges[k].start;
-        }
-        if (axis == NULL && (of->before->dims == NULL || of->before->rank != exchange->rank))
-            return false;
-        if (axis == NULL)
-            dims[i] = of->before->dims[i];
-        if (dims[i] < 0)
-            return false;
-    }
-    return true;
-}
-
-enum sp_status sp_device_form_check(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
-                                    enum sp_device_form form, struct sp_error *err)
-{
-    const char *name = exchange->value == NULL ? "a statistic" : exchange->value->name;
-    if (form != SP_FORM_GATHER_ALL)
-        return SP_OK;
-    if (wire_type(plan->target, exchange->dtype) == SP_DTYPE_UNDEFINED)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "TYPE_NOT_EXCHANGED",
-                       "'%.200s' is of a type that the target's collectives cannot carry; write models for sessions "
-                       "instead.",
-                       name);
-    if (exchange->rank >= SP_MAX_RANK)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "RANK_TOO_HIGH", "A tensor of %u axes cannot be exchanged.",
-                       exchange->rank);
-    for (uint32_t i = 0; i < exchange->member_count; i++) {
-        int64_t dims[SP_MAX_RANK];
-        if (exchange->members[i].before != NULL && !held_dims(exchange, i, dims))
-            return sp_fail(err, SP_ERR_UNSUPPORTED, "EXTENTS_UNKNOWN",
-                           "'%.200s' is exchanged between devices, and its extents are not known; bind the model's "
-                           "symbolic dimensions.",
-                           name);
-    }
-    return SP_OK;
-}
 
 /* ---- operators ----------------------------------------------------------------------------------------------------
  */
@@ -372,6 +245,7 @@ static enum sp_status all_to_all(struct direct *direct, struct sp_device_walk *w
     const char **names = SP_NEW_ARRAY(walk->scratch, count, const char *);
     if (names == NULL)
         return sp_fail_memory(err);
+    assert(count > 0);
     const int64_t first = exchange->axis == 0 ? before[0] / count : before[0]; /* of a block along the first axis */
     enum sp_status status = cut_equal(direct, direct->name, exchange->axis, before[exchange->axis] / count, names, err);
     if (status == SP_OK)
@@ -389,7 +263,7 @@ enum sp_status sp_device_put_collective(struct sp_device_walk *walk, const struc
                                         enum sp_device_form form, uint32_t member, struct sp_error *err)
 {
     struct direct direct = {walk->program, walk->plan, exchange, &exchange->members[member]};
-    const enum sp_dtype wire = wire_type(walk->plan->target, exchange->dtype);
+    const enum sp_dtype wire = sp_device_wire_type(walk->plan->target, exchange->dtype);
     if (direct.member->device != walk->device) /* a rank that no group has */
         return SP_OK;
     direct.program->hint = direct.member->after->name;
@@ -441,7 +315,7 @@ static enum sp_status fill_up(struct gathering *gathering, const char **ret_name
         if (exchange->members[i].device != gathering->walk->device || exchange->members[i].before == NULL)
             continue;
         own = exchange->members[i].before;
-        (void)held_dims(exchange, i, dims);
+        (void)sp_device_held_dims(exchange, i, dims);
     }
     if (own == NULL)
         return put_zeros(program, gathering->wire, exchange->rank, gathering->dims + 1, ret_name, err);
@@ -469,7 +343,7 @@ static enum sp_status take_row(struct gathering *gathering, const char *all, uin
     const int64_t rank = gathering->walk->plan->devices[before->device].rank;
     struct sp_range ranges[SP_MAX_RANK + 1] = {{rank, rank + 1}};
     int64_t dims[SP_MAX_RANK];
-    (void)held_dims(exchange, member, dims);
+    (void)sp_device_held_dims(exchange, member, dims);
     for (uint32_t i = 0; i < exchange->rank; i++)
         ranges[i + 1] = (struct sp_range){0, dims[i]};
     enum sp_status status =
@@ -506,13 +380,13 @@ enum sp_status sp_device_put_gather(struct sp_device_walk *walk, const struct sp
                                   walk->program,
                                   exchange,
                                   &walk->plan->worlds[state->world],
-                                  wire_type(walk->plan->target, exchange->dtype),
+                                  sp_device_wire_type(walk->plan->target, exchange->dtype),
                                   {1}};
     struct direct direct = {.program = gathering.program, .plan = walk->plan, .exchange = exchange};
     direct.ranks = (struct ranks){gathering.world->size, NULL, true};
     for (uint32_t i = 0; i < exchange->member_count; i++) {
         int64_t dims[SP_MAX_RANK];
-        if (!is_of_world(&gathering, i) || !held_dims(exchange, i, dims))
+        if (!is_of_world(&gathering, i) || !sp_device_held_dims(exchange, i, dims))
             continue;
         for (uint32_t k = 0; k < exchange->rank; k++)
             gathering.dims[k + 1] = dims[k] > gathering.dims[k + 1] ? dims[k] : gathering.dims[k + 1];

@@ -6,8 +6,8 @@
  *               side by side, collectives written as Add, Max, Min, Mul, Concat and Slice. It computes what the devices
  *               would, so it proves a plan on any runtime.
  *
- *   device      the model of one device: its own operators, its own parts of weights, and what it exchanges with
- * others.
+ *   device      the model of one device: its own operators, its own parts of weights, and how it exchanges pieces with
+ *               the others.
  *
  * A file is a recipe: pieces of the original (and of its external data), new bytes, and strided parts of weights. It is
  * small whatever the weights' size, and streams; weights are never in memory.

@@ -19,7 +19,7 @@ struct sp_simulated_control {
     struct sp_recipe *graph;      /* the graph at work: fields of GraphProto */
     const struct sp_part_control *told;
     uint32_t scalar_inputs, scalar_outputs;
-    uint32_t *counts; /* pieces of each of a graph's outputs, conditions left out */
+    uint32_t *counts; /* pieces of each of the last graph's outputs, conditions left out */
 };
 
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INT = 3, ATTRIBUTE_GRAPH = 6, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
@@ -43,7 +43,9 @@ enum sp_status sp_simulation_control_begin(struct sp_program *program, struct sp
     own->scalar_outputs = is_op(control, "Loop") ? 1 : 0;
     own->attributes = sp_recipe_create();
     *stack = own;
-    return own->attributes == NULL ? sp_fail_memory(err) : SP_OK;
+    if (own->attributes == NULL)
+        return sp_fail_memory(err);
+    return sp_program_check_opset(program, control->node, control->node->domain, control->node->op_type, err);
 }
 
 void sp_simulation_control_release(struct sp_program *program, struct sp_simulated_control **stack)
@@ -62,14 +64,14 @@ void sp_simulation_control_release(struct sp_program *program, struct sp_simulat
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
-/* The type of a port without its extents: pieces differ in them. */
+/* Its extents matter where no turn is made: what would be stacked has them all the same. */
 static enum sp_status put_port(struct sp_recipe *out, uint32_t field, const char *name, const struct sp_value *value,
-                               struct sp_error *err)
+                               const struct sp_piece *piece, struct sp_error *err)
 {
     int64_t dims[SP_MAX_RANK];
     const uint32_t rank = value->type.shape.rank;
     for (uint32_t i = 0; i < rank; i++)
-        dims[i] = -1;
+        dims[i] = piece->dims != NULL && i < piece->rank ? piece->dims[i] : -1;
     return sp_put_tensor_info(out, field, name, value->type.dtype, rank, dims, err);
 }
 
@@ -110,7 +112,8 @@ enum sp_status sp_simulation_body_begin(struct sp_program *program, struct sp_si
     const uint32_t scalars = is_op(control, "Loop") ? 2 : 0;
     enum sp_status status = SP_OK;
     program->nodes = sp_recipe_create();
-    program->made = sp_intern_create(program->arena, 0); /* what is made in a graph is not seen outside */
+    program->made =
+        sp_intern_create(program->arena, program->model->hash_seed); /* what is made in a graph is not seen outside */
     own->graph = sp_recipe_create();
     if (program->nodes == NULL || program->made == NULL || own->graph == NULL)
         return sp_fail_memory(err);
@@ -122,7 +125,8 @@ enum sp_status sp_simulation_body_begin(struct sp_program *program, struct sp_si
         for (uint32_t at = 0; status == SP_OK && at < (i < scalars ? 1 : control->device_count); at++) {
             const struct sp_piece *piece = i < scalars ? first_piece(port, control->device_count) : port->pieces[at];
             if (piece != NULL)
-                status = put_port(own->graph, SP_PUT_GRAPH_INPUT, sp_program_name(program, piece), port->value, err);
+                status =
+                    put_port(own->graph, SP_PUT_GRAPH_INPUT, sp_program_name(program, piece), port->value, piece, err);
         }
     }
     return status;
@@ -136,7 +140,7 @@ static enum sp_status put_output(struct sp_program *program, struct sp_simulated
     const struct sp_program_op op = {.op_type = "Identity", .input_count = 1, .inputs = &name};
     program->hint = piece->name;
     enum sp_status status = sp_program_emit(program, &op, &copy, err);
-    return status == SP_OK ? put_port(own->graph, SP_PUT_GRAPH_OUTPUT, copy, port->value, err) : status;
+    return status == SP_OK ? put_port(own->graph, SP_PUT_GRAPH_OUTPUT, copy, port->value, piece, err) : status;
 }
 
 enum sp_status sp_simulation_body_end(struct sp_program *program, struct sp_simulated_control *own,
@@ -201,33 +205,38 @@ static void put_ints(struct sp_recipe *out, struct sp_recipe *scratch, const cha
 
 /* A list with one item for each scanned operand gets one for each piece. */
 static enum sp_status put_scan_list(struct sp_program *program, struct sp_recipe *out, struct sp_recipe *scratch,
-                                    const struct sp_part_control *control, const char *name, uint32_t first,
-                                    uint32_t count, const struct sp_part_port *ports, struct sp_error *err)
+                                    const struct sp_part_control *control, const char *name, uint32_t count,
+                                    const uint32_t *pieces, struct sp_error *err)
 {
     uint32_t given = 0, used = 0;
     const int64_t *values = sp_node_ints(control->node, name, &given);
     if (values == NULL)
         return SP_OK;
-    int64_t *all = SP_NEW_ARRAY(program->scratch, (size_t)(count - first) * control->device_count, int64_t);
+    int64_t *all = SP_NEW_ARRAY(program->scratch, (size_t)count * control->device_count, int64_t);
     if (all == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = first; i < count; i++) {
-        const uint32_t pieces = piece_count(&ports[i], control->device_count);
-        for (uint32_t k = 0; k < pieces; k++)
-            all[used++] = i - first < given ? values[i - first] : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < pieces[i]; k++)
+            all[used++] = i < given ? values[i] : 0;
     }
     put_ints(out, scratch, name, used, all);
     return SP_OK;
 }
 
-static enum sp_status put_scan(struct sp_program *program, struct sp_recipe *out, struct sp_recipe *scratch,
-                               const struct sp_part_control *control, struct sp_error *err)
+static enum sp_status put_scan(struct sp_program *program, const struct sp_simulated_control *own,
+                               struct sp_recipe *out, struct sp_recipe *scratch, struct sp_error *err)
 {
+    const struct sp_part_control *control = own->told;
     const uint32_t scanned = (uint32_t)sp_node_int(control->node, "num_scan_inputs", 0);
-    const uint32_t states = control->input_count - (scanned < control->input_count ? scanned : control->input_count);
+    const uint32_t states = control->input_count - scanned;
+    uint32_t *pieces = SP_NEW_ARRAY(program->scratch, scanned, uint32_t);
     int64_t inputs = 0;
-    for (uint32_t i = states; i < control->input_count; i++)
-        inputs += piece_count(&control->inputs[i], control->device_count);
+    if (pieces == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < scanned; i++) {
+        pieces[i] = piece_count(&control->inputs[states + i], control->device_count);
+        inputs += pieces[i];
+    }
     sp_recipe_clear(scratch);
     sp_put_text(scratch, ATTRIBUTE_NAME, "num_scan_inputs");
     sp_put_int(scratch, ATTRIBUTE_INT, inputs);
@@ -237,11 +246,10 @@ static enum sp_status put_scan(struct sp_program *program, struct sp_recipe *out
     static const char *const of_outputs[] = {"scan_output_axes", "scan_output_directions"};
     enum sp_status status = SP_OK;
     for (uint32_t k = 0; k < 2 && status == SP_OK; k++) {
-        status = put_scan_list(program, out, scratch, control, of_inputs[k], states, control->input_count,
-                               control->inputs, err);
-        if (status == SP_OK && states <= control->output_count)
-            status = put_scan_list(program, out, scratch, control, of_outputs[k], states, control->output_count,
-                                   control->outputs, err);
+        status = put_scan_list(program, out, scratch, control, of_inputs[k], scanned, pieces, err);
+        if (status == SP_OK)
+            status = put_scan_list(program, out, scratch, control, of_outputs[k], control->output_count - states,
+                                   own->counts + states, err);
     }
     return status;
 }
@@ -264,14 +272,18 @@ enum sp_status sp_simulation_control_end(struct sp_program *program, struct sp_s
     }
     for (uint32_t o = 0; status == SP_OK && o < control->output_count; o++) {
         put_pieces(program, node, SP_PUT_NODE_OUTPUT, &control->outputs[o], control->device_count);
-        for (uint32_t i = 0; control->outputs[o].pieces == NULL && i < own->counts[o]; i++)
-            sp_put_text(node, SP_PUT_NODE_OUTPUT, ""); /* the graph gives it, and nobody wants it */
+        for (uint32_t i = 0; control->outputs[o].pieces == NULL && i < own->counts[o] && status == SP_OK; i++) {
+            /* The graph gives it, and nobody wants it: it has a name, for runtimes that need one. */
+            const char *unused = sp_program_fresh(program, "unused");
+            sp_put_text(node, SP_PUT_NODE_OUTPUT, unused != NULL ? unused : "");
+            status = unused != NULL ? SP_OK : sp_fail_memory(err);
+        }
     }
     if (status == SP_OK) {
         sp_put_text(node, SP_PUT_NODE_NAME, name);
         sp_put_text(node, SP_PUT_NODE_OP_TYPE, control->node->op_type);
         if (is_op(control, "Scan"))
-            status = put_scan(program, node, scratch, control, err);
+            status = put_scan(program, own, node, scratch, err);
     }
     if (status == SP_OK && !sp_recipe_append(node, own->attributes))
         status = sp_fail_memory(err);
