@@ -196,7 +196,7 @@ enum verdict ask_for_file(struct request *request, const char *kind, const char 
     asking->body = body;
     asking->type = type;
     if (request_accepts(request, type) == 0)
-        return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers %s.", type);
+        return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers %.*s.", (int)strcspn(type, ";"), type);
     if (!store_get_model(request->server->store, model, &asking->row))
         return model_missing(request);
     (void)snprintf(asking->id, sizeof asking->id, "%s", model);

@@ -59,12 +59,12 @@ int request_accepts(const struct request *request, const char *type)
     const char *accept = request_header(request, "Accept");
     if (accept == NULL || *accept == '\0')
         return 1000;
-    size_t family = (size_t)(strchr(type, '/') - type) + 1;
+    size_t family = (size_t)(strchr(type, '/') - type) + 1, length = strcspn(type, ";");
     int best = 0, precision = -1;
     for (const char *range = accept; *range != '\0';) {
         range += strspn(range, " \t,");
         size_t size = strcspn(range, ","), name = strcspn(range, ",; \t");
-        int match = name == strlen(type) && strncasecmp(range, type, name) == 0                           ? 2
+        int match = name == length && strncasecmp(range, type, name) == 0                                 ? 2
                     : name == family + 1 && strncasecmp(range, type, family) == 0 && range[family] == '*' ? 1
                     : name == 3 && strncmp(range, "*/*", 3) == 0                                          ? 0
                                                                                                           : -1;

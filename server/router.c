@@ -40,9 +40,9 @@ const struct route routes[] = {
      "one model that does what all devices do"},
     {"GET", "/v1/plans/{id}/timeline", BODY_IGNORED, NULL, plan_timeline_finish, NULL,
      "the first requests on every device, as a Perfetto trace"},
-    {"GET", "/v1/plans/{id}/devices/{item}/model", BODY_IGNORED, NULL, plan_device_model_finish, "format part",
+    {"GET", "/v1/plans/{id}/devices/{device}/model", BODY_IGNORED, NULL, plan_device_model_finish, "format part",
      "what one device runs"},
-    {"GET", "/v1/plans/{id}/exports/{item}", BODY_IGNORED, NULL, plan_export_finish, NULL,
+    {"GET", "/v1/plans/{id}/exports/{format}", BODY_IGNORED, NULL, plan_export_finish, NULL,
      "the plan in the notation of another tool"},
     {0},
 };
@@ -64,8 +64,8 @@ struct blanks {
     char id[REQUEST_ID_SIZE], item[REQUEST_ITEM_SIZE];
 };
 
-/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits, {item} one of small letters, digits
-   and dashes. */
+/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits, any other name in braces one of
+   small letters, digits and dashes. */
 static bool match(const char *pattern, const char *path, struct blanks *ret_blanks)
 {
     *ret_blanks = (struct blanks){0};
@@ -75,12 +75,12 @@ static bool match(const char *pattern, const char *path, struct blanks *ret_blan
                 !text_is_hex(ret_blanks->id, strlen(ret_blanks->id)))
                 return false;
             pattern += 4;
-        } else if (strncmp(pattern, "{item}", 6) == 0) {
+        } else if (*pattern == '{') {
             const char *item = ret_blanks->item;
             if (!take_segment(&path, ret_blanks->item, sizeof ret_blanks->item) ||
                 strspn(item, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(item))
                 return false;
-            pattern += 6;
+            pattern += strcspn(pattern, "}") + 1;
         } else if (*pattern++ != *path++) {
             return false;
         }
