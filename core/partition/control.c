@@ -572,15 +572,16 @@ static void forget(struct sp_partitioner *part, uint32_t mark)
 }
 
 /* A branch that is known not to be taken may give other extents, or another rank, than the node's result has: its own
-   result is whole then. */
-static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_part_control_run *run,
-                                 const struct sp_value *value, const struct sp_sharding **sharding)
+   result is whole then, on the same devices. */
+static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_value *value,
+                                 const struct sp_sharding **sharding)
 {
     bool fits = false;
     enum sp_status status = find_fit(part, value, *sharding, &fits);
     if (status != SP_OK || fits)
         return status;
-    return whole_on_all(part, run, value, sharding);
+    return sp_memo_whole(part->assignment.memo, sp_part_rank(value), part->assignment.device_count, 1, sharding,
+                         sharding, part->err);
 }
 
 static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_control_run *run)
@@ -594,7 +595,7 @@ static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_cont
         if (o < scalars)
             status = whole_on_all(part, run, graph->outputs[o], &sharding);
         else
-            status = fit_result(part, run, graph->outputs[o], &sharding);
+            status = fit_result(part, graph->outputs[o], &sharding);
         if (status == SP_OK)
             status = bring_port(part, run, graph->outputs[o], sharding, &outputs[o]);
     }

@@ -355,13 +355,22 @@ static enum sp_status describe(struct sp_part_run *run, const uint32_t *events, 
     return status;
 }
 
+/* Whether which part a device holds can be told: a cut needs an extent. */
+static bool is_known_part(const struct sp_value *value, const struct sp_sharding *sharding)
+{
+    for (uint32_t a = 0; a < sp_part_rank(value); a++)
+        if (sp_sharding_shards(sharding, a) > 1 && !sp_dim_is_known(value->type.shape.dims[a]))
+            return false;
+    return true;
+}
+
 /* Brings an output to where the assignment wants it, when that is elsewhere. */
 static enum sp_status settle(struct sp_part_run *run, const struct made *made)
 {
     struct sp_partitioner *part = run->part;
     int64_t count = 0;
     struct sp_part_target target = {.sharding = made->stated, .node = run->node};
-    if (!made->stated)
+    if (!made->stated || !is_known_part(made->value, made->stated))
         return SP_OK;
     enum sp_status status = sp_sharding_devices(part->arena, made->stated, part->assignment.device_count, &count,
                                                 &target.devices, part->err);
