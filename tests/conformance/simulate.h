@@ -53,6 +53,9 @@ struct simulate_account {
     unsigned cut_sources; /* parts of inputs and weights that are not the whole */
     unsigned cut_results; /* parts of model outputs that are not the whole */
     unsigned exchanges;   /* by kind below */
+    unsigned controls;    /* nodes with graphs that are run graph by graph */
+    unsigned cut_inside;  /* operators in their graphs of which some operand is not the whole */
+    unsigned depth;       /* of graphs at work */
     unsigned kinds[16];   /* enum sp_collective */
     json_t *notes;        /* [{"code", "node", "message"}], of the realization */
     bool is_whole;        /* some note is "FACTOR_WHOLE" */

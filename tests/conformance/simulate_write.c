@@ -26,11 +26,67 @@ static enum sp_status on_source(void *context, const struct sp_part_source *sour
     return SP_OK;
 }
 
+static bool is_part(const struct sp_piece *piece, const struct sp_value *value)
+{
+    for (uint32_t a = 0; piece != NULL && value != NULL && a < piece->rank && a < value->type.shape.rank; a++) {
+        if (piece->dims[a] >= 0 && piece->dims[a] < value->type.shape.dims[a].value)
+            return true;
+    }
+    return false;
+}
+
+/* Whether an operand of the node itself is a part of what it would be. */
+static bool is_cut(const struct sp_part_op *op)
+{
+    for (uint32_t o = 0; op->is_same && o < op->output_count && o < op->node->output_count; o++) {
+        if (is_part(op->outputs[o], op->node->outputs[o]))
+            return true;
+    }
+    for (uint32_t i = 0; op->is_same && i < op->input_count && i < op->node->input_count; i++) {
+        if (is_part(op->inputs[i], op->node->inputs[i]))
+            return true;
+    }
+    return false;
+}
+
 static enum sp_status on_op(void *context, const struct sp_part_op *op, struct sp_error *err)
 {
     (void)err;
-    (void)op;
-    ((struct simulate_account *)context)->ops++;
+    struct simulate_account *account = context;
+    account->ops++;
+    account->cut_inside += account->depth > 0 && is_cut(op);
+    return SP_OK;
+}
+
+static enum sp_status on_control(void *context, const struct sp_part_control *control, struct sp_error *err)
+{
+    (void)control;
+    (void)err;
+    ((struct simulate_account *)context)->controls++;
+    return SP_OK;
+}
+
+static enum sp_status on_body(void *context, const struct sp_part_body *body, struct sp_error *err)
+{
+    (void)body;
+    (void)err;
+    ((struct simulate_account *)context)->depth++;
+    return SP_OK;
+}
+
+static enum sp_status on_body_end(void *context, const struct sp_part_body *body, struct sp_error *err)
+{
+    (void)body;
+    (void)err;
+    ((struct simulate_account *)context)->depth--;
+    return SP_OK;
+}
+
+static enum sp_status on_control_end(void *context, const struct sp_part_control *control, struct sp_error *err)
+{
+    (void)context;
+    (void)control;
+    (void)err;
     return SP_OK;
 }
 
@@ -110,6 +166,10 @@ enum sp_status simulate_tell_parts(struct sp_arena *arena, struct sp_model *mode
                                 .op = on_op,
                                 .exchange = on_exchange,
                                 .result = on_result,
+                                .control_begin = on_control,
+                                .body_begin = on_body,
+                                .body_end = on_body_end,
+                                .control_end = on_control_end,
                                 .note = tells_notes ? on_note : NULL};
     struct sp_partition_request request = {.model = model, .assignment = assignment};
     if (account->notes == NULL)
