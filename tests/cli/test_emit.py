@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+"""`shardplan plan --emit` and what `export` writes of devices: files, weights, folders, and the same from a server."""
+
+import json
+import os
+import re
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import test_cli  # noqa: E402
+from test_cli import onnx_make  # noqa: E402
+
+FILES = {"plan.json", "annotated.onnx", "simulation.onnx", "manifest.json", "timeline.pftrace", "device-0.onnx",
+         "device-1.onnx"}
+OF_DEVICES = ("ort-collectives", "tensorrt", "sessions")
+LAYERS, WIDTH = 4, 64
+WEIGHT = WIDTH * WIDTH * 4  # bytes
+NOTE = b"are not all beside it; what is written refers to them"
+
+
+def layered(location):
+    """MatMul and Relu by turns; the weights lie at a location, one behind the other."""
+    maker = onnx_make.Weights("external", location)
+    graph = [onnx_make.graph_input("x", [1024, WIDTH])]
+    for index in range(LAYERS):
+        output = "y" if index == LAYERS - 1 else f"h{index}"
+        graph += [maker.tensor(f"w{index}", [WIDTH, WIDTH]),
+                  onnx_make.node("MatMul", [f"h{index - 1}" if index else "x", f"w{index}"], [f"m{index}"]),
+                  onnx_make.node("Relu", [f"m{index}"], [output])]
+    return onnx_make.encode(onnx_make.model(*graph, onnx_make.graph_output("y", [1024, WIDTH])))
+
+
+def weight(index):
+    """The bytes of a weight; no two are alike anywhere."""
+    return b"".join(struct.pack("<f", index * WIDTH * WIDTH + element) for element in range(WIDTH * WIDTH))
+
+
+class Emits:
+    """What tests here share."""
+
+    def read(self, *names):
+        with open(os.path.join(self.folder, *names), "rb") as file:
+            return file.read()
+
+    def model(self):
+        return self.file("model.onnx", onnx_make.encode(onnx_make.mlp(LAYERS, WIDTH, 1024, weights="pattern")))
+
+    def emit(self, model, *arguments, folder="out", **more):
+        return self.done("plan", model, "--devices", "2", *test_cli.DEVICE, "--emit", self.path(folder), *arguments,
+                         **more)
+
+    def sound(self, path, known=()):
+        """The inspection of a model in which nothing is wrong, but for what is known."""
+        found = json.loads(test_cli.run("check", path, "--json").stdout)
+        codes = {item["code"] for item in found["diagnostics"] if item["severity"] != "note"}
+        self.assertLessEqual(codes, set(known), path)
+        return self.json("inspect", path)
+
+    def consistent(self, folder):
+        """The manifest names the models that are there, their inputs and outputs, and nothing else. TensorRT's
+        collective is an operator without a domain that ONNX does not have."""
+        manifest = json.loads(self.read(folder, "manifest.json"))
+        known = ("UNKNOWN_OPERATOR",) if manifest["target"] == "tensorrt" else ()
+        models = {part["model"]: part for device in manifest["devices"] for part in device["parts"]}
+        there = {name for name in os.listdir(self.path(folder)) if re.fullmatch(r"device-.*\.onnx", name)}
+        self.assertEqual(there, set(models))
+        self.assertEqual(sorted(sum(manifest["order"], [])), sorted(models))
+        for name, part in models.items():
+            inspection = self.sound(os.path.join(self.path(folder), name), known)
+            for member in ("inputs", "outputs"):
+                self.assertEqual([item["name"] for item in inspection[member]], [item["name"] for item in part[member]])
+        return manifest
+
+
+class Emit(Emits, test_cli.Case):
+    def test_all_files_are_there(self):
+        model, plan, annotated = self.model(), self.path("plan.json"), self.path("annotated.onnx")
+        result = self.emit(model, "--plan", plan, "-o", annotated)
+        self.assertEqual(result.stderr, b"")
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+        self.assertEqual(self.read("out", "plan.json"), self.read("plan.json"))
+        self.assertEqual(self.read("out", "annotated.onnx"), self.read("annotated.onnx"))
+        manifest = self.consistent("out")
+        self.assertEqual([device["id"] for device in manifest["devices"]], [0, 1])
+        simulation, original = self.sound(self.path("out/simulation.onnx")), self.sound(model)
+        for member in ("inputs", "outputs", "parameters"):
+            self.assertEqual(simulation[member], original[member])
+        self.assertEqual(simulation["configurations"], [])
+        stages = json.loads(self.read("plan.json"))["stages"]
+        for stage in stages:
+            operators = self.sound(self.path(f"out/device-{stage['devices'][0]}.onnx"))["operators"]
+            self.assertEqual(operators["MatMul"], sum("matmul" in name for name in stage["nodes"]))
+
+    def test_again_into_the_same_folder(self):
+        model = self.model()
+        self.emit(model)
+        before = {name: self.read("out", name) for name in FILES - {"plan.json"}}
+        self.emit(model)
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+        for name, data in before.items():
+            self.assertEqual(self.read("out", name), data)
+
+    def test_folders(self):
+        model = self.model()
+        self.file("taken", b"")
+        for folder in ("taken", "taken/below", "absent/below"):
+            with self.subTest(folder):
+                self.assertIn(b"[FOLDER_NOT_WRITABLE]", self.emit(model, folder=folder, status=4).stderr)
+        self.assertFalse(os.path.exists(self.path("absent")))
+        os.makedirs(self.path("out/simulation.onnx"))
+        self.assertIn(b"[FILE_NOT_WRITABLE]", self.emit(model, status=4).stderr)
+        self.assertIn(b"[USAGE]", self.done("plan", model, "--devices", "2", "--emit", status=2).stderr)
+
+    def test_weights_that_are_absent(self):
+        model = self.file("model.onnx", layered("weights.bin"))
+        result = self.emit(model)
+        self.assertEqual(result.stderr.count(NOTE), 1)
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+        self.consistent("out")
+        for name in ("simulation.onnx", "device-0.onnx", "device-1.onnx"):
+            self.assertIn(b"weights.bin", self.read("out", name))
+        self.assertEqual(self.sound(self.path("out/simulation.onnx"))["external_data"],
+                         {"bytes": LAYERS * WEIGHT, "files": 1})
+
+    def test_weights_that_are_there(self):
+        model = self.file("model.onnx", layered("more/./weights.bin"))
+        os.mkdir(self.path("more"))
+        self.file("more/weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+        self.assertEqual(self.emit(model).stderr, b"")
+        data = {name for name in os.listdir(self.path("out")) if name.endswith(".data")}
+        self.assertEqual(data, {"simulation.onnx.data", "device-0.onnx.data", "device-1.onnx.data"})
+        for index in range(LAYERS):
+            self.assertIn(weight(index), self.read("out", "simulation.onnx.data"))
+            there = [device for device in (0, 1) if weight(index) in self.read("out", f"device-{device}.onnx.data")]
+            self.assertEqual(len(there), 1, index)
+        for name in data:
+            model_name = name.removesuffix(".data")
+            self.assertIn(name.encode(), self.read("out", model_name))
+            self.assertNotIn(b"weights.bin", self.read("out", model_name))
+            self.assertEqual(self.sound(self.path("out/" + model_name))["external_data"]["files"], 1)
+        self.consistent("out")
+        # On standard output there is no place beside it: the weights are in the model.
+        data = self.done("export", self.path("out/plan.json"), "--model", model, "--format", "simulation").stdout
+        self.assertTrue(all(weight(index) in data for index in range(LAYERS)))
+        self.assertNotIn("external_data", self.sound(self.file("whole.onnx", data)))
+
+    def test_locations_that_are_not_opened(self):
+        """Outside of the model's folder, no regular file, or too short. What would be read is there."""
+        weights = self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+        os.mkdir(self.path("inner"))
+        os.mkfifo(self.path("inner/pipe"))
+        os.mkdir(self.path("inner/folder"))
+        self.file("inner/short", b"".join(weight(index) for index in range(LAYERS))[:-1])
+        for location in ("../weights.bin", weights, "folder/../../weights.bin", "./../weights.bin", "pipe", "folder",
+                         "short", "folder/..", "nothing"):
+            with self.subTest(location):
+                model = self.file("inner/model.onnx", layered(location))
+                result = self.emit(model)
+                self.assertEqual(result.stderr.count(NOTE), 1)
+                self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+                self.assertIn(location.encode(), self.read("out", "simulation.onnx"))
+                for name in FILES:
+                    self.assertLess(len(self.read("out", name)), WEIGHT)
+
+    def test_a_description(self):
+        values = [element + 0.5 for element in range(WIDTH * WIDTH)]
+        text = {"opset": 21, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, WIDTH]}],
+                "initializers": [{"name": "w", "dtype": "float32", "shape": [WIDTH, WIDTH], "data": values}],
+                "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["h"]},
+                          {"op": "MatMul", "inputs": ["h", "w"], "outputs": ["y"]}], "outputs": ["y"]}
+        model = self.file("model.json", json.dumps(text).encode())
+        self.emit(model)
+        for name in ("annotated.onnx", "simulation.onnx", "device-0.onnx", "device-1.onnx"):
+            self.assertIn(struct.pack(f"<{len(values)}f", *values), self.read("out", name), name)
+        self.consistent("out")
+
+    def test_from_standard_input(self):
+        """A model from a pipe has no folder: weights in other files are not looked for."""
+        self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+        result = self.emit("-", stdin=layered("weights.bin"), cwd=self.folder)
+        self.assertEqual(result.stderr.count(NOTE), 1)
+        self.emit("-", stdin=self.read_model(), folder="same")
+        self.emit(self.model(), folder="other")
+        for name in FILES - {"plan.json", "annotated.onnx"}:
+            if name != "timeline.pftrace":  # names the model
+                self.assertEqual(self.read("same", name), self.read("other", name), name)
+
+    def read_model(self):
+        with open(self.model(), "rb") as file:
+            return file.read()
+
+
+class Devices(Emits, test_cli.Case):
+    """`export` of what devices run."""
+
+    def test_what_a_plan_emits_is_exported(self):
+        model = self.model()
+        self.emit(model)
+        plan, out = self.path("out/plan.json"), self.path("exported")
+        self.done("export", plan, "--model", model, "--format", "ort-collectives", "-o", out)
+        self.assertEqual(set(os.listdir(out)), {"manifest.json", "device-0.onnx", "device-1.onnx"})
+        for name in os.listdir(out):
+            self.assertEqual(self.read("exported", name), self.read("out", name))
+        self.assertEqual(self.done("export", plan, "--model", model, "--format", "simulation").stdout,
+                         self.read("out", "simulation.onnx"))
+        self.assertEqual(self.done("export", plan, "--model", model, "--format", "perfetto").stdout,
+                         self.read("out", "timeline.pftrace"))
+
+    def test_every_kind_from_plans_and_annotated_models(self):
+        model = self.model()
+        self.emit(model)
+        for name in OF_DEVICES:
+            for kind, arguments in (("plan", [self.path("out/plan.json"), "--model", model]),
+                                    ("model", [self.path("out/annotated.onnx")])):
+                with self.subTest((name, kind)):
+                    folder = f"{name}-{kind}"
+                    answer = self.json("export", *arguments, "--format", name, "-o", self.path(folder))
+                    self.assertEqual((answer["format"], answer["notes"]), (name, []))
+                    self.consistent(folder)
+            self.assertEqual(self.read(f"{name}-plan", "manifest.json"), self.read(f"{name}-model", "manifest.json"))
+
+    def test_devices_that_exchange(self):
+        """A weight split by columns, the next by rows: partial sums, which each kind brings together in its own way."""
+        model, split = self.model(), self.path("split.onnx")
+        self.done("infer", model, "--devices", "2", "--mode", "propagate", "--mesh", '<["x"=2]>', "--set",
+                  "w0={devices=[1,2]0,1}", "-o", split)
+        for name, operator in (("ort-collectives", "com.microsoft.AllReduce"), ("tensorrt", "DistCollective"),
+                               ("sessions", None)):
+            with self.subTest(name):
+                self.done("export", split, "--format", name, "-o", self.path(name))
+                manifest = self.consistent(name)
+                operators = set()
+                for entry in manifest["order"]:
+                    for model_name in entry:
+                        operators |= set(self.json("inspect", os.path.join(self.path(name), model_name))["operators"])
+                worlds = {device["world"] for device in manifest["devices"]}
+                if operator is None:
+                    self.assertEqual(len(worlds), 2)
+                    self.assertGreater(len(manifest["order"]), 1)
+                    self.assertFalse({"com.microsoft.AllReduce", "DistCollective"} & operators)
+                else:
+                    self.assertEqual(len(worlds), 1)
+                    self.assertTrue(any(other.endswith(operator) for other in operators), operators)
+        simulation = self.path("simulation.onnx")
+        self.done("export", split, "--format", "simulation", "-o", simulation)
+        self.assertIn("Add", self.sound(simulation)["operators"])
+
+    def test_wrong_usage(self):
+        model = self.model()
+        self.emit(model)
+        plan, annotated = self.path("out/plan.json"), self.path("out/annotated.onnx")
+        for name in OF_DEVICES:
+            self.assertIn(b"-o DIR", self.done("export", annotated, "--format", name, status=2).stderr)
+            result = self.done("export", annotated, "--format", name, "-o", self.file("taken", b""), status=4)
+            self.assertIn(b"[FOLDER_NOT_WRITABLE]", result.stderr)
+        other = self.file("other.onnx", onnx_make.encode(onnx_make.mlp(2, 64)))
+        for name in ("simulation", *OF_DEVICES):
+            result = self.done("export", plan, "--model", other, "--format", name, "-o", self.path("x"), status=2)
+            self.assertIn(b"[OTHER_MODEL]", result.stderr)
+            self.assertFalse(os.path.exists(self.path("x")))
+        self.assertIn(b"[FILE_NOT_WRITABLE]",
+                      self.done("export", annotated, "--format", "csv", "-o", self.path("no/x"), status=4).stderr)
+        self.assertIn(b"[USAGE]", self.done("export", annotated, "--format", "word", status=2).stderr)
+
+    def test_notes_are_told_where_weights_are_written(self):
+        model = self.file("model.onnx", layered("weights.bin"))
+        self.emit(model)
+        annotated = self.path("out/annotated.onnx")
+        for name, count in (("simulation", 1), ("csv", 0), ("shardy", 0), ("sessions", 1)):
+            result = self.done("export", annotated, "--format", name, "-o", self.path(name))
+            self.assertEqual(result.stderr.count(NOTE), count, name)
+
+
+class Server(Emits, test_cli.DaemonCase):
+    """The same through a daemon."""
+
+    def kept(self, result):
+        return re.search(rb"the server keeps the plan as ([0-9a-f]{32})", result.stderr).group(1).decode()
+
+    def on_server(self, model, folder):
+        return self.kept(self.emit(model, "--server", self.url, folder=folder))
+
+    def test_files_are_the_same(self):
+        with open(os.path.join(test_cli.TOP, "api/examples/attention.json"), "rb") as file:
+            described = self.file("attention.json", file.read())
+        for model in (self.model(), test_cli.RESNET, described):
+            with self.subTest(model):
+                name = os.path.basename(model)
+                more = ("--dim", "batch=2", "--dim", "seq=16") if model == described else ()
+                self.emit(model, *more, folder="local-" + name)
+                self.emit(model, *more, "--server", self.url, folder="remote-" + name)
+                self.assertEqual(sorted(os.listdir(self.path("local-" + name))),
+                                 sorted(os.listdir(self.path("remote-" + name))))
+                for file in FILES - {"plan.json"}:
+                    self.assertEqual(self.read("local-" + name, file), self.read("remote-" + name, file), file)
+                local, remote = (json.loads(self.read(f"{place}-{name}", "plan.json")) for place in ("local", "remote"))
+                for plan in (local, remote):
+                    del plan["search"]["seconds"]
+                self.assertEqual(local, remote)
+
+    def test_weights_are_not_on_a_server(self):
+        self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+        result = self.emit(self.file("model.onnx", layered("weights.bin")), "--server", self.url)
+        self.assertIn(b"the server does not have the files", result.stderr)
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+        self.assertIn(b"weights.bin", self.read("out", "device-1.onnx"))
+
+    def test_exports_of_a_plan(self):
+        model = self.model()
+        plan = self.on_server(model, "out")
+        for name in ("csv", "shardy", "perfetto", "simulation", "poprt-model"):
+            with self.subTest(name):
+                local = self.done("export", self.path("out/plan.json"), "--model", model, "--format", name).stdout
+                self.assertEqual(self.remote("export", plan, "--format", name).stdout, local)
+                self.remote("export", plan, "--format", name, "-o", self.path("file"))
+                self.assertEqual(self.read("file"), local)
+        for name in OF_DEVICES:
+            with self.subTest(name):
+                self.remote("export", plan, "--format", name, "-o", self.path("remote-" + name))
+                self.done("export", self.path("out/plan.json"), "--model", model, "--format", name, "-o",
+                          self.path("local-" + name))
+                for file in os.listdir(self.path("local-" + name)):
+                    self.assertEqual(self.read("remote-" + name, file), self.read("local-" + name, file))
+                self.consistent("remote-" + name)
+        answer = json.loads(self.remote("export", plan, "--format", "csv", "-o", self.path("x"), "--json").stdout)
+        self.assertEqual(answer, {"format": "csv", "media_type": "text/csv; charset=utf-8"})
+
+    def test_errors(self):
+        model = self.model()
+        plan = self.on_server(model, "out")
+        for status, code, arguments in (
+                (1, "PART_OF_THE_DEVICES", [plan, "--format", "ort"]),
+                (2, "NO_DEVICE", [plan, "--format", "ort", "--device", "7"]),
+                (2, "USAGE", [self.path("out/plan.json"), "--format", "csv"]),
+                (2, "USAGE", [self.path("out/annotated.onnx"), "--format", "csv"]),
+                (2, "USAGE", [plan, "--model", model, "--format", "csv"]),
+                (2, "USAGE", [plan, "--format", "sessions"]),
+                (4, "PLAN_NOT_FOUND", ["0" * 32, "--format", "csv"]),
+                (4, "FOLDER_NOT_WRITABLE", [plan, "--format", "sessions", "-o", model]),
+                (4, "FILE_NOT_WRITABLE", [plan, "--format", "csv", "-o", self.path("no/x")])):
+            with self.subTest(arguments):
+                self.assertIn(f"[{code}]", self.remote("export", *arguments, status=status).stderr.decode())
+        self.assertIn(b"[FOLDER_NOT_WRITABLE]",
+                      self.emit(model, "--server", self.url, folder="model.onnx", status=4).stderr)
+        self.assertIn(b"[FILE_NOT_READABLE]", self.done("export", plan, "--format", "csv", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
