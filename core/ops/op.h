@@ -123,7 +123,8 @@ enum sp_op_flags {
     SP_OP_METADATA = 1 << 1, /* looks at the shape of its input only (Shape, Size) */
     SP_OP_CONSTANT = 1 << 2, /* has no inputs and a fixed result (Constant) */
     SP_OP_RANDOM = 1 << 3,   /* not a function of its inputs: never folded */
-    SP_OP_CONTROL = 1 << 4   /* holds subgraphs whose work is its work (If, Loop, Scan) */
+    SP_OP_CONTROL = 1 << 4,  /* holds subgraphs whose work is its work (If, Loop, Scan) */
+    SP_OP_IN_PLACE = 1 << 5  /* ONNX Runtime writes output 0 over input 0, where nobody else needs that any more */
 };
 
 struct sp_op {

@@ -240,12 +240,15 @@ static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *ru
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define UNARY(name_, since_, infer_)                                                                                   \
+#define UNARY_WITH(flags_, name_, since_, infer_)                                                                      \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,              \
-        .max_outputs = 1, .infer = infer_, .rule = rule_one, .text = "[i..] -> [i..]",                                 \
+        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_one, .text = "[i..] -> [i..]",                \
         .source = "ONNX operator " name_                                                                               \
     }
+
+#define UNARY(...)    UNARY_WITH(0, __VA_ARGS__)
+#define IN_PLACE(...) UNARY_WITH(SP_OP_IN_PLACE, __VA_ARGS__)
 
 const struct sp_op sp_ops_unary[] = {
     UNARY("Abs", 1, infer_abs),
@@ -260,36 +263,36 @@ const struct sp_op sp_ops_unary[] = {
     UNARY("Celu", 12, infer_same),
     UNARY("Cos", 7, infer_same),
     UNARY("Cosh", 9, infer_same),
-    UNARY("Elu", 1, infer_same),
+    IN_PLACE("Elu", 1, infer_same),
     UNARY("Erf", 9, infer_same),
     UNARY("Exp", 1, infer_exp),
     UNARY("Floor", 1, infer_floor),
     UNARY("Gelu", 20, infer_same),
-    UNARY("HardSigmoid", 1, infer_same),
+    IN_PLACE("HardSigmoid", 1, infer_same),
     UNARY("HardSwish", 14, infer_same),
     UNARY("IsInf", 10, infer_bool),
     UNARY("IsNaN", 9, infer_bool),
-    UNARY("LeakyRelu", 1, infer_same),
+    IN_PLACE("LeakyRelu", 1, infer_same),
     UNARY("Log", 1, infer_log),
     UNARY("Mish", 18, infer_same),
     UNARY("Neg", 1, infer_neg),
     UNARY("Not", 1, infer_not),
     UNARY("Reciprocal", 1, infer_reciprocal),
-    UNARY("Relu", 1, infer_relu),
+    IN_PLACE("Relu", 1, infer_relu),
     UNARY("Round", 11, infer_round),
-    UNARY("Selu", 1, infer_same),
+    IN_PLACE("Selu", 1, infer_same),
     UNARY("Shrink", 9, infer_same),
-    UNARY("Sigmoid", 1, infer_same),
+    IN_PLACE("Sigmoid", 1, infer_same),
     UNARY("Sign", 9, infer_sign),
     UNARY("Sin", 7, infer_same),
     UNARY("Sinh", 9, infer_same),
-    UNARY("Softplus", 1, infer_same),
-    UNARY("Softsign", 1, infer_same),
+    IN_PLACE("Softplus", 1, infer_same),
+    IN_PLACE("Softsign", 1, infer_same),
     UNARY("Sqrt", 1, infer_sqrt),
     UNARY("Swish", 24, infer_same),
     UNARY("Tan", 7, infer_same),
-    UNARY("Tanh", 1, infer_same),
-    UNARY("ThresholdedRelu", 10, infer_same),
+    IN_PLACE("Tanh", 1, infer_same),
+    IN_PLACE("ThresholdedRelu", 10, infer_same),
     {.domain = "",
      .name = "Clip",
      .since = 1,

@@ -63,6 +63,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *  devices      every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
  *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
  *               communication and idle need not add up to the interval.
+ *               memory.arena_bytes is what a runtime's arena takes of activations at its peak (cost/reuse.h); whether
+ *               a plan fits is told by total_bytes, what is needed at least.
  *  tensors      all values that occupy a device: inputs, weights that running nodes use, activations. A spec without
  *               "sharded_dim" is the whole tensor on each listed device (ONNX proposal 0006).
  *  collectives  transfers between stages, kind "send", devices [from, to]

@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "cost/reuse.h"
 #include "plan/internal.h"
 #include "plan/text.h"
 #include "plan/version.h"
@@ -122,15 +123,22 @@ static void write_stages(struct context *c)
     sp_json_end_array(json);
 }
 
-static void write_memory(struct context *c, const struct sp_stage_cost *cost, uint32_t device)
+static void write_memory(struct context *c, const struct sp_stage_cost *cost, uint32_t device, uint32_t stage)
 {
     struct sp_json *json = c->json;
+    double arena = 0;
+    if (stage != SP_NO_STAGE)
+        arena =
+            sp_reuse_peak(c->plan->arena, c->plan->workload, &c->plan->result->placement, stage,
+                          &c->stage_nodes[c->stage_begin[stage]], c->stage_begin[stage + 1] - c->stage_begin[stage]);
     sp_json_key(json, "memory");
     sp_json_begin_object(json);
     sp_json_member_double(json, "weights_bytes", cost->weights_bytes);
     sp_json_member_double(json, "activations_peak_bytes", cost->activations_peak_bytes);
     sp_json_member_double(json, "communication_bytes", cost->communication_bytes);
     sp_json_member_double(json, "total_bytes", cost->total_bytes);
+    if (arena >= 0)
+        sp_json_member_double(json, "arena_bytes", arena);
     sp_json_member_double(json, "capacity_bytes", sp_cluster_memory(c->plan->cluster, device));
     sp_json_end_object(json);
 }
@@ -158,7 +166,7 @@ static void write_devices(struct context *c)
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
         sp_json_member_double(json, "communication_seconds", cost->send_seconds + cost->receive_seconds);
         sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - cost->interval_seconds));
-        write_memory(c, cost, d);
+        write_memory(c, cost, d, stage);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);

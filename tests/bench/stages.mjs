@@ -7,8 +7,9 @@
 //            correlation, and the sums
 //   speed-up two pipeline stages in two processes, each pinned to one core, against one process on one core; beside what
 //            the plan predicts
-//   memory   of each stage's process: what the plan says (weights and live activations) against weights plus the peak
-//            of ONNX Runtime's arena
+//   memory   of each stage's process: what the plan says (weights and arena_bytes) against weights plus the peak of ONNX
+//            Runtime's arena, with its optimisations 'disabled' (then what follows from weights alone is computed in every
+//            run, in the arena) and 'basic' (then it is not, but some operators are fused)
 // Nothing is asserted; times are of this machine. Needs two cores, taskset, and `npm ci` in tests/conformance.
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -189,11 +190,14 @@ async function compareSpeed(name, folder, model, one, two) {
 
 async function compareMemory(name, folder, plan) {
   for (const device of plan.devices) {
-    const model = path.join(folder, `device-${device.id}.onnx`);
-    let peak = 0; // 'basic' computes what follows from weights alone when the session is made
-    for (const event of await profile(model, 'basic', 2)) peak = Math.max(peak, Number(event.args.mem_bytes_requested_in_use));
-    const weights = device.memory.weights_bytes, predicted = weights + device.memory.activations_peak_bytes;
-    console.log(`${name} memory    stage ${device.id}: ${megabytes(weights + peak)} MB measured (${megabytes(weights)} of weights, ${megabytes(peak)} of arena), ${megabytes(predicted)} MB predicted: ${percent(predicted, weights + peak)}`);
+    const model = path.join(folder, `device-${device.id}.onnx`), peaks = {};
+    for (const level of ['basic', 'disabled']) {
+      peaks[level] = 0;
+      for (const event of await profile(model, level, 2)) peaks[level] = Math.max(peaks[level], Number(event.args.mem_bytes_requested_in_use));
+    }
+    const { weights_bytes: weights, arena_bytes: arena, activations_peak_bytes: least } = device.memory, predicted = weights + arena;
+    console.log(`${name} memory    stage ${device.id}: ${megabytes(predicted)} MB predicted (${megabytes(weights)} of weights, ${megabytes(arena)} of arena; ${megabytes(least)} live at once); measured ` +
+      Object.entries(peaks).map(([level, peak]) => `${megabytes(weights + peak)} MB ${level} (${percent(predicted, weights + peak)})`).join(', '));
   }
 }
 

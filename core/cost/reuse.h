@@ -1,0 +1,21 @@
+#pragma once
+/*
+ * reuse - the memory of activations in a runtime that plans it before it runs.
+ *
+ * The live bytes of evaluate.h are what is needed at least: memory that can be cut and joined at will. A runtime such
+ * as ONNX Runtime gives the memory of a tensor that is dead only to tensors of the same extents and element size, and
+ * keeps it until the last of them is dead. So what it takes can be more, and where operators write over their inputs,
+ * less:
+ *   - an activation function (SP_OP_IN_PLACE) takes the memory of its input, where that ends with it
+ *   - any other output takes memory that became free, the latest first, of a tensor with its extents; else new memory
+ *   - what is sent, and results of the model, keep their memory to the end
+ *   - views are their root's memory; weights, model inputs and what is received are not the runtime's
+ *
+ * Source: ONNX Runtime, onnxruntime/core/framework/allocation_planner.cc (in-place, then free list, then allocate).
+ */
+#include "cost/evaluate.h"
+
+/* The largest sum in the course of one request, in bytes, for stage `stage` with nodes[0..count), ascending; -1 without
+   memory. `scratch` is as it was afterwards. */
+double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workload, const struct sp_placement *placement,
+                     uint32_t stage, const uint32_t *nodes, uint32_t count);
