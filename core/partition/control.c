@@ -244,13 +244,35 @@ static bool agree(const struct sp_value *a, const struct sp_value *b, const stru
     return true;
 }
 
+/* Whether the node is on all devices of a sharding: that of an outer value that a graph gives may have others. */
+static enum sp_status find_on_node(struct sp_partitioner *part, const struct sp_part_control_run *run,
+                                   const struct sp_sharding *sharding, bool *ret_is)
+{
+    struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+    int64_t count = 0;
+    uint32_t at = 0;
+    const int64_t *devices = NULL;
+    enum sp_status status =
+        sp_sharding_devices(part->scratch, sharding, part->assignment.device_count, &count, &devices, part->err);
+    *ret_is = status == SP_OK;
+    for (int64_t i = 0; i < count && *ret_is; i++) {
+        while (at < run->told.device_count && run->told.devices[at] < devices[i])
+            at++;
+        *ret_is = at < run->told.device_count && run->told.devices[at] == devices[i];
+    }
+    sp_arena_rewind(part->scratch, mark);
+    return status;
+}
+
 /* Makes whole what does not fit both sides. */
 static enum sp_status fit_carried(struct sp_partitioner *part, const struct sp_part_control_run *run,
                                   struct carried *carried)
 {
     const struct sp_sharding *outer = NULL;
     bool fits = false;
-    enum sp_status status = find_fit(part, carried->inner, carried->sharding, &fits);
+    enum sp_status status = find_on_node(part, run, carried->sharding, &fits);
+    if (status == SP_OK && fits)
+        status = find_fit(part, carried->inner, carried->sharding, &fits);
     if (status == SP_OK && fits && carried->outer) {
         status = outer_sharding(part, carried, &outer);
         if (status == SP_OK)

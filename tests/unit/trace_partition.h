@@ -8,6 +8,10 @@
  *     all-reduce sum Y: d0 d1 | d2 d3          an exchange: groups, "!" when it is not regular
  *     result Y: d0 [0:4, 0:8]                  who has what of a model output
  *     note CODE
+ *     Loop of s0 d0[2,8] d1[2,8]               control flow, its operands with their extents on the devices; for each
+ *     body takes s d0[2,8] d1[2,8]             graph what it takes
+ *     body gives u d0[2,8] d1[2,8]             and gives
+ *     Loop makes y d0[2,8] d1[2,8]
  */
 #include "expect_view.h"
 #include "partition/partition.h"
@@ -103,6 +107,59 @@ static inline enum sp_status trace_note(void *context, const struct sp_part_note
     return SP_OK;
 }
 
+static inline void trace_ports(uint32_t count, const struct sp_part_port *ports, uint32_t device_count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        sp_buf_printf(&trace, " %s", ports[i].value ? ports[i].value->name : "-");
+        for (uint32_t at = 0; ports[i].pieces && at < device_count; at++) {
+            const struct sp_piece *piece = ports[i].pieces[at];
+            if (!piece)
+                continue;
+            sp_buf_printf(&trace, " d%lld[", (long long)piece->device);
+            for (uint32_t a = 0; a < piece->rank; a++)
+                sp_buf_printf(&trace, "%s%lld", a > 0 ? "," : "", (long long)piece->dims[a]);
+            sp_buf_text(&trace, "]");
+        }
+    }
+    sp_buf_text(&trace, "\n");
+}
+
+static uint32_t trace_devices; /* of the control flow at work; one in another has the same in these tests */
+
+static inline enum sp_status trace_control(void *context, const struct sp_part_control *control, struct sp_error *err)
+{
+    (void)context, (void)err;
+    trace_devices = control->device_count;
+    sp_buf_printf(&trace, "%s of", control->node->op_type);
+    trace_ports(control->input_count, control->inputs, control->device_count);
+    return SP_OK;
+}
+
+static inline enum sp_status trace_body(void *context, const struct sp_part_body *body, struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "%s takes", body->attribute);
+    trace_ports(body->input_count, body->inputs, trace_devices);
+    return SP_OK;
+}
+
+static inline enum sp_status trace_body_end(void *context, const struct sp_part_body *body, struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "%s gives", body->attribute);
+    trace_ports(body->output_count, body->outputs, trace_devices);
+    return SP_OK;
+}
+
+static inline enum sp_status trace_control_end(void *context, const struct sp_part_control *control,
+                                               struct sp_error *err)
+{
+    (void)context, (void)err;
+    sp_buf_printf(&trace, "%s makes", control->node->op_type);
+    trace_ports(control->output_count, control->outputs, control->device_count);
+    return SP_OK;
+}
+
 static inline const char *trace_partition(void)
 {
     static const struct sp_part_sink sink = {.source = trace_source,
@@ -110,6 +167,10 @@ static inline const char *trace_partition(void)
                                              .op = trace_op,
                                              .exchange = trace_exchange,
                                              .result = trace_result,
+                                             .control_begin = trace_control,
+                                             .body_begin = trace_body,
+                                             .body_end = trace_body_end,
+                                             .control_end = trace_control_end,
                                              .note = trace_note};
     struct sp_partition_request request = {.model = build.model, .assignment = assignment};
     sp_buf_release(&trace);
