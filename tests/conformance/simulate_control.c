@@ -4,7 +4,8 @@
  *   each factor of the rule of each If, Loop and Scan in them that may be split, in 2 and 4 shards, and each two of
  *   them on 2 x 2 devices: an operand that has it is stated, propagation finds the rest;
  *   each axis of each tensor of any of their graphs likewise, and each two axes of one tensor;
- *   N random ways for 2, 3, 4 and 5 devices, in which every node is split in a way of its own.
+ *   N random ways for 2, 3, 4 and 5 devices, in which every node is split in a way of its own, and in every other one
+ *   what nodes with graphs take and give.
  *
  * The simulations and the list of them go to FOLDER (simulate.h); simulate_control.mjs runs them and reports.
  */
@@ -183,6 +184,68 @@ static enum sp_status assign(struct test *test, struct sp_arena *arena, const st
     return status == SP_OK ? sp_infer_propagate(*ret_assignment, mesh, err) : status;
 }
 
+static bool has_graphs(const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        if (node->attributes[i].type == SP_ATTR_GRAPH)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t next(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return (*state * UINT64_C(2685821657736338717)) >> 33;
+}
+
+/* Some axis in some shards, on any of the devices. */
+static struct sp_sharding *any_cut(struct sp_arena *arena, const struct sp_value *value, int64_t devices,
+                                   uint64_t *state)
+{
+    uint32_t rank = value->type.shape.rank;
+    struct sp_sharding *blocks = SP_NEW(arena, struct sp_sharding);
+    int64_t shards = 1 + (int64_t)(next(state) % (uint64_t)devices), axis = (int64_t)(next(state) % rank);
+    struct sp_dim extent = value->type.shape.dims[axis];
+    if (!sp_dim_is_known(extent) || extent.value % shards != 0)
+        shards = 1;
+    *blocks = (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = rank, .shard_count = shards};
+    blocks->blocks = SP_NEW_ARRAY(arena, rank, struct sp_block_dim);
+    struct sp_block_part *one = SP_NEW(arena, struct sp_block_part);
+    *one = (struct sp_block_part){0, NULL, shards};
+    if (shards > 1)
+        blocks->blocks[axis] = (struct sp_block_dim){1, one};
+    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)shards + 1, uint32_t);
+    int64_t *list = SP_NEW_ARRAY(arena, (size_t)shards, int64_t);
+    uint64_t from = next(state);
+    for (int64_t i = 0; i < shards; i++) {
+        first[i + 1] = (uint32_t)i + 1;
+        list[i] = (int64_t)((from + (uint64_t)i) % (uint64_t)devices);
+    }
+    blocks->first = first;
+    blocks->devices = list;
+    return blocks;
+}
+
+/* What nodes with graphs take and give is said, too: it has nothing to do with what is said inside. */
+static void cut_outside(struct test *test, struct sp_assignment *assignment, uint64_t seed)
+{
+    uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    for (uint32_t n = 0; n < test->net->node_count; n++) {
+        const struct sp_node *node = test->net->nodes[n];
+        for (uint32_t i = 0; has_graphs(node) && i < node->input_count + node->output_count; i++) {
+            const struct sp_value *own = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+            if (own == NULL || own->type.kind != SP_TYPE_TENSOR || !own->type.shape.has_rank ||
+                own->type.shape.rank == 0 || next(&state) % 4 == 0)
+                continue;
+            const struct sp_sharding *cut = any_cut(assignment->arena, own, assignment->device_count, &state);
+            *sp_spec_of(assignment, n, i) = (struct sp_spec_entry){cut, SP_SPEC_GIVEN, NULL};
+        }
+    }
+}
+
 /* `way` is NULL where every node is split in a way of its own. */
 static void run_way(struct test *test, const char *rest, const struct way *way, int64_t devices, uint64_t seed)
 {
@@ -200,6 +263,8 @@ static void run_way(struct test *test, const char *rest, const struct way *way, 
         status = sp_assignment_create(arena, test->net, NULL, devices, 0, NULL, &assignment, &err);
     if (status == SP_OK && way == NULL)
         status = simulate_random(assignment, seed, 0, UINT32_MAX, &err);
+    if (status == SP_OK && way == NULL && seed % 2 == 0)
+        cut_outside(test, assignment, seed);
     if (status == SP_OK)
         (void)simulate_write(arena, test->model, assignment, path, &account, &err);
     tell(test, name, path, way, &account, &err);
@@ -274,15 +339,6 @@ static void run_factors(struct test *test, struct sp_node *node)
     }
 }
 
-static bool has_graphs(const struct sp_node *node)
-{
-    for (uint32_t i = 0; i < node->attribute_count; i++) {
-        if (node->attributes[i].type == SP_ATTR_GRAPH)
-            return true;
-    }
-    return false;
-}
-
 static void run_tensors(struct test *test)
 {
     for (uint32_t t = 0; t < test->net->tensor_count; t++) {
@@ -313,7 +369,7 @@ static void run_ways(struct test *test)
         for (int64_t devices = 2; devices <= 5; devices++) {
             char rest[64];
             (void)snprintf(rest, sizeof(rest), "any.%" PRId64 ".%" PRId64, seed, devices);
-            run_way(test, rest, NULL, devices, (uint64_t)(seed * 8 + devices));
+            run_way(test, rest, NULL, devices, (uint64_t)(seed + 100 * devices));
         }
     }
 }
@@ -362,7 +418,7 @@ static void run_model(const struct options *options, const struct simulate_contr
 
 int main(int count, char **arguments)
 {
-    struct options options = {.folder = count > 1 ? arguments[1] : "", .only = "", .seeds = 2};
+    struct options options = {.folder = count > 1 ? arguments[1] : "", .only = "", .seeds = 6};
     char path[SIMULATE_MAX_PATH + 64];
     bool is_ok = count > 1 && count % 2 == 0;
     for (int i = 2; i + 1 < count; i += 2) {
