@@ -275,6 +275,26 @@ class Devices(Emits, test_cli.Case):
             self.assertEqual(result.stderr.count(NOTE), count, name)
 
 
+class Readme(test_cli.Readme):
+    SECTION = "What the devices run"
+
+    def test_what_it_prints_is_true(self):
+        self.assertEqual(self.check(self.SECTION), 1)
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+
+    def test_it_lists_every_format_and_file(self):
+        with open(os.path.join(test_cli.TOP, "README.md"), encoding="utf-8") as file:
+            section = file.read().split(f"\n## {self.SECTION}\n")[1].split("\n## ")[0]
+        tables = [set(), set()]
+        for line in section.splitlines():
+            names = re.findall(r"`([^`]+)`", line.split("|")[1]) if line.startswith("| `") else []
+            family = names[0] if names else ""
+            tables["." not in family] |= {family + name if name.startswith("-") else name for name in names}
+        self.assertEqual({name.replace("-K", "-0") for name in tables[0]}, FILES - {"device-1.onnx"})
+        listed = set(re.findall(r"(?m)^  ([a-z][a-z-]+) {2,}", self.done("export", "--help").stdout.decode()))
+        self.assertEqual(tables[1], listed)
+
+
 class Server(Emits, test_cli.DaemonCase):
     """The same through a daemon."""
 
