@@ -209,7 +209,7 @@ static enum sp_status emit_device(struct emit *emit, const char *folder, const s
         status = sp_realize_device(&request, plan, device, recipes, err);
     if (status == SP_OK && sp_recipe_size(data) > 0)
         status = write_in(emit, folder, data_name, data, err);
-    for (uint32_t i = 0; status == SP_OK && i < parts; i++)
+    for (uint32_t i = 0; status == SP_OK && recipes != NULL && i < parts; i++)
         status = recipes[i] == NULL ? SP_OK /* nobody needs anything of this part */
                                     : write_in(emit, folder, sp_device_plan_model(device, i, name), recipes[i], err);
     for (uint32_t i = 0; recipes != NULL && i < parts; i++)
