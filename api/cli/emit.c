@@ -12,7 +12,7 @@
 
 #include "cli.h"
 
-#define NAME_SIZE          SP_DEVICE_MODEL_NAME_SIZE + 8
+#define NAME_SIZE          (SP_DEVICE_MODEL_NAME_SIZE + 8)
 #define LARGEST_INNER_DATA ((int64_t)1 << 30) /* bytes of weights that one model's file holds */
 #define MAX_PRINTED_NOTES  20
 

@@ -249,6 +249,27 @@ class Devices(Emits, test_cli.Case):
         self.done("export", split, "--format", "simulation", "-o", simulation)
         self.assertIn("Add", self.sound(simulation)["operators"])
 
+    def test_a_part_that_nobody_needs(self):
+        """Device 0 gives a value to device 2 and gets its result back for a split MatMul with device 1, which has nothing
+        to do before that: its first part has no model."""
+        maker = onnx_make.Weights("pattern")
+
+        def at(*shardings):
+            return [onnx_make.placement("three", *(onnx_make.sharding(*item) for item in shardings))]
+
+        graph = [onnx_make.graph_input("x", [4, 8]), maker.tensor("w", [8, 8]),
+                 onnx_make.node("Relu", ["x"], ["a"], placements=at(("x", (0,)), ("a", (0,)))),
+                 onnx_make.node("Relu", ["a"], ["b"], placements=at(("a", (2,)), ("b", (2,)))),
+                 onnx_make.node("MatMul", ["b", "w"], ["y"],
+                                placements=at(("b", (0, 1), (1, 2)), ("w", (0, 1), (0, 2)), ("y", (0, 1)))),
+                 onnx_make.graph_output("y", [4, 8])]
+        three = [onnx_make.configuration("three", 3)]
+        model = self.file("three.onnx", onnx_make.encode(onnx_make.model(*graph, ir_version=11, configurations=three)))
+        self.done("export", model, "--format", "ort-collectives", "-o", self.path("out"))
+        manifest = self.consistent("out")
+        self.assertEqual(manifest["order"],
+                         [["device-0.onnx"], ["device-2.onnx"], ["device-0.part-1.onnx", "device-1.part-1.onnx"]])
+
     def test_wrong_usage(self):
         model = self.model()
         self.emit(model)
