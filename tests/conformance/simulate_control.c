@@ -323,8 +323,8 @@ static void run_factors(struct test *test, struct sp_node *node)
     char prefix[64];
     if (sp_op_rule(test->model, node, test->arena, &rule, &test->err) != SP_OK)
         return;
-    for (uint8_t f = 0; f < rule->factor_count; f++) {
-        if (simulate_may_cut(&rule->factors[f], 2) && find_place(node, rule, f, &places[count]))
+    for (uint32_t f = 0; f < rule->factor_count; f++) {
+        if (simulate_may_cut(&rule->factors[f], 2) && find_place(node, rule, (uint8_t)f, &places[count]))
             count++;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -28,7 +28,7 @@ const wayOf = (line, why) => (why ? 'failed' : line.cutInside > 0 ? 'split' : 'w
 
 function add(line, result) {
   // What the runtime does not run as it is, it does not run whole either.
-  const isAsItIs = line.same && line.controls === 0 && result.status === 'refused';
+  const isAsItIs = line.same && line.controls === 0 && ['refused', 'crashed'].includes(result.status);
   const why = line.failure ?? (result.status === 'ok' || isAsItIs ? null : `${result.status}: ${result.why}`);
   const model = get(models, line.case, () => ({ ...newRow(), op: line.op, why: line.whole, failures: [] }));
   const way = wayOf(line, why);
