@@ -42,6 +42,23 @@ static bool push_graphs(struct pile *pile, const struct sp_node *node)
     return true;
 }
 
+enum sp_status sp_part_graphs_inside(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
+                                     const struct sp_graph ***ret_graphs)
+{
+    struct pile pile = {.arena = part->scratch};
+    bool is_ok = push_graphs(&pile, node);
+    for (uint32_t at = 0; at < pile.count && is_ok; at++)
+        for (uint32_t n = 0; n < pile.graphs[at]->node_count && is_ok; n++) {
+            const struct sp_node *inner = &pile.graphs[at]->nodes[n];
+            is_ok = inner->body ? push(&pile, inner->body) : push_graphs(&pile, inner);
+        }
+    if (!is_ok)
+        return sp_fail_memory(part->err);
+    *ret_count = pile.count;
+    *ret_graphs = pile.graphs;
+    return SP_OK;
+}
+
 /* Whether a graph is the node's, or around it. */
 static bool is_outside(const struct sp_node *node, const struct sp_graph *graph)
 {

@@ -108,13 +108,15 @@ static enum sp_status find_devices(struct sp_partitioner *part, struct sp_part_c
     if (!is_used || !devices)
         return sp_fail_memory(part->err);
     enum sp_status status = add_devices(part, run->node, is_used);
-    for (uint32_t g = 0; g < part->net->graph_count && status == SP_OK; g++) {
-        const struct sp_graph *graph = part->net->graphs[g].graph, *at = graph;
-        while (at && at != run->graphs[0] && at != run->graphs[run->graph_count - 1])
-            at = at->owner ? at->owner->graph : NULL;
-        for (uint32_t n = 0; at && n < graph->node_count && status == SP_OK; n++)
-            status = add_devices(part, &graph->nodes[n], is_used);
-    }
+    struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+    uint32_t count = 0;
+    const struct sp_graph **graphs = NULL;
+    if (status == SP_OK)
+        status = sp_part_graphs_inside(part, run->node, &count, &graphs);
+    for (uint32_t g = 0; g < count && status == SP_OK; g++)
+        for (uint32_t n = 0; n < graphs[g]->node_count && status == SP_OK; n++)
+            status = add_devices(part, &graphs[g]->nodes[n], is_used);
+    sp_arena_rewind(part->scratch, mark);
     for (int64_t d = 0; d < part->assignment.device_count; d++)
         if (is_used[d])
             devices[run->told.device_count++] = d;

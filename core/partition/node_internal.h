@@ -38,8 +38,11 @@ enum sp_status sp_part_tell_all(struct sp_part_run *run);
 enum sp_status sp_part_collective(struct sp_part_run *run, const uint32_t *events);
 enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events);
 
-/* captures.c: whether some attribute is a graph; the values of graphs around it that graphs of the node use by name. */
+/* captures.c: whether some attribute is a graph; all graphs in it, those of expanded calls too; the values of graphs
+   around it that its graphs use by name. */
 bool sp_part_has_graphs(const struct sp_node *node);
+enum sp_status sp_part_graphs_inside(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
+                                     const struct sp_graph ***ret_graphs);
 enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
                                 const struct sp_value ***ret_values);
 
