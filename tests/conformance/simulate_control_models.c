@@ -129,6 +129,13 @@ const struct simulate_control simulate_control_models[] = {
                                       GOES NODE("Concat", A("s") A("p") R("u"), INT_ATTR("axis", 0))
                                           ONE("Tanh", "p", "p2") OUT("go_on") OUT("u") OUT("p2"))) OUT("y") OUT("z")),
      NULL, NULL},
+    {"loop with a state whose extent is computed", "Loop",
+     MODEL(18, IN(F32("x", DIM(32))) IN(F32("w", DIM(32))) IN(I64("to", DIM(1))) INT_CONST("n", 2)
+                   NODE("Loop", A("n") A("") A("x") A("x") R("y") R("z"),
+                        BODY(TURN IN(F32("s", DIM(32))) IN(F32("p", DIM(32))) GOES ADD("s", "w", "t")
+                                 NODE("Reshape", A("t") A("to") R("u"), "") ADD("p", "w", "q") ONE("Tanh", "q", "p2")
+                                     OUT("go_on") OUT("u") OUT("p2"))) ONE("Neg", "y", "o") OUT("o") OUT("z")),
+     "to=32", NULL, NULL},
     {"loop of integers", "Loop",
      MODEL(18, IN(I64("x", D48)) INT_CONST("n", 3)
                    NODE("Loop", A("n") A("") A("x") R("y") R("steps"),
