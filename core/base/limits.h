@@ -106,13 +106,13 @@
 #define SP_MAX_VIEW_CONFLICTS 64   /* contradictions of one node that are told */
 
 /* Answers to requests about shardings. */
-#define SP_MAX_ANSWER_BYTES    (64u << 20) /* one text of an answer */
-#define SP_MAX_ANSWER_DEVICES  (1 << 25)   /* devices that the completed shardings of one answer list */
-#define SP_MAX_WRITTEN_DEVICES (1 << 26)   /* devices that the specs of one completed model list */
-#define SP_MAX_HOLDING_DEVICES (1 << 16)   /* devices whose pieces are listed */
+#define SP_MAX_ANSWER_BYTES    (64u << 20)         /* one text of an answer */
+#define SP_MAX_ANSWER_DEVICES  (1 << 25)           /* devices that the completed shardings of one answer list */
+#define SP_MAX_WRITTEN_DEVICES (1 << 26)           /* devices that the specs of one completed model list */
+#define SP_MAX_HOLDING_DEVICES (1 << 16)           /* devices whose pieces are listed */
 #define SP_MAX_EXPORT_BYTES    ((uint64_t)1 << 32) /* one export that is no model */
-#define SP_MAX_ORT_RANKS       1024               /* devices of a model of Distributed operators */
-#define SP_MAX_EXPORT_MESHES   4096       /* different meshes, and groups of nodes on the same devices, of one export */
+#define SP_MAX_ORT_RANKS       1024                /* devices of a model of Distributed operators */
+#define SP_MAX_EXPORT_MESHES   4096 /* different meshes, and groups of nodes on the same devices, of one export */
 
 /* Files that are made when they are read. */
 #define SP_MAX_RECIPE_SEGMENTS (1 << 22)           /* segments of one recipe; axes and ranges of its boxes alike */
@@ -120,7 +120,7 @@
 #define SP_MAX_RECIPE_SOURCES  65536               /* external files that one recipe reads */
 #define SP_MAX_REPACKED_BYTES  ((int64_t)64 << 20) /* of a weight whose storage cannot be cut where it lies */
 
-#define SP_MAX_DEVICE_PARTS    65536               /* models of one device that are cut at exchanges */
+#define SP_MAX_DEVICE_PARTS 65536 /* models of one device that are cut at exchanges */
 
 /* A constant that a device's program needs and the model does not have: bytes. Indices of a longer axis are counted by
    an operator. */

@@ -53,6 +53,8 @@ static uint64_t element_of(const struct sp_value *value, const struct sp_box *bo
         int64_t size = 0, own;
         for (uint32_t i = 0; i < box->axes[a].count; i++)
             size += box->axes[a].ranges[i].limit - box->axes[a].ranges[i].start;
+        if (size <= 0)
+            return 0; /* no part of a box that is cut is empty */
         own = (int64_t)(number % (uint64_t)size);
         number /= (uint64_t)size;
         for (uint32_t i = 0; i < box->axes[a].count; i++) {
