@@ -85,7 +85,8 @@ Test(diagnostic, codes_of_reader_and_operators_are_in_the_table)
         glob_t found;
         cr_assert_eq(glob(patterns[i], 0, NULL, &found), 0, "%s", patterns[i]);
         for (size_t k = 0; k < found.gl_pathc; k++)
-            expect_codes_of(found.gl_pathv[k], &call);
+            if (strstr(found.gl_pathv[k], "/ops/local") == NULL) /* these run devices' parts, and refuse no model */
+                expect_codes_of(found.gl_pathv[k], &call);
         files += found.gl_pathc;
         globfree(&found);
     }
