@@ -43,12 +43,6 @@ static void next_epoch(struct sp_evaluator *evaluator)
     evaluator->epoch++;
 }
 
-static uint32_t root_of(const struct sp_workload *workload, uint32_t tensor)
-{
-    uint32_t root = workload->tensors[tensor].alias_of;
-    return root == SP_NO_WORK ? tensor : root;
-}
-
 /* A stage's walk: the stage, its device, what adds up. */
 struct walk {
     struct sp_evaluator *evaluator;
@@ -63,7 +57,7 @@ struct walk {
 static struct resident *use_root(struct walk *walk, uint32_t tensor, uint32_t position)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
-    uint32_t root = root_of(evaluator->workload, tensor);
+    uint32_t root = sp_work_root(evaluator->workload, tensor);
     const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
     struct resident *resident = &evaluator->residents[root];
     bool first = resident->epoch != evaluator->epoch;
@@ -135,7 +129,7 @@ static double births(struct sp_evaluator *evaluator, const uint32_t *tensors, ui
     double bytes = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t root = root_of(evaluator->workload, tensors[i]);
+        uint32_t root = sp_work_root(evaluator->workload, tensors[i]);
         const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
         struct resident *resident = &evaluator->residents[root];
         if (memory->kind == SP_WORK_WEIGHT || resident->born)
@@ -153,7 +147,7 @@ static double deaths(struct sp_evaluator *evaluator, const uint32_t *tensors, ui
     double bytes = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t root = root_of(evaluator->workload, tensors[i]);
+        uint32_t root = sp_work_root(evaluator->workload, tensors[i]);
         const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
         struct resident *resident = &evaluator->residents[root];
         if (memory->kind == SP_WORK_WEIGHT || resident->dead || resident->last != position)

@@ -21,12 +21,6 @@ struct reuse {
     uint32_t *free; /* buffers, the latest last */
 };
 
-static uint32_t root_of(const struct reuse *reuse, uint32_t tensor)
-{
-    const uint32_t alias_of = reuse->workload->tensors[tensor].alias_of;
-    return alias_of == SP_NO_WORK ? tensor : alias_of;
-}
-
 /* ---- uses ------------------------------------------------------------------------------------------------------- */
 
 static bool is_sent(const struct reuse *reuse, const struct sp_work_tensor *tensor)
@@ -44,10 +38,10 @@ static void find_uses(struct reuse *reuse, const uint32_t *nodes)
         if (node->folded)
             continue;
         for (uint32_t i = 0; i < node->input_count; i++)
-            reuse->last[root_of(reuse, node->inputs[i])] = at;
+            reuse->last[sp_work_root(reuse->workload, node->inputs[i])] = at;
         for (uint32_t o = 0; o < node->output_count; o++) {
             const struct sp_work_tensor *tensor = &reuse->workload->tensors[node->outputs[o]];
-            const uint32_t root = root_of(reuse, node->outputs[o]);
+            const uint32_t root = sp_work_root(reuse->workload, node->outputs[o]);
             reuse->last[root] = at;
             reuse->is_kept[root] = reuse->is_kept[root] || tensor->is_output || is_sent(reuse, tensor);
         }
@@ -81,7 +75,7 @@ static uint32_t in_place(const struct reuse *reuse, const struct sp_work_node *n
     const struct sp_op *op = node->node != NULL ? node->node->op : NULL;
     if (op == NULL || (op->flags & SP_OP_IN_PLACE) == 0)
         return NO_BUFFER;
-    const uint32_t root = node->input_count > 0 ? root_of(reuse, node->inputs[0]) : output;
+    const uint32_t root = node->input_count > 0 ? sp_work_root(reuse->workload, node->inputs[0]) : output;
     const bool is_ending = reuse->buffer_of[root] != NO_BUFFER && reuse->last[root] == at && !reuse->is_kept[root];
     return is_ending && are_alike(reuse, node->inputs[0], output) ? reuse->buffer_of[root] : NO_BUFFER;
 }
@@ -121,7 +115,7 @@ static void make(struct reuse *reuse, const struct sp_work_node *node, uint32_t 
 static void end_uses(struct reuse *reuse, const uint32_t *tensors, uint32_t count, uint32_t at)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t root = root_of(reuse, tensors[i]), buffer = reuse->buffer_of[root];
+        const uint32_t root = sp_work_root(reuse->workload, tensors[i]), buffer = reuse->buffer_of[root];
         if (buffer == NO_BUFFER || reuse->buffers[buffer].tensor != root)
             continue;
         reuse->buffers[buffer].last = reuse->is_kept[root] ? reuse->count - 1 : at;

@@ -63,6 +63,13 @@ struct sp_workload {
     double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
 };
 
+/* The tensor whose memory this one is: itself, or what it is an alias of. */
+static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t tensor)
+{
+    uint32_t root = workload->tensors[tensor].alias_of;
+    return root == SP_NO_WORK ? tensor : root;
+}
+
 /*
  * Costs every node of `model` (shapes inferred, dims bound) on the devices of `cluster`; it may be used with every
  * sp_cluster_prefix() of that cluster too. Time and memory are linear in nodes, operands and kinds.

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/words.h"
+
 /*
  * Segments with the place where each begins in the result, so that any offset is found by binary search:
  *
@@ -186,20 +188,6 @@ enum sp_status sp_splice_read(const struct sp_splice *splice, const struct sp_so
 
 /* ---- keeping --------------------------------------------------------------------------------------------------- */
 
-static void put_word(unsigned char *bytes, uint64_t word)
-{
-    for (unsigned i = 0; i < WORD; i++)
-        bytes[i] = (unsigned char)(word >> (8 * i));
-}
-
-static uint64_t get_word(const unsigned char *bytes)
-{
-    uint64_t word = 0;
-    for (unsigned i = 0; i < WORD; i++)
-        word |= (uint64_t)bytes[i] << (8 * i);
-    return word;
-}
-
 /* Writes and hashes. */
 static bool emit(const struct sp_sink *sink, XXH3_state_t *hash, const void *bytes, size_t size)
 {
@@ -210,21 +198,21 @@ static bool save(const struct sp_splice *splice, const struct sp_sink *sink, XXH
 {
     unsigned char words[HEADER_WORDS * WORD];
     memcpy(words, MAGIC, WORD);
-    put_word(words + WORD, splice->original_size);
-    put_word(words + 2 * WORD, splice->count);
-    put_word(words + 3 * WORD, splice->literals.size);
+    sp_put_word(words + WORD, splice->original_size);
+    sp_put_word(words + 2 * WORD, splice->count);
+    sp_put_word(words + 3 * WORD, splice->literals.size);
     if (XXH3_64bits_reset(hash) != XXH_OK || !emit(sink, hash, words, sizeof words))
         return false;
     for (size_t i = 0; i < splice->count; i++) {
         const struct segment *segment = &splice->segments[i];
-        put_word(words, segment->offset);
-        put_word(words + WORD, segment->size | (segment->is_literal ? LITERAL_MARK : 0));
+        sp_put_word(words, segment->offset);
+        sp_put_word(words + WORD, segment->size | (segment->is_literal ? LITERAL_MARK : 0));
         if (!emit(sink, hash, words, 2 * WORD))
             return false;
     }
     if (!emit(sink, hash, splice->literals.data, splice->literals.size))
         return false;
-    put_word(words, XXH3_64bits_digest(hash));
+    sp_put_word(words, XXH3_64bits_digest(hash));
     return sink->write(sink->context, words, WORD);
 }
 
@@ -243,7 +231,7 @@ static bool load_segments(struct sp_splice *splice, const unsigned char *words, 
                           const unsigned char *literals, uint64_t literal_size)
 {
     for (uint64_t i = 0; i < count; i++) {
-        const uint64_t offset = get_word(words + 2 * i * WORD), word = get_word(words + (2 * i + 1) * WORD);
+        const uint64_t offset = sp_get_word(words + 2 * i * WORD), word = sp_get_word(words + (2 * i + 1) * WORD);
         const uint64_t size = word & ~LITERAL_MARK;
         if (size == 0)
             return false;
@@ -265,13 +253,13 @@ enum sp_status sp_splice_load(const void *bytes, size_t size, struct sp_splice *
     const size_t header = HEADER_WORDS * WORD;
     if (size < header + WORD || memcmp(in, MAGIC, WORD) != 0)
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_SPLICE", broken, "it is too short or does not begin as one");
-    const uint64_t count = get_word(in + 2 * WORD), literal_size = get_word(in + 3 * WORD);
+    const uint64_t count = sp_get_word(in + 2 * WORD), literal_size = sp_get_word(in + 3 * WORD);
     const uint64_t body = size - header - WORD;
     if (count > body / (2 * WORD) || literal_size != body - count * 2 * WORD || literal_size > SP_SPLICE_MAX_LITERAL)
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_SPLICE", broken, "its parts do not fill it");
-    if (XXH3_64bits(in, size - WORD) != get_word(in + size - WORD))
+    if (XXH3_64bits(in, size - WORD) != sp_get_word(in + size - WORD))
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_SPLICE", broken, "its checksum is wrong");
-    struct sp_splice *splice = sp_splice_create(get_word(in + WORD));
+    struct sp_splice *splice = sp_splice_create(sp_get_word(in + WORD));
     if (splice == NULL)
         return sp_fail_memory(err);
     if (!load_segments(splice, in + header, count, in + header + count * 2 * WORD, literal_size)) {

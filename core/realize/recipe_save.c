@@ -2,6 +2,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/words.h"
 #include "realize/recipe_internal.h"
 
 /*
@@ -14,20 +15,6 @@
 #define WORD          sizeof(uint64_t)
 #define HEADER_WORDS  5
 #define SEGMENT_WORDS 3
-
-static void put_word(unsigned char *bytes, uint64_t word)
-{
-    for (unsigned i = 0; i < WORD; i++)
-        bytes[i] = (unsigned char)(word >> (8 * i));
-}
-
-static uint64_t get_word(const unsigned char *bytes)
-{
-    uint64_t word = 0;
-    for (unsigned i = 0; i < WORD; i++)
-        word |= (uint64_t)bytes[i] << (8 * i);
-    return word;
-}
 
 /* ---- saving ----------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +33,7 @@ static void emit(struct output *out, const void *bytes, size_t size)
 static void emit_word(struct output *out, uint64_t word)
 {
     unsigned char bytes[WORD];
-    put_word(bytes, word);
+    sp_put_word(bytes, word);
     emit(out, bytes, WORD);
 }
 
@@ -109,7 +96,7 @@ enum sp_status sp_recipe_save(const struct sp_recipe *recipe, const struct sp_si
         return sp_fail_memory(err);
     out.ok = XXH3_64bits_reset(out.hash) == XXH_OK;
     save(&out, recipe);
-    put_word(digest, XXH3_64bits_digest(out.hash));
+    sp_put_word(digest, XXH3_64bits_digest(out.hash));
     out.ok = out.ok && sink->write(sink->context, digest, WORD);
     XXH3_freeState(out.hash);
     return out.ok ? SP_OK : sp_fail(err, SP_ERR_IO, "WRITE_FAILED", "The result could not be written.");
@@ -125,9 +112,9 @@ struct input {
 
 static bool take_word(struct input *in, uint64_t most, uint64_t *ret)
 {
-    if (in->box_words == 0 || get_word(in->boxes) > most)
+    if (in->box_words == 0 || sp_get_word(in->boxes) > most)
         return false;
-    *ret = get_word(in->boxes);
+    *ret = sp_get_word(in->boxes);
     in->boxes += WORD;
     in->box_words--;
     return true;
@@ -168,7 +155,7 @@ static bool load_box(struct input *in, uint32_t source, uint64_t offset, struct 
 static bool load_segment(struct input *in, const unsigned char *words, struct sp_arena *arena)
 {
     struct sp_recipe *recipe = in->recipe;
-    const uint64_t head = get_word(words), offset = get_word(words + WORD), size = get_word(words + 2 * WORD);
+    const uint64_t head = sp_get_word(words), offset = sp_get_word(words + WORD), size = sp_get_word(words + 2 * WORD);
     const uint64_t source = head >> 2, before = recipe->size;
     bool ok = size > 0 && source <= recipe->location_count;
     switch (head & 3) {
@@ -222,15 +209,15 @@ enum sp_status sp_recipe_load(const void *bytes, size_t size, struct sp_recipe *
     const size_t header = HEADER_WORDS * WORD;
     if (size < header + WORD || memcmp(in, MAGIC, WORD) != 0)
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_RECIPE", broken, "it is too short or does not begin as one");
-    const uint64_t count = get_word(in + WORD), words = get_word(in + 2 * WORD);
-    const uint64_t location_bytes = get_word(in + 3 * WORD), literal_size = get_word(in + 4 * WORD);
+    const uint64_t count = sp_get_word(in + WORD), words = sp_get_word(in + 2 * WORD);
+    const uint64_t location_bytes = sp_get_word(in + 3 * WORD), literal_size = sp_get_word(in + 4 * WORD);
     const uint64_t body = size - header - WORD;
     if (count > body / (SEGMENT_WORDS * WORD) || words > (body - count * SEGMENT_WORDS * WORD) / WORD ||
         location_bytes > body - (count * SEGMENT_WORDS + words) * WORD ||
         literal_size != body - (count * SEGMENT_WORDS + words) * WORD - location_bytes ||
         literal_size > SP_SPLICE_MAX_LITERAL)
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_RECIPE", broken, "its parts do not fill it");
-    if (XXH3_64bits(in, size - WORD) != get_word(in + size - WORD))
+    if (XXH3_64bits(in, size - WORD) != sp_get_word(in + size - WORD))
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_RECIPE", broken, "its checksum is wrong");
     struct sp_recipe *recipe = sp_recipe_create();
     if (recipe == NULL)
