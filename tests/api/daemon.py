@@ -144,13 +144,14 @@ class Daemon:
         with open(path, encoding="ascii") as file:
             return [int(pid) for pid in file.read().split()]
 
-    def busy_worker(self):
-        """A function that tells which worker has burned processor time since now, or None."""
+    def busy_worker(self, ticks=2):
+        """A function that tells which worker has burned processor time since now, or None. A new one burns a few ticks
+        before it takes a job."""
         before = {pid: processor_ticks(pid) for pid in self.workers()}
 
         def look():
             for pid in self.workers():
-                if processor_ticks(pid) - before.get(pid, 0) >= 2:
+                if processor_ticks(pid) - before.get(pid, 0) >= ticks:
                     return pid
             return None
 

@@ -278,15 +278,16 @@ class Crashing(DaemonCase):
         self.assertGreaterEqual(done["attempts"], 2)
 
     def test_killed_twice(self):
-        """A worker that dies over a job costs it one retry, the second death fails it."""
-        name = self.store(onnx_make.encode(onnx_make.diamonds(60000)))
-        look = self.daemon.busy_worker()
+        """A worker that dies over a job costs it one retry, the second death fails it. The job is long enough to be
+        met in a worker that has long taken it."""
+        name = self.store(onnx_make.encode(onnx_make.diamonds(400000)))
+        look = self.daemon.busy_worker(ticks=10)
         plan = self.ask("POST", "/v1/plans", {"model": name, "cluster": CLUSTER}, 202).json["id"]
         for attempt in (1, 2):
             pid = self.daemon.wait_for(look, "a busy worker")
             row = self.ask("GET", f"/v1/plans/{plan}").json
             self.assertEqual((row["state"], row["attempts"]), ("running", attempt))
-            look = self.daemon.busy_worker()
+            look = self.daemon.busy_worker(ticks=10)
             os.kill(pid, signal.SIGKILL)
         done = self.daemon.finished(plan)
         self.assertEqual((done["state"], done["error"]["code"]), ("failed", "WORKER_CRASHED"), done)
