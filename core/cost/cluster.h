@@ -16,7 +16,8 @@
  *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
  *           "launch_seconds"
  *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted
- *           "link_bandwidth", "link_latency", "host_bandwidth", "watts", "source"
+ *           "link_bandwidth", "link_latency", "host_bandwidth", "permuted_bandwidth", "functions_per_second",
+ *           "unhidden", "watts", "source"
  *
  * Required: device and count, or groups with device and count in each; size and bandwidth of a level; the four members
  * of a described device. Everything else has a default. "device_count" plans on the first N devices only; it keeps the

@@ -15,6 +15,13 @@ static const struct members_range figure_seconds = {"a number of seconds", 0, SP
 static const struct members_range figure_optional_bandwidth = {"a number of bytes per second (0: no such link)", 0,
                                                                SP_MAX_FIGURE};
 
+static const struct members_range figure_optional_permuted = {
+    "a number of bytes per second (0: as fast as memory_bandwidth)", 0, SP_MAX_FIGURE};
+static const struct members_range figure_functions = {"a number of functions per second (0: never slower than memory)",
+                                                      0, SP_MAX_FIGURE};
+static const struct members_range figure_unhidden = {
+    "a share from 0 (memory is read while others compute) to 1 (one after the other)", 0, 1};
+
 static enum sp_status read_flops(struct members_reader *reader, const json_t *json, const char *pointer,
                                  struct sp_device *device)
 {
@@ -52,9 +59,10 @@ static enum sp_status read_flops(struct members_reader *reader, const json_t *js
 static enum sp_status read_described_device(struct members_reader *reader, json_t *json, const char *pointer,
                                             struct sp_device *device)
 {
-    static const char *const members[] = {"name",           "memory_bytes",   "memory_bandwidth",
-                                          "flops",          "link_bandwidth", "link_latency",
-                                          "host_bandwidth", "watts",          "source"};
+    static const char *const members[] = {
+        "name",     "memory_bytes", "memory_bandwidth", "permuted_bandwidth", "functions_per_second",
+        "unhidden", "flops",        "link_bandwidth",   "link_latency",       "host_bandwidth",
+        "watts",    "source"};
     const char *name = NULL;
     enum sp_status status = members_check(reader, json, pointer, "A device", members, COUNT_OF(members));
 
@@ -74,6 +82,9 @@ static enum sp_status read_described_device(struct members_reader *reader, json_
         double *ret;
     } numbers[] = {{"memory_bytes", &figure_bytes, true, &device->memory_bytes},
                    {"memory_bandwidth", &figure_bandwidth, true, &device->memory_bandwidth},
+                   {"permuted_bandwidth", &figure_optional_permuted, false, &device->permuted_bandwidth},
+                   {"functions_per_second", &figure_functions, false, &device->functions_per_second},
+                   {"unhidden", &figure_unhidden, false, &device->unhidden},
                    {"link_bandwidth", &figure_optional_bandwidth, false, &device->link_bandwidth},
                    {"link_latency", &figure_seconds, false, &device->link_latency},
                    {"host_bandwidth", &figure_optional_bandwidth, false, &device->host_bandwidth},

@@ -6,6 +6,12 @@ void sp_device_write(const struct sp_device *device, struct sp_json *json)
     sp_json_member_string(json, "name", device->name);
     sp_json_member_double(json, "memory_bytes", device->memory_bytes);
     sp_json_member_double(json, "memory_bandwidth", device->memory_bandwidth);
+    if (device->permuted_bandwidth > 0)
+        sp_json_member_double(json, "permuted_bandwidth", device->permuted_bandwidth);
+    if (device->functions_per_second > 0)
+        sp_json_member_double(json, "functions_per_second", device->functions_per_second);
+    if (device->unhidden > 0)
+        sp_json_member_double(json, "unhidden", device->unhidden);
     sp_json_key(json, "flops");
     sp_json_begin_object(json);
     for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++) {

@@ -31,6 +31,9 @@ struct sp_device {
     double link_latency;          /* seconds per message, over the link that the traffic takes */
     double host_bandwidth;        /* host link, one direction; 0 = no figure */
     double watts;                 /* 0 = no figure */
+    double permuted_bandwidth;    /* of operators that change the order of elements; 0 = memory_bandwidth */
+    double functions_per_second;  /* exponentials, error functions, powers, ...; 0 = never slower than memory */
+    double unhidden;              /* share of the shorter times not hidden behind the longest: sp_roofline_seconds() */
     const char *source;           /* where the figures come from; "" for a described device */
 };
 

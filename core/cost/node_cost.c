@@ -68,25 +68,34 @@ static double operand_bytes(struct sp_value *const *values, uint32_t count)
     return sum;
 }
 
+static double element_count(const struct sp_value *value)
+{
+    int64_t count = value == NULL ? 0 : sp_shape_elements(&value->type.shape);
+    return count > 0 ? (double)count : 0;
+}
+
 /* The work of the operator itself. */
-static enum sp_status own_work(const struct walk *walk, struct sp_node *node, double *ret_flops, double *ret_bytes)
+static enum sp_status own_work(const struct walk *walk, struct sp_node *node, struct sp_kernel_work *ret_work)
 {
     const uint32_t free_of_work = SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT | SP_OP_CONTROL;
     struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
     struct sp_rule *rule;
     enum sp_status status = SP_OK;
 
-    *ret_flops = *ret_bytes = 0;
+    *ret_work = (struct sp_kernel_work){0};
     if (inner_is_folded(node) || node->body != NULL || (node->op != NULL && (node->op->flags & free_of_work) != 0))
         return SP_OK;
-    *ret_bytes = operand_bytes(node->inputs, node->input_count) + operand_bytes(node->outputs, node->output_count);
+    ret_work->bytes = operand_bytes(node->inputs, node->input_count) + operand_bytes(node->outputs, node->output_count);
     if (node->op == NULL || node->op->rule == NULL)
         return SP_OK;
     status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
     if (status == SP_OK) {
-        *ret_flops = sp_rule_flops(rule);
+        ret_work->flops = sp_rule_flops(rule);
         if (rule->bytes >= 0)
-            *ret_bytes = rule->bytes;
+            ret_work->bytes = rule->bytes;
+        ret_work->permutes = (node->op->flags & SP_OP_PERMUTES) != 0;
+        if ((node->op->flags & SP_OP_FUNCTION) != 0)
+            ret_work->functions = element_count(node->outputs[0]);
     }
     sp_arena_rewind(walk->scratch, mark);
     return status;
@@ -95,16 +104,16 @@ static enum sp_status own_work(const struct walk *walk, struct sp_node *node, do
 /* Adds what the node does itself. */
 static enum sp_status add_own(const struct walk *walk, struct sp_node *node, struct figures *figures)
 {
-    double flops, bytes;
+    struct sp_kernel_work work;
     enum sp_dtype dtype = sp_node_dtype(node);
-    enum sp_status status = own_work(walk, node, &flops, &bytes);
+    enum sp_status status = own_work(walk, node, &work);
 
     if (status != SP_OK)
         return status;
-    figures->cost.flops += flops;
-    figures->cost.bytes += bytes;
+    figures->cost.flops += work.flops;
+    figures->cost.bytes += work.bytes;
     for (uint32_t i = 0; i < walk->device_count; i++)
-        figures->seconds[i] += sp_roofline_seconds(walk->devices[i], walk->cluster, dtype, flops, bytes);
+        figures->seconds[i] += sp_roofline_seconds(walk->devices[i], walk->cluster, dtype, &work);
     return SP_OK;
 }
 

@@ -1,15 +1,27 @@
 #include "cost/workload.h"
 
-double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
-                           double flops, double bytes)
+static double larger(double a, double b)
 {
-    double compute, memory;
+    return a > b ? a : b;
+}
 
-    if (flops <= 0 && bytes <= 0)
+double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
+                           const struct sp_kernel_work *work)
+{
+    double bandwidth = device->memory_bandwidth, compute = 0, functions = 0, memory, longest;
+
+    if (work->flops <= 0 && work->bytes <= 0)
         return 0;
-    compute = flops > 0 ? flops / (cluster->efficiency * sp_device_flops(device, dtype)) : 0;
-    memory = bytes / (cluster->efficiency * device->memory_bandwidth);
-    return (compute > memory ? compute : memory) + cluster->launch_seconds;
+    if (work->permutes && device->permuted_bandwidth > 0)
+        bandwidth = device->permuted_bandwidth;
+    memory = work->bytes / bandwidth;
+    if (work->flops > 0)
+        compute = work->flops / sp_device_flops(device, dtype);
+    if (work->functions > 0 && device->functions_per_second > 0)
+        functions = work->functions / device->functions_per_second;
+    longest = larger(memory, larger(compute, functions));
+    longest += device->unhidden * (memory + compute + functions - longest);
+    return longest / cluster->efficiency + cluster->launch_seconds;
 }
 
 enum sp_dtype sp_node_dtype(const struct sp_node *node)

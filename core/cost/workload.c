@@ -9,7 +9,8 @@
 
 static bool same_figures(const struct sp_device *a, const struct sp_device *b)
 {
-    if (a->memory_bandwidth != b->memory_bandwidth)
+    if (a->memory_bandwidth != b->memory_bandwidth || a->permuted_bandwidth != b->permuted_bandwidth ||
+        a->functions_per_second != b->functions_per_second || a->unhidden != b->unhidden)
         return false;
     for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++) {
         if (a->flops[dtype] != b->flops[dtype])

@@ -85,15 +85,28 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
                                       const struct sp_watch *watch, struct sp_workload **ret_workload,
                                       struct sp_error *err);
 
+/* What one kernel does: of the roofline's ceilings, the highest time counts. */
+struct sp_kernel_work {
+    double flops, bytes;
+    double functions; /* elements of which an exponential, a power, ... is computed (SP_OP_FUNCTION) */
+    bool permutes;    /* it changes the order of elements (SP_OP_PERMUTES): its bytes are not read in a row */
+};
+
 /*
- * Roofline time of one operator on one device:
+ * Roofline time of one operator on one device: 0 when it does nothing, else
  *
- *   0 when it does nothing;  else  max(flops / (efficiency * peak(dtype)), bytes / (efficiency * bandwidth)) + launch
+ *   longest of {flops / peak(dtype), bytes / bandwidth, functions / functions_per_second}
+ *           + unhidden * (sum of the others);  all / efficiency + launch
  *
- * Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; efficiency and launch as in cluster.h.
+ * with the device's permuted bandwidth where the operator permutes. Accelerators hide the shorter times behind the
+ * longest; a processor core, which waits for its loads, adds them up.
+ *
+ * Sources: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009 (ceilings); Stengel, Treibig, Hager, Wellein,
+ * "Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory model", ICS 2015 (times
+ * that do not overlap on x86); efficiency and launch as in cluster.h.
  */
 double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
-                           double flops, double bytes);
+                           const struct sp_kernel_work *work);
 
 /*
  * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that

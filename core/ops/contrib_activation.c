@@ -73,20 +73,20 @@ static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-#define ENTRY(name_, least_, most_, infer_, rule_, text_, signature_)                                                  \
+#define ENTRY(flags_, name_, least_, most_, infer_, rule_, text_, signature_)                                          \
     {                                                                                                                  \
         .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = least_, .max_inputs = most_, .min_outputs = 1,      \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_,                                               \
+        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_, .text = text_,                              \
         .source = "ONNX Runtime contrib operator " name_, .signature = signature_                                      \
     }
 
 const struct sp_op sp_ops_contrib_activation[] = {
-    ENTRY("Gelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {}"),
-    ENTRY("QuickGelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {alpha:float=1.702}"),
-    ENTRY("FastGelu", 1, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(X,bias?) -> (Y) {}"),
-    ENTRY("BiasGelu", 2, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(A,B) -> (C) {}"),
-    ENTRY("BiasAdd", 3, 3, infer_same, rule_add, "[i.., j] [j] [i.., j] -> [i.., j]", "(X,bias,skip) -> (Y) {}"),
-    ENTRY("BiasSplitGelu", 2, 2, infer_split, rule_split, "[i.., two*j] [two*j] -> [i.., j]; two whole",
+    ENTRY(SP_OP_FUNCTION, "Gelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "QuickGelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {alpha:float=1.702}"),
+    ENTRY(SP_OP_FUNCTION, "FastGelu", 1, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(X,bias?) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "BiasGelu", 2, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(A,B) -> (C) {}"),
+    ENTRY(0, "BiasAdd", 3, 3, infer_same, rule_add, "[i.., j] [j] [i.., j] -> [i.., j]", "(X,bias,skip) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "BiasSplitGelu", 2, 2, infer_split, rule_split, "[i.., two*j] [two*j] -> [i.., j]; two whole",
           "(X,bias) -> (Y) {}"),
     {.name = NULL},
 };

@@ -395,14 +395,15 @@ static enum sp_status rule_legacy_prelu(struct sp_op_context *context, struct sp
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define ENTRY(name_, since_, last_, least_, most_, infer_, rule_)                                                      \
+#define ENTRY_WITH(flags_, name_, since_, last_, least_, most_, infer_, rule_)                                         \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .infer = infer_, .rule = rule_,                                            \
+        .min_outputs = 1, .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_,                           \
         .text = "[i..] [i..] -> [i..]; size-1 axes broadcast",                                                         \
         .source = "ONNX operator " name_ " and Broadcasting in ONNX"                                                   \
     }
 
+#define ENTRY(...)                     ENTRY_WITH(0, __VA_ARGS__)
 #define BINARY(name_, since_, infer_)  ENTRY(name_, since_, 0, 2, 2, infer_, rule_one)
 #define VARIADIC(name_, infer_, rule_) ENTRY(name_, 1, 0, 1, UINT32_MAX, infer_, rule_)
 /* Operators that were there before NumPy broadcasting. */
@@ -413,7 +414,8 @@ const struct sp_op sp_ops_elementwise[] = {
     LEGACY_BINARY("Sub", infer_sub),
     LEGACY_BINARY("Mul", infer_mul),
     LEGACY_BINARY("Div", infer_div),
-    LEGACY_BINARY("Pow", infer_pow),
+    ENTRY_WITH(SP_OP_FUNCTION, "Pow", 1, 6, 2, 2, infer_pow, rule_legacy),
+    ENTRY_WITH(SP_OP_FUNCTION, "Pow", 7, 0, 2, 2, infer_pow, rule_one),
     LEGACY_BINARY("And", infer_and),
     LEGACY_BINARY("Or", infer_or),
     LEGACY_BINARY("Xor", infer_xor),
@@ -427,7 +429,7 @@ const struct sp_op sp_ops_elementwise[] = {
     BINARY("BitwiseAnd", 18, infer_bits_and),
     BINARY("BitwiseOr", 18, infer_bits_or),
     BINARY("BitwiseXor", 18, infer_bits_xor),
-    BINARY("SwiGLU", 28, infer_plain),
+    ENTRY_WITH(SP_OP_FUNCTION, "SwiGLU", 28, 0, 2, 2, infer_plain, rule_one),
     VARIADIC("Min", infer_min, rule_sum),
     VARIADIC("Max", infer_max, rule_sum),
     VARIADIC("Sum", infer_add, rule_sum),

@@ -424,12 +424,13 @@ static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define ENTRY(name_, since_, least_, inputs_, outputs_, infer_, rule_, local_, text_)                                  \
+#define ENTRY_WITH(flags_, name_, since_, least_, inputs_, outputs_, infer_, rule_, local_, text_)                     \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = least_, .max_inputs = inputs_, .min_outputs = 1,   \
-        .max_outputs = outputs_, .infer = infer_, .rule = rule_, .local = local_, .text = text_,                       \
+        .max_outputs = outputs_, .flags = flags_, .infer = infer_, .rule = rule_, .local = local_, .text = text_,      \
         .source = "ONNX operator " name_                                                                               \
     }
+#define ENTRY(...) ENTRY_WITH(0, __VA_ARGS__)
 
 const struct sp_op sp_ops_normalization[] = {
     ENTRY("BatchNormalization", 1, 5, 5, 5, infer_batch_norm, rule_batch_norm, sp_local_batch_norm,
@@ -442,10 +443,10 @@ const struct sp_op sp_ops_normalization[] = {
           "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments"),
     ENTRY("RMSNormalization", 23, 2, 2, 1, infer_layer_norm, rule_rms_norm, sp_local_rms_norm,
           "[i.., j..] [j..] -> [i.., j..]; j.. moments"),
-    ENTRY("Softmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_local_softmax,
-          "[i.., j..] -> [i.., j..]; j.. softmax"),
-    ENTRY("LogSoftmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_local_log_softmax,
-          "[i.., j..] -> [i.., j..]; j.. softmax"),
+    ENTRY_WITH(SP_OP_FUNCTION, "Softmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_local_softmax,
+               "[i.., j..] -> [i.., j..]; j.. softmax"),
+    ENTRY_WITH(SP_OP_FUNCTION, "LogSoftmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_local_log_softmax,
+               "[i.., j..] -> [i.., j..]; j.. softmax"),
     ENTRY("Hardmax", 1, 1, 1, 1, infer_softmax, rule_hardmax, sp_local_hardmax, "[i.., j..] -> [i.., j..]; j.. select"),
     ENTRY("LRN", 1, 1, 1, 1, infer_lrn, rule_lrn, sp_local_lrn, "[n, c, h..] -> [n, c, h..]; c halo"),
     ENTRY("MeanVarianceNormalization", 9, 1, 1, 1, infer_mvn, rule_mvn, sp_local_mean_variance_norm,

@@ -124,7 +124,10 @@ enum sp_op_flags {
     SP_OP_CONSTANT = 1 << 2, /* has no inputs and a fixed result (Constant) */
     SP_OP_RANDOM = 1 << 3,   /* not a function of its inputs: never folded */
     SP_OP_CONTROL = 1 << 4,  /* holds subgraphs whose work is its work (If, Loop, Scan) */
-    SP_OP_IN_PLACE = 1 << 5  /* ONNX Runtime writes output 0 over input 0, where nobody else needs that any more */
+    SP_OP_IN_PLACE = 1 << 5, /* ONNX Runtime writes output 0 over input 0, where nobody else needs that any more */
+    SP_OP_FUNCTION = 1 << 6, /* computes an exponential, a logarithm, a power, a circular or an error function of each
+                                element of output 0: many instructions, whatever its FLOPs are counted as */
+    SP_OP_PERMUTES = 1 << 7  /* changes the order of elements in memory */
 };
 
 struct sp_op {

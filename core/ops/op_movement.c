@@ -508,7 +508,7 @@ const struct sp_op sp_ops_movement[] = {
     {"", "Split", 13, 0, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
      "[d.., piece*i] [_] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
      "ONNX Operators.md, Split-13, Split-18", .local = sp_local_node_split},
-    {"", "Transpose", 1, 0, 1, 1, 1, 1, 0, infer_transpose, rule_transpose, "[a, b, c] -> [c, b, a]",
+    {"", "Transpose", 1, 0, 1, 1, 1, 1, SP_OP_PERMUTES, infer_transpose, rule_transpose, "[a, b, c] -> [c, b, a]",
      "ONNX Operators.md, Transpose-1 to Transpose-25"},
     {"", "Tile", 1, 5, 3, 3, 1, 1, 0, infer_tile, rule_tile,
      "[d.., i] [] [] -> [d.., r*i]; i whole where r is not known", "ONNX Operators.md, Tile-1",

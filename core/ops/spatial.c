@@ -271,19 +271,19 @@ static enum sp_status rule_col2im(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, inputs_, infer_, rule_, local_, text_)                                                    \
+#define ENTRY(flags_, name_, since_, inputs_, infer_, rule_, local_, text_)                                            \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = inputs_, .max_inputs = inputs_, .min_outputs = 1,  \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_, .source = "ONNX operator " name_,             \
-        .local = local_                                                                                                \
+        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_, .text = text_,                              \
+        .source = "ONNX operator " name_, .local = local_                                                              \
     }
 
 const struct sp_op sp_ops_spatial[] = {
-    ENTRY("DepthToSpace", 1, 1, infer_depth_to_space, rule_depth_to_space, sp_local_node_depth_to_space,
+    ENTRY(SP_OP_PERMUTES, "DepthToSpace", 1, 1, infer_depth_to_space, rule_depth_to_space, sp_local_node_depth_to_space,
           "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]"),
-    ENTRY("SpaceToDepth", 1, 1, infer_space_to_depth, rule_space_to_depth, sp_local_node_space_to_depth,
+    ENTRY(SP_OP_PERMUTES, "SpaceToDepth", 1, 1, infer_space_to_depth, rule_space_to_depth, sp_local_node_space_to_depth,
           "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]"),
-    ENTRY("Col2Im", 18, 3, infer_col2im, rule_col2im, sp_local_col2im,
+    ENTRY(0, "Col2Im", 18, 3, infer_col2im, rule_col2im, sp_local_col2im,
           "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum"),
     {.name = NULL},
 };

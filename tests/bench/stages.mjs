@@ -1,6 +1,6 @@
 // How honest the cost model is: plans for two processor cores, carried out by ONNX Runtime.
 //
-//     node tests/bench/stages.mjs [--command build/api/cli/shardplan] [--data DIR] [--only NAME] [--requests 12] [--parts 'ranks speed memory']
+//     node tests/bench/stages.mjs [--command build/api/cli/shardplan] [--data DIR] [--only NAME] [--requests 20] [--parts 'ranks speed memory']
 //
 // For each large model of the test data (with weights made up, where its own are absent):
 //   ranks    the time of every node by the plan for one `cpu-core` against ONNX Runtime's profiler: Spearman's rank
@@ -23,7 +23,7 @@ const conformance = path.join(root, 'tests/conformance');
 const { default: ort } = await import(pathToFileURL(path.join(conformance, 'node_modules/onnxruntime-node/dist/index.js')));
 const { externalFiles } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
 
-const options = { command: path.join(root, 'build/api/cli/shardplan'), data: path.join(root, '../shared/data'), only: '', requests: '12', parts: 'ranks speed memory' };
+const options = { command: path.join(root, 'build/api/cli/shardplan'), data: path.join(root, '../shared/data'), only: '', requests: '20', parts: 'ranks speed memory' };
 for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
 
 /* ---- one session, in whichever process ---- */
@@ -56,68 +56,77 @@ async function profile(model, level, runs) {
   return events.filter((event) => event.cat === 'Node' && event.name.endsWith('_kernel_time'));
 }
 
-/* ---- stages: a frame is the number of tensors, then for each its name, dims and bytes ---- */
+/* ---- stages: tensors go through shared memory ---- */
 
-function writeFrame(tensors) {
-  const head = JSON.stringify(Object.entries(tensors).map(([name, { type, dims, data }]) => ({ name, type, dims, bytes: data.byteLength })));
+// A request's tensors are in one of SLOTS files in a folder of shared memory (or of the disk's cache): the size of a head,
+// the head with names, types and dims, then the bytes. An empty file `request-N` says that request N is there; the
+// receiver removes it when it has read the tensors. So the sender may be SLOTS requests ahead, and neither waits for the
+// other's processor. Files and buffers are used again: fresh pages cost more than the copying.
+const SLOTS = 3;
+
+const pause = new Int32Array(new SharedArrayBuffer(4));
+const waitWhile = (condition) => { while (condition()) Atomics.wait(pause, 0, 0, 0.2); };
+const notice = (folder, request) => path.join(folder, `request-${request}`);
+const openSlot = (folder, request) => fs.openSync(path.join(folder, `slot-${request % SLOTS}`), fs.constants.O_RDWR | fs.constants.O_CREAT);
+
+function send(folder, request, tensors) {
+  const head = Buffer.from(JSON.stringify(Object.entries(tensors).map(([name, { type, dims, data }]) => ({ name, type, dims, bytes: data.byteLength }))));
   const size = Buffer.alloc(4);
-  size.writeUInt32LE(Buffer.byteLength(head));
-  const parts = [size, Buffer.from(head), ...Object.values(tensors).map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength))];
-  for (const part of parts) for (let at = 0; at < part.length; ) {
-    try { at += fs.writeSync(1, part, at); } catch (error) { if (error.code !== 'EAGAIN') throw error; }
-  }
+  size.writeUInt32LE(head.length);
+  waitWhile(() => fs.existsSync(notice(folder, request - SLOTS)));
+  const slot = openSlot(folder, request);
+  for (const part of [size, head, ...Object.values(tensors).map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength))])
+    for (let at = 0; at < part.length; ) at += fs.writeSync(slot, part, at);
+  fs.closeSync(slot);
+  fs.writeFileSync(notice(folder, request), '');
 }
 
-function readExactly(size) {
-  const bytes = Buffer.allocUnsafeSlow(size);
-  for (let at = 0; at < size; ) {
-    let got = 0;
-    try { got = fs.readSync(0, bytes, at, size - at); } catch (error) { if (error.code === 'EAGAIN') continue; throw error; }
-    if (got === 0) return null;
-    at += got;
-  }
-  return bytes;
-}
+const received = new Map();
 
-function readFrame() {
-  const size = readExactly(4);
-  if (size === null) return null;
-  const tensors = {};
-  for (const { name, type, dims, bytes } of JSON.parse(readExactly(size.readUInt32LE()))) {
-    const data = readExactly(bytes);
+function receive(folder, request) {
+  waitWhile(() => !fs.existsSync(notice(folder, request)));
+  const slot = openSlot(folder, request), tensors = {};
+  const next = (bytes) => {
+    for (let at = 0; at < bytes.length; ) at += fs.readSync(slot, bytes, at, bytes.length - at);
+    return bytes;
+  };
+  for (const { name, type, dims, bytes } of JSON.parse(next(Buffer.alloc(next(Buffer.alloc(4)).readUInt32LE())))) {
+    if (!received.has(name)) received.set(name, Buffer.allocUnsafeSlow(bytes));
+    const data = next(received.get(name));
     const array = type === 'int64' ? new BigInt64Array(data.buffer) : type === 'bool' ? new Uint8Array(data.buffer) : new Float32Array(data.buffer);
     tensors[name] = new ort.Tensor(type, array, dims);
   }
+  fs.closeSync(slot);
+  fs.rmSync(notice(folder, request));
   return tensors;
 }
 
-// Reports, on standard error, the seconds between the end of its second request and the end of its last one.
-async function stageProcess(model, requests, isFirst, isLast) {
+// Reports the median of the seconds from one request's end to the next one's; the first two warm up.
+async function stageProcess(model, requests, from, to) {
   const session = await ort.InferenceSession.create(model, sessionOptions('all'));
-  const own = isFirst ? makeFeeds(session) : null;
-  let start = 0;
+  const own = from === '' ? makeFeeds(session) : null, ends = [];
   for (let i = 0; i < requests; i++) {
-    const outputs = await session.run(isFirst ? own : readFrame());
-    if (!isLast) writeFrame(outputs);
-    if (i === 1) start = performance.now();
+    const outputs = await session.run(own ?? receive(from, i));
+    if (to !== '') send(to, i, outputs);
+    ends.push(performance.now());
   }
-  process.stderr.write(JSON.stringify({ seconds: (performance.now() - start) / 1000 / (requests - 2) }) + '\n');
+  const intervals = ends.slice(2).map((end, i) => (end - ends[i + 1]) / 1000).sort((a, b) => a - b);
+  console.log(JSON.stringify({ seconds: intervals[intervals.length >> 1] }));
 }
 
-function startStage(core, model, requests, isFirst, isLast, input, output) {
+function startStage(core, model, from, to) {
   const child = spawn('taskset', ['-c', String(core), process.execPath, fileURLToPath(import.meta.url), '--stage', model,
-    '--count', String(requests), '--first', String(isFirst), '--last', String(isLast)], { stdio: [input, output, 'pipe'] });
+    '--requests', options.requests, '--from', from, '--to', to], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
-  child.stderr.on('data', (data) => (text += data));
-  // Not 'close': the pipe to the next stage is open here too, and nobody reads it here.
-  child.done = new Promise((resolve, reject) => child.stderr.on('end', () => {
-    try { resolve(JSON.parse(text.trim().split('\n').pop())); } catch { reject(new Error(text || 'a stage ended')); }
+  child.stdout.on('data', (data) => (text += data));
+  return new Promise((resolve, reject) => child.on('close', (status) => {
+    if (status === 0) resolve(JSON.parse(text));
+    else reject(new Error(`a stage ended with status ${status}`));
   }));
-  return child;
 }
 
 if (options.stage) {
-  await stageProcess(options.stage, Number(options.count), options.first === 'true', options.last === 'true');
+  await stageProcess(options.stage, Number(options.requests), options.from, options.to);
   process.exit(0);
 }
 
@@ -177,12 +186,14 @@ async function compareTimes(name, plan, model) {
 }
 
 async function compareSpeed(name, folder, model, one, two) {
-  const requests = Number(options.requests);
-  const alone = await startStage(0, model, requests, true, true, 'ignore', 'ignore').done;
-  const first = startStage(0, path.join(folder, 'device-0.onnx'), requests, true, false, 'ignore', 'pipe');
-  const second = startStage(1, path.join(folder, 'device-1.onnx'), requests, false, true, first.stdout, 'ignore');
-  const [, both] = await Promise.all([first.done, second.done]);
-  first.stdout.destroy();
+  const alone = await startStage(0, model, '', '');
+  const shared = fs.mkdtempSync(path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'stages-'));
+  let both;
+  try {
+    [, both] = await Promise.all([startStage(0, path.join(folder, 'device-0.onnx'), '', shared), startStage(1, path.join(folder, 'device-1.onnx'), shared, '')]);
+  } finally {
+    fs.rmSync(shared, { recursive: true });
+  }
   const measured = alone.seconds / both.seconds;
   const predicted = one.estimate.interval_seconds / two.estimate.interval_seconds;
   console.log(`${name} speed-up  ${measured.toFixed(2)} measured (${alone.seconds.toFixed(3)} s alone, ${both.seconds.toFixed(3)} s in two stages), ${predicted.toFixed(2)} predicted: ${percent(predicted, measured)}`);

@@ -350,6 +350,9 @@ static void assert_same(const struct sp_cluster *a, const struct sp_cluster *b)
         cr_assert_eq(x->link_latency, y->link_latency);
         cr_assert_eq(x->host_bandwidth, y->host_bandwidth);
         cr_assert_eq(x->watts, y->watts);
+        cr_assert_eq(x->permuted_bandwidth, y->permuted_bandwidth);
+        cr_assert_eq(x->functions_per_second, y->functions_per_second);
+        cr_assert_eq(x->unhidden, y->unhidden);
     }
     for (uint32_t i = 0; i < a->level_count; i++) {
         cr_assert_str_eq(a->levels[i].name, b->levels[i].name);
@@ -367,6 +370,9 @@ Test(cluster, reading_what_was_written_gives_the_same)
         "{\"groups\": [{\"count\": 3, \"device\": \"t4-16gb\"}, {\"count\": 5, \"device\": \"l4-24gb\"}]}",
         "{\"count\": 1, \"device\": {\"name\": \"d\", \"memory_bytes\": 1, \"memory_bandwidth\": 2,"
         " \"flops\": {\"int8\": 3}}}",
+        "{\"device\": \"cpu-core\", \"count\": 2}",
+        "{\"count\": 1, \"device\": {\"name\": \"d\", \"memory_bytes\": 1, \"memory_bandwidth\": 2,"
+        " \"permuted_bandwidth\": 1.5, \"functions_per_second\": 4, \"unhidden\": 0.5, \"flops\": {\"int8\": 3}}}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct sp_cluster *cluster = cluster_from(arena, texts[i]);

@@ -209,6 +209,48 @@ Test(workload, roofline_of_a_large_product)
     cr_assert_eq(tensor(work, "x")->consumer_count, 1);
 }
 
+static double roofline(double flops, double bytes, double functions, bool permutes, double unhidden)
+{
+    struct sp_device device = {
+        .memory_bandwidth = 100, .permuted_bandwidth = 50, .functions_per_second = 10, .unhidden = unhidden};
+    struct sp_cluster one = {.efficiency = 0.5, .launch_seconds = 3};
+    device.flops[SP_DTYPE_FLOAT] = 1000;
+    return sp_roofline_seconds(&device, &one, SP_DTYPE_FLOAT,
+                               &(struct sp_kernel_work){flops, bytes, functions, permutes});
+}
+
+/* By hand: each ceiling where it is the lowest, at half of its peak, and 3 s of launch. */
+Test(workload, the_lowest_ceiling_of_the_roofline_counts)
+{
+    assert_near(roofline(0, 0, 0, false, 0), 0, "nothing to do");
+    assert_near(roofline(4000, 200, 20, false, 0), 4000 / 500. + 3, "multiply-adds");
+    assert_near(roofline(400, 500, 20, false, 0), 500 / 50. + 3, "memory");
+    assert_near(roofline(400, 500, 20, true, 0), 500 / 25. + 3, "memory, permuted");
+    assert_near(roofline(400, 500, 70, false, 0), 70 / 5. + 3, "functions");
+    assert_near(roofline(400, 500, 70, false, 1), 70 / 5. + 400 / 500. + 500 / 50. + 3, "one after the other");
+    assert_near(roofline(400, 500, 70, false, 0.25), 70 / 5. + (400 / 500. + 500 / 50.) / 4 + 3, "a quarter unhidden");
+}
+
+/* 512 elements of float16: an exponential of each, or their bytes in another order. */
+Test(workload, functions_and_permutations_have_ceilings_of_their_own)
+{
+    static const struct sp_op erf = {.name = "Erf", .since = 1, .rule = elementwise_rule, .flags = SP_OP_FUNCTION};
+    static const struct sp_op turn = {
+        .name = "Transpose", .since = 1, .rule = elementwise_rule, .flags = SP_OP_PERMUTES};
+    build_input(&build, "x", SP_DTYPE_FLOAT16, "8,64");
+    node(&relu, "Relu", "x", "a", SP_DTYPE_FLOAT16, "8,64");
+    node(&erf, "Erf", "a", "b", SP_DTYPE_FLOAT16, "8,64");
+    node(&turn, "Transpose", "b", "y", SP_DTYPE_FLOAT16, "8,64");
+    build_outputs(&build, "y");
+    cluster->groups[0].device.functions_per_second = 1e9;
+    cluster->groups[0].device.permuted_bandwidth = 1e10;
+    struct sp_workload *work = made();
+    assert_near(work->nodes[0].seconds[0], 2048 / (EFFICIENCY * A100_BANDWIDTH) + LAUNCH, "Relu");
+    assert_near(work->nodes[1].seconds[0], 512 / (EFFICIENCY * 1e9) + LAUNCH, "Erf");
+    assert_near(work->nodes[2].seconds[0], 2048 / (EFFICIENCY * 1e10) + LAUNCH, "Transpose");
+    assert_near(work->nodes[1].flops, 512, "FLOPs of a function are counted as before");
+}
+
 Test(workload, a_rule_may_say_how_many_bytes)
 {
     build_input(&build, "table", SP_DTYPE_FLOAT, "1000,8");
