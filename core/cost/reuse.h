@@ -10,8 +10,17 @@
  *   - any other output takes memory that became free, the latest first, of a tensor with its extents; else new memory
  *   - what is sent, and results of the model, keep their memory to the end
  *   - views are their root's memory; weights, model inputs and what is received are not the runtime's
+ * and of what it does to a graph before it plans:
+ *   - what follows from weights alone is a weight (as everywhere in a workload)
+ *   - a product by a matrix and the bias that is added to it are one operator (Gemm), which makes a matrix: its leading
+ *     axes are one while its memory is looked for
+ *   - a Dropout that drops nothing is its input
  *
- * Source: ONNX Runtime, onnxruntime/core/framework/allocation_planner.cc (in-place, then free list, then allocate).
+ * That is ONNX Runtime with its basic optimisations. With more of them it needs less: normalisations and activations of
+ * many operators become one. Without any it needs more, and computes from weights in every run.
+ *
+ * Sources: ONNX Runtime, onnxruntime/core/framework/allocation_planner.cc (in-place, then free list, then allocate),
+ * core/optimizer/matmul_add_fusion.cc, core/optimizer/dropout_elimination.cc.
  */
 #include "cost/evaluate.h"
 

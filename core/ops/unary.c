@@ -198,15 +198,18 @@ static enum sp_status infer_clip(struct sp_op_context *context)
 
 /* ---- Dropout -------------------------------------------------------------------------------------------------- */
 
-/* Whether the node may drop: since 12 by an input, in opset 1 to 6 by an attribute that says the contrary. */
+/* Whether the node may drop: since 12 by an input, in opset 1 to 6 by an attribute that says the contrary; and not
+   where nothing is the share to drop, as exporters write it for a model that trains without. */
 static bool is_training(struct sp_op_context *context)
 {
     if (context->version < 7)
-        return sp_node_int(context->node, "is_test", 0) == 0;
+        return sp_node_int(context->node, "is_test", 0) == 0 && sp_node_float(context->node, "ratio", 0.5F) != 0;
     if (context->version < 12 || !sp_has_input(context, 2))
         return false;
-    const struct sp_data *mode = sp_in_data(context, 2);
-    return mode == NULL || mode->ints == NULL || mode->count != 1 || !sp_dim_is(mode->ints[0], 0);
+    const struct sp_data *mode = sp_in_data(context, 2), *ratio = sp_in_data(context, 1);
+    const bool is_off = mode != NULL && mode->ints != NULL && mode->count == 1 && sp_dim_is(mode->ints[0], 0);
+    const bool drops_nothing = ratio != NULL && ratio->reals != NULL && ratio->count == 1 && ratio->reals[0] == 0;
+    return !is_off && !drops_nothing;
 }
 
 static enum sp_status infer_dropout(struct sp_op_context *context)
@@ -221,11 +224,12 @@ static enum sp_status infer_dropout(struct sp_op_context *context)
 
 static enum sp_status rule_dropout(struct sp_op_context *context, struct sp_rule *rule)
 {
-    bool has_mask = context->node->output_count > 1 && context->node->outputs[1] != NULL;
+    const struct sp_value *mask = context->node->output_count > 1 ? context->node->outputs[1] : NULL;
+    bool has_mask = mask != NULL && (mask->use_count > 0 || mask->is_graph_output);
     if (is_training(context))
         return sp_rule_elementwise(context, rule, 1);
     if (has_mask) {
-        int64_t bytes = sp_value_bytes(context->node->outputs[1]);
+        int64_t bytes = sp_value_bytes(mask);
         rule->bytes = bytes < 0 ? -1 : (double)bytes; /* the mask is filled */
     } else {
         rule->bytes = 0;

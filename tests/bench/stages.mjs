@@ -8,8 +8,9 @@
 //   speed-up two pipeline stages in two processes, each pinned to one core, against one process on one core; beside what
 //            the plan predicts
 //   memory   of each stage's process: what the plan says (weights and arena_bytes) against weights plus the peak of ONNX
-//            Runtime's arena, with its optimisations 'disabled' (then what follows from weights alone is computed in every
-//            run, in the arena) and 'basic' (then it is not, but some operators are fused)
+//            Runtime's arena with its 'basic' optimisations, which arena_bytes is of; and for comparison with 'all' of them
+//            (then normalisations and activations are one operator each, and take less) and 'disabled' (then what follows
+//            from weights alone is computed in every run, in the arena)
 // Nothing is asserted; times are of this machine. Needs two cores, taskset, and `npm ci` in tests/conformance.
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -202,7 +203,7 @@ async function compareSpeed(name, folder, model, one, two) {
 async function compareMemory(name, folder, plan) {
   for (const device of plan.devices) {
     const model = path.join(folder, `device-${device.id}.onnx`), peaks = {};
-    for (const level of ['basic', 'disabled']) {
+    for (const level of ['basic', 'all', 'disabled']) {
       peaks[level] = 0;
       for (const event of await profile(model, level, 2)) peaks[level] = Math.max(peaks[level], Number(event.args.mem_bytes_requested_in_use));
     }

@@ -118,16 +118,23 @@ Test(op_unary, dropout_is_the_identity_unless_it_trains)
     struct sp_node *plain = build_node(&build, "Dropout", "x ratio", "y");
     struct sp_node *masked = build_node(&build, "Dropout", "x", "z mask");
     struct sp_node *training = build_node(&build, "Dropout", "x ratio mode", "t");
+    build_floats(&build, "nothing", -1, (float[]){0});
+    struct sp_node *dropping_nothing = build_node(&build, "Dropout", "x nothing mode", "u");
+    struct sp_node *unread = build_node(&build, "Dropout", "x", "v unread");
+    build_outputs(&build, "mask");
     infer();
     EXPECT_TYPE("mask", "bool[4,8]");
     EXPECT_FLOPS(plain, 0);
     EXPECT_FLOPS(training, 32);
+    EXPECT_FLOPS(dropping_nothing, 0);
     EXPECT_RULE(masked, "[d0,d1] -> [d0,d1] [d0,d1]");
     struct sp_rule *rule = NULL;
     cr_assert_eq(sp_op_rule(build.model, plain, build.arena, &rule, &build.err), SP_OK);
     cr_expect_eq(rule->bytes, 0);
     cr_assert_eq(sp_op_rule(build.model, masked, build.arena, &rule, &build.err), SP_OK);
     cr_expect_eq(rule->bytes, 32); /* the mask is written */
+    cr_assert_eq(sp_op_rule(build.model, unread, build.arena, &rule, &build.err), SP_OK);
+    cr_expect_eq(rule->bytes, 0);
 }
 
 Test(op_unary, the_mask_of_old_dropouts_has_the_type_of_the_data)

@@ -80,12 +80,25 @@ Test(reuse, keeps_what_is_sent)
     cr_expect_eq(peak(builder.workload, stage_of, 1), 10); /* what is received is not the arena's */
 }
 
+/* ---- models ---- */
+
+static double model_peak(struct build *build)
+{
+    struct sp_cluster *cluster;
+    struct sp_workload *workload;
+    cr_assert_eq(build_infer(build), SP_OK, "%s", build->err.message);
+    cr_assert_eq(sp_cluster_uniform(arena, "cpu-core", 2, &cluster, &build->err), SP_OK);
+    cr_assert_eq(sp_workload_from_model(arena, build->model, cluster, NULL, &workload, &build->err), SP_OK, "%s",
+                 build->err.message);
+    double bytes = peak(workload, (uint32_t[8]){0}, 0);
+    build_release(build);
+    return bytes;
+}
+
 /* Relu writes over the product; Erf does not, and what it leaves fits nothing else. */
 Test(reuse, runs_activations_in_place)
 {
     struct build build;
-    struct sp_cluster *cluster;
-    struct sp_workload *workload;
     build_init(&build, 17);
     build_input(&build, "x", SP_DTYPE_FLOAT, "4,8");
     build_weight(&build, "w", SP_DTYPE_FLOAT, "8,16");
@@ -94,10 +107,63 @@ Test(reuse, runs_activations_in_place)
     build_node(&build, "Erf", "r", "e");
     build_node(&build, "Tanh", "e", "y");
     build_outputs(&build, "y");
-    cr_assert_eq(build_infer(&build), SP_OK, "%s", build.err.message);
-    cr_assert_eq(sp_cluster_uniform(arena, "cpu-core", 2, &cluster, &build.err), SP_OK);
-    cr_assert_eq(sp_workload_from_model(arena, build.model, cluster, NULL, &workload, &build.err), SP_OK, "%s",
-                 build.err.message);
-    cr_expect_eq(peak(workload, (uint32_t[8]){0}, 0), 2 * 4 * 16 * sizeof(float));
-    build_release(&build);
+    cr_expect_eq(model_peak(&build), 2 * 4 * 16 * sizeof(float));
+}
+
+/* x[..,8] times w[8,16] plus a bias, and Relu over it. */
+static double biased(const char *x, const char *bias, const char *others)
+{
+    struct build build;
+    build_init(&build, 17);
+    build_input(&build, "x", SP_DTYPE_FLOAT, x);
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,16");
+    build_weight(&build, "b", SP_DTYPE_FLOAT, bias);
+    build_node(&build, "MatMul", "x w", "m");
+    build_node(&build, "Add", "b m", "s");
+    build_node(&build, "Relu", "s", "y");
+    if (others[0] != '\0')
+        build_node(&build, "Neg", "m", others);
+    build_outputs(&build, others[0] != '\0' ? "y z" : "y");
+    return model_peak(&build);
+}
+
+Test(reuse, makes_a_product_and_its_bias_at_once)
+{
+    const double one = 2 * 3 * 16 * sizeof(float);
+    cr_expect_eq(biased("6,8", "16", ""), one);
+    cr_expect_eq(biased("2,3,8", "16", ""), one);
+    cr_expect_eq(biased("2,3,8", "1", ""), 2 * one, "one number for all columns is no bias of a Gemm");
+    cr_expect_eq(biased("2,3,8", "16", "z"), 3 * one, "the product itself is used: it, the sum in place, and z");
+}
+
+/* a[6,16] is dead and a matrix when the Gemm of [2,3,8] needs one; a Relu of [2,3,16] cannot have it. */
+Test(reuse, gives_the_memory_of_matrices_to_products_of_more_axes)
+{
+    struct build build;
+    build_init(&build, 17);
+    build_input(&build, "p", SP_DTYPE_FLOAT, "6,16");
+    build_input(&build, "x", SP_DTYPE_FLOAT, "2,3,8");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,16");
+    build_weight(&build, "b", SP_DTYPE_FLOAT, "16");
+    build_node(&build, "Erf", "p", "a");
+    build_node(&build, "ReduceSum", "a", "c"); /* one number, kept */
+    build_node(&build, "MatMul", "x w", "m");
+    build_node(&build, "Add", "m b", "s");
+    build_node(&build, "ReduceMax", "s", "d");
+    build_outputs(&build, "c d");
+    cr_expect_eq(model_peak(&build), (6 * 16 + 2) * sizeof(float));
+}
+
+Test(reuse, passes_on_what_a_dropout_leaves)
+{
+    struct build build;
+    build_init(&build, 17);
+    build_input(&build, "x", SP_DTYPE_FLOAT, "4,8");
+    build_floats(&build, "ratio", -1, (float[]){0});
+    build_input(&build, "mode", SP_DTYPE_BOOL, "");
+    build_node(&build, "Erf", "x", "a");
+    build_node(&build, "Dropout", "a ratio mode", "d mask");
+    build_node(&build, "Relu", "d", "y");
+    build_outputs(&build, "y");
+    cr_expect_eq(model_peak(&build), 4 * 8 * sizeof(float));
 }
