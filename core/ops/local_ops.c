@@ -20,7 +20,7 @@ static bool copy_text(struct sp_local *local, const char **text)
 static void *copy(struct sp_local *local, const void *from, uint32_t count, size_t size)
 {
     void *array = sp_local_array(local, count, size);
-    if (array != NULL && count > 0)
+    if (array != NULL && from != NULL && count > 0)
         memcpy(array, from, count * size);
     return array;
 }

@@ -192,8 +192,10 @@ static enum sp_status label_classes(struct sp_arena *arena, const struct sp_tile
     int64_t *ids = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
     int64_t *labels = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
     int64_t *least = SP_NEW_ARRAY(arena, (size_t)(order->count / size), int64_t);
-    if (!ids || !labels || !least)
-        return sp_fail_memory(err);
+    if (!ids || !labels || !least) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY; /* in words, for the analyser */
+    }
     for (int64_t i = 0; i < order->count; i++) {
         ids[i] = sp_device_order_at(order, i);
         if (i % size == 0 || ids[i] < least[i / size])
