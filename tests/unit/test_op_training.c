@@ -65,7 +65,7 @@ Test(op_training, more_tensors_than_a_rule_has_room_for)
     char inputs[256] = "r t", outputs[256] = "";
     start_training();
     for (int i = 0; i < 9; i++) {
-        static char names[9][4];
+        static char names[9][16];
         (void)snprintf(names[i], sizeof(names[i]), "x%d", i);
         input(names[i], "2,1,1,1,1,1,1,1,1,1,1");
     }
