@@ -78,6 +78,7 @@ struct input {
     const void *bytes;
     uint64_t size;
     char sha256[65]; /* "" until input_hash() */
+    char *folder;    /* its path; NULL for standard input */
 };
 /* `path` "-" is standard input; what cannot be mapped is copied to a nameless temporary file first. */
 enum sp_status input_open(const char *path, struct input *ret_input, struct sp_error *err);
@@ -96,6 +97,7 @@ struct output {
     int fd;
     char *path, *temporary; /* NULL where the target is written in place (a pipe, a device) */
     const struct input *input;
+    bool is_standard;
 };
 enum sp_status output_open(const char *path, const struct input *input, struct output *ret_output,
                            struct sp_error *err);
@@ -106,6 +108,8 @@ bool output_write(void *output, const void *bytes, size_t size);
 struct sp_sink output_sink(struct output *output);
 /* Puts the file in its place. */
 enum sp_status output_commit(struct output *output, struct sp_error *err);
+/* Tells people that what was committed refers to files of weights that are beside the input, if it does and is not. */
+void output_tell_weights(const struct output *output, const struct sp_model *model);
 /* Drops what was not committed. */
 void output_close(struct output *output);
 
@@ -120,9 +124,8 @@ struct sources {
     uint32_t count;
     int *files; /* open ones of the recipe at work */
 };
-/* `path` is the model's; the input must stay open. */
-enum sp_status sources_open(const char *path, const struct input *input, struct sources *ret_sources,
-                            struct sp_error *err);
+/* The input must stay open. */
+struct sources sources_open(const struct input *input);
 void sources_close(struct sources *sources);
 /* Whether the file at a location of external data is there, with at least `end` bytes. */
 bool sources_have(const struct sources *sources, const char *location, uint64_t end);

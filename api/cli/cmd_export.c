@@ -127,12 +127,9 @@ static enum sp_status write_export(const struct common *common, const struct exp
                                    const struct sp_subject *subject, const struct input *model,
                                    const struct sp_watch *watch, struct sp_error *err)
 {
-    const char *path = arguments->model != NULL ? arguments->model : arguments->source;
-    struct sources sources = {.folder = -1};
+    struct sources sources = sources_open(model);
     struct emit emit = {0};
-    enum sp_status status = sources_open(path, model, &sources, err);
-    if (status == SP_OK)
-        status = emit_init(&emit, subject, &sources, watch, err);
+    enum sp_status status = emit_init(&emit, subject, &sources, watch, err);
     emit.device = arguments->device;
     if (status == SP_OK && is_of_devices(arguments->format)) {
         status = emit_folder(arguments->path, err);

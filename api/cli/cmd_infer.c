@@ -84,6 +84,8 @@ static int run_local(const struct common *common, const struct input *input, con
         status = infer_printed(common, path, print_completion(common, completion, &err), &err);
     if (status == SP_OK && path != NULL)
         status = output_commit(&output, &err);
+    if (status == SP_OK && path != NULL)
+        output_tell_weights(&output, sp_completion_model(completion));
     output_close(&output);
     sp_completion_destroy(completion);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);

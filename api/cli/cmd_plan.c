@@ -242,6 +242,8 @@ static enum sp_status write_annotated(const struct plan_request *request, const 
         status = output_splice(&output, splice, err);
     if (status == SP_OK)
         status = output_commit(&output, err);
+    if (status == SP_OK)
+        output_tell_weights(&output, plan->model);
     output_close(&output);
     sp_splice_destroy(splice);
     return status;
@@ -274,12 +276,10 @@ static enum sp_status write_plan_file(const char *path, const struct sp_plan *pl
 static enum sp_status emit_realised(const struct plan_request *request, const struct sp_subject *subject,
                                     struct sp_error *err)
 {
-    struct sources sources = {.folder = -1};
+    struct sources sources = sources_open(&request->input);
     struct emit emit = {0};
     char *simulation = path_in(request->emit, "simulation.onnx"), *trace = path_in(request->emit, "timeline.pftrace");
     enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = sources_open(request->model, &request->input, &sources, err);
     if (status == SP_OK)
         status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
     if (status == SP_OK)

@@ -40,6 +40,8 @@ static enum sp_status strip(const struct input *input, const char *path, uint64_
         status = output_commit(&output, err);
     if (status == SP_OK)
         *ret_size = sp_splice_size(splice);
+    if (status == SP_OK)
+        output_tell_weights(&output, model);
     output_close(&output);
     sp_splice_destroy(splice);
     sp_arena_destroy(arena);

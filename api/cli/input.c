@@ -91,9 +91,17 @@ enum sp_status input_open(const char *path, struct input *ret_input, struct sp_e
     bool from_stdin = strcmp(path, "-") == 0;
     (void)snprintf(input.name, sizeof input.name, "%s", from_stdin ? "stdin" : slash != NULL ? slash + 1 : path);
     make_utf8(input.name);
+    if (!from_stdin) {
+        input.folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+        if (input.folder == NULL)
+            return sp_fail_memory(err);
+    }
     input.fd = from_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-    if (input.fd < 0)
-        return unreadable(path, errno, err);
+    if (input.fd < 0) {
+        const int reason = errno;
+        input_close(&input);
+        return unreadable(path, reason, err);
+    }
     enum sp_status status = map(path, &input, err);
     if (status != SP_OK) {
         input_close(&input);
@@ -109,6 +117,7 @@ void input_close(struct input *input)
         (void)munmap((void *)input->bytes, (size_t)input->size);
     if (input->fd >= 0)
         (void)close(input->fd);
+    free(input->folder);
     *input = (struct input){.fd = -1};
 }
 

@@ -46,6 +46,7 @@ enum sp_status output_open(const char *path, const struct input *input, struct o
         (void)fflush(stdout);
         output.fd = dup(STDOUT_FILENO);
         output.path = strdup("standard output");
+        output.is_standard = true;
     } else {
         /* Through a symbolic link to what it means, or the link would be replaced. */
         output.path = realpath(path, NULL);
@@ -145,6 +146,50 @@ enum sp_status output_commit(struct output *output, struct sp_error *err)
     free(output->temporary);
     output->temporary = NULL;
     return SP_OK;
+}
+
+/* Where weights of the main graph lie that are not in the model's file, or NULL. */
+static const char *first_location(const struct sp_model *model)
+{
+    for (uint32_t i = 0; i < model->graph->initializer_count; i++) {
+        const struct sp_tensor *tensor = model->graph->initializers[i]->tensor;
+        if (tensor != NULL && tensor->storage == SP_STORAGE_EXTERNAL)
+            return tensor->external.location;
+    }
+    return NULL;
+}
+
+static bool has_more_locations(const struct sp_model *model, const char *location)
+{
+    for (uint32_t i = 0; i < model->graph->initializer_count; i++) {
+        const struct sp_tensor *tensor = model->graph->initializers[i]->tensor;
+        if (tensor != NULL && tensor->storage == SP_STORAGE_EXTERNAL &&
+            strcmp(tensor->external.location, location) != 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_beside_input(const struct output *output)
+{
+    const char *slash = strrchr(output->path, '/');
+    struct stat input, own;
+    if (output->input->folder == NULL || stat(output->input->folder, &input) != 0)
+        return false;
+    char *folder = slash == NULL ? strdup(".") : strndup(output->path, (size_t)(slash - output->path) + 1);
+    const bool is_same =
+        folder != NULL && stat(folder, &own) == 0 && own.st_dev == input.st_dev && own.st_ino == input.st_ino;
+    free(folder);
+    return is_same;
+}
+
+void output_tell_weights(const struct output *output, const struct sp_model *model)
+{
+    const char *location = first_location(model);
+    if (location != NULL && !output->is_standard && !is_beside_input(output))
+        print_note(
+            "%s refers to the files that the model's weights lie in ('%.200s'%s); they must come to lie beside it",
+            output->path, location, has_more_locations(model, location) ? " and others" : "");
 }
 
 void output_close(struct output *output)

@@ -12,19 +12,12 @@
 
 #include "cli.h"
 
-enum sp_status sources_open(const char *path, const struct input *input, struct sources *ret_sources,
-                            struct sp_error *err)
+struct sources sources_open(const struct input *input)
 {
     struct sources sources = {.input = input, .folder = -1};
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-    if (folder == NULL)
-        return sp_fail_memory(err);
-    if (strcmp(path, "-") != 0) /* a model from a pipe has no folder */
-        sources.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
-    *ret_sources = sources;
-    return SP_OK;
+    if (input->folder != NULL) /* a model from a pipe has none */
+        sources.folder = open(input->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return sources;
 }
 
 void sources_close(struct sources *sources)

@@ -19,6 +19,11 @@ void sp_completion_destroy(struct sp_completion *completion)
     free(completion);
 }
 
+const struct sp_model *sp_completion_model(const struct sp_completion *completion)
+{
+    return completion->model;
+}
+
 /* Shardings are only completed where those that are there make sense. */
 static enum sp_status check_given(struct sp_completion *completion, struct sp_error *err)
 {

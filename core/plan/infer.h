@@ -29,6 +29,8 @@ enum sp_status sp_completion_create(const void *bytes, uint64_t size, const stru
                                     const json_t *request, struct sp_completion **ret_completion, struct sp_error *err);
 void sp_completion_destroy(struct sp_completion *completion); /* NULL is allowed */
 
+/* The model that was given, while the completion is there. */
+const struct sp_model *sp_completion_model(const struct sp_completion *completion);
 enum sp_status sp_completion_json(const struct sp_completion *completion, struct sp_json *json, struct sp_error *err);
 enum sp_status sp_completion_text(const struct sp_completion *completion, struct sp_buf *buf, struct sp_error *err);
 

@@ -126,11 +126,26 @@ class Emit(Emits, test_cli.Case):
         self.assertEqual(self.sound(self.path("out/simulation.onnx"))["external_data"],
                          {"bytes": LAYERS * WEIGHT, "files": 1})
 
+    def refers(self, *names):
+        """What is said of annotated models that leave the folder of their weights."""
+        return b"".join(b"shardplan: note: %b refers to the files that the model's weights lie in ('more/./weights.bin');"
+                        b" they must come to lie beside it\n" % os.path.realpath(self.path(name)).encode() for name in names)
+
+    def test_annotated_models_that_leave_their_weights(self):
+        model = self.file("model.onnx", layered("more/./weights.bin"))
+        os.mkdir(self.path("away"))
+        for command in (("plan", model, "--devices", "2", *test_cli.DEVICE), ("strip", model),
+                        ("infer", model, "--devices", "2")):
+            with self.subTest(command[0]):
+                self.assertEqual(self.done(*command, "-o", self.path("beside.onnx")).stderr, b"")
+                self.assertEqual(self.done(*command, "-o", self.path("away/model.onnx")).stderr,
+                                 self.refers("away/model.onnx"))
+
     def test_weights_that_are_there(self):
         model = self.file("model.onnx", layered("more/./weights.bin"))
         os.mkdir(self.path("more"))
         self.file("more/weights.bin", b"".join(weight(index) for index in range(LAYERS)))
-        self.assertEqual(self.emit(model).stderr, b"")
+        self.assertEqual(self.emit(model).stderr, self.refers("out/annotated.onnx"))
         data = {name for name in os.listdir(self.path("out")) if name.endswith(".data")}
         self.assertEqual(data, {"simulation.onnx.data", "device-0.onnx.data", "device-1.onnx.data"})
         for index in range(LAYERS):
