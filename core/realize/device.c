@@ -147,7 +147,8 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
     *plan = (struct sp_device_plan){
         .arena = arena, .target = target, .device_count = request->partition.assignment->device_count};
     plan->devices = SP_NEW_ARRAY(arena, (size_t)plan->device_count, struct sp_device_state);
-    if (plan->devices == NULL)
+    plan->notes = sp_intern_create(arena, 0);
+    if (plan->devices == NULL || plan->notes == NULL)
         return sp_fail_memory(err);
     struct sp_device_walk walk = {.plan = plan, .request = request};
     enum sp_status status = find_worlds(plan, request, err);

@@ -52,8 +52,14 @@ struct sp_world {
     uint64_t *times; /* of each part: when it last got something */
 };
 
+/* What the notes of the manifest say beside their message. */
+struct sp_device_note {
+    const char *code, *node; /* node: its name, or NULL */
+};
+
 struct sp_device_plan {
     struct sp_arena *arena;
+    struct sp_intern *notes; /* their messages, each with a sp_device_note as its mark */
     enum sp_realize_target target;
     int64_t device_count;
     struct sp_device_state *devices;
@@ -89,6 +95,8 @@ struct sp_device_walk {
     struct sp_intern *named;    /* its pieces by name */
 };
 
+/* Keeps a note for the manifest, and passes it on; only the plan's walk does. */
+enum sp_status sp_device_tell(struct sp_device_walk *walk, const struct sp_part_note *note, struct sp_error *err);
 enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *err);
 
 static inline bool sp_device_walk_writes(const struct sp_device_walk *walk, int64_t device)

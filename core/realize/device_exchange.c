@@ -227,8 +227,6 @@ static enum sp_status tell_lowered(struct sp_device_walk *walk, const struct sp_
                                    struct sp_error *err)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    if (walk->request->note == NULL || walk->program != NULL)
-        return SP_OK;
     (void)snprintf(text, sizeof text,
                    "The %s of %s%.200s%s has no form in the target: all devices of its world exchange all pieces, and "
                    "each does the rest alone.",
@@ -238,7 +236,7 @@ static enum sp_status tell_lowered(struct sp_device_walk *walk, const struct sp_
                                       .node = exchange->node,
                                       .tensor = exchange->value == NULL ? NULL : exchange->value->name,
                                       .message = text};
-    return walk->request->note(walk->request->note_context, &note, err);
+    return sp_device_tell(walk, &note, err);
 }
 
 /* One device of a world whose devices exchange among each other. */

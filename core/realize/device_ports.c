@@ -273,6 +273,22 @@ static void put_order(struct sp_json *json, const struct sp_device_plan *plan)
     sp_json_end_array(json);
 }
 
+static void put_notes(struct sp_json *json, const struct sp_intern *notes)
+{
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < sp_intern_count(notes); i++) {
+        const char *message = sp_intern_name(notes, i);
+        const struct sp_device_note *note = *sp_intern_mark(message);
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "code", note->code);
+        if (note->node != NULL)
+            sp_json_member_string(json, "node", note->node);
+        sp_json_member_string(json, "message", message);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json)
 {
     static const char *const targets[] = {"ort", "tensorrt", "sessions"};
@@ -287,6 +303,8 @@ void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *
     sp_json_end_array(json);
     sp_json_key(json, "order");
     put_order(json, plan);
+    sp_json_key(json, "notes");
+    put_notes(json, plan->notes);
     sp_json_end_object(json);
 }
 

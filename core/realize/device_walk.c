@@ -242,12 +242,28 @@ static enum sp_status on_result(void *context, const struct sp_part_result *resu
     return status;
 }
 
+enum sp_status sp_device_tell(struct sp_device_walk *walk, const struct sp_part_note *note, struct sp_error *err)
+{
+    if (walk->program != NULL) /* they are told once, with the plan */
+        return SP_OK;
+    const char *message = sp_intern_text(walk->plan->notes, note->message, strlen(note->message));
+    if (message == NULL)
+        return sp_fail_memory(err);
+    void **mark = sp_intern_mark(message);
+    if (*mark == NULL) {
+        struct sp_device_note *kept = SP_NEW(walk->plan->arena, struct sp_device_note);
+        if (kept == NULL)
+            return sp_fail_memory(err);
+        kept->code = note->code;
+        kept->node = note->node != NULL && note->node->name[0] != '\0' ? note->node->name : NULL;
+        *mark = kept;
+    }
+    return walk->request->note == NULL ? SP_OK : walk->request->note(walk->request->note_context, note, err);
+}
+
 static enum sp_status on_note(void *context, const struct sp_part_note *note, struct sp_error *err)
 {
-    const struct sp_device_walk *walk = context;
-    if (walk->program != NULL || walk->request->note == NULL) /* they are told once, with the plan */
-        return SP_OK;
-    return walk->request->note(walk->request->note_context, note, err);
+    return sp_device_tell(context, note, err);
 }
 
 enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *err)

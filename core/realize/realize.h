@@ -71,11 +71,13 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  *           "outputs": [{"name": "y", "to": "output", "tensor": "y", "box": [[0, 2], [0, 8]]},
  *                       {"name": "h@0.4", "to": "device"},
  *                       {"name": "@kept.0", "to": "nobody"}]}]}],
- *      "order": [["device-0.onnx", "device-1.onnx"], ["device-0.part-1.onnx"]]}
+ *      "order": [["device-0.onnx", "device-1.onnx"], ["device-0.part-1.onnx"]],
+ *      "notes": [{"code": "FACTOR_WHOLE", "node": "norm", "message": ".."}]}
  * A box is what of the tensor it is: for each axis [start, limit), or several of them [[start, limit], ..] one behind
  * the other; null where all there is is meant. Models of one entry of "order" run at the same time, entries one after
  * the other (or earlier, once what they need is there). Outputs for nobody keep collectives from being taken out. A box
- * of an output that several devices have comes from each of them.
+ * of an output that several devices have comes from each of them. Notes say what was not split, or exchanged in another
+ * way than planned; each sentence once.
  *
  * Inputs with a default are weights of the devices' models. Control flow runs whole.
  */
