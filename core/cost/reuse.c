@@ -1,13 +1,18 @@
 #include "cost/reuse.h"
 
+#include <xxhash.h>
+
+#include "base/limits.h"
 #include "ops/op.h"
 
 #define NO_BUFFER UINT32_MAX
 #define NO_TENSOR UINT32_MAX
+#define MAX_LISTS ((uint32_t)1 << 20) /* of free memory: beyond it they get longer */
 
 struct buffer {
     double bytes;
     uint32_t made_for, tensor; /* that had it first, and last */
+    uint32_t next;             /* free one of the same list, or NO_BUFFER */
     uint32_t birth, last;
 };
 
@@ -20,9 +25,9 @@ struct reuse {
     uint32_t *fused; /* per tensor: the product's sum with a bias, which is made instead of it; or NO_TENSOR */
     bool *is_kept;   /* per tensor, of roots: sent, or a result */
     bool *is_flat;   /* per tensor: made as a matrix, its leading axes in one */
-    uint32_t buffer_count, free_count;
+    uint32_t buffer_count, list_count;
     struct buffer *buffers;
-    uint32_t *free; /* buffers, the latest last */
+    uint32_t *free; /* lists of buffers by a hash of what they are made as, the latest first; list_count is 2^k */
 };
 
 /* The tensor whose memory this one is: a view's, or what an operator that does nothing passes on. */
@@ -169,18 +174,38 @@ static uint32_t in_place(const struct reuse *reuse, const struct sp_work_node *n
     return is_ending && are_alike(reuse, node->inputs[0], output, false) ? reuse->buffer_of[root] : NO_BUFFER;
 }
 
+/* The list that memory for such a tensor is kept in: the same for those that are alike. */
+static uint32_t *free_list(const struct reuse *reuse, uint32_t tensor)
+{
+    const struct sp_work_tensor *made = &reuse->workload->tensors[tensor];
+    const struct sp_shape *shape = made->value == NULL ? NULL : known_shape(made);
+    int64_t key[SP_MAX_RANK + 1] = {(int64_t)made->bytes};
+    size_t count = 1;
+    if (shape != NULL && (reuse->is_flat[tensor] || shape->rank == 2))
+        key[count++] = shape->dims[shape->rank - 1].value; /* with the bytes that is a matrix */
+    else if (shape != NULL)
+        for (uint32_t axis = 0; axis < shape->rank; axis++)
+            key[count++] = shape->dims[axis].value;
+    return &reuse->free[XXH3_64bits(key, count * sizeof *key) & (reuse->list_count - 1)];
+}
+
 static uint32_t take_free(struct reuse *reuse, uint32_t tensor)
 {
-    for (uint32_t i = reuse->free_count; i-- > 0;) {
-        const uint32_t buffer = reuse->free[i];
+    for (uint32_t *at = free_list(reuse, tensor); *at != NO_BUFFER; at = &reuse->buffers[*at].next) {
+        const uint32_t buffer = *at;
         if (!are_alike(reuse, reuse->buffers[buffer].made_for, tensor, true))
             continue;
-        for (uint32_t k = i + 1; k < reuse->free_count; k++)
-            reuse->free[k - 1] = reuse->free[k];
-        reuse->free_count--;
+        *at = reuse->buffers[buffer].next;
         return buffer;
     }
     return NO_BUFFER;
+}
+
+static void give_free(struct reuse *reuse, uint32_t buffer)
+{
+    uint32_t *list = free_list(reuse, reuse->buffers[buffer].made_for);
+    reuse->buffers[buffer].next = *list;
+    *list = buffer;
 }
 
 static void make(struct reuse *reuse, const struct sp_work_node *node, uint32_t tensor, uint32_t at)
@@ -215,7 +240,7 @@ static void end_uses(struct reuse *reuse, const uint32_t *tensors, uint32_t coun
         reuse->buffers[buffer].last = reuse->is_kept[root] ? reuse->count - 1 : at;
         if (reuse->last[root] != at || reuse->is_kept[root])
             continue;
-        reuse->free[reuse->free_count++] = buffer;
+        give_free(reuse, buffer);
         reuse->buffer_of[root] = NO_BUFFER;
     }
 }
@@ -256,11 +281,16 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
                           .is_kept = SP_NEW_ARRAY(scratch, workload->tensor_count, bool),
                           .is_flat = SP_NEW_ARRAY(scratch, workload->tensor_count, bool),
                           .buffers = SP_NEW_ARRAY(scratch, outputs, struct buffer),
-                          .free = SP_NEW_ARRAY(scratch, outputs, uint32_t)};
+                          .list_count = 1};
+    while (reuse.list_count < outputs && reuse.list_count < MAX_LISTS)
+        reuse.list_count *= 2;
+    reuse.free = SP_NEW_ARRAY(scratch, reuse.list_count, uint32_t);
     double *change = SP_NEW_ARRAY(scratch, (size_t)count + 1, double), peak = -1;
     if (reuse.buffer_of == NULL || reuse.last == NULL || reuse.passed == NULL || reuse.fused == NULL ||
         reuse.is_kept == NULL || reuse.is_flat == NULL || reuse.buffers == NULL || reuse.free == NULL || change == NULL)
         goto out;
+    for (uint32_t i = 0; i < reuse.list_count; i++)
+        reuse.free[i] = NO_BUFFER;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         reuse.buffer_of[t] = NO_BUFFER;
         reuse.fused[t] = NO_TENSOR;

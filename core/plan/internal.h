@@ -55,6 +55,12 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
 /* Says that the search was stopped by the caller's time limit. False without memory. */
 bool sp_note_stopped(struct sp_bindings *bindings);
 
+/* ---- plan_memory.c ---- */
+
+/* Sorts the nodes by stage, and measures the stages' arenas; adds the note ARENA_OVER_CAPACITY where one is too large.
+   SP_ERR_MEMORY. */
+enum sp_status sp_plan_measure_memory(struct sp_plan *plan, struct sp_error *err);
+
 /* ---- inspect ---- */
 
 struct sp_operator_count {

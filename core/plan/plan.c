@@ -138,6 +138,9 @@ out:
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_buf text;
+    enum sp_status status = sp_plan_measure_memory(plan, err);
+    if (status != SP_OK)
+        return status;
     sp_buf_init(&text, SP_REASON_BYTES);
     sp_reason_bottleneck(plan, &text);
     plan->bottleneck = sp_buf_failed(&text) ? NULL : sp_arena_string(plan->arena, text.data, text.size);

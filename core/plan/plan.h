@@ -42,6 +42,9 @@ struct sp_plan {
     const char *bottleneck;   /* one sentence */
     uint32_t note_count;
     const struct sp_plan_note *notes;
+    /* Set by sp_plan_finish(): nodes by stage, in order; stage s has stage_begin[s]..stage_begin[s + 1]. */
+    uint32_t *stage_nodes, *stage_begin;
+    double *arena_bytes; /* per stage: cost/reuse.h */
 };
 
 /*
@@ -53,7 +56,8 @@ struct sp_plan_gap {
 };
 struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan);
 
-/* Completes `plan` (bottleneck, id) once model .. options_json and notes are set. */
+/* Completes `plan` (stages' nodes and arenas, with a note where they are too large; bottleneck, id) once model ..
+ * options_json and notes are set. */
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
 
 /*
@@ -64,7 +68,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
  *               communication and idle need not add up to the interval.
  *               memory.arena_bytes is what a runtime's arena takes of activations at its peak (cost/reuse.h); whether
- *               a plan fits is told by total_bytes, what is needed at least.
+ *               a plan fits is told by total_bytes, what is needed at least; the diagnostic ARENA_OVER_CAPACITY says
+ *               where it would not with the arena.
  *  tensors      all values that occupy a device: inputs, weights that running nodes use, activations. A spec without
  *               "sharded_dim" is the whole tensor on each listed device (ONNX proposal 0006).
  *  collectives  transfers between stages, kind "send", devices [from, to]

@@ -1,6 +1,5 @@
 #include <math.h>
 
-#include "cost/reuse.h"
 #include "plan/internal.h"
 #include "plan/text.h"
 #include "plan/version.h"
@@ -13,7 +12,6 @@ struct context {
     struct sp_places places;
     struct sp_borders borders;
     uint32_t *stage_of_device;
-    uint32_t *stage_nodes, *stage_begin; /* nodes by stage, in order; stage s has stage_begin[s]..stage_begin[s + 1] */
 };
 
 /* The reason that was just written into the buffer, as a member. */
@@ -26,30 +24,13 @@ static void member_reason(struct context *c)
     sp_buf_clear(c->text);
 }
 
-static bool sort_nodes(struct context *c)
-{
-    const struct sp_placement *placement = &c->plan->result->placement;
-    uint32_t nodes = c->plan->workload->node_count, stages = placement->stage_count;
-    c->stage_nodes = SP_NEW_ARRAY(c->plan->arena, nodes, uint32_t);
-    c->stage_begin = SP_NEW_ARRAY(c->plan->arena, (size_t)stages + 2, uint32_t);
-    if (c->stage_nodes == NULL || c->stage_begin == NULL)
-        return false;
-    for (uint32_t n = 0; n < nodes; n++)
-        c->stage_begin[placement->stage_of[n] + 2]++;
-    for (uint32_t s = 2; s < stages + 2; s++)
-        c->stage_begin[s] += c->stage_begin[s - 1];
-    for (uint32_t n = 0; n < nodes; n++)
-        c->stage_nodes[c->stage_begin[placement->stage_of[n] + 1]++] = n;
-    return true;
-}
-
 static void write_node_names(struct context *c, uint32_t stage)
 {
     sp_json_key(c->json, "nodes");
     sp_json_begin_array(c->json);
     if (stage != SP_NO_STAGE) {
-        for (uint32_t i = c->stage_begin[stage]; i < c->stage_begin[stage + 1]; i++)
-            sp_json_string(c->json, c->plan->workload->nodes[c->stage_nodes[i]].name);
+        for (uint32_t i = c->plan->stage_begin[stage]; i < c->plan->stage_begin[stage + 1]; i++)
+            sp_json_string(c->json, c->plan->workload->nodes[c->plan->stage_nodes[i]].name);
     }
     sp_json_end_array(c->json);
 }
@@ -126,19 +107,13 @@ static void write_stages(struct context *c)
 static void write_memory(struct context *c, const struct sp_stage_cost *cost, uint32_t device, uint32_t stage)
 {
     struct sp_json *json = c->json;
-    double arena = 0;
-    if (stage != SP_NO_STAGE)
-        arena =
-            sp_reuse_peak(c->plan->arena, c->plan->workload, &c->plan->result->placement, stage,
-                          &c->stage_nodes[c->stage_begin[stage]], c->stage_begin[stage + 1] - c->stage_begin[stage]);
     sp_json_key(json, "memory");
     sp_json_begin_object(json);
     sp_json_member_double(json, "weights_bytes", cost->weights_bytes);
     sp_json_member_double(json, "activations_peak_bytes", cost->activations_peak_bytes);
     sp_json_member_double(json, "communication_bytes", cost->communication_bytes);
     sp_json_member_double(json, "total_bytes", cost->total_bytes);
-    if (arena >= 0)
-        sp_json_member_double(json, "arena_bytes", arena);
+    sp_json_member_double(json, "arena_bytes", stage != SP_NO_STAGE ? c->plan->arena_bytes[stage] : 0);
     sp_json_member_double(json, "capacity_bytes", sp_cluster_memory(c->plan->cluster, device));
     sp_json_end_object(json);
 }
@@ -310,8 +285,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
     struct context c = {.plan = plan, .json = json, .text = &text};
     sp_buf_init(&text, SP_REASON_BYTES);
     c.stage_of_device = sp_plan_device_stages(plan);
-    if (c.stage_of_device == NULL || !sp_places_init(plan, &c.places) || !sp_borders_init(plan, &c.borders) ||
-        !sort_nodes(&c)) {
+    if (c.stage_of_device == NULL || !sp_places_init(plan, &c.places) || !sp_borders_init(plan, &c.borders)) {
         json->failed = true;
     } else {
         sp_json_begin_object(json);

@@ -395,6 +395,26 @@ class Plan(Case):
         result = self.done("plan", self.mlp(4, 512), "--cluster", cluster, "--json", status=3)
         self.assertEqual(json.loads(result.stdout)["error"]["status"], "nofit")
 
+    def test_arenas_that_do_not_fit(self):
+        """a (4000 bytes) is dead when b (8000) and c (12000) are made, but d, like a, gets its memory later: 20000 bytes
+        are live at most, an arena takes 24000; the weights are 4000 and 24 more."""
+        graph = [onnx_make.graph_input("x", [1000]), onnx_make.Weights().tensor("w", [1000]),
+                 onnx_make.ints("start", [0]), onnx_make.ints("limit", [1000]), onnx_make.ints("axis", [0]),
+                 onnx_make.node("Neg", ["x"], ["a"]), onnx_make.node("Concat", ["a", "a"], ["b"], axis=0),
+                 onnx_make.node("Concat", ["b", "w"], ["c"], axis=0),
+                 onnx_make.node("Slice", ["c", "start", "limit", "axis"], ["d"]),
+                 onnx_make.node("Concat", ["d", "d", "d", "d"], ["y"], axis=0), onnx_make.graph_output("y", [4000])]
+        model = self.file("model.onnx", onnx_make.encode(onnx_make.model(*graph)))
+        for capacity, expected in ((26000, ["ARENA_OVER_CAPACITY"]), (28024, [])):
+            cluster = self.file("c.json", json.dumps({"count": 1, "device": {
+                "name": "tiny", "memory_bytes": capacity, "memory_bandwidth": 1e9, "flops": {"float32": 1e9}}}).encode())
+            plan = json.loads(self.done("plan", model, "--cluster", cluster, "--json").stdout)
+            self.assertEqual([note["code"] for note in plan["diagnostics"]], expected, capacity)
+            memory = plan["devices"][0]["memory"]
+            self.assertEqual((memory["total_bytes"], memory["arena_bytes"]), (24024, 24000))
+            text = self.done("plan", model, "--cluster", cluster).stdout.decode()
+            self.assertEqual(text.count("ONNX Runtime would take about 28.0 kB of 26.0 kB"), len(expected))
+
     def test_clusters_that_are_wrong(self):
         model = self.mlp(1)
         for text, status in ((b"{", 2), (b"[]", 2), (b"", 2), (b'{"device": "abacus", "count": 2}', 2),
