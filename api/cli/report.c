@@ -1,5 +1,6 @@
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -108,10 +109,14 @@ int report_bad_option(const struct common *common, int option, const char *argum
 
 void print_note(const char *format, ...)
 {
+    char *text = NULL;
     va_list args;
     va_start(args, format);
-    (void)fputs("shardplan: note: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputc('\n', stderr);
+    const int size = vasprintf(&text, format, args);
     va_end(args);
+    if (size < 0)
+        return;
+    sp_make_printable(text);
+    (void)fprintf(stderr, "shardplan: note: %s\n", text);
+    free(text);
 }

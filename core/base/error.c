@@ -16,15 +16,16 @@ static size_t character(const unsigned char *text)
     return length;
 }
 
-/* Names come from untrusted files: a message must never smuggle a line break or an escape sequence into a log. Cutting
-   at a size may also have left half a character behind, which JSON cannot carry. */
-static void make_printable(char *text)
+void sp_make_printable(char *text)
 {
     unsigned char *at = (unsigned char *)text;
     while (*at != '\0') {
         size_t length = character(at);
         if (length <= 1 && (length == 0 || *at < 0x20 || *at == 0x7f))
             *at = '?';
+        else if (length == 2 && at[0] == 0xc2 &&
+                 at[1] < 0xa0) /* U+0080 to U+009F: escape sequences to some terminals */
+            at[0] = at[1] = '?';
         at += length == 0 ? 1 : length;
     }
 }
@@ -49,7 +50,7 @@ __attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, e
     err->status = status;
     (void)snprintf(err->code, sizeof err->code, "%s", code);
     (void)vsnprintf(err->message, sizeof err->message, format, args);
-    make_printable(err->message);
+    sp_make_printable(err->message);
 }
 
 enum sp_status sp_fail(struct sp_error *err, enum sp_status status, const char *code, const char *format, ...)
@@ -91,7 +92,7 @@ enum sp_status sp_error_at(struct sp_error *err, const char *format, ...)
         va_start(args, format);
         (void)vsnprintf(err->where, sizeof err->where, format, args);
         va_end(args);
-        make_printable(err->where);
+        sp_make_printable(err->where);
     }
     return err->status;
 }

@@ -415,6 +415,23 @@ class Plan(Case):
             text = self.done("plan", model, "--cluster", cluster).stdout.decode()
             self.assertEqual(text.count("ONNX Runtime would take about 28.0 kB of 26.0 kB"), len(expected))
 
+    def test_names_do_not_reach_the_terminal_as_they_are(self):
+        """Escape sequences and line breaks: in an error, and in a note of files that are not beside the model."""
+        name = "a\x1b]0;b\x07\n\x7f\u009bc"
+        model = self.file("model.onnx", onnx_make.encode(onnx_make.model(
+            onnx_make.graph_input("x", [4]), onnx_make.node("Neg", [name], ["y"]), onnx_make.graph_output("y", [4]))))
+        text = self.done("plan", model, "--devices", "2", *DEVICE, status=1).stderr.decode()
+        self.assertIn("'a?]0;b?????c'", text)
+        os.mkdir(self.path("away"))
+        weights = onnx_make.Weights("external", name)
+        model = self.file("model.onnx", onnx_make.encode(onnx_make.model(
+            onnx_make.graph_input("x", [4]), weights.tensor("w", [4]), onnx_make.node("Add", ["x", "w"], ["y"]),
+            onnx_make.graph_output("y", [4]))))
+        note = self.done("strip", model, "-o", self.path("away/model.onnx")).stderr.decode()
+        self.assertIn("('a?]0;b?????c')", note)
+        for output in (text, note):
+            self.assertEqual([c for c in output if not c.isprintable() and c != "\n"], [])
+
     def test_clusters_that_are_wrong(self):
         model = self.mlp(1)
         for text, status in ((b"{", 2), (b"[]", 2), (b"", 2), (b'{"device": "abacus", "count": 2}', 2),
