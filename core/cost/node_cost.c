@@ -38,11 +38,6 @@ struct walk {
     struct frame *top;
 };
 
-static bool is_operator(const struct sp_node *node, const char *name)
-{
-    return node->domain[0] == '\0' && strcmp(node->op_type, name) == 0;
-}
-
 static bool has_inside(const struct sp_node *node)
 {
     if (inner_is_folded(node))
@@ -161,12 +156,12 @@ static struct sp_dim extent(const struct sp_value *value, int64_t axis)
  */
 static double count_trips(const struct sp_node *node)
 {
-    if (is_operator(node, "Loop")) {
+    if (sp_node_is(node, "Loop")) {
         const struct sp_value *trips = node->input_count > 0 ? node->inputs[0] : NULL;
         bool known = trips != NULL && trips->data != NULL && trips->data->ints != NULL && trips->data->count == 1;
         return known ? believed_trips(trips->data->ints[0]) : 1;
     }
-    if (is_operator(node, "Scan")) {
+    if (sp_node_is(node, "Scan")) {
         int64_t scanned = sp_node_int(node, "num_scan_inputs", 0);
         const struct sp_value *value;
         uint32_t count;
@@ -229,7 +224,7 @@ static bool push(struct walk *walk, const struct sp_node *node)
     frame->below = walk->top;
     frame->mark = mark;
     frame->node = node;
-    frame->alternatives = is_operator(node, "If");
+    frame->alternatives = sp_node_is(node, "If");
     frame->loops = node->body == NULL && !frame->alternatives;
     frame->trips = node->body == NULL ? count_trips(node) : 1;
     frame->sum.seconds = SP_NEW_ARRAY(walk->scratch, walk->device_count, double);

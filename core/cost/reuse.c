@@ -78,7 +78,7 @@ static const struct sp_shape *known_shape(const struct sp_work_tensor *tensor)
 
 static bool is_operator(const struct sp_work_node *node, const char *op_type)
 {
-    return node->node != NULL && node->node->domain[0] == '\0' && strcmp(node->node->op_type, op_type) == 0;
+    return node->node != NULL && sp_node_is(node->node, op_type);
 }
 
 /* The shape of an operand of the model's node, or NULL where it is not known. */

@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -339,6 +340,12 @@ int64_t sp_graph_opset(const struct sp_graph *graph, const char *domain);
 
 /* The value of this name in the graph itself (not outer graphs), or NULL. Names are compared as text. */
 struct sp_value *sp_graph_value(const struct sp_graph *graph, const char *name);
+
+/* Whether the node is ONNX's own operator of this name. */
+static inline bool sp_node_is(const struct sp_node *node, const char *op_type)
+{
+    return node->domain[0] == '\0' && strcmp(node->op_type, op_type) == 0;
+}
 
 /* How messages call a node: "'name' (Conv)" or "node 12 (Conv)"; written into `text`, which it returns. */
 const char *sp_node_label(const struct sp_node *node, char *text, size_t size);

@@ -289,11 +289,13 @@ static void put_notes(struct sp_json *json, const struct sp_intern *notes)
     sp_json_end_array(json);
 }
 
+static const char *const target_names[] = {
+    [SP_TARGET_ORT] = "ort", [SP_TARGET_TENSORRT] = "tensorrt", [SP_TARGET_SESSIONS] = "sessions"};
+
 void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json)
 {
-    static const char *const targets[] = {"ort", "tensorrt", "sessions"};
     sp_json_begin_object(json);
-    sp_json_member_string(json, "target", targets[plan->target]);
+    sp_json_member_string(json, "target", target_names[plan->target]);
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
     for (int64_t i = 0; i < plan->device_count; i++) {
@@ -310,13 +312,9 @@ void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *
 
 bool sp_realize_target_parse(const char *text, enum sp_realize_target *ret_target)
 {
-    static const struct {
-        const char *name;
-        enum sp_realize_target target;
-    } targets[] = {{"ort", SP_TARGET_ORT}, {"tensorrt", SP_TARGET_TENSORRT}, {"sessions", SP_TARGET_SESSIONS}};
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        if (strcmp(targets[i].name, text) == 0) {
-            *ret_target = targets[i].target;
+    for (size_t i = 0; i < sizeof target_names / sizeof *target_names; i++) {
+        if (strcmp(target_names[i], text) == 0) {
+            *ret_target = (enum sp_realize_target)i;
             return true;
         }
     }

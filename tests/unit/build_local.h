@@ -26,6 +26,22 @@
 #include "build_model.h"
 #include "ops/local.h"
 
+/* Expectations about pieces hold where there was memory for them. */
+#define END_AFTER_ERROR(local)                                                                                         \
+    do {                                                                                                               \
+        if (sp_local_status(local) != SP_OK)                                                                           \
+            return sp_local_status(local);                                                                             \
+    } while (0)
+
+#define EXPECT_LOCAL(text, want)                                                                                       \
+    do {                                                                                                               \
+        const char *text_ = (text);                                                                                    \
+        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
+    } while (0)
+
+/* In a test with a `build`. */
+#define EXPECT_CUT(node, cuts, want) EXPECT_LOCAL(build_local(&build, node, cuts), want)
+
 typedef enum sp_status (*build_local_function)(struct sp_local *local);
 
 /* By the operator's own function, or the default where it has none. */

@@ -12,19 +12,6 @@
 
 TestSuite(local, .fini = stop);
 
-/* Expectations about pieces hold where there was memory for them. */
-#define END_AFTER_ERROR(local)                                                                                         \
-    do {                                                                                                               \
-        if (sp_local_status(local) != SP_OK)                                                                           \
-            return sp_local_status(local);                                                                             \
-    } while (0)
-
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 static struct sp_node *matmul(int64_t opset)
 {
     start(opset);

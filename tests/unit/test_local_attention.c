@@ -8,12 +8,6 @@
 
 TestSuite(local_attention, .fini = stop);
 
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 #define MICROSOFT "com.microsoft"
 
 static void start_contrib(void)

@@ -7,12 +7,6 @@
 
 TestSuite(local_contraction, .fini = stop);
 
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 /* ---- matrices --------------------------------------------------------------------------------------------------- */
 
 Test(local_contraction, c_counts_on_one_device)

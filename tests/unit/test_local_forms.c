@@ -10,19 +10,6 @@
 #include "build_local.h"
 #include "expect_op.h"
 
-/* Expectations about pieces hold where there was memory for them. */
-#define END_AFTER_ERROR(local)                                                                                         \
-    do {                                                                                                               \
-        if (sp_local_status(local) != SP_OK)                                                                           \
-            return sp_local_status(local);                                                                             \
-    } while (0)
-
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 TestSuite(local_forms);
 
 /* ---- forms of the versions -------------------------------------------------------------------------------------- */

@@ -9,12 +9,6 @@
 
 TestSuite(local_ml, .fini = stop);
 
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 /* The text has all of these in this order. */
 static void expect_lines(const char *text, uint32_t count, const char *const *lines)
 {

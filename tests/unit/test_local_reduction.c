@@ -11,12 +11,6 @@
 
 TestSuite(local_reduction, .fini = stop);
 
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 #define EXPECT_PART(text, want)                                                                                        \
     do {                                                                                                               \
         const char *text_ = (text);                                                                                    \

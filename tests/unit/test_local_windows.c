@@ -8,12 +8,6 @@
 
 TestSuite(local_windows, .fini = stop);
 
-#define EXPECT_LOCAL(text, want)                                                                                       \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        cr_expect_str_eq(text_, want, "%s", text_);                                                                    \
-    } while (0)
-
 /* ---- Conv ------------------------------------------------------------------------------------------------------- */
 
 static struct sp_node *conv(const char *x, const char *w, const char *b)
