@@ -1,0 +1,142 @@
+#pragma once
+/*
+ * stages - which devices run which nodes: a graph of costs cut into stages on classes of devices.
+ *
+ * The problem knows nothing of ONNX. Nodes take seconds and bytes that depend on the *option* a stage runs under: a
+ * class of devices and how many of them (a submesh, a tensor-parallel degree, a data-parallel one). A *stage* is a set
+ * of nodes under one option; it may have replicas that take turns, which divide its load.
+ *
+ *   load of a stage    combine(sum of seconds of its nodes, sum of receives, sum of sends) / replicas
+ *   receive            for each tensor made outside and used inside, once: option.transfer_fixed + per_byte * bytes
+ *   send               for each tensor made inside and used outside, once: the same
+ *   combine            SUM (a device that cannot overlap; Tarnawski et al. 2020) or MAX (double buffers; evaluate.h)
+ *   memory             weight bytes of its nodes, shared ones once per stage, + the largest `held` bytes of its nodes
+ *                      + in_flight(stage) * sum of kept bytes of its nodes, within option.memory_bytes
+ *   in flight          micro-batches that a stage keeps: 1, or with `is_training` the number of stages from it to the
+ *                      end (1F1B: Narayanan et al. 2019; Piper's formula with replicas: Tarnawski et al. 2021)
+ *
+ * Objectives
+ *   THROUGHPUT  the smallest largest load
+ *   LATENCY     the earliest end of one sample. A stage starts when all it receives is there and ends after receives +
+ *               nodes + sends; under an option with `is_free` (processors that cost nothing and are as many as nodes)
+ *               nodes run one by one, each when its inputs are there, without transfers. The stages' graph has no
+ *               cycle.
+ *   DEVICES, COST   the fewest devices, the least sum of option.price, with every load within load_limit
+ *
+ * Contiguous: the stages of forward nodes can be put in an order in which no edge goes back, so each is convex
+ * (a difference of two ideals); the stages of backward nodes in the reverse order. Nodes of one colour are in one stage
+ * (shared weights; a backward node with its forward node).
+ *
+ * Every result has a lower bound that holds for all solutions of its kind, and says whether it was proved.
+ *
+ * Sources: Tarnawski, Phanishayee, Devanur, Mahajan, Nina Paravecino: "Efficient Algorithms for Device Placement of DNN
+ * Graph Operators", NeurIPS 2020 (ideals, max-load, latency); Tarnawski, Narayanan, Phanishayee: "Piper", NeurIPS 2021;
+ * Zheng et al.: "Alpa", OSDI 2022; Archer et al.: "Practical Performance Guarantees for Pipelined DNN Inference", ICML
+ * 2024 (linearisations and their slices).
+ */
+#include "base/arena.h"
+#include "base/cancel.h"
+#include "base/executor.h"
+
+#define SP_NO_STAGE_GROUP UINT32_MAX
+
+struct sp_stages_node {
+    double weight_bytes; /* of weights that only this node has */
+    double held_bytes;   /* in use while it runs, activations that are alive included */
+    double kept_bytes;   /* per micro-batch in flight */
+    uint32_t color;      /* nodes of one colour are in one stage; SP_NO_STAGE_GROUP: none */
+    bool is_backward;
+};
+
+/* What one node makes for others. */
+struct sp_stages_tensor {
+    uint32_t producer;
+    double bytes;
+    uint32_t consumer_count;
+    const uint32_t *consumers; /* distinct */
+};
+
+/* Weights that several nodes use. */
+struct sp_stages_weight {
+    double bytes;
+    uint32_t user_count;
+    const uint32_t *users;
+};
+
+struct sp_stages_option {
+    uint32_t device_class;
+    uint32_t devices;      /* of the class, for one replica; 1 or more */
+    uint32_t max_replicas; /* 1 or more; 0: as many as there are */
+    double memory_bytes;   /* that one stage may take under this option (all figures per device) */
+    double memory_scale;   /* of the nodes' bytes under this option: 1 / devices where everything is split */
+    const double *seconds; /* per node; INFINITY: not under this option */
+    double transfer_fixed, transfer_per_byte;
+    double price; /* per replica */
+    bool is_free; /* LATENCY: see above */
+};
+
+enum sp_stages_objective { SP_STAGES_THROUGHPUT = 0, SP_STAGES_LATENCY, SP_STAGES_DEVICES, SP_STAGES_COST };
+enum sp_stages_combine { SP_STAGES_SUM = 0, SP_STAGES_MAX };
+
+struct sp_stages_problem {
+    uint32_t node_count, tensor_count, weight_count, option_count, class_count;
+    const struct sp_stages_node *nodes; /* in any order; the graph has no cycle */
+    const struct sp_stages_tensor *tensors;
+    const struct sp_stages_weight *weights;
+    const struct sp_stages_option *options;
+    const uint32_t *class_size; /* devices of each class */
+    enum sp_stages_objective objective;
+    enum sp_stages_combine combine;
+    bool is_training;    /* in flight */
+    bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages */
+    double load_limit;   /* DEVICES, COST; INFINITY else */
+    uint32_t max_stages; /* 0: as many as there are devices */
+};
+
+struct sp_stages_options {
+    uint64_t seed;
+    uint64_t work_limit; /* 0: the default, which grows with the problem */
+    uint64_t max_ideals; /* beyond these the exact search over ideals is not tried; 0: SP_STAGES_IDEALS */
+    const struct sp_executor *executor;
+    const struct sp_watch *watch; /* false ends with the best so far */
+    const volatile bool *stop;    /* the same, seen by all tasks; may be NULL */
+    struct sp_budget *budget;     /* of the solver's own memory; may be NULL */
+};
+#define SP_STAGES_IDEALS ((uint64_t)200000)
+
+struct sp_stage {
+    uint32_t option, replicas;
+    uint32_t node_count;
+    const uint32_t *nodes; /* ascending */
+    double load_seconds, compute_seconds, receive_seconds, send_seconds, memory_bytes;
+    double start_seconds, end_seconds; /* LATENCY */
+};
+
+struct sp_stages_result {
+    bool is_feasible;
+    bool is_optimal; /* value == bound, up to rounding of sums */
+    bool is_stopped;
+    double value, bound; /* of the objective */
+    uint32_t stage_count;
+    struct sp_stage *stages;  /* contiguous: in an order in which no forward edge goes back */
+    const uint32_t *stage_of; /* per node */
+    uint64_t ideals;          /* counted, 0 where it was not exact */
+    uint64_t work;
+    /* Where nothing fits: the smallest factor of all memory_bytes with which something would, as far as known. */
+    double least_memory_factor;
+};
+
+/* Searches; the result in `arena`. Errors: SP_ERR_MEMORY, SP_ERR_REQUEST for a problem that is not well formed (a
+   cycle, an index out of range). Nothing feasible is no error. Equal problems, seeds and work limits give equal
+   results. */
+enum sp_status sp_stages_solve(struct sp_arena *arena, const struct sp_stages_problem *problem,
+                               const struct sp_stages_options *options, struct sp_stages_result **ret_result,
+                               struct sp_error *err);
+
+/*
+ * What given stages cost, by the definitions above: fills loads, memory, start and end of each and the objective's
+ * value. `*ret_fault` is NULL, or a sentence (in `arena`) that says which constraint is broken.
+ */
+enum sp_status sp_stages_evaluate(struct sp_arena *arena, const struct sp_stages_problem *problem, uint32_t stage_count,
+                                  struct sp_stage *stages, double *ret_value, const char **ret_fault,
+                                  struct sp_error *err);

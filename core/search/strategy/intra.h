@@ -1,0 +1,74 @@
+#pragma once
+/*
+ * intra - the operators of one stage as a choice problem, and what a choice means.
+ *
+ * The problem's nodes are the stage's operators (their strategies; seconds as node costs) and, for each activation that
+ * several operators of the stage use, a *hub*: the layout in which it is kept for them, so that what one of them has
+ * gathered the others need not gather again. Edges cost the resharding between producer, hub and user. Model inputs and
+ * weights come in any layout at no cost in time. A weight that several operators use has a hub without resharding: its
+ * users take it as it is stored, or slices of that.
+ *
+ * Memory: usage of a strategy over the interval in which it is alive, in the stage's order of nodes: outputs from the
+ * producer to the last use, weights always, workspace while the node runs. A node that has several of these is several
+ * nodes of the problem that are tied by edges.
+ *
+ * Equal operators of repeated blocks are one node of the problem that counts as often as there are blocks (blocks.h);
+ * edges between neighbouring blocks become edges of the one to itself, counted as often as there are borders.
+ *
+ * Seconds are integers of SP_INTRA_SECOND parts; bytes are rounded up to whole ones.
+ */
+#include "search/choice/choice.h"
+#include "search/strategy/blocks.h"
+#include "search/strategy/strategy.h"
+
+#define SP_INTRA_SECOND 1e13 /* cost units per second: the largest cost (SP_CHOICE_INFINITE) is 10^4 s */
+
+struct sp_intra_options {
+    uint32_t node_count;
+    const uint32_t *nodes;          /* of the stage, ascending, folded ones left out */
+    const struct sp_blocks *blocks; /* ties; NULL: none */
+    double memory_limit;            /* bytes of one device; INFINITY: none */
+    double reserved_bytes;          /* taken off the limit */
+    /* Per mesh axis a restriction of the user: nodes may not be split along it. NULL: none. `allowed` may be NULL; else
+       it is asked for each strategy of a node (pinned specs). */
+    bool (*allowed)(const void *context, uint32_t node, const struct sp_strategies *strategies, uint32_t strategy);
+    const void *context;
+};
+
+struct sp_intra; /* the problem, and which of its nodes stand for what */
+
+enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table *table,
+                               const struct sp_intra_options *options, struct sp_intra **ret_intra,
+                               struct sp_error *err);
+const struct sp_choice_problem *sp_intra_problem(const struct sp_intra *intra);
+
+/* What one device of the stage does with a choice: exactly, whatever was simplified in the problem. */
+struct sp_intra_use {
+    uint32_t tensor, node; /* a user of a tensor */
+    uint32_t from, to;     /* layouts */
+    double seconds, bytes; /* 0 where somebody has brought it so before */
+};
+struct sp_intra_result {
+    uint32_t node_count;
+    const uint32_t *strategy_of;                   /* per entry of options->nodes */
+    double compute_seconds, communication_seconds; /* of all nodes in order; reshards and reductions */
+    double weight_bytes, activation_peak_bytes;    /* one device */
+    uint32_t peak_node;                            /* work node at which the peak is */
+    double communication_bytes;                    /* sent by one device */
+    uint32_t use_count;
+    const struct sp_intra_use *uses; /* reshards that cost something, in order */
+};
+
+/* A choice of the problem as strategies of the nodes, with everything recounted from the strategies: a tensor that is
+   brought in a layout once stays for later users of the same layout, as partition/ does it. */
+enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,
+                               struct sp_intra_result **ret_result, struct sp_error *err);
+
+/* The same for any strategies of the nodes (a plan written by hand). */
+enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                                 const uint32_t *nodes, const uint32_t *strategy_of,
+                                 struct sp_intra_result **ret_result, struct sp_error *err);
+
+/* The choice of the problem that has these strategies, for a start; hubs are chosen best. */
+enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *strategy_of,
+                               uint32_t **ret_choice, struct sp_error *err);

@@ -1,0 +1,90 @@
+#pragma once
+/*
+ * strategy - the ways in which one operator can run on a mesh of devices, read off its rule.
+ *
+ * A strategy lays each axis of the mesh on one factor of the operator's rule, or on none (then the devices along it do
+ * the same). Everything else follows from the factors:
+ *
+ *   operands      each tensor axis is cut by the mesh axes of its factors, major to minor in the factors' order and,
+ *                 within one factor, in the mesh's order
+ *   local work    FLOPs, bytes and functions of the shard: terms and operands with the split factors divided
+ *   reductions    a split reduction factor leaves partial values: all-reduce, or reduce-scatter to an axis of the
+ * output that divides (a strategy of its own) halo          neighbours exchange their borders memory        local bytes
+ * of weights, outputs, workspace
+ *
+ * Which factors may be split: those that partition/ really runs on shards (ops/local.h), in multiples of their block,
+ * and evenly. A rule with more ways than SP_MAX_STRATEGIES keeps the best by local time and memory; the one in which
+ * nothing is split is always there. Dominated ways (the same operand layouts at no better time and memory) are dropped.
+ *
+ * Nodes of the same rule, types and weights share their strategies: a model of a hundred equal layers has those of one.
+ *
+ * Folded nodes have none. A node with graphs inside, and one without a rule, has one: all of it on every device.
+ */
+#include "cost/workload.h"
+#include "infer/net.h"
+#include "sharding/reshard.h"
+
+#define SP_STRATEGY_AXES      4 /* axes of a mesh, at most */
+#define SP_MAX_STRATEGIES     512
+#define SP_STRATEGY_NO_FACTOR 255
+
+/* The devices of one stage: equal ones, in a grid. */
+struct sp_strategy_mesh {
+    uint32_t axis_count;              /* 0: one device */
+    uint32_t size[SP_STRATEGY_AXES];  /* 2 or more each; axes major to minor; devices are numbered row-major */
+    struct sp_links links;            /* of these devices, numbered from 0 (sp_cluster_prefix() of an aligned block) */
+    const struct sp_cluster *cluster; /* efficiency and launch */
+    const struct sp_device *device;
+    uint32_t kind; /* of workload->nodes[].seconds */
+};
+
+struct sp_strategy {
+    uint8_t factor_of[SP_STRATEGY_AXES];  /* per mesh axis: the factor that it splits, or SP_STRATEGY_NO_FACTOR */
+    uint8_t scatter_of[SP_STRATEGY_AXES]; /* where that is a reduction: the axis of output 0 that its reduce-scatter
+                                             cuts, or SP_STRATEGY_NO_FACTOR: all-reduce */
+    double flops, bytes;                  /* of one device */
+    double compute_seconds, communication_seconds;
+    double output_bytes; /* of one device: activations that it makes, aliases not counted */
+    double weight_bytes; /* of one device: weights that only this node uses, and those inside it */
+    double workspace_bytes;
+    const uint32_t *layouts; /* per operand (inputs, then outputs): a layout of the table (sp_strategy_layout()) */
+};
+
+struct sp_strategies {
+    const struct sp_rule *rule; /* NULL: none */
+    uint32_t count, operand_count;
+    const struct sp_strategy *items; /* item 0: nothing is split */
+};
+
+/* One mesh's strategies of all nodes of a workload. */
+struct sp_strategy_table;
+
+/* `net` must be of the workload's model. */
+enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,
+                                        const struct sp_net *net, const struct sp_strategy_mesh *mesh,
+                                        const struct sp_watch *watch, struct sp_strategy_table **ret_table,
+                                        struct sp_error *err);
+void sp_strategy_table_destroy(struct sp_strategy_table *table); /* the reshard costs; NULL is allowed */
+
+/* The strategies of a work node; NULL for a folded one. Equal pointers: nodes that share them. */
+const struct sp_strategies *sp_strategy_of(const struct sp_strategy_table *table, uint32_t node);
+
+/* A layout of the table, by the number that strategies have. Equal numbers are equal layouts; layout 0 is whole on
+   every device. Layouts are of tensor axes, so one number serves tensors of any shape. */
+const struct sp_layout *sp_strategy_layout(const struct sp_strategy_table *table, uint32_t layout);
+
+/* Bytes that a device has of a work tensor under a layout. */
+double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t tensor, uint32_t layout);
+
+/* Seconds to bring a work tensor from one layout to another; 0 for equal ones and for slices. */
+double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to);
+
+/* The operand of a node that is this work tensor: its index in inputs + outputs of the rule, the first one where there
+   are several; UINT32_MAX: none (a graph inside uses it by name). */
+uint32_t sp_strategy_operand(const struct sp_strategy_table *table, uint32_t node, uint32_t tensor);
+
+/* The sharding that a layout is on real devices: mesh position i is device `first_device` + i. For annotations and the
+   partition. In `arena`. */
+enum sp_status sp_strategy_sharding(const struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
+                                    uint32_t layout, int64_t first_device, const struct sp_sharding **ret_sharding,
+                                    struct sp_error *err);
