@@ -35,12 +35,14 @@ struct sp_tensor_transfer {
 };
 
 struct sp_stage_cost {
-    uint32_t device;
+    uint32_t device;       /* the first of its block; all figures are of one device */
+    uint32_t device_count; /* of all replicas */
     uint32_t node_count;
     double flops;
     double compute_seconds, send_seconds, receive_seconds;
-    double interval_seconds; /* max of the three */
-    double start_seconds;    /* when one request enters, counted from its arrival */
+    double collective_seconds; /* of compute_seconds: spent in collectives between the stage's devices */
+    double interval_seconds;   /* max of the three, divided by the replicas */
+    double start_seconds;      /* when one request enters, counted from its arrival */
     double weights_bytes, activations_peak_bytes, communication_bytes, total_bytes, capacity_bytes;
 };
 
@@ -57,8 +59,21 @@ struct sp_evaluation {
 struct sp_placement {
     uint32_t stage_count;
     uint32_t *stage_of;     /* work node -> stage */
-    uint32_t *stage_device; /* stage -> device, distinct */
+    uint32_t *stage_device; /* stage -> device, distinct; the first one of its block */
+    /* Stages of several devices (search/joint/joint.h); NULL: one each. Replica r of stage s has the devices
+       stage_device[s] + r * stage_size[s] .. + stage_size[s] - 1. sp_evaluate() takes stages of one device only. */
+    uint32_t *stage_size, *stage_replicas;
 };
+
+/* Devices of one replica of a stage, and its replicas. */
+static inline uint32_t sp_placement_size(const struct sp_placement *placement, uint32_t stage)
+{
+    return placement->stage_size == NULL ? 1 : placement->stage_size[stage];
+}
+static inline uint32_t sp_placement_replicas(const struct sp_placement *placement, uint32_t stage)
+{
+    return placement->stage_replicas == NULL ? 1 : placement->stage_replicas[stage];
+}
 
 /*
  * Evaluates in time linear in nodes + operands. Results are allocated in `arena`, and nothing else stays there.

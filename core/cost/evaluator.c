@@ -203,7 +203,7 @@ void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placeme
     struct walk walk = {evaluator, placement, stage, device, 0, 0, 0, ret_cost};
 
     next_epoch(evaluator);
-    *ret_cost = (struct sp_stage_cost){.device = device, .node_count = count};
+    *ret_cost = (struct sp_stage_cost){.device = device, .device_count = 1, .node_count = count};
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_work_node *node = &workload->nodes[nodes[i]];
         if (node->folded)

@@ -1,0 +1,104 @@
+#pragma once
+/*
+ * joint - the search that everything else is a part of: stages of devices, each stage's operators split over its
+ * devices, replicas of stages.
+ *
+ * A *placement* gives nodes to stages. A stage has a *block* of equal devices with neighbouring numbers, aligned to the
+ * links' levels, once for each of its replicas. Inside a block the operators run split along a mesh (strategy.h);
+ * batch, heads, features, experts and sequence are factors like any other, so data, tensor, expert and sequence
+ * parallelism are what the strategies make of them. Between blocks a pipeline runs as evaluate.h says. Replicas take
+ * requests in turn.
+ *
+ * Evaluation (sp_joint_evaluate), a stage being one block of one replica:
+ *   compute       of one device, of all its nodes one after the other, with the collectives between them
+ *   transfers     a tensor goes once from each stage to each stage that uses it, from the layout in which it is made to
+ *                 the one in which it is used first there, by the steps that reshard.h finds between the two blocks
+ *   interval      max(compute, sends, receives) / replicas
+ *   latency       the longest path of one request
+ *   memory        of one device: weights, peak of activations, two buffers for its part of each tensor that crosses
+ * With blocks of one device and no replicas this is sp_evaluate(), to the last digit.
+ *
+ * Search. For each size of blocks the operators' strategies are chosen for the whole model under the memory that so
+ * many stages have together (choice.h); with the seconds and bytes that follow the model is cut into stages of one
+ * or several sizes of blocks and classes of devices (stages.h); each stage's strategies are then chosen again under
+ * its own memory, borders move while that helps, and every candidate is evaluated exactly. What is not dominated in
+ * latency, interval, memory per device and devices is kept as the front.
+ *
+ * Equal questions get equal answers, whatever the number of threads.
+ */
+#include "base/executor.h"
+#include "search/grouping.h"
+#include "search/strategy/intra.h"
+
+enum sp_search_strategy {
+    SP_STRATEGY_AUTO = 0, /* all of these; the best plan */
+    SP_STRATEGY_GROUPING, /* whole operators, subgraphs grouped: grouping.h */
+    SP_STRATEGY_PIPELINE, /* whole operators: stages of one device, with replicas */
+    SP_STRATEGY_TENSOR    /* one stage: all devices work on every operator */
+};
+
+/* How a stage's nodes are split over its devices. */
+struct sp_sharded_stage {
+    struct sp_strategy_table *table; /* of the stage's mesh; stages with equal meshes share it. NULL: one device */
+    uint32_t node_count;
+    const uint32_t *nodes;               /* that run, ascending */
+    const uint32_t *strategy_of;         /* per entry of `nodes` */
+    const struct sp_intra_result *intra; /* reshards and seconds inside the stage */
+};
+
+/* Another plan that was found and that no other beats in everything. */
+struct sp_front_plan {
+    const char *description; /* "4 stages of 2 devices", for people */
+    enum sp_search_strategy strategy;
+    uint32_t stage_count, devices_used;
+    double latency_seconds, interval_seconds, memory_bytes; /* of the fullest device */
+    bool is_chosen;
+};
+
+struct sp_search_result {
+    struct sp_placement placement;
+    struct sp_evaluation *evaluation;
+    const struct sp_sharded_stage *sharded; /* per stage; NULL: no operator is split */
+    struct sp_lower_bounds bounds;          /* that hold for every plan of the strategies that were allowed */
+    enum sp_search_strategy strategy;       /* that made it */
+    uint64_t explored;                      /* placements evaluated */
+    uint64_t accepted;                      /* moves taken */
+    uint32_t candidates, subgraphs;         /* of grouping */
+    double memory_share;                    /* of grouping: the step of its schedule that fitted; else 1 */
+    bool stopped;                           /* the watch ended the search */
+    uint32_t front_count;                   /* ascending by the objective */
+    const struct sp_front_plan *front;
+};
+
+struct sp_joint_options {
+    enum sp_objective objective;
+    enum sp_search_strategy strategy;
+    bool optimal;
+    uint64_t seed;
+    const struct sp_executor *executor;
+    const struct sp_watch *watch;
+};
+
+void sp_joint_options_init(struct sp_joint_options *options);
+
+/*
+ * Searches. `net` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors as sp_group().
+ * The result lives in `arena`; sp_search_result_release() gives back what it holds beside.
+ */
+enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
+                               const struct sp_cluster *cluster, const struct sp_joint_options *options,
+                               struct sp_search_result **ret_result, struct sp_error *err);
+void sp_search_result_release(struct sp_search_result *result); /* the tables' caches; NULL is allowed */
+
+/*
+ * Evaluates a placement whose stages are blocks. `sharded` has the table, nodes and strategies of each stage whose
+ * block has more than one device; `intra` is filled in. Placement as sp_evaluate() wants it.
+ */
+enum sp_status sp_joint_evaluate(struct sp_arena *arena, const struct sp_workload *workload,
+                                 const struct sp_cluster *cluster, const struct sp_placement *placement,
+                                 struct sp_sharded_stage *sharded, struct sp_evaluation **ret_evaluation,
+                                 struct sp_error *err);
+
+/* The name of a strategy as requests give it: "auto", "grouping", "pipeline", "tensor"; static. */
+const char *sp_search_strategy_name(enum sp_search_strategy strategy);
+bool sp_search_strategy_parse(const char *name, enum sp_search_strategy *ret_strategy);
