@@ -70,6 +70,8 @@ struct sp_stages_option {
     double memory_bytes;   /* that one stage may take under this option (all figures per device) */
     double memory_scale;   /* of the nodes' bytes under this option: 1 / devices where everything is split */
     const double *seconds; /* per node; INFINITY: not under this option */
+    /* Per node, or NULL: the node's own figure times memory_scale. Shards differ from node to node. */
+    const double *weight_bytes, *held_bytes;
     double transfer_fixed, transfer_per_byte;
     double price; /* per replica */
     bool is_free; /* LATENCY: see above */
