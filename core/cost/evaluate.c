@@ -168,6 +168,17 @@ static void find_worst(struct sp_evaluation *evaluation)
     }
 }
 
+enum sp_status sp_evaluation_finish(struct sp_arena *arena, struct sp_evaluation *evaluation, struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(arena);
+    const bool followed = follow_request(arena, evaluation);
+    sp_arena_rewind(arena, mark);
+    if (!followed)
+        return sp_fail_memory(err);
+    find_worst(evaluation);
+    return SP_OK;
+}
+
 enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err)
@@ -203,9 +214,8 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
     for (uint32_t s = 0; s < placement->stage_count; s++)
         sp_evaluator_stage(evaluator, placement, s, order + first[s], first[s + 1] - first[s], &evaluation->stages[s]);
     fill_transfers(workload, cluster, placement, seen, evaluation);
-    if (!follow_request(arena, evaluation))
+    if (sp_evaluation_finish(arena, evaluation, err) != SP_OK)
         goto out_of_memory;
-    find_worst(evaluation);
     sp_arena_rewind(arena, temporary);
     *ret_evaluation = evaluation;
     return SP_OK;
