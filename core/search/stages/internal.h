@@ -44,14 +44,15 @@ struct sp_stages_prepared {
     uint32_t *order; /* of units, topological; where several could follow, the one with the smallest node */
     uint32_t *place; /* of a unit in `order` */
     struct sp_stages_link *links;
-    struct sp_stages_lists users;                   /* of a link: units that use it, distinct, without its producer */
-    struct sp_stages_lists makes;                   /* of a unit: links that it produces */
-    struct sp_stages_lists takes;                   /* of a unit: links that it uses */
-    double **seconds;                               /* [option][unit]; INFINITY: not under this option */
-    double *weight_bytes, *held_bytes, *kept_bytes; /* per unit: sum, largest, sum */
-    struct sp_stages_lists shared; /* of a unit: weights (of the problem) that it and other units use; those that only
-                                      one unit uses are in its weight_bytes */
-    double smallest_bytes;         /* of links; 0 without any */
+    struct sp_stages_lists users; /* of a link: units that use it, distinct, without its producer */
+    struct sp_stages_lists makes; /* of a unit: links that it produces */
+    struct sp_stages_lists takes; /* of a unit: links that it uses */
+    double **seconds;             /* [option][unit]; INFINITY: not under this option */
+    /* [option][unit], scaled: sum and largest of its nodes. Options with equal figures may have one array. */
+    double **weight_bytes, **held_bytes;
+    double *kept_bytes;            /* per unit, to be scaled by the option's memory_scale: the sum of its nodes' */
+    struct sp_stages_lists shared; /* of a unit: weights (of the problem) that it and other units use, to be scaled;
+                                      those that only one unit uses are in its weight_bytes */
 };
 
 /* The stage of each unit and how each runs: what the parts of the search hand each other. */
