@@ -72,7 +72,7 @@ static struct export_mesh *find(struct export_meshes *meshes, int64_t count, con
 enum sp_status meshes_look(struct export_meshes *meshes, const struct sp_sharding *axes, struct sp_arena *scratch,
                            struct sp_error *err)
 {
-    struct sp_layout layout;
+    struct sp_position_layout layout;
     struct export_mesh *mesh;
     int64_t *devices = NULL;
     uint32_t opponent;
@@ -187,7 +187,7 @@ static enum sp_status own_mesh(struct export_meshes *meshes, const struct sp_mes
 enum sp_status meshes_place(struct export_meshes *meshes, const struct sp_sharding *axes, struct sp_arena *scratch,
                             const struct sp_sharding **ret_placed, struct sp_error *err)
 {
-    struct sp_layout layout;
+    struct sp_position_layout layout;
     struct sp_sharding *placed = NULL;
     int64_t *devices = NULL;
     bool is_ok = false;

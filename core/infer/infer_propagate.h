@@ -20,7 +20,7 @@ struct sp_digits {
 };
 
 /* A stated sharding in positions. */
-struct sp_layout {
+struct sp_position_layout {
     uint32_t rank;
     struct sp_digits *dims;
     int64_t count;          /* devices */
@@ -32,7 +32,7 @@ struct sp_layout {
  * device numbers. *ret_ok is false where its shards are no digits of the positions.
  */
 enum sp_status sp_layout_create(struct sp_arena *arena, const struct sp_sharding *axes, const struct sp_mesh *base,
-                                struct sp_layout *ret_layout, bool *ret_ok, struct sp_error *err);
+                                struct sp_position_layout *ret_layout, bool *ret_ok, struct sp_error *err);
 
 /* Collects where layouts cut the positions. */
 #define SP_LAYOUT_MAX_CUTS 64
@@ -43,15 +43,16 @@ struct sp_cuts {
     uint32_t owners[SP_LAYOUT_MAX_CUTS];
 };
 /* Adds the cuts of one layout; false where a cut neither divides nor is divided by one there, of *ret_opponent. */
-bool sp_cuts_add(struct sp_cuts *cuts, const struct sp_layout *layout, uint32_t owner, uint32_t *ret_opponent);
+bool sp_cuts_add(struct sp_cuts *cuts, const struct sp_position_layout *layout, uint32_t owner, uint32_t *ret_opponent);
 
 /* The mesh of positions with an axis from cut to cut. */
 enum sp_status sp_cuts_mesh(struct sp_arena *arena, const struct sp_cuts *cuts, struct sp_mesh **ret_mesh,
                             struct sp_error *err);
 
 /* The layout as closed AXES on a mesh of positions; *ret_ok is false where no parts of its axes say it. */
-enum sp_status sp_layout_to_axes(struct sp_arena *arena, const struct sp_layout *layout, const struct sp_mesh *mesh,
-                                 struct sp_sharding **ret_sharding, bool *ret_ok, struct sp_error *err);
+enum sp_status sp_layout_to_axes(struct sp_arena *arena, const struct sp_position_layout *layout,
+                                 const struct sp_mesh *mesh, struct sp_sharding **ret_sharding, bool *ret_ok,
+                                 struct sp_error *err);
 
 /* ---- one node --------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +108,7 @@ struct sp_statement {
     const struct sp_sharding *source; /* the entry's */
     const int64_t *shape;             /* of the tensor */
     const struct sp_refined *parts;   /* what the layout's axes are; NULL: the tensor's own */
-    struct sp_layout layout;
+    struct sp_position_layout layout;
     uint32_t place;
     struct sp_sharding *axes; /* on positions; NULL: it says nothing about them */
     const char *mute;         /* why no mesh can say it; NULL: one can */

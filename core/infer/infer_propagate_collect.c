@@ -20,13 +20,13 @@ enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value 
 static bool is_place(const void *item, const void *key)
 {
     const struct sp_infer_place *place = item;
-    const struct sp_layout *layout = key;
+    const struct sp_position_layout *layout = key;
     return place->count == layout->count &&
            memcmp(place->devices, layout->devices, (size_t)layout->count * sizeof(int64_t)) == 0;
 }
 
 /* The place of these devices, new if need be; the layout gets its list of them. */
-static enum sp_status find_place(struct sp_inference *all, struct sp_layout *layout, uint32_t *ret_place)
+static enum sp_status find_place(struct sp_inference *all, struct sp_position_layout *layout, uint32_t *ret_place)
 {
     struct sp_digest digest;
     const size_t bytes = (size_t)layout->count * sizeof(int64_t);
@@ -77,7 +77,7 @@ static enum sp_status to_axes(struct sp_inference *all, struct sp_arena *arena, 
 }
 
 /* The digits of a layout that goes. */
-static enum sp_status keep_layout(struct sp_inference *all, struct sp_layout *layout)
+static enum sp_status keep_layout(struct sp_inference *all, struct sp_position_layout *layout)
 {
     struct sp_digits *dims = SP_NEW_ARRAY(all->scratch, layout->rank, struct sp_digits);
     if (dims == NULL)
@@ -215,7 +215,7 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
             return sp_fail_memory(all->err);
         for (int64_t i = 0; i < base->order.count; i++)
             devices[i] = sp_device_order_at(&base->order, i);
-        struct sp_layout whole = {.count = base->order.count, .devices = devices};
+        struct sp_position_layout whole = {.count = base->order.count, .devices = devices};
         enum sp_status status = find_place(all, &whole, &first);
         if (status != SP_OK)
             return status;
@@ -235,7 +235,7 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
     return SP_OK;
 }
 
-static bool is_split(const struct sp_layout *layout)
+static bool is_split(const struct sp_position_layout *layout)
 {
     for (uint32_t axis = 0; axis < layout->rank; axis++) {
         if (layout->dims[axis].count > 0)

@@ -118,10 +118,10 @@ static int64_t step_of(const struct sp_mesh *mesh, struct sp_axis_ref ref)
 }
 
 enum sp_status sp_layout_create(struct sp_arena *arena, const struct sp_sharding *axes, const struct sp_mesh *base,
-                                struct sp_layout *ret_layout, bool *ret_ok, struct sp_error *err)
+                                struct sp_position_layout *ret_layout, bool *ret_ok, struct sp_error *err)
 {
     struct placing placing = {0};
-    struct sp_layout layout = {.rank = axes->rank};
+    struct sp_position_layout layout = {.rank = axes->rank};
     enum sp_status status = place(arena, axes->mesh, base, &placing, err);
     if (status != SP_OK)
         return status;
@@ -178,7 +178,7 @@ static bool add_cut(struct sp_cuts *cuts, int64_t cut, uint32_t owner, uint32_t 
     return true;
 }
 
-bool sp_cuts_add(struct sp_cuts *cuts, const struct sp_layout *layout, uint32_t owner, uint32_t *ret_opponent)
+bool sp_cuts_add(struct sp_cuts *cuts, const struct sp_position_layout *layout, uint32_t owner, uint32_t *ret_opponent)
 {
     *ret_opponent = owner;
     if (cuts->count == 0) {
@@ -236,8 +236,9 @@ static bool append_refs(const struct sp_mesh *mesh, struct sp_digit digit, struc
     return true;
 }
 
-enum sp_status sp_layout_to_axes(struct sp_arena *arena, const struct sp_layout *layout, const struct sp_mesh *mesh,
-                                 struct sp_sharding **ret_sharding, bool *ret_ok, struct sp_error *err)
+enum sp_status sp_layout_to_axes(struct sp_arena *arena, const struct sp_position_layout *layout,
+                                 const struct sp_mesh *mesh, struct sp_sharding **ret_sharding, bool *ret_ok,
+                                 struct sp_error *err)
 {
     struct sp_sharding *sharding = NULL;
     enum sp_status status = sp_sharding_create_axes(arena, mesh, layout->rank, &sharding, err);

@@ -210,7 +210,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
 {
     struct sp_grouping_options grouping;
     struct sp_workload *workload;
-    struct sp_grouping_result *result;
+    struct sp_grouping_result *grouped;
+    struct sp_search_result *result;
     enum sp_status status = sp_workload_from_model(job->arena, job->model, cluster, job->watch, &workload, err);
     if (status != SP_OK)
         return status;
@@ -218,12 +219,14 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     grouping.objective = options->objective;
     grouping.optimal = options->optimal;
     grouping.watch = job->watch;
-    status = sp_group(job->arena, workload, cluster, &grouping, &result, err);
+    status = sp_group(job->arena, workload, cluster, &grouping, &grouped, err);
+    if (status == SP_OK)
+        status = sp_search_result_from_grouping(job->arena, workload, cluster, grouped, &result, err);
     if (status != SP_OK)
         return status;
     plan->workload = workload;
     plan->result = result;
-    return sp_lower_bounds(job->arena, workload, cluster, &plan->bounds, err);
+    return SP_OK;
 }
 
 static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *cluster,

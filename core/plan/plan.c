@@ -12,7 +12,7 @@ struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan)
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     struct sp_plan_gap gap = {
         .value_seconds = latency ? evaluation->latency_seconds : evaluation->interval_seconds,
-        .bound_seconds = latency ? plan->bounds.latency_seconds : plan->bounds.interval_seconds,
+        .bound_seconds = latency ? plan->result->bounds.latency_seconds : plan->result->bounds.interval_seconds,
     };
     /* Value and bound add the same numbers in another order, so the bound may come out a rounding error higher. */
     if (gap.value_seconds > gap.bound_seconds)

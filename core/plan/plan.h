@@ -12,7 +12,7 @@
 #include "cost/evaluate.h"
 #include "onnx/writer.h"
 #include "plan/model_file.h"
-#include "search/grouping.h"
+#include "search/joint/joint.h"
 
 #define SP_PLAN_CONFIGURATION "shardplan" /* the DeviceConfiguration that the annotated model carries */
 
@@ -30,8 +30,7 @@ struct sp_plan {
     const struct sp_model_file *file; /* what the model was read from; NULL: a file that the caller has as it is */
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
-    const struct sp_grouping_result *result;
-    struct sp_lower_bounds bounds;
+    const struct sp_search_result *result;
     enum sp_objective objective;
     const char *strategy; /* "grouping" */
     uint64_t seed;

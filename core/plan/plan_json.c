@@ -263,7 +263,7 @@ static void write_diagnostics(struct context *c)
 
 static void write_search(struct context *c, double seconds)
 {
-    const struct sp_grouping_result *result = c->plan->result;
+    const struct sp_search_result *result = c->plan->result;
     struct sp_json *json = c->json;
     sp_json_key(json, "search");
     sp_json_begin_object(json);

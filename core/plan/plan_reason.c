@@ -204,7 +204,7 @@ static void slowest_node(const struct sp_plan *plan, struct sp_buf *buf)
             which = n;
         }
     }
-    if (which == SP_NO_WORK || workload->node_count < 2 || slowest < plan->bounds.interval_seconds * (1 - 1e-9))
+    if (which == SP_NO_WORK || workload->node_count < 2 || slowest < plan->result->bounds.interval_seconds * (1 - 1e-9))
         return;
     sp_buf_text(buf, " Node ");
     quoted(buf, workload->nodes[which].name);
