@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""The well-known models that tests/bench/models.py writes: they are valid, and as large as those who made them say."""
+
+import glob
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import test_cli  # noqa: E402
+
+sys.path.insert(0, os.path.join(test_cli.TOP, "tests/bench"))
+
+import models  # noqa: E402
+
+STYLES = ("decomposed", "fused")
+TOKENS = 2048
+
+# Published parameters (sources in models.py), and what of them a token is not multiplied with: the tables that it only
+# looks up in, and the experts that it is not sent to.
+LLAMA_TABLE = {"llama3-8b": 128256 * 4096, "llama3-70b": 128256 * 8192, "llama3-405b": 128256 * 16384}
+PUBLISHED = {"llama3-8b": 8030261248, "llama3-70b": 70553706496, "llama3-405b": 405853388800,
+             "mixtral-8x7b": 46702792704, "gpt3-175b": 174604259328}
+EXPERT = 3 * 4096 * 14336
+
+
+class Models(test_cli.Case):
+    def make(self, *arguments):
+        path = self.path("model.json")
+        models.main([*arguments, "-o", path])
+        return path
+
+    def inspect(self, *arguments):
+        path = self.make(*arguments)
+        answer = self.json("check", path)
+        self.assertEqual((answer["valid"], answer["diagnostics"]), (True, []), arguments)
+        return self.json("inspect", path)
+
+    def expect_flops(self, answer, multiplied, layers, width, tokens=TOKENS):
+        """2 for each parameter and token, and for each layer 4 n^2 d of attention; elementwise work is a few percent
+        of that (Kaplan et al., arXiv 2001.08361, table 1: 2 N + 2 n_layer n_ctx d_attn for a token, where a
+        multiply-add counts 2 and only half of the square)."""
+        expected = 2 * multiplied * tokens + 4 * layers * tokens**2 * width
+        self.assertLess(abs(answer["flops"] / expected - 1), 0.02)
+
+    def test_llama(self):
+        for name, table in LLAMA_TABLE.items():
+            for style in STYLES:
+                with self.subTest(name, style=style):
+                    answer = self.inspect("--model", name, "--style", style)
+                    # The positions that the mask compares with are constants, too.
+                    self.assertIn(answer["parameters"] - PUBLISHED[name], range(0, TOKENS + 128))
+                    config = models.MODELS[name]
+                    self.expect_flops(answer, PUBLISHED[name] - table, config["layers"], config["hidden"])
+
+    def test_mixtral(self):
+        """An expert's parameters are in the batched products of all; the fused operator computes two of the eight."""
+        for style, idle in zip(STYLES, (0, 6)):
+            with self.subTest(style):
+                answer = self.inspect("--model", "mixtral-8x7b", "--style", style)
+                folded = 32 * TOKENS * 8 if style == "decomposed" else 0  # the zeros that shares are scattered into
+                beyond = answer["parameters"] - PUBLISHED["mixtral-8x7b"] - folded
+                self.assertIn(beyond, range(0, TOKENS + 128))
+                multiplied = PUBLISHED["mixtral-8x7b"] - 32000 * 4096 - 32 * idle * EXPERT
+                self.expect_flops(answer, multiplied, 32, 4096)
+
+    def test_gpt3(self):
+        for style in STYLES:
+            with self.subTest(style):
+                answer = self.inspect("--model", "gpt3-175b", "--style", style)
+                self.assertIn(answer["parameters"] - PUBLISHED["gpt3-175b"], range(0, TOKENS + 128))
+                self.assertAlmostEqual(answer["parameters"] / 174600e6, 1, 4)
+                # The table of tokens is the head, too: only that of positions is not multiplied with.
+                self.expect_flops(answer, PUBLISHED["gpt3-175b"] - 2048 * 12288, 96, 12288)
+
+    def test_vit_22b(self):
+        for style in STYLES:
+            with self.subTest(style):
+                answer = self.inspect("--model", "vit-22b", "--style", style)
+                # Published are the matrices of the layers; the patches, positions, biases and the head add 0.06 %.
+                self.assertLess(abs(answer["parameters"] / 21743e6 - 1), 1e-3)
+                self.expect_flops(answer, 21743e6, 48, 6144, tokens=256)
+
+    def test_decode_step(self):
+        """Of one new token the products are those of one row; each layer has its cache in and out."""
+        for name, style in (("llama3-8b", "decomposed"), ("llama3-8b", "fused"), ("gpt3-175b", "fused")):
+            with self.subTest(name, style=style):
+                arguments = ["--style", style, "--kv-cache", "1000", "--sequence", "1", "--dtype", "float16"]
+                answer = self.inspect("--model", name, *arguments)
+                layers = models.MODELS[name]["layers"]
+                self.assertEqual((len(answer["inputs"]), len(answer["outputs"])), (3 + 2 * layers, 1 + 2 * layers))
+                shapes = {item["name"]: item["shape"] for item in answer["inputs"] + answer["outputs"]}
+                self.assertEqual(shapes["past_key_values.0.key"][2], 1000)
+                self.assertEqual(shapes[f"present.{layers - 1}.value"][2], 1001)
+                self.assertLess(abs(answer["flops"] / (2 * PUBLISHED[name]) - 1), 0.1)
+
+    def test_options(self):
+        small = self.inspect("--model", "mixtral-8x7b", "--layers", "1", "--batch", "3", "--sequence", "16")
+        self.assertEqual(small["outputs"][0]["shape"], [3, 16, 32000])
+        self.assertEqual(small["operators"]["TopK"], 1)
+
+    def test_any_number_of_nodes(self):
+        for nodes in (300, 3000):
+            self.assertEqual(self.inspect("--model", "irregular", "--nodes", str(nodes))["node_count"], nodes)
+            blocks = self.inspect("--model", "blocks", "--nodes", str(nodes))
+            self.assertLess(abs(blocks["node_count"] - nodes), 36)  # half a layer
+
+    def test_the_same_seed_gives_the_same_graph(self):
+        texts = []
+        for seed in ("7", "7", "8"):
+            with open(self.make("--model", "irregular", "--nodes", "500", "--seed", seed), encoding="utf-8") as file:
+                texts.append(file.read())
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+
+
+class Clusters(test_cli.Case):
+    def test_each_is_planned_on(self):
+        model = self.path("model.json")
+        models.main(["--model", "blocks", "--nodes", "100", "--sequence", "64", "-o", model])
+        files = sorted(glob.glob(os.path.join(test_cli.TOP, "tests/bench/clusters/*.json")))
+        self.assertGreaterEqual(len(files), 6)
+        for file in files:
+            with self.subTest(os.path.basename(file)):
+                with open(file, encoding="utf-8") as text:
+                    count = sum(group["count"] for group in json.load(text)["groups"])
+                planned = self.json("plan", model, "--cluster", file)
+                self.assertEqual(sum(group["count"] for group in planned["cluster"]["groups"]), count)
+
+
+if __name__ == "__main__":
+    unittest.main()
