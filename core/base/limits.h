@@ -38,6 +38,7 @@
 #define SP_MAX_JSON_BYTES   (1 << 28)                /* of one text */
 #define SP_MAX_JSON_NESTING (2 * SP_MAX_NESTING + 8) /* arrays and objects in each other: two for each message */
 #define SP_MAX_JSON_NUMBER  512                      /* characters of one number */
+#define SP_MAX_COST_EDGES   8000000                  /* edges of one graph of costs */
 
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096
@@ -55,9 +56,17 @@
 #define SP_MAX_EXPRS      4000000 /* distinct expressions of one model */
 
 /* Planning. */
+#define SP_MAX_CHOICE_NODES  4000000 /* nodes of one choice of strategies */
+#define SP_MAX_CHOICE_EDGES  16000000
+#define SP_MAX_CHOICE_STATES 65536 /* strategies of one of its nodes */
 #define SP_MAX_DEVICES       65536 /* devices of one cluster */
 #define SP_MAX_MESH_AXES     16    /* link levels of one cluster */
 #define SP_MAX_DEVICE_GROUPS 256   /* device groups of one cluster: each kind of device has its own time per node */
+
+/* Graphs that are cut into stages. */
+#define SP_MAX_STAGE_OPTIONS 4096      /* ways in which a stage may run */
+#define SP_MAX_STAGE_CLASSES 16        /* classes of devices */
+#define SP_MAX_STAGE_EDGES   (1 << 26) /* uses of tensors by nodes, and of weights */
 
 /* Shardings. */
 #define SP_MAX_SHARDING_BYTES     (1u << 20) /* text or bytes of one sharding or mesh */

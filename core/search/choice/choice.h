@@ -19,7 +19,7 @@
  *  exact    where what is left is small, branch and bound closes the gap
  *
  * Glossary
- *  infinite  a cost of SP_CHOICE_INFINITE or more forbids; sums count such terms and stay exact in 128 bits
+ *  infinite  a cost of SP_CHOICE_INFINITE or more forbids, and so does a sum of costs that is as large
  *  interval  half-open, [k, k) is empty: the node's usage never counts
  *  work      steps of the solver, counted the same on every machine
  */
@@ -88,7 +88,7 @@ enum sp_status sp_choice_solve(struct sp_arena *arena, const struct sp_choice_pr
                                struct sp_error *err);
 
 /* What a choice costs and uses, by the definition above; nothing of the solver is used. `*ret_cost` is INT64_MAX where
-   an infinite term is in it or the sum does not fit. `*ret_peak` is the largest usage, `*ret_moment` the first moment
+   an infinite term is in it or the sum is infinite. `*ret_peak` is the largest usage, `*ret_moment` the first moment
    with it. */
 enum sp_status sp_choice_evaluate(struct sp_arena *scratch, const struct sp_choice_problem *problem,
                                   const uint32_t *choice, int64_t *ret_cost, int64_t *ret_peak, int64_t *ret_moment,

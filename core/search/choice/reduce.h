@@ -13,6 +13,8 @@
  *  - Isolated variables without usage, and leaves whose usage never matters, are eliminated.
  *  - Usage that all states have is taken off the limits; moments whose rows cannot be exceeded are dropped.
  *
+ * A sum of costs of SP_CHOICE_INFINITE or more is forbidden, as such a cost is.
+ *
  * Every choice of states expands to a choice of strategies with cost fixed_cost + what the states cost, and some
  * optimal feasible choice of the original is the expansion of one, if any is feasible.
  */
@@ -46,16 +48,19 @@ struct sp_reduced {
     int64_t *limit;     /* per moment: what the variables may use there */
     int64_t *moment_of; /* per moment: an original moment that it stands for */
     int64_t fixed_cost;
-    bool is_infeasible; /* proved while reducing */
-    void *expansion;    /* how states become strategies; private to reduce.c */
+    int64_t least_limit; /* what every possible choice uses at some moment */
+    bool is_infeasible;  /* proved while reducing; there are no variables then */
+    void *expansion;     /* how states become strategies; private to reduce.c */
 };
 
-enum sp_status sp_reduce(struct sp_arena *arena, const struct sp_choice_problem *problem,
-                         const struct sp_executor *executor, struct sp_reduced **ret_reduced, struct sp_error *err);
+/* When `stop` (may be NULL) is set, less is taken out; what comes is as exact. The problem must be well formed, and
+   stay: tables of the result may be its own. */
+enum sp_status sp_reduce(struct sp_arena *arena, const struct sp_choice_problem *problem, const volatile bool *stop,
+                         struct sp_reduced **ret_reduced, struct sp_error *err);
 
 /* The strategies of all original nodes for a state of each variable. */
 void sp_reduced_expand(const struct sp_reduced *reduced, const uint32_t *states, uint32_t *ret_choice);
 
-/* The states whose expansion is `choice`, where there are; false (and nearest states, as far as they can be told) where
-   a strategy of it was dropped. */
+/* The states that have the strategies of `choice`; false (and the first state there) where a variable has no such state
+   any more. */
 bool sp_reduced_project(const struct sp_reduced *reduced, const uint32_t *choice, uint32_t *ret_states);

@@ -1,0 +1,160 @@
+/*
+ * Dominated states (Goldstein's criterion of dead-end elimination, with usage): a state that another can stand in for,
+ * whatever the rest is, is dropped. At leaves the same is asked for each state of the neighbour: a pair is forbidden
+ * where the leaf has something that is as cheap and as small beside it.
+ */
+#include "search/choice/reducer.h"
+
+/* What a node's test may cost, in table entries looked at; larger ones are tested in part. */
+#define MAX_NODE_WORK 4000000
+
+static bool uses_no_more(const struct sp_reducer_node *node, uint32_t a, uint32_t b)
+{
+    const int64_t *of_a = &node->usage[(size_t)a * node->range_count];
+    const int64_t *of_b = &node->usage[(size_t)b * node->range_count];
+    for (uint32_t r = 0; r < node->range_count; r++)
+        if (of_a[r] > of_b[r])
+            return false;
+    return true;
+}
+
+/* By how much a can be dearer than b across the edge, at worst; SP_CHOICE_INFINITE where only b is possible. */
+static int64_t worst_difference(const struct sp_reducer *reducer, const struct sp_reducer_view *view, uint32_t a,
+                                uint32_t b)
+{
+    const struct sp_reducer_node *other = &reducer->nodes[view->other];
+    int64_t worst = -SP_CHOICE_INFINITE;
+    for (uint32_t i = 0; i < other->alive_count; i++) {
+        int64_t of_b = sp_reducer_cost(view, b, other->alive[i]);
+        if (of_b >= SP_CHOICE_INFINITE)
+            continue;
+        int64_t of_a = sp_reducer_cost(view, a, other->alive[i]);
+        if (of_a >= SP_CHOICE_INFINITE)
+            return SP_CHOICE_INFINITE;
+        worst = of_a - of_b > worst ? of_a - of_b : worst;
+    }
+    return worst;
+}
+
+static bool stands_in(const struct sp_reducer *reducer, uint32_t v, uint32_t a, uint32_t b, uint64_t *work)
+{
+    const struct sp_reducer_node *node = &reducer->nodes[v];
+    (*work) += 1 + node->range_count;
+    if (!uses_no_more(node, a, b))
+        return false;
+    int64_t sum = node->cost[a] - node->cost[b];
+    uint32_t index = 0;
+    for (uint32_t e; (e = sp_reducer_next_link(reducer, v, &index)) != UINT32_MAX;) {
+        struct sp_reducer_view view = sp_reducer_view(reducer, e, v);
+        (*work) += reducer->nodes[view.other].alive_count;
+        int64_t worst = worst_difference(reducer, &view, a, b);
+        if (worst >= SP_CHOICE_INFINITE)
+            return false;
+        sum += worst;
+        if (sum < -SP_CHOICE_INFINITE)
+            sum = -SP_CHOICE_INFINITE;
+    }
+    return sum <= 0;
+}
+
+static void dominate_states(struct sp_reducer *reducer, uint32_t v)
+{
+    struct sp_reducer_node *node = &reducer->nodes[v];
+    uint64_t work = 0;
+    for (uint32_t i = node->alive_count; i-- > 0 && work < MAX_NODE_WORK;) {
+        uint32_t b = node->alive[i];
+        for (uint32_t j = 0; j < node->alive_count && work < MAX_NODE_WORK; j++)
+            if (j != i && stands_in(reducer, v, node->alive[j], b, &work)) {
+                sp_reducer_kill_state(reducer, v, b);
+                break;
+            }
+    }
+}
+
+/* Pairs at a leaf. Of equal ones the first stays. */
+static void dominate_pairs(struct sp_reducer *reducer, uint32_t v)
+{
+    const struct sp_reducer_node *node = &reducer->nodes[v];
+    uint32_t index = 0, e = sp_reducer_next_link(reducer, v, &index);
+    struct sp_reducer_view view = sp_reducer_view(reducer, e, v);
+    const struct sp_reducer_node *other = &reducer->nodes[view.other];
+    if ((uint64_t)node->alive_count * node->alive_count * other->alive_count > MAX_NODE_WORK)
+        return;
+    bool has_changed = false;
+    for (uint32_t i = 0; i < other->alive_count; i++) {
+        uint32_t x = other->alive[i];
+        for (uint32_t j = node->alive_count; j-- > 0;) {
+            uint32_t b = node->alive[j];
+            int64_t of_b = sp_choice_add(node->cost[b], sp_reducer_cost(&view, b, x));
+            bool is_dominated = false;
+            for (uint32_t k = 0; k < node->alive_count && of_b < SP_CHOICE_INFINITE && !is_dominated; k++) {
+                uint32_t a = node->alive[k];
+                int64_t of_a = sp_choice_add(node->cost[a], sp_reducer_cost(&view, a, x));
+                is_dominated = a != b && of_a <= of_b && uses_no_more(node, a, b);
+            }
+            if (!is_dominated)
+                continue;
+            int64_t *table = sp_reducer_own_table(reducer, e);
+            if (table == NULL)
+                return;
+            view.cost = table;
+            table[b * view.row + x * view.column] = SP_CHOICE_INFINITE;
+            has_changed = true;
+        }
+    }
+    if (has_changed) {
+        reducer->has_changed = true;
+        sp_reducer_enqueue(reducer, e);
+    }
+}
+
+/* A state that does not fit at some moment even when everything else is as small as can be. */
+static void drop_too_large(struct sp_reducer *reducer, uint32_t v, int64_t least_room)
+{
+    struct sp_reducer_node *node = &reducer->nodes[v];
+    for (uint32_t i = node->alive_count; i-- > 0;) {
+        uint32_t s = node->alive[i];
+        bool is_too_large = false;
+        for (uint32_t r = 0; r < node->range_count && !is_too_large; r++) {
+            int64_t use = node->usage[(size_t)s * node->range_count + r];
+            for (uint32_t m = node->ranges[r].from; m < node->ranges[r].to && use > least_room && !is_too_large; m++)
+                is_too_large = use > reducer->room[m];
+        }
+        if (is_too_large)
+            sp_reducer_kill_state(reducer, v, s);
+    }
+}
+
+/* Without usage a node is taken out where the table this makes is not larger than those that go. */
+static bool is_eliminable(const struct sp_reducer *reducer, uint32_t v)
+{
+    const struct sp_reducer_node *node = &reducer->nodes[v];
+    if (node->range_count > 0 || node->degree > 2)
+        return false;
+    if (node->degree < 2)
+        return true;
+    uint32_t index = 0;
+    uint32_t e = sp_reducer_next_link(reducer, v, &index), f = sp_reducer_next_link(reducer, v, &index);
+    uint64_t a = reducer->nodes[sp_reducer_view(reducer, e, v).other].alive_count;
+    uint64_t b = reducer->nodes[sp_reducer_view(reducer, f, v).other].alive_count;
+    return a * b <= 2 * node->alive_count * (a + b) && a * b * node->alive_count <= MAX_NODE_WORK;
+}
+
+void sp_reducer_dominate(struct sp_reducer *reducer)
+{
+    int64_t least_room = INT64_MAX;
+    for (uint32_t m = 0; m < reducer->moment_count; m++)
+        least_room = reducer->room[m] < least_room ? reducer->room[m] : least_room;
+    for (uint32_t v = 0; v < reducer->problem->node_count && !sp_reducer_is_stopped(reducer); v++) {
+        if (!sp_reducer_is_variable(reducer, v))
+            continue;
+        drop_too_large(reducer, v, least_room);
+        if (sp_reducer_is_done(reducer))
+            return;
+        dominate_states(reducer, v);
+        if (is_eliminable(reducer, v))
+            sp_reducer_eliminate(reducer, v);
+        else if (reducer->nodes[v].degree == 1 && reducer->nodes[v].alive_count > 1)
+            dominate_pairs(reducer, v);
+    }
+}
