@@ -83,8 +83,8 @@ static void fill_transfers(const struct sp_workload *workload, const struct sp_c
                 .from_stage = from,
                 .to_stage = to,
                 .bytes = tensor->bytes,
-                .seconds = sp_cluster_transfer_seconds(cluster, placement->stage_device[from],
-                                                       placement->stage_device[to], tensor->bytes)};
+                .seconds = sp_work_transfer_seconds(cluster, tensor, placement->stage_device[from],
+                                                    placement->stage_device[to])};
             evaluation->communication_bytes += tensor->bytes;
         }
         if (!sorted)

@@ -96,8 +96,8 @@ static void note_input(struct walk *walk, uint32_t t, uint32_t position)
         return;
     self->received_epoch = evaluator->epoch;
     walk->received_bytes += tensor->bytes;
-    walk->cost->receive_seconds += sp_cluster_transfer_seconds(evaluator->cluster, walk->placement->stage_device[from],
-                                                               walk->device, tensor->bytes);
+    walk->cost->receive_seconds +=
+        sp_work_transfer_seconds(evaluator->cluster, tensor, walk->placement->stage_device[from], walk->device);
 }
 
 static void note_output(struct walk *walk, uint32_t t, uint32_t position)
@@ -118,8 +118,8 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
         evaluator->sent[to] = evaluator->send_epoch;
         root->last = TO_THE_END;
         walk->sent_bytes += tensor->bytes;
-        walk->cost->send_seconds += sp_cluster_transfer_seconds(evaluator->cluster, walk->device,
-                                                                walk->placement->stage_device[to], tensor->bytes);
+        walk->cost->send_seconds +=
+            sp_work_transfer_seconds(evaluator->cluster, tensor, walk->device, walk->placement->stage_device[to]);
     }
 }
 

@@ -3,7 +3,7 @@
  * workload - a model seen as work: a DAG of nodes that take time and tensors that take memory.
  *
  * The search and the evaluation know nothing of ONNX; they see this. A workload is made from a model whose shapes are
- * known (sp_workload_from_model()); cost graphs that come as JSON will make the same.
+ * known (sp_workload_from_model()), or from a graph of costs (sp_workload_from_costs()).
  *
  * Glossary
  *  weight    a tensor that is there before the first request: initializers, and outputs of folded nodes. It occupies
@@ -12,11 +12,14 @@
  *  alias     a tensor that is another one under a different shape (Reshape, Identity): no memory of its own
  *  kind      devices with the same figures share a kind; node seconds are kept per kind
  *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node
+ *  together  nodes that have to be on one device
  *
  * Invariants
  *  - Node ids are topological: a node's inputs come from smaller ids.
- *  - Work nodes correspond one to one, in order, to the nodes of the model's main graph; tensors to its values (id =
+ *  - Work nodes of a model correspond one to one, in order, to the nodes of its main graph; tensors to its values (id =
  *    value->id).
+ *  - Nodes that have to be together have consecutive ids, and none of them is folded: contract.h makes one node of
+ * them.
  *  - A use counts where work is done: consumers are never folded. A folded node still lists its inputs, so that the
  *    graph can be followed through it; they need not be on its device.
  *  - An alias has its root's kind where the root is a weight, else SP_WORK_ACTIVATION. It points to the root itself,
@@ -24,6 +27,7 @@
  */
 #include "base/cancel.h"
 #include "cost/cluster.h"
+#include "graph/cost_graph.h"
 #include "graph/model.h"
 
 #define SP_NO_WORK UINT32_MAX
@@ -40,6 +44,8 @@ struct sp_work_tensor {
     uint32_t consumer_count;
     uint32_t *consumers; /* ascending, distinct, none of them folded */
     bool is_output;      /* a result of the model: alive to the end */
+    bool has_transfer_seconds;
+    double transfer_seconds; /* with has_transfer_seconds: to send it, over whatever link; else its bytes say */
 };
 
 struct sp_work_node {
@@ -47,11 +53,12 @@ struct sp_work_node {
     const struct sp_node *node; /* NULL in a workload not made from a model */
     bool folded;
     double flops, bytes;       /* work and memory traffic; 0 for folded nodes and views */
-    double *seconds;           /* per device kind */
+    double *seconds;           /* per device kind; INFINITY where that cannot run it */
     double inner_weight_bytes; /* constants inside it: on its device, beside the weights among its inputs */
     double workspace_bytes;    /* peak of the activations inside it, in memory only while it runs */
     uint32_t input_count, output_count;
     uint32_t *inputs, *outputs; /* tensor ids, distinct; inputs include what its subgraphs use by name */
+    uint32_t together;          /* 0, or a number that all nodes have that must be on its device */
 };
 
 struct sp_workload {
@@ -61,6 +68,7 @@ struct sp_workload {
     struct sp_work_tensor *tensors;
     uint32_t *kind_of;                 /* device -> kind */
     double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
+    double unable_seconds;             /* 0, or what a search takes for INFINITY: see contract.h */
 };
 
 /* The tensor whose memory this one is: itself, or what it is an alias of. */
@@ -68,6 +76,15 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
 {
     uint32_t root = workload->tensors[tensor].alias_of;
     return root == SP_NO_WORK ? tensor : root;
+}
+
+/* Seconds to send a tensor from device a to b; 0 when they are the same. */
+static inline double sp_work_transfer_seconds(const struct sp_cluster *cluster, const struct sp_work_tensor *tensor,
+                                              uint32_t a, uint32_t b)
+{
+    if (tensor->has_transfer_seconds)
+        return a == b ? 0 : tensor->transfer_seconds;
+    return sp_cluster_transfer_seconds(cluster, a, b, tensor->bytes);
 }
 
 /*
@@ -84,6 +101,22 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
 enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *model, const struct sp_cluster *cluster,
                                       const struct sp_watch *watch, struct sp_workload **ret_workload,
                                       struct sp_error *err);
+
+/*
+ * The workload of a graph of costs on the devices of `cluster`. Kinds are the names of devices (regardless of case).
+ * The nodes are in an order in which one device can run them, those of a group together with what lies between them:
+ * ret_order[i] is the graph's node of work node i. memory_bytes are weights inside the node; what its edges do not
+ * carry of output_bytes is there while it runs.
+ *
+ * Nodes of the same name get theirs with the id behind it: "Add [7]". The tensor of a node is called as the node;
+ * several are "NODE.0", "NODE.1".
+ *
+ * SP_ERR_MODEL "NO_DEVICE_RUNS": a node, or a whole group, has no seconds for any device of the cluster.
+ * "DEVICE_WITHOUT_SECONDS": a device of the cluster has none for any node.
+ */
+enum sp_status sp_workload_from_costs(struct sp_arena *arena, const struct sp_cost_graph *graph,
+                                      const struct sp_cluster *cluster, uint64_t hash_seed,
+                                      struct sp_workload **ret_workload, uint32_t **ret_order, struct sp_error *err);
 
 /* What one kernel does: of the roofline's ceilings, the highest time counts. */
 struct sp_kernel_work {

@@ -1,11 +1,13 @@
 #include "json/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "onnx.pb-c.h"
 #include "onnx/reader.h"
 #include "ops/shapes.h"
+#include "json/cost_graph.h"
 #include "json/graph.h"
 #include "json/proto.h"
 
@@ -96,23 +98,62 @@ static enum sp_status convert_graph(const struct tree *tree, const struct sp_wat
     return status;
 }
 
-static enum sp_status convert(const struct tree *tree, const struct sp_watch *watch, struct sp_buf *buf)
+void sp_json_graph_destroy(struct sp_json_graph *graph)
+{
+    if (graph == NULL)
+        return;
+    sp_arena_destroy(graph->arena);
+    free(graph);
+}
+
+/* What is asked for: `ret_graph` is NULL where a graph of costs is of no use. */
+struct wanted {
+    const struct sp_watch *watch;
+    uint64_t hash_seed;
+    struct sp_json_graph **ret_graph;
+};
+
+static enum sp_status read_costs(const struct tree *tree, const struct wanted *wanted)
+{
+    const struct sp_budget *budget = sp_arena_budget(tree->arena);
+    struct sp_json_graph *graph = calloc(1, sizeof *graph);
+    enum sp_status status = SP_ERR_MEMORY;
+    if (graph == NULL)
+        return sp_fail_memory(tree->err);
+    if (budget != NULL && budget->limit != 0)
+        graph->budget.limit = budget->used < budget->limit ? budget->limit - budget->used : 1;
+    graph->arena = sp_arena_create(&graph->budget);
+    if (graph->arena == NULL)
+        (void)sp_fail_memory(tree->err);
+    else
+        status = cost_graph_read(tree, graph->arena, wanted->hash_seed, &graph->graph);
+    if (status == SP_OK)
+        *wanted->ret_graph = graph;
+    else
+        sp_json_graph_destroy(graph);
+    return status;
+}
+
+/* Where the graph is set, it is that; else the bytes. */
+static enum sp_status convert(const struct tree *tree, const struct wanted *wanted, struct sp_buf *buf)
 {
     if (tree_kind(tree, 0) != TREE_OBJECT)
         return tree_fail(tree, 0, "OBJECT_EXPECTED", "The description of a model is a JSON object.");
     const uint32_t nodes = member(tree, 0, "nodes");
     if (is_cost_graph(tree, nodes)) {
-        (void)sp_fail(tree->err, SP_ERR_UNSUPPORTED, "COST_GRAPH_UNSUPPORTED",
-                      "This is a graph of costs (nodes with seconds and bytes, and edges), which this version cannot "
-                      "plan yet; describe the operators instead, or give an ONNX file.");
-        return SP_ERR_UNSUPPORTED;
+        if (wanted->ret_graph != NULL)
+            return read_costs(tree, wanted);
+        return sp_fail(tree->err, SP_ERR_UNSUPPORTED, "NO_OPERATORS",
+                       "This is a graph of costs (nodes with seconds and bytes, and edges): it can be planned, but it "
+                       "has no operators, which this needs; describe them, or give an ONNX file.");
     }
     if (nodes != TREE_NONE || member(tree, 0, "opset") != TREE_NONE)
-        return convert_graph(tree, watch, buf);
+        return convert_graph(tree, wanted->watch, buf);
     if (!is_model(tree))
         return tree_fail(tree, 0, "DESCRIPTION_UNKNOWN",
                          "This JSON object describes no model: a tensor graph has the members 'opset' and 'nodes', "
-                         "and a ModelProto in protobuf's mapping has 'irVersion', 'opsetImport' and 'graph'.");
+                         "a graph of costs has 'nodes' and 'edges', and a ModelProto in protobuf's mapping has "
+                         "'irVersion', 'opsetImport' and 'graph'.");
     struct emit emit = {.buf = buf};
     return proto_message(tree, 0, &onnx__model_proto__descriptor, &emit);
 }
@@ -124,8 +165,8 @@ static size_t ceiling(const struct sp_budget *budget)
     return budget->limit == 0 || rest / 3 > MAX_FILE_BYTES ? MAX_FILE_BYTES : rest / 3;
 }
 
-enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, const struct sp_watch *watch,
-                               struct sp_buf *ret_bytes, struct sp_error *err)
+static enum sp_status read_text(struct sp_budget *budget, const char *text, uint64_t size, const struct wanted *wanted,
+                                struct sp_buf *ret_bytes, struct sp_error *err)
 {
     struct tree tree;
     struct sp_buf buf;
@@ -136,7 +177,7 @@ enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint6
     enum sp_status status = tree_read(arena, text, size, &tree, err);
     if (status == SP_OK) {
         sp_buf_init(&buf, ceiling(budget));
-        status = convert(&tree, watch, &buf);
+        status = convert(&tree, wanted, &buf);
     }
     if (status == SP_OK && sp_buf_failed(&buf))
         status = buf.size > MAX_FILE_BYTES / 4
@@ -149,8 +190,29 @@ enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint6
         return status;
     }
     budget->used += buf.capacity;
+    if (wanted->ret_graph != NULL && *wanted->ret_graph != NULL)
+        budget->used += (*wanted->ret_graph)->budget.used;
     if (budget->used > budget->peak)
         budget->peak = budget->used;
     *ret_bytes = buf;
     return SP_OK;
+}
+
+enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, const struct sp_watch *watch,
+                               struct sp_buf *ret_bytes, struct sp_error *err)
+{
+    const struct wanted wanted = {.watch = watch};
+    return read_text(budget, text, size, &wanted, ret_bytes, err);
+}
+
+enum sp_status sp_json_read(struct sp_budget *budget, const char *text, uint64_t size, uint64_t hash_seed,
+                            const struct sp_watch *watch, struct sp_buf *ret_bytes, struct sp_json_graph **ret_graph,
+                            struct sp_error *err)
+{
+    struct sp_json_graph *graph = NULL;
+    const struct wanted wanted = {.watch = watch, .hash_seed = hash_seed, .ret_graph = &graph};
+    enum sp_status status = read_text(budget, text, size, &wanted, ret_bytes, err);
+    if (status == SP_OK)
+        *ret_graph = graph;
+    return status;
 }

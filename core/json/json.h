@@ -7,7 +7,7 @@
  *
  *   a tensor graph    {"name", "opset", "inputs", "initializers", "outputs", "nodes"}: ONNX's operators, in few words
  *   a ModelProto      the JSON mapping that protobuf publishes for every message: {"irVersion", "opsetImport", "graph"}
- *   a cost graph      {"nodes": [{"id", "seconds", ..}], "edges"}: recognised, and refused by this version
+ *   a cost graph      {"name", "nodes", "edges"}: no operators, only what each node costs; it stays what it is
  *
  * Tensor graph
  *
@@ -29,6 +29,17 @@
  * Without "ir_version" it is the least that the operator set, the types and the annotations need (8 at least).
  * Messages in the places named above are in protobuf's mapping.
  *
+ * Cost graph
+ *
+ *   NODE         {"id", "name", "seconds", "memory_bytes", "output_bytes", "group"}; id and seconds must be there. An
+ * id is a text or an integer, which is the same as its digits. seconds: a number, or {DEVICE: number} by the names of
+ * the catalog or of the cluster; a device that is left out cannot run the node. memory_bytes stay on the device
+ * (weights), output_bytes are there until the last use, or are the result where nothing uses them. Nodes of one group
+ * stay on one device. EDGE         {"from", "to", "bytes", "seconds", "tensor"}: bytes to send where the ends are on
+ * different devices, output_bytes of `from` where nothing is said; with seconds that time is taken, whatever the link.
+ * Edges of one node that say the same carry the same tensor, which is sent once to each device; so do those that name
+ * the same one, and different names tell tensors apart.
+ *
  * protobuf's mapping (https://protobuf.dev/programming-guides/json): camelCase or original names, enums by name or
  * number, integers as numbers or text, bytes as base64 (also the URL's alphabet), "NaN" and the infinities, null for an
  * absent member. Unknown members, a member twice and two of a oneof are errors.
@@ -41,6 +52,7 @@
 #include "base/buf.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "graph/cost_graph.h"
 
 /* Whether these bytes are to be taken for such a description: they begin with an object. No ONNX file does. */
 bool sp_json_is(const void *bytes, uint64_t size);
@@ -53,8 +65,22 @@ bool sp_json_is(const void *bytes, uint64_t size);
  * NULL) can end; if the model contradicts itself, they stay without.
  *
  * Errors: SP_ERR_MALFORMED (`where` is "byte N" where it is no JSON, else the JSON pointer of what is wrong),
- * SP_ERR_LIMIT, SP_ERR_UNSUPPORTED (a cost graph), SP_ERR_MEMORY, SP_ERR_CANCELLED. What a model must be beyond its
- * form is left to the reader of the result.
+ * SP_ERR_LIMIT, SP_ERR_UNSUPPORTED "NO_OPERATORS" (a cost graph), SP_ERR_MEMORY, SP_ERR_CANCELLED. What a model must be
+ * beyond its form is left to the reader of the result.
  */
 enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint64_t size, const struct sp_watch *watch,
                                struct sp_buf *ret_bytes, struct sp_error *err);
+
+/* A cost graph, in memory of its own: what that takes counts against the budget given, and stays counted. */
+struct sp_json_graph {
+    struct sp_budget budget;
+    struct sp_arena *arena;
+    struct sp_cost_graph graph;
+};
+void sp_json_graph_destroy(struct sp_json_graph *graph); /* NULL is allowed */
+
+/* The same for whatever the text describes: *ret_graph is a cost graph, the caller's to destroy, or NULL, and then
+ *ret_bytes is the ONNX file. `hash_seed` is for tables of names. */
+enum sp_status sp_json_read(struct sp_budget *budget, const char *text, uint64_t size, uint64_t hash_seed,
+                            const struct sp_watch *watch, struct sp_buf *ret_bytes, struct sp_json_graph **ret_graph,
+                            struct sp_error *err);

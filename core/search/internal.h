@@ -18,6 +18,7 @@
  * model inputs and what is received count until their last use in the line, even if that is in a later stage. Whatever
  * windows and sweeps propose is evaluated by sp_evaluate() before it counts.
  */
+#include "cost/contract.h"
 #include "search/grouping.h"
 
 #define SP_NO_POSITION UINT32_MAX
@@ -26,12 +27,16 @@
    is not better than this. */
 #define SP_SEARCH_TOLERANCE 0.005
 
+/* More than any memory lacks. */
+#define SP_UNABLE_BYTES 1e27
+
 /* Live nodes from which on the search takes the short way: one placement is improved, along one order. */
 #define SP_LARGE_MODEL 30000
 
 struct sp_score {
     bool valid;
-    double excess_bytes;  /* summed over the stages, against the share of memory in force; 0 = fits */
+    double excess_bytes;  /* summed over the stages, against the share of memory in force; 0 = fits; and
+                             SP_UNABLE_BYTES for each node that its device cannot run */
     double worst_excess;  /* largest over the stages, against that share; may be negative */
     uint32_t worst_stage; /* where */
     double interval, latency, communication;
@@ -155,9 +160,11 @@ void sp_window_start_left(struct sp_search *search, struct sp_window *window, co
                           uint32_t left, uint32_t right);
 void sp_window_add(struct sp_search *search, struct sp_window *window, uint32_t position);
 
-static inline double sp_link_seconds(struct sp_search_link link, double bytes)
+static inline double sp_link_seconds(struct sp_search_link link, const struct sp_work_tensor *tensor)
 {
-    return link.latency + bytes * link.seconds_per_byte;
+    if (tensor->has_transfer_seconds)
+        return link.seconds_per_byte > 0 ? tensor->transfer_seconds : 0; /* no link: from a device to itself */
+    return link.latency + tensor->bytes * link.seconds_per_byte;
 }
 
 static inline double sp_window_interval(const struct sp_window *window)

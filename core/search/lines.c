@@ -42,8 +42,8 @@ static void load_outside(struct sp_search *search, uint32_t tensor, const struct
         search->stage_seen[stage] = search->stage_stamp;
         uint32_t device = around->stage_device[stage];
         search->outside[tensor]++;
-        search->outside_left[tensor] += sp_cluster_transfer_seconds(search->cluster, left, device, t->bytes);
-        search->outside_right[tensor] += sp_cluster_transfer_seconds(search->cluster, right, device, t->bytes);
+        search->outside_left[tensor] += sp_work_transfer_seconds(search->cluster, t, left, device);
+        search->outside_right[tensor] += sp_work_transfer_seconds(search->cluster, t, right, device);
     }
 }
 

@@ -127,6 +127,33 @@ static enum sp_status fewest_devices(struct sp_search *search, uint32_t device, 
     return status;
 }
 
+/* A node in a stage whose device cannot run it; the fewest such nodes that a placement was found with may still fit. */
+static enum sp_status fail_unable(const struct sp_search *search, const struct sp_candidate *closest)
+{
+    const struct sp_workload *workload = search->workload;
+    uint32_t i = 0;
+    while (i < search->live_count) {
+        const uint32_t device = closest->stage_device[closest->stage_of[search->live[i]]];
+        if (workload->nodes[search->live[i]].seconds[workload->kind_of[device]] >= workload->unable_seconds)
+            break;
+        i++;
+    }
+    if (i == search->live_count)
+        return sp_fail(search->err, SP_ERR_INTERNAL, "NO_UNABLE_NODE", "A node that cannot run is not found again.");
+    const uint32_t id = search->live[i], device = closest->stage_device[closest->stage_of[id]];
+    (void)sp_fail(search->err, SP_ERR_NOFIT, "NO_DEVICE_LEFT",
+                  "No placement was found in which every node is on a device that it has seconds for and all fits: in "
+                  "the closest one node \"%.200s\" is on device %u (%s), which has none. Stages follow each other on "
+                  "%u devices; give more devices of the kinds that are needed, or the missing seconds.",
+                  workload->nodes[id].name, device, sp_cluster_device(search->cluster, device)->name,
+                  search->cluster->device_count);
+    if (search->err != NULL) {
+        search->err->limit = "devices";
+        search->err->limit_value = 0;
+    }
+    return SP_ERR_NOFIT;
+}
+
 enum sp_status sp_search_nofit(struct sp_search *search, const struct sp_candidate *closest)
 {
     const struct sp_cluster *cluster = search->cluster;
@@ -145,6 +172,8 @@ enum sp_status sp_search_nofit(struct sp_search *search, const struct sp_candida
     if (worst_bytes > sp_search_capacity(search, largest))
         return fail_node(search, worst_node, worst_bytes, largest);
 
+    if (closest->score.excess_bytes >= SP_UNABLE_BYTES)
+        return fail_unable(search, closest);
     uint32_t stages = closest->stage_count, device = closest->stage_device[closest->score.worst_stage];
     double lacking = ceil(closest->score.worst_excess), capacity = sp_search_capacity(search, device);
     enum sp_status status = fewest_devices(search, device, &count, &stuck);

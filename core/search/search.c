@@ -205,6 +205,9 @@ static void take_score(const struct sp_search *search, const struct sp_evaluatio
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         const struct sp_stage_cost *stage = &evaluation->stages[i];
         double excess = stage->total_bytes - sp_search_capacity(search, stage->device);
+        double unable = sp_unable_nodes(search->workload, stage->compute_seconds);
+        if (unable > 0)
+            excess = (excess > 0 ? excess : 0) + unable * SP_UNABLE_BYTES;
         if (i == 0 || excess > score->worst_excess) {
             score->worst_excess = excess;
             score->worst_stage = i;

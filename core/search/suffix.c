@@ -82,7 +82,7 @@ static double add_output(struct suffix *suffix, uint32_t id)
     if (tensor->kind != SP_WORK_ACTIVATION)
         return 0;
     if (search->seen[id] == search->stamp) { /* used in the suffix: no longer received */
-        suffix->side->receive -= sp_link_seconds(suffix->before, tensor->bytes);
+        suffix->side->receive -= sp_link_seconds(suffix->before, tensor);
         suffix->side->in -= tensor->bytes;
     }
     if (search->outside[id] > 0) {
@@ -113,11 +113,11 @@ static void add_input(struct suffix *suffix, uint32_t id)
     search->seen[id] = search->stamp;
     suffix->side->in += tensor->bytes;
     if (search->position[tensor->producer] != SP_NO_POSITION) {
-        suffix->side->receive += sp_link_seconds(suffix->before, tensor->bytes);
+        suffix->side->receive += sp_link_seconds(suffix->before, tensor);
         return;
     }
     uint32_t from = suffix->around->stage_device[suffix->around->stage_of[tensor->producer]];
-    suffix->side->receive += sp_cluster_transfer_seconds(search->cluster, from, suffix->device, tensor->bytes);
+    suffix->side->receive += sp_work_transfer_seconds(search->cluster, tensor, from, suffix->device);
     suffix->side->in_outside += tensor->bytes;
 }
 

@@ -52,7 +52,7 @@ static void add_input(struct sp_search *search, struct sp_window *window, uint32
     uint32_t made_at = search->position[tensor->producer];
     if (made_at != SP_NO_POSITION && made_at >= window->begin) {
         if (search->last_use[id] == position) { /* it was held ready to be sent until here */
-            window->send -= sp_link_seconds(window->after, tensor->bytes);
+            window->send -= sp_link_seconds(window->after, tensor);
             window->out -= tensor->bytes;
         }
         return;
@@ -62,11 +62,11 @@ static void add_input(struct sp_search *search, struct sp_window *window, uint32
     search->seen[id] = search->stamp;
     window->in += tensor->bytes;
     if (made_at != SP_NO_POSITION) {
-        window->receive += sp_link_seconds(window->before, tensor->bytes);
+        window->receive += sp_link_seconds(window->before, tensor);
         return;
     }
     uint32_t from = window->around->stage_device[window->around->stage_of[tensor->producer]];
-    window->receive += sp_cluster_transfer_seconds(search->cluster, from, window->device, tensor->bytes);
+    window->receive += sp_work_transfer_seconds(search->cluster, tensor, from, window->device);
 }
 
 static void add_output(struct sp_search *search, struct sp_window *window, uint32_t id, uint32_t position)
@@ -76,7 +76,7 @@ static void add_output(struct sp_search *search, struct sp_window *window, uint3
     if (tensor->kind != SP_WORK_ACTIVATION)
         return;
     if (search->last_use[id] > position) {
-        window->send += sp_link_seconds(window->after, tensor->bytes);
+        window->send += sp_link_seconds(window->after, tensor);
         window->out += tensor->bytes;
     }
     if (search->outside[id] > 0) {
