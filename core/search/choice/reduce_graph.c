@@ -168,11 +168,14 @@ void sp_reducer_add_table(struct sp_reducer *reducer, uint32_t u, uint32_t w, co
     uint32_t e = find_edge(reducer, u, w);
     if (e == UINT32_MAX) {
         struct sp_reducer_edge *edge = &reducer->edges[spare];
+        bool is_known[2] = {edge->u == u || edge->v == u, edge->u == w || edge->v == w}; /* it was theirs before */
         *edge = (struct sp_reducer_edge){u, w, cost, true, false, edge->is_queued};
         reducer->nodes[u].degree++;
         reducer->nodes[w].degree++;
-        add_link(reducer, u, spare);
-        add_link(reducer, w, spare);
+        if (!is_known[0])
+            add_link(reducer, u, spare);
+        if (!is_known[1])
+            add_link(reducer, w, spare);
         note_edge(reducer, spare);
         sp_reducer_enqueue(reducer, spare);
         return;
@@ -387,7 +390,7 @@ void sp_reducer_build(struct sp_reducer *reducer)
     for (uint32_t e = 0; e < problem->edge_count && !reducer->is_out_of_memory; e++) {
         const struct sp_choice_edge *edge = &problem->edges[e];
         struct sp_reducer_edge *spare = &reducer->edges[e];
-        spare->is_dead = true;
+        *spare = (struct sp_reducer_edge){.u = SP_NO_NODE, .v = SP_NO_NODE, .is_dead = true};
         sp_reducer_add_table(reducer, edge->u, edge->v, edge->cost, e);
         if (!spare->is_dead)
             spare->is_own = false; /* the table is the caller's */
