@@ -8,12 +8,20 @@
  *   operands      each tensor axis is cut by the mesh axes of its factors, major to minor in the factors' order and,
  *                 within one factor, in the mesh's order
  *   local work    FLOPs, bytes and functions of the shard: terms and operands with the split factors divided
- *   reductions    a split reduction factor leaves partial values: all-reduce, or reduce-scatter to an axis of the
- * output that divides (a strategy of its own) halo          neighbours exchange their borders memory        local bytes
- * of weights, outputs, workspace
+ *   reductions    a split reduction factor leaves partial values: all-reduce, or reduce-scatter to an axis of output 0
+ *                 that divides (a strategy of its own)
+ *   halo          neighbours exchange their borders
+ *   memory        local bytes of weights, outputs, workspace
  *
- * Which factors may be split: those that partition/ really runs on shards (ops/local.h), in multiples of their block,
- * and evenly. A rule with more ways than SP_MAX_STRATEGIES keeps the best by local time and memory; the one in which
+ * Which factors may be split: those that partition/ really runs on shards, in multiples of their block, and evenly on
+ * every axis of every operand. What that means is not said twice: each way is tried by calling the operator's own
+ * `local` function (ops/local.h), as the partition does, on a device at the border of the mesh and, where elements come
+ * from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders and
+ * further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout gives
+ * whole mesh axes to tensor axes. All mesh axes of one partial output are reduced, or all scattered to one axis: so the
+ * partition does it in one step.
+ *
+ * A rule with more ways than SP_MAX_STRATEGIES keeps the best by local time and memory; the one in which
  * nothing is split is always there. Dominated ways (the same operand layouts at no better time and memory) are dropped.
  *
  * Nodes of the same rule, types and weights share their strategies: a model of a hundred equal layers has those of one.
@@ -44,8 +52,9 @@ struct sp_strategy {
                                              cuts, or SP_STRATEGY_NO_FACTOR: all-reduce */
     double flops, bytes;                  /* of one device */
     double compute_seconds, communication_seconds;
-    double output_bytes; /* of one device: activations that it makes, aliases not counted */
-    double weight_bytes; /* of one device: weights that only this node uses, and those inside it */
+    double communication_bytes; /* sent by one device for what communication_seconds are */
+    double output_bytes;        /* of one device: activations that it makes, aliases not counted */
+    double weight_bytes;        /* of one device: weights that only this node uses, and those inside it */
     double workspace_bytes;
     const uint32_t *layouts; /* per operand (inputs, then outputs): a layout of the table (sp_strategy_layout()) */
 };
@@ -85,6 +94,6 @@ uint32_t sp_strategy_operand(const struct sp_strategy_table *table, uint32_t nod
 
 /* The sharding that a layout is on real devices: mesh position i is device `first_device` + i. For annotations and the
    partition. In `arena`. */
-enum sp_status sp_strategy_sharding(const struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
+enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
                                     uint32_t layout, int64_t first_device, const struct sp_sharding **ret_sharding,
                                     struct sp_error *err);

@@ -1,0 +1,144 @@
+/*
+ * The table of one mesh.
+ */
+#include "search/strategy/strategy.h"
+
+#include <inttypes.h>
+
+#include "base/limits.h"
+#include "search/strategy/strategy_internal.h"
+
+#define NODES_PER_TICK 256
+
+static enum sp_status check_mesh(const struct sp_strategy_mesh *mesh, uint32_t *ret_devices, struct sp_error *err)
+{
+    uint64_t devices = 1;
+    if (mesh->axis_count > SP_STRATEGY_AXES)
+        return sp_fail_limit(err, "TOO_MANY_MESH_AXES", "SP_STRATEGY_AXES", SP_STRATEGY_AXES, mesh->axis_count,
+                             "The devices of a stage are a grid of at most %d axes.", SP_STRATEGY_AXES);
+    for (uint32_t a = 0; a < mesh->axis_count; a++) {
+        if (mesh->size[a] < 2)
+            return sp_fail(err, SP_ERR_REQUEST, "MESH_AXIS_SIZE",
+                           "Axis %" PRIu32 " of the mesh of a stage has %" PRIu32 " devices, but must have 2 or more.",
+                           a, mesh->size[a]);
+        devices *= mesh->size[a];
+        if (devices > SP_MAX_DEVICES)
+            return sp_fail_limit(err, "TOO_MANY_DEVICES", "SP_MAX_DEVICES", SP_MAX_DEVICES, (int64_t)devices,
+                                 "The mesh of a stage has more than %d devices.", SP_MAX_DEVICES);
+    }
+    if (mesh->axis_count > 0 && (mesh->links.level_count == 0 || mesh->links.level_count > SP_MAX_MESH_AXES))
+        return sp_fail(err, SP_ERR_REQUEST, "LINKS_MISSING", "The devices of a stage need 1 to %d levels of links.",
+                       SP_MAX_MESH_AXES);
+    *ret_devices = (uint32_t)devices;
+    return SP_OK;
+}
+
+/* Weights that one node alone uses: the users of all names of one are counted together. */
+static enum sp_status find_own_weights(struct sp_strategy_table *table, struct sp_error *err)
+{
+    const struct sp_workload *workload = table->workload;
+    struct sp_arena_mark mark = sp_arena_mark(table->scratch);
+    uint32_t *users = SP_NEW_ARRAY(table->scratch, workload->tensor_count, uint32_t);
+    table->is_own_weight = SP_NEW_ARRAY(table->arena, workload->tensor_count, bool);
+    if (!users || !table->is_own_weight)
+        return sp_fail_memory(err);
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        users[sp_work_root(workload, t)] += workload->tensors[t].consumer_count;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        uint32_t root = sp_work_root(workload, t);
+        table->is_own_weight[t] = workload->tensors[root].kind == SP_WORK_WEIGHT && users[root] == 1;
+    }
+    sp_arena_rewind(table->scratch, mark);
+    return SP_OK;
+}
+
+static enum sp_status fill_classes(struct sp_strategy_table *table, const struct sp_watch *watch, struct sp_error *err)
+{
+    const struct sp_workload *workload = table->workload;
+    for (uint32_t i = 0; i < workload->node_count; i++) {
+        bool is_new = false;
+        enum sp_status status = SP_OK;
+        if (i % NODES_PER_TICK == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
+            return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+        if (workload->nodes[i].folded)
+            continue;
+        status = strategy_class_find(table, i, &table->class_of[i], &is_new, err);
+        if (status == SP_OK && is_new)
+            status = strategy_enumerate(table, table->class_of[i], err);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,
+                                        const struct sp_net *net, const struct sp_strategy_mesh *mesh,
+                                        const struct sp_watch *watch, struct sp_strategy_table **ret_table,
+                                        struct sp_error *err)
+{
+    uint32_t devices = 0;
+    enum sp_status status = check_mesh(mesh, &devices, err);
+    struct sp_strategy_table *table = status == SP_OK ? SP_NEW(arena, struct sp_strategy_table) : NULL;
+    if (status != SP_OK)
+        return status;
+    if (!table)
+        return sp_fail_memory(err);
+    table->workload = workload;
+    table->net = net;
+    table->mesh = *mesh;
+    table->device_count = devices;
+    table->arena = sp_arena_create(sp_arena_budget(arena));
+    table->scratch = sp_arena_create(sp_arena_budget(arena));
+    if (!table->arena || !table->scratch) {
+        status = sp_fail_memory(err);
+        goto end;
+    }
+    for (uint32_t l = 0; l < mesh->links.level_count && l < SP_MAX_MESH_AXES; l++)
+        table->levels[l] = mesh->links.levels[l];
+    table->mesh.links.levels = table->levels;
+    table->layout_set.arena = table->shape_set.arena = table->class_set.arena = table->arena;
+    table->shape_of = SP_NEW_ARRAY(table->arena, workload->tensor_count, const struct strategy_shape *);
+    table->class_of = SP_NEW_ARRAY(table->arena, workload->node_count, struct strategy_class *);
+    if (!table->shape_of || !table->class_of) {
+        status = sp_fail_memory(err);
+        goto end;
+    }
+    status = strategy_mesh_prepare(table, err);
+    if (status == SP_OK)
+        status = find_own_weights(table, err);
+    if (status == SP_OK)
+        status = fill_classes(table, watch, err);
+end:
+    if (status == SP_OK)
+        *ret_table = table;
+    else
+        sp_strategy_table_destroy(table);
+    return status;
+}
+
+void sp_strategy_table_destroy(struct sp_strategy_table *table)
+{
+    if (!table)
+        return;
+    sp_reshard_costs_destroy(table->costs);
+    sp_arena_destroy(table->scratch);
+    sp_arena_destroy(table->arena);
+}
+
+const struct sp_strategies *sp_strategy_of(const struct sp_strategy_table *table, uint32_t node)
+{
+    return table->class_of[node] ? &table->class_of[node]->strategies : NULL;
+}
+
+uint32_t sp_strategy_operand(const struct sp_strategy_table *table, uint32_t node, uint32_t tensor)
+{
+    const struct sp_node *model_node = table->workload->nodes[node].node;
+    for (uint32_t i = 0; i < model_node->input_count; i++)
+        if (model_node->inputs[i] && model_node->inputs[i]->id == tensor &&
+            model_node->inputs[i]->graph == model_node->graph)
+            return i;
+    for (uint32_t i = 0; i < model_node->output_count; i++)
+        if (model_node->outputs[i] && model_node->outputs[i]->id == tensor)
+            return model_node->input_count + i;
+    return UINT32_MAX;
+}

@@ -1,0 +1,229 @@
+/*
+ * Nodes that are equal in all that their strategies follow from: operator, attributes, types, what is known of the
+ * elements of their inputs, which of these are weights, and what the workload says they cost.
+ */
+#include <string.h>
+
+#include "search/strategy/strategy_internal.h"
+
+#define HASHED_ELEMENTS 16 /* of known data; all are compared */
+
+bool strategy_has_inside(const struct sp_node *node)
+{
+    if (node->body)
+        return true;
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        enum sp_attr_type type = node->attributes[i].type;
+        if (type == SP_ATTR_GRAPH || type == SP_ATTR_GRAPHS)
+            return true;
+    }
+    return false;
+}
+
+static const struct sp_value *operand_of(const struct sp_node *node, uint32_t operand)
+{
+    return operand < node->input_count ? node->inputs[operand] : node->outputs[operand - node->input_count];
+}
+
+static uint32_t operand_count(const struct sp_node *node)
+{
+    return node->input_count + node->output_count;
+}
+
+/* The first operand that is the same value: which of them are one tensor is part of what a node is. Long lists are not
+   gone through again for each. */
+#define MOST_COMPARED 64
+static uint32_t first_operand(const struct sp_node *node, uint32_t operand)
+{
+    uint32_t first = 0;
+    if (operand >= MOST_COMPARED)
+        return operand;
+    while (operand_of(node, first) != operand_of(node, operand))
+        first++;
+    return first;
+}
+
+/* What an operand is to the workload: kind of its memory, whether it is another's, whether only this node uses it. */
+static uint32_t role_of(const struct sp_strategy_table *table, const struct sp_value *value)
+{
+    const struct sp_work_tensor *tensor = &table->workload->tensors[value->id];
+    return (uint32_t)tensor->kind | (uint32_t)(tensor->alias_of != SP_NO_WORK) << 4 |
+           (uint32_t)table->is_own_weight[value->id] << 5;
+}
+
+/* ---- hashing ---------------------------------------------------------------------------------------------------- */
+
+static void hash_data(struct sp_digest *digest, const struct sp_data *data)
+{
+    sp_digest_number(digest, data->count);
+    for (uint32_t i = 0; i < data->count && i < HASHED_ELEMENTS; i++) {
+        if (data->ints)
+            sp_digest_number(digest, (uint64_t)data->ints[i].value);
+        else
+            sp_digest_add(digest, &data->reals[i], sizeof data->reals[i]);
+    }
+}
+
+static void hash_value(const struct sp_strategy_table *table, struct sp_digest *digest, const struct sp_value *value)
+{
+    const struct sp_shape *shape = &value->type.shape;
+    sp_digest_number(digest, (uint64_t)value->type.kind << 32 | (uint64_t)value->type.dtype << 8 |
+                                 role_of(table, value));
+    sp_digest_number(digest, shape->has_rank ? shape->rank : UINT64_MAX);
+    for (uint32_t a = 0; shape->has_rank && a < shape->rank; a++)
+        sp_digest_number(digest, (uint64_t)shape->dims[a].value);
+}
+
+static void hash_attribute(struct sp_digest *digest, const struct sp_attribute *attribute)
+{
+    sp_digest_add(digest, attribute->name, strlen(attribute->name));
+    sp_digest_number(digest, (uint64_t)attribute->type << 32 | attribute->count);
+    sp_digest_number(digest, (uint64_t)attribute->i);
+    sp_digest_add(digest, &attribute->f, sizeof attribute->f);
+    sp_digest_add(digest, attribute->s.bytes, attribute->s.bytes ? attribute->s.size : 0);
+    for (uint32_t i = 0; attribute->ints && i < attribute->count; i++)
+        sp_digest_number(digest, (uint64_t)attribute->ints[i]);
+}
+
+static uint64_t hash_node(const struct sp_strategy_table *table, const struct sp_work_node *work)
+{
+    const struct sp_node *node = work->node;
+    struct sp_digest digest;
+    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_number(&digest, (uint64_t)(uintptr_t)node->op);
+    sp_digest_number(&digest, (uint64_t)node->input_count << 32 | node->output_count);
+    sp_digest_add(&digest, &work->seconds[table->mesh.kind], sizeof(double));
+    for (uint32_t i = 0; i < operand_count(node); i++) {
+        const struct sp_value *value = operand_of(node, i);
+        if (!value) {
+            sp_digest_number(&digest, UINT64_MAX);
+            continue;
+        }
+        sp_digest_number(&digest, first_operand(node, i));
+        hash_value(table, &digest, value);
+        if (value->data && i < node->input_count)
+            hash_data(&digest, value->data);
+    }
+    for (uint32_t i = 0; i < node->attribute_count && !strategy_has_inside(node); i++)
+        hash_attribute(&digest, &node->attributes[i]);
+    return sp_digest_end(&digest);
+}
+
+/* ---- equality --------------------------------------------------------------------------------------------------- */
+
+static bool is_same_dim(struct sp_dim a, struct sp_dim b)
+{
+    return a.kind == b.kind && (a.kind != SP_DIM_KNOWN || a.value == b.value) &&
+           (a.kind != SP_DIM_SYMBOLIC || a.expr == b.expr);
+}
+
+static bool is_same_data(const struct sp_data *a, const struct sp_data *b)
+{
+    if (a == b)
+        return true;
+    if (!a || !b || a->count != b->count || !a->ints != !b->ints)
+        return false;
+    for (uint32_t i = 0; a->ints && i < a->count; i++)
+        if (!is_same_dim(a->ints[i], b->ints[i]))
+            return false;
+    return a->ints || a->count == 0 || memcmp(a->reals, b->reals, a->count * sizeof *a->reals) == 0;
+}
+
+static bool is_same_type(const struct sp_type *a, const struct sp_type *b)
+{
+    if (a->kind != b->kind || a->dtype != b->dtype || a->elem != b->elem || a->shape.has_rank != b->shape.has_rank)
+        return false;
+    if (!a->shape.has_rank)
+        return true;
+    if (a->shape.rank != b->shape.rank)
+        return false;
+    for (uint32_t i = 0; i < a->shape.rank; i++)
+        if (!is_same_dim(a->shape.dims[i], b->shape.dims[i]))
+            return false;
+    return true;
+}
+
+static bool is_same_text(struct sp_string a, struct sp_string b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.bytes, b.bytes, a.size) == 0);
+}
+
+static bool is_same_array(const void *a, const void *b, uint32_t count, size_t size)
+{
+    return a == b || (a && b && memcmp(a, b, count * size) == 0);
+}
+
+static bool is_same_attribute(const struct sp_attribute *a, const struct sp_attribute *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->type != b->type || a->count != b->count || a->i != b->i ||
+        memcmp(&a->f, &b->f, sizeof a->f) != 0 || !is_same_text(a->s, b->s) ||
+        !is_same_array(a->ints, b->ints, a->count, sizeof *a->ints) ||
+        !is_same_array(a->floats, b->floats, a->count, sizeof *a->floats) || !a->strings != !b->strings)
+        return false;
+    for (uint32_t i = 0; a->strings && i < a->count; i++)
+        if (!is_same_text(a->strings[i], b->strings[i]))
+            return false;
+    return a->tensors == b->tensors && a->sparse_tensors == b->sparse_tensors && a->types == b->types;
+}
+
+static bool is_same_operand(const struct sp_strategy_table *table, const struct sp_node *a, const struct sp_node *b,
+                            uint32_t operand)
+{
+    const struct sp_value *left = operand_of(a, operand), *right = operand_of(b, operand);
+    if (!left || !right)
+        return left == right;
+    return is_same_type(&left->type, &right->type) && role_of(table, left) == role_of(table, right) &&
+           first_operand(a, operand) == first_operand(b, operand) &&
+           table->workload->tensors[left->id].bytes == table->workload->tensors[right->id].bytes &&
+           (operand >= a->input_count || is_same_data(left->data, right->data));
+}
+
+struct node_key {
+    const struct sp_strategy_table *table;
+    uint32_t node;
+};
+
+static bool is_same_node(const void *item, const void *key)
+{
+    const struct node_key *wanted = key;
+    const struct sp_strategy_table *table = wanted->table;
+    uint32_t kind = table->mesh.kind;
+    const struct sp_work_node *left = &table->workload->nodes[((const struct strategy_class *)item)->node];
+    const struct sp_work_node *right = &table->workload->nodes[wanted->node];
+    const struct sp_node *a = left->node, *b = right->node;
+    bool has_inside = strategy_has_inside(a);
+    if (left->flops != right->flops || left->bytes != right->bytes || left->seconds[kind] != right->seconds[kind] ||
+        left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes)
+        return false;
+    if (a->op != b->op || a->version != b->version || a->input_count != b->input_count ||
+        a->output_count != b->output_count || has_inside != strategy_has_inside(b))
+        return false;
+    for (uint32_t i = 0; i < operand_count(a); i++)
+        if (!is_same_operand(table, a, b, i))
+            return false;
+    if (has_inside)
+        return true;
+    if (a->attribute_count != b->attribute_count)
+        return false;
+    for (uint32_t i = 0; i < a->attribute_count; i++)
+        if (!is_same_attribute(&a->attributes[i], &b->attributes[i]))
+            return false;
+    return true;
+}
+
+enum sp_status strategy_class_find(struct sp_strategy_table *table, uint32_t node, struct strategy_class **ret_class,
+                                   bool *ret_is_new, struct sp_error *err)
+{
+    struct node_key key = {table, node};
+    uint64_t hash = hash_node(table, &table->workload->nodes[node]);
+    struct strategy_class *known = sp_same_find(&table->class_set, hash, is_same_node, &key);
+    *ret_is_new = !known;
+    if (!known) {
+        known = SP_NEW(table->arena, struct strategy_class);
+        if (!known || !sp_same_add(&table->class_set, hash, known))
+            return sp_fail_memory(err);
+        known->node = node;
+    }
+    *ret_class = known;
+    return SP_OK;
+}

@@ -1,0 +1,546 @@
+/*
+ * The ways of one class: every assignment of mesh axes to factors that cuts all operands evenly and that the operator
+ * runs, with its all-reduces, and again for each axis of the output that a reduce-scatter may cut.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/op.h"
+#include "search/strategy/strategy_internal.h"
+
+struct found {
+    struct sp_strategy strategy; /* layouts in the table's memory */
+    uint32_t order;              /* as it was found */
+    bool is_dropped;
+};
+
+struct maker {
+    struct sp_strategy_table *table;
+    struct strategy_class *class;
+    const struct sp_work_node *work;
+    struct strategy_way way;
+    int64_t *shards;            /* the way's, per factor */
+    struct strategy_cut *cuts;  /* the way's, per operand */
+    uint32_t *layouts;          /* the way's, per operand; then those of one that is kept */
+    uint32_t allowed_count;
+    uint8_t allowed[SP_RULE_MAX_FACTORS];
+    uint32_t count, capacity;
+    struct found *found;
+    struct sp_same seen; /* of strategies, by their layouts */
+    uint64_t seed;
+    struct sp_error *err;
+};
+
+/* ---- keeping ---------------------------------------------------------------------------------------------------- */
+
+struct layouts_key {
+    uint32_t count;
+    const uint32_t *layouts;
+};
+
+struct layouts_item {
+    struct layouts_key key;
+    uint32_t found; /* the last one with these layouts */
+};
+
+static bool is_same_layouts(const void *item, const void *key)
+{
+    const struct layouts_key *a = &((const struct layouts_item *)item)->key, *b = key;
+    return memcmp(a->layouts, b->layouts, a->count * sizeof *a->layouts) == 0;
+}
+
+static double memory_of(const struct sp_strategy *strategy)
+{
+    return strategy->output_bytes + strategy->weight_bytes + strategy->workspace_bytes;
+}
+
+static double seconds_of(const struct sp_strategy *strategy)
+{
+    return strategy->compute_seconds + strategy->communication_seconds;
+}
+
+static bool is_no_better(const struct sp_strategy *a, const struct sp_strategy *than)
+{
+    return seconds_of(a) >= seconds_of(than) && memory_of(a) >= memory_of(than);
+}
+
+static enum sp_status grow_found(struct maker *maker)
+{
+    uint32_t capacity = maker->capacity == 0 ? 64 : 2 * maker->capacity;
+    struct found *larger;
+    if (maker->count < maker->capacity)
+        return SP_OK;
+    larger = SP_NEW_ARRAY(maker->table->scratch, capacity, struct found);
+    if (!larger)
+        return sp_fail_memory(maker->err);
+    if (maker->count > 0)
+        memcpy(larger, maker->found, maker->count * sizeof *larger);
+    maker->found = larger;
+    maker->capacity = capacity;
+    return SP_OK;
+}
+
+/* Adds a strategy with the layouts at hand, unless it is dominated by one that has the same. */
+static enum sp_status keep(struct maker *maker, const struct sp_strategy *strategy)
+{
+    uint32_t count = maker->way.operand_count;
+    struct layouts_key key = {count, maker->layouts};
+    struct sp_digest digest;
+    uint32_t *layouts;
+    sp_digest_begin(&digest, maker->seed);
+    sp_digest_add(&digest, maker->layouts, count * sizeof *maker->layouts);
+    uint64_t hash = sp_digest_end(&digest);
+    struct layouts_item *known = sp_same_find(&maker->seen, hash, is_same_layouts, &key);
+    if (known && is_no_better(strategy, &maker->found[known->found].strategy))
+        return SP_OK;
+    if (known && known->found > 0 && is_no_better(&maker->found[known->found].strategy, strategy))
+        maker->found[known->found].is_dropped = true;
+    enum sp_status status = grow_found(maker);
+    if (status != SP_OK)
+        return status;
+    layouts = SP_NEW_ARRAY(maker->table->arena, count, uint32_t);
+    if (!known) {
+        known = SP_NEW(maker->table->scratch, struct layouts_item);
+        if (!layouts || !known)
+            return sp_fail_memory(maker->err);
+        known->key = (struct layouts_key){count, layouts};
+        if (!sp_same_add(&maker->seen, hash, known))
+            return sp_fail_memory(maker->err);
+    }
+    if (!layouts)
+        return sp_fail_memory(maker->err);
+    if (count > 0)
+        memcpy(layouts, maker->layouts, count * sizeof *layouts);
+    known->found = maker->count;
+    maker->found[maker->count] = (struct found){*strategy, maker->count, false};
+    maker->found[maker->count++].strategy.layouts = layouts;
+    return SP_OK;
+}
+
+/* ---- one way ---------------------------------------------------------------------------------------------------- */
+
+static const struct sp_value *value_of(const struct maker *maker, uint32_t operand)
+{
+    return strategy_operand_value(maker->way.model_node, maker->way.rule, operand);
+}
+
+/* The extent of an operand's axis, -1 where it is not known or no tensor's. */
+static int64_t axis_extent(const struct sp_value *value, uint32_t axis)
+{
+    const struct sp_type *type = &value->type;
+    if ((type->kind != SP_TYPE_TENSOR && type->kind != SP_TYPE_SPARSE_TENSOR) || !type->shape.has_rank ||
+        axis >= type->shape.rank || !sp_dim_is_known(type->shape.dims[axis]))
+        return -1;
+    return type->shape.dims[axis].value;
+}
+
+/* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
+   is cut behind one that is not cut to single elements. */
+static bool cut_axis(const struct maker *maker, const struct sp_axis_factors *list, uint32_t axis, int64_t extent,
+                     struct strategy_cut *cut)
+{
+    const struct sp_rule *rule = maker->way.rule;
+    int64_t shards = 1;
+    bool may_follow = true;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint8_t factor = list->factors[i];
+        struct sp_dim own = rule->factors[factor].extent;
+        if (maker->shards[factor] > 1) {
+            if (!may_follow)
+                return false;
+            shards *= maker->shards[factor];
+            for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++) {
+                if (maker->way.factor_of[a] != factor)
+                    continue;
+                for (uint32_t j = 0; j < cut->count; j++)
+                    if (cut->mesh_axis[j] == a)
+                        return false; /* the factor is in the operand twice */
+                cut->tensor_axis[cut->count] = (uint8_t)axis;
+                cut->mesh_axis[cut->count++] = (uint8_t)a;
+            }
+        }
+        may_follow = may_follow && sp_dim_is_known(own) && maker->shards[factor] == own.value;
+    }
+    return shards == 1 || (extent > 0 && extent % shards == 0);
+}
+
+/* The cuts and layouts of all operands; false where one cannot be. */
+static enum sp_status cut_operands(struct maker *maker, bool *ret_ok)
+{
+    *ret_ok = true;
+    for (uint32_t o = 0; o < maker->way.operand_count; o++) {
+        const struct sp_operand_rule *rule = sp_rule_operand(maker->way.rule, o);
+        const struct sp_value *value = value_of(maker, o);
+        struct sp_layout layout;
+        maker->cuts[o].count = 0;
+        maker->layouts[o] = 0;
+        for (uint32_t a = 0; value && a < rule->rank; a++)
+            if (!cut_axis(maker, &rule->axes[a], a, axis_extent(value, a), &maker->cuts[o])) {
+                *ret_ok = false;
+                return SP_OK;
+            }
+        if (maker->cuts[o].count == 0)
+            continue;
+        strategy_cut_layout(maker->table, &maker->cuts[o], 0, &layout);
+        enum sp_status status = strategy_layout_number(maker->table, &layout, &maker->layouts[o], maker->err);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* Bytes of the outputs of one device that are no other tensor's memory. */
+static double output_bytes(const struct maker *maker)
+{
+    double sum = 0;
+    for (uint32_t o = maker->way.rule->input_count; o < maker->way.operand_count; o++) {
+        const struct sp_value *value = value_of(maker, o);
+        if (value && maker->table->workload->tensors[value->id].alias_of == SP_NO_WORK)
+            sum += sp_strategy_local_bytes(maker->table, value->id, maker->layouts[o]);
+    }
+    return sum;
+}
+
+static struct sp_strategy strategy_of_way(const struct maker *maker)
+{
+    const struct strategy_way *way = &maker->way;
+    struct sp_strategy strategy = {.flops = way->flops,
+                                   .bytes = way->bytes,
+                                   .compute_seconds = way->compute_seconds,
+                                   .communication_seconds = way->communication_seconds,
+                                   .communication_bytes = way->communication_bytes,
+                                   .output_bytes = output_bytes(maker),
+                                   .weight_bytes = way->weight_bytes + maker->work->inner_weight_bytes,
+                                   .workspace_bytes = maker->work->workspace_bytes};
+    memcpy(strategy.factor_of, way->factor_of, sizeof strategy.factor_of);
+    memset(strategy.scatter_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.scatter_of);
+    return strategy;
+}
+
+/* ---- reductions ------------------------------------------------------------------------------------------------- */
+
+/* Adds the time of combining output `output` from partial values to `to`. */
+static enum sp_status add_reduction(struct maker *maker, uint32_t output, const struct strategy_cut *to,
+                                    struct sp_strategy *strategy)
+{
+    uint32_t operand = maker->way.rule->input_count + output;
+    const struct sp_value *value = value_of(maker, operand);
+    const struct strategy_shape *shape;
+    struct sp_layout from, target;
+    double bytes = 0;
+    enum sp_status status = strategy_shape_of(maker->table, value->id, &shape, maker->err);
+    if (status != SP_OK || !shape->extents)
+        return status;
+    strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
+    strategy_cut_layout(maker->table, to, 0, &target);
+    strategy->communication_seconds += sp_reshard_cost(maker->table->costs, shape->rank, shape->extents,
+                                                       shape->element_bytes, &from, &target, &bytes);
+    strategy->communication_bytes += bytes;
+    return SP_OK;
+}
+
+/* The mesh axes of output 0's reductions behind its cut, on one axis: in the order in which the devices of a group are
+   numbered, by factors and then by mesh axes. False where the axis does not divide. */
+static bool scatter_cut(const struct maker *maker, uint32_t axis, struct strategy_cut *ret_cut)
+{
+    const struct sp_rule *rule = maker->way.rule;
+    const struct sp_value *value = value_of(maker, rule->input_count);
+    int64_t shards = 1, extent = axis_extent(value, axis);
+    *ret_cut = maker->cuts[rule->input_count];
+    for (uint32_t i = 0; i < ret_cut->count; i++)
+        if (ret_cut->tensor_axis[i] == axis)
+            shards *= maker->table->mesh.size[ret_cut->mesh_axis[i]];
+    for (uint32_t f = 0; f < rule->factor_count; f++)
+        for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++) {
+            if (maker->way.factor_of[a] != f || !(maker->way.partial[0] >> a & 1))
+                continue;
+            ret_cut->tensor_axis[ret_cut->count] = (uint8_t)axis;
+            ret_cut->mesh_axis[ret_cut->count++] = (uint8_t)a;
+            shards *= maker->table->mesh.size[a];
+        }
+    return extent > 0 && extent % shards == 0;
+}
+
+/* The same way, with output 0 scattered to one of its axes. */
+static enum sp_status keep_scattered(struct maker *maker, const struct sp_strategy *others)
+{
+    uint32_t operand = maker->way.rule->input_count;
+    const struct sp_value *value = maker->way.rule->output_count > 0 ? value_of(maker, operand) : NULL;
+    uint32_t kept = maker->layouts[operand];
+    enum sp_status status = SP_OK;
+    if (!value || maker->way.partial[0] == 0 || !value->type.shape.has_rank)
+        return SP_OK;
+    for (uint32_t axis = 0; axis < value->type.shape.rank && status == SP_OK; axis++) {
+        struct sp_strategy strategy = *others;
+        struct strategy_cut cut;
+        struct sp_layout layout;
+        if (!scatter_cut(maker, axis, &cut))
+            continue;
+        for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++)
+            if (maker->way.partial[0] >> a & 1)
+                strategy.scatter_of[a] = (uint8_t)axis;
+        status = add_reduction(maker, 0, &cut, &strategy);
+        strategy_cut_layout(maker->table, &cut, 0, &layout);
+        if (status == SP_OK)
+            status = strategy_layout_number(maker->table, &layout, &maker->layouts[operand], maker->err);
+        strategy.output_bytes = output_bytes(maker);
+        if (status == SP_OK)
+            status = keep(maker, &strategy);
+    }
+    maker->layouts[operand] = kept;
+    return status;
+}
+
+static enum sp_status try_way(struct maker *maker)
+{
+    const struct sp_rule *rule = maker->way.rule;
+    struct sp_strategy strategy, scattered;
+    bool is_ok = true;
+    for (uint32_t i = 0; i < maker->allowed_count; i++)
+        maker->shards[maker->allowed[i]] = 1;
+    for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++)
+        if (maker->way.factor_of[a] != SP_STRATEGY_NO_FACTOR)
+            maker->shards[maker->way.factor_of[a]] *= maker->table->mesh.size[a];
+    for (uint32_t i = 0; i < maker->allowed_count && is_ok; i++) {
+        const struct sp_factor *factor = &rule->factors[maker->allowed[i]];
+        int64_t shards = maker->shards[maker->allowed[i]];
+        is_ok = factor->extent.value % shards == 0 &&
+                (shards == 1 || factor->block <= 1 || factor->extent.value / shards % factor->block == 0);
+    }
+    enum sp_status status = is_ok ? cut_operands(maker, &is_ok) : SP_OK;
+    if (status == SP_OK && is_ok)
+        status = strategy_probe(&maker->way, maker->err);
+    if (status != SP_OK || !is_ok || maker->way.is_refused)
+        return status;
+    strategy = strategy_of_way(maker);
+    for (uint32_t o = 1; o < rule->output_count && status == SP_OK; o++)
+        if (maker->way.partial[o] != 0)
+            status = add_reduction(maker, o, &maker->cuts[rule->input_count + o], &strategy);
+    scattered = strategy;
+    if (status == SP_OK && rule->output_count > 0 && maker->way.partial[0] != 0)
+        status = add_reduction(maker, 0, &maker->cuts[rule->input_count], &strategy);
+    if (status == SP_OK)
+        status = keep(maker, &strategy);
+    return status == SP_OK ? keep_scattered(maker, &scattered) : status;
+}
+
+/* ---- all ways --------------------------------------------------------------------------------------------------- */
+
+/* Nothing is split: what the workload says. */
+static enum sp_status keep_whole(struct maker *maker)
+{
+    const struct sp_workload *workload = maker->table->workload;
+    const struct sp_work_node *work = maker->work;
+    struct sp_strategy strategy = {.flops = work->flops,
+                                   .bytes = work->bytes,
+                                   .compute_seconds = work->seconds[maker->table->mesh.kind],
+                                   .weight_bytes = work->inner_weight_bytes,
+                                   .workspace_bytes = work->workspace_bytes};
+    memset(strategy.factor_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.factor_of);
+    memset(strategy.scatter_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.scatter_of);
+    for (uint32_t i = 0; i < work->output_count; i++)
+        if (workload->tensors[work->outputs[i]].alias_of == SP_NO_WORK)
+            strategy.output_bytes += workload->tensors[work->outputs[i]].bytes;
+    for (uint32_t i = 0; i < work->input_count; i++)
+        if (maker->table->is_own_weight[work->inputs[i]])
+            strategy.weight_bytes += workload->tensors[sp_work_root(workload, work->inputs[i])].bytes;
+    memset(maker->layouts, 0, maker->way.operand_count * sizeof *maker->layouts);
+    return keep(maker, &strategy);
+}
+
+struct ranked {
+    double worth; /* bytes and FLOPs that the factor is in */
+    uint8_t factor;
+};
+
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *left = a, *right = b;
+    if (left->worth != right->worth)
+        return left->worth > right->worth ? -1 : 1;
+    return left->factor < right->factor ? -1 : 1;
+}
+
+static double worth_of(const struct maker *maker, uint8_t factor)
+{
+    const struct sp_rule *rule = maker->way.rule;
+    double worth = 0;
+    for (uint32_t t = 0; t < rule->term_count; t++)
+        if (rule->terms[t].count > 0 && memchr(rule->terms[t].factors, factor, rule->terms[t].count))
+            worth += maker->work->flops;
+    for (uint32_t o = 0; o < maker->way.operand_count; o++) {
+        const struct sp_operand_rule *operand = sp_rule_operand(rule, o);
+        const struct sp_value *value = value_of(maker, o);
+        int64_t bytes = value ? sp_value_bytes(value) : 0;
+        for (uint32_t a = 0; a < operand->rank; a++)
+            if (operand->axes[a].count > 0 && memchr(operand->axes[a].factors, factor, operand->axes[a].count))
+                worth += (double)(bytes > 0 ? bytes : 0);
+    }
+    return worth;
+}
+
+/* Factors that some axis of the mesh may split, in the rule's order. */
+static void find_allowed(struct maker *maker)
+{
+    const struct sp_rule *rule = maker->way.rule;
+    struct ranked ranked[SP_RULE_MAX_FACTORS];
+    uint32_t count = 0, most = SP_RULE_MAX_FACTORS;
+    uint64_t ways;
+    for (uint32_t f = 0; f < rule->factor_count; f++) {
+        const struct sp_factor *factor = &rule->factors[f];
+        bool divides = false;
+        for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++)
+            divides = divides || (factor->extent.kind == SP_DIM_KNOWN && factor->extent.value > 1 &&
+                                  factor->extent.value % maker->table->mesh.size[a] == 0);
+        if (divides && factor->kind != SP_FACTOR_REPLICATE && factor->kind != SP_FACTOR_SEQUENTIAL)
+            ranked[count++] = (struct ranked){worth_of(maker, (uint8_t)f), (uint8_t)f};
+    }
+    do { /* as many as may be tried in all combinations */
+        ways = 1;
+        for (uint32_t a = 0; a < maker->table->mesh.axis_count && ways <= STRATEGY_MOST_TRIED; a++)
+            ways *= (count < most ? count : most) + 1;
+    } while (ways > STRATEGY_MOST_TRIED && --most > 0);
+    if (count > most) {
+        qsort(ranked, count, sizeof *ranked, compare_ranked);
+        count = most;
+    }
+    for (uint32_t f = 0; f < rule->factor_count; f++)
+        for (uint32_t i = 0; i < count; i++)
+            if (ranked[i].factor == f)
+                maker->allowed[maker->allowed_count++] = (uint8_t)f;
+}
+
+/* All assignments but the one to no factor at all. */
+static enum sp_status try_all(struct maker *maker)
+{
+    uint32_t axes = maker->table->mesh.axis_count, choice[SP_STRATEGY_AXES] = {0};
+    for (;;) {
+        uint32_t a = axes;
+        while (a > 0 && choice[a - 1] == maker->allowed_count)
+            choice[--a] = 0;
+        if (a == 0)
+            return SP_OK;
+        choice[a - 1]++;
+        for (uint32_t i = 0; i < axes; i++)
+            maker->way.factor_of[i] = choice[i] == 0 ? SP_STRATEGY_NO_FACTOR : maker->allowed[choice[i] - 1];
+        enum sp_status status = try_way(maker);
+        if (status != SP_OK)
+            return status;
+    }
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------------------------- */
+
+static int compare_seconds(const void *a, const void *b)
+{
+    const struct found *left = a, *right = b;
+    double x = seconds_of(&left->strategy), y = seconds_of(&right->strategy);
+    if (x != y)
+        return x < y ? -1 : 1;
+    return left->order < right->order ? -1 : 1;
+}
+
+static int compare_memory(const void *a, const void *b)
+{
+    const struct found *left = a, *right = b;
+    double x = memory_of(&left->strategy), y = memory_of(&right->strategy);
+    if (x != y)
+        return x < y ? -1 : 1;
+    return left->order < right->order ? -1 : 1;
+}
+
+static int compare_order(const void *a, const void *b)
+{
+    const struct found *left = a, *right = b;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Of too many, three quarters are the fastest and the rest the smallest. The first one, whole, always stays. */
+static void choose(struct maker *maker)
+{
+    uint32_t count = 0, most = SP_MAX_STRATEGIES - 1, fastest = most / 4 * 3;
+    for (uint32_t i = 0; i < maker->count; i++)
+        if (!maker->found[i].is_dropped)
+            maker->found[count++] = maker->found[i];
+    maker->count = count;
+    if (count <= SP_MAX_STRATEGIES)
+        return;
+    qsort(maker->found + 1, count - 1, sizeof *maker->found, compare_seconds);
+    qsort(maker->found + 1 + fastest, count - 1 - fastest, sizeof *maker->found, compare_memory);
+    maker->count = SP_MAX_STRATEGIES;
+    qsort(maker->found + 1, maker->count - 1, sizeof *maker->found, compare_order);
+}
+
+static enum sp_status finish(struct maker *maker)
+{
+    struct sp_strategy *items;
+    choose(maker);
+    items = SP_NEW_ARRAY(maker->table->arena, maker->count, struct sp_strategy);
+    if (!items)
+        return sp_fail_memory(maker->err);
+    for (uint32_t i = 0; i < maker->count; i++)
+        items[i] = maker->found[i].strategy;
+    maker->class->strategies.items = items;
+    maker->class->strategies.count = maker->count;
+    maker->class->strategies.operand_count = maker->way.operand_count;
+    maker->class->strategies.rule = maker->way.rule;
+    return SP_OK;
+}
+
+/* The rule, in the table's memory; NULL where nothing may be split. */
+static enum sp_status take_rule(struct maker *maker, const struct sp_rule **ret_rule)
+{
+    struct sp_node *node = maker->work->node ? &maker->work->node->graph->nodes[maker->work->node->index] : NULL;
+    struct sp_rule *rule = NULL;
+    *ret_rule = NULL;
+    if (!node || maker->table->mesh.axis_count == 0 || !node->op || !node->op->rule || strategy_has_inside(node))
+        return SP_OK;
+    enum sp_status status = sp_op_rule(maker->table->net->model, node, maker->table->arena, &rule, maker->err);
+    if (status == SP_OK && rule->input_count == node->input_count && rule->output_count == node->output_count)
+        *ret_rule = rule;
+    return status;
+}
+
+static enum sp_status enumerate(struct maker *maker)
+{
+    const struct sp_node *node = maker->work->node;
+    const struct sp_rule *rule = NULL;
+    struct sp_arena *scratch = maker->table->scratch;
+    enum sp_status status = take_rule(maker, &rule);
+    if (status != SP_OK)
+        return status;
+    maker->way = (struct strategy_way){.table = maker->table, .node = maker->class->node, .rule = rule};
+    maker->way.model_node = &node->graph->nodes[node->index];
+    maker->way.operand_count = node->input_count + node->output_count;
+    maker->layouts = SP_NEW_ARRAY(scratch, maker->way.operand_count, uint32_t);
+    maker->cuts = SP_NEW_ARRAY(scratch, maker->way.operand_count, struct strategy_cut);
+    maker->shards = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
+    maker->way.partial = SP_NEW_ARRAY(scratch, node->output_count, uint32_t);
+    if (!maker->layouts || !maker->cuts || !maker->shards || !maker->way.partial)
+        return sp_fail_memory(maker->err);
+    maker->way.shards = maker->shards;
+    maker->way.cuts = maker->cuts;
+    maker->way.layouts = maker->layouts;
+    status = keep_whole(maker);
+    for (uint32_t f = 0; rule && f < rule->factor_count; f++)
+        maker->shards[f] = 1;
+    if (status == SP_OK && rule) {
+        find_allowed(maker);
+        status = maker->allowed_count > 0 ? try_all(maker) : SP_OK;
+    }
+    return status == SP_OK ? finish(maker) : status;
+}
+
+enum sp_status strategy_enumerate(struct sp_strategy_table *table, struct strategy_class *class, struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(table->scratch);
+    struct maker maker = {.table = table,
+                          .class = class,
+                          .work = &table->workload->nodes[class->node],
+                          .seed = table->net->model->hash_seed,
+                          .seen = {.arena = table->scratch},
+                          .err = err};
+    enum sp_status status = enumerate(&maker);
+    sp_arena_rewind(table->scratch, mark);
+    return status;
+}

@@ -1,0 +1,371 @@
+/*
+ * Layouts by number, what a device has under them, and the times of getting from one to another.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "search/strategy/strategy_internal.h"
+
+#define RESHARD_CACHE_BYTES ((size_t)1 << 20) /* of the planner's own; the table keeps every answer */
+#define FIRST_RESHARDS      1024
+#define FIRST_LAYOUTS       64
+
+/* ---- the mesh --------------------------------------------------------------------------------------------------- */
+
+static uint32_t count_primes(uint32_t size)
+{
+    uint32_t count = 0;
+    for (uint32_t prime = 2; prime * prime <= size; prime++)
+        for (; size % prime == 0; size /= prime)
+            count++;
+    return count + (size > 1);
+}
+
+/* How many of the devices along one mesh axis differ at each level of links. Where the axis does not fall together with
+   levels they are taken as all behind the outermost one that they use. */
+static void find_span(struct sp_strategy_table *table, uint32_t axis)
+{
+    const struct sp_links *links = &table->mesh.links;
+    uint32_t size = table->mesh.size[axis], outermost = links->level_count;
+    uint64_t below = 1, product = 1, stride = 1;
+    for (uint32_t a = axis + 1; a < table->mesh.axis_count; a++)
+        stride *= table->mesh.size[a];
+    for (uint32_t l = links->level_count; l-- > 0;) {
+        uint32_t seen = 1;
+        uint64_t modulus = l == 0 ? UINT64_MAX : links->levels[l].size;
+        for (uint32_t c = 1; c < size; c++) { /* coordinates begin at 0 and come round: count until the first repeats */
+            uint64_t now = c * stride / below % modulus, before = (c - 1) * stride / below % modulus;
+            if (now == 0 && before != 0)
+                break;
+            seen += now != before;
+        }
+        table->span[axis][l] = seen;
+        product *= seen;
+        outermost = seen > 1 ? l : outermost;
+        below *= links->levels[l].size;
+    }
+    if (product == size)
+        return;
+    outermost = outermost < links->level_count ? outermost : 0;
+    for (uint32_t l = 0; l < links->level_count; l++)
+        table->span[axis][l] = l == outermost ? size : 1;
+}
+
+static enum sp_status create_axes(struct sp_strategy_table *table, const struct sp_device_order *order,
+                                  struct sp_mesh **ret_mesh, struct sp_error *err)
+{
+    static const char *const names[SP_STRATEGY_AXES] = {"x", "y", "z", "w"};
+    struct sp_mesh_axis axes[SP_STRATEGY_AXES];
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++)
+        axes[a] = (struct sp_mesh_axis){names[a], table->mesh.size[a]};
+    return sp_mesh_create(table->arena, table->mesh.axis_count, axes, order, ret_mesh, err);
+}
+
+enum sp_status strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err)
+{
+    struct sp_layout whole;
+    uint32_t number, digits = 0;
+    enum sp_status status = SP_OK;
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
+        find_span(table, a);
+        table->first_digit[a] = digits;
+        digits += count_primes(table->mesh.size[a]);
+    }
+    for (uint32_t a = table->mesh.axis_count; a <= SP_STRATEGY_AXES; a++)
+        table->first_digit[a] = digits;
+    if (table->mesh.axis_count > 0)
+        status = create_axes(table, NULL, &table->axes, err);
+    if (status == SP_OK && table->axes)
+        status = sp_reshard_costs_create(sp_arena_budget(table->arena), &table->mesh.links, table->axes,
+                                         RESHARD_CACHE_BYTES, &table->costs, err);
+    if (status == SP_OK && table->costs && sp_reshard_costs_digits(table->costs) != digits)
+        status = sp_fail(err, SP_ERR_INTERNAL, "MESH_DIGITS", "The mesh of a stage has other digits than expected.");
+    if (status != SP_OK)
+        return status;
+    strategy_cut_layout(table, &(struct strategy_cut){0}, 0, &whole);
+    return strategy_layout_number(table, &whole, &number, err);
+}
+
+double strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
+                           double bytes, double *ret_bytes)
+{
+    uint32_t span[SP_MAX_MESH_AXES];
+    double devices = 1;
+    for (uint32_t l = 0; l < table->mesh.links.level_count; l++) {
+        span[l] = 1;
+        for (uint32_t a = 0; a < table->mesh.axis_count; a++)
+            span[l] *= (mesh_axes >> a & 1) ? table->span[a][l] : 1;
+        devices *= span[l];
+    }
+    *ret_bytes += sp_collective_bytes(kind, devices, bytes);
+    return sp_collective_seconds(&table->mesh.links, kind, span, bytes);
+}
+
+/* ---- layouts ---------------------------------------------------------------------------------------------------- */
+
+void strategy_cut_layout(const struct sp_strategy_table *table, const struct strategy_cut *cut, uint32_t partial,
+                         struct sp_layout *ret_layout)
+{
+    uint32_t digits = table->first_digit[SP_STRATEGY_AXES];
+    memset(ret_layout, 0, sizeof *ret_layout);
+    memset(ret_layout->axis, SP_LAYOUT_REPLICATED, digits);
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++)
+        if (partial >> a & 1)
+            memset(ret_layout->axis + table->first_digit[a], SP_LAYOUT_PARTIAL,
+                   table->first_digit[a + 1] - table->first_digit[a]);
+    for (uint32_t i = 0; i < cut->count; i++) {
+        uint8_t place = 0, mesh_axis = cut->mesh_axis[i];
+        for (uint32_t d = 0; d < digits; d++)
+            place += ret_layout->axis[d] == cut->tensor_axis[i];
+        for (uint32_t d = table->first_digit[mesh_axis]; d < table->first_digit[mesh_axis + 1]; d++) {
+            ret_layout->axis[d] = cut->tensor_axis[i];
+            ret_layout->place[d] = place++;
+        }
+    }
+}
+
+static bool is_same_layout(const void *item, const void *key)
+{
+    return memcmp(&((const struct strategy_layout *)item)->layout, key, sizeof(struct sp_layout)) == 0;
+}
+
+/* Which tensor axes are cut, and in how many shards. */
+static void find_shards(const struct sp_strategy_table *table, struct strategy_layout *layout)
+{
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
+        uint8_t axis = layout->layout.axis[table->first_digit[a]];
+        uint32_t at = 0;
+        if (axis == SP_LAYOUT_REPLICATED)
+            continue;
+        while (at < layout->cut_count && layout->axes[at] < axis)
+            at++;
+        if (at == layout->cut_count || layout->axes[at] != axis) {
+            for (uint32_t i = layout->cut_count; i > at; i--) {
+                layout->axes[i] = layout->axes[i - 1];
+                layout->shards[i] = layout->shards[i - 1];
+            }
+            layout->axes[at] = axis;
+            layout->shards[at] = 1;
+            layout->cut_count++;
+        }
+        layout->shards[at] *= table->mesh.size[a];
+    }
+}
+
+enum sp_status strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
+                                      uint32_t *ret_number, struct sp_error *err)
+{
+    struct sp_digest digest;
+    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_add(&digest, layout, sizeof *layout);
+    uint64_t hash = sp_digest_end(&digest);
+    struct strategy_layout *known = sp_same_find(&table->layout_set, hash, is_same_layout, layout);
+    if (known) {
+        *ret_number = known->number;
+        return SP_OK;
+    }
+    if (table->layout_count == table->layout_capacity) {
+        uint32_t capacity = table->layout_capacity == 0 ? FIRST_LAYOUTS : 2 * table->layout_capacity;
+        struct strategy_layout **larger = SP_NEW_ARRAY(table->arena, capacity, struct strategy_layout *);
+        if (!larger)
+            return sp_fail_memory(err);
+        if (table->layout_count > 0)
+            memcpy(larger, table->layouts, table->layout_count * sizeof *larger);
+        table->layouts = larger;
+        table->layout_capacity = capacity;
+    }
+    known = SP_NEW(table->arena, struct strategy_layout);
+    if (!known || !sp_same_add(&table->layout_set, hash, known))
+        return sp_fail_memory(err);
+    known->layout = *layout;
+    known->number = table->layout_count;
+    find_shards(table, known);
+    table->layouts[table->layout_count++] = known;
+    *ret_number = known->number;
+    return SP_OK;
+}
+
+const struct sp_layout *sp_strategy_layout(const struct sp_strategy_table *table, uint32_t layout)
+{
+    return &table->layouts[layout]->layout;
+}
+
+double strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout)
+{
+    const struct strategy_layout *cut = table->layouts[layout];
+    double share = 1;
+    for (uint32_t i = 0; i < cut->cut_count; i++) {
+        int64_t shards = cut->shards[i], extent = 0;
+        if (value && value->type.shape.has_rank && cut->axes[i] < value->type.shape.rank &&
+            sp_dim_is_known(value->type.shape.dims[cut->axes[i]]))
+            extent = value->type.shape.dims[cut->axes[i]].value;
+        if (extent <= 0 || extent % shards == 0)
+            share /= (double)shards;
+        else
+            share *= (double)(extent / shards + 1) / (double)extent;
+    }
+    return share;
+}
+
+double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t tensor, uint32_t layout)
+{
+    const struct sp_work_tensor *work = &table->workload->tensors[tensor];
+    return layout == 0 ? work->bytes : work->bytes * strategy_layout_share(table, work->value, layout);
+}
+
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+
+static bool is_same_shape(const void *item, const void *key)
+{
+    const struct strategy_shape *a = item, *b = key;
+    return a->rank == b->rank && a->element_bytes == b->element_bytes && !a->extents == !b->extents &&
+           (!a->extents || a->rank == 0 || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0);
+}
+
+enum sp_status strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
+                                 const struct strategy_shape **ret_shape, struct sp_error *err)
+{
+    const struct sp_work_tensor *work = &table->workload->tensors[tensor];
+    const struct sp_shape *shape = work->value ? &work->value->type.shape : NULL;
+    int64_t extents[SP_MAX_RANK], elements = shape ? sp_shape_elements(shape) : -1;
+    struct strategy_shape key = {0}, *known;
+    struct sp_digest digest;
+    *ret_shape = table->shape_of[tensor];
+    if (*ret_shape)
+        return SP_OK;
+    if (elements > 0 && shape->rank <= SP_MAX_RANK) {
+        for (uint32_t a = 0; a < shape->rank; a++)
+            extents[a] = shape->dims[a].value;
+        key = (struct strategy_shape){0, shape->rank, extents, work->bytes / (double)elements};
+    }
+    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_number(&digest, key.rank);
+    sp_digest_add(&digest, &key.element_bytes, sizeof key.element_bytes);
+    sp_digest_add(&digest, extents, key.extents ? key.rank * sizeof *extents : 0);
+    uint64_t hash = sp_digest_end(&digest);
+    known = sp_same_find(&table->shape_set, hash, is_same_shape, &key);
+    if (!known) {
+        int64_t *kept = SP_NEW_ARRAY(table->arena, key.rank, int64_t);
+        known = SP_NEW(table->arena, struct strategy_shape);
+        if (!kept || !known || !sp_same_add(&table->shape_set, hash, known))
+            return sp_fail_memory(err);
+        if (key.rank > 0)
+            memcpy(kept, extents, key.rank * sizeof *kept);
+        *known = key;
+        known->extents = key.extents ? kept : NULL;
+        known->number = ++table->shape_count;
+    }
+    *ret_shape = table->shape_of[tensor] = known;
+    return SP_OK;
+}
+
+/* ---- reshards --------------------------------------------------------------------------------------------------- */
+
+static struct strategy_reshard *reshard_slot(struct strategy_reshard *slots, uint32_t capacity, uint64_t key)
+{
+    uint64_t hash = key * 0x9e3779b97f4a7c15u;
+    uint32_t at = (uint32_t)(hash >> 32) & (capacity - 1);
+    while (slots[at].key != 0 && slots[at].key != key)
+        at = (at + 1) & (capacity - 1);
+    return &slots[at];
+}
+
+static bool grow_reshards(struct sp_strategy_table *table)
+{
+    uint32_t capacity = table->reshard_capacity == 0 ? FIRST_RESHARDS : 2 * table->reshard_capacity;
+    struct strategy_reshard *larger = SP_NEW_ARRAY(table->arena, capacity, struct strategy_reshard);
+    if (!larger)
+        return false;
+    for (uint32_t i = 0; i < table->reshard_capacity; i++)
+        if (table->reshards[i].key != 0)
+            *reshard_slot(larger, capacity, table->reshards[i].key) = table->reshards[i];
+    table->reshards = larger;
+    table->reshard_capacity = capacity;
+    return true;
+}
+
+double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to, double *ret_bytes)
+{
+    const struct strategy_shape *shape;
+    *ret_bytes = 0;
+    if (from == to)
+        return 0;
+    if (strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || !shape->extents)
+        return INFINITY;
+    if (2 * table->reshard_count >= table->reshard_capacity && !grow_reshards(table))
+        return INFINITY;
+    uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
+    struct strategy_reshard *slot = reshard_slot(table->reshards, table->reshard_capacity, key);
+    if (slot->key == 0) {
+        slot->key = key;
+        slot->seconds =
+            sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
+                            &table->layouts[from]->layout, &table->layouts[to]->layout, &slot->bytes);
+        table->reshard_count++;
+    }
+    *ret_bytes = slot->bytes;
+    return slot->seconds;
+}
+
+double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to)
+{
+    double bytes;
+    return strategy_reshard(table, tensor, from, to, &bytes);
+}
+
+/* ---- shardings -------------------------------------------------------------------------------------------------- */
+
+static enum sp_status place_mesh(struct sp_strategy_table *table, int64_t first_device, struct sp_error *err)
+{
+    struct sp_device_order order;
+    if (table->placed && table->placed_first == first_device)
+        return SP_OK;
+    if (!table->axes)
+        return sp_mesh_single(table->arena, first_device, &table->placed, err);
+    if (first_device == 0) {
+        table->placed = table->axes;
+        return SP_OK;
+    }
+    int64_t *devices = SP_NEW_ARRAY(table->arena, table->device_count, int64_t);
+    if (!devices)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < table->device_count; i++)
+        devices[i] = first_device + i;
+    enum sp_status status = sp_device_order_list(table->arena, table->device_count, devices, &order, err);
+    return status == SP_OK ? create_axes(table, &order, &table->placed, err) : status;
+}
+
+enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
+                                    uint32_t layout, int64_t first_device, const struct sp_sharding **ret_sharding,
+                                    struct sp_error *err)
+{
+    const struct sp_layout *digits = &table->layouts[layout]->layout;
+    struct sp_sharding *sharding;
+    enum sp_status status = place_mesh(table, first_device, err);
+    if (status == SP_OK) {
+        table->placed_first = first_device;
+        status = sp_sharding_create_axes(arena, table->placed, rank, &sharding, err);
+    }
+    for (uint32_t a = 0; a < rank && status == SP_OK; a++) {
+        struct sp_axis_list *list = &sharding->dims[a].axes;
+        uint32_t places[SP_STRATEGY_AXES];
+        list->refs = SP_NEW_ARRAY(arena, SP_STRATEGY_AXES, struct sp_axis_ref);
+        if (!list->refs)
+            return sp_fail_memory(err);
+        for (uint32_t m = 0; m < table->mesh.axis_count; m++) {
+            uint32_t at = list->count, place = digits->place[table->first_digit[m]];
+            if (digits->axis[table->first_digit[m]] != a)
+                continue;
+            for (; at > 0 && places[at - 1] > place; at--) {
+                places[at] = places[at - 1];
+                list->refs[at] = list->refs[at - 1];
+            }
+            places[at] = place;
+            list->refs[at] = sp_axis_full(table->placed, m);
+            list->count++;
+        }
+    }
+    if (status == SP_OK)
+        *ret_sharding = sharding;
+    return status;
+}

@@ -1,0 +1,441 @@
+/*
+ * One way to cut a node, tried: what its operator's function asks for on a device, and what that costs.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/local_recorder.h"
+#include "search/strategy/strategy_internal.h"
+
+struct probe {
+    struct strategy_way *way;
+    struct sp_strategy_table *table;
+    uint32_t coordinate[SP_STRATEGY_AXES]; /* of the device that is looked at */
+    struct sp_local local;
+    double base_seconds; /* the operator itself on the shard */
+    /* what one device's record adds up to */
+    bool runs_itself;
+    double other_seconds, communication_seconds, communication_bytes, weight_bytes;
+};
+
+const struct sp_value *strategy_operand_value(const struct sp_node *node, const struct sp_rule *rule, uint32_t operand)
+{
+    return operand < rule->input_count ? node->inputs[operand] : node->outputs[operand - rule->input_count];
+}
+
+static uint32_t rank_of(const struct sp_value *value)
+{
+    bool is_tensor = value->type.kind == SP_TYPE_TENSOR || value->type.kind == SP_TYPE_SPARSE_TENSOR;
+    return is_tensor && value->type.shape.has_rank ? value->type.shape.rank : 0;
+}
+
+static int64_t extent_of(struct sp_dim dim)
+{
+    return sp_dim_is_known(dim) ? dim.value : -1;
+}
+
+/* ---- the work of the operator on its shard ---------------------------------------------------------------------- */
+
+static double local_flops(const struct strategy_way *way)
+{
+    double sum = 0;
+    for (uint32_t t = 0; t < way->rule->term_count; t++) {
+        const struct sp_term *term = &way->rule->terms[t];
+        double product = term->coefficient;
+        for (uint32_t i = 0; i < term->count; i++) {
+            int64_t extent = extent_of(way->rule->factors[term->factors[i]].extent);
+            product *= extent < 0 ? 1 : (double)(extent / way->shards[term->factors[i]]);
+        }
+        sum += product;
+    }
+    return sum;
+}
+
+static double operand_bytes(const struct strategy_way *way, uint32_t operand, bool is_local)
+{
+    const struct sp_value *value = strategy_operand_value(way->model_node, way->rule, operand);
+    int64_t bytes = value ? sp_value_bytes(value) : 0;
+    if (bytes <= 0)
+        return 0;
+    return is_local ? (double)bytes * strategy_layout_share(way->table, value, way->layouts[operand]) : (double)bytes;
+}
+
+static double sum_bytes(const struct strategy_way *way, uint32_t first, uint32_t last, bool is_local)
+{
+    double sum = 0;
+    for (uint32_t i = first; i < last; i++)
+        sum += operand_bytes(way, i, is_local);
+    return sum;
+}
+
+/* The same formula as in cost/node_cost.c, with what is cut divided. Traffic that a rule states itself goes with what
+   the node makes. */
+static void find_work(struct strategy_way *way, double *ret_seconds)
+{
+    const struct sp_rule *rule = way->rule;
+    const struct sp_strategy_mesh *mesh = &way->table->mesh;
+    const struct sp_work_node *work = &way->table->workload->nodes[way->node];
+    const struct sp_node *node = way->model_node;
+    struct sp_kernel_work kernel = {.permutes = (node->op->flags & SP_OP_PERMUTES) != 0};
+    if (work->flops == 0 && work->bytes == 0) { /* views, and what looks at shapes only */
+        *ret_seconds = 0;
+        return;
+    }
+    kernel.flops = local_flops(way);
+    kernel.bytes = sum_bytes(way, 0, way->operand_count, true);
+    if (rule->bytes >= 0) {
+        double whole = sum_bytes(way, rule->input_count, way->operand_count, false);
+        double part = sum_bytes(way, rule->input_count, way->operand_count, true);
+        kernel.bytes = rule->bytes * (whole > 0 ? part / whole : 1);
+    }
+    if ((node->op->flags & SP_OP_FUNCTION) != 0 && node->outputs[0]) {
+        int64_t elements = sp_shape_elements(&node->outputs[0]->type.shape);
+        kernel.functions = elements > 0 ? (double)elements * strategy_layout_share(way->table, node->outputs[0],
+                                                                                   way->layouts[rule->input_count])
+                                        : 0;
+    }
+    way->flops = kernel.flops;
+    way->bytes = kernel.bytes;
+    *ret_seconds = sp_roofline_seconds(mesh->device, mesh->cluster, sp_node_dtype(node), &kernel);
+}
+
+/* ---- the device's view of the node ------------------------------------------------------------------------------ */
+
+static struct sp_axis_ranges one_range(struct sp_arena *arena, int64_t start, int64_t limit)
+{
+    struct sp_range *range = SP_NEW(arena, struct sp_range);
+    if (!range)
+        return (struct sp_axis_ranges){0};
+    *range = (struct sp_range){start, limit};
+    return (struct sp_axis_ranges){limit != 0, range};
+}
+
+static bool fill_factors(struct probe *probe, struct sp_local_factor *factors)
+{
+    const struct strategy_way *way = probe->way;
+    for (uint32_t f = 0; f < way->rule->factor_count; f++) {
+        struct sp_local_factor one = {.extent = extent_of(way->rule->factors[f].extent), .shards = way->shards[f]};
+        for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
+            if (way->factor_of[a] == f)
+                one.shard = one.shard * probe->table->mesh.size[a] + probe->coordinate[a];
+        one.is_split = one.shards > 1;
+        one.is_contiguous = true;
+        one.size = one.is_split ? one.extent / one.shards : one.extent;
+        one.start = one.shard * (one.is_split ? one.size : 0);
+        one.ranges = one_range(probe->local.arena, one.start, one.is_split ? one.start + one.size : one.extent);
+        if (!one.ranges.ranges)
+            return false;
+        factors[f] = one;
+    }
+    return true;
+}
+
+/* Parts of tensor axes are one range each: of a compound only the major factors are cut. */
+static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_local_operand *ret_operand)
+{
+    const struct strategy_way *way = probe->way;
+    const struct strategy_cut *cut = &way->cuts[operand];
+    const struct sp_value *value = strategy_operand_value(way->model_node, way->rule, operand);
+    if (!value)
+        return true;
+    uint32_t rank = rank_of(value);
+    struct sp_local_axis *axes = SP_NEW_ARRAY(probe->local.arena, rank, struct sp_local_axis);
+    for (uint32_t a = 0; axes && a < rank; a++) {
+        int64_t shards = 1, shard = 0, start = 0;
+        axes[a].extent = axes[a].size = extent_of(value->type.shape.dims[a]);
+        for (uint32_t i = 0; i < cut->count; i++) {
+            if (cut->tensor_axis[i] != a)
+                continue;
+            shards *= probe->table->mesh.size[cut->mesh_axis[i]];
+            shard = shard * probe->table->mesh.size[cut->mesh_axis[i]] + probe->coordinate[cut->mesh_axis[i]];
+        }
+        if (shards > 1) {
+            axes[a].is_cut = true;
+            axes[a].size /= shards;
+            start = shard * axes[a].size;
+        }
+        axes[a].ranges = one_range(probe->local.arena, start, axes[a].size < 0 ? -1 : start + axes[a].size);
+        if (!axes[a].ranges.ranges)
+            return false;
+    }
+    *ret_operand = (struct sp_local_operand){value, rank, axes};
+    return axes != NULL;
+}
+
+static enum sp_status make_local(struct probe *probe, uint64_t *next, struct sp_error *err)
+{
+    const struct strategy_way *way = probe->way;
+    struct sp_node *node = way->model_node;
+    struct sp_arena *arena = probe->table->scratch;
+    struct sp_local_factor *factors = SP_NEW_ARRAY(arena, way->rule->factor_count, struct sp_local_factor);
+    struct sp_local_operand *inputs = SP_NEW_ARRAY(arena, node->input_count, struct sp_local_operand);
+    struct sp_local_operand *outputs = SP_NEW_ARRAY(arena, node->output_count, struct sp_local_operand);
+    struct sp_local_recorder *recorder = SP_NEW(arena, struct sp_local_recorder);
+    bool is_done = factors && inputs && outputs && recorder;
+    probe->local = (struct sp_local){.model = probe->table->net->model,
+                                     .node = node,
+                                     .rule = way->rule,
+                                     .version = node->version,
+                                     .opset = sp_graph_opset(node->graph, ""),
+                                     .arena = arena,
+                                     .factor_count = way->rule->factor_count,
+                                     .input_count = node->input_count,
+                                     .output_count = node->output_count,
+                                     .factors = factors,
+                                     .inputs = inputs,
+                                     .outputs = outputs,
+                                     .recorder = recorder,
+                                     .err = err};
+    for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
+        probe->local.device = probe->local.device * probe->table->mesh.size[a] + probe->coordinate[a];
+    if (is_done)
+        *recorder = (struct sp_local_recorder){.kept = arena, .marker = "@", .next = next};
+    is_done = is_done && fill_factors(probe, factors);
+    for (uint32_t i = 0; is_done && i < node->input_count; i++)
+        is_done = fill_operand(probe, i, &inputs[i]);
+    for (uint32_t i = 0; is_done && i < node->output_count; i++)
+        is_done = fill_operand(probe, way->rule->input_count + i, &outputs[i]);
+    return is_done ? SP_OK : sp_fail_memory(err);
+}
+
+/* ---- what it asked for ------------------------------------------------------------------------------------------ */
+
+static uint32_t mesh_axes_of(const struct strategy_way *way, uint32_t count, const uint8_t *factors)
+{
+    uint32_t axes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t a = 0; a < way->table->mesh.axis_count; a++)
+            if (way->factor_of[a] == factors[i])
+                axes |= 1u << a;
+    return axes;
+}
+
+/* Bytes of a piece; where its extents are not known, those of the largest part of an output. */
+static double piece_bytes(const struct probe *probe, const struct sp_piece *piece)
+{
+    int64_t elements = 1;
+    if (piece && piece->dims) {
+        for (uint32_t a = 0; a < piece->rank && elements >= 0; a++)
+            if (piece->dims[a] < 0 || __builtin_mul_overflow(elements, piece->dims[a], &elements))
+                elements = -1;
+        if (elements >= 0)
+            return (double)sp_dtype_bytes(piece->dtype, elements);
+    }
+    double largest = 0;
+    for (uint32_t o = probe->way->rule->input_count; piece && o < probe->way->operand_count; o++)
+        largest = fmax(largest, operand_bytes(probe->way, o, true));
+    return largest;
+}
+
+static double range_overlap(const struct sp_axis_ranges *asked, const struct sp_axis_ranges *part)
+{
+    int64_t overlap = 0;
+    if (part->count == 0 || (part->ranges[0].limit < 0 && asked->count > 0))
+        return 0;
+    for (uint32_t i = 0; i < asked->count; i++) {
+        int64_t start = asked->ranges[i].start, limit = asked->ranges[i].limit;
+        start = start > part->ranges[0].start ? start : part->ranges[0].start;
+        limit = limit < part->ranges[0].limit ? limit : part->ranges[0].limit;
+        overlap += limit > start ? limit - start : 0;
+    }
+    return (double)overlap;
+}
+
+/* Elements that other devices have are sent: the latency of a message to each of those, and the bytes that are missing,
+   over the slowest links that the axis' shards are apart. */
+static void add_borders(struct probe *probe, uint32_t input, const struct sp_local_event *event)
+{
+    const struct sp_local_operand *operand = &probe->local.inputs[input];
+    const struct strategy_cut *cut = &probe->way->cuts[input];
+    const struct sp_links *links = &probe->table->mesh.links;
+    double asked = 1, own = 1, messages = 0, latency = 0, slowness = 0;
+    for (uint32_t a = 0; a < operand->rank; a++) {
+        const struct sp_axis_ranges *ranges = &event->input.axes[a];
+        double wanted = 0, here;
+        if (!operand->axes[a].is_cut && operand->axes[a].extent < 0)
+            continue; /* whole on both sides */
+        for (uint32_t i = 0; i < ranges->count; i++)
+            wanted += (double)(ranges->ranges[i].limit - ranges->ranges[i].start);
+        here = range_overlap(ranges, &operand->axes[a].ranges);
+        asked *= wanted;
+        own *= here;
+        if (here < wanted)
+            messages += ceil((wanted - here) / (double)(operand->axes[a].size > 0 ? operand->axes[a].size : 1));
+    }
+    if (asked <= own)
+        return;
+    for (uint32_t i = 0; i < cut->count; i++)
+        for (uint32_t l = 0; l < links->level_count; l++)
+            if (probe->table->span[cut->mesh_axis[i]][l] > 1) {
+                latency = fmax(latency, links->levels[l].latency);
+                slowness = fmax(slowness, 1 / links->levels[l].bandwidth);
+            }
+    double bytes = (double)sp_dtype_bytes(operand->value->type.dtype, (int64_t)fmin(asked - own, 9e18));
+    /* A border on both sides: of one side there may be less, but two neighbours are told to send. */
+    probe->communication_seconds += fmax(messages, 1) * latency + bytes * slowness;
+    probe->communication_bytes += bytes;
+}
+
+static void add_input(struct probe *probe, const struct sp_local_event *event)
+{
+    const struct strategy_way *way = probe->way;
+    uint32_t input = event->input.index;
+    const struct sp_value *value = way->model_node->inputs[input];
+    const struct sp_work_tensor *tensor = &probe->table->workload->tensors[value->id];
+    if (tensor->kind == SP_WORK_WEIGHT) {
+        uint32_t first = 0; /* the same part for two operands is there once */
+        while (way->model_node->inputs[first] != value || way->layouts[first] != way->layouts[input])
+            first++;
+        if (probe->table->is_own_weight[value->id] && (first == input || !event->input.is_part)) {
+            double whole = (double)sp_value_bytes(value), bytes = piece_bytes(probe, event->piece);
+            const struct sp_work_tensor *root =
+                &probe->table->workload->tensors[sp_work_root(probe->table->workload, value->id)];
+            probe->weight_bytes += whole > 0 ? root->bytes * (bytes / whole) : root->bytes;
+        }
+        return;
+    }
+    if (event->input.is_part || tensor->kind == SP_WORK_INPUT || way->layouts[input] == 0)
+        return; /* it is there, or comes from outside in any way */
+    if (event->input.is_whole) {
+        double bytes;
+        probe->communication_seconds += strategy_reshard(probe->table, value->id, way->layouts[input], 0, &bytes);
+        probe->communication_bytes += bytes;
+        return;
+    }
+    add_borders(probe, input, event);
+}
+
+/* An operator that helps: it reads and writes its pieces. */
+static void add_operator(struct probe *probe, const struct sp_local_event *event)
+{
+    const struct sp_op *op = sp_op_find(event->op.domain, event->op.op_type, probe->local.opset);
+    const struct sp_strategy_mesh *mesh = &probe->table->mesh;
+    struct sp_kernel_work kernel = {0};
+    enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
+    if (event->op.is_same) {
+        probe->runs_itself = true;
+        return;
+    }
+    if (op && (op->flags & (SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT)) != 0)
+        return;
+    for (uint32_t i = 0; i < event->op.input_count; i++)
+        kernel.bytes += event->op.inputs[i] ? piece_bytes(probe, event->op.inputs[i]) : 0;
+    for (uint32_t i = 0; i < event->op.output_count; i++) {
+        const struct sp_piece *piece = event->op.outputs[i];
+        if (!piece)
+            continue;
+        double bytes = piece_bytes(probe, piece), width = (double)sp_dtype_bytes(piece->dtype, 8) / 8;
+        kernel.bytes += bytes;
+        kernel.flops += width > 0 ? bytes / width : 0;
+        dtype = i == 0 ? piece->dtype : dtype;
+    }
+    kernel.permutes = op && (op->flags & SP_OP_PERMUTES) != 0;
+    kernel.functions = op && (op->flags & SP_OP_FUNCTION) != 0 ? kernel.flops : 0;
+    probe->other_seconds += sp_roofline_seconds(mesh->device, mesh->cluster, dtype, &kernel);
+}
+
+static void add_collective(struct probe *probe, const struct sp_local_event *event)
+{
+    uint32_t axes = mesh_axes_of(probe->way, event->collective.factor_count, event->collective.factors);
+    double bytes = piece_bytes(probe, event->collective.from);
+    if (event->kind == SP_LOCAL_ALL_GATHER) {
+        for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
+            bytes *= (axes >> a & 1) ? probe->table->mesh.size[a] : 1;
+        probe->communication_seconds +=
+            strategy_collective(probe->table, SP_ALL_GATHER, axes, bytes, &probe->communication_bytes);
+        return;
+    }
+    probe->communication_seconds +=
+        strategy_collective(probe->table, SP_ALL_REDUCE, axes, bytes, &probe->communication_bytes);
+}
+
+static void read_record(struct probe *probe)
+{
+    const struct sp_local_recorder *recorder = probe->local.recorder;
+    for (uint32_t i = 0; i < recorder->count; i++) {
+        const struct sp_local_event *event = &recorder->events[i];
+        switch (event->kind) {
+        case SP_LOCAL_INPUT:
+            add_input(probe, event);
+            break;
+        case SP_LOCAL_OP:
+            add_operator(probe, event);
+            break;
+        case SP_LOCAL_ALL_REDUCE:
+        case SP_LOCAL_ALL_GATHER:
+            add_collective(probe, event);
+            break;
+        case SP_LOCAL_OUTPUT:
+            if (event->output.kind == SP_LOCAL_PARTIAL)
+                probe->way->partial[event->output.index] =
+                    mesh_axes_of(probe->way, event->output.factor_count, event->output.factors);
+            break;
+        case SP_LOCAL_CONSTANT:
+            break;
+        }
+    }
+}
+
+/* ---- the way ---------------------------------------------------------------------------------------------------- */
+
+/* On one device: refused, or what it takes becomes the way's where that is more than on another. */
+static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
+{
+    struct strategy_way *way = probe->way;
+    struct sp_error own = {0};
+    uint64_t next = 0;
+    const struct sp_op *op = way->model_node->op;
+    enum sp_status status = make_local(probe, &next, err);
+    if (status != SP_OK)
+        return status;
+    probe->local.err = &own;
+    probe->runs_itself = false;
+    probe->other_seconds = probe->communication_seconds = probe->communication_bytes = probe->weight_bytes = 0;
+    status = op->local ? op->local(&probe->local) : sp_local_default(&probe->local);
+    if (status == SP_ERR_MEMORY)
+        return sp_fail_memory(err);
+    if (status != SP_OK) {
+        way->is_refused = true;
+        return SP_OK;
+    }
+    read_record(probe);
+    double seconds = probe->runs_itself ? probe->base_seconds + probe->other_seconds
+                                        : fmax(probe->base_seconds, probe->other_seconds);
+    way->compute_seconds = fmax(way->compute_seconds, seconds);
+    way->communication_seconds = fmax(way->communication_seconds, probe->communication_seconds);
+    way->communication_bytes = fmax(way->communication_bytes, probe->communication_bytes);
+    way->weight_bytes = fmax(way->weight_bytes, probe->weight_bytes);
+    return SP_OK;
+}
+
+/* Whether devices in the middle may have more to do than those at the border. */
+static bool has_middle(const struct strategy_way *way)
+{
+    for (uint32_t a = 0; a < way->table->mesh.axis_count; a++) {
+        if (way->factor_of[a] == SP_STRATEGY_NO_FACTOR)
+            continue;
+        const struct sp_factor *factor = &way->rule->factors[way->factor_of[a]];
+        if (factor->kind == SP_FACTOR_HALO || factor->kind == SP_FACTOR_PERMUTATION || factor->is_resized)
+            return true;
+    }
+    return false;
+}
+
+enum sp_status strategy_probe(struct strategy_way *way, struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(way->table->scratch);
+    struct probe probe = {.way = way, .table = way->table};
+    enum sp_status status;
+    way->is_refused = false;
+    way->compute_seconds = way->communication_seconds = way->communication_bytes = way->weight_bytes = 0;
+    memset(way->partial, 0, way->rule->output_count * sizeof *way->partial);
+    find_work(way, &probe.base_seconds);
+    status = probe_device(&probe, err);
+    if (status == SP_OK && !way->is_refused && has_middle(way)) {
+        for (uint32_t a = 0; a < way->table->mesh.axis_count; a++)
+            probe.coordinate[a] = way->table->mesh.size[a] / 2;
+        status = probe_device(&probe, err);
+    }
+    sp_arena_rewind(way->table->scratch, mark);
+    return status;
+}
