@@ -181,6 +181,25 @@ static bool list_kinds(struct sp_arena *scratch, const struct sp_cluster *cluste
     return true;
 }
 
+/* On one device sums are added in the same order as by the evaluation and come out the same; else rounding may lift a
+   bound above a placement that reaches it. */
+static double work_slack(const struct sp_workload *workload, const struct sp_cluster *cluster)
+{
+    return cluster->device_count > 1 ? 1 - 2 * DBL_EPSILON * workload->node_count : 1;
+}
+
+enum sp_status sp_work_bound(struct sp_arena *scratch, const struct sp_workload *workload,
+                             const struct sp_cluster *cluster, double *ret_seconds, struct sp_error *err)
+{
+    struct sp_arena_mark start = sp_arena_mark(scratch);
+    struct bound_input input = {.workload = workload};
+    const bool listed = list_kinds(scratch, cluster, &input);
+    if (listed)
+        *ret_seconds = best_work_bound(&input) * work_slack(workload, cluster);
+    sp_arena_rewind(scratch, start);
+    return listed ? SP_OK : sp_fail_memory(err);
+}
+
 enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
                                struct sp_error *err)
@@ -188,16 +207,13 @@ enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workloa
     struct sp_arena_mark start = sp_arena_mark(scratch);
     struct bound_input input = {.workload = workload};
     double *finish = SP_NEW_ARRAY(scratch, workload->node_count, double);
-    double interval, latency, slack = 1;
+    const double slack = work_slack(workload, cluster);
+    double interval, latency;
 
     if (finish == NULL || !list_kinds(scratch, cluster, &input)) {
         sp_arena_rewind(scratch, start);
         return sp_fail_memory(err);
     }
-    /* On one device sums are added in the same order as by the evaluation and come out the same; else rounding may
-       lift a bound above a placement that reaches it. */
-    if (cluster->device_count > 1)
-        slack -= 2 * DBL_EPSILON * workload->node_count;
     interval = best_work_bound(&input) * slack;
     for (uint32_t i = 0; i < workload->node_count; i++) {
         if (!workload->nodes[i].folded)

@@ -129,3 +129,7 @@ struct sp_lower_bounds {
 enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
                                struct sp_error *err);
+
+/* Of these the bound on the total work alone: seconds between requests, even if nodes could be cut into fractions. */
+enum sp_status sp_work_bound(struct sp_arena *scratch, const struct sp_workload *workload,
+                             const struct sp_cluster *cluster, double *ret_seconds, struct sp_error *err);

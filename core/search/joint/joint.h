@@ -68,12 +68,15 @@ struct sp_search_result {
     bool stopped;                           /* the watch ended the search */
     uint32_t front_count;                   /* ascending by the objective */
     const struct sp_front_plan *front;
+    uint32_t table_count; /* of the meshes that were looked at; entries may be NULL */
+    struct sp_strategy_table **tables;
 };
 
 struct sp_joint_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
     bool optimal;
+    uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;

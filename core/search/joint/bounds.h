@@ -1,0 +1,25 @@
+#pragma once
+/*
+ * bounds - what no plan can go below, whatever is split, staged and replicated; and what to say when nothing fits.
+ *
+ * Work bound. A node that one device of kind k computes in s(i,k) seconds takes at least that many device-seconds when
+ * several devices share it: each shard has at least its share of the FLOPs and bytes, and a launch of its own. So each
+ * request costs the cluster sum_i s(i,k(i)) device-seconds, and with interval T there are T of them on each device:
+ * the bound of bounds.c on the total work holds, divided fractions or not.
+ *
+ * Latency. All devices together work on one request for no longer than its latency: the work bound again. And the
+ * nodes of a path come one after another, each taking at least a launch, and its share of time on all devices.
+ */
+#include "search/joint/candidate.h"
+
+enum sp_status sp_joint_bounds(struct sp_arena *scratch, const struct sp_workload *workload,
+                               const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
+                               struct sp_error *err);
+
+/*
+ * Always an error: SP_ERR_NOFIT. `closest` is the plan that lacks least (NULL: none was made): the message names its
+ * tight device, the node at which it is fullest, the largest tensors that are alive then, and the memory with which it
+ * would fit. `grouping` is the error of the search that splits no operator, or has status SP_OK.
+ */
+enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_candidate *closest,
+                              const struct sp_error *grouping, struct sp_error *err);

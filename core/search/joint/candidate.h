@@ -1,0 +1,56 @@
+#pragma once
+/*
+ * candidate - from profiles to plans that are evaluated exactly.
+ *
+ *  propose   the units are cut into stages, each under one of the given profiles (stages.h)
+ *  allot     stages get their blocks of devices, in the order of the pipeline
+ *  settle    each stage's strategies are chosen again under its own memory; what still does not fit is chosen under
+ * less
+ */
+#include "search/joint/evaluate.h"
+#include "search/joint/profile.h"
+#include "search/joint/units.h"
+#include "search/stages/stages.h"
+
+struct sp_joint_candidate {
+    struct sp_placement placement;
+    struct sp_sharded_stage *sharded;       /* per stage; NULL: no operator is split */
+    const struct sp_space_option **options; /* per stage */
+    struct sp_evaluation *evaluation;
+    enum sp_search_strategy strategy;
+    bool fits;
+    double memory_bytes; /* of the fullest device */
+    uint32_t devices_used;
+};
+
+/* What all candidates of one search share. */
+struct sp_joint {
+    struct sp_arena *arena;
+    const struct sp_workload *workload;
+    const struct sp_net *net; /* NULL: operators cannot be split */
+    const struct sp_cluster *cluster;
+    const struct sp_joint_options *options;
+    struct sp_space *space;
+    struct sp_blocks *blocks;          /* NULL without a net */
+    struct sp_strategy_table **tables; /* per option of the space, made when needed */
+    struct sp_units *units;
+    struct sp_joint_evaluator *evaluator;
+    uint64_t explored, accepted;
+    bool stopped;
+};
+
+/* The table of an option's mesh; NULL for blocks of one device. */
+enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
+                              struct sp_strategy_table **ret_table, struct sp_error *err);
+
+struct sp_proposal {
+    uint32_t profile_count;
+    const struct sp_profile *const *profiles; /* that stages may have */
+    enum sp_objective objective;
+    uint32_t max_stages, max_replicas; /* 0: any number */
+};
+
+/* *ret_candidate is NULL where the stages' search finds nothing that fits its estimate, or its blocks cannot be
+   allotted. Otherwise it is settled and evaluated, and may or may not fit. */
+enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
+                                struct sp_joint_candidate **ret_candidate, struct sp_error *err);

@@ -1,0 +1,122 @@
+#include "search/joint/front.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+
+#define DESCRIPTION_BYTES 4096
+#define DIFFERENT_STAGES  6 /* sizes of stages that a description lists */
+
+/* Differences in the last bits of a sum are none. */
+static int compare(double a, double b)
+{
+    const double larger = a > b ? a : b;
+    const double slack = 1e-9 * larger;
+    return a < b - slack ? -1 : a > b + slack;
+}
+
+static int compare_counts(uint32_t a, uint32_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+bool sp_front_better(enum sp_objective objective, const struct sp_joint_candidate *a,
+                     const struct sp_joint_candidate *b)
+{
+    const int interval = compare(a->evaluation->interval_seconds, b->evaluation->interval_seconds);
+    const int latency = compare(a->evaluation->latency_seconds, b->evaluation->latency_seconds);
+    const int devices = compare_counts(a->devices_used, b->devices_used);
+    const int memory = compare(a->memory_bytes, b->memory_bytes);
+    int order[4] = {interval, latency, devices, memory};
+    if (objective == SP_OBJECTIVE_LATENCY) {
+        order[0] = latency;
+        order[1] = devices;
+        order[2] = interval;
+    } else if (objective == SP_OBJECTIVE_DEVICES) {
+        order[0] = devices;
+        order[1] = interval;
+        order[2] = latency;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        if (order[i] != 0)
+            return order[i] < 0;
+    }
+    return compare(a->evaluation->communication_bytes, b->evaluation->communication_bytes) < 0;
+}
+
+/* Whether `a` is at least as good as `b` in everything. */
+static bool covers(const struct sp_joint_candidate *a, const struct sp_joint_candidate *b)
+{
+    return compare(a->evaluation->interval_seconds, b->evaluation->interval_seconds) <= 0 &&
+           compare(a->evaluation->latency_seconds, b->evaluation->latency_seconds) <= 0 &&
+           compare(a->memory_bytes, b->memory_bytes) <= 0 && a->devices_used <= b->devices_used;
+}
+
+bool sp_front_add(struct sp_joint *joint, struct sp_front *front, struct sp_joint_candidate *candidate)
+{
+    const enum sp_objective objective = joint->options->objective;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < front->count; i++) {
+        if (covers(front->plans[i], candidate) && !sp_front_better(objective, candidate, front->plans[i]))
+            return true;
+    }
+    for (uint32_t i = 0; i < front->count; i++) {
+        if (!covers(candidate, front->plans[i]))
+            front->plans[kept++] = front->plans[i];
+    }
+    front->count = kept;
+    if (front->count == front->capacity) {
+        const uint32_t capacity = front->capacity == 0 ? 16 : 2 * front->capacity;
+        struct sp_joint_candidate **plans = SP_NEW_ARRAY(joint->arena, capacity, struct sp_joint_candidate *);
+        if (plans == NULL)
+            return false;
+        if (front->count > 0)
+            memcpy(plans, front->plans, front->count * sizeof(*plans));
+        front->plans = plans;
+        front->capacity = capacity;
+    }
+    uint32_t at = front->count++;
+    for (; at > 0 && sp_front_better(objective, candidate, front->plans[at - 1]); at--)
+        front->plans[at] = front->plans[at - 1];
+    front->plans[at] = candidate;
+    return true;
+}
+
+const char *sp_front_describe(struct sp_arena *arena, const struct sp_placement *placement)
+{
+    uint32_t sizes[DIFFERENT_STAGES], replicas[DIFFERENT_STAGES], counts[DIFFERENT_STAGES], different = 0, other = 0;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        const uint32_t size = sp_placement_size(placement, s), copies = sp_placement_replicas(placement, s);
+        uint32_t i = 0;
+        while (i < different && (sizes[i] != size || replicas[i] != copies))
+            i++;
+        if (i == DIFFERENT_STAGES) {
+            other++;
+            continue;
+        }
+        if (i == different) {
+            sizes[i] = size;
+            replicas[i] = copies;
+            counts[i] = 0;
+            different++;
+        }
+        counts[i]++;
+    }
+    struct sp_buf buf;
+    sp_buf_init(&buf, DESCRIPTION_BYTES);
+    for (uint32_t i = 0; i < different; i++) {
+        sp_buf_printf(&buf, "%s%u ", i == 0 ? "" : ", ", counts[i]);
+        sp_buf_printf(&buf, "%sof %u device%s",
+                      i > 0            ? ""
+                      : counts[i] == 1 ? "stage "
+                                       : "stages ",
+                      sizes[i], sizes[i] == 1 ? "" : "s");
+        if (replicas[i] > 1)
+            sp_buf_printf(&buf, ", %u times", replicas[i]);
+    }
+    if (other > 0)
+        sp_buf_printf(&buf, ", %u others", other);
+    const char *text = sp_buf_failed(&buf) ? NULL : sp_arena_string(arena, buf.data, buf.size);
+    sp_buf_release(&buf);
+    return text;
+}

@@ -1,0 +1,347 @@
+#include "search/joint/joint.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "search/joint/bounds.h"
+#include "search/joint/front.h"
+
+#define MEMORY_SHARE 0.9 /* of all blocks' memory that a profile uses: stages are never equally full */
+
+static const char *const strategy_names[] = {"auto", "grouping", "pipeline", "tensor"};
+
+const char *sp_search_strategy_name(enum sp_search_strategy strategy)
+{
+    return strategy_names[strategy];
+}
+
+bool sp_search_strategy_parse(const char *name, enum sp_search_strategy *ret_strategy)
+{
+    for (size_t i = 0; i < sizeof strategy_names / sizeof strategy_names[0]; i++) {
+        if (strcmp(name, strategy_names[i]) != 0)
+            continue;
+        *ret_strategy = (enum sp_search_strategy)i;
+        return true;
+    }
+    return false;
+}
+
+void sp_joint_options_init(struct sp_joint_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->objective = SP_OBJECTIVE_THROUGHPUT;
+    options->optimal = true;
+    options->max_replicas = 1;
+}
+
+/* ---- the search's state ----------------------------------------------------------------------------------------- */
+
+struct search {
+    struct sp_joint joint;
+    struct sp_front front;
+    uint32_t profile_count;
+    struct sp_profile **profiles;              /* by option, at most two each */
+    struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
+    const struct sp_grouping_result *grouping; /* NULL: not tried, or nothing fits */
+    struct sp_joint_candidate *grouped;        /* the same as a candidate */
+    struct sp_error *err;
+};
+
+enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
+                              struct sp_strategy_table **ret_table, struct sp_error *err)
+{
+    const size_t index = (size_t)(option - joint->space->options);
+    enum sp_status status = SP_OK;
+    if (option->mesh.axis_count > 0 && joint->tables[index] == NULL)
+        status = sp_strategy_table_create(joint->arena, joint->workload, joint->net, &option->mesh,
+                                          joint->options->watch, &joint->tables[index], err);
+    if (status == SP_OK)
+        *ret_table = joint->tables[index];
+    return status;
+}
+
+static enum sp_status start(struct search *search)
+{
+    struct sp_joint *joint = &search->joint;
+    const bool splits = joint->net != NULL && joint->options->strategy != SP_STRATEGY_PIPELINE;
+    enum sp_status status = sp_space_create(joint->arena, joint->workload, joint->cluster,
+                                            splits ? joint->cluster->device_count : 1, &joint->space, search->err);
+    if (status != SP_OK)
+        return status;
+    joint->tables = SP_NEW_ARRAY(joint->arena, joint->space->option_count, struct sp_strategy_table *);
+    search->profiles = SP_NEW_ARRAY(joint->arena, (size_t)2 * joint->space->option_count, struct sp_profile *);
+    joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
+    if (joint->tables == NULL || search->profiles == NULL || joint->evaluator == NULL)
+        return sp_fail_memory(search->err);
+    if (splits)
+        status = sp_blocks_find(joint->arena, joint->workload, &joint->blocks, search->err);
+    return status;
+}
+
+/* Whether to go on; when the watch says no, what was found so far is the answer. */
+static bool goes_on(struct search *search, double fraction)
+{
+    const struct sp_joint_options *options = search->joint.options;
+    const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
+    double value = 0;
+    if (best != NULL)
+        value = options->objective == SP_OBJECTIVE_LATENCY ? best->evaluation->latency_seconds
+                                                           : best->evaluation->interval_seconds;
+    if (!search->joint.stopped && !sp_watch_tick(options->watch, "search", fraction, value, 0))
+        search->joint.stopped = true;
+    return !search->joint.stopped;
+}
+
+static enum sp_status take(struct search *search, struct sp_joint_candidate *candidate,
+                           enum sp_search_strategy strategy)
+{
+    candidate->strategy = strategy;
+    if (candidate->fits)
+        return sp_front_add(&search->joint, &search->front, candidate) ? SP_OK : sp_fail_memory(search->err);
+    if (search->closest == NULL ||
+        candidate->evaluation->worst_excess_bytes < search->closest->evaluation->worst_excess_bytes)
+        search->closest = candidate;
+    return SP_OK;
+}
+
+/* ---- profiles --------------------------------------------------------------------------------------------------- */
+
+/* One without a limit; where that needs more than all blocks have together, another one within that. */
+static enum sp_status profile_option(struct search *search, const struct sp_space_option *option)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_space_class *class = &joint->space->classes[option->class_index];
+    struct sp_profile_request request = {.workload = joint->workload,
+                                         .option = option,
+                                         .blocks = joint->blocks,
+                                         .memory_limit = INFINITY,
+                                         .seed = joint->options->seed,
+                                         .executor = joint->options->executor,
+                                         .watch = joint->options->watch};
+    struct sp_profile *profile = NULL;
+    enum sp_status status = sp_joint_table(joint, option, &request.table, search->err);
+    if (status == SP_OK)
+        status = sp_profile_create(joint->arena, &request, &profile, search->err);
+    if (status != SP_OK || profile == NULL)
+        return status;
+    search->profiles[search->profile_count++] = profile;
+    request.memory_limit = MEMORY_SHARE * class->capacity * (class->count / option->size);
+    if (request.table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request.memory_limit)
+        return SP_OK;
+    status = sp_profile_create(joint->arena, &request, &profile, search->err);
+    if (status == SP_OK && profile != NULL)
+        search->profiles[search->profile_count++] = profile;
+    return status;
+}
+
+static enum sp_status make_profiles(struct search *search)
+{
+    struct sp_joint *joint = &search->joint;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < joint->space->option_count; i++) {
+        if (goes_on(search, 0.4 * i / joint->space->option_count))
+            status = profile_option(search, &joint->space->options[i]);
+    }
+    if (status == SP_OK && search->profile_count > 0)
+        status =
+            sp_units_create(joint->arena, joint->workload, search->profiles[0]->seconds, &joint->units, search->err);
+    return status;
+}
+
+/* ---- proposals -------------------------------------------------------------------------------------------------- */
+
+static enum sp_status propose(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
+                              uint32_t max_stages, enum sp_search_strategy strategy)
+{
+    const struct sp_proposal proposal = {.profile_count = count,
+                                         .profiles = profiles,
+                                         .objective = search->joint.options->objective,
+                                         .max_stages = max_stages,
+                                         .max_replicas = search->joint.options->max_replicas};
+    struct sp_joint_candidate *candidate;
+    enum sp_status status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
+    if (status != SP_OK || candidate == NULL)
+        return status;
+    return take(search, candidate, strategy);
+}
+
+/* Each option alone: one stage, and as many as it likes; then all of them together. */
+static enum sp_status propose_all(struct search *search)
+{
+    const enum sp_search_strategy strategy = search->joint.options->strategy;
+    const struct sp_profile *const *profiles = (const struct sp_profile *const *)search->profiles;
+    const uint32_t count = search->profile_count;
+    enum sp_status status = SP_OK;
+    for (uint32_t first = 0, next; status == SP_OK && first < count; first = next) {
+        const bool single = profiles[first]->table == NULL;
+        for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
+            ;
+        if (!goes_on(search, 0.4 + 0.5 * first / count))
+            break;
+        if (strategy != SP_STRATEGY_PIPELINE)
+            status =
+                propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
+        if (status == SP_OK && strategy != SP_STRATEGY_TENSOR)
+            status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
+    }
+    if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
+        goes_on(search, 0.9))
+        status = propose(search, profiles, count, 0, SP_STRATEGY_AUTO);
+    return status;
+}
+
+/* ---- grouping --------------------------------------------------------------------------------------------------- */
+
+static enum sp_status try_grouping(struct search *search)
+{
+    struct sp_joint *joint = &search->joint;
+    struct sp_grouping_options options;
+    struct sp_grouping_result *grouping;
+    sp_grouping_options_init(&options);
+    options.objective = joint->options->objective;
+    options.optimal = joint->options->optimal;
+    options.watch = joint->options->watch;
+    enum sp_status status = sp_group(joint->arena, joint->workload, joint->cluster, &options, &grouping, search->err);
+    if (status != SP_OK)
+        return status;
+    struct sp_joint_candidate *candidate = SP_NEW(joint->arena, struct sp_joint_candidate);
+    if (candidate == NULL)
+        return sp_fail_memory(search->err);
+    candidate->placement = grouping->placement;
+    candidate->evaluation = grouping->evaluation;
+    candidate->fits = true;
+    candidate->devices_used = grouping->evaluation->stage_count;
+    for (uint32_t s = 0; s < grouping->evaluation->stage_count; s++)
+        candidate->memory_bytes = fmax(candidate->memory_bytes, grouping->evaluation->stages[s].total_bytes);
+    joint->explored += grouping->explored;
+    joint->accepted += grouping->accepted;
+    joint->stopped = joint->stopped || grouping->stopped;
+    search->grouping = grouping;
+    search->grouped = candidate;
+    return take(search, candidate, SP_STRATEGY_GROUPING);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
+
+static bool splits_operators(const struct sp_joint_candidate *candidate)
+{
+    for (uint32_t s = 0; candidate->sharded != NULL && s < candidate->placement.stage_count; s++) {
+        if (candidate->sharded[s].table != NULL)
+            return true;
+    }
+    return false;
+}
+
+static enum sp_status list_front(struct search *search, struct sp_search_result *result)
+{
+    const uint32_t count = search->front.count < SP_FRONT_PLANS ? search->front.count : SP_FRONT_PLANS;
+    struct sp_front_plan *plans = SP_NEW_ARRAY(search->joint.arena, count, struct sp_front_plan);
+    if (plans == NULL)
+        return sp_fail_memory(search->err);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_joint_candidate *candidate = search->front.plans[i];
+        plans[i] = (struct sp_front_plan){.description = sp_front_describe(search->joint.arena, &candidate->placement),
+                                          .strategy = candidate->strategy,
+                                          .stage_count = candidate->placement.stage_count,
+                                          .devices_used = candidate->devices_used,
+                                          .latency_seconds = candidate->evaluation->latency_seconds,
+                                          .interval_seconds = candidate->evaluation->interval_seconds,
+                                          .memory_bytes = candidate->memory_bytes,
+                                          .is_chosen = i == 0};
+        if (plans[i].description == NULL)
+            return sp_fail_memory(search->err);
+    }
+    result->front_count = count;
+    result->front = plans;
+    return SP_OK;
+}
+
+static enum sp_status answer(struct search *search, struct sp_search_result **ret_result)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_joint_candidate *best = search->front.plans[0];
+    struct sp_search_result *result = SP_NEW(joint->arena, struct sp_search_result);
+    if (result == NULL)
+        return sp_fail_memory(search->err);
+    *result = (struct sp_search_result){.placement = best->placement,
+                                        .evaluation = best->evaluation,
+                                        .sharded = splits_operators(best) ? best->sharded : NULL,
+                                        .strategy = best->strategy,
+                                        .explored = joint->explored,
+                                        .accepted = joint->accepted,
+                                        .memory_share = 1,
+                                        .stopped = joint->stopped,
+                                        .table_count = joint->space->option_count,
+                                        .tables = joint->tables};
+    if (search->grouping != NULL) {
+        result->candidates = search->grouping->candidates;
+        result->subgraphs = search->grouping->subgraphs;
+        result->memory_share = best == search->grouped ? search->grouping->memory_share : 1;
+    }
+    const bool whole = joint->options->strategy == SP_STRATEGY_GROUPING ||
+                       (joint->options->max_replicas == 1 && joint->space->option_count == joint->space->class_count);
+    enum sp_status status =
+        whole ? sp_lower_bounds(joint->arena, joint->workload, joint->cluster, &result->bounds, search->err)
+              : sp_joint_bounds(joint->arena, joint->workload, joint->cluster, &result->bounds, search->err);
+    if (status == SP_OK)
+        status = list_front(search, result);
+    if (status == SP_OK)
+        *ret_result = result;
+    return status;
+}
+
+static enum sp_status run(struct search *search, struct sp_search_result **ret_result)
+{
+    const enum sp_search_strategy strategy = search->joint.options->strategy;
+    struct sp_error *err = search->err, nofit = {0};
+    enum sp_status status = start(search);
+    if (status == SP_OK && (strategy == SP_STRATEGY_AUTO || strategy == SP_STRATEGY_GROUPING)) {
+        status = try_grouping(search);
+        if (status == SP_ERR_NOFIT && strategy == SP_STRATEGY_AUTO) {
+            if (err != NULL) {
+                nofit = *err;
+                sp_error_clear(err);
+            }
+            status = SP_OK;
+        }
+    }
+    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING)
+        status = make_profiles(search);
+    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING && search->profile_count > 0 &&
+        search->joint.units->count > 0)
+        status = propose_all(search);
+    if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
+        return status;
+    if (status == SP_ERR_CANCELLED) {
+        search->joint.stopped = true;
+        sp_error_clear(err);
+    }
+    if (search->front.count > 0)
+        return answer(search, ret_result);
+    if (search->joint.stopped)
+        return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+    return sp_joint_nofit(&search->joint, search->closest, &nofit, err);
+}
+
+enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
+                               const struct sp_cluster *cluster, const struct sp_joint_options *options,
+                               struct sp_search_result **ret_result, struct sp_error *err)
+{
+    struct search search = {
+        .joint = {.arena = arena, .workload = workload, .net = net, .cluster = cluster, .options = options},
+        .err = err};
+    enum sp_status status = run(&search, ret_result);
+    if (status != SP_OK) {
+        for (uint32_t i = 0; search.joint.tables != NULL && i < search.joint.space->option_count; i++)
+            sp_strategy_table_destroy(search.joint.tables[i]);
+    }
+    return status;
+}
+
+void sp_search_result_release(struct sp_search_result *result)
+{
+    for (uint32_t i = 0; result != NULL && i < result->table_count; i++) {
+        sp_strategy_table_destroy(result->tables[i]);
+        result->tables[i] = NULL;
+    }
+}

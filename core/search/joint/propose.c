@@ -1,0 +1,288 @@
+/* The units as a stages problem, and its stages as a placement. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search/internal.h"
+#include "search/joint/candidate.h"
+#include "search/joint/settle.h"
+
+#define MAX_IDEALS 20000 /* graphs with more are cut along a line: borders are moved afterwards anyway */
+
+/* ---- the problem ------------------------------------------------------------------------------------------------ */
+
+/* Per unit the sum over its nodes, or the largest. */
+static double *gather(struct sp_arena *arena, const struct sp_units *units, uint32_t node_count, const double *figures,
+                      bool sums)
+{
+    double *of_units = SP_NEW_ARRAY(arena, units->count, double);
+    for (uint32_t n = 0; of_units != NULL && n < node_count; n++) {
+        const uint32_t u = units->of[n];
+        if (u != SP_NO_WORK)
+            of_units[u] = sums ? of_units[u] + figures[n] : fmax(of_units[u], figures[n]);
+    }
+    return of_units;
+}
+
+/* The link between neighbouring blocks of the option: between the first two, or beyond the class. */
+static const struct sp_mesh_level *outer_link(const struct sp_joint *joint, const struct sp_space_option *option)
+{
+    const struct sp_space_class *class = &joint->space->classes[option->class_index];
+    const uint32_t next = class->first + option->size;
+    if (option->size < class->count)
+        return sp_cluster_link(joint->cluster, class->first, next);
+    return &joint->cluster->levels[0];
+}
+
+static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_profile *profile,
+                                  const struct sp_proposal *proposal, struct sp_stages_option *option,
+                                  struct sp_error *err)
+{
+    const struct sp_units *units = joint->units;
+    const uint32_t nodes = joint->workload->node_count;
+    const struct sp_mesh_level *link = outer_link(joint, profile->option);
+    *option = (struct sp_stages_option){
+        .device_class = profile->option->class_index,
+        .devices = profile->option->size,
+        .max_replicas = proposal->max_replicas,
+        .memory_bytes = joint->space->classes[profile->option->class_index].capacity,
+        .memory_scale = 1,
+        .seconds = gather(joint->arena, units, nodes, profile->seconds, true),
+        .weight_bytes = gather(joint->arena, units, nodes, profile->weight_bytes, true),
+        .held_bytes = gather(joint->arena, units, nodes, profile->held_bytes, false),
+        .transfer_fixed = link->latency,
+        .transfer_per_byte = profile->sent_share / link->bandwidth,
+        .price = profile->option->size,
+    };
+    if (option->seconds == NULL || option->weight_bytes == NULL || option->held_bytes == NULL)
+        return sp_fail_memory(err);
+    return SP_OK;
+}
+
+/* Tensors that cross units; with `tensors` NULL they are only counted. `seen` has an entry per unit. */
+static bool list_tensors(const struct sp_joint *joint, uint32_t *seen, struct sp_stages_tensor *tensors,
+                         uint32_t *ret_count)
+{
+    const struct sp_workload *workload = joint->workload;
+    const struct sp_units *units = joint->units;
+    uint32_t count = 0;
+    memset(seen, 0, units->count * sizeof *seen);
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK ||
+            units->of[tensor->producer] == SP_NO_WORK)
+            continue;
+        const uint32_t from = units->of[tensor->producer];
+        uint32_t *consumers = NULL, consumer_count = 0;
+        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+            const uint32_t to = units->of[tensor->consumers[i]];
+            if (to == from || seen[to] == t + 1)
+                continue;
+            seen[to] = t + 1;
+            if (tensors != NULL && consumers == NULL) {
+                consumers = SP_NEW_ARRAY(joint->arena, tensor->consumer_count, uint32_t);
+                if (consumers == NULL)
+                    return false;
+            }
+            if (tensors != NULL)
+                consumers[consumer_count] = to;
+            consumer_count++;
+        }
+        if (consumer_count == 0)
+            continue;
+        if (tensors != NULL)
+            tensors[count] = (struct sp_stages_tensor){from, tensor->bytes, consumer_count, consumers};
+        count++;
+    }
+    *ret_count = count;
+    return true;
+}
+
+/* A chain's units follow one another also where nothing crosses. */
+static bool chain_up(const struct sp_joint *joint, struct sp_stages_tensor *tensors, uint32_t *count)
+{
+    const uint32_t units = joint->units->count;
+    bool *follows = SP_NEW_ARRAY(joint->arena, units, bool);
+    if (follows == NULL)
+        return false;
+    for (uint32_t t = 0; t < *count; t++) {
+        for (uint32_t i = 0; i < tensors[t].consumer_count; i++) {
+            if (tensors[t].consumers[i] == tensors[t].producer + 1)
+                follows[tensors[t].producer] = true;
+        }
+    }
+    for (uint32_t u = 0; u + 1 < units; u++) {
+        uint32_t *next;
+        if (follows[u])
+            continue;
+        if ((next = SP_NEW(joint->arena, uint32_t)) == NULL)
+            return false;
+        *next = u + 1;
+        tensors[(*count)++] = (struct sp_stages_tensor){u, 0, 1, next};
+    }
+    return true;
+}
+
+static enum sp_status make_problem(const struct sp_joint *joint, const struct sp_proposal *proposal,
+                                   struct sp_stages_problem *problem, struct sp_error *err)
+{
+    struct sp_arena *arena = joint->arena;
+    const struct sp_units *units = joint->units;
+    uint32_t *seen = SP_NEW_ARRAY(arena, units->count, uint32_t), tensor_count;
+    struct sp_stages_option *options = SP_NEW_ARRAY(arena, proposal->profile_count, struct sp_stages_option);
+    struct sp_stages_node *nodes = SP_NEW_ARRAY(arena, units->count, struct sp_stages_node);
+    uint32_t *class_size = SP_NEW_ARRAY(arena, joint->space->class_count, uint32_t);
+    if (seen == NULL || options == NULL || nodes == NULL || class_size == NULL)
+        return sp_fail_memory(err);
+    (void)list_tensors(joint, seen, NULL, &tensor_count);
+    struct sp_stages_tensor *tensors =
+        SP_NEW_ARRAY(arena, (size_t)tensor_count + units->count, struct sp_stages_tensor);
+    if (tensors == NULL || !list_tensors(joint, seen, tensors, &tensor_count) ||
+        (units->is_chain && !chain_up(joint, tensors, &tensor_count)))
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < proposal->profile_count; i++) {
+        enum sp_status status = fill_option(joint, proposal->profiles[i], proposal, &options[i], err);
+        if (status != SP_OK)
+            return status;
+    }
+    for (uint32_t u = 0; u < units->count; u++)
+        nodes[u].color = SP_NO_STAGE_GROUP;
+    for (uint32_t c = 0; c < joint->space->class_count; c++)
+        class_size[c] = joint->space->classes[c].count;
+    *problem = (struct sp_stages_problem){
+        .node_count = units->count,
+        .tensor_count = tensor_count,
+        .option_count = proposal->profile_count,
+        .class_count = joint->space->class_count,
+        .nodes = nodes,
+        .tensors = tensors,
+        .options = options,
+        .class_size = class_size,
+        .objective = proposal->objective == SP_OBJECTIVE_LATENCY   ? SP_STAGES_LATENCY
+                     : proposal->objective == SP_OBJECTIVE_DEVICES ? SP_STAGES_DEVICES
+                                                                   : SP_STAGES_THROUGHPUT,
+        .combine = SP_STAGES_MAX,
+        .load_limit = INFINITY,
+        .max_stages = proposal->max_stages,
+    };
+    return SP_OK;
+}
+
+/* ---- the placement ---------------------------------------------------------------------------------------------- */
+
+struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uint32_t stage_count)
+{
+    struct sp_arena *arena = joint->arena;
+    struct sp_joint_candidate *candidate = SP_NEW(arena, struct sp_joint_candidate);
+    if (candidate == NULL)
+        return NULL;
+    candidate->placement = (struct sp_placement){
+        .stage_count = stage_count,
+        .stage_of = SP_NEW_ARRAY(arena, joint->workload->node_count, uint32_t),
+        .stage_device = SP_NEW_ARRAY(arena, stage_count, uint32_t),
+        .stage_size = SP_NEW_ARRAY(arena, stage_count, uint32_t),
+        .stage_replicas = SP_NEW_ARRAY(arena, stage_count, uint32_t),
+    };
+    candidate->sharded = SP_NEW_ARRAY(arena, stage_count, struct sp_sharded_stage);
+    candidate->options = SP_NEW_ARRAY(arena, stage_count, const struct sp_space_option *);
+    const struct sp_placement *placement = &candidate->placement;
+    if (placement->stage_of == NULL || placement->stage_device == NULL || placement->stage_size == NULL ||
+        placement->stage_replicas == NULL || candidate->sharded == NULL || candidate->options == NULL)
+        return NULL;
+    return candidate;
+}
+
+/* In the order given by `stages`: each at the first place behind what its class has given. */
+static bool allot_in_order(const struct sp_joint *joint, struct sp_joint_candidate *candidate, const uint32_t *stages)
+{
+    const struct sp_space *space = joint->space;
+    uint32_t next[SP_SPACE_MAX_OPTIONS];
+    if (space->class_count > SP_SPACE_MAX_OPTIONS)
+        return false;
+    for (uint32_t c = 0; c < space->class_count; c++)
+        next[c] = space->classes[c].first;
+    for (uint32_t i = 0; i < candidate->placement.stage_count; i++) {
+        const uint32_t s = stages[i], replicas = candidate->placement.stage_replicas[s];
+        const struct sp_space_option *option = candidate->options[s];
+        const uint32_t device = sp_space_place(space, option, replicas, next[option->class_index]);
+        if (device == UINT32_MAX)
+            return false;
+        candidate->placement.stage_device[s] = device;
+        next[option->class_index] = device + replicas * option->size;
+    }
+    return true;
+}
+
+/* Blocks for all stages: in the pipeline's order, or, where alignment leaves holes, the largest first. */
+static enum sp_status allot(const struct sp_joint *joint, struct sp_joint_candidate *candidate, bool *ret_allotted,
+                            struct sp_error *err)
+{
+    const uint32_t count = candidate->placement.stage_count;
+    uint32_t *stages = SP_NEW_ARRAY(joint->arena, count, uint32_t);
+    if (stages == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t s = 0; s < count; s++)
+        stages[s] = s;
+    *ret_allotted = allot_in_order(joint, candidate, stages);
+    if (*ret_allotted)
+        return SP_OK;
+    for (uint32_t i = 1; i < count; i++) { /* insertion keeps equal sizes in order */
+        const uint32_t s = stages[i];
+        uint32_t j = i;
+        for (; j > 0 && candidate->options[stages[j - 1]]->size < candidate->options[s]->size; j--)
+            stages[j] = stages[j - 1];
+        stages[j] = s;
+    }
+    *ret_allotted = allot_in_order(joint, candidate, stages);
+    return SP_OK;
+}
+
+static enum sp_status take_stages(struct sp_joint *joint, const struct sp_proposal *proposal,
+                                  const struct sp_stages_result *result, struct sp_joint_candidate **ret_candidate,
+                                  struct sp_error *err)
+{
+    struct sp_joint_candidate *candidate = sp_joint_candidate_create(joint, result->stage_count);
+    uint32_t *profile_of = SP_NEW_ARRAY(joint->arena, result->stage_count, uint32_t);
+    bool allotted = false;
+    if (candidate == NULL || profile_of == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t s = 0; s < result->stage_count; s++) {
+        profile_of[s] = result->stages[s].option;
+        candidate->options[s] = proposal->profiles[profile_of[s]]->option;
+        candidate->placement.stage_size[s] = candidate->options[s]->size;
+        candidate->placement.stage_replicas[s] = result->stages[s].replicas;
+    }
+    for (uint32_t n = 0; n < joint->workload->node_count; n++) {
+        if (joint->units->of[n] != SP_NO_WORK)
+            candidate->placement.stage_of[n] = result->stage_of[joint->units->of[n]];
+    }
+    sp_place_folded(joint->workload, candidate->placement.stage_of);
+    enum sp_status status = allot(joint, candidate, &allotted, err);
+    if (status != SP_OK || !allotted)
+        return status;
+    status = sp_joint_settle(joint, candidate, proposal->profiles, profile_of, err);
+    if (status == SP_OK)
+        *ret_candidate = candidate;
+    return status;
+}
+
+enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
+                                struct sp_joint_candidate **ret_candidate, struct sp_error *err)
+{
+    const struct sp_stages_options options = {.seed = joint->options->seed,
+                                              .max_ideals = MAX_IDEALS,
+                                              .executor = joint->options->executor,
+                                              .watch = joint->options->watch};
+    struct sp_stages_problem problem;
+    struct sp_stages_result *result;
+    *ret_candidate = NULL;
+    enum sp_status status = make_problem(joint, proposal, &problem, err);
+    if (status == SP_OK)
+        status = sp_stages_solve(joint->arena, &problem, &options, &result, err);
+    if (status != SP_OK)
+        return status;
+    joint->stopped = joint->stopped || result->is_stopped;
+    if (!result->is_feasible)
+        return SP_OK;
+    return take_stages(joint, proposal, result, ret_candidate, err);
+}

@@ -1,0 +1,220 @@
+#include "search/joint/settle.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ROUNDS 5    /* of choosing under less memory, for stages that turn out not to fit */
+#define SPARE  1.02 /* how much more than what lacked is taken off */
+
+struct settling {
+    struct sp_joint *joint;
+    struct sp_joint_candidate *candidate;
+    double *reserved; /* per stage: bytes that its strategies may not use */
+    bool *hopeless;   /* per stage: no choice is within its memory */
+};
+
+/* ---- strategies of the profiles --------------------------------------------------------------------------------- */
+
+static enum sp_status list_nodes(struct settling *settling, struct sp_error *err)
+{
+    const struct sp_joint *joint = settling->joint;
+    const struct sp_placement *placement = &settling->candidate->placement;
+    const struct sp_units *units = joint->units;
+    uint32_t *count = SP_NEW_ARRAY(joint->arena, placement->stage_count, uint32_t);
+    if (count == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < units->live_count; i++)
+        count[placement->stage_of[units->order[i]]]++;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        uint32_t *nodes = SP_NEW_ARRAY(joint->arena, count[s], uint32_t);
+        if (nodes == NULL)
+            return sp_fail_memory(err);
+        settling->candidate->sharded[s].nodes = nodes;
+    }
+    for (uint32_t i = 0; i < units->live_count; i++) {
+        struct sp_sharded_stage *stage = &settling->candidate->sharded[placement->stage_of[units->order[i]]];
+        ((uint32_t *)stage->nodes)[stage->node_count++] = units->order[i];
+    }
+    return SP_OK;
+}
+
+static enum sp_status take_strategies(struct settling *settling, uint32_t s, const struct sp_profile *profile,
+                                      struct sp_error *err)
+{
+    struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
+    uint32_t *strategy_of = SP_NEW_ARRAY(settling->joint->arena, stage->node_count, uint32_t);
+    if (strategy_of == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < stage->node_count; i++)
+        strategy_of[i] = profile->strategy_of[stage->nodes[i]];
+    stage->table = profile->table;
+    stage->strategy_of = strategy_of;
+    return SP_OK;
+}
+
+/* ---- choosing again --------------------------------------------------------------------------------------------- */
+
+/* Whether two stages are the same operators in the same order, on equal blocks with equally much memory. */
+static bool same_stage(const struct settling *settling, uint32_t a, uint32_t b)
+{
+    const struct sp_joint_candidate *candidate = settling->candidate;
+    const struct sp_sharded_stage *x = &candidate->sharded[a], *y = &candidate->sharded[b];
+    const uint32_t *class_of = settling->joint->blocks->class_of;
+    if (candidate->options[a] != candidate->options[b] || x->node_count != y->node_count ||
+        settling->reserved[a] != settling->reserved[b])
+        return false;
+    for (uint32_t i = 0; i < x->node_count; i++) {
+        if (class_of[x->nodes[i]] != class_of[y->nodes[i]])
+            return false;
+    }
+    return true;
+}
+
+static double stage_seconds(const struct sp_intra_result *intra)
+{
+    return intra->compute_seconds + intra->communication_seconds;
+}
+
+static double stage_bytes(const struct sp_intra_result *intra)
+{
+    return intra->weight_bytes + intra->activation_peak_bytes;
+}
+
+/* The least time of the stage's operators within `limit`; what it has stays where that is as good. */
+static enum sp_status choose_stage(struct settling *settling, uint32_t s, double limit, struct sp_error *err)
+{
+    struct sp_joint *joint = settling->joint;
+    struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
+    const struct sp_intra_options intra_options = {
+        .node_count = stage->node_count, .nodes = stage->nodes, .blocks = joint->blocks, .memory_limit = limit};
+    struct sp_choice_options options = {
+        .seed = joint->options->seed, .executor = joint->options->executor, .watch = joint->options->watch};
+    struct sp_intra *intra;
+    struct sp_choice_result *choice;
+    struct sp_intra_result *result;
+    enum sp_status status = sp_intra_create(joint->arena, stage->table, &intra_options, &intra, err);
+    if (status == SP_OK)
+        status = sp_choice_solve(joint->arena, sp_intra_problem(intra), &options, &choice, err);
+    if (status != SP_OK)
+        return status;
+    settling->hopeless[s] = !choice->is_feasible;
+    if (!choice->is_feasible)
+        return SP_OK;
+    status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
+    if (status != SP_OK)
+        return status;
+    const bool fits = stage->intra != NULL && stage_bytes(stage->intra) <= limit;
+    if (fits && stage_seconds(stage->intra) <= stage_seconds(result))
+        return SP_OK;
+    joint->accepted++;
+    stage->strategy_of = result->strategy_of;
+    stage->intra = NULL; /* counted anew from the strategies, as for any other placement */
+    return SP_OK;
+}
+
+static void copy_stage(struct settling *settling, uint32_t from, uint32_t to)
+{
+    struct sp_sharded_stage *stage = &settling->candidate->sharded[to];
+    if (stage->strategy_of != settling->candidate->sharded[from].strategy_of)
+        stage->intra = NULL;
+    stage->strategy_of = settling->candidate->sharded[from].strategy_of;
+    settling->hopeless[to] = settling->hopeless[from];
+}
+
+/* Chooses in all stages, or only in those that do not fit. */
+static enum sp_status choose_stages(struct settling *settling, bool all, struct sp_error *err)
+{
+    struct sp_joint_candidate *candidate = settling->candidate;
+    const uint32_t count = candidate->placement.stage_count;
+    uint32_t *chosen = SP_NEW_ARRAY(settling->joint->arena, count, uint32_t), chosen_count = 0;
+    if (chosen == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t s = 0; s < count; s++) {
+        const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
+        uint32_t same = 0;
+        if (candidate->sharded[s].table == NULL || (!all && cost->total_bytes <= cost->capacity_bytes))
+            continue;
+        while (same < chosen_count && !same_stage(settling, chosen[same], s))
+            same++;
+        if (same < chosen_count) {
+            copy_stage(settling, chosen[same], s);
+            continue;
+        }
+        enum sp_status status = choose_stage(settling, s, cost->capacity_bytes - settling->reserved[s], err);
+        if (status != SP_OK)
+            return status;
+        chosen[chosen_count++] = s;
+    }
+    return SP_OK;
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------------------------- */
+
+static enum sp_status evaluate(struct settling *settling, struct sp_error *err)
+{
+    struct sp_joint *joint = settling->joint;
+    struct sp_joint_candidate *candidate = settling->candidate;
+    enum sp_status status = sp_joint_evaluator_run(joint->evaluator, joint->arena, &candidate->placement,
+                                                   candidate->sharded, &candidate->evaluation, err);
+    if (status != SP_OK)
+        return status;
+    joint->explored++;
+    candidate->fits = candidate->evaluation->worst_excess_bytes <= 0;
+    candidate->memory_bytes = 0;
+    candidate->devices_used = 0;
+    for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
+        candidate->memory_bytes = fmax(candidate->memory_bytes, candidate->evaluation->stages[s].total_bytes);
+        candidate->devices_used += candidate->evaluation->stages[s].device_count;
+    }
+    return SP_OK;
+}
+
+/* Takes what lacked off the stages that do not fit; false when a stage cannot have less, or none lacks anything. */
+static bool take_off(struct settling *settling)
+{
+    const struct sp_joint_candidate *candidate = settling->candidate;
+    bool any = false;
+    for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
+        const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
+        const double excess = cost->total_bytes - cost->capacity_bytes;
+        if (excess <= 0)
+            continue;
+        if (candidate->sharded[s].table == NULL || settling->hopeless[s])
+            return false;
+        settling->reserved[s] += SPARE * excess + 1;
+        any = true;
+    }
+    return any;
+}
+
+enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate *candidate,
+                               const struct sp_profile *const *profiles, const uint32_t *profile_of,
+                               struct sp_error *err)
+{
+    const uint32_t count = candidate->placement.stage_count;
+    struct settling settling = {.joint = joint,
+                                .candidate = candidate,
+                                .reserved = SP_NEW_ARRAY(joint->arena, count, double),
+                                .hopeless = SP_NEW_ARRAY(joint->arena, count, bool)};
+    if (settling.reserved == NULL || settling.hopeless == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = list_nodes(&settling, err);
+    for (uint32_t s = 0; status == SP_OK && s < count; s++) {
+        if (profiles[profile_of[s]]->table != NULL)
+            status = take_strategies(&settling, s, profiles[profile_of[s]], err);
+    }
+    if (status == SP_OK)
+        status = evaluate(&settling, err);
+    for (uint32_t s = 0; status == SP_OK && s < count; s++)
+        settling.reserved[s] = candidate->evaluation->stages[s].communication_bytes;
+    if (status == SP_OK)
+        status = choose_stages(&settling, true, err);
+    if (status == SP_OK)
+        status = evaluate(&settling, err);
+    for (uint32_t round = 0; status == SP_OK && round < ROUNDS && take_off(&settling); round++) {
+        status = choose_stages(&settling, false, err);
+        if (status == SP_OK)
+            status = evaluate(&settling, err);
+    }
+    return status;
+}

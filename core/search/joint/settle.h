@@ -1,0 +1,14 @@
+#pragma once
+/*
+ * settle - the last choice of strategies in each stage of a candidate, and its exact evaluation.
+ */
+#include "search/joint/candidate.h"
+
+/* An empty candidate in the search's arena, or NULL without memory. */
+struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uint32_t stage_count);
+
+/* Completes a candidate whose placement and options are set: strategies of profiles[profile_of[s]] at first, then
+   chosen for each stage under the memory that its borders leave. */
+enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate *candidate,
+                               const struct sp_profile *const *profiles, const uint32_t *profile_of,
+                               struct sp_error *err);

@@ -1,0 +1,47 @@
+#pragma once
+/*
+ * space - what stages may be made of: the sizes of blocks of a cluster, and the meshes that operators are split along.
+ *
+ * Devices of one *class* are neighbours of the same kind with the same memory. A *block* of d of them is aligned: it
+ * is a whole part of one level of the links, or several equal whole parts of one. All blocks of one option have the
+ * same links inside.
+ *
+ *     2 nodes of 8:  blocks of 1, 2, 4, 8 (inside a node) and 16 (both)
+ *
+ * A block's mesh has one axis for each level it spans, and the innermost level is cut once more where it is large, so
+ * that data and tensor parallelism may share it. Any factor may take several axes, so finer meshes have the coarser
+ * ones' strategies too.
+ */
+#include "search/strategy/strategy.h"
+
+#define SP_SPACE_MAX_OPTIONS 64
+#define SP_SPACE_LEVELS      16 /* link levels that a block may span; clusters with more have blocks of one device */
+
+struct sp_space_class {
+    uint32_t first, count; /* devices */
+    uint32_t kind;         /* of the workload */
+    double capacity;       /* bytes of one device */
+};
+
+struct sp_space_option {
+    uint32_t class_index, size; /* devices of one block */
+    struct sp_strategy_mesh mesh;
+    struct sp_mesh_level levels[SP_SPACE_LEVELS]; /* mesh.links.levels */
+};
+
+struct sp_space {
+    const struct sp_cluster *cluster;
+    uint32_t class_count, option_count;
+    struct sp_space_class *classes;
+    struct sp_space_option *options; /* by class, then by size */
+};
+
+/* With `largest` 1 there are blocks of one device only. */
+enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload *workload,
+                               const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
+                               struct sp_error *err);
+
+/* The first device from `from` on (in the option's class) at which a block of this option may begin, so that `blocks`
+   of them follow one another; UINT32_MAX: there is none. */
+uint32_t sp_space_place(const struct sp_space *space, const struct sp_space_option *option, uint32_t blocks,
+                        uint32_t from);

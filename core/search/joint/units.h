@@ -1,0 +1,25 @@
+#pragma once
+/*
+ * units - what stages are cut from: single nodes, or in large models stretches of the workload's order that end where
+ * little crosses.
+ *
+ * Units of stretches are chained (unit i goes before unit i + 1), so that a search over them is one over a line, exact
+ * and quick. Borders are moved by single nodes afterwards.
+ */
+#include "cost/workload.h"
+
+#define SP_UNITS_NODES 192 /* models of so many nodes that run, or fewer, have a unit for each */
+#define SP_UNITS_MOST  512 /* stretches, at most */
+
+struct sp_units {
+    uint32_t count;
+    bool is_chain;
+    uint32_t *of;    /* work node -> unit; SP_NO_WORK for folded ones */
+    uint32_t *first; /* chain: unit u has live nodes order[first[u]] .. order[first[u + 1] - 1] */
+    uint32_t live_count;
+    uint32_t *order; /* live nodes, ascending */
+};
+
+/* `seconds` per work node says what is long: stretches are about equally long. */
+enum sp_status sp_units_create(struct sp_arena *arena, const struct sp_workload *workload, const double *seconds,
+                               struct sp_units **ret_units, struct sp_error *err);
