@@ -94,8 +94,13 @@ enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const st
     if (status == SP_OK)
         status = read_request(answer->arena, request, &check, err);
     if (status == SP_OK)
-        status = sp_model_file_open(&answer->budget, bytes, size, options->watch, &answer->file, err);
-    if (status == SP_OK)
+        status = sp_model_file_open_any(&answer->budget, bytes, size, options->hash_seed, options->watch, &answer->file,
+                                        err);
+    if (status == SP_OK && answer->file.costs != NULL && check.configuration != NULL)
+        status = sp_fail(err, SP_ERR_REQUEST, "NO_CONFIGURATION",
+                         "A graph of costs has no configuration '%.200s', and no other.", check.configuration);
+    /* Of a graph of costs all that can be wrong is its form, which is right since it was read. */
+    if (status == SP_OK && answer->file.costs == NULL)
         status = sp_check_run(answer->arena, answer->file.bytes, answer->file.size, &check, &answer->list,
                               &answer->model, err);
     if (status != SP_OK) {

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "plan/internal.h"
+#include "plan/costs.h"
 #include "plan/text.h"
 
 static const char *type_kind(enum sp_type_kind kind)
@@ -155,6 +155,8 @@ static void write_values(const struct sp_graph *graph, struct sp_json *json, str
 
 enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_json *json, struct sp_error *err)
 {
+    if (job->model == NULL)
+        return sp_costs_inspect_json(job, values, json, err);
     const struct sp_graph *graph = job->model->graph;
     struct sp_arena_mark mark = sp_arena_mark(job->arena);
     struct sp_inspection inspection;

@@ -1,4 +1,4 @@
-#include "plan/internal.h"
+#include "plan/costs.h"
 #include "plan/text.h"
 
 #define SP_TEXT_OPERATORS 40 /* kinds of operators listed before they are only counted */
@@ -124,6 +124,8 @@ static void configurations(const struct sp_model *model, struct sp_buf *buf)
 
 enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_buf *buf, struct sp_error *err)
 {
+    if (job->model == NULL)
+        return sp_costs_inspect_text(job, values, buf, err);
     const struct sp_graph *graph = job->model->graph;
     struct sp_arena_mark mark = sp_arena_mark(job->arena);
     struct sp_inspection inspection;

@@ -6,13 +6,14 @@
 #include "plan/job.h"
 #include "plan/model_file.h"
 #include "plan/plan.h"
+#include "plan/split.h"
 
 /* ---- job ---- */
 
 struct sp_job {
     struct sp_budget budget;
     struct sp_arena *arena;
-    struct sp_model *model;
+    struct sp_model *model; /* NULL: file.costs is what there is */
     struct sp_shape_summary summary;
     struct sp_model_file file;
     bool owns_file; /* else it is that of sp_job_plan(), which tries several jobs */
@@ -48,6 +49,9 @@ enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struc
    shapes are inferred. A nameless first dimension is the batch. */
 enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
                                 struct sp_error *err);
+
+/* Adds a note, whose texts live as long as the plan. False without memory. */
+bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
 
 /* Warns of nodes whose work is not known. False without memory. */
 bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings);
@@ -94,20 +98,6 @@ static inline bool sp_is_request_input(const struct sp_value *value)
 
 /* ---- plan ---- */
 
-/* Where one tensor is: the stages that hold it, ascending. */
-struct sp_places {
-    uint32_t count;
-    uint32_t *stages;
-    uint32_t *seen; /* per stage: tensor + 1 that was looked at last */
-};
-
-/* Scratch for sp_plan_places(), in `arena`; false without memory. */
-bool sp_places_init(const struct sp_plan *plan, struct sp_places *places);
-
-/* The stages where `tensor` is held: where it is made (activations) and where running nodes use it. None for constants
-   that only folded nodes use. */
-void sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_places *places);
-
 /* The stage that makes an activation, or SP_NO_STAGE. */
 #define SP_NO_STAGE UINT32_MAX
 uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor);
@@ -122,6 +112,21 @@ bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders);
 void sp_reason_tensor(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf);
 void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
+
+/* ---- plan_reason_split.c: parts of these sentences ---- */
+
+/* A name in quotes, cut where it is long. */
+void sp_reason_quoted(const char *name, struct sp_buf *buf);
+/* The devices of a stage: "3", "4-7". */
+void sp_reason_devices(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf);
+/* "; axis 1 in 4 parts: 'fc1' is split along n and takes ..", and who takes the tensor in other layouts; nothing where
+   no stage that has it is split. */
+void sp_reason_split(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);
+/* "its operators are split over 4 devices and take ..; 2 replicas take requests in turn" behind `before`; nothing for a
+   stage of one device. */
+void sp_reason_block(const struct sp_plan *plan, uint32_t stage, const char *before, struct sp_buf *buf);
+/* What one device of the stage's kind would compute on its nodes. */
+double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage);
 
 /* One dimension as text: expressions are bounded by SP_MAX_EXPR_TERMS, names by SP_MAX_NAME_BYTES. */
 #define SP_DIM_TEXT_BYTES ((size_t)1 << 20)

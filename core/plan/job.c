@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost/contract.h"
 #include "onnx/reader.h"
-#include "plan/internal.h"
+#include "plan/costs.h"
 
 /* Canonical options of a plan, as JSON. */
 #define SP_OPTIONS_BYTES ((size_t)16 << 20)
@@ -32,7 +33,8 @@ static enum sp_status open_file(const void *bytes, uint64_t size, const struct s
     struct sp_budget budget = {.limit = SP_DEFAULT_JOB_BYTES};
     if (options != NULL && options->memory_budget != 0)
         budget.limit = options->memory_budget;
-    return sp_model_file_open(&budget, bytes, size, options != NULL ? options->watch : NULL, ret_file, err);
+    return sp_model_file_open_any(&budget, bytes, size, options != NULL ? options->hash_seed : 0,
+                                  options != NULL ? options->watch : NULL, ret_file, err);
 }
 
 static struct sp_job *create(const struct sp_model_file *file, const struct sp_job_options *options)
@@ -44,7 +46,7 @@ static struct sp_job *create(const struct sp_model_file *file, const struct sp_j
     if (options == NULL)
         options = &defaults;
     job->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
-    job->budget.used = job->budget.peak = file->converted.capacity;
+    job->budget.used = job->budget.peak = sp_model_file_memory(file);
     job->hash_seed = options->hash_seed;
     job->watch = options->watch;
     job->file = *file;
@@ -130,9 +132,13 @@ enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job
         return sp_fail_memory(err);
     }
     job->owns_file = true;
-    status = open_bound(job, dim_count, dim_names, dim_values, false, 0, &bindings, err);
-    if (status == SP_OK)
-        status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
+    if (file.costs != NULL) {
+        status = sp_costs_check_options(dim_count, dim_names, 0, err);
+    } else {
+        status = open_bound(job, dim_count, dim_names, dim_values, false, 0, &bindings, err);
+        if (status == SP_OK)
+            status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
+    }
     if (status != SP_OK) {
         sp_job_destroy(job);
         return status;
@@ -205,23 +211,52 @@ static void mention_assumptions(const struct sp_bindings *bindings, struct sp_er
                    bindings->note_count, bindings->notes[0].message);
 }
 
+static enum sp_status make_workload(struct sp_job *job, const struct sp_cluster *cluster,
+                                    struct sp_workload **ret_workload, struct sp_error *err)
+{
+    uint32_t *order;
+    if (job->file.costs == NULL)
+        return sp_workload_from_model(job->arena, job->model, cluster, job->watch, ret_workload, err);
+    return sp_workload_from_costs(job->arena, &job->file.costs->graph, cluster, job->hash_seed, ret_workload, &order,
+                                  err);
+}
+
+/* A result for what was searched becomes one for the workload that it was made of. */
+static enum sp_status expand(struct sp_arena *arena, const struct sp_contraction *contraction,
+                             const struct sp_workload *workload, const struct sp_cluster *cluster,
+                             struct sp_search_result *result, struct sp_error *err)
+{
+    if (contraction->workload == workload)
+        return SP_OK;
+    const struct sp_placement *placement = sp_contraction_expand(arena, contraction, workload, &result->placement);
+    if (placement == NULL)
+        return sp_fail_memory(err);
+    result->placement = *placement;
+    return sp_evaluate(arena, workload, cluster, placement, &result->evaluation, err);
+}
+
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
                              const struct sp_plan_options *options, struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_grouping_options grouping;
     struct sp_workload *workload;
+    struct sp_contraction contraction;
     struct sp_grouping_result *grouped;
     struct sp_search_result *result;
-    enum sp_status status = sp_workload_from_model(job->arena, job->model, cluster, job->watch, &workload, err);
+    enum sp_status status = make_workload(job, cluster, &workload, err);
+    if (status == SP_OK)
+        status = sp_workload_contract(job->arena, workload, cluster, &contraction, err);
     if (status != SP_OK)
         return status;
     sp_grouping_options_init(&grouping);
     grouping.objective = options->objective;
     grouping.optimal = options->optimal;
     grouping.watch = job->watch;
-    status = sp_group(job->arena, workload, cluster, &grouping, &grouped, err);
+    status = sp_group(job->arena, contraction.workload, cluster, &grouping, &grouped, err);
     if (status == SP_OK)
-        status = sp_search_result_from_grouping(job->arena, workload, cluster, grouped, &result, err);
+        status = sp_search_result_from_grouping(job->arena, contraction.workload, cluster, grouped, &result, err);
+    if (status == SP_OK)
+        status = expand(job->arena, &contraction, workload, cluster, result, err);
     if (status != SP_OK)
         return status;
     plan->workload = workload;
@@ -243,7 +278,10 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     plan->objective = options->objective;
     plan->strategy = "grouping";
     plan->seed = options->seed;
-    plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;
+    if (job->model != NULL)
+        plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;
+    else
+        plan->model_name = sp_costs_name(job);
     memcpy(plan->model_sha256, job->sha256, sizeof plan->model_sha256);
     enum sp_status status = canonical_options(job->arena, options, &plan->options_json, err);
     if (status == SP_OK)
@@ -315,6 +353,26 @@ static enum sp_status open_for_plan(const struct sp_model_file *file, const stru
     return first;
 }
 
+/* A graph of costs has nothing to bind. */
+static enum sp_status open_costs(const struct sp_model_file *file, const struct sp_job_options *job_options,
+                                 const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                                 struct sp_job **ret_job, struct sp_bindings *bindings, struct sp_error *err)
+{
+    enum sp_status status = sp_costs_check_options(options->dim_count, options->dim_names, options->batch, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_job *job = create(file, job_options);
+    if (job == NULL)
+        return sp_fail_memory(err);
+    *bindings = (struct sp_bindings){.arena = job->arena, .hash_seed = job->hash_seed};
+    if (!sp_note_unknown_devices(&file->costs->graph, cluster, bindings)) {
+        sp_job_destroy(job);
+        return sp_fail_memory(err);
+    }
+    *ret_job = job;
+    return SP_OK;
+}
+
 enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
                            const struct sp_cluster *cluster, const struct sp_plan_options *options,
                            struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
@@ -325,7 +383,8 @@ enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job
     enum sp_status status = open_file(bytes, size, job_options, &file, err);
     if (status != SP_OK)
         return status;
-    status = open_for_plan(&file, job_options, options, &job, &bindings, err);
+    status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, &job, &bindings, err)
+                                : open_for_plan(&file, job_options, options, &job, &bindings, err);
     if (status != SP_OK) {
         sp_model_file_release(&file);
         return status;

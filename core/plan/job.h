@@ -60,13 +60,14 @@ const char *sp_objective_name(enum sp_objective objective);
 /* The objective of that name; false when there is none. */
 bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);
 
-/* Reads the model and infers shapes. dims are bound first; names that the model does not have are SP_ERR_REQUEST.
+/* Reads the model and infers shapes; of a graph of costs (json/json.h) there is nothing to infer. dims are bound first; names that the model does not have are SP_ERR_REQUEST.
    On success *ret_job is the caller's, to be destroyed before the bytes are unmapped. */
 enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job_options *options, uint32_t dim_count,
                            const char *const *dim_names, const int64_t *dim_values, struct sp_job **ret_job,
                            struct sp_error *err);
 void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
 
+/* NULL for a graph of costs, which has no model. */
 const struct sp_model *sp_job_model(const struct sp_job *job);
 
 /* ---- inspect ---- */

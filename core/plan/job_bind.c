@@ -30,6 +30,14 @@ static bool grow_notes(struct sp_bindings *bindings)
     return true;
 }
 
+bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note)
+{
+    if (!grow_notes(bindings))
+        return false;
+    bindings->notes[bindings->note_count++] = *note;
+    return true;
+}
+
 static bool bind(struct sp_bindings *bindings, const char *name, int64_t value)
 {
     if (bindings->count == bindings->capacity) {

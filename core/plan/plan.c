@@ -28,20 +28,14 @@ uint32_t *sp_plan_device_stages(const struct sp_plan *plan)
         return NULL;
     for (uint32_t d = 0; d < plan->cluster->device_count; d++)
         stages[d] = SP_NO_STAGE;
-    for (uint32_t s = 0; s < placement->stage_count; s++)
-        stages[placement->stage_device[s]] = s;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        for (uint32_t i = 0; i < sp_plan_stage_devices(plan, s); i++)
+            stages[placement->stage_device[s] + i] = s;
+    }
     return stages;
 }
 
 /* ---- where tensors are ---- */
-
-bool sp_places_init(const struct sp_plan *plan, struct sp_places *places)
-{
-    places->count = 0;
-    places->stages = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, uint32_t);
-    places->seen = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, uint32_t);
-    return places->stages != NULL && places->seen != NULL;
-}
 
 uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor)
 {
@@ -49,36 +43,6 @@ uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor)
     if (t->kind != SP_WORK_ACTIVATION || t->producer == SP_NO_WORK)
         return SP_NO_STAGE;
     return plan->result->placement.stage_of[t->producer];
-}
-
-static void place(struct sp_places *places, uint32_t tensor, uint32_t stage)
-{
-    if (places->seen[stage] == tensor + 1)
-        return;
-    places->seen[stage] = tensor + 1;
-    places->stages[places->count++] = stage;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-void sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_places *places)
-{
-    const struct sp_work_tensor *t = &plan->workload->tensors[tensor];
-    const struct sp_placement *placement = &plan->result->placement;
-    uint32_t origin = sp_plan_origin(plan, tensor);
-    places->count = 0;
-    if (origin != SP_NO_STAGE)
-        place(places, tensor, origin);
-    for (uint32_t i = 0; i < t->consumer_count; i++) {
-        if (!plan->workload->nodes[t->consumers[i]].folded)
-            place(places, tensor, placement->stage_of[t->consumers[i]]);
-    }
-    if (places->count > 1)
-        qsort(places->stages, places->count, sizeof *places->stages, by_number);
 }
 
 bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders)
@@ -116,7 +80,7 @@ static enum sp_status make_id(struct sp_plan *plan, struct sp_error *err)
     if (plan->model_sha256[0] != '\0')
         sp_buf_printf(&text, "%s%c", plan->model_sha256, 0);
     else
-        sp_buf_printf(&text, "%s %llu%c", plan->model_name, (unsigned long long)plan->model->size, 0);
+        sp_buf_printf(&text, "%s %llu%c", plan->model_name, (unsigned long long)(plan->model != NULL ? plan->model->size : plan->file->given_size), 0);
     sp_json_init_buf(&json, false, &text);
     sp_cluster_write(plan->cluster, &json);
     if (sp_json_finish(&json, NULL) != SP_OK)
@@ -135,10 +99,28 @@ out:
     return status;
 }
 
+/* The strategies by node, of all stages. */
+static enum sp_status sort_strategies(struct sp_plan *plan, struct sp_error *err)
+{
+    if (plan->result->sharded == NULL)
+        return SP_OK;
+    plan->node_strategy = SP_NEW_ARRAY(plan->arena, plan->workload->node_count, uint32_t);
+    if (plan->node_strategy == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t s = 0; s < plan->result->placement.stage_count; s++) {
+        const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, s);
+        for (uint32_t i = 0; sharded != NULL && i < sharded->node_count; i++)
+            plan->node_strategy[sharded->nodes[i]] = sharded->strategy_of[i];
+    }
+    return SP_OK;
+}
+
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_buf text;
-    enum sp_status status = sp_plan_measure_memory(plan, err);
+    enum sp_status status = sort_strategies(plan, err);
+    if (status == SP_OK)
+        status = sp_plan_measure_memory(plan, err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&text, SP_REASON_BYTES);

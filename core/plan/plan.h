@@ -26,7 +26,7 @@ struct sp_plan_note {
 
 struct sp_plan {
     struct sp_arena *arena;
-    const struct sp_model *model;
+    const struct sp_model *model;     /* NULL: the file is a graph of costs */
     const struct sp_model_file *file; /* what the model was read from; NULL: a file that the caller has as it is */
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
@@ -43,7 +43,8 @@ struct sp_plan {
     const struct sp_plan_note *notes;
     /* Set by sp_plan_finish(): nodes by stage, in order; stage s has stage_begin[s]..stage_begin[s + 1]. */
     uint32_t *stage_nodes, *stage_begin;
-    double *arena_bytes; /* per stage: cost/reuse.h */
+    double *arena_bytes;     /* per stage: cost/reuse.h, of one device */
+    uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 
 /*

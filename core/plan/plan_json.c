@@ -1,30 +1,29 @@
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "plan/internal.h"
-#include "plan/text.h"
+#include "plan/plan_json_internal.h"
 #include "plan/version.h"
 
-/* Things that several parts of the document need, made once. */
-struct context {
-    const struct sp_plan *plan;
-    struct sp_json *json;
-    struct sp_buf *text; /* one reason at a time */
-    struct sp_places places;
-    struct sp_borders borders;
-    uint32_t *stage_of_device;
-};
-
-/* The reason that was just written into the buffer, as a member. */
-static void member_reason(struct context *c)
+void plan_json_text(struct plan_json *c, const char *name)
 {
     if (sp_buf_failed(c->text))
         c->json->failed = true;
     else
-        sp_json_member_string(c->json, "because", c->text->data);
+        sp_json_member_string(c->json, name, c->text->size > 0 ? c->text->data : "");
     sp_buf_clear(c->text);
 }
 
-static void write_node_names(struct context *c, uint32_t stage)
+void plan_json_devices(struct plan_json *c, const char *name, uint32_t first, uint32_t count)
+{
+    sp_json_key(c->json, name);
+    sp_json_begin_array(c->json);
+    for (uint32_t i = 0; i < count; i++)
+        sp_json_int(c->json, first + i);
+    sp_json_end_array(c->json);
+}
+
+static void write_node_names(struct plan_json *c, uint32_t stage)
 {
     sp_json_key(c->json, "nodes");
     sp_json_begin_array(c->json);
@@ -35,7 +34,7 @@ static void write_node_names(struct context *c, uint32_t stage)
     sp_json_end_array(c->json);
 }
 
-static void write_head(struct context *c)
+static void write_head(struct plan_json *c)
 {
     const struct sp_plan *plan = c->plan;
     struct sp_json *json = c->json;
@@ -47,7 +46,11 @@ static void write_head(struct context *c)
     sp_json_member_string(json, "sha256", plan->model_sha256[0] != '\0' ? plan->model_sha256 : NULL);
     sp_json_member_string(json, "name", plan->model_name);
     sp_json_member_int(json, "size_bytes", (int64_t)(plan->file != NULL ? plan->file->given_size : plan->model->size));
-    sp_json_member_int(json, "ir_version", plan->model->ir_version);
+    sp_json_key(json, "ir_version");
+    if (plan->model != NULL)
+        sp_json_int(json, plan->model->ir_version);
+    else
+        sp_json_null(json); /* a graph of costs */
     sp_json_member_int(json, "node_count", plan->workload->node_count);
     sp_json_member_double(json, "weight_bytes", plan->workload->weight_bytes);
     sp_json_member_double(json, "flops", plan->workload->flops);
@@ -59,7 +62,7 @@ static void write_head(struct context *c)
     sp_json_raw(json, plan->options_json, strlen(plan->options_json));
 }
 
-static void write_estimate(struct context *c)
+static void write_estimate(struct plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
     struct sp_plan_gap gap = sp_plan_gap(c->plan);
@@ -70,16 +73,95 @@ static void write_estimate(struct context *c)
     sp_json_member_double(json, "interval_seconds", evaluation->interval_seconds);
     sp_json_member_double(json, "throughput_per_second", 1 / evaluation->interval_seconds);
     sp_json_member_double(json, "communication_bytes", evaluation->communication_bytes);
-    sp_json_member_int(json, "devices_used", evaluation->stage_count);
+    sp_json_member_int(json, "devices_used", sp_plan_devices_used(c->plan));
     sp_json_member_double(json, "lower_bound_seconds", gap.bound_seconds);
     sp_json_member_double(json, "gap", gap.gap);
     sp_json_member_string(json, "bottleneck", c->plan->bottleneck);
     sp_json_end_object(json);
 }
 
-static void write_stages(struct context *c)
+/* What the devices of a mesh axis share: the factors that most time is spent on, each with an operator that has it. */
+struct axis_use {
+    const char *operator_type, *factor;
+    uint32_t nodes;
+    double seconds;
+};
+#define SP_AXIS_USES 8
+
+static void note_axis_use(struct axis_use *uses, uint32_t *count, const struct axis_use *use)
+{
+    for (uint32_t i = 0; i < *count; i++) {
+        if (strcmp(uses[i].operator_type, use->operator_type) == 0 && strcmp(uses[i].factor, use->factor) == 0) {
+            uses[i].nodes++;
+            uses[i].seconds += use->seconds;
+            return;
+        }
+    }
+    if (*count < SP_AXIS_USES)
+        uses[(*count)++] = *use;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const struct axis_use *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds > y->seconds ? -1 : 1;
+    return strcmp(x->factor, y->factor);
+}
+
+static void write_axis_uses(struct plan_json *c, uint32_t stage, uint32_t axis)
+{
+    struct axis_use uses[SP_AXIS_USES];
+    uint32_t count = 0;
+    for (uint32_t i = c->plan->stage_begin[stage]; i < c->plan->stage_begin[stage + 1]; i++) {
+        const uint32_t node = c->plan->stage_nodes[i];
+        const struct sp_strategies *strategies = sp_plan_strategies(c->plan, node);
+        const struct sp_strategy *strategy = sp_plan_strategy(c->plan, node);
+        if (strategy == NULL || strategies->rule == NULL || strategy->factor_of[axis] == SP_STRATEGY_NO_FACTOR)
+            continue;
+        const struct axis_use use = {c->plan->workload->nodes[node].node->op_type,
+                                     strategies->rule->factors[strategy->factor_of[axis]].name, 1,
+                                     strategies->items[0].compute_seconds};
+        note_axis_use(uses, &count, &use);
+    }
+    if (count > 1)
+        qsort(uses, count, sizeof *uses, by_seconds);
+    sp_json_key(c->json, "splits");
+    sp_json_begin_array(c->json);
+    for (uint32_t i = 0; i < count; i++) {
+        sp_json_begin_object(c->json);
+        sp_json_member_string(c->json, "operator", uses[i].operator_type);
+        sp_json_member_string(c->json, "factor", uses[i].factor);
+        sp_json_member_int(c->json, "nodes", uses[i].nodes);
+        sp_json_end_object(c->json);
+    }
+    sp_json_end_array(c->json);
+}
+
+/* The axes of one block, major to minor: "S[1]" in a spec's text is the second of them. */
+static void write_mesh(struct plan_json *c, uint32_t stage)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(c->plan->arena);
+    const struct sp_mesh *mesh = NULL;
+    if (sp_plan_mesh(c->plan, c->plan->arena, stage, &mesh, c->err) != SP_OK)
+        c->json->failed = true;
+    sp_json_key(c->json, "mesh");
+    sp_json_begin_array(c->json);
+    for (uint32_t a = 0; mesh != NULL && a < mesh->axis_count; a++) {
+        sp_json_begin_object(c->json);
+        sp_json_member_string(c->json, "name", mesh->axes[a].name);
+        sp_json_member_int(c->json, "size", mesh->axes[a].size);
+        write_axis_uses(c, stage, a);
+        sp_json_end_object(c->json);
+    }
+    sp_json_end_array(c->json);
+    sp_arena_rewind(c->plan->arena, mark);
+}
+
+static void write_stages(struct plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    const struct sp_placement *placement = &c->plan->result->placement;
     struct sp_json *json = c->json;
     sp_json_key(json, "stages");
     sp_json_begin_array(json);
@@ -87,24 +169,24 @@ static void write_stages(struct context *c)
         const struct sp_stage_cost *cost = &evaluation->stages[s];
         sp_json_begin_object(json);
         sp_json_member_int(json, "index", s);
-        sp_json_key(json, "devices");
-        sp_json_begin_array(json);
-        sp_json_int(json, c->plan->result->placement.stage_device[s]);
-        sp_json_end_array(json);
+        plan_json_devices(c, "devices", placement->stage_device[s], sp_plan_stage_devices(c->plan, s));
+        sp_json_member_int(json, "replicas", sp_placement_replicas(placement, s));
+        write_mesh(c, s);
         write_node_names(c, s);
         sp_json_member_double(json, "seconds", cost->interval_seconds);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
+        sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
         sp_json_member_double(json, "send_seconds", cost->send_seconds);
         sp_json_member_double(json, "receive_seconds", cost->receive_seconds);
         sp_json_member_double(json, "start_seconds", cost->start_seconds);
         sp_reason_stage(c->plan, s, &c->borders, c->text);
-        member_reason(c);
+        plan_json_text(c, "because");
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
 }
 
-static void write_memory(struct context *c, const struct sp_stage_cost *cost, uint32_t device, uint32_t stage)
+static void write_memory(struct plan_json *c, const struct sp_stage_cost *cost, uint32_t device, uint32_t stage)
 {
     struct sp_json *json = c->json;
     sp_json_key(json, "memory");
@@ -118,7 +200,7 @@ static void write_memory(struct context *c, const struct sp_stage_cost *cost, ui
     sp_json_end_object(json);
 }
 
-static void write_devices(struct context *c)
+static void write_devices(struct plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
     static const struct sp_stage_cost unused;
@@ -139,6 +221,7 @@ static void write_devices(struct context *c)
         write_node_names(c, stage);
         sp_json_member_double(json, "flops", cost->flops);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
+        sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
         sp_json_member_double(json, "communication_seconds", cost->send_seconds + cost->receive_seconds);
         sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - cost->interval_seconds));
         write_memory(c, cost, d, stage);
@@ -147,101 +230,7 @@ static void write_devices(struct context *c)
     sp_json_end_array(json);
 }
 
-static void write_shape(struct context *c, const struct sp_shape *shape)
-{
-    struct sp_json *json = c->json;
-    sp_json_key(json, "shape");
-    if (shape == NULL || !shape->has_rank) {
-        sp_json_null(json);
-        return;
-    }
-    sp_json_begin_array(json);
-    for (uint32_t i = 0; i < shape->rank; i++)
-        sp_json_dim(json, shape->dims[i], c->text);
-    sp_json_end_array(json);
-}
-
-/* A whole tensor on each of its devices: "R" for every axis, and no sharded_dim. */
-static void write_spec(struct context *c, const char *name, const struct sp_shape *shape)
-{
-    struct sp_json *json = c->json;
-    sp_json_key(json, "spec");
-    sp_json_begin_object(json);
-    sp_json_key(json, "onnx");
-    sp_json_begin_object(json);
-    sp_json_member_string(json, "tensor_name", name);
-    sp_json_key(json, "device");
-    sp_json_begin_array(json);
-    for (uint32_t i = 0; i < c->places.count; i++)
-        sp_json_int(json, c->plan->result->placement.stage_device[c->places.stages[i]]);
-    sp_json_end_array(json);
-    sp_json_end_object(json);
-    for (uint32_t i = 0; shape != NULL && shape->has_rank && i < shape->rank; i++)
-        sp_buf_text(c->text, "R");
-    sp_json_member_string(json, "text", c->text->size == 0 ? "" : c->text->data);
-    sp_buf_clear(c->text);
-    sp_json_end_object(json);
-}
-
-static void write_tensors(struct context *c)
-{
-    static const char *const kinds[] = {
-        [SP_WORK_ACTIVATION] = "activation", [SP_WORK_INPUT] = "input", [SP_WORK_WEIGHT] = "weight"};
-    const struct sp_workload *workload = c->plan->workload;
-    struct sp_json *json = c->json;
-    sp_json_key(json, "tensors");
-    sp_json_begin_array(json);
-    for (uint32_t t = 0; t < workload->tensor_count; t++) {
-        const struct sp_work_tensor *tensor = &workload->tensors[t];
-        const struct sp_value *value = tensor->value;
-        const struct sp_shape *shape = value != NULL ? &value->type.shape : NULL;
-        sp_plan_places(c->plan, t, &c->places);
-        if (c->places.count == 0 && tensor->kind != SP_WORK_INPUT)
-            continue; /* used only while constants are computed at load */
-        sp_json_begin_object(json);
-        sp_json_member_string(json, "name", tensor->name);
-        sp_json_member_string(json, "kind", kinds[tensor->kind]);
-        sp_json_member_string(json, "dtype", value != NULL ? sp_dtype_name(value->type.dtype) : NULL);
-        write_shape(c, shape);
-        sp_json_member_double(json, "bytes", tensor->bytes);
-        write_spec(c, tensor->name, shape);
-        sp_reason_tensor(c->plan, t, &c->places, c->text);
-        member_reason(c);
-        sp_json_end_object(json);
-    }
-    sp_json_end_array(json);
-}
-
-static void write_collectives(struct context *c)
-{
-    const struct sp_evaluation *evaluation = c->plan->result->evaluation;
-    const struct sp_workload *workload = c->plan->workload;
-    struct sp_json *json = c->json;
-    sp_json_key(json, "collectives");
-    sp_json_begin_array(json);
-    for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
-        const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
-        const struct sp_work_tensor *tensor = &workload->tensors[transfer->tensor];
-        sp_json_begin_object(json);
-        sp_json_member_string(json, "kind", "send");
-        sp_json_member_string(json, "tensor", tensor->name);
-        sp_json_key(json, "devices");
-        sp_json_begin_array(json);
-        sp_json_int(json, evaluation->stages[transfer->from_stage].device);
-        sp_json_int(json, evaluation->stages[transfer->to_stage].device);
-        sp_json_end_array(json);
-        sp_json_member_int(json, "from_stage", transfer->from_stage);
-        sp_json_member_int(json, "to_stage", transfer->to_stage);
-        sp_json_member_double(json, "bytes", transfer->bytes);
-        sp_json_member_double(json, "seconds", transfer->seconds);
-        sp_json_member_string(json, "after_node",
-                              tensor->producer == SP_NO_WORK ? NULL : workload->nodes[tensor->producer].name);
-        sp_json_end_object(json);
-    }
-    sp_json_end_array(json);
-}
-
-static void write_diagnostics(struct context *c)
+static void write_diagnostics(struct plan_json *c)
 {
     struct sp_json *json = c->json;
     sp_json_key(json, "diagnostics");
@@ -261,7 +250,29 @@ static void write_diagnostics(struct context *c)
     sp_json_end_array(json);
 }
 
-static void write_search(struct context *c, double seconds)
+/* Plans that nothing beats in everything, the chosen one among them. */
+static void write_alternatives(struct plan_json *c)
+{
+    const struct sp_search_result *result = c->plan->result;
+    struct sp_json *json = c->json;
+    sp_json_key(json, "alternatives");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < result->front_count; i++) {
+        const struct sp_front_plan *plan = &result->front[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "description", plan->description);
+        sp_json_member_int(json, "stages", plan->stage_count);
+        sp_json_member_int(json, "devices", plan->devices_used);
+        sp_json_member_double(json, "latency_seconds", plan->latency_seconds);
+        sp_json_member_double(json, "interval_seconds", plan->interval_seconds);
+        sp_json_member_double(json, "memory_bytes", plan->memory_bytes);
+        sp_json_member_bool(json, "chosen", plan->is_chosen);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_search(struct plan_json *c, double seconds)
 {
     const struct sp_search_result *result = c->plan->result;
     struct sp_json *json = c->json;
@@ -275,6 +286,7 @@ static void write_search(struct context *c, double seconds)
     sp_json_member_int(json, "candidates", result->candidates);
     sp_json_member_int(json, "subgraphs", result->subgraphs);
     sp_json_member_double(json, "memory_share", result->memory_share);
+    write_alternatives(c);
     sp_json_end_object(json);
 }
 
@@ -282,7 +294,8 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
 {
     struct sp_arena_mark mark = sp_arena_mark(plan->arena);
     struct sp_buf text;
-    struct context c = {.plan = plan, .json = json, .text = &text};
+    struct sp_error none = {0};
+    struct plan_json c = {.plan = plan, .json = json, .text = &text, .err = &none};
     sp_buf_init(&text, SP_REASON_BYTES);
     c.stage_of_device = sp_plan_device_stages(plan);
     if (c.stage_of_device == NULL || !sp_places_init(plan, &c.places) || !sp_borders_init(plan, &c.borders)) {
@@ -293,8 +306,8 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         write_estimate(&c);
         write_stages(&c);
         write_devices(&c);
-        write_tensors(&c);
-        write_collectives(&c);
+        plan_json_tensors(&c);
+        plan_json_collectives(&c);
         write_diagnostics(&c);
         write_search(&c, search_seconds);
         sp_json_end_object(json);

@@ -41,11 +41,13 @@ static void head(const struct sp_plan *plan, struct sp_buf *buf)
     sp_text_cut(buf, plan->model_name, 60);
     sp_buf_text(buf, "\n            ");
     sp_text_integer(buf, workload->node_count);
-    sp_buf_text(buf, " nodes, ");
-    sp_text_scaled(buf, workload->flops);
-    sp_buf_text(buf, "FLOP per request, ");
+    sp_buf_text(buf, plan->model != NULL ? " nodes, " : " nodes of a graph of costs, ");
+    if (plan->model != NULL) {
+        sp_text_scaled(buf, workload->flops);
+        sp_buf_text(buf, "FLOP per request, ");
+    }
     sp_text_bytes(buf, workload->weight_bytes);
-    sp_buf_text(buf, " of weights\nCluster     ");
+    sp_buf_text(buf, plan->model != NULL ? " of weights\nCluster     " : " of memory\nCluster     ");
     for (uint32_t g = 0; g < cluster->group_count; g++) {
         sp_buf_printf(buf, "%s%u x %s (", g > 0 ? " + " : "", cluster->groups[g].count, cluster->groups[g].device.name);
         sp_text_bytes(buf, cluster->groups[g].device.memory_bytes);

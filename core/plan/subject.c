@@ -6,7 +6,7 @@
 #include "check/check.h"
 #include "infer/forward.h"
 #include "infer/propagate.h"
-#include "plan/internal.h"
+#include "plan/costs.h"
 
 #define OPERANDS_LOOKED_AT 64 /* outputs of one node whose devices are put together */
 
@@ -135,7 +135,10 @@ static enum sp_status check_given(struct sp_subject *subject, const char *config
 static void take_job(struct sp_subject *subject, struct sp_job *job)
 {
     subject->arena = job->arena;
-    subject->name = job->name[0] != '\0' ? job->name : job->model->graph->name;
+    if (job->model != NULL)
+        subject->name = job->name[0] != '\0' ? job->name : job->model->graph->name;
+    else
+        subject->name = sp_costs_name(job);
     subject->model = job->model;
     subject->file = &job->file;
 }
@@ -163,6 +166,8 @@ enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const str
     if (subject == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_job_open(bytes, size, options, 0, NULL, NULL, &subject->owned_job, err);
+    if (status == SP_OK && subject->owned_job->model == NULL)
+        status = sp_costs_refuse("annotated model", err);
     if (status == SP_OK) {
         struct sp_job *job = subject->owned_job;
         const uint64_t largest = job->file.size > size ? job->file.size : size;
@@ -213,7 +218,7 @@ static enum sp_status annotate(struct sp_model *model, const struct sp_annotatio
 static enum sp_status number_devices(struct sp_subject *subject, const struct sp_plan *plan, struct sp_error *err)
 {
     const uint32_t *stages = sp_plan_device_stages(plan);
-    uint32_t *devices = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, uint32_t);
+    uint32_t *devices = SP_NEW_ARRAY(plan->arena, sp_plan_devices_used(plan), uint32_t);
     uint32_t used = 0;
     if (stages == NULL || devices == NULL)
         return sp_fail_memory(err);
@@ -225,6 +230,48 @@ static enum sp_status number_devices(struct sp_subject *subject, const struct sp
     return SP_OK;
 }
 
+/* Without a model: where each node runs, by the plan alone. Stages have one device each. */
+static enum sp_status place_costs(struct sp_subject *subject, const struct sp_plan *plan, struct sp_error *err)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    struct sp_subject_node *nodes = SP_NEW_ARRAY(plan->arena, plan->workload->node_count, struct sp_subject_node);
+    int64_t *numbers = SP_NEW_ARRAY(plan->arena, placement->stage_count, int64_t);
+    const char **names = SP_NEW_ARRAY(plan->arena, placement->stage_count, const char *);
+    const uint32_t *stages = sp_plan_device_stages(plan);
+    if (nodes == NULL || numbers == NULL || names == NULL || stages == NULL)
+        return sp_fail_memory(err);
+    subject->device_count = placement->stage_count;
+    subject->stage_count = (int32_t)placement->stage_count;
+    for (uint32_t d = 0; d < placement->stage_count; d++) {
+        const uint32_t device = subject->cluster_devices[d];
+        names[d] = sp_arena_printf(plan->arena, "%s:%u", sp_cluster_device(plan->cluster, device)->name, device);
+        if (names[d] == NULL)
+            return sp_fail_memory(err);
+        numbers[stages[device]] = d;
+    }
+    for (uint32_t n = 0; n < plan->workload->node_count; n++) {
+        const uint32_t stage = placement->stage_of[n];
+        nodes[n] = (struct sp_subject_node){
+            .has_stage = true, .stage = (int32_t)stage, .device_count = 1, .devices = &numbers[stage]};
+    }
+    subject->device_names = names;
+    subject->nodes = nodes;
+    return SP_OK;
+}
+
+static enum sp_status subject_of_costs(struct sp_subject *subject, const struct sp_plan *plan,
+                                       struct sp_subject **ret_subject, struct sp_error *err)
+{
+    enum sp_status status = number_devices(subject, plan, err);
+    if (status == SP_OK)
+        status = place_costs(subject, plan, err);
+    if (status == SP_OK)
+        *ret_subject = subject;
+    else
+        sp_subject_destroy(subject);
+    return status;
+}
+
 enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *plan, struct sp_subject **ret_subject,
                                     struct sp_error *err)
 {
@@ -234,6 +281,8 @@ enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *pl
         return sp_fail_memory(err);
     take_job(subject, job);
     subject->plan = plan;
+    if (plan->model == NULL)
+        return subject_of_costs(subject, plan, ret_subject, err);
     enum sp_status status = sp_plan_annotations(plan, &annotations, err);
     if (status == SP_OK)
         status = number_devices(subject, plan, err);

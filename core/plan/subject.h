@@ -29,13 +29,14 @@ struct sp_subject_node {
 struct sp_subject {
     struct sp_arena *arena; /* of the job */
     const char *name;       /* of the model, as the caller calls it */
-    struct sp_model *model; /* bound and with shapes */
+    struct sp_model *model; /* bound and with shapes; NULL: the plan is one of a graph of costs, and so are net and
+                               assignment */
     const struct sp_model_file *file;
     struct sp_net *net;
     struct sp_assignment *assignment;
     int64_t device_count;
     const char *const *device_names;     /* device_count of them, or NULL */
-    const struct sp_subject_node *nodes; /* by index in the main graph */
+    const struct sp_subject_node *nodes; /* by index in the main graph, or of the plan's workload */
     int32_t stage_count;                 /* 1 + the largest stage, 0 without stages */
     const struct sp_plan *plan;          /* with figures; NULL for a model that only has annotations */
     const uint32_t *cluster_devices;     /* with a plan: which device of its cluster each device is */

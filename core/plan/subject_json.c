@@ -50,7 +50,7 @@ static enum sp_status other_plan(struct sp_error *err, const char *what)
                    what);
 }
 
-/* Stage by stage the same device and the same nodes in the same order. */
+/* Stage by stage the same devices and the same nodes in the same order. */
 static enum sp_status compare_stages(const json_t *stages, const struct sp_plan *plan, struct sp_error *err)
 {
     const struct sp_placement *placement = &plan->result->placement;
@@ -58,8 +58,13 @@ static enum sp_status compare_stages(const json_t *stages, const struct sp_plan 
     uint32_t *used = SP_NEW_ARRAY(plan->arena, placement->stage_count, uint32_t);
     bool is_same = used != NULL && json_array_size(stages) == placement->stage_count;
     for (uint32_t s = 0; is_same && s < placement->stage_count; s++) {
-        const json_t *device = json_array_get(json_object_get(json_array_get(stages, s), "devices"), 0);
-        is_same = json_is_integer(device) && json_integer_value(device) == placement->stage_device[s];
+        const json_t *devices = json_object_get(json_array_get(stages, s), "devices");
+        is_same = json_array_size(devices) == sp_plan_stage_devices(plan, s);
+        for (size_t i = 0; is_same && i < json_array_size(devices); i++) {
+            const json_t *device = json_array_get(devices, i);
+            is_same =
+                json_is_integer(device) && json_integer_value(device) == placement->stage_device[s] + (json_int_t)i;
+        }
     }
     for (uint32_t n = 0; is_same && n < plan->workload->node_count; n++) {
         const uint32_t s = placement->stage_of[n];

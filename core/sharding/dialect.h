@@ -78,6 +78,8 @@ enum sp_status sp_onnx_spec_write_proto(struct sp_arena *arena, const struct sp_
 enum sp_status sp_onnx_spec_read_json(struct sp_arena *arena, const char *text, size_t size,
                                       struct sp_sharding_spec *ret_spec, struct sp_error *err);
 void sp_onnx_spec_write_json(const struct sp_sharding_spec *spec, struct sp_json *json);
+/* The same with the names of the .proto, "tensor_name" and "sharded_dim", as plans have them; it is read as well. */
+void sp_onnx_spec_write_json_fields(const struct sp_sharding_spec *spec, struct sp_json *json);
 
 /* ---- ONNX Runtime ---- */
 

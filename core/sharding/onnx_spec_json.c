@@ -353,36 +353,46 @@ static void write_ints(const char *name, uint32_t count, const int64_t *items, s
     sp_json_end_array(json);
 }
 
-static void write_axis(const struct sp_sharded_axis *axis, struct sp_json *json)
+/* The members' names: as protobuf's JSON has them, and as they stand in the .proto. */
+struct names {
+    const char *tensor_name, *groups, *sharded_dim, *simple_sharding, *value, *param, *shards;
+};
+static const struct names json_names = {
+    "tensorName", "indexToDeviceGroupMap", "shardedDim", "simpleSharding", "dimValue", "dimParam", "numShards"};
+static const struct names proto_names = {
+    "tensor_name", "index_to_device_group_map", "sharded_dim", "simple_sharding", "dim_value", "dim_param",
+    "num_shards"};
+
+static void write_axis(const struct sp_sharded_axis *axis, const struct names *names, struct sp_json *json)
 {
     sp_json_begin_object(json);
     if (axis->has_axis)
         sp_json_member_int(json, "axis", axis->axis);
-    sp_json_key(json, "simpleSharding");
+    sp_json_key(json, names->simple_sharding);
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < axis->part_count; i++) {
         const struct sp_sharded_dim_part *part = &axis->parts[i];
         sp_json_begin_object(json);
         if (part->has_value)
-            sp_json_member_int(json, "dimValue", part->dim_value);
+            sp_json_member_int(json, names->value, part->dim_value);
         else if (part->dim_param != NULL)
-            sp_json_member_string(json, "dimParam", part->dim_param);
+            sp_json_member_string(json, names->param, part->dim_param);
         if (part->has_shards)
-            sp_json_member_int(json, "numShards", part->num_shards);
+            sp_json_member_int(json, names->shards, part->num_shards);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
     sp_json_end_object(json);
 }
 
-void sp_onnx_spec_write_json(const struct sp_sharding_spec *spec, struct sp_json *json)
+static void write_spec(const struct sp_sharding_spec *spec, const struct names *names, struct sp_json *json)
 {
     sp_json_begin_object(json);
     if (spec->tensor_name != NULL)
-        sp_json_member_string(json, "tensorName", spec->tensor_name);
+        sp_json_member_string(json, names->tensor_name, spec->tensor_name);
     write_ints("device", spec->device_count, spec->devices, json);
     if (spec->group_count > 0) {
-        sp_json_key(json, "indexToDeviceGroupMap");
+        sp_json_key(json, names->groups);
         sp_json_begin_array(json);
         for (uint32_t i = 0; i < spec->group_count; i++) {
             sp_json_begin_object(json);
@@ -393,11 +403,21 @@ void sp_onnx_spec_write_json(const struct sp_sharding_spec *spec, struct sp_json
         sp_json_end_array(json);
     }
     if (spec->axis_count > 0) {
-        sp_json_key(json, "shardedDim");
+        sp_json_key(json, names->sharded_dim);
         sp_json_begin_array(json);
         for (uint32_t i = 0; i < spec->axis_count; i++)
-            write_axis(&spec->axes[i], json);
+            write_axis(&spec->axes[i], names, json);
         sp_json_end_array(json);
     }
     sp_json_end_object(json);
+}
+
+void sp_onnx_spec_write_json(const struct sp_sharding_spec *spec, struct sp_json *json)
+{
+    write_spec(spec, &json_names, json);
+}
+
+void sp_onnx_spec_write_json_fields(const struct sp_sharding_spec *spec, struct sp_json *json)
+{
+    write_spec(spec, &proto_names, json);
 }

@@ -1,0 +1,315 @@
+#include "plan/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/internal.h"
+#include "sharding/dialect.h"
+
+#define REPLICAS "replica" /* the mesh axis of a stage's replicas */
+
+const struct sp_sharded_stage *sp_plan_sharded(const struct sp_plan *plan, uint32_t stage)
+{
+    const struct sp_sharded_stage *sharded = plan->result->sharded;
+    return sharded != NULL && sharded[stage].table != NULL ? &sharded[stage] : NULL;
+}
+
+uint32_t sp_plan_stage_devices(const struct sp_plan *plan, uint32_t stage)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    return sp_placement_size(placement, stage) * sp_placement_replicas(placement, stage);
+}
+
+uint32_t sp_plan_devices_used(const struct sp_plan *plan)
+{
+    uint32_t used = 0;
+    for (uint32_t s = 0; s < plan->result->placement.stage_count; s++)
+        used += sp_plan_stage_devices(plan, s);
+    return used;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+const struct sp_strategies *sp_plan_strategies(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, plan->result->placement.stage_of[node]);
+    return sharded != NULL && !plan->workload->nodes[node].folded ? sp_strategy_of(sharded->table, node) : NULL;
+}
+
+const struct sp_strategy *sp_plan_strategy(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_strategies *strategies = sp_plan_strategies(plan, node);
+    return strategies != NULL ? &strategies->items[plan->node_strategy[node]] : NULL;
+}
+
+uint32_t sp_plan_layout(const struct sp_plan *plan, uint32_t node, uint32_t tensor)
+{
+    const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
+    if (strategy == NULL)
+        return 0;
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, plan->result->placement.stage_of[node]);
+    const uint32_t operand = sp_strategy_operand(sharded->table, node, tensor);
+    return operand != UINT32_MAX ? strategy->layouts[operand] : 0;
+}
+
+double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t tensor)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    return sharded == NULL || layout == 0 ? plan->workload->tensors[tensor].bytes
+                                          : sp_strategy_local_bytes(sharded->table, tensor, layout);
+}
+
+double sp_plan_node_seconds(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_work_node *work = &plan->workload->nodes[node];
+    const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
+    const uint32_t device = plan->result->placement.stage_device[plan->result->placement.stage_of[node]];
+    if (work->folded)
+        return 0;
+    return strategy != NULL ? strategy->compute_seconds : work->seconds[plan->workload->kind_of[device]];
+}
+
+double sp_plan_node_collective_seconds(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
+    return strategy != NULL ? strategy->communication_seconds : 0;
+}
+
+/* ---- shardings -------------------------------------------------------------------------------------------------- */
+
+/* The axes of a sharding of one block behind an axis for the replicas, on all of their devices. */
+static enum sp_status add_replicas(struct sp_arena *arena, uint32_t replicas, uint32_t size, int64_t first_device,
+                                   struct sp_sharding *sharding, struct sp_error *err)
+{
+    const struct sp_mesh *inner = sharding->mesh;
+    struct sp_mesh_axis *axes = SP_NEW_ARRAY(arena, (size_t)inner->axis_count + 1, struct sp_mesh_axis);
+    int64_t *devices = SP_NEW_ARRAY(arena, (size_t)replicas * size, int64_t);
+    struct sp_device_order order;
+    struct sp_mesh *mesh;
+    if (axes == NULL || devices == NULL)
+        return sp_fail_memory(err);
+    axes[0] = (struct sp_mesh_axis){.name = REPLICAS, .size = replicas};
+    if (inner->axis_count > 0)
+        memcpy(axes + 1, inner->axes, inner->axis_count * sizeof *axes);
+    for (uint32_t i = 0; i < replicas * size; i++)
+        devices[i] = first_device + i;
+    enum sp_status status = sp_device_order_list(arena, (int64_t)replicas * size, devices, &order, err);
+    if (status == SP_OK)
+        status = sp_mesh_create(arena, inner->axis_count + 1, axes, &order, &mesh, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_dim_sharding *dims = SP_NEW_ARRAY(arena, sharding->rank, struct sp_dim_sharding);
+    for (uint32_t d = 0; dims != NULL && d < sharding->rank; d++) {
+        const struct sp_axis_list *from = &sharding->dims[d].axes;
+        struct sp_axis_ref *refs = SP_NEW_ARRAY(arena, from->count, struct sp_axis_ref);
+        if (refs == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t i = 0; i < from->count; i++) {
+            refs[i] = from->refs[i];
+            refs[i].axis++;
+        }
+        dims[d].axes = (struct sp_axis_list){from->count, refs};
+    }
+    if (dims == NULL)
+        return sp_fail_memory(err);
+    sharding->dims = dims;
+    sharding->mesh = mesh;
+    return SP_OK;
+}
+
+/* All of it on each of the devices. */
+static enum sp_status whole_on(struct sp_arena *arena, uint32_t count, uint32_t rank, int64_t first_device,
+                               const struct sp_sharding **ret_sharding, struct sp_error *err)
+{
+    const struct sp_mesh_axis axis = {.name = REPLICAS, .size = count};
+    int64_t *devices = SP_NEW_ARRAY(arena, count, int64_t);
+    struct sp_sharding *sharding;
+    struct sp_device_order order;
+    struct sp_mesh *mesh;
+    if (devices == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < count; i++)
+        devices[i] = first_device + i;
+    enum sp_status status = sp_device_order_list(arena, count, devices, &order, err);
+    if (status == SP_OK)
+        status = sp_mesh_create(arena, 1, &axis, &order, &mesh, err);
+    if (status == SP_OK)
+        status = sp_sharding_create_axes(arena, mesh, rank, &sharding, err);
+    if (status == SP_OK)
+        *ret_sharding = sharding;
+    return status;
+}
+
+enum sp_status sp_plan_sharding(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage, uint32_t layout,
+                                uint32_t rank, int64_t first_device, const struct sp_sharding **ret_sharding,
+                                struct sp_error *err)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    const uint32_t replicas = sp_placement_replicas(placement, stage);
+    const struct sp_sharding *block;
+    if (sharded == NULL || layout == 0)
+        return whole_on(arena, sp_plan_stage_devices(plan, stage), rank, first_device, ret_sharding, err);
+    enum sp_status status = sp_strategy_sharding(sharded->table, arena, rank, layout, first_device, &block, err);
+    if (status != SP_OK)
+        return status;
+    if (replicas > 1) {
+        struct sp_sharding *all = SP_NEW(arena, struct sp_sharding);
+        if (all == NULL)
+            return sp_fail_memory(err);
+        *all = *block;
+        status = add_replicas(arena, replicas, sp_placement_size(placement, stage), first_device, all, err);
+        block = all;
+    }
+    if (status == SP_OK)
+        *ret_sharding = block;
+    return status;
+}
+
+enum sp_status sp_plan_spec(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage, uint32_t layout,
+                            uint32_t rank, int64_t first_device, struct sp_sharding_spec *ret_spec,
+                            struct sp_error *err)
+{
+    const struct sp_dialect_context context = {.rank = rank};
+    const struct sp_sharding *sharding;
+    if (layout == 0 || sp_plan_sharded(plan, stage) == NULL) {
+        const uint32_t count = sp_plan_stage_devices(plan, stage);
+        int64_t *devices = SP_NEW_ARRAY(arena, count, int64_t);
+        if (devices == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t i = 0; i < count; i++)
+            devices[i] = first_device + i;
+        *ret_spec = (struct sp_sharding_spec){.device_count = count, .devices = devices};
+        return SP_OK;
+    }
+    enum sp_status status = sp_plan_sharding(plan, arena, stage, layout, rank, first_device, &sharding, err);
+    return status == SP_OK ? sp_onnx_spec_from_sharding(arena, sharding, &context, ret_spec, NULL, err) : status;
+}
+
+/* The axes of one block that cut each tensor axis; NULL where nothing is cut. */
+static enum sp_status cuts_of(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                              const struct sp_sharding **ret_sharding, struct sp_error *err)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    *ret_sharding = NULL;
+    return sharded == NULL || layout == 0
+               ? SP_OK
+               : sp_strategy_sharding(sharded->table, plan->arena, rank, layout,
+                                      plan->result->placement.stage_device[stage], ret_sharding, err);
+}
+
+enum sp_status sp_plan_spec_text(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                                 struct sp_buf *buf, struct sp_error *err)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    const struct sp_sharding *sharding;
+    enum sp_status status = cuts_of(plan, stage, layout, rank, &sharding, err);
+    for (uint32_t d = 0; status == SP_OK && d < rank; d++) {
+        const struct sp_axis_list *list = sharding != NULL ? &sharding->dims[d].axes : NULL;
+        sp_buf_text(buf, list != NULL && list->count > 0 ? "S[" : "R");
+        for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+            sp_buf_printf(buf, "%s%u", i > 0 ? "," : "", list->refs[i].axis);
+            if (!sp_axis_is_full(sharding->mesh, list->refs[i]))
+                sp_buf_printf(buf, ":(%lld)%lld", (long long)list->refs[i].pre, (long long)list->refs[i].size);
+        }
+        sp_buf_text(buf, list != NULL && list->count > 0 ? "]" : "");
+    }
+    sp_arena_rewind(plan->arena, mark);
+    return status;
+}
+
+enum sp_status sp_plan_shards(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                              int64_t *ret_shards, struct sp_error *err)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    const struct sp_sharding *sharding;
+    enum sp_status status = cuts_of(plan, stage, layout, rank, &sharding, err);
+    for (uint32_t d = 0; status == SP_OK && d < rank; d++)
+        ret_shards[d] = sharding != NULL ? sp_sharding_shards(sharding, d) : 1;
+    sp_arena_rewind(plan->arena, mark);
+    return status;
+}
+
+enum sp_status sp_plan_mesh(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage,
+                            const struct sp_mesh **ret_mesh, struct sp_error *err)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    const struct sp_sharding *whole;
+    *ret_mesh = NULL;
+    if (sharded == NULL)
+        return SP_OK;
+    enum sp_status status =
+        sp_strategy_sharding(sharded->table, arena, 0, 0, plan->result->placement.stage_device[stage], &whole, err);
+    if (status == SP_OK)
+        *ret_mesh = whole->mesh;
+    return status;
+}
+
+/* ---- where tensors are ------------------------------------------------------------------------------------------ */
+
+bool sp_places_init(const struct sp_plan *plan, struct sp_places *places)
+{
+    const uint32_t stages = plan->result->placement.stage_count;
+    *places = (struct sp_places){.place_capacity = stages + 1, .arena = plan->arena};
+    places->stages = SP_NEW_ARRAY(plan->arena, stages, uint32_t);
+    places->seen = SP_NEW_ARRAY(plan->arena, stages, uint32_t);
+    places->latest = SP_NEW_ARRAY(plan->arena, stages, uint32_t);
+    places->places = SP_NEW_ARRAY(plan->arena, places->place_capacity, struct sp_plan_place);
+    return places->stages != NULL && places->seen != NULL && places->latest != NULL && places->places != NULL;
+}
+
+static bool add_place(struct sp_places *places, struct sp_plan_place place)
+{
+    if (places->place_count == places->place_capacity) {
+        const uint32_t capacity = places->place_capacity * 2;
+        struct sp_plan_place *grown = SP_NEW_ARRAY(places->arena, capacity, struct sp_plan_place);
+        if (grown == NULL)
+            return false;
+        memcpy(grown, places->places, places->place_count * sizeof *grown);
+        places->places = grown;
+        places->place_capacity = capacity;
+    }
+    places->latest[place.stage] = places->place_count;
+    places->places[places->place_count++] = place;
+    return true;
+}
+
+static bool note_use(const struct sp_plan *plan, struct sp_places *places, uint32_t tensor, uint32_t node)
+{
+    const uint32_t stage = plan->result->placement.stage_of[node];
+    struct sp_plan_place place = {stage, sp_plan_layout(plan, node, tensor), node, SP_NO_PLACE};
+    if (places->seen[stage] == places->stamp) {
+        for (uint32_t i = places->latest[stage]; i != SP_NO_PLACE; i = places->places[i].next) {
+            if (places->places[i].layout == place.layout)
+                return true;
+        }
+        place.next = places->latest[stage];
+    } else {
+        places->seen[stage] = places->stamp;
+        places->stages[places->count++] = stage;
+    }
+    return add_place(places, place);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+bool sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_places *places)
+{
+    const struct sp_work_tensor *t = &plan->workload->tensors[tensor];
+    bool is_done = true;
+    places->count = places->place_count = 0;
+    places->stamp++;
+    if (sp_plan_origin(plan, tensor) != SP_NO_STAGE)
+        is_done = note_use(plan, places, tensor, t->producer);
+    for (uint32_t i = 0; is_done && i < t->consumer_count; i++) {
+        if (!plan->workload->nodes[t->consumers[i]].folded)
+            is_done = note_use(plan, places, tensor, t->consumers[i]);
+    }
+    if (places->count > 1)
+        qsort(places->stages, places->count, sizeof *places->stages, by_number);
+    return is_done;
+}
