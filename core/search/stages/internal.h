@@ -36,6 +36,7 @@ struct sp_stages_link {
 struct sp_stages_prepared {
     const struct sp_stages_problem *problem;
     enum sp_stages_units kind;
+    bool is_turned; /* CHAIN: edges of backward nodes go the way of the forward ones (stages.h) */
     uint32_t unit_count, link_count;
     uint32_t *unit_of;             /* per node */
     struct sp_stages_lists nodes;  /* of a unit, ascending */

@@ -24,8 +24,10 @@
  *   DEVICES, COST   the fewest devices, the least sum of option.price, with every load within load_limit
  *
  * Contiguous: the stages of forward nodes can be put in an order in which no edge goes back, so each is convex
- * (a difference of two ideals); the stages of backward nodes in the reverse order. Nodes of one colour are in one stage
- * (shared weights; a backward node with its forward node).
+ * (a difference of two ideals); the stages of backward nodes in the reverse order, or in the same one where then fewer
+ * nodes must be together (some published graphs have the edges of backward nodes turned). Edges between forward and
+ * backward nodes may go either way. Nodes of one colour are in one stage (shared weights; a backward node with its
+ * forward node).
  *
  * Every result has a lower bound that holds for all solutions of its kind, and says whether it was proved.
  *
@@ -39,6 +41,9 @@
 #include "base/executor.h"
 
 #define SP_NO_STAGE_GROUP UINT32_MAX
+
+/* Memory and load_limit are kept up to rounding: as a fraction of the limit. */
+#define SP_STAGES_SLACK 1e-9
 
 struct sp_stages_node {
     double weight_bytes; /* of weights that only this node has */

@@ -1,0 +1,164 @@
+#include <math.h>
+#include <string.h>
+
+#include "search/stages/chain.h"
+
+/* Orders of the units, each cut as well as it can be. */
+
+#define MOST_BLOCKS 1024 /* cuts that are looked at in one order */
+
+struct orders {
+    struct sp_stages_run *run;
+    const struct sp_stages_prepared *prepared;
+    const struct sp_stages_rates *rates;
+    struct sp_stages_solution *best;
+    uint32_t *order, *start; /* of the order under way, its blocks */
+    uint32_t *waits, *ready; /* of units while an order is made */
+    double *cut;             /* per place: bytes of links over the cut behind it */
+};
+
+enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t *start, uint32_t blocks,
+                              struct sp_stages_lattice **ret_lattice, struct sp_error *err)
+{
+    struct sp_stages_lattice *lattice = SP_NEW(arena, struct sp_stages_lattice);
+    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)blocks + 2, uint32_t);
+    uint32_t *block = SP_NEW_ARRAY(arena, blocks, uint32_t), *target = SP_NEW_ARRAY(arena, blocks, uint32_t);
+    if (lattice == NULL || first == NULL || block == NULL || target == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < blocks; i++) {
+        block[i] = target[i] = i;
+        first[i + 2] = i + 1; /* ideal 0 has no step, ideal i + 1 one */
+    }
+    *lattice = (struct sp_stages_lattice){.count = blocks + 1,
+                                          .block_count = blocks,
+                                          .start = first,
+                                          .block = block,
+                                          .target = target,
+                                          .units = {start, order}};
+    *ret_lattice = lattice;
+    return SP_OK;
+}
+
+/* Bytes over each cut: a link is over those between its first and its last unit. */
+static void weigh_cuts(struct orders *orders, const uint32_t *place)
+{
+    const struct sp_stages_prepared *prepared = orders->prepared;
+    memset(orders->cut, 0, ((size_t)prepared->unit_count + 1) * sizeof *orders->cut);
+    for (uint32_t link = 0; link < prepared->link_count; link++) {
+        uint32_t first = place[prepared->links[link].producer], last = first;
+        for (uint32_t i = prepared->users.start[link]; i < prepared->users.start[link + 1]; i++) {
+            uint32_t at = place[prepared->users.list[i]];
+            first = at < first ? at : first;
+            last = at > last ? at : last;
+        }
+        orders->cut[first] += prepared->links[link].bytes;
+        orders->cut[last] -= prepared->links[link].bytes;
+    }
+    for (uint32_t i = 1; i < prepared->unit_count; i++)
+        orders->cut[i] += orders->cut[i - 1];
+}
+
+/* Cuts the order in blocks of about equal time, each where the least is sent; returns how many. */
+static uint32_t make_blocks(struct orders *orders, uint32_t most)
+{
+    const struct sp_stages_prepared *prepared = orders->prepared;
+    uint32_t count = prepared->unit_count, blocks = 0;
+    if (count <= most) {
+        for (uint32_t i = 0; i <= count; i++)
+            orders->start[i] = i;
+        return count;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        orders->waits[orders->order[i]] = i;
+    weigh_cuts(orders, orders->waits);
+    double step = orders->rates->time_sum / most + 1e-300, time = 0;
+    uint32_t best = 0, size = 0, most_size = 2 * (count / most) + 1;
+    for (uint32_t i = 0; i < count; i++) {
+        time += orders->rates->time[orders->order[i]];
+        if (size == 0 || orders->cut[i] <= orders->cut[best])
+            best = i;
+        size++;
+        if (time < step && size < most_size && i + 1 < count)
+            continue;
+        if (i + 1 == count)
+            best = i;
+        orders->start[++blocks] = best + 1;
+        i = best; /* what is behind the cut begins the next block */
+        time = 0;
+        size = 0;
+    }
+    return blocks;
+}
+
+/* Cuts orders->order; the best so far is kept. */
+static enum sp_status slice(struct orders *orders, uint32_t most, bool *ret_better)
+{
+    struct sp_stages_run *run = orders->run;
+    struct sp_stages_lattice *lattice;
+    struct sp_stages_solution found;
+    bool is_complete;
+    double limit = orders->best->is_feasible ? orders->best->value * (1 - 1e-12) : INFINITY;
+    uint32_t blocks = make_blocks(orders, most);
+    *ret_better = false;
+    enum sp_status status = sp_stages_line(run->scratch, orders->order, orders->start, blocks, &lattice, run->err);
+    if (status == SP_OK)
+        status = sp_stages_chain_best(run, orders->prepared, lattice, orders->rates, limit, &found, &is_complete);
+    if (status == SP_OK && found.is_feasible && (!orders->best->is_feasible || found.value < orders->best->value)) {
+        *orders->best = found;
+        *ret_better = true;
+    }
+    return status;
+}
+
+/* Puts next what became ready last: chains are followed to their end. With `is_late` from the end backwards. */
+static void follow_chains(struct orders *orders, bool is_late)
+{
+    const struct sp_stages_prepared *prepared = orders->prepared;
+    const struct sp_stages_lists *before = is_late ? &prepared->after : &prepared->before;
+    const struct sp_stages_lists *after = is_late ? &prepared->before : &prepared->after;
+    uint32_t count = prepared->unit_count, ready = 0, done = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t unit = prepared->order[is_late ? i : count - 1 - i];
+        orders->waits[unit] = before->start[unit + 1] - before->start[unit];
+        if (orders->waits[unit] == 0)
+            orders->ready[ready++] = unit;
+    }
+    while (ready > 0) {
+        uint32_t unit = orders->ready[--ready];
+        orders->order[is_late ? count - 1 - done : done] = unit;
+        done++;
+        for (uint32_t i = after->start[unit]; i < after->start[unit + 1]; i++)
+            if (--orders->waits[after->list[i]] == 0)
+                orders->ready[ready++] = after->list[i];
+    }
+}
+
+static bool init(struct orders *orders)
+{
+    struct sp_arena *arena = orders->run->scratch;
+    size_t room = (size_t)orders->prepared->unit_count + 2;
+    orders->order = SP_NEW_ARRAY(arena, room, uint32_t);
+    orders->start = SP_NEW_ARRAY(arena, room, uint32_t);
+    orders->waits = SP_NEW_ARRAY(arena, room, uint32_t);
+    orders->ready = SP_NEW_ARRAY(arena, room, uint32_t);
+    orders->cut = SP_NEW_ARRAY(arena, room, double);
+    return orders->order != NULL && orders->start != NULL && orders->waits != NULL && orders->ready != NULL &&
+           orders->cut != NULL;
+}
+
+enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                const struct sp_stages_rates *rates, uint64_t work, struct sp_stages_solution *solution)
+{
+    struct orders orders = {.run = run, .prepared = prepared, .rates = rates, .best = solution};
+    bool is_better;
+    if (!init(&orders))
+        return sp_fail_memory(run->err);
+    (void)work;
+    memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
+    enum sp_status status = slice(&orders, MOST_BLOCKS, &is_better);
+    for (uint32_t i = 0; i < 2 && status == SP_OK && !run->is_stopped; i++) {
+        follow_chains(&orders, i == 1);
+        status = slice(&orders, MOST_BLOCKS, &is_better);
+    }
+    return status;
+}
