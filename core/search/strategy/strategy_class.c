@@ -67,8 +67,8 @@ static void hash_data(struct sp_digest *digest, const struct sp_data *data)
 static void hash_value(const struct sp_strategy_table *table, struct sp_digest *digest, const struct sp_value *value)
 {
     const struct sp_shape *shape = &value->type.shape;
-    sp_digest_number(digest, (uint64_t)value->type.kind << 32 | (uint64_t)value->type.dtype << 8 |
-                                 role_of(table, value));
+    sp_digest_number(digest,
+                     (uint64_t)value->type.kind << 32 | (uint64_t)value->type.dtype << 8 | role_of(table, value));
     sp_digest_number(digest, shape->has_rank ? shape->rank : UINT64_MAX);
     for (uint32_t a = 0; shape->has_rank && a < shape->rank; a++)
         sp_digest_number(digest, (uint64_t)shape->dims[a].value);

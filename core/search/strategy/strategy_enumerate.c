@@ -19,9 +19,9 @@ struct maker {
     struct strategy_class *class;
     const struct sp_work_node *work;
     struct strategy_way way;
-    int64_t *shards;            /* the way's, per factor */
-    struct strategy_cut *cuts;  /* the way's, per operand */
-    uint32_t *layouts;          /* the way's, per operand; then those of one that is kept */
+    int64_t *shards;           /* the way's, per factor */
+    struct strategy_cut *cuts; /* the way's, per operand */
+    uint32_t *layouts;         /* the way's, per operand; then those of one that is kept */
     uint32_t allowed_count;
     uint8_t allowed[SP_RULE_MAX_FACTORS];
     uint32_t count, capacity;
@@ -233,8 +233,8 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
         return status;
     strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
     strategy_cut_layout(maker->table, to, 0, &target);
-    strategy->communication_seconds += sp_reshard_cost(maker->table->costs, shape->rank, shape->extents,
-                                                       shape->element_bytes, &from, &target, &bytes);
+    strategy->communication_seconds +=
+        sp_reshard_cost(maker->table->costs, shape->rank, shape->extents, shape->element_bytes, &from, &target, &bytes);
     strategy->communication_bytes += bytes;
     return SP_OK;
 }

@@ -43,8 +43,8 @@ struct sp_strategy_table {
     struct sp_mesh *axes;             /* the mesh as shardings have it; NULL: one device */
     struct sp_mesh *placed;           /* the same on the devices that were asked for last */
     int64_t placed_first;
-    struct sp_reshard_costs *costs; /* NULL: one device */
-    uint32_t first_digit[SP_STRATEGY_AXES + 1];       /* of each mesh axis; at last how many there are */
+    struct sp_reshard_costs *costs;                    /* NULL: one device */
+    uint32_t first_digit[SP_STRATEGY_AXES + 1];        /* of each mesh axis; at last how many there are */
     uint32_t span[SP_STRATEGY_AXES][SP_MAX_MESH_AXES]; /* of each mesh axis: its devices at each level of links */
 
     struct sp_same layout_set, shape_set, class_set;
@@ -69,7 +69,8 @@ struct strategy_cut {
 /* Digits, levels and costs of the table's mesh; layout 0. */
 enum sp_status strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err);
 
-/* The layout of a cut. `partial`: mesh axes, a bit each, along which the values are partial; then it is not numbered. */
+/* The layout of a cut. `partial`: mesh axes, a bit each, along which the values are partial; then it is not numbered.
+ */
 void strategy_cut_layout(const struct sp_strategy_table *table, const struct strategy_cut *cut, uint32_t partial,
                          struct sp_layout *ret_layout);
 enum sp_status strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
@@ -114,9 +115,9 @@ struct strategy_way {
     const struct sp_rule *rule; /* with terms */
     uint32_t operand_count;
     uint8_t factor_of[SP_STRATEGY_AXES];
-    const int64_t *shards;            /* per factor */
-    const struct strategy_cut *cuts;  /* per operand of the rule */
-    const uint32_t *layouts;          /* likewise */
+    const int64_t *shards;           /* per factor */
+    const struct strategy_cut *cuts; /* per operand of the rule */
+    const uint32_t *layouts;         /* likewise */
     /* what follows */
     bool is_refused;
     double flops, bytes, compute_seconds, communication_seconds, communication_bytes, weight_bytes;

@@ -298,9 +298,8 @@ double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32
     struct strategy_reshard *slot = reshard_slot(table->reshards, table->reshard_capacity, key);
     if (slot->key == 0) {
         slot->key = key;
-        slot->seconds =
-            sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
-                            &table->layouts[from]->layout, &table->layouts[to]->layout, &slot->bytes);
+        slot->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
+                                        &table->layouts[from]->layout, &table->layouts[to]->layout, &slot->bytes);
         table->reshard_count++;
     }
     *ret_bytes = slot->bytes;
