@@ -131,6 +131,8 @@ static enum sp_status write_export(const struct common *common, const struct exp
     struct emit emit = {0};
     enum sp_status status = emit_init(&emit, subject, &sources, watch, err);
     emit.device = arguments->device;
+    if (status == SP_OK)
+        status = sp_file_check(subject, arguments->format, err);
     if (status == SP_OK && is_of_devices(arguments->format)) {
         status = emit_folder(arguments->path, err);
         if (status == SP_OK)

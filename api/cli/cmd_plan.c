@@ -282,10 +282,12 @@ static enum sp_status emit_realised(const struct plan_request *request, const st
     enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
         status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
-    if (status == SP_OK)
+    if (status == SP_OK && subject->model != NULL)
         status = emit_file(&emit, simulation, "simulation", err);
-    if (status == SP_OK)
+    if (status == SP_OK && subject->model != NULL)
         status = emit_devices(&emit, request->emit, "ort-collectives", err);
+    if (status == SP_OK && subject->model == NULL)
+        print_note("a graph of costs has no operators: there are a plan and a timeline, and no models");
     if (status == SP_OK)
         status = emit_file(&emit, trace, "perfetto", err);
     if (status == SP_OK)
@@ -305,7 +307,7 @@ static enum sp_status emit_plan(const struct plan_request *request, struct sp_jo
     enum sp_status status = json != NULL && annotated != NULL ? emit_folder(request->emit, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = write_plan_file(json, plan, seconds, err);
-    if (status == SP_OK)
+    if (status == SP_OK && plan->model != NULL)
         status = write_annotated(request, annotated, plan, err);
     if (status == SP_OK)
         status = sp_subject_from_plan(job, plan, &subject, err);

@@ -30,7 +30,7 @@ enum sp_status emit_folder(const char *folder, struct sp_error *err)
 enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, struct sources *sources,
                          const struct sp_watch *watch, struct sp_error *err)
 {
-    const struct sp_graph *graph = subject->model->graph;
+    const struct sp_graph *graph = subject->model != NULL ? subject->model->graph : NULL;
     bool has_external = false, has_all = true;
     int64_t bytes = 0;
     *emit = (struct emit){.subject = subject,
@@ -45,7 +45,7 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
         sources->converted = subject->file->bytes;
         sources->converted_size = subject->file->size;
     }
-    for (uint32_t i = 0; i < graph->initializer_count; i++) {
+    for (uint32_t i = 0; graph != NULL && i < graph->initializer_count; i++) {
         const struct sp_tensor *tensor = graph->initializers[i]->tensor;
         if (tensor == NULL)
             continue;

@@ -97,23 +97,44 @@ static void write_figures(struct export *out, uint32_t index)
     next_number(out, weight_bytes(plan->workload, index));
 }
 
+static void write_place(struct export *out, const struct sp_subject_node *place)
+{
+    export_text(out, ",");
+    if (place->has_stage)
+        export_printf(out, "%" PRId32, place->stage);
+    export_text(out, ",");
+    write_devices(out, place->device_count, place->devices);
+}
+
+/* The nodes of a graph of costs, which have no operators. */
+static void write_cost_nodes(struct export *out)
+{
+    const struct sp_workload *workload = out->subject->plan->workload;
+    for (uint32_t i = 0; i < workload->node_count; i++) {
+        export_printf(out, "%u", i);
+        next_text(out, workload->nodes[i].name);
+        export_text(out, ",,");
+        write_place(out, &out->subject->nodes[i]);
+        next_text(out, "false");
+        write_figures(out, i);
+        end_row(out);
+    }
+}
+
 enum sp_status export_csv_nodes(struct export *out, struct sp_error *err)
 {
-    const struct sp_graph *graph = out->subject->model->graph;
+    const struct sp_graph *graph = out->subject->model != NULL ? out->subject->model->graph : NULL;
     (void)err;
     export_text(out, "index,node,operator,domain,stage,devices,folded,flops,bytes,seconds,weight_bytes\r\n");
-    for (uint32_t i = 0; i < graph->node_count; i++) {
+    if (graph == NULL)
+        write_cost_nodes(out);
+    for (uint32_t i = 0; graph != NULL && i < graph->node_count; i++) {
         const struct sp_node *node = &graph->nodes[i];
-        const struct sp_subject_node *place = &out->subject->nodes[i];
         export_printf(out, "%u", i);
         next_text(out, node->name);
         next_text(out, node->op_type);
         next_text(out, node->domain);
-        export_text(out, ",");
-        if (place->has_stage)
-            export_printf(out, "%" PRId32, place->stage);
-        export_text(out, ",");
-        write_devices(out, place->device_count, place->devices);
+        write_place(out, &out->subject->nodes[i]);
         next_text(out, node->is_folded ? "true" : "false");
         write_figures(out, i);
         end_row(out);
@@ -136,10 +157,12 @@ static enum sp_status count_nodes(struct export *out, uint32_t **ret_counts, str
     const struct sp_subject *subject = out->subject;
     uint32_t *counts = SP_NEW_ARRAY(out->scratch, (size_t)subject->device_count, uint32_t);
     struct group *groups = SP_NEW_ARRAY(out->scratch, SP_MAX_EXPORT_MESHES, struct group);
+    const uint32_t nodes =
+        subject->model != NULL ? subject->model->graph->node_count : subject->plan->workload->node_count;
     uint32_t group_count = 0, last = 0;
     if (counts == NULL || groups == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < subject->model->graph->node_count; i++) {
+    for (uint32_t i = 0; i < nodes; i++) {
         const struct sp_subject_node *place = &subject->nodes[i];
         if (place->device_count == 0)
             continue;
@@ -260,9 +283,30 @@ static enum sp_status write_tensor(struct export *out, const struct export_value
     return SP_OK;
 }
 
+/* The tensors of a graph of costs are whole, and without a shape. */
+static void write_cost_tensors(struct export *out)
+{
+    const struct sp_workload *workload = out->subject->plan->workload;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        const struct sp_work_node *node = &workload->nodes[tensor->producer];
+        write_text_cell(out, tensor->name);
+        next_text(out, node->name);
+        export_printf(out, ",output %u,,", t - node->outputs[0]);
+        next_number(out, tensor->bytes);
+        next_text(out, "");
+        next_number(out, tensor->bytes);
+        end_row(out);
+    }
+}
+
 enum sp_status export_csv_tensors(struct export *out, struct sp_error *err)
 {
     export_text(out, "tensor,node,operand,dtype,shape,bytes,sharding,bytes_per_device\r\n");
+    if (out->subject->model == NULL) {
+        write_cost_tensors(out);
+        return SP_OK;
+    }
     enum sp_status status = export_note_inner(out, err);
     return status == SP_OK ? export_values(out, write_tensor, NULL, err) : status;
 }

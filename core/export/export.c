@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "export/internal.h"
+#include "plan/costs.h"
 
 struct entry {
     struct sp_export_format format;
@@ -14,30 +15,33 @@ struct entry {
 #define ONNX "application/octet-stream"
 
 static const struct entry table[] = {
-    {{"op-sharding", "application/jsonl", "jsonl", "XLA's OpSharding of every value, as bytes and as text", false},
+    {{"op-sharding", "application/jsonl", "jsonl", "XLA's OpSharding of every value, as bytes and as text", false,
+      true},
      export_op_sharding},
-    {{"shardy", "text/plain; charset=utf-8", "mlir", "meshes and shardings as attributes of an MLIR module", false},
+    {{"shardy", "text/plain; charset=utf-8", "mlir", "meshes and shardings as attributes of an MLIR module", false,
+      true},
      export_shardy},
-    {{"poprt", "application/yaml", "yaml", "sharding points for PopRT's manual sharding", false}, export_poprt},
-    {{"poprt-model", ONNX, "onnx", "the model with __ipu_number and __pipeline_stage at each node", false},
+    {{"poprt", "application/yaml", "yaml", "sharding points for PopRT's manual sharding", false, true}, export_poprt},
+    {{"poprt-model", ONNX, "onnx", "the model with __ipu_number and __pipeline_stage at each node", false, true},
      export_poprt_model},
-    {{"qualcomm-mdp", JSON, "json", "partitions for qaic-compile -mdp-load-partition-config", false}, export_mdp},
-    {{"ort", ONNX, "onnx", "one device's model with ONNX Runtime's Distributed operators", false}, export_ort},
-    {{"ort-layers", ONNX, "onnx", "the model with layer_ann at each node, for ONNX Runtime's placement", false},
+    {{"qualcomm-mdp", JSON, "json", "partitions for qaic-compile -mdp-load-partition-config", false, true}, export_mdp},
+    {{"ort", ONNX, "onnx", "one device's model with ONNX Runtime's Distributed operators", false, true}, export_ort},
+    {{"ort-layers", ONNX, "onnx", "the model with layer_ann at each node, for ONNX Runtime's placement", false, true},
      export_ort_layers},
-    {{"ort-layers-options", JSON, "json", "the session options that go with ort-layers", false},
+    {{"ort-layers-options", JSON, "json", "the session options that go with ort-layers", false, true},
      export_ort_layers_options},
-    {{"perfetto", "application/x-protobuf", "pftrace", "the first requests on every device, as a trace", true},
+    {{"perfetto", "application/x-protobuf", "pftrace", "the first requests on every device, as a trace", true, false},
      export_perfetto},
-    {{"model-explorer", JSON, "json", "node data for Model Explorer: the stage of each node", false},
+    {{"model-explorer", JSON, "json", "node data for Model Explorer: the stage of each node", false, true},
      export_explorer_stage},
-    {{"model-explorer-device", JSON, "json", "the same: the device of each node", false}, export_explorer_device},
-    {{"model-explorer-seconds", JSON, "json", "the same: seconds of each node", true}, export_explorer_seconds},
-    {{"model-explorer-bytes", JSON, "json", "the same: memory traffic of each node", true}, export_explorer_bytes},
-    {{"csv", CSV, "csv", "a table of nodes", false}, export_csv_nodes},
-    {{"csv-devices", CSV, "csv", "a table of devices", false}, export_csv_devices},
-    {{"csv-tensors", CSV, "csv", "a table of tensors and their shardings", false}, export_csv_tensors},
-    {{"csv-collectives", CSV, "csv", "a table of what is communicated", false}, export_csv_collectives},
+    {{"model-explorer-device", JSON, "json", "the same: the device of each node", false, true}, export_explorer_device},
+    {{"model-explorer-seconds", JSON, "json", "the same: seconds of each node", true, true}, export_explorer_seconds},
+    {{"model-explorer-bytes", JSON, "json", "the same: memory traffic of each node", true, true},
+     export_explorer_bytes},
+    {{"csv", CSV, "csv", "a table of nodes", false, false}, export_csv_nodes},
+    {{"csv-devices", CSV, "csv", "a table of devices", false, false}, export_csv_devices},
+    {{"csv-tensors", CSV, "csv", "a table of tensors and their shardings", false, false}, export_csv_tensors},
+    {{"csv-collectives", CSV, "csv", "a table of what is communicated", false, false}, export_csv_collectives},
 };
 
 #define FORMAT_COUNT (sizeof table / sizeof table[0])
@@ -80,6 +84,8 @@ enum sp_status sp_export_write(const struct sp_export_request *request, struct s
             "The format '%s' shows times and memory, which an annotated model does not have; export the plan "
             "('shardplan plan --plan FILE').",
             entry->format.name);
+    if (entry->format.needs_model && request->subject->model == NULL)
+        return sp_costs_refuse(entry->format.name, err);
     out.scratch = sp_arena_create(sp_arena_budget(request->subject->arena));
     if (out.scratch == NULL)
         return sp_fail_memory(err);

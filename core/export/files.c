@@ -1,5 +1,7 @@
 #include "export/files.h"
 
+#include "plan/costs.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,6 +251,13 @@ static enum sp_status stand_alone(const struct sp_model_file *file, struct sp_re
     return status;
 }
 
+enum sp_status sp_file_check(const struct sp_subject *subject, const char *format, struct sp_error *err)
+{
+    const struct sp_export_format *other = sp_export_find(format);
+    const bool needs_model = other != NULL ? other->needs_model : find_realization(format) != NULL;
+    return needs_model && subject->model == NULL ? sp_costs_refuse(format, err) : SP_OK;
+}
+
 enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
                               struct sp_error *err)
 {
@@ -256,6 +265,9 @@ enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_r
     struct sp_recipe *recipe = NULL;
     struct sp_links links;
     enum sp_status status;
+    status = sp_file_check(request->subject, request->format, err);
+    if (status != SP_OK)
+        return status;
     if (realization == NULL) {
         status = create_export(request, &recipe, err);
     } else {

@@ -46,6 +46,10 @@ bool sp_file_is_of_devices(const char *format, enum sp_realize_target *ret_targe
 /* What realizing the subject takes; `links` is filled for the request to point to. */
 struct sp_realize_request sp_file_realization(const struct sp_file_request *request, struct sp_links *links);
 
+/* SP_ERR_UNSUPPORTED "NO_OPERATORS" where the format needs a model and the subject, a plan of a graph of costs, has
+   none. Every function below that makes a file says the same; those of realize.h take a model. */
+enum sp_status sp_file_check(const struct sp_subject *subject, const char *format, struct sp_error *err);
+
 /* The file. SP_ERR_REQUEST "UNKNOWN_FORMAT", "NEEDS_PLAN", "NO_SUCH_DEVICE", "NO_SUCH_PART"; else the errors of
    export.h and realize.h. The caller destroys the recipe; it does not need the subject. */
 enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
