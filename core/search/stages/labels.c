@@ -38,6 +38,7 @@ struct search {
     struct label **here; /* those of the ideal under way */
     uint32_t here_count, here_room;
     uint32_t *most;                  /* per option: replicas for which any label has devices left */
+    double *most_time;               /* per option: of what is below a stage under it; with more no label can end */
     uint32_t *ideal, *cursor, *last; /* of the walk, by level */
     double limit;
     struct label *best;
@@ -271,6 +272,8 @@ static bool visit(struct search *search, uint32_t ideal)
             search->frame.seconds[option] == INFINITY || !fits(search, option, NULL, 1))
             continue;
         is_alive = true;
+        if (search->time[ideal] > search->most_time[option])
+            continue; /* only larger stages are of interest */
         double load = sp_stages_frame_load(&search->frame, option);
         if (load > allowed * search->most[option])
             continue;
@@ -278,6 +281,36 @@ static bool visit(struct search *search, uint32_t ideal)
             extend_label(search, search->here[i], ideal, option, load);
     }
     return is_alive;
+}
+
+/* How many replicas any label has devices for, and how much time of those left a stage must leave to what is below. */
+static void measure_room(struct search *search)
+{
+    const struct sp_stages_rates *rates = search->chain->rates;
+    double allowed =
+        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
+    double spare = 0;
+    for (uint32_t i = 0; i < search->here_count; i++) {
+        double priced = 0;
+        for (uint32_t j = 0; j < search->problem->class_count; j++)
+            priced += rates->time_price[j] *
+                      (double)(search->problem->class_size[j] - count_of(search->here[i]->used, &search->classes[j]));
+        spare = priced > spare ? priced : spare;
+    }
+    for (uint32_t option = 0; option < search->problem->option_count; option++) {
+        const struct sp_stages_option *by = &search->problem->options[option];
+        const struct dimension *kind = &search->classes[by->device_class];
+        uint64_t most = 0;
+        for (uint32_t i = 0; i < search->here_count; i++) {
+            uint64_t left = (kind->size - count_of(search->here[i]->used, kind)) / by->devices;
+            most = left > most ? left : most;
+        }
+        search->most[option] = by->max_replicas != 0 && by->max_replicas < most ? by->max_replicas : (uint32_t)most;
+        search->most_time[option] =
+            allowed * (spare - rates->time_price[by->device_class] * by->devices) * (1 + 4 * ROUNDING);
+        if (isnan(search->most_time[option]))
+            search->most_time[option] = INFINITY; /* any load is allowed, and no time is left: nothing is known */
+    }
 }
 
 /* Gathers the labels of an ideal; false without any. */
@@ -301,16 +334,7 @@ static bool gather(struct search *search, uint32_t ideal)
         }
         search->here[search->here_count++] = label;
     }
-    for (uint32_t option = 0; option < search->problem->option_count; option++) {
-        const struct sp_stages_option *by = &search->problem->options[option];
-        uint64_t most = 0;
-        for (uint32_t i = 0; i < search->here_count; i++) {
-            const struct dimension *kind = &search->classes[by->device_class];
-            uint64_t left = (kind->size - count_of(search->here[i]->used, kind)) / by->devices;
-            most = left > most ? left : most;
-        }
-        search->most[option] = by->max_replicas != 0 && by->max_replicas < most ? by->max_replicas : (uint32_t)most;
-    }
+    measure_room(search);
     return search->here_count > 0;
 }
 
@@ -399,12 +423,13 @@ static bool init(struct search *search)
     uint32_t options = search->problem->option_count, levels = search->lattice->block_count + 1;
     search->labels = SP_NEW_ARRAY(search->arena, search->lattice->count, struct label *);
     search->most = SP_NEW_ARRAY(search->arena, options, uint32_t);
+    search->most_time = SP_NEW_ARRAY(search->arena, options, double);
     search->ideal = SP_NEW_ARRAY(search->arena, levels, uint32_t);
     search->cursor = SP_NEW_ARRAY(search->arena, levels, uint32_t);
     search->last = SP_NEW_ARRAY(search->arena, levels, uint32_t);
     struct label *all = SP_NEW(search->arena, struct label);
-    if (search->labels == NULL || search->most == NULL || search->ideal == NULL || search->cursor == NULL ||
-        search->last == NULL || all == NULL ||
+    if (search->labels == NULL || search->most == NULL || search->most_time == NULL || search->ideal == NULL ||
+        search->cursor == NULL || search->last == NULL || all == NULL ||
         !sp_stages_frame_init(search->arena, search->prepared, levels, &search->frame) || !sum_rates(search))
         return false;
     all->ideal = search->lattice->count - 1;
