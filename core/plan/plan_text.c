@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "plan/internal.h"
 #include "plan/text.h"
@@ -63,13 +64,42 @@ static void head(const struct sp_plan *plan, struct sp_buf *buf)
                   plan->strategy, plan->id);
 }
 
+/* "       2 replicas of 4 devices, mesh x 2, y 2; 1.20 ms of computing are collectives": for stages of several. */
+static void block_line(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
+    const uint32_t size = sp_placement_size(placement, stage), replicas = sp_placement_replicas(placement, stage);
+    const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    const struct sp_mesh *mesh = NULL;
+    struct sp_error none = {0};
+    if (size * replicas == 1)
+        return;
+    if (sp_plan_mesh(plan, plan->arena, stage, &mesh, &none) != SP_OK)
+        buf->failed = true;
+    sp_buf_text(buf, "       ");
+    if (replicas > 1)
+        sp_buf_printf(buf, "%u replicas of ", replicas);
+    sp_buf_printf(buf, "%u device%s", size, size == 1 ? "" : "s");
+    for (uint32_t a = 0; mesh != NULL && a < mesh->axis_count; a++)
+        sp_buf_printf(buf, "%s %s %lld", a == 0 ? ", mesh" : ",", mesh->axes[a].name, (long long)mesh->axes[a].size);
+    if (cost->collective_seconds > 0) {
+        sp_buf_text(buf, "; ");
+        sp_text_seconds(buf, cost->collective_seconds);
+        sp_buf_text(buf, " of computing are collectives");
+    }
+    sp_buf_text(buf, "\n");
+    sp_arena_rewind(plan->arena, mark);
+}
+
 static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders,
                        struct sp_buf *cell, struct sp_buf *buf)
 {
     const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
     const struct sp_work_node *nodes = plan->workload->nodes;
     sp_buf_printf(buf, "%5u  ", stage);
-    sp_buf_printf(cell, "%u ", cost->device);
+    sp_reason_devices(plan, stage, cell);
+    sp_buf_text(cell, " ");
     sp_text_cut(cell, sp_cluster_device(plan->cluster, cost->device)->name, 22);
     cell_end(buf, cell, 25, false);
     sp_buf_printf(buf, "%7u", cost->node_count);
@@ -89,6 +119,7 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
         }
         sp_buf_text(buf, "\n");
     }
+    block_line(plan, stage, buf);
     sp_buf_text(buf, "       because: ");
     sp_reason_stage(plan, stage, borders, cell);
     sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 16, SP_TEXT_COLUMNS);
@@ -105,8 +136,9 @@ static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp
         const struct sp_tensor_transfer *t = &evaluation->transfers[i];
         sp_text_cut(cell, plan->workload->tensors[t->tensor].name, SP_TEXT_NAME);
         cell_end(buf, cell, SP_TEXT_NAME + 1, false);
-        sp_buf_printf(cell, "%u -> %u", evaluation->stages[t->from_stage].device,
-                      evaluation->stages[t->to_stage].device);
+        sp_reason_devices(plan, t->from_stage, cell);
+        sp_buf_text(cell, " -> ");
+        sp_reason_devices(plan, t->to_stage, cell);
         cell_end(buf, cell, 18, false);
         cell_bytes(buf, cell, t->bytes, 11);
         cell_seconds(buf, cell, t->seconds, 11);
@@ -117,6 +149,81 @@ static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp
                       evaluation->transfer_count);
         sp_text_bytes(buf, evaluation->communication_bytes);
         sp_buf_text(buf, " per request (the JSON form lists them)\n");
+    }
+}
+
+/* ---- collectives ------------------------------------------------------------------------------------------------ */
+
+/* Those of one stage and kind together: a model has hundreds of them. */
+struct collective_sum {
+    const char *kind;
+    uint32_t count;
+    double bytes, seconds;
+};
+#define SP_TEXT_KINDS 16 /* more than there are */
+
+struct collective_sums {
+    uint32_t count;
+    struct collective_sum sums[SP_TEXT_KINDS];
+};
+
+static enum sp_status add_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
+{
+    struct collective_sums *all = context;
+    uint32_t i = 0;
+    (void)err;
+    while (i < all->count && strcmp(all->sums[i].kind, collective->kind) != 0)
+        i++;
+    if (i == SP_TEXT_KINDS)
+        return SP_OK;
+    if (i == all->count)
+        all->sums[all->count++] = (struct collective_sum){.kind = collective->kind};
+    all->sums[i].count++;
+    all->sums[i].bytes += collective->bytes;
+    all->sums[i].seconds += collective->seconds;
+    return SP_OK;
+}
+
+static void collectives(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    bool has_head = false;
+    for (uint32_t s = 0; s < plan->result->placement.stage_count; s++) {
+        struct collective_sums all = {0};
+        struct sp_error none = {0};
+        if (sp_plan_collectives(plan, s, add_collective, &all, &none) != SP_OK)
+            buf->failed = true;
+        for (uint32_t i = 0; i < all.count; i++) {
+            if (!has_head)
+                sp_buf_printf(buf, "\n%-35s%-18s%11s%11s%11s\n", "Collective", "Devices", "Times", "Bytes", "Time");
+            has_head = true;
+            sp_buf_printf(buf, "%-35s", all.sums[i].kind);
+            sp_reason_devices(plan, s, cell);
+            cell_end(buf, cell, 18, false);
+            sp_buf_printf(buf, "%11u", all.sums[i].count);
+            cell_bytes(buf, cell, all.sums[i].bytes, 11);
+            cell_seconds(buf, cell, all.sums[i].seconds, 11);
+            sp_buf_text(buf, "\n");
+        }
+    }
+    if (has_head)
+        sp_buf_text(buf, "(bytes that each device sends per request)\n");
+}
+
+static void alternatives(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_search_result *result = plan->result;
+    if (result->front_count < 2)
+        return;
+    sp_buf_printf(buf, "\n%-35s%9s%11s%11s%11s\n", "Plans that were found", "Devices", "Latency", "Interval", "Memory");
+    for (uint32_t i = 0; i < result->front_count; i++) {
+        const struct sp_front_plan *front = &result->front[i];
+        sp_text_cut(cell, front->description, SP_TEXT_NAME);
+        cell_end(buf, cell, SP_TEXT_NAME + 1, false);
+        sp_buf_printf(buf, "%9u", front->devices_used);
+        cell_seconds(buf, cell, front->latency_seconds, 11);
+        cell_seconds(buf, cell, front->interval_seconds, 11);
+        cell_bytes(buf, cell, front->memory_bytes, 11);
+        sp_buf_text(buf, front->is_chosen ? "  this plan\n" : "\n");
     }
 }
 
@@ -136,12 +243,13 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *buf)
     sp_text_seconds(buf, evaluation->latency_seconds);
     sp_buf_text(buf, "; ");
     sp_text_bytes(buf, evaluation->communication_bytes);
-    sp_buf_printf(buf, " sent per request\nBound       no placement of whole nodes on these devices has %s below ",
+    sp_buf_printf(buf, " sent per request\nBound       no %s on these devices has %s below ",
+                  plan->result->strategy == SP_STRATEGY_GROUPING ? "placement of whole nodes" : "plan",
                   plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
     sp_text_seconds(buf, gap.bound_seconds);
     sp_buf_printf(buf, "; gap %.1f%%\n", 100 * gap.gap);
-    if (evaluation->stage_count < plan->cluster->device_count)
-        sp_buf_printf(buf, "Devices     %u of %u are used\n", evaluation->stage_count, plan->cluster->device_count);
+    if (sp_plan_devices_used(plan) < plan->cluster->device_count)
+        sp_buf_printf(buf, "Devices     %u of %u are used\n", sp_plan_devices_used(plan), plan->cluster->device_count);
     sp_buf_text(buf, "Bottleneck  ");
     sp_text_wrapped(buf, plan->bottleneck, 12, SP_TEXT_COLUMNS);
 }
@@ -178,6 +286,8 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++)
             stage_line(plan, s, &borders, &cell, buf);
         transfers(plan, &cell, buf);
+        collectives(plan, &cell, buf);
+        alternatives(plan, &cell, buf);
         estimate(plan, buf);
         notes(plan, buf);
     }
