@@ -24,6 +24,16 @@ static int open_result(const struct request *request, const char *id, const char
     return fd;
 }
 
+/* A worker writes an empty file where there is no such result. */
+static bool is_empty(const struct request *request, const char *id, const char *name)
+{
+    uint64_t size = 1;
+    int fd = open_result(request, id, name, &size);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0 && size == 0;
+}
+
 /* ---- what a plan is ---- */
 
 static void write_stamp(struct sp_json *json, const char *name, int64_t milliseconds)
@@ -267,6 +277,9 @@ enum verdict plan_model_finish(struct request *request)
     if (row.state != PLAN_SUCCEEDED) {
         (void)problem_set(&problem, 409, "PLAN_NOT_READY", "The plan is %s; there is no annotated model.",
                           store_state_name(row.state));
+    } else if (is_empty(request, row.id, "annotated.splice")) {
+        (void)problem_set(&problem, 422, "NO_OPERATORS",
+                          "The plan is one of a graph of costs, which has no operators: there is no annotated model.");
     } else {
         char *splice = files_plan_file(request->server->config->data, row.id, "annotated.splice");
         ok = derived_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);

@@ -11,6 +11,8 @@ static enum sp_status write_splice(const struct sp_plan *plan, struct output *ou
 {
     struct sp_splice *splice = NULL;
     struct sp_sink sink = work_sink(output);
+    if (plan->model == NULL)
+        return SP_OK; /* a graph of costs has no model to annotate: the file is empty */
     enum sp_status status = sp_plan_annotate(plan, &splice, err);
     if (status == SP_OK)
         status = sp_splice_save(splice, &sink, err);

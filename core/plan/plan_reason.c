@@ -158,6 +158,12 @@ static bool border(const struct sp_plan *plan, uint32_t stage, uint32_t node, co
     double interval = plan->result->evaluation->interval_seconds;
     double with;
     bool is_known = node_seconds(plan, node, stage, &with);
+    if (is_known && !isfinite(with)) {
+        sp_buf_printf(buf, "%s ", word);
+        sp_reason_quoted(plan->workload->nodes[node].name, buf);
+        sp_buf_printf(buf, ", which %s cannot run", sp_cluster_device(plan->cluster, cost->device)->name);
+        return true;
+    }
     if (is_known)
         with += cost->compute_seconds;
     if (is_known && with > interval * sp_placement_replicas(&plan->result->placement, stage) * (1 + 1e-9)) {
