@@ -37,9 +37,10 @@ enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t 
 
 /* What is looked for. */
 enum sp_stages_aim {
-    SP_STAGES_AIM_LOAD,   /* the smallest largest load */
-    SP_STAGES_AIM_PRICE,  /* the least sum of prices, with loads within load_limit */
-    SP_STAGES_AIM_DEVICES /* the fewest devices, with loads within load_limit */
+    SP_STAGES_AIM_LOAD,    /* the smallest largest load */
+    SP_STAGES_AIM_PRICE,   /* the least sum of prices, with loads within load_limit */
+    SP_STAGES_AIM_DEVICES, /* the fewest devices, with loads within load_limit */
+    SP_STAGES_AIM_MEMORY   /* the smallest largest part of the memory, which may be more than there is; load_limit */
 };
 
 struct sp_stages_chain {
@@ -47,7 +48,7 @@ struct sp_stages_chain {
     const struct sp_stages_lattice *lattice;
     const struct sp_stages_rates *rates;
     enum sp_stages_aim aim;
-    double load_limit; /* for the latter two */
+    double load_limit; /* for all but the first */
     double limit;      /* only what is smaller is of interest; INFINITY: anything */
     bool is_any;       /* the first chain found will do */
 };
@@ -74,6 +75,15 @@ enum sp_status sp_stages_chain_best(struct sp_stages_run *run, const struct sp_s
 enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
                                 const struct sp_stages_rates *rates, uint64_t work,
                                 struct sp_stages_solution *solution);
+
+/* The units' own order as a lattice, in blocks where it is long. */
+enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                    const struct sp_stages_rates *rates, struct sp_stages_lattice **ret_lattice);
+
+/* The smallest factor of all memory with which contiguous stages were found (memory.c); INFINITY: none were, with any
+   memory. Writes it also where the work ended the search before its end. */
+enum sp_status sp_stages_least_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                      double *ret_factor);
 
 /*
  * Bounds that add up over units (bound.c). Any solution needs, of each class, time and memory and price for each unit;

@@ -191,9 +191,10 @@ static void add_label(struct search *search, const struct label *made)
     }
 }
 
-/* One label more below `parent`: the stage of the frame, in `replicas` replicas under `option`. */
+/* One label more below `parent`: the stage of the frame, in `replicas` replicas under `option`. `own` is what of the
+   stage is compared: its load, or its part of the memory. */
 static void try_label(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
-                      uint32_t replicas, double load)
+                      uint32_t replicas, double own)
 {
     const struct sp_stages_option *by = &search->problem->options[option];
     struct label label = {.parent = parent, .ideal = ideal, .option = option, .replicas = replicas};
@@ -206,7 +207,8 @@ static void try_label(struct search *search, const struct label *parent, uint32_
         label.used[search->replicas.word] += (uint64_t)replicas << search->replicas.shift;
     switch (search->chain->aim) {
     case SP_STAGES_AIM_LOAD:
-        label.value = load / replicas > parent->value ? load / replicas : parent->value;
+    case SP_STAGES_AIM_MEMORY:
+        label.value = own > parent->value ? own : parent->value;
         break;
     case SP_STAGES_AIM_PRICE:
         label.value = parent->value + by->price * replicas;
@@ -220,16 +222,22 @@ static void try_label(struct search *search, const struct label *parent, uint32_
         add_label(search, &label);
 }
 
-static bool fits(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas)
+/* Of the memory there is, what the frame's stage takes. */
+static double memory_ratio(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas)
 {
-    double flight = 1;
+    double flight = 1, room = search->problem->options[option].memory_bytes;
     if (search->counts_flight) {
         uint64_t later =
             replicas + (parent != NULL && search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
         flight = (double)((later + replicas - 1) / replicas);
     }
-    return sp_stages_frame_memory(&search->frame, option, flight) <=
-           search->problem->options[option].memory_bytes * (1 + SP_STAGES_SLACK);
+    double bytes = sp_stages_frame_memory(&search->frame, option, flight);
+    return bytes == 0 || room == INFINITY ? 0 : bytes / room;
+}
+
+static bool fits(const struct search *search, double ratio)
+{
+    return search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio < search->limit : ratio <= 1 + SP_STAGES_SLACK;
 }
 
 /* The numbers of replicas that are worth trying for one label: from the first that brings the load down to what is
@@ -252,10 +260,12 @@ static void extend_label(struct search *search, const struct label *parent, uint
         search->steps++;
         if (search->chain->aim == SP_STAGES_AIM_LOAD ? each >= allowed : each > allowed)
             continue;
-        bool is_fitting = fits(search, option, parent, (uint32_t)replicas);
+        double ratio = memory_ratio(search, option, parent, (uint32_t)replicas);
+        bool is_fitting = fits(search, ratio);
         if (is_fitting)
-            try_label(search, parent, ideal, option, (uint32_t)replicas, load);
-        if (each <= enough && (is_fitting || !search->counts_flight))
+            try_label(search, parent, ideal, option, (uint32_t)replicas,
+                      search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio : each);
+        if (each <= enough && (!search->counts_flight || (is_fitting && search->chain->aim != SP_STAGES_AIM_MEMORY)))
             return;
     }
 }
@@ -269,7 +279,7 @@ static bool visit(struct search *search, uint32_t ideal)
     search->steps += 1 + search->problem->option_count;
     for (uint32_t option = 0; option < search->problem->option_count; option++) {
         if (search->most[option] == 0 || search->frame.seconds[option] > allowed * search->most[option] ||
-            search->frame.seconds[option] == INFINITY || !fits(search, option, NULL, 1))
+            search->frame.seconds[option] == INFINITY || !fits(search, memory_ratio(search, option, NULL, 1)))
             continue;
         is_alive = true;
         if (search->time[ideal] > search->most_time[option])

@@ -146,6 +146,17 @@ static bool init(struct orders *orders)
            orders->cut != NULL;
 }
 
+enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                    const struct sp_stages_rates *rates, struct sp_stages_lattice **ret_lattice)
+{
+    struct orders orders = {.run = run, .prepared = prepared, .rates = rates};
+    if (!init(&orders))
+        return sp_fail_memory(run->err);
+    memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
+    return sp_stages_line(run->scratch, orders.order, orders.start, make_blocks(&orders, MOST_BLOCKS), ret_lattice,
+                          run->err);
+}
+
 enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
                                 const struct sp_stages_rates *rates, uint64_t work, struct sp_stages_solution *solution)
 {

@@ -6,6 +6,7 @@
 /* Which part of the search answers a problem, and what its answer says. */
 
 #define TICK_STEPS   ((uint64_t)1 << 16)
+#define NOFIT_WORK   ((uint64_t)20000000) /* for saying how much memory lacks, after all work was used up */
 #define DEFAULT_WORK ((uint64_t)3000000000)
 
 bool sp_stages_spend(struct sp_stages_run *run, uint64_t steps)
@@ -116,7 +117,7 @@ static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_sta
     *solution = (struct sp_stages_solution){0};
     if (status != SP_OK)
         return status;
-    double bound = sp_stages_rates_bound(prepared->problem, &rates), ideals = 0;
+    double bound = sp_stages_rates_bound(prepared->problem, &rates);
     solution->bound = bound;
     if (bound == INFINITY)
         return SP_OK;
@@ -125,7 +126,6 @@ static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_sta
     report(run, solution);
     if (status == SP_OK && !run->is_stopped && !(solution->is_feasible && is_proved(solution->value, bound)))
         status = search_ideals(run, prepared, &rates, solution);
-    (void)ideals;
     return status;
 }
 
@@ -210,6 +210,12 @@ static enum sp_status solve(struct sp_arena *arena, struct sp_stages_run *run, c
     }
     if (status == SP_OK)
         status = write_result(arena, run, prepared, &solution, result);
+    if (status == SP_OK && !result->is_feasible) {
+        run->work_left = run->work_left > NOFIT_WORK ? run->work_left : NOFIT_WORK;
+        status = sp_stages_prepare(run->scratch, problem, SP_STAGES_UNITS_CHAIN, &prepared, run->err);
+        if (status == SP_OK)
+            status = sp_stages_least_memory(run, prepared, &result->least_memory_factor);
+    }
     return status;
 }
 
