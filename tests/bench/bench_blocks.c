@@ -48,8 +48,8 @@ static void print(const char *path, const struct sp_workload *workload, const st
            blocks->class_count, (double)blocks->steps / nodes, seconds / nodes * 1e6);
     for (uint32_t i = 0; i < blocks->run_count && i < 12; i++) {
         const struct sp_block_run *run = &blocks->runs[i];
-        printf("  %u x %u from node %u, %s\n", run->count, run->length, run->first,
-               workload->nodes[blocks->order[run->first]].name);
+        printf("  %u x %u from node %u, %s\n", run->count, run->length, run->first_node,
+               workload->nodes[blocks->order[run->first_node]].name);
     }
     if (blocks->run_count > 12)
         printf("  and %u more\n", blocks->run_count - 12);

@@ -25,20 +25,20 @@ static int by_savings(const void *left, const void *right)
     const struct sp_block_run *a = left, *b = right;
     if (saved_by(a) != saved_by(b))
         return saved_by(a) > saved_by(b) ? -1 : 1;
-    if (a->first != b->first)
-        return a->first < b->first ? -1 : 1;
+    if (a->first_node != b->first_node)
+        return a->first_node < b->first_node ? -1 : 1;
     return a->length < b->length ? -1 : a->length > b->length;
 }
 
 static int by_place(const void *left, const void *right)
 {
     const struct sp_block_run *a = left, *b = right;
-    return a->first < b->first ? -1 : a->first > b->first;
+    return a->first_node < b->first_node ? -1 : a->first_node > b->first_node;
 }
 
 /* ---- candidates ------------------------------------------------------------------------------------------------- */
 
-/* Blocks of one period; of more where that leaves most of the repetition uncovered. */
+/* Blocks of one period; of more where that leaves a block or more of the repetition uncovered. */
 static bool match_repeat(struct finder *f, const struct blocks_repeat *repeat)
 {
     const uint32_t size = repeat->end - repeat->begin;
@@ -49,7 +49,7 @@ static bool match_repeat(struct finder *f, const struct blocks_repeat *repeat)
             return true;
         if (!blocks_match(&f->graph, repeat->begin, repeat->end, (uint32_t)length, &f->candidates, &covered))
             return false;
-        if (covered > size / 2)
+        if (covered + length > size)
             return true;
     }
     return true;
@@ -77,15 +77,15 @@ static struct part_range {
 
 static void take(struct finder *f, const struct sp_block_run *run)
 {
-    for (uint32_t i = run->first; i < run->first + run->length * run->count; i++)
+    for (uint32_t i = run->first_node; i < run->first_node + run->length * run->count; i++)
         f->is_taken[i] = true;
 }
 
 /* The candidate, or what is left of it. */
 static bool choose(struct finder *f, const struct sp_block_run *run)
 {
-    const uint32_t end = run->first + run->length * run->count, before = f->chosen.count;
-    const struct part_range range = longest_free(f, run->first, end);
+    const uint32_t end = run->first_node + run->length * run->count, before = f->chosen.count;
+    const struct part_range range = longest_free(f, run->first_node, end);
     uint32_t covered = 0;
     if (range.end - range.begin >= 2 * run->length &&
         !blocks_match(&f->graph, range.begin, range.end, run->length, &f->chosen, &covered))
@@ -147,7 +147,7 @@ static bool finish(struct sp_arena *arena, const struct finder *f, uint32_t *sam
         const struct sp_block_run *run = &f->chosen.runs[i];
         runs[i] = *run;
         for (uint32_t at = 0; at < run->length * run->count; at++)
-            same_as[blocks->order[run->first + at]] = blocks->order[run->first + at % run->length];
+            same_as[blocks->order[run->first_node + at]] = blocks->order[run->first_node + at % run->length];
     }
     blocks->run_count = f->chosen.count;
     blocks->runs = runs;

@@ -10,8 +10,8 @@
  *     before, where the first block reads anything outside, the same for all that the others read from one; or it is
  *     one and the same tensor from before the run.
  *   - a weight or an input of the model stands in the place of one of the same shape, one to one: what two nodes of a
- *     block share is shared in every block. Constants whose elements are known, and single elements, are not compared:
- *     exporters share them as they like.
+ *     block share is shared in every block. Known integers and single elements are not compared: exporters share
+ *     them as they like.
  *   - what is read from a block is not looked at: a block may have results for others (a cache, a branch, an output).
  *
  * A run saves `length * (count - 1)` nodes; of runs that overlap the one that saves most counts, the other is cut.
@@ -32,9 +32,9 @@
 #define SP_BLOCKS_MOST_PERIODS 8
 
 struct sp_block_run {
-    uint32_t first;  /* position in the order of nodes that are not folded */
-    uint32_t length; /* nodes of one block */
-    uint32_t count;  /* blocks, 2 or more */
+    uint32_t first_node; /* position in the order of nodes that are not folded */
+    uint32_t length;     /* nodes of one block */
+    uint32_t count;      /* blocks, 2 or more */
 };
 
 struct sp_blocks {

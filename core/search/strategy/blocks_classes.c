@@ -179,6 +179,19 @@ static void put_inner_graph(struct classifier *c, const struct sp_graph *graph)
         put_operand(c, graph->outputs[i]);
 }
 
+static bool has_integers(const struct sp_work_tensor *tensor)
+{
+    return tensor->value != NULL && tensor->value->data != NULL && tensor->value->data->ints != NULL;
+}
+
+bool blocks_is_plain(const struct sp_work_tensor *tensor)
+{
+    if (tensor->kind != SP_WORK_WEIGHT || tensor->value == NULL)
+        return false;
+    return has_integers(tensor) ||
+           (tensor->value->type.kind == SP_TYPE_TENSOR && sp_shape_elements(&tensor->value->type.shape) == 1);
+}
+
 /* ---- one node --------------------------------------------------------------------------------------------------- */
 
 /* An input as the node sees it: activations and the model's inputs are alike, and a weight may be its own. */
@@ -186,9 +199,8 @@ static void put_input(struct classifier *c, uint32_t tensor)
 {
     const struct sp_work_tensor *work = &c->workload->tensors[tensor];
     const bool is_weight = work->kind == SP_WORK_WEIGHT;
-    const bool is_known = work->value != NULL && work->value->data != NULL;
-    put(c, (uint64_t)is_weight | (uint64_t)is_known << 1 |
-               (uint64_t)(is_weight && !is_known && c->users[sp_work_root(c->workload, tensor)] == 1) << 2);
+    const bool is_own = is_weight && !blocks_is_plain(work) && c->users[sp_work_root(c->workload, tensor)] == 1;
+    put(c, (uint64_t)is_weight | (uint64_t)has_integers(work) << 1 | (uint64_t)is_own << 2);
     if (work->value != NULL)
         put_type(c, &work->value->type);
     else
@@ -230,10 +242,10 @@ static bool put_integers(struct classifier *c, const struct sp_work_node *work)
 {
     bool is_any = false;
     for (uint32_t i = 0; i < work->input_count; i++) {
-        const struct sp_value *value = c->workload->tensors[work->inputs[i]].value;
-        const struct sp_data *data = value != NULL ? value->data : NULL;
-        if (data == NULL || data->ints == NULL)
+        const struct sp_work_tensor *tensor = &c->workload->tensors[work->inputs[i]];
+        if (!has_integers(tensor))
             continue;
+        const struct sp_data *data = tensor->value->data;
         is_any = true;
         put(c, i);
         put(c, data->count);
@@ -246,7 +258,7 @@ static bool put_integers(struct classifier *c, const struct sp_work_node *work)
 }
 
 /* Returns the size of the first part. */
-static size_t describe(struct classifier *c, const struct sp_work_node *work, bool *ret_has_integers)
+static size_t describe(struct classifier *c, const struct sp_work_node *work, bool *ret_is_partial)
 {
     sp_buf_clear(&c->text);
     for (uint32_t i = 0; i < work->input_count; i++)
@@ -260,7 +272,7 @@ static size_t describe(struct classifier *c, const struct sp_work_node *work, bo
         put_real(c, c->workload->tensors[work->outputs[i]].bytes);
     put_figures(c, work);
     size_t first = c->text.size;
-    *ret_has_integers = put_integers(c, work);
+    *ret_is_partial = put_integers(c, work);
     *c->steps += 1 + c->text.size / 64;
     return first;
 }
@@ -318,12 +330,12 @@ static bool put_rule(struct classifier *c, const struct sp_work_node *work, size
 
 static bool classify(struct classifier *c, const struct sp_work_node *work, uint32_t *ret_class)
 {
-    bool has_integers;
-    size_t first = describe(c, work, &has_integers);
+    bool is_partial; /* there is a second part */
+    size_t first = describe(c, work, &is_partial);
     struct description *exact = sp_buf_failed(&c->text) || sp_buf_failed(&c->graphs) ? NULL : keep(c, &c->exact);
     if (exact == NULL)
         return false;
-    if (exact->class_id == SP_NO_WORK && has_integers && work->node != NULL && put_rule(c, work, first)) {
+    if (exact->class_id == SP_NO_WORK && is_partial && work->node != NULL && put_rule(c, work, first)) {
         struct description *alike = sp_buf_failed(&c->text) ? NULL : keep(c, &c->alike);
         if (alike == NULL)
             return false;

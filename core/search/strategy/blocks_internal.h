@@ -7,6 +7,10 @@
 
 /* ---- blocks_classes.c ---- */
 
+/* Whether a weight is not compared: known integers (those that make a difference are part of the class), and single
+   elements, which cannot be split. */
+bool blocks_is_plain(const struct sp_work_tensor *tensor);
+
 /* Fills class_of (per work node), class_count and steps. Classes are numbered as they are met. */
 enum sp_status blocks_classify(struct sp_arena *arena, const struct sp_workload *workload, uint32_t *class_of,
                                uint32_t *ret_class_count, uint64_t *steps, struct sp_error *err);
@@ -38,10 +42,12 @@ struct blocks_graph {
     bool *is_plain;           /* per tensor: a constant that is not compared */
     uint64_t *live;           /* per position: bytes of what is made before it and read at it or behind */
     uint32_t *partner, *back; /* per tensor: while blocks are compared */
-    uint32_t *partner_stamp, *back_stamp, *carry, *carry_stamp;
+    uint32_t *partner_stamp, *back_stamp, *carry, *carry_stamp, *read_at;
     uint32_t stamp;
-    int32_t *counts; /* two of the sequence's length: while a repetition is looked at */
-    uint32_t *breaks;
+    /* Per position of a repetition, from its begin, while it is looked at. */
+    int32_t *against; /* operands that forbid a run to begin there */
+    uint32_t *breaks; /* the first node from there on that ends a run */
+    uint32_t *saved;  /* nodes that runs from there on may save */
     uint64_t *steps;
 };
 

@@ -6,25 +6,18 @@
  *
  *   the same tensor, made at j                  before the run        j < B
  *   made at j and at j - p                      in the run            B <= j
- *   made at j and anywhere else, at h           j in the first block, h before the run: carried in     h < B <= j
+ *   made at j and anywhere else, at h           carried in: j in the first block, h before the run     h < B <= j < B +
+ * p
  *
  * Each is an interval, so one pass over the nodes and a sum over their borders tells for every B whether it will do.
- * Further blocks have nothing carried in: the first node that would need it ends the run. The run that is chosen so is
- * then compared block by block, weights and all.
+ * Further blocks have nothing carried in: the first node that would need it ends the run. Of the runs that are possible
+ * so those are chosen that save most together; then each is compared block by block, weights and all.
  */
 #include "search/strategy/blocks_internal.h"
 
 #define MOST_LIVE 1e12 /* bytes of one tensor, where borders are compared: sums of them stay in range */
 
 /* ---- what is read off the workload ------------------------------------------------------------------------------ */
-
-static bool is_plain_constant(const struct sp_work_tensor *tensor)
-{
-    if (tensor->kind != SP_WORK_WEIGHT || tensor->value == NULL)
-        return false;
-    return tensor->value->data != NULL ||
-           (tensor->value->type.kind == SP_TYPE_TENSOR && sp_shape_elements(&tensor->value->type.shape) == 1);
-}
 
 /* Positions of producers; bytes across each border as differences, which are then summed up. */
 static void fill_tensors(struct blocks_graph *g, const uint32_t *position_of)
@@ -35,7 +28,7 @@ static void fill_tensors(struct blocks_graph *g, const uint32_t *position_of)
         const bool is_made = tensor->kind == SP_WORK_ACTIVATION && tensor->producer != SP_NO_WORK &&
                              !workload->nodes[tensor->producer].folded;
         g->made_at[t] = is_made ? (int32_t)position_of[tensor->producer] : BLOCKS_OUTSIDE;
-        g->is_plain[t] = is_plain_constant(tensor);
+        g->is_plain[t] = blocks_is_plain(tensor);
         if (!is_made || tensor->consumer_count == 0)
             continue;
         uint64_t bytes = (uint64_t)(tensor->bytes < MOST_LIVE ? tensor->bytes : MOST_LIVE);
@@ -62,12 +55,15 @@ static bool allocate(struct sp_arena *arena, struct blocks_graph *g)
     g->back_stamp = SP_NEW_ARRAY(arena, tensors, uint32_t);
     g->carry = SP_NEW_ARRAY(arena, tensors, uint32_t);
     g->carry_stamp = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    g->read_at = SP_NEW_ARRAY(arena, tensors, uint32_t);
     g->live = SP_NEW_ARRAY(arena, places, uint64_t);
-    g->counts = SP_NEW_ARRAY(arena, places, int32_t);
+    g->against = SP_NEW_ARRAY(arena, places, int32_t);
     g->breaks = SP_NEW_ARRAY(arena, places, uint32_t);
+    g->saved = SP_NEW_ARRAY(arena, places, uint32_t);
     return g->made_at != NULL && g->output_of != NULL && g->is_plain != NULL && g->partner != NULL &&
            g->partner_stamp != NULL && g->back != NULL && g->back_stamp != NULL && g->carry != NULL &&
-           g->carry_stamp != NULL && g->live != NULL && g->counts != NULL && g->breaks != NULL;
+           g->carry_stamp != NULL && g->read_at != NULL && g->live != NULL && g->against != NULL && g->breaks != NULL &&
+           g->saved != NULL;
 }
 
 enum sp_status blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
@@ -109,7 +105,7 @@ struct limits {
     bool is_break; /* in a later block it cannot be */
 };
 
-static struct limits limits_of(const struct blocks_graph *g, uint32_t length, uint32_t before, uint32_t here)
+static struct limits limits_of(const struct blocks_graph *g, int64_t length, uint32_t before, uint32_t here)
 {
     const struct sp_work_tensor *tensors = g->workload->tensors;
     int64_t h = g->made_at[before], j = g->made_at[here];
@@ -119,7 +115,7 @@ static struct limits limits_of(const struct blocks_graph *g, uint32_t length, ui
         return (struct limits){j + 1, INT64_MAX, false};
     if (h != BLOCKS_OUTSIDE && j - h == length && g->output_of[before] == g->output_of[here])
         return (struct limits){0, j, false};
-    return (struct limits){h + 1, j, true};
+    return (struct limits){h > j - length ? h + 1 : j - length + 1, j, true};
 }
 
 /* Counts one more against the beginnings low..high. */
@@ -129,12 +125,28 @@ static void forbid(const struct blocks_graph *g, const struct part *part, int64_
         low = part->begin;
     if (low > high)
         return;
-    g->counts[low - part->begin]++;
-    g->counts[high - part->begin + 1]--;
+    g->against[low - part->begin]++;
+    g->against[high - part->begin + 1]--;
+}
+
+/* What is carried in from tensor `here` stands for one tensor, wherever the second block reads it: forbids beginnings
+   for which two reads, this at node i and the one noted last, say otherwise. */
+static void weigh_carry(struct blocks_graph *g, const struct part *part, uint32_t i, uint32_t before, uint32_t here)
+{
+    const int64_t j = g->made_at[here], length = part->length;
+    if (j == BLOCKS_OUTSIDE)
+        return;
+    if (g->carry_stamp[here] == g->stamp && g->carry[here] != before) {
+        int64_t low = (int64_t)i - 2 * length, high = (int64_t)g->read_at[here] - length;
+        forbid(g, part, (low > j - length ? low : j - length) + 1, high < j ? high : j);
+    }
+    g->carry_stamp[here] = g->stamp;
+    g->carry[here] = before;
+    g->read_at[here] = i;
 }
 
 /* Of the beginnings that have node i in the second block, those that its operands do not allow. */
-static void weigh_node(const struct blocks_graph *g, const struct part *part, uint32_t i)
+static void weigh_node(struct blocks_graph *g, const struct part *part, uint32_t i)
 {
     const struct sp_work_node *node = node_at(g, i), *before = node_at(g, i - part->length);
     const int64_t first = (int64_t)i - 2 * (int64_t)part->length + 1, last = (int64_t)i - part->length;
@@ -148,23 +160,25 @@ static void weigh_node(const struct blocks_graph *g, const struct part *part, ui
         forbid(g, part, first, limits.low - 1 < last ? limits.low - 1 : last);
         if (limits.high < last)
             forbid(g, part, limits.high + 1 > first ? limits.high + 1 : first, last);
+        weigh_carry(g, part, i, before->inputs[k], node->inputs[k]);
         g->breaks[i - part->begin] |= limits.is_break;
     }
     g->breaks[i - part->begin] |= is_break;
 }
 
-/* counts[]: how many operands forbid a beginning; breaks[]: the first node from there on that ends a run. */
-static void weigh(const struct blocks_graph *g, const struct part *part)
+/* against[]: how many operands forbid a beginning; breaks[]: the first node from there on that ends a run. */
+static void weigh(struct blocks_graph *g, const struct part *part)
 {
     const uint32_t size = part->end - part->begin;
+    g->stamp++;
     for (uint32_t i = 0; i <= size; i++) {
-        g->counts[i] = 0;
+        g->against[i] = 0;
         g->breaks[i] = 0;
     }
     for (uint32_t i = part->begin + part->length; i < part->end; i++)
         weigh_node(g, part, i);
     for (uint32_t i = 1; i <= size; i++)
-        g->counts[i] += g->counts[i - 1];
+        g->against[i] += g->against[i - 1];
     g->breaks[size] = part->end;
     for (uint32_t i = size; i-- > 0;)
         g->breaks[i] = g->breaks[i] != 0 ? part->begin + i : g->breaks[i + 1];
@@ -173,23 +187,50 @@ static void weigh(const struct blocks_graph *g, const struct part *part)
 /* Blocks of a run that begins here, or 0. */
 static uint32_t blocks_from(const struct blocks_graph *g, const struct part *part, uint32_t begin)
 {
-    if (part->end - begin < 2 * part->length || g->counts[begin - part->begin] != 0)
+    if (part->end - begin < 2 * part->length || g->against[begin - part->begin] != 0)
         return 0;
     return (g->breaks[begin + 2 * part->length - part->begin] - begin) / part->length;
 }
 
-/* The beginning with the most blocks, then with the fewest bytes across the borders, among `begin` and what is less
-   than a block behind. */
+/* What a run of so many blocks saves; 0 where it is too little to be one. */
+static uint32_t worth(uint32_t length, uint32_t count)
+{
+    return count >= 2 && (uint64_t)length * (count - 1) >= SP_BLOCKS_LEAST_SAVED ? length * (count - 1) : 0;
+}
+
+/* saved[]: what runs from here on may save together, at most. */
+static void plan_savings(const struct blocks_graph *g, const struct part *part)
+{
+    const uint32_t size = part->end - part->begin, length = part->length;
+    for (uint32_t i = 0; i < 2 * length; i++)
+        g->saved[size - i] = 0;
+    for (uint32_t i = size - 2 * length + 1; i-- > 0;) {
+        uint32_t count = blocks_from(g, part, part->begin + i);
+        uint32_t taken = worth(length, count) > 0 ? worth(length, count) + g->saved[i + count * length] : 0;
+        g->saved[i] = taken > g->saved[i + 1] ? taken : g->saved[i + 1];
+    }
+    *g->steps += size;
+}
+
+/* Whether a run that begins here is part of what saves most. */
+static bool is_best(const struct blocks_graph *g, const struct part *part, uint32_t begin)
+{
+    const uint32_t count = blocks_from(g, part, begin), i = begin - part->begin, own = worth(part->length, count);
+    return own > 0 && own + g->saved[i + count * part->length] == g->saved[i];
+}
+
+/* Of the beginnings that save as much, `begin` and those less than a block behind, the one with the fewest bytes across
+   the borders. */
 static uint32_t best_beginning(const struct blocks_graph *g, const struct part *part, uint32_t begin)
 {
-    uint32_t best = begin, most = blocks_from(g, part, begin), length = part->length;
+    const uint32_t length = part->length, most = g->saved[begin - part->begin];
+    uint32_t best = begin;
     for (uint32_t at = begin + 1; at < begin + length && at + 2 * length <= part->end; at++) {
-        uint32_t count = blocks_from(g, part, at);
         *g->steps += 1;
-        if (count > most || (count == most && g->live[at + length] < g->live[best + length])) {
+        if (g->saved[at - part->begin] != most)
+            break;
+        if (g->live[at + length] < g->live[best + length] && is_best(g, part, at))
             best = at;
-            most = count;
-        }
     }
     return best;
 }
@@ -210,7 +251,7 @@ static bool is_same_read(struct blocks_graph *g, const struct sp_block_run *run,
                          uint32_t here)
 {
     const struct sp_work_tensor *tensors = g->workload->tensors;
-    const int64_t h = g->made_at[before], j = g->made_at[here], length = run->length, first = run->first;
+    const int64_t h = g->made_at[before], j = g->made_at[here], length = run->length, first = run->first_node;
     if (tensors[here].kind != SP_WORK_ACTIVATION && tensors[before].kind != SP_WORK_ACTIVATION) {
         if (tensors[here].kind != tensors[before].kind)
             return false;
@@ -228,7 +269,7 @@ static bool is_same_read(struct blocks_graph *g, const struct sp_block_run *run,
 
 static bool is_same_block(struct blocks_graph *g, const struct sp_block_run *run, uint32_t block)
 {
-    const uint32_t first = run->first + block * run->length;
+    const uint32_t first = run->first_node + block * run->length;
     g->stamp++;
     for (uint32_t i = first; i < first + run->length; i++) {
         const struct sp_work_node *node = node_at(g, i), *before = node_at(g, i - run->length);
@@ -263,21 +304,24 @@ bool blocks_match(struct blocks_graph *graph, uint32_t begin, uint32_t end, uint
                   struct blocks_run_list *list, uint32_t *covered)
 {
     const struct part part = {begin, end, length};
+    if (end - begin < 2 * length)
+        return true;
     weigh(graph, &part);
+    plan_savings(graph, &part);
     while (end - begin >= 2 * length) {
-        if (blocks_from(graph, &part, begin) < 2) {
+        if (!is_best(graph, &part, begin)) {
             begin++;
             continue;
         }
         struct sp_block_run run = {best_beginning(graph, &part, begin), length, 1};
-        uint32_t count = blocks_from(graph, &part, run.first);
+        uint32_t count = blocks_from(graph, &part, run.first_node);
         while (run.count < count && is_same_block(graph, &run, run.count))
             run.count++;
-        begin = run.first + run.count * length;
+        begin = run.first_node + run.count * length;
         if (run.count < 2)
             continue;
         *covered += run.count * length;
-        if ((uint64_t)length * (run.count - 1) >= SP_BLOCKS_LEAST_SAVED && !add_run(list, &run))
+        if (worth(length, run.count) > 0 && !add_run(list, &run))
             return false;
     }
     return true;
