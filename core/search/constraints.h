@@ -1,0 +1,53 @@
+#pragma once
+/*
+ * constraints - what the user demands of a plan, in terms of a workload.
+ *
+ * The search keeps all of them or refuses. They are read from JSON by plan/constraints.h.
+ *
+ *   max_stages       a pipeline of at most so many stages
+ *   reserved_bytes   of each device's memory, for others
+ *   kv_cache_bytes   what the model keeps between requests, in all: it lies with the nodes that attend (a softmax
+ *                    reduction in their rule), in equal parts, split as their output is
+ *   stage pins       a node is in this stage of the pipeline
+ *   device pins      a node runs on this device (among others, where its stage has several)
+ *   together         nodes are in one stage
+ *   splits           a tensor is cut in so many shards along each axis wherever it is made and used
+ *   forbidden        a node is not split; a tensor's axis is not cut; operators are not split across a level of links
+ */
+#include "search/joint/space.h"
+
+#define SP_UNPINNED UINT32_MAX
+
+/* Exactly these shards along each axis (1: whole), or with `is_forbidden` only: axis `axis` is whole. */
+struct sp_split_pin {
+    uint32_t tensor;
+    bool is_forbidden;
+    uint32_t axis, rank;
+    const int64_t *shards; /* NULL where is_forbidden */
+    const char *where;     /* JSON pointer of the demand, for messages */
+};
+
+struct sp_constraints {
+    uint32_t max_stages; /* 0: any number */
+    double reserved_bytes, kv_cache_bytes;
+    const uint32_t *stage_of, *device_of; /* per work node, SP_UNPINNED; NULL: no pins */
+    const uint32_t *together_of;          /* per work node: the number of its group, SP_UNPINNED; NULL */
+    uint32_t together_count;
+    const bool *is_whole; /* per work node: it may not be split; NULL */
+    uint32_t split_count, level_count;
+    const struct sp_split_pin *splits;                    /* ascending by tensor */
+    const char *const *levels;                            /* names of levels that blocks may not span */
+    const char *const *stage_where, *const *device_where; /* per work node: JSON pointer of its pin; NULL */
+};
+
+/* Whether a strategy of a node keeps the splits and is_whole. */
+bool sp_constraints_allow(const struct sp_constraints *constraints, const struct sp_workload *workload,
+                          const struct sp_strategy_table *table, const struct sp_strategy_mesh *mesh, uint32_t node,
+                          const struct sp_strategies *strategies, uint32_t strategy);
+
+/* Contradictions that can be seen before any search: a pinned node before its producer's pinned stage, pins of one
+   group that differ, more stages than allowed or than there are devices, several devices of other kinds than one stage
+   can have. SP_ERR_REQUEST "CONSTRAINT_CONFLICT"; the message names both demands by their JSON pointers. */
+enum sp_status sp_constraints_check(struct sp_arena *scratch, const struct sp_constraints *constraints,
+                                    const struct sp_workload *workload, const struct sp_cluster *cluster,
+                                    struct sp_error *err);
