@@ -26,10 +26,11 @@ enum exit_code {
     EXIT_FAILED = 4, /* server or I/O failure, memory */
 };
 
-#define CLI_MAX_CLUSTER_BYTES ((size_t)16 << 20) /* of a --cluster file */
-#define CLI_MAX_TEXT_BYTES    ((size_t)1 << 30)  /* of one answer held in memory */
-#define CLI_MAX_TIME_LIMIT    1e9                /* seconds */
-#define CLI_MAX_BYTES         1e24               /* of a limit on memory */
+#define CLI_MAX_CLUSTER_BYTES ((size_t)16 << 20)  /* of a --cluster file */
+#define CLI_MAX_PROFILE_BYTES ((size_t)256 << 20) /* of a --profile file */
+#define CLI_MAX_TEXT_BYTES    ((size_t)1 << 30)   /* of one answer held in memory */
+#define CLI_MAX_TIME_LIMIT    1e9                 /* seconds */
+#define CLI_MAX_BYTES         1e24                /* of a limit on memory */
 
 /* What all commands take. */
 struct common {
@@ -235,13 +236,15 @@ struct plan_request {
     struct input input;
     struct sp_plan_options options;
     struct dims dims;
-    struct sp_buf cluster;    /* JSON text */
-    json_t *cluster_json;     /* the same, parsed */
-    const char *annotated;    /* -o, or NULL */
-    const char *plan_path;    /* --plan, or NULL */
-    const char *emit;         /* --emit, or NULL */
-    const char *model;        /* its path */
-    struct progress progress; /* started */
+    struct sp_buf cluster;                     /* JSON text */
+    json_t *cluster_json;                      /* the same, parsed */
+    const char *annotated;                     /* -o, or NULL */
+    const char *plan_path;                     /* --plan, or NULL */
+    const char *emit;                          /* --emit, or NULL */
+    const char *model;                         /* its path */
+    const char *profile_path, *profile_device; /* or NULL */
+    struct sp_arena *arena;                    /* of the profile, or NULL */
+    struct progress progress;                  /* started */
 };
 
 /* ---- remote.c ---- */

@@ -7,27 +7,31 @@
 
 #define DEFAULT_DEVICE "a100-sxm4-80gb"
 
-static const char help[] = "Usage: shardplan plan MODEL --devices N [--device TYPE] [OPTIONS]\n"
-                           "       shardplan plan MODEL --cluster FILE [OPTIONS]\n"
-                           "\n"
-                           "Searches how the model runs on several devices.\n"
-                           "\n"
-                           "  --devices N          that many devices of one type\n"
-                           "  --device TYPE        a type of 'shardplan devices'; " DEFAULT_DEVICE " when not given\n"
-                           "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
-                           "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
-                           "  --strategy NAME      auto (default) or grouping\n"
-                           "  --batch N            bind the symbolic batch of the inputs\n"
-                           "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
-                           "  --first-fit          take the first placement that fits instead of improving it\n"
-                           "  --seed N             recorded with the plan; equal questions have equal plans\n"
-                           "  --time-limit S       stop after S seconds with the best placement so far\n"
-                           "  -o, --output OUT     write the annotated model; '-' is standard output\n"
-                           "  --plan FILE          write the plan as JSON\n"
-                           "  --emit DIR           write plan.json, annotated.onnx, simulation.onnx, a model for each\n"
-                           "                       device with manifest.json, and timeline.pftrace into this folder\n"
-                           "  --json               the plan as JSON on standard output\n"
-                           "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
+static const char help[] =
+    "Usage: shardplan plan MODEL --devices N [--device TYPE] [OPTIONS]\n"
+    "       shardplan plan MODEL --cluster FILE [OPTIONS]\n"
+    "\n"
+    "Searches how the model runs on several devices.\n"
+    "\n"
+    "  --devices N          that many devices of one type\n"
+    "  --device TYPE        a type of 'shardplan devices'; " DEFAULT_DEVICE " when not given\n"
+    "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
+    "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
+    "  --strategy NAME      auto (default) or grouping\n"
+    "  --batch N            bind the symbolic batch of the inputs\n"
+    "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
+    "  --profile FILE       measured times instead of estimates: {\"nodes\": {NAME: SECONDS}} or\n"
+    "                       what ONNX Runtime's profiler wrote\n"
+    "  --profile-device D   the device that was measured on; the first when not given\n"
+    "  --first-fit          take the first placement that fits instead of improving it\n"
+    "  --seed N             recorded with the plan; equal questions have equal plans\n"
+    "  --time-limit S       stop after S seconds with the best placement so far\n"
+    "  -o, --output OUT     write the annotated model; '-' is standard output\n"
+    "  --plan FILE          write the plan as JSON\n"
+    "  --emit DIR           write plan.json, annotated.onnx, simulation.onnx, a model for each\n"
+    "                       device with manifest.json, and timeline.pftrace into this folder\n"
+    "  --json               the plan as JSON on standard output\n"
+    "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
 
 struct arguments {
     const char *model, *device, *cluster;
@@ -66,6 +70,8 @@ enum {
     OPT_TIME_LIMIT,
     OPT_FIRST_FIT,
     OPT_SEED,
+    OPT_PROFILE,
+    OPT_PROFILE_DEVICE,
     OPT_PLAN,
     OPT_CONSTRAINTS,
     OPT_EMIT
@@ -86,6 +92,8 @@ static const struct option options[] = {
     {"first-fit", no_argument, NULL, OPT_FIRST_FIT},
     {"seed", required_argument, NULL, OPT_SEED},
     {"output", required_argument, NULL, 'o'},
+    {"profile", required_argument, NULL, OPT_PROFILE},
+    {"profile-device", required_argument, NULL, OPT_PROFILE_DEVICE},
     {"plan", required_argument, NULL, OPT_PLAN},
     {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
     {"emit", required_argument, NULL, OPT_EMIT},
@@ -120,6 +128,12 @@ static int take_option(struct common *common, int option, const char *value, str
         if (!parse_integer(value, 0, &seed))
             return report_usage(common, "--seed takes a whole number of 0 or more, not '%.64s'.", value);
         request->options.seed = (uint64_t)seed;
+        return EXIT_DONE;
+    case OPT_PROFILE:
+        request->profile_path = value;
+        return EXIT_DONE;
+    case OPT_PROFILE_DEVICE:
+        request->profile_device = value;
         return EXIT_DONE;
     case OPT_CONSTRAINTS:
         return report_usage(common, "This version does not have --constraints.");
@@ -188,6 +202,10 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "The devices are missing: --devices N or --cluster FILE.");
     if (is_dash(arguments->cluster) && is_dash(arguments->model))
         return report_usage(common, "The model and the cluster cannot both come from standard input.");
+    if (request->profile_device != NULL && request->profile_path == NULL)
+        return report_usage(common, "--profile-device says what a profile was measured on: give --profile FILE too.");
+    if (is_dash(request->profile_path) && (is_dash(arguments->model) || is_dash(arguments->cluster)))
+        return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
         return report_usage(common, "Only one result can go to standard output.");
     if (!settle_server(common))
@@ -225,6 +243,40 @@ static enum sp_status load_cluster(const struct arguments *arguments, struct pla
         return sp_error_at(err, "line %d, column %d of '%s'", where.line, where.column,
                            arguments->cluster != NULL ? arguments->cluster : "--device");
     }
+    return SP_OK;
+}
+
+/* ---- measured times ---- */
+
+static enum sp_status load_profile(struct plan_request *request, struct sp_error *err)
+{
+    struct sp_profile *profile;
+    struct sp_buf text = {0};
+    json_error_t where;
+    if (request->profile_path == NULL)
+        return SP_OK;
+    request->arena = sp_arena_create(NULL);
+    if (request->arena == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status =
+        read_small_file(request->profile_path, CLI_MAX_PROFILE_BYTES, "CLI_MAX_PROFILE_BYTES", &text, err);
+    if (status == SP_OK) {
+        json_t *json = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &where);
+        if (json == NULL) {
+            (void)sp_fail(err, SP_ERR_MALFORMED, "PROFILE_NOT_JSON", "The profile is not valid JSON: %s.", where.text);
+            status =
+                sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, request->profile_path);
+        } else {
+            status = sp_profile_parse(request->arena, json, "", &profile, err);
+        }
+        json_decref(json);
+    }
+    sp_buf_release(&text);
+    if (status != SP_OK)
+        return status;
+    if (request->profile_device != NULL)
+        profile->device = request->profile_device;
+    request->options.profile = profile;
     return SP_OK;
 }
 
@@ -410,6 +462,8 @@ int cmd_plan(int argc, char **argv, struct common *common)
     status = load_cluster(&arguments, &request, &err);
     request.model = arguments.model;
     if (status == SP_OK)
+        status = load_profile(&request, &err);
+    if (status == SP_OK)
         status = input_open(arguments.model, &request.input, &err);
     if (status != SP_OK) {
         code = report_error(common, &err, NULL);
@@ -429,6 +483,7 @@ int cmd_plan(int argc, char **argv, struct common *common)
     }
 out:
     input_close(&request.input);
+    sp_arena_destroy(request.arena);
     json_decref(request.cluster_json);
     sp_buf_release(&request.cluster);
     dims_release(&request.dims);

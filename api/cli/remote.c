@@ -187,6 +187,10 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     write_dims(&json, &request->dims);
     sp_json_member_bool(&json, "optimal", options->optimal);
     sp_json_member_int(&json, "seed", (int64_t)options->seed);
+    if (options->profile != NULL) {
+        sp_json_key(&json, "profile");
+        sp_profile_write(options->profile, &json);
+    }
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     sp_json_end_object(&json);

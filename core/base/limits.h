@@ -40,6 +40,10 @@
 #define SP_MAX_JSON_NUMBER  512                      /* characters of one number */
 #define SP_MAX_COST_EDGES   8000000                  /* edges of one graph of costs */
 
+/* Measured times of one request: they stand in the plan, since it is made again from what stands there. */
+#define SP_MAX_PROFILE_NAMES      65536     /* nodes and devices with a time */
+#define SP_MAX_PROFILE_NAME_BYTES (4 << 20) /* of their names in all */
+
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096
 /* And those of one model together: beyond it only values of a few elements are known, as sizes and axes are. */

@@ -52,8 +52,9 @@ struct sp_work_node {
     const char *name;           /* the node's name, or a made-up unique one ("MatMul_12") */
     const struct sp_node *node; /* NULL in a workload not made from a model */
     bool folded;
-    double flops, bytes;       /* work and memory traffic; 0 for folded nodes and views */
-    double *seconds;           /* per device kind; INFINITY where that cannot run it */
+    double flops, bytes;    /* work and memory traffic; 0 for folded nodes and views */
+    double *seconds;        /* per device kind; INFINITY where that cannot run it */
+    double *measured_scale; /* per kind: how many times the estimate `seconds` are; NULL: nobody measured (profile.h) */
     double inner_weight_bytes; /* constants inside it: on its device, beside the weights among its inputs */
     double workspace_bytes;    /* peak of the activations inside it, in memory only while it runs */
     uint32_t input_count, output_count;
@@ -76,6 +77,12 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
 {
     uint32_t root = workload->tensors[tensor].alias_of;
     return root == SP_NO_WORK ? tensor : root;
+}
+
+/* What the times of parts of a node have to be multiplied by, where only the whole was measured. */
+static inline double sp_work_measured_scale(const struct sp_work_node *node, uint32_t kind)
+{
+    return node->measured_scale != NULL ? node->measured_scale[kind] : 1;
 }
 
 /* Seconds to send a tensor from device a to b; 0 when they are the same. */

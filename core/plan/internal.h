@@ -56,6 +56,9 @@ bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
 /* Warns of nodes whose work is not known. False without memory. */
 bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings);
 
+/* Says what came of measured times. False without memory. */
+bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindings);
+
 /* Says that the search was stopped by the caller's time limit. False without memory. */
 bool sp_note_stopped(struct sp_bindings *bindings);
 

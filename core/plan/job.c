@@ -8,7 +8,7 @@
 #include "plan/costs.h"
 
 /* Canonical options of a plan, as JSON. */
-#define SP_OPTIONS_BYTES ((size_t)16 << 20)
+#define SP_OPTIONS_BYTES ((size_t)64 << 20)
 
 void sp_job_destroy(struct sp_job *job)
 {
@@ -187,6 +187,10 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     sp_json_end_object(&json);
     sp_json_member_bool(&json, "optimal", options->optimal);
     sp_json_member_int(&json, "seed", (int64_t)options->seed);
+    if (options->profile != NULL) {
+        sp_json_key(&json, "profile");
+        sp_profile_write(options->profile, &json);
+    }
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     sp_json_end_object(&json);
@@ -235,8 +239,21 @@ static enum sp_status expand(struct sp_arena *arena, const struct sp_contraction
     return sp_evaluate(arena, workload, cluster, placement, &result->evaluation, err);
 }
 
+/* Measured times, and notes of what came of them. */
+static enum sp_status apply_profile(const struct sp_job *job, const struct sp_profile *profile,
+                                    const struct sp_cluster *cluster, struct sp_workload *workload,
+                                    struct sp_bindings *bindings, struct sp_error *err)
+{
+    struct sp_profile_use use;
+    enum sp_status status = sp_profile_apply(profile, cluster, job->hash_seed, workload, &use, err);
+    if (status == SP_OK && !sp_note_profile(&use, bindings))
+        status = sp_fail_memory(err);
+    return status;
+}
+
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
-                             const struct sp_plan_options *options, struct sp_plan *plan, struct sp_error *err)
+                             const struct sp_plan_options *options, struct sp_bindings *bindings, struct sp_plan *plan,
+                             struct sp_error *err)
 {
     struct sp_grouping_options grouping;
     struct sp_workload *workload;
@@ -244,6 +261,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     struct sp_grouping_result *grouped;
     struct sp_search_result *result;
     enum sp_status status = make_workload(job, cluster, &workload, err);
+    if (status == SP_OK && options->profile != NULL)
+        status = apply_profile(job, options->profile, cluster, workload, bindings, err);
     if (status == SP_OK)
         status = sp_workload_contract(job->arena, workload, cluster, &contraction, err);
     if (status != SP_OK)
@@ -285,7 +304,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     memcpy(plan->model_sha256, job->sha256, sizeof plan->model_sha256);
     enum sp_status status = canonical_options(job->arena, options, &plan->options_json, err);
     if (status == SP_OK)
-        status = search(job, cluster, options, plan, err);
+        status = search(job, cluster, options, bindings, plan, err);
     if (status == SP_OK && plan->result->stopped && !sp_note_stopped(bindings))
         status = sp_fail_memory(err);
     plan->note_count = bindings->note_count;

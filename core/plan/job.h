@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "plan/plan.h"
+#include "plan/profile.h"
 
 /* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is
    taken for the batch when it is the first dimension of an input and nowhere another one. */
@@ -39,8 +40,9 @@ struct sp_plan_options {
     const int64_t *dim_values;
     bool optimal; /* move until no move helps; false: the first placement that fits */
     uint64_t seed;
-    double time_limit_seconds; /* 0 = none; only recorded here: the caller's watch enforces it, and the
-                                  search then ends with the best placement so far */
+    const struct sp_profile *profile; /* measured times (plan/profile.h), or NULL; must outlive the job */
+    double time_limit_seconds;        /* 0 = none; only recorded here: the caller's watch enforces it, and the
+                                         search then ends with the best placement so far */
 };
 
 /* Throughput, "auto", optimal, nothing bound. */
@@ -48,8 +50,8 @@ void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
  * Reads "objective" (a string) and the members of `options` ("strategy", "batch", "dims": {NAME: N}, "optimal", "seed",
- * "time_limit_seconds") of a request. json may be NULL. Strings stay owned by `json`; arrays are in `arena`. Unknown
- * members, wrong types and strategies that this version does not have are SP_ERR_REQUEST with a JSON pointer.
+ * "profile", "time_limit_seconds") of a request. json may be NULL. Strings stay owned by `json`; arrays are in `arena`.
+ * Unknown members, wrong types and strategies that this version does not have are SP_ERR_REQUEST with a JSON pointer.
  */
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
                                      struct sp_plan_options *ret_options, struct sp_error *err);
@@ -60,8 +62,9 @@ const char *sp_objective_name(enum sp_objective objective);
 /* The objective of that name; false when there is none. */
 bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);
 
-/* Reads the model and infers shapes; of a graph of costs (json/json.h) there is nothing to infer. dims are bound first; names that the model does not have are SP_ERR_REQUEST.
-   On success *ret_job is the caller's, to be destroyed before the bytes are unmapped. */
+/* Reads the model and infers shapes; of a graph of costs (json/json.h) there is nothing to infer. dims are bound first;
+   names that the model does not have are SP_ERR_REQUEST. On success *ret_job is the caller's, to be destroyed before
+   the bytes are unmapped. */
 enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job_options *options, uint32_t dim_count,
                            const char *const *dim_names, const int64_t *dim_values, struct sp_job **ret_job,
                            struct sp_error *err);

@@ -210,6 +210,34 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
     return true;
 }
 
+bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindings)
+{
+    struct sp_plan_note used = {
+        .code = "PROFILE_USED",
+        .severity = "note",
+        .message =
+            sp_arena_printf(bindings->arena,
+                            "Measured times are used for %u nodes (%u names of the profile are those of nodes, %u "
+                            "of results, %u of fused operators); %u nodes keep their estimates.",
+                            use->measured, use->by_name, use->by_output, use->by_fusion, use->unmeasured),
+    };
+    if (used.message == NULL || !sp_note_add(bindings, &used))
+        return false;
+    if (use->unknown == 0)
+        return true;
+    struct sp_plan_note unknown = {
+        .code = "PROFILE_NAMES_UNKNOWN",
+        .severity = "warning",
+        .message = sp_arena_printf(bindings->arena,
+                                   "The profile has times for %u names that no node and no result of a node has, first "
+                                   "'%.200s'; they are not used.",
+                                   use->unknown, use->first_unknown),
+        .hint = "A runtime that optimises renames, fuses and adds nodes; measured without that, names are those of the "
+                "model.",
+    };
+    return unknown.message != NULL && sp_note_add(bindings, &unknown);
+}
+
 bool sp_note_stopped(struct sp_bindings *bindings)
 {
     if (!grow_notes(bindings))

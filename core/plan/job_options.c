@@ -147,6 +147,13 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return parse_positive(value, pointer, "The batch", &options->batch, err);
     if (strcmp(name, "dims") == 0)
         return parse_dims(arena, value, pointer, options, err);
+    if (strcmp(name, "profile") == 0) {
+        struct sp_profile *profile;
+        enum sp_status status = sp_profile_parse(arena, value, pointer, &profile, err);
+        if (status == SP_OK)
+            options->profile = profile;
+        return status;
+    }
     if (strcmp(name, "optimal") == 0) {
         if (!json_is_boolean(value))
             return refuse(err, pointer, "\"optimal\" must be true or false.");
@@ -167,8 +174,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return SP_OK;
     }
     return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, batch, dims, optimal, seed and "
-                  "time_limit_seconds.",
+                  "There is no option '%.64s'; known are strategy, batch, dims, optimal, seed, profile "
+                  "and time_limit_seconds.",
                   name);
 }
 

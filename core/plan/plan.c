@@ -75,7 +75,7 @@ static enum sp_status make_id(struct sp_plan *plan, struct sp_error *err)
     struct sp_json json;
     XXH128_canonical_t canonical;
     char *id;
-    sp_buf_init(&text, (size_t)16 << 20);
+    sp_buf_init(&text, (size_t)128 << 20);
     sp_buf_printf(&text, "shardplan %s%c", SP_VERSION, 0);
     if (plan->model_sha256[0] != '\0')
         sp_buf_printf(&text, "%s%c", plan->model_sha256, 0);
