@@ -444,7 +444,7 @@ enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stage
         status = anneal_in_rounds(&search);
     if (status == SP_OK && model->unit_count <= EXACT_UNITS && ENDS_AT(best.value) > search.bound) {
         double bound = 0;
-        status = sp_assign_exact(run, model, &best, EXACT_LIMIT, &bound);
+        status = sp_assign_exact(run, model, NULL, &best, EXACT_LIMIT, &bound);
         search.bound = fmax(search.bound, bound);
     }
     if (status == SP_OK && best.value < INFINITY)

@@ -43,6 +43,18 @@ enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_st
 enum sp_status sp_assign_model_contract(struct sp_arena *arena, const struct sp_assign_model *fine, const uint32_t *map,
                                         uint32_t unit_count, struct sp_assign_model **ret_model, struct sp_error *err);
 
+/* LATENCY: processors that cost nothing, as many as there are nodes. */
+static inline bool sp_assign_is_free(const struct sp_stages_problem *problem, uint32_t option)
+{
+    return problem->objective == SP_STAGES_LATENCY && problem->options[option].is_free;
+}
+
+/* Whether stages keep bytes for more than one micro-batch. */
+static inline bool sp_assign_keeps(const struct sp_stages_problem *problem)
+{
+    return problem->objective != SP_STAGES_LATENCY && problem->is_training;
+}
+
 /* Random numbers (splitmix64). */
 static inline uint64_t sp_assign_random(uint64_t *state)
 {
@@ -161,10 +173,23 @@ struct sp_assign_best {
     uint32_t *slot_of;
 };
 
+/* What else than the largest load an exhaustive search may look at. */
+struct sp_assign_judge {
+    /* The value of units that are placed (`part_of` is not UINT32_MAX), which others can only raise; INFINITY where
+       they contradict each other. `seconds` of each part: what its units and the transfers that are certain take. */
+    double (*value)(void *context, const uint32_t *part_of, const double *seconds);
+    void *context;
+    const uint32_t *order; /* in which units are placed */
+    bool **allowed;        /* [option][unit] */
+    uint32_t free_count;   /* parts that are there from the beginning and take any units */
+    const struct sp_stages_choice *free_choices;
+};
+
 /* Goes over all assignments of a small problem; `best` is improved. `*ret_bound` is best->value where all were seen,
-   else what those left out have at least. Looks at no more than `limit` places of units. */
+   else 0. Looks at no more than `limit` places of units. `judge` may be NULL. */
 enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign_model *model,
-                               struct sp_assign_best *best, uint64_t limit, double *ret_bound);
+                               const struct sp_assign_judge *judge, struct sp_assign_best *best, uint64_t limit,
+                               double *ret_bound);
 
 /* Raises `*ret_bound`, a bound for any sets, given that a solution of `best_value` is known (INFINITY: none), which it
    does not go above. */

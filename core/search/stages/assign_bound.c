@@ -92,7 +92,7 @@ static bool fits_alone(const struct bounding *bounding, uint32_t o, uint32_t u)
     double bytes = model->weight[o][u] + model->held[o][u] + model->kept[u] * option->memory_scale;
     for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++)
         bytes += model->shared_bytes[model->shared.list[i]] * option->memory_scale;
-    return bytes <= option->memory_bytes * (1 + 1e-12);
+    return bytes <= option->memory_bytes * (1 + SP_STAGES_SLACK);
 }
 
 static bool has_transfers(const struct sp_stages_option *option)

@@ -34,12 +34,17 @@ struct exact {
     uint32_t *shared_in; /* [shared weight][part] */
     struct sp_assign_state *state;
     struct sp_assign_best *best;
+    const struct sp_assign_judge *judge;
 };
 
 static bool list_choices(struct exact *exact, const struct sp_stages_problem *problem)
 {
     for (uint32_t o = 0; o < problem->option_count; o++) {
         uint32_t most = sp_assign_most_replicas(problem, &problem->options[o]);
+        if (sp_assign_is_free(problem, o))
+            continue;
+        if (exact->judge != NULL && most > 1)
+            most = 1;
         for (uint32_t replicas = 1; replicas <= most; replicas++) {
             if (exact->choice_count == MAX_CHOICES)
                 return false;
@@ -55,6 +60,20 @@ static double load_of(const struct sp_stages_problem *problem, const struct part
     if (problem->combine == SP_STAGES_MAX)
         load = fmax(part->compute, fmax(part->receive, part->send));
     return load / part->choice.replicas;
+}
+
+/* Whether the parts are worse than what is known, which they can only become more. */
+static bool is_worse(struct exact *exact, const struct part *parts, uint32_t count)
+{
+    const struct sp_stages_problem *problem = exact->model->problem;
+    double value = 0, seconds[MAX_UNITS];
+    for (uint32_t p = 0; p < count; p++) {
+        value = fmax(value, load_of(problem, &parts[p]));
+        seconds[p] = parts[p].compute + parts[p].receive + parts[p].send;
+    }
+    if (exact->judge != NULL)
+        value = exact->judge->value(exact->judge->context, exact->part_of, seconds);
+    return value >= exact->best->value * (1 - 1e-12);
 }
 
 /* The parts that use a link, as bits; placed users only. */
@@ -105,7 +124,7 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
     }
     uint32_t option = parts[to].choice.option;
     const struct sp_stages_option *limits = &problem->options[option];
-    if (!(model->seconds[option][unit] < INFINITY))
+    if (!(model->seconds[option][unit] < INFINITY) || (exact->judge != NULL && !exact->judge->allowed[option][unit]))
         return false;
     parts[to].compute += model->seconds[option][unit];
     parts[to].weight += model->weight[option][unit];
@@ -115,14 +134,14 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
         if (exact->shared_in[model->shared.list[i] * MAX_UNITS + to] == 0)
             parts[to].weight += model->shared_bytes[model->shared.list[i]] * limits->memory_scale;
     double bytes = parts[to].weight + parts[to].held + parts[to].kept * limits->memory_scale;
-    if (bytes > limits->memory_bytes * (1 + 1e-12))
+    if (bytes > limits->memory_bytes * (1 + SP_STAGES_SLACK) && !sp_assign_is_free(problem, option))
         return false;
     add_transfers(exact, unit, to, parts);
     exact->part_count[depth + 1] = count;
-    for (uint32_t p = 0; p < count; p++)
-        if (load_of(problem, &parts[p]) >= exact->best->value * (1 - 1e-12))
-            return false;
-    return true;
+    exact->part_of[unit] = to; /* as the judge looks at it; settle() is for good */
+    bool is_better = !is_worse(exact, parts, count);
+    exact->part_of[unit] = NOTHING;
+    return is_better;
 }
 
 static void settle(struct exact *exact, uint32_t unit, uint32_t to, bool is_there)
@@ -144,7 +163,12 @@ static void keep(struct exact *exact)
     for (uint32_t p = 0; p < exact->max_parts; p++) /* the empty ones come last; what they are is not looked at */
         choices[p] = exact->parts[model->unit_count][p < count ? p : 0].choice;
     sp_assign_state_load(exact->state, choices, exact->part_of);
-    double value = sp_assign_state_value(exact->state);
+    double value = sp_assign_state_value(exact->state), seconds[MAX_UNITS];
+    if (exact->judge != NULL) {
+        for (uint32_t p = 0; p < count; p++)
+            seconds[p] = exact->state->slots[p].compute + exact->state->slots[p].receive + exact->state->slots[p].send;
+        value = exact->judge->value(exact->judge->context, exact->part_of, seconds);
+    }
     if (value >= exact->best->value || !sp_assign_state_fits(exact->state, NULL, NULL))
         return;
     exact->best->value = value;
@@ -239,7 +263,8 @@ static void order_units(struct exact *exact)
 }
 
 enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign_model *model,
-                               struct sp_assign_best *best, uint64_t limit, double *ret_bound)
+                               const struct sp_assign_judge *judge, struct sp_assign_best *best, uint64_t limit,
+                               double *ret_bound)
 {
     const struct sp_stages_problem *problem = model->problem;
     uint64_t devices = 0;
@@ -247,9 +272,10 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
     *ret_bound = 0;
     if (exact == NULL)
         return sp_fail_memory(run->err);
+    exact->model = model;
+    exact->judge = judge;
     if (model->unit_count > MAX_UNITS || model->unit_count == 0 || !list_choices(exact, problem))
         return SP_OK;
-    exact->model = model;
     exact->best = best;
     exact->class_left = SP_NEW_ARRAY(run->scratch, problem->class_count, uint32_t);
     exact->shared_in = SP_NEW_ARRAY(run->scratch, (size_t)model->shared_count * MAX_UNITS, uint32_t);
@@ -261,6 +287,14 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
     exact->max_parts = devices < exact->max_parts ? (uint32_t)devices : exact->max_parts;
     if (problem->max_stages != 0 && problem->max_stages < exact->max_parts)
         exact->max_parts = problem->max_stages;
+    for (uint32_t f = 0; judge != NULL && f < judge->free_count; f++)
+        exact->parts[0][f].choice = judge->free_choices[f];
+    if (judge != NULL) {
+        exact->part_count[0] = judge->free_count;
+        exact->max_parts += judge->free_count;
+        if (exact->max_parts > MAX_UNITS)
+            return SP_OK;
+    }
     if (best->slot_count < exact->max_parts) { /* it may end with more stages than were looked at before */
         struct sp_stages_choice *choices = SP_NEW_ARRAY(run->scratch, exact->max_parts, struct sp_stages_choice);
         if (choices == NULL)
@@ -272,6 +306,8 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
     if (status != SP_OK)
         return status;
     order_units(exact);
+    if (judge != NULL)
+        memcpy(exact->order, judge->order, model->unit_count * sizeof(*judge->order));
     if (search(exact, run, limit))
         *ret_bound = best->value;
     return SP_OK;

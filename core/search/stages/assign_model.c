@@ -41,11 +41,11 @@ static void sum_up(struct sp_assign_model *model)
 {
     const struct sp_stages_problem *problem = model->problem;
     for (uint32_t o = 0; o < problem->option_count; o++)
-        for (uint32_t l = 0; l < model->link_count; l++)
+        for (uint32_t l = 0; l < model->link_count && !sp_assign_is_free(problem, o); l++)
             model->transfer[o][l] = problem->options[o].transfer_fixed * model->tensors[l] +
                                     problem->options[o].transfer_per_byte * model->bytes[l];
     for (uint32_t u = 0; u < model->unit_count; u++)
-        model->counts_kept |= model->kept[u] > 0 && problem->is_training;
+        model->counts_kept |= model->kept[u] > 0 && sp_assign_keeps(problem);
 }
 
 enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_stages_prepared *prepared,

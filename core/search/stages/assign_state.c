@@ -30,7 +30,8 @@ enum sp_status sp_assign_state_create(struct sp_arena *arena, const struct sp_as
         state->memory_limit == NULL)
         return sp_fail_memory(err);
     for (uint32_t o = 0; o < problem->option_count; o++)
-        state->memory_limit[o] = problem->options[o].memory_bytes * (1 + 1e-12);
+        state->memory_limit[o] =
+            sp_assign_is_free(problem, o) ? INFINITY : problem->options[o].memory_bytes * (1 + SP_STAGES_SLACK);
     state->scale = 1;
     state->memory_weight = 1;
     *ret_state = state;
@@ -342,7 +343,7 @@ bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32
 {
     uint32_t places[SP_ASSIGN_MAX_SLOTS], count = 0;
     double deadlines[SP_ASSIGN_MAX_SLOTS];
-    bool is_training = state->model->problem->is_training, fits = true;
+    bool keeps = sp_assign_keeps(state->model->problem), fits = true;
     for (uint32_t s = 0; s < state->slot_count; s++) {
         if (state->slots[s].size == 0)
             continue;
@@ -358,7 +359,7 @@ bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32
         struct sp_assign_slot *slot = &state->slots[places[i]];
         uint32_t replicas = slot->choice.replicas;
         behind += replicas;
-        slot->in_flight = is_training ? (uint32_t)((behind + replicas - 1) / replicas) : 1;
+        slot->in_flight = keeps ? (uint32_t)((behind + replicas - 1) / replicas) : 1;
         if (bytes_of(state, slot) > state->memory_limit[slot->choice.option])
             fits = false;
         if (order != NULL)

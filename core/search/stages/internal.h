@@ -113,7 +113,8 @@ enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stage
                                 const struct sp_stages_solution *start, struct sp_stages_solution *ret_solution);
 
 /*
- * latency.c: LATENCY. `prepared` has units of kind GRAPH. Stages of the result need not be in an order of their own: a
+ * latency.c: LATENCY. `prepared` has units of kind FREE: what lies between nodes of a unit need not be with them where
+ * they run freely. Stages of the result need not be in an order of their own: a
  * stage is a set of units under an option, and start and end follow from sp_stages_evaluate(). Nodes under an option
  * with is_free are one stage of it each, or together: it makes no difference to the value.
  */

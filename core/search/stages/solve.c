@@ -195,7 +195,7 @@ static enum sp_status solve(struct sp_arena *arena, struct sp_stages_run *run, c
     struct sp_stages_solution solution = {0};
     enum sp_status status = sp_stages_check(run->scratch, problem, run->err);
     if (status == SP_OK)
-        status = sp_stages_prepare(run->scratch, problem, is_latency ? SP_STAGES_UNITS_GRAPH : SP_STAGES_UNITS_CHAIN,
+        status = sp_stages_prepare(run->scratch, problem, is_latency ? SP_STAGES_UNITS_FREE : SP_STAGES_UNITS_CHAIN,
                                    &prepared, run->err);
     if (status != SP_OK)
         return status;
