@@ -1,0 +1,399 @@
+/*
+ * What a device of a stage does when its nodes have these strategies: counted node by node, as the partition runs them.
+ *
+ * A tensor is held as it was made and in each layout in which it was brought to a user. What a later user wants in a
+ * layout that is there costs nothing; what can be cut out of something that is there costs nothing but its memory; all
+ * else is resharded from how the tensor was made. What comes from another stage arrives as its first user wants it.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "search/strategy/intra_internal.h"
+
+struct buffer {
+    double bytes;
+    uint32_t last; /* entry of the last use */
+    bool stays;    /* to the end of the stage: it is sent, or a result of the model */
+};
+
+struct held {
+    struct held *next;
+    uint32_t layout, buffer;
+};
+
+struct counter {
+    struct sp_strategy_table *table;
+    const struct sp_workload *workload;
+    struct sp_arena *arena, *scratch;
+    struct sp_error *err;
+    uint32_t node_count;
+    const uint32_t *nodes, *strategy_of;
+    bool *is_here;      /* per work node */
+    struct held **held; /* per tensor: first as it was made */
+    uint32_t buffer_count, buffer_capacity;
+    struct buffer *buffers;
+    double start_bytes, *births;
+    struct sp_intra_result *result;
+    uint32_t use_capacity;
+    struct sp_intra_use *uses;
+};
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static enum sp_status new_buffer(struct counter *counter, double bytes, uint32_t entry, uint32_t *ret_buffer)
+{
+    if (counter->buffer_count == counter->buffer_capacity) {
+        uint32_t capacity = counter->buffer_capacity == 0 ? 256 : 2 * counter->buffer_capacity;
+        struct buffer *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct buffer);
+        if (!larger)
+            return sp_fail_memory(counter->err);
+        if (counter->buffer_count > 0)
+            memcpy(larger, counter->buffers, counter->buffer_count * sizeof *larger);
+        counter->buffers = larger;
+        counter->buffer_capacity = capacity;
+    }
+    counter->buffers[counter->buffer_count] = (struct buffer){bytes, entry, false};
+    *ret_buffer = counter->buffer_count++;
+    return SP_OK;
+}
+
+static enum sp_status hold(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t buffer)
+{
+    struct held *held = SP_NEW(counter->scratch, struct held), **end = &counter->held[tensor];
+    if (!held)
+        return sp_fail_memory(counter->err);
+    *held = (struct held){NULL, layout, buffer};
+    while (*end)
+        end = &(*end)->next;
+    *end = held;
+    return SP_OK;
+}
+
+static enum sp_status hold_new(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
+                               uint32_t *ret_buffer)
+{
+    enum sp_status status =
+        new_buffer(counter, sp_strategy_local_bytes(counter->table, tensor, layout), entry, ret_buffer);
+    return status == SP_OK ? hold(counter, tensor, layout, *ret_buffer) : status;
+}
+
+static const struct held *find_held(const struct counter *counter, uint32_t tensor, uint32_t layout)
+{
+    const struct held *held = counter->held[tensor];
+    while (held && held->layout != layout)
+        held = held->next;
+    return held;
+}
+
+/* ---- uses ------------------------------------------------------------------------------------------------------- */
+
+static enum sp_status add_use(struct counter *counter, const struct sp_intra_use *use)
+{
+    struct sp_intra_result *result = counter->result;
+    result->communication_seconds += use->seconds;
+    result->communication_bytes += use->bytes;
+    if (result->use_count == counter->use_capacity) {
+        uint32_t capacity = counter->use_capacity == 0 ? 64 : 2 * counter->use_capacity;
+        struct sp_intra_use *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct sp_intra_use);
+        if (!larger)
+            return sp_fail_memory(counter->err);
+        if (result->use_count > 0)
+            memcpy(larger, counter->uses, result->use_count * sizeof *larger);
+        counter->uses = larger;
+        counter->use_capacity = capacity;
+    }
+    counter->uses[result->use_count++] = *use;
+    return SP_OK;
+}
+
+/* A weight is there once in each layout that is used; one under several names is one where it is whole. What one node
+   alone uses is in its strategy's bytes. */
+static enum sp_status use_weight(struct counter *counter, uint32_t tensor, uint32_t layout)
+{
+    uint32_t root = sp_work_root(counter->workload, tensor), name = layout == 0 ? root : tensor;
+    double whole = counter->workload->tensors[tensor].bytes, share = 1;
+    if (counter->table->is_own_weight[tensor] || find_held(counter, name, layout))
+        return SP_OK;
+    if (layout != 0 && whole > 0)
+        share = sp_strategy_local_bytes(counter->table, tensor, layout) / whole;
+    counter->result->weight_bytes += counter->workload->tensors[root].bytes * share;
+    return hold(counter, name, layout, 0);
+}
+
+/* What comes from outside, for the first time: in the layout that is wanted. */
+static enum sp_status receive(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
+                              uint32_t *ret_buffer)
+{
+    const struct sp_work_tensor *work = &counter->workload->tensors[tensor];
+    uint32_t root = sp_work_root(counter->workload, tensor);
+    if (root != tensor && counter->held[root]) { /* another name of something that is there */
+        *ret_buffer = counter->held[root]->buffer;
+        return hold(counter, tensor, layout, *ret_buffer);
+    }
+    uint32_t before = counter->buffer_count;
+    enum sp_status status = hold_new(counter, tensor, layout, entry, ret_buffer);
+    if (status == SP_OK && root != tensor)
+        status = hold(counter, root, layout, *ret_buffer);
+    if (status == SP_OK && counter->buffer_count > before) {
+        if (work->kind == SP_WORK_INPUT)
+            counter->start_bytes += counter->buffers[before].bytes;
+        else
+            counter->births[entry] += counter->buffers[before].bytes;
+    }
+    return status;
+}
+
+/* Brings a tensor that is there in other layouts. */
+static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
+                            uint32_t *ret_buffer)
+{
+    const struct held *from = NULL;
+    struct sp_intra_use use = {tensor, counter->nodes[entry], 0, layout, 0, 0};
+    enum sp_status status = SP_OK;
+    for (const struct held *held = counter->held[tensor]; held && !from; held = held->next)
+        if (strategy_reshard(counter->table, tensor, held->layout, layout, &use.bytes) == 0)
+            from = held; /* cut out of it */
+    if (!from) {
+        from = counter->held[tensor];
+        use.from = from->layout;
+        use.seconds = strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
+        status = add_use(counter, &use);
+    }
+    counter->buffers[from->buffer].last = entry;
+    if (status == SP_OK)
+        status = hold_new(counter, tensor, layout, entry, ret_buffer);
+    if (status == SP_OK)
+        counter->births[entry] += counter->buffers[*ret_buffer].bytes;
+    return status;
+}
+
+/* A use of an activation; *ret_buffer is what the node reads, INTRA_NONE for a weight. */
+static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
+                                 uint32_t *ret_buffer)
+{
+    const struct sp_workload *workload = counter->workload;
+    const struct held *held = find_held(counter, tensor, layout);
+    bool is_input = workload->tensors[tensor].kind == SP_WORK_INPUT;
+    enum sp_status status = SP_OK;
+    *ret_buffer = INTRA_NONE;
+    if (workload->tensors[sp_work_root(workload, tensor)].kind == SP_WORK_WEIGHT)
+        return use_weight(counter, tensor, layout);
+    if (held)
+        *ret_buffer = held->buffer;
+    else if (!counter->held[tensor] || is_input) /* a model input is fed in every layout that is wanted */
+        status = receive(counter, tensor, layout, entry, ret_buffer);
+    else
+        status = bring(counter, tensor, layout, entry, ret_buffer);
+    if (status == SP_OK)
+        counter->buffers[*ret_buffer].last = entry;
+    return status;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+static bool leaves_stage(const struct counter *counter, const struct sp_work_tensor *tensor)
+{
+    if (tensor->is_output)
+        return true;
+    for (uint32_t i = 0; i < tensor->consumer_count; i++)
+        if (!counter->is_here[tensor->consumers[i]])
+            return true;
+    return false;
+}
+
+static enum sp_status make_output(struct counter *counter, uint32_t entry, uint32_t tensor, uint32_t layout,
+                                  uint32_t source)
+{
+    const struct sp_work_tensor *work = &counter->workload->tensors[tensor];
+    uint32_t buffer = source;
+    enum sp_status status;
+    if (counter->workload->tensors[sp_work_root(counter->workload, tensor)].kind == SP_WORK_WEIGHT)
+        return SP_OK;
+    if (source != INTRA_NONE) {
+        status = hold(counter, tensor, layout, source);
+    } else {
+        status = hold_new(counter, tensor, layout, entry, &buffer);
+        if (status == SP_OK)
+            counter->births[entry] += counter->buffers[buffer].bytes;
+    }
+    if (status == SP_OK && leaves_stage(counter, work))
+        counter->buffers[buffer].stays = true;
+    return status;
+}
+
+static enum sp_status run_node(struct counter *counter, uint32_t entry)
+{
+    const struct sp_work_node *work = &counter->workload->nodes[counter->nodes[entry]];
+    const struct sp_strategies *strategies = sp_strategy_of(counter->table, counter->nodes[entry]);
+    const struct sp_strategy *strategy = &strategies->items[counter->strategy_of[entry]];
+    const struct sp_node *node = work->node;
+    struct sp_intra_result *result = counter->result;
+    enum sp_status status = SP_OK;
+    uint32_t first = INTRA_NONE, buffer;
+    result->compute_seconds += strategy->compute_seconds;
+    result->communication_seconds += strategy->communication_seconds;
+    result->communication_bytes += strategy->communication_bytes;
+    result->weight_bytes += strategy->weight_bytes;
+    for (uint32_t i = 0; i < node->input_count && status == SP_OK; i++) {
+        if (!node->inputs[i])
+            continue;
+        status = use_tensor(counter, node->inputs[i]->id, strategy->layouts[i], entry, &buffer);
+        if (i == 0)
+            first = buffer;
+    }
+    for (uint32_t i = 0; i < work->input_count && status == SP_OK; i++)
+        if (sp_strategy_operand(counter->table, counter->nodes[entry], work->inputs[i]) == UINT32_MAX)
+            status = use_tensor(counter, work->inputs[i], 0, entry, &buffer);
+    for (uint32_t i = 0; i < node->output_count && status == SP_OK; i++) {
+        if (!node->outputs[i])
+            continue;
+        uint32_t tensor = node->outputs[i]->id;
+        bool is_alias = counter->workload->tensors[tensor].alias_of != SP_NO_WORK;
+        status = make_output(counter, entry, tensor, strategy->layouts[node->input_count + i],
+                             is_alias ? first : INTRA_NONE);
+    }
+    return status;
+}
+
+/* The largest sum of what is alive, and where. */
+static enum sp_status find_peak(struct counter *counter)
+{
+    struct sp_intra_result *result = counter->result;
+    double *deaths = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
+    double live = counter->start_bytes;
+    if (!deaths)
+        return sp_fail_memory(counter->err);
+    for (uint32_t b = 0; b < counter->buffer_count; b++)
+        if (!counter->buffers[b].stays)
+            deaths[counter->buffers[b].last] += counter->buffers[b].bytes;
+    result->activation_peak_bytes = live;
+    result->peak_node = counter->node_count > 0 ? counter->nodes[0] : SP_NO_WORK;
+    for (uint32_t i = 0; i < counter->node_count; i++) {
+        const struct sp_strategies *strategies = sp_strategy_of(counter->table, counter->nodes[i]);
+        live += counter->births[i];
+        double during = live + strategies->items[counter->strategy_of[i]].workspace_bytes;
+        if (during > result->activation_peak_bytes) {
+            result->activation_peak_bytes = during;
+            result->peak_node = counter->nodes[i];
+        }
+        live -= deaths[i];
+    }
+    return SP_OK;
+}
+
+static enum sp_status count_all(struct counter *counter)
+{
+    const struct sp_workload *workload = counter->workload;
+    struct sp_intra_result *result = counter->result;
+    enum sp_status status = SP_OK;
+    counter->is_here = SP_NEW_ARRAY(counter->scratch, workload->node_count, bool);
+    counter->held = SP_NEW_ARRAY(counter->scratch, workload->tensor_count, struct held *);
+    counter->births = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
+    if (!counter->is_here || !counter->held || !counter->births)
+        return sp_fail_memory(counter->err);
+    for (uint32_t i = 0; i < counter->node_count; i++)
+        counter->is_here[counter->nodes[i]] = true;
+    for (uint32_t i = 0; i < counter->node_count && status == SP_OK; i++) {
+        const struct sp_strategies *strategies = sp_strategy_of(counter->table, counter->nodes[i]);
+        if (!strategies || counter->strategy_of[i] >= strategies->count)
+            return sp_fail(counter->err, SP_ERR_INTERNAL, "STRATEGY_UNKNOWN",
+                           "A node of a stage has no such strategy.");
+        status = run_node(counter, i);
+    }
+    if (status == SP_OK)
+        status = find_peak(counter);
+    if (status != SP_OK || result->use_count == 0)
+        return status;
+    struct sp_intra_use *uses = SP_NEW_ARRAY(counter->arena, result->use_count, struct sp_intra_use);
+    if (!uses)
+        return sp_fail_memory(counter->err);
+    memcpy(uses, counter->uses, result->use_count * sizeof *uses);
+    result->uses = uses;
+    return SP_OK;
+}
+
+enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                                 const uint32_t *nodes, const uint32_t *strategy_of,
+                                 struct sp_intra_result **ret_result, struct sp_error *err)
+{
+    struct sp_intra_result *result = SP_NEW(arena, struct sp_intra_result);
+    uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
+    struct sp_arena_mark mark = sp_arena_mark(table->scratch);
+    if (!result || !kept)
+        return sp_fail_memory(err);
+    struct counter counter = {.table = table,
+                              .workload = table->workload,
+                              .arena = arena,
+                              .scratch = table->scratch,
+                              .err = err,
+                              .node_count = node_count,
+                              .nodes = nodes,
+                              .strategy_of = kept,
+                              .result = result};
+    if (node_count > 0)
+        memcpy(kept, strategy_of, node_count * sizeof *kept);
+    result->node_count = node_count;
+    result->strategy_of = kept;
+    enum sp_status status = count_all(&counter);
+    sp_arena_rewind(table->scratch, mark);
+    if (status == SP_OK)
+        *ret_result = result;
+    return status;
+}
+
+enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,
+                               struct sp_intra_result **ret_result, struct sp_error *err)
+{
+    uint32_t *strategy_of = SP_NEW_ARRAY(arena, intra->entry_count, uint32_t);
+    if (!strategy_of)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < intra->entry_count; i++)
+        strategy_of[i] = choice[intra->member_of[i]];
+    return sp_intra_evaluate(arena, intra->table, intra->entry_count, intra->nodes, strategy_of, ret_result, err);
+}
+
+/* ---- a choice from strategies ----------------------------------------------------------------------------------- */
+
+/* Adds the costs of an edge to those of each layout of the hub on one side of it. */
+static void add_to_hub(const struct sp_intra *intra, const struct sp_choice_edge *edge, const uint32_t *choice,
+                       int64_t *const *sums)
+{
+    uint32_t members = intra->member_count, hubs = members + intra->hub_count;
+    bool u_is_hub = edge->u >= members && edge->u < hubs, v_is_hub = edge->v >= members && edge->v < hubs;
+    uint32_t width = intra_strategy_count(intra, edge->v);
+    if (u_is_hub == v_is_hub)
+        return;
+    uint32_t hub = u_is_hub ? edge->u : edge->v;
+    for (uint32_t s = 0; s < intra->hubs[hub - members].layout_count; s++) {
+        int64_t cost = u_is_hub ? edge->cost[(size_t)s * width + choice[edge->v]]
+                                : edge->cost[(size_t)choice[edge->u] * width + s];
+        if (__builtin_add_overflow(sums[hub - members][s], cost, &sums[hub - members][s]))
+            sums[hub - members][s] = INT64_MAX;
+    }
+}
+
+enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *strategy_of,
+                               uint32_t **ret_choice, struct sp_error *err)
+{
+    uint32_t *choice = SP_NEW_ARRAY(arena, intra->problem.node_count, uint32_t);
+    int64_t **sums = SP_NEW_ARRAY(arena, intra->hub_count, int64_t *);
+    if (!choice || !sums)
+        return sp_fail_memory(err);
+    for (uint32_t m = 0; m < intra->member_count; m++)
+        choice[m] = strategy_of[intra->members[m].entry];
+    for (uint32_t h = 0; h < intra->hub_count; h++) {
+        sums[h] = SP_NEW_ARRAY(arena, intra->hubs[h].layout_count, int64_t);
+        if (!sums[h])
+            return sp_fail_memory(err);
+    }
+    for (uint32_t e = 0; e < intra->problem.edge_count; e++)
+        add_to_hub(intra, &intra->problem.edges[e], choice, sums);
+    for (uint32_t h = 0; h < intra->hub_count; h++)
+        for (uint32_t s = 1; s < intra->hubs[h].layout_count; s++)
+            if (sums[h][s] < sums[h][choice[intra->member_count + h]])
+                choice[intra->member_count + h] = s;
+    for (uint32_t s = 0; s < intra->shadow_count; s++)
+        choice[intra->member_count + intra->hub_count + s] = intra->shadows[s].strategy[choice[intra->shadows[s].of]];
+    *ret_choice = choice;
+    return SP_OK;
+}
