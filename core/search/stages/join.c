@@ -87,13 +87,35 @@ static bool find_near(struct sp_arena *scratch, struct idle *idle, const uint32_
     return sp_stages_lists_make(scratch, &pairs, idle->units, idle->units, &idle->near);
 }
 
-/* The one neighbour that is left; where there is none any unit will do. */
+/* The one neighbour that is left. */
 static uint32_t partner(const struct idle *idle, uint32_t unit)
 {
     for (uint32_t i = idle->near.start[unit]; i < idle->near.start[unit + 1]; i++)
         if (idle->into[idle->near.list[i]] == idle->near.list[i])
             return idle->near.list[i];
-    return unit + 1 < idle->units ? unit + 1 : unit;
+    return unit;
+}
+
+static bool is_island(const struct idle *idle, uint32_t unit)
+{
+    return idle->into[unit] == unit && idle->is_idle[unit] && idle->left[unit] == 0;
+}
+
+/* What takes nothing and touches nothing can be anywhere: with a unit that is no such, if there is one. */
+static void join_islands(struct idle *idle)
+{
+    uint32_t home = UINT32_MAX;
+    for (uint32_t unit = 0; unit < idle->units && home == UINT32_MAX; unit++)
+        if (idle->into[unit] == unit && !is_island(idle, unit))
+            home = unit;
+    for (uint32_t unit = 0; unit < idle->units; unit++) {
+        if (!is_island(idle, unit))
+            continue;
+        if (home == UINT32_MAX)
+            home = unit;
+        else
+            idle->into[unit] = home;
+    }
 }
 
 /* Takes units off the graph's ends as long as there are such. */
@@ -114,9 +136,7 @@ static void join_ends(struct idle *idle)
         if (--idle->left[other] == 1 && idle->is_idle[other])
             idle->queue[filled++] = other;
     }
-    for (uint32_t unit = 0; unit < idle->units; unit++)
-        if (idle->is_idle[unit] && idle->left[unit] == 0 && idle->into[unit] == unit)
-            idle->into[unit] = unit + 1 < idle->units ? unit + 1 : unit;
+    join_islands(idle);
 }
 
 static uint32_t end_of(const struct idle *idle, uint32_t unit)

@@ -1,0 +1,500 @@
+/* Contiguous stages against trying all of them: every chain of sets of nodes, every option, every number of replicas.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "random_stages.h"
+
+static struct sp_arena *arena;
+static struct sp_error error;
+
+static void setup(void)
+{
+    arena = sp_arena_create(NULL);
+}
+
+static void teardown(void)
+{
+    sp_arena_destroy(arena);
+}
+
+TestSuite(stages, .init = setup, .fini = teardown);
+
+#define SETS (1u << RANDOM_STAGES_NODES)
+
+/* Tries all. Costs of sets are worked out from the definitions, once each. */
+struct oracle {
+    const struct sp_stages_problem *problem;
+    uint32_t before[RANDOM_STAGES_NODES]; /* nodes that must not be in a later stage */
+    bool is_whole[SETS];                  /* of each colour all nodes or none */
+    bool is_ideal[SETS];
+    double load[RANDOM_STAGES_OPTIONS][SETS], bytes[RANDOM_STAGES_OPTIONS][SETS], kept[SETS];
+    double best, best_memory; /* value; part of the memory that the best in that takes, which may be more than 1 */
+};
+
+/* Sets of nodes that must be together when edges among backward nodes are as they are, or turned round. */
+static uint32_t count_groups(struct oracle *oracle, bool is_turned)
+{
+    const struct sp_stages_problem *problem = oracle->problem;
+    uint32_t reach[RANDOM_STAGES_NODES], groups = 0;
+    for (uint32_t i = 0; i < problem->node_count; i++) {
+        reach[i] = 1u << i;
+        oracle->before[i] = 0;
+    }
+    for (uint32_t i = 0; i < problem->tensor_count; i++)
+        for (uint32_t j = 0; j < problem->tensors[i].consumer_count; j++) {
+            uint32_t from = problem->tensors[i].producer, to = problem->tensors[i].consumers[j];
+            if (problem->nodes[from].is_backward != problem->nodes[to].is_backward)
+                continue;
+            bool is_reverse = problem->nodes[from].is_backward && !is_turned;
+            oracle->before[is_reverse ? from : to] |= 1u << (is_reverse ? to : from);
+        }
+    for (uint32_t i = 0; i < problem->node_count; i++)
+        for (uint32_t j = 0; j < problem->node_count; j++)
+            if ((oracle->before[i] >> j & 1) != 0 ||
+                (problem->nodes[i].color != SP_NO_STAGE_GROUP && problem->nodes[i].color == problem->nodes[j].color))
+                reach[i] |= 1u << j;
+    for (uint32_t k = 0; k < problem->node_count; k++)
+        for (uint32_t i = 0; i < problem->node_count; i++)
+            if ((reach[i] >> k & 1) != 0)
+                reach[i] |= reach[k];
+    for (uint32_t i = 0; i < problem->node_count; i++) {
+        bool is_first = true;
+        for (uint32_t j = 0; j < i; j++)
+            is_first &= !((reach[i] >> j & 1) != 0 && (reach[j] >> i & 1) != 0);
+        groups += is_first;
+    }
+    return groups;
+}
+
+static void weigh(struct oracle *oracle, uint32_t option, uint32_t set)
+{
+    const struct sp_stages_problem *problem = oracle->problem;
+    const struct sp_stages_option *by = &problem->options[option];
+    double seconds = 0, receive = 0, send = 0, bytes = 0, held = 0, kept = 0;
+    for (uint32_t i = 0; i < problem->node_count; i++) {
+        if ((set >> i & 1) == 0)
+            continue;
+        double node_held = by->held_bytes != NULL ? by->held_bytes[i] : problem->nodes[i].held_bytes * by->memory_scale;
+        seconds += by->seconds[i];
+        bytes += by->weight_bytes != NULL ? by->weight_bytes[i] : problem->nodes[i].weight_bytes * by->memory_scale;
+        held = fmax(held, node_held);
+        kept += problem->nodes[i].kept_bytes;
+    }
+    for (uint32_t i = 0; i < problem->tensor_count; i++) {
+        uint32_t users = 0;
+        for (uint32_t j = 0; j < problem->tensors[i].consumer_count; j++)
+            users |= 1u << problem->tensors[i].consumers[j];
+        bool is_made = (set >> problem->tensors[i].producer & 1) != 0;
+        double transfer = by->transfer_fixed + by->transfer_per_byte * problem->tensors[i].bytes;
+        receive += !is_made && (users & set) != 0 ? transfer : 0;
+        send += is_made && (users & ~set) != 0 ? transfer : 0;
+    }
+    for (uint32_t i = 0; i < problem->weight_count; i++) {
+        bool is_used = false;
+        for (uint32_t j = 0; j < problem->weights[i].user_count; j++)
+            is_used |= (set >> problem->weights[i].users[j] & 1) != 0;
+        bytes += is_used ? problem->weights[i].bytes * by->memory_scale : 0;
+    }
+    oracle->load[option][set] =
+        problem->combine == SP_STAGES_SUM ? seconds + receive + send : fmax(seconds, fmax(receive, send));
+    oracle->bytes[option][set] = bytes + held;
+    oracle->kept[set] = kept;
+}
+
+static void prepare(struct oracle *oracle, const struct sp_stages_problem *problem)
+{
+    memset(oracle, 0, sizeof *oracle);
+    oracle->problem = problem;
+    oracle->best = oracle->best_memory = INFINITY;
+    uint32_t turned = count_groups(oracle, true), reversed = count_groups(oracle, false);
+    if (turned > reversed)
+        count_groups(oracle, true);
+    for (uint32_t set = 0; set < 1u << problem->node_count; set++) {
+        oracle->is_whole[set] = true;
+        for (uint32_t i = 0; i < problem->node_count; i++)
+            for (uint32_t j = 0; j < i; j++)
+                if (problem->nodes[i].color != SP_NO_STAGE_GROUP &&
+                    problem->nodes[i].color == problem->nodes[j].color && (set >> i & 1) != (set >> j & 1))
+                    oracle->is_whole[set] = false;
+        oracle->is_ideal[set] = oracle->is_whole[set];
+        for (uint32_t i = 0; i < problem->node_count; i++)
+            if ((set >> i & 1) != 0 && (oracle->before[i] & ~set) != 0)
+                oracle->is_ideal[set] = false;
+        for (uint32_t option = 0; option < problem->option_count; option++)
+            weigh(oracle, option, set);
+    }
+}
+
+/* What is behind the nodes that are left, which are an ideal. */
+struct partial {
+    uint32_t left, stages, replicas, used[2];
+    double load, price, devices, memory;
+};
+
+static void finish(struct oracle *oracle, const struct partial *partial)
+{
+    const struct sp_stages_problem *problem = oracle->problem;
+    double value = problem->objective == SP_STAGES_THROUGHPUT ? partial->load
+                   : problem->objective == SP_STAGES_COST     ? partial->price
+                                                              : partial->devices;
+    oracle->best_memory = fmin(oracle->best_memory, partial->memory);
+    if (partial->memory <= 1)
+        oracle->best = fmin(oracle->best, value);
+}
+
+/* The last stage of what is left: a set whose rest is an ideal. At most RANDOM_STAGES_NODES deep. */
+static void try_stages(struct oracle *oracle, const struct partial *partial)
+{
+    const struct sp_stages_problem *problem = oracle->problem;
+    if (partial->left == 0) {
+        finish(oracle, partial);
+        return;
+    }
+    if (problem->max_stages != 0 && partial->stages == problem->max_stages)
+        return;
+    for (uint32_t set = partial->left; set != 0; set = (set - 1) & partial->left) {
+        if (!oracle->is_ideal[partial->left & ~set])
+            continue;
+        for (uint32_t option = 0; option < problem->option_count; option++) {
+            const struct sp_stages_option *by = &problem->options[option];
+            for (uint32_t replicas = 1; by->max_replicas == 0 || replicas <= by->max_replicas; replicas++) {
+                struct partial next = *partial;
+                uint32_t kind = by->device_class;
+                next.used[kind] += by->devices * replicas;
+                if (next.used[kind] > problem->class_size[kind])
+                    break;
+                double load = oracle->load[option][set] / replicas;
+                if (load == INFINITY || load > problem->load_limit)
+                    continue;
+                next.left &= ~set;
+                next.stages++;
+                next.replicas += replicas;
+                double flight = problem->is_training ? (double)((next.replicas + replicas - 1) / replicas) : 1;
+                double bytes = oracle->bytes[option][set] + flight * oracle->kept[set] * by->memory_scale;
+                next.memory = fmax(next.memory, bytes == 0 ? 0 : bytes / by->memory_bytes);
+                next.load = fmax(next.load, load);
+                next.price += by->price * replicas;
+                next.devices += (double)by->devices * replicas;
+                if (next.memory < oracle->best_memory || next.memory <= 1)
+                    try_stages(oracle, &next);
+            }
+        }
+    }
+}
+
+static struct oracle oracle;
+
+static void try_all(const struct sp_stages_problem *problem)
+{
+    prepare(&oracle, problem);
+    struct partial none = {.left = (1u << problem->node_count) - 1};
+    try_stages(&oracle, &none);
+}
+
+static void expect_result(const struct sp_stages_problem *problem, const struct sp_stages_result *result, int round)
+{
+    if (oracle.best == INFINITY) {
+        cr_assert(!result->is_feasible, "round %d: %g, but nothing fits", round, result->value);
+        cr_assert(result->bound == INFINITY, "round %d: bound %g", round, result->bound);
+        if (oracle.best_memory == INFINITY)
+            cr_assert(result->least_memory_factor == INFINITY, "round %d", round);
+        else
+            cr_assert_float_eq(result->least_memory_factor, oracle.best_memory, 1e-9, "round %d: %g, not %g", round,
+                               result->least_memory_factor, oracle.best_memory);
+        return;
+    }
+    cr_assert(result->is_feasible, "round %d: nothing, but %g fits", round, oracle.best);
+    cr_assert_float_eq(result->value, oracle.best, 1e-9, "round %d: %g, not %g", round, result->value, oracle.best);
+    cr_assert(result->is_optimal, "round %d: bound %g, value %g", round, result->bound, result->value);
+    cr_assert_leq(result->bound, oracle.best + 1e-9);
+    double value;
+    const char *fault;
+    cr_assert_eq(sp_stages_evaluate(arena, problem, result->stage_count, result->stages, &value, &fault, &error),
+                 SP_OK);
+    cr_assert_null(fault, "round %d: %s", round, fault);
+    cr_assert_float_eq(value, oracle.best, 1e-9);
+    for (uint32_t i = 0; i < result->stage_count; i++) {
+        uint32_t set = 0;
+        for (uint32_t j = 0; j < result->stages[i].node_count; j++) {
+            set |= 1u << result->stages[i].nodes[j];
+            cr_assert_eq(result->stage_of[result->stages[i].nodes[j]], i);
+        }
+        cr_assert_float_eq(result->stages[i].load_seconds,
+                           oracle.load[result->stages[i].option][set] / result->stages[i].replicas, 1e-9);
+    }
+}
+
+static struct sp_stages_result *solve(const struct sp_stages_problem *problem, const struct sp_stages_options *options)
+{
+    struct sp_stages_result *result = NULL;
+    cr_assert_eq(sp_stages_solve(arena, problem, options, &result, &error), SP_OK, "%s", error.message);
+    return result;
+}
+
+/* How a problem is changed, and which of the searches must answer it. */
+enum way { AS_IT_IS, MANY_DEVICES, ORDERS_ONLY };
+
+/* An answer without the exact search: never better than the best, and what it says is proved is. */
+static void expect_honest(const struct sp_stages_result *result, int round)
+{
+    cr_assert(result->bound <= oracle.best * (1 + 1e-9), "round %d: bound %g, but %g is possible", round, result->bound,
+              oracle.best);
+    cr_assert(!result->is_feasible || result->value >= oracle.best - 1e-9, "round %d", round);
+    if (result->is_feasible && result->is_optimal)
+        cr_assert_float_eq(result->value, oracle.best, 1e-9, "round %d", round);
+    if (!result->is_feasible && result->is_optimal)
+        cr_assert(oracle.best == INFINITY, "round %d", round);
+    cr_assert(result->is_feasible || result->least_memory_factor >= oracle.best_memory - 1e-9, "round %d", round);
+}
+
+/* `rounds` random problems; every tenth has up to RANDOM_STAGES_NODES nodes. */
+static void compare(enum sp_stages_objective objective, enum way way, int rounds, uint64_t seed)
+{
+    static struct random_stages random;
+    struct sp_stages_options options = {.seed = 1, .max_ideals = way == ORDERS_ONLY ? 1 : 0};
+    uint64_t state = seed;
+    uint32_t feasible = 0, several = 0, proved = 0;
+    for (int round = 0; round < rounds; round++) {
+        struct sp_arena_mark mark = sp_arena_mark(arena);
+        random_stages_make(&random, &state, round % 10 == 0 ? RANDOM_STAGES_NODES : 7);
+        random.problem.objective = objective;
+        if (objective != SP_STAGES_THROUGHPUT)
+            random.problem.load_limit = 4 + random_stages_below(&state, 40);
+        for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.option_count; i++)
+            random.options[i].devices *= 256;
+        for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.class_count; i++)
+            random.class_size[i] *= 256;
+        try_all(&random.problem);
+        struct sp_stages_result *result = solve(&random.problem, &options);
+        if (way == ORDERS_ONLY)
+            expect_honest(result, round);
+        else
+            expect_result(&random.problem, result, round);
+        feasible += result->is_feasible;
+        several += result->stage_count > 1;
+        proved += result->is_optimal;
+        sp_arena_rewind(arena, mark);
+    }
+    /* Problems in which there is something to decide. */
+    cr_expect_gt(feasible, (uint32_t)rounds / 4);
+    cr_expect_gt(several, (uint32_t)rounds / 20);
+    cr_expect(way != ORDERS_ONLY || proved < (uint32_t)rounds);
+}
+
+Test(stages, throughput)
+{
+    compare(SP_STAGES_THROUGHPUT, AS_IT_IS, 5000, 1);
+}
+
+Test(stages, throughput_many_devices)
+{
+    compare(SP_STAGES_THROUGHPUT, MANY_DEVICES, 2000, 2);
+}
+
+Test(stages, throughput_orders)
+{
+    compare(SP_STAGES_THROUGHPUT, ORDERS_ONLY, 2000, 3);
+}
+
+Test(stages, devices)
+{
+    compare(SP_STAGES_DEVICES, AS_IT_IS, 3000, 4);
+}
+
+Test(stages, devices_orders)
+{
+    compare(SP_STAGES_DEVICES, ORDERS_ONLY, 2000, 5);
+}
+
+Test(stages, cost)
+{
+    compare(SP_STAGES_COST, AS_IT_IS, 3000, 6);
+}
+
+Test(stages, cost_orders)
+{
+    compare(SP_STAGES_COST, ORDERS_ONLY, 2000, 7);
+}
+
+/* Three nodes in a row, a second each, of 6, 2 and 6 bytes; a device holds `memory` bytes. */
+struct row {
+    struct sp_stages_problem problem;
+    struct sp_stages_node nodes[3];
+    struct sp_stages_tensor tensors[2];
+    uint32_t users[2];
+    struct sp_stages_option option;
+    double seconds[3];
+    uint32_t size;
+};
+
+static void make_row(struct row *row, uint32_t devices, double memory)
+{
+    *row = (struct row){.users = {1, 2}, .seconds = {1, 1, 1}, .size = devices};
+    for (uint32_t i = 0; i < 3; i++)
+        row->nodes[i] = (struct sp_stages_node){.weight_bytes = i == 1 ? 2 : 6, .color = SP_NO_STAGE_GROUP};
+    for (uint32_t i = 0; i < 2; i++)
+        row->tensors[i] =
+            (struct sp_stages_tensor){.producer = i, .bytes = 1, .consumer_count = 1, .consumers = &row->users[i]};
+    row->option = (struct sp_stages_option){.devices = 1,
+                                            .max_replicas = 1,
+                                            .memory_bytes = memory,
+                                            .memory_scale = 1,
+                                            .seconds = row->seconds,
+                                            .transfer_per_byte = 0.25,
+                                            .price = 1};
+    row->problem = (struct sp_stages_problem){.node_count = 3,
+                                              .tensor_count = 2,
+                                              .option_count = 1,
+                                              .class_count = 1,
+                                              .nodes = row->nodes,
+                                              .tensors = row->tensors,
+                                              .options = &row->option,
+                                              .class_size = &row->size,
+                                              .load_limit = INFINITY};
+}
+
+Test(stages, says_how_much_memory_lacks)
+{
+    struct row row;
+    struct sp_stages_options options = {0};
+    make_row(&row, 2, 4); /* {6 2} {6}: 8 bytes of 4 */
+    struct sp_stages_result *result = solve(&row.problem, &options);
+    cr_assert(!result->is_feasible);
+    cr_expect(result->is_optimal);
+    cr_expect_float_eq(result->least_memory_factor, 2, 1e-12);
+    row.option.memory_bytes = 8;
+    result = solve(&row.problem, &options);
+    cr_assert(result->is_feasible);
+    cr_expect_float_eq(result->value, 2.25, 1e-12); /* two nodes and one transfer */
+    row.size = 0;
+    result = solve(&row.problem, &options);
+    cr_assert(!result->is_feasible);
+    cr_expect(result->least_memory_factor == INFINITY); /* memory is not what lacks */
+}
+
+Test(stages, takes_replicas_where_one_node_is_all)
+{
+    struct row row;
+    struct sp_stages_options options = {0};
+    make_row(&row, 6, INFINITY);
+    row.option.max_replicas = 0;
+    row.seconds[1] = 9;
+    row.seconds[0] = row.seconds[2] = 0;
+    struct sp_stages_result *result = solve(&row.problem, &options);
+    cr_assert_eq(result->stage_count, 1);
+    cr_expect_eq(result->stages[0].replicas, 6);
+    cr_expect_float_eq(result->value, 1.5, 1e-12);
+}
+
+Test(stages, keeps_more_the_earlier_a_stage_is)
+{
+    struct row row;
+    struct sp_stages_options options = {0};
+    make_row(&row, 3, 9);
+    row.problem.is_training = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        row.nodes[i].weight_bytes = 0;
+        row.nodes[i].kept_bytes = 3;
+    }
+    struct sp_stages_result *result = solve(&row.problem, &options); /* 3 x 3, 2 x 3, 1 x 3 */
+    cr_assert(result->is_feasible);
+    cr_assert_eq(result->stage_count, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        cr_expect_float_eq(result->stages[i].memory_bytes, 3.0 * (3 - i), 1e-12);
+    row.option.memory_bytes = 8; /* so the first stage may not be three from the end */
+    result = solve(&row.problem, &options);
+    cr_assert(result->is_feasible);
+    cr_expect_eq(result->stage_count, 2);
+    cr_expect_float_eq(result->value, 2.25, 1e-12);
+}
+
+static void expect_refused(struct sp_stages_problem *problem)
+{
+    struct sp_stages_options options = {0};
+    struct sp_stages_result *result;
+    struct sp_error wrong = {0};
+    cr_expect_eq(sp_stages_solve(arena, problem, &options, &result, &wrong), SP_ERR_REQUEST);
+    cr_expect_str_not_empty(wrong.message);
+}
+
+Test(stages, refuses_what_is_not_well_formed)
+{
+    struct row row;
+    make_row(&row, 2, 100);
+    row.users[1] = 0;
+    row.tensors[1].producer = 1; /* 0 -> 1 -> 0 */
+    expect_refused(&row.problem);
+    make_row(&row, 2, 100);
+    row.users[1] = 3;
+    expect_refused(&row.problem);
+    make_row(&row, 2, 100);
+    row.tensors[1].producer = 2; /* uses what it makes */
+    expect_refused(&row.problem);
+    make_row(&row, 2, 100);
+    row.option.device_class = 1;
+    expect_refused(&row.problem);
+    make_row(&row, 2, 100);
+    row.seconds[2] = -1;
+    expect_refused(&row.problem);
+    make_row(&row, 2, 100);
+    row.nodes[0].held_bytes = NAN;
+    expect_refused(&row.problem);
+    make_row(&row, 2, 100);
+    row.problem.class_count = 17;
+    expect_refused(&row.problem);
+}
+
+Test(stages, nothing_to_do)
+{
+    struct row row;
+    struct sp_stages_options options = {0};
+    make_row(&row, 2, 100);
+    row.problem.node_count = row.problem.tensor_count = 0;
+    struct sp_stages_result *result = solve(&row.problem, &options);
+    cr_expect(result->is_feasible && result->is_optimal && result->stage_count == 0 && result->value == 0);
+}
+
+static const char *fault_of(struct row *row, uint32_t count, struct sp_stage *stages)
+{
+    double value;
+    const char *fault = NULL;
+    cr_assert_eq(sp_stages_evaluate(arena, &row->problem, count, stages, &value, &fault, &error), SP_OK);
+    return fault;
+}
+
+Test(stages, evaluation_finds_what_is_broken)
+{
+    struct row row;
+    uint32_t ends[] = {0, 2}, middle[] = {1}, first[] = {0}, rest[] = {1, 2};
+    make_row(&row, 2, 8);
+    struct sp_stage good[] = {{.replicas = 1, .node_count = 1, .nodes = first},
+                              {.replicas = 1, .node_count = 2, .nodes = rest}};
+    cr_expect_null(fault_of(&row, 2, good));
+    cr_expect_float_eq(good[1].load_seconds, 2.25, 1e-12);
+    cr_expect_float_eq(good[1].memory_bytes, 8, 1e-12);
+    struct sp_stage backward[] = {good[1], good[0]};
+    cr_expect_not_null(fault_of(&row, 2, backward));
+    struct sp_stage around[] = {{.replicas = 1, .node_count = 2, .nodes = ends},
+                                {.replicas = 1, .node_count = 1, .nodes = middle}};
+    row.option.memory_bytes = 100;
+    cr_expect_not_null(fault_of(&row, 2, around));
+    row.problem.non_contiguous = true;
+    cr_expect_null(fault_of(&row, 2, around));
+    row.problem.non_contiguous = false;
+    cr_expect_not_null(fault_of(&row, 1, good)); /* nodes are missing */
+    struct sp_stage twice[] = {good[0], good[1], {.replicas = 1, .node_count = 1, .nodes = middle}};
+    cr_expect_not_null(fault_of(&row, 3, twice));
+    good[0].replicas = 2;
+    cr_expect_not_null(fault_of(&row, 2, good));
+    good[0].replicas = 1;
+    row.option.memory_bytes = 7;
+    cr_expect_not_null(fault_of(&row, 2, good));
+    row.option.memory_bytes = 8;
+    row.size = 1;
+    cr_expect_not_null(fault_of(&row, 2, good));
+    row.size = 2;
+    row.nodes[0].color = row.nodes[1].color = 7;
+    cr_expect_not_null(fault_of(&row, 2, good));
+}
