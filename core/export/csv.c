@@ -89,11 +89,9 @@ static void write_figures(struct export *out, uint32_t index)
         return;
     }
     const struct sp_work_node *node = &plan->workload->nodes[index];
-    const struct sp_placement *placement = &plan->result->placement;
-    const uint32_t device = placement->stage_device[placement->stage_of[index]];
     next_number(out, node->flops);
     next_number(out, node->bytes);
-    next_number(out, node->folded ? 0 : node->seconds[plan->workload->kind_of[device]]);
+    next_number(out, sp_plan_node_seconds(plan, index) + sp_plan_node_collective_seconds(plan, index));
     next_number(out, weight_bytes(plan->workload, index));
 }
 
@@ -327,28 +325,72 @@ static size_t number_of(const uint32_t *cluster, size_t count, uint32_t device)
     return low;
 }
 
+/* The devices of one replica of a stage, as the annotated model numbers them. */
+static void write_block(struct export *out, uint32_t stage)
+{
+    const struct sp_plan *plan = out->subject->plan;
+    const uint32_t first = plan->result->placement.stage_device[stage];
+    const size_t number = number_of(out->subject->cluster_devices, (size_t)out->subject->device_count, first);
+    const uint32_t size = sp_placement_size(&plan->result->placement, stage);
+    export_printf(out, "%zu", number);
+    if (size > 1)
+        export_printf(out, "-%zu", number + size - 1);
+}
+
+static const char *work_name(const struct sp_plan *plan, uint32_t node)
+{
+    return node != SP_NO_WORK ? plan->workload->nodes[node].name : "";
+}
+
 static void write_transfers(struct export *out, const struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    const uint32_t *cluster = out->subject->cluster_devices;
-    const size_t count = (size_t)out->subject->device_count;
     for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
         const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
         const struct sp_work_tensor *tensor = &plan->workload->tensors[transfer->tensor];
-        const uint32_t ends[2] = {evaluation->stages[transfer->from_stage].device,
-                                  evaluation->stages[transfer->to_stage].device};
         export_text(out, "send");
         next_text(out, tensor->name);
-        next_text(out, tensor->producer != SP_NO_WORK ? plan->workload->nodes[tensor->producer].name : "");
+        next_text(out, work_name(plan, tensor->producer));
         next_text(out, "");
         next_text(out, "send-receive");
         export_text(out, ",");
-        export_printf(out, "%zu %zu", number_of(cluster, count, ends[0]), number_of(cluster, count, ends[1]));
-        next_number(out, transfer->bytes);
+        write_block(out, transfer->from_stage);
+        export_text(out, " ");
+        write_block(out, transfer->to_stage);
+        next_number(out, transfer->bytes / sp_placement_size(&plan->result->placement, transfer->from_stage));
         next_number(out, transfer->bytes);
         next_number(out, transfer->seconds);
         end_row(out);
     }
+}
+
+struct stage_rows {
+    struct export *out;
+    uint32_t stage;
+};
+
+/* What is exchanged within a stage: kinds as those of communication (infer/view.h). */
+static enum sp_status write_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
+{
+    const struct stage_rows *rows = context;
+    struct export *out = rows->out;
+    const struct sp_plan *plan = out->subject->plan;
+    const struct sp_work_tensor *tensor =
+        collective->tensor != SP_NO_WORK ? &plan->workload->tensors[collective->tensor] : NULL;
+    const bool is_halo = strcmp(collective->kind, "halo") == 0;
+    (void)err;
+    export_text(out, collective->is_before ? "reshard" : is_halo ? "halo" : "reduce");
+    next_text(out, tensor != NULL ? tensor->name : "");
+    next_text(out, tensor != NULL ? work_name(plan, tensor->producer) : "");
+    next_text(out, work_name(plan, collective->node));
+    next_text(out, collective->kind);
+    export_text(out, ",");
+    write_block(out, rows->stage);
+    next_number(out, collective->bytes);
+    next_number(out, collective->bytes * sp_placement_size(&plan->result->placement, rows->stage));
+    next_number(out, collective->seconds);
+    end_row(out);
+    return SP_OK;
 }
 
 static const char *name_of(const struct sp_node *node)
@@ -383,5 +425,10 @@ enum sp_status export_csv_collectives(struct export *out, struct sp_error *err)
     if (out->subject->plan == NULL)
         return write_communications(out, err);
     write_transfers(out, out->subject->plan);
-    return SP_OK;
+    enum sp_status status = SP_OK;
+    for (uint32_t stage = 0; status == SP_OK && stage < out->subject->plan->result->placement.stage_count; stage++) {
+        struct stage_rows rows = {out, stage};
+        status = sp_plan_collectives(out->subject->plan, stage, write_collective, &rows, err);
+    }
+    return status;
 }

@@ -66,16 +66,15 @@ static bool write_device(const struct export *out, uint32_t node, struct sp_json
     return true;
 }
 
+/* Of one device: where a node is split, of its part, collectives included. */
 static bool write_seconds(const struct export *out, uint32_t node, struct sp_json *json)
 {
     const struct sp_plan *plan = out->subject->plan;
-    const struct sp_work_node *work = &plan->workload->nodes[node];
-    const struct sp_placement *placement = &plan->result->placement;
-    const uint32_t device = placement->stage_device[placement->stage_of[node]];
-    if (work->folded)
+    if (plan->workload->nodes[node].folded)
         return false;
     sp_json_begin_object(json);
-    sp_json_member_double(json, "value", work->seconds[plan->workload->kind_of[device]]);
+    sp_json_member_double(json, "value",
+                          sp_plan_node_seconds(plan, node) + sp_plan_node_collective_seconds(plan, node));
     sp_json_end_object(json);
     return true;
 }
@@ -83,10 +82,11 @@ static bool write_seconds(const struct export *out, uint32_t node, struct sp_jso
 static bool write_bytes(const struct export *out, uint32_t node, struct sp_json *json)
 {
     const struct sp_work_node *work = &out->subject->plan->workload->nodes[node];
+    const struct sp_strategy *strategy = sp_plan_strategy(out->subject->plan, node);
     if (work->folded)
         return false;
     sp_json_begin_object(json);
-    sp_json_member_double(json, "value", work->bytes);
+    sp_json_member_double(json, "value", strategy != NULL ? strategy->bytes : work->bytes);
     sp_json_end_object(json);
     return true;
 }

@@ -259,6 +259,7 @@ static void slowest_node(const struct sp_plan *plan, struct sp_buf *buf)
     }
     /* A bound that is lower than this node is one of plans that split or repeat it. */
     if (which == SP_NO_WORK || workload->node_count < 2 ||
+        slowest > plan->result->evaluation->interval_seconds * (1 + 1e-9) ||
         fabs(slowest - plan->result->bounds.interval_seconds) > slowest * 1e-9)
         return;
     sp_buf_text(buf, " Node ");

@@ -70,6 +70,19 @@ static bool parts_of(const struct sp_plan *plan, const struct sp_plan_place *pla
     return count > 0;
 }
 
+/* Whether the node makes the tensor as partial values, which a reduction joins. */
+static bool is_joined(const struct sp_plan *plan, uint32_t node, uint32_t tensor, uint32_t axes)
+{
+    const struct sp_rule *rule = sp_plan_strategies(plan, node)->rule;
+    const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
+    for (uint32_t a = 0; rule != NULL && a < axes && plan->workload->tensors[tensor].producer == node; a++) {
+        const uint8_t factor = strategy->factor_of[a];
+        if (factor != SP_STRATEGY_NO_FACTOR && rule->factors[factor].kind == SP_FACTOR_REDUCTION)
+            return true;
+    }
+    return false;
+}
+
 static void other_layouts(const struct sp_plan *plan, const struct sp_places *places, uint32_t rank, struct sp_buf *buf)
 {
     uint32_t others = 0;
@@ -109,7 +122,8 @@ void sp_reason_split(const struct sp_plan *plan, uint32_t tensor, const struct s
         }
         sp_buf_text(buf, "; ");
         if (place->layout == 0)
-            sp_buf_text(buf, "whole on each");
+            sp_buf_text(buf, is_joined(plan, place->node, tensor, mesh->axis_count) ? "whole on each after a reduction"
+                                                                                    : "whole on each");
         else if (!parts_of(plan, place, rank, buf))
             buf->failed = true;
         if (place->layout != 0 && t->kind == SP_WORK_WEIGHT) {
