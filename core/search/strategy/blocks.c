@@ -20,14 +20,15 @@ static uint64_t saved_by(const struct sp_block_run *run)
     return (uint64_t)run->length * (run->count - 1);
 }
 
+/* Of those that save as much first the small blocks: more of them are left where one is taken away. */
 static int by_savings(const void *left, const void *right)
 {
     const struct sp_block_run *a = left, *b = right;
     if (saved_by(a) != saved_by(b))
         return saved_by(a) > saved_by(b) ? -1 : 1;
-    if (a->first_node != b->first_node)
-        return a->first_node < b->first_node ? -1 : 1;
-    return a->length < b->length ? -1 : a->length > b->length;
+    if (a->length != b->length)
+        return a->length < b->length ? -1 : 1;
+    return a->first_node < b->first_node ? -1 : a->first_node > b->first_node;
 }
 
 static int by_place(const void *left, const void *right)
@@ -57,22 +58,12 @@ static bool match_repeat(struct finder *f, const struct blocks_repeat *repeat)
 
 /* ---- choice ----------------------------------------------------------------------------------------------------- */
 
-/* The longest free part of [begin, end). */
-static struct part_range {
-    uint32_t begin, end;
-} longest_free(struct finder *f, uint32_t begin, uint32_t end)
+static bool is_free(struct finder *f, uint32_t begin, uint32_t end)
 {
-    struct part_range best = {begin, begin};
-    for (uint32_t at = begin; at < end;) {
-        uint32_t first = at;
-        while (at < end && !f->is_taken[at])
-            at++;
-        if (at - first > best.end - best.begin)
-            best = (struct part_range){first, at};
-        at++;
-    }
     f->steps += end - begin;
-    return best;
+    while (begin < end && !f->is_taken[begin])
+        begin++;
+    return begin == end;
 }
 
 static void take(struct finder *f, const struct sp_block_run *run)
@@ -81,18 +72,34 @@ static void take(struct finder *f, const struct sp_block_run *run)
         f->is_taken[i] = true;
 }
 
-/* The candidate, or what is left of it. */
+/* Blocks of the same length in what is free of [begin, end). */
+static bool match_free(struct finder *f, uint32_t begin, uint32_t end, uint32_t length)
+{
+    f->steps += end - begin;
+    for (uint32_t at = begin; at < end; at++) {
+        const uint32_t first = at, before = f->chosen.count;
+        uint32_t covered = 0;
+        while (at < end && !f->is_taken[at])
+            at++;
+        if (!blocks_match(&f->graph, first, at, length, &f->chosen, &covered))
+            return false;
+        for (uint32_t i = before; i < f->chosen.count; i++)
+            take(f, &f->chosen.runs[i]);
+    }
+    return true;
+}
+
+/* The candidate; where another took some of it, what is left, which may begin or end almost a block further out. */
 static bool choose(struct finder *f, const struct sp_block_run *run)
 {
-    const uint32_t end = run->first_node + run->length * run->count, before = f->chosen.count;
-    const struct part_range range = longest_free(f, run->first_node, end);
-    uint32_t covered = 0;
-    if (range.end - range.begin >= 2 * run->length &&
-        !blocks_match(&f->graph, range.begin, range.end, run->length, &f->chosen, &covered))
-        return false;
-    for (uint32_t i = before; i < f->chosen.count; i++)
-        take(f, &f->chosen.runs[i]);
-    return true;
+    const uint32_t end = run->first_node + run->length * run->count;
+    if (is_free(f, run->first_node, end)) {
+        take(f, run);
+        return blocks_add_run(&f->chosen, run);
+    }
+    const uint32_t begin = run->first_node > run->length ? run->first_node - run->length : 0;
+    const uint32_t limit = f->graph.count - end > run->length ? end + run->length : f->graph.count;
+    return match_free(f, begin, limit, run->length);
 }
 
 static bool choose_all(struct finder *f)

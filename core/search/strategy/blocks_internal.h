@@ -61,6 +61,9 @@ struct blocks_run_list {
     struct sp_block_run *runs;
 };
 
+/* False without memory. */
+bool blocks_add_run(struct blocks_run_list *list, const struct sp_block_run *run);
+
 /* Adds the runs of blocks of `length` nodes in [begin, end), disjoint and ascending. How many nodes they have is added
    to *covered. False without memory. */
 bool blocks_match(struct blocks_graph *graph, uint32_t begin, uint32_t end, uint32_t length,

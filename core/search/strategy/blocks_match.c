@@ -220,7 +220,7 @@ static bool is_best(const struct blocks_graph *g, const struct part *part, uint3
 }
 
 /* Of the beginnings that save as much, `begin` and those less than a block behind, the one with the fewest bytes across
-   the borders. */
+   the borders; of several the last, which leaves most to what is before. */
 static uint32_t best_beginning(const struct blocks_graph *g, const struct part *part, uint32_t begin)
 {
     const uint32_t length = part->length, most = g->saved[begin - part->begin];
@@ -229,7 +229,7 @@ static uint32_t best_beginning(const struct blocks_graph *g, const struct part *
         *g->steps += 1;
         if (g->saved[at - part->begin] != most)
             break;
-        if (g->live[at + length] < g->live[best + length] && is_best(g, part, at))
+        if (g->live[at + length] <= g->live[best + length] && is_best(g, part, at))
             best = at;
     }
     return best;
@@ -284,7 +284,7 @@ static bool is_same_block(struct blocks_graph *g, const struct sp_block_run *run
     return true;
 }
 
-static bool add_run(struct blocks_run_list *list, const struct sp_block_run *run)
+bool blocks_add_run(struct blocks_run_list *list, const struct sp_block_run *run)
 {
     if (list->count == list->capacity) {
         uint32_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
@@ -321,7 +321,7 @@ bool blocks_match(struct blocks_graph *graph, uint32_t begin, uint32_t end, uint
         if (run.count < 2)
             continue;
         *covered += run.count * length;
-        if (worth(length, run.count) > 0 && !add_run(list, &run))
+        if (worth(length, run.count) > 0 && !blocks_add_run(list, &run))
             return false;
     }
     return true;
