@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/build_sharded.h"
 #include "../unit/data_files.h"
 #include "infer/forward.h"
 #include "infer/propagate.h"
@@ -251,18 +252,40 @@ static enum sp_status plan(struct test *test, uint32_t dim_count, const char *co
     return status;
 }
 
+/* A plan whose stages split their operators, likewise. */
+static void plan_blocks(struct test *test)
+{
+    const struct simulate_strategy *strategy = test->strategy;
+    struct sharded_options options = {.stages = strategy->stages,
+                                      .replicas = strategy->replicas,
+                                      .choose = sharded_choose_any,
+                                      .context = &strategy->seed};
+    struct sharded_model model;
+    struct sp_buf file;
+    for (uint32_t a = 0; a < 2 && strategy->block[a] > 0; a++)
+        options.sizes[options.axis_count++] = strategy->block[a];
+    sp_buf_init(&file, test->size + 1);
+    sp_buf_append(&file, test->bytes, test->size);
+    sharded_make(&model, file, &options);
+    sp_buf_release(&test->annotated);
+    test->annotated = planned_annotated(&model.planned);
+    sharded_release(&model);
+}
+
 /* ---- the assignment --------------------------------------------------------------------------------------------- */
 
 static enum sp_status prepare(struct test *test)
 {
     const char *names[MAX_DIMS];
     int64_t values[MAX_DIMS];
-    bool is_plan = test->strategy->limit != NULL;
+    const bool has_blocks = test->strategy->block[0] > 0, is_plan = has_blocks || test->strategy->limit != NULL;
     struct sp_read_options options = {.binding_names = names, .binding_values = values};
     struct sp_shape_summary summary;
     enum sp_status status = SP_OK;
     options.binding_count = read_dims(test->strategy->dims, test->arena, names, values);
-    if (is_plan)
+    if (has_blocks)
+        plan_blocks(test);
+    else if (is_plan)
         status = plan(test, options.binding_count, names, values);
     const void *bytes = is_plan ? (const void *)test->annotated.data : test->bytes;
     if (status == SP_OK)
@@ -280,7 +303,7 @@ static enum sp_status prepare(struct test *test)
                                  test->strategy->devices, test->set_count, test->sets, &test->assignment, &test->err);
     if (status != SP_OK)
         return status;
-    if (test->strategy->seed != 0)
+    if (test->strategy->seed != 0 && !has_blocks)
         return simulate_random(test->assignment, test->strategy->seed, test->options->first, test->options->last,
                                &test->err);
     test->assignment->gathers_contradictions = true;

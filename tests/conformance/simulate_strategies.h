@@ -27,6 +27,9 @@ struct simulate_strategy {
     const char
         *limit;    /* the library's own plan, with this "memory_limit_bytes" of a device: one does not hold it all */
     uint64_t seed; /* every node split in a way of its own (simulate_random.h) */
+    /* A plan of such stages, each on blocks of such a mesh, in which every node has any of its strategies
+       (../unit/build_sharded.h); by the seed, too. */
+    uint32_t stages, replicas, block[2];
     const char *meshes[2];
     const char *dims;      /* "batch=4,seq=8" or NULL */
     bool is_forward;       /* completed as ONNX proposal 0007 says, which carries uneven splits too */
