@@ -17,6 +17,7 @@
  *
  * Seconds are integers of SP_INTRA_SECOND parts; bytes are rounded up to whole ones.
  */
+#include "cost/evaluate.h"
 #include "search/choice/choice.h"
 #include "search/strategy/blocks.h"
 #include "search/strategy/strategy.h"
@@ -68,6 +69,13 @@ enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *in
 enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
                                  const uint32_t *nodes, const uint32_t *strategy_of,
                                  struct sp_intra_result **ret_result, struct sp_error *err);
+
+/* The live activations of one device in the course of such a stage: while each node runs, what it is brought and its
+   workspace included, and after it. `ret_course` has an entry for each of the nodes; the largest `during`, or what is
+   there before the first node, is activation_peak_bytes. */
+enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
+                               const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_course,
+                               struct sp_error *err);
 
 /* The choice of the problem that has these strategies, for a start; hubs are chosen best. */
 enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *strategy_of,

@@ -34,6 +34,7 @@ struct counter {
     struct buffer *buffers;
     double start_bytes, *births;
     struct sp_intra_result *result;
+    struct sp_live_bytes *course; /* per entry, or NULL */
     uint32_t use_capacity;
     struct sp_intra_use *uses;
 };
@@ -277,6 +278,8 @@ static enum sp_status find_peak(struct counter *counter)
             result->peak_node = counter->nodes[i];
         }
         live -= deaths[i];
+        if (counter->course)
+            counter->course[i] = (struct sp_live_bytes){during, live};
     }
     return SP_OK;
 }
@@ -312,9 +315,9 @@ static enum sp_status count_all(struct counter *counter)
     return SP_OK;
 }
 
-enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
-                                 const uint32_t *nodes, const uint32_t *strategy_of,
-                                 struct sp_intra_result **ret_result, struct sp_error *err)
+static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                               const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *course,
+                               struct sp_intra_result **ret_result, struct sp_error *err)
 {
     struct sp_intra_result *result = SP_NEW(arena, struct sp_intra_result);
     uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
@@ -329,7 +332,8 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
                               .node_count = node_count,
                               .nodes = nodes,
                               .strategy_of = kept,
-                              .result = result};
+                              .result = result,
+                              .course = course};
     if (node_count > 0)
         memcpy(kept, strategy_of, node_count * sizeof *kept);
     result->node_count = node_count;
@@ -338,6 +342,24 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
     sp_arena_rewind(table->scratch, mark);
     if (status == SP_OK)
         *ret_result = result;
+    return status;
+}
+
+enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                                 const uint32_t *nodes, const uint32_t *strategy_of,
+                                 struct sp_intra_result **ret_result, struct sp_error *err)
+{
+    return evaluate(arena, table, node_count, nodes, strategy_of, NULL, ret_result, err);
+}
+
+enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
+                               const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_course,
+                               struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(scratch);
+    struct sp_intra_result *result;
+    enum sp_status status = evaluate(scratch, table, node_count, nodes, strategy_of, ret_course, &result, err);
+    sp_arena_rewind(scratch, mark);
     return status;
 }
 
