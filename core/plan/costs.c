@@ -155,6 +155,7 @@ enum sp_status sp_costs_inspect_json(struct sp_job *job, bool values, struct sp_
     sp_json_member_int(json, "size_bytes", (int64_t)job->file.given_size);
     sp_json_member_string(json, "graph", graph->name);
     sp_json_member_string(json, "format", "costs");
+    sp_json_member_string(json, "ir_version", NULL);
     sp_json_member_int(json, "node_count", graph->node_count);
     sp_json_member_int(json, "edge_count", graph->edge_count);
     sp_json_member_int(json, "tensor_count", graph->tensor_count);
@@ -168,6 +169,12 @@ enum sp_status sp_costs_inspect_json(struct sp_job *job, bool values, struct sp_
     else
         sp_json_null(json);
     write_devices(graph, &totals, json);
+    sp_json_key(json, "inputs"); /* what every inspection has */
+    sp_json_begin_array(json);
+    sp_json_end_array(json);
+    sp_json_key(json, "outputs");
+    sp_json_begin_array(json);
+    sp_json_end_array(json);
     if (values)
         write_tensors(graph, json);
     sp_json_end_object(json);

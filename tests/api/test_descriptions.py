@@ -63,7 +63,7 @@ class Descriptions(DaemonCase):
             (json.dumps(wrong).encode(), 400, "MEMBER_MISSING", "/nodes/5"),
             (b'{"opset": 17, "nodes": [}', 400, "MALFORMED_JSON", None),
             (b'{"layers": []}', 400, "DESCRIPTION_UNKNOWN", None),
-            (b'{"nodes": [{"id": 1, "seconds": 1}], "edges": []}', 422, "COST_GRAPH_UNSUPPORTED", None),
+            (b'{"nodes": [{"id": 1, "seconds": 1}], "edges": [{"from": 1, "to": 1}]}', 400, "SELF_EDGE", "/edges/0"),
             (b'{"opset": 17, "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]}', 422, None, None),
         ):
             answer = self.problem("POST", "/v1/models", text, status, code, **JSON)

@@ -68,7 +68,7 @@ class Descriptions(test_cli.Case):
         for text, status, code, where in (
             (json.dumps(graph).encode(), 2, b"[INTEGER_EXPECTED]", b"/nodes/6/attributes/perm/1"),
             (b'{"opset": 17, "nodes": [}', 2, b"[MALFORMED_JSON]", b"byte 24"),
-            (b'{"nodes": [{"id": 1, "seconds": 1}], "edges": []}', 1, b"[COST_GRAPH_UNSUPPORTED]", b""),
+            (b'{"nodes": [{"id": 1, "seconds": 1}], "edges": [{"from": 1, "to": 1}]}', 2, b"[SELF_EDGE]", b"/edges/0"),
             (b'{"opset": 17, "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]}', 1, b"", b""),
         ):
             said = self.done("inspect", "-", stdin=text, status=status).stderr

@@ -1,0 +1,97 @@
+"""Graphs of costs, and measured times: stored, planned and exported by the daemon."""
+
+import hashlib
+import json
+import os
+
+from cases import CLUSTER, TOP, DaemonCase
+import onnx_make
+
+JSON = {"Content_Type": "application/json"}
+MIXED = {
+    "groups": [{"count": 1, "device": "cpu-core"}, {"count": 2, "device": "a100-sxm4-80gb"}],
+    "mesh": [{"name": "pcie", "size": 3, "bandwidth": 25e9, "latency": 5e-6}],
+}
+
+with open(os.path.join(TOP, "api/examples/costs.json"), "rb") as example:
+    COSTS = example.read()
+with open(os.path.join(TOP, "tests/data/chain_6_profile.json"), encoding="utf-8") as sample:
+    EVENTS = json.load(sample)
+
+
+class Costs(DaemonCase):
+    options = ("--workers", "2")
+
+    def upload(self):
+        return self.ask("POST", "/v1/models?name=costs.json", COSTS, (200, 201), **JSON).json
+
+    def plan(self, **members):
+        body = {"model": self.upload()["id"], "cluster": MIXED, **members}
+        return self.ask("POST", "/v1/plans", body, (200, 202), Prefer="wait=60").json
+
+    def test_the_text_is_stored(self):
+        inspection = self.upload()
+        self.assertEqual(inspection["id"], hashlib.sha256(COSTS).hexdigest())
+        self.assertEqual((inspection["format"], inspection["node_count"], inspection["group_count"]), ("costs", 7, 1))
+        self.assertEqual(self.ask("GET", f"/v1/models/{inspection['id']}/content").body, COSTS)
+        answer = self.ask("POST", f"/v1/models/{inspection['id']}/inspect", {"values": True}).json
+        self.assertEqual(len(answer["tensors"]), 6)
+        answer = self.ask("POST", f"/v1/models/{inspection['id']}/check", {}).json
+        self.assertEqual((answer["valid"], answer["diagnostics"]), (True, []))
+        self.problem("POST", f"/v1/models/{inspection['id']}/infer", {}, 422, "NO_OPERATORS")
+
+    def test_plan(self):
+        plan = self.plan()
+        self.assertEqual(plan["state"], "succeeded", plan)
+        self.assertAlmostEqual(plan["plan"]["estimate"]["interval_seconds"], 0.0062)
+        text = self.ask("GET", f"/v1/plans/{plan['id']}", None, 200, Accept="text/plain").body.decode()
+        self.assertIn("7 nodes of a graph of costs", text)
+
+    def test_what_is_made_of_a_plan(self):
+        route = f"/v1/plans/{self.plan()['id']}"
+        rows = self.ask("GET", f"{route}/exports/csv").body.decode().splitlines()
+        self.assertEqual(len(rows), 8)
+        self.assertGreater(len(self.ask("GET", f"{route}/timeline").body), 1000)
+        for path in ("model", "simulation", "devices/0/model", "exports/ort", "exports/poprt"):
+            self.problem("GET", f"{route}/{path}", None, 422, "NO_OPERATORS")
+
+    def test_the_graph_as_the_body(self):
+        body = json.dumps({"nodes": [{"id": 1, "seconds": 2}, {"id": 2, "seconds": 2}]}).encode()
+        route = "/v1/plans?devices=2&device=a100-sxm4-80gb"
+        plan = self.ask("POST", route, body, (200, 202), Content_Type="application/octet-stream",
+                        Prefer="wait=60").json
+        self.assertEqual(plan["plan"]["estimate"]["interval_seconds"], 2)
+
+    def test_what_is_wrong_is_told_with_its_place(self):
+        text = b'{"nodes": [{"id": 1, "seconds": 1}], "edges": [{"from": 1, "to": 2}]}'
+        self.problem("POST", "/v1/models", text, 400, "ID_UNKNOWN", "/edges/0/to", **JSON)
+        answer = self.problem("POST", "/v1/plans", {"model": self.upload()["id"], "cluster": CLUSTER}, 422,
+                              "NO_DEVICE_RUNS", Prefer="wait=60")
+        self.assertIn("jpeg decoder", answer.json["detail"])
+        self.no_temporary_files()
+
+
+class Profiles(DaemonCase):
+    """tests/unit/test_profile.c says which figures the events have."""
+
+    def submit_profile(self, profile, expect=(200, 202)):
+        data = onnx_make.encode(onnx_make.chain(6, (64, 256)))
+        body = {"model": self.store(data), "cluster": CLUSTER, "options": {"profile": profile}}
+        return self.ask("POST", "/v1/plans", body, expect, Prefer="wait=60").json
+
+    def test_events_of_onnxruntime(self):
+        plan = self.submit_profile(EVENTS)
+        self.assertEqual([item["code"] for item in plan["plan"]["diagnostics"]], ["PROFILE_USED"])
+        self.assertEqual(plan["plan"]["options"]["profile"]["nodes"]["relu5"], 5e-6)
+        self.assertAlmostEqual(sum(stage["compute_seconds"] for stage in plan["plan"]["stages"]), 25e-6)
+        rows = self.ask("GET", f"/v1/plans/{plan['id']}/exports/csv").body.decode().splitlines()
+        self.assertEqual(rows[1].split(",")[9], "5e-06")
+
+    def test_seconds_by_node(self):
+        plan = self.submit_profile({"nodes": {"relu0": 2, "relu5": {"a100-sxm4-80gb": 2}}})
+        self.assertAlmostEqual(plan["plan"]["estimate"]["interval_seconds"], 2, 3)
+
+    def test_what_is_wrong(self):
+        self.assertEqual(self.submit_profile({"nodes": {"relu0": -2}}, 422)["errors"][0]["pointer"],
+                         "/options/profile/nodes/relu0")
+        self.assertEqual(self.submit_profile({"nodes": {"conv": 2}}, 422)["code"], "PROFILE_MATCHES_NOTHING")
