@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "search/joint/bounds.h"
+#include "search/joint/exhaustive.h"
 #include "search/joint/front.h"
 
 #define MEMORY_SHARE 0.9 /* of all blocks' memory that a profile uses: stages are never equally full */
@@ -44,6 +45,7 @@ struct search {
     struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
     const struct sp_grouping_result *grouping; /* NULL: not tried, or nothing fits */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
+    bool is_proved;                            /* every plan was tried */
     struct sp_error *err;
 };
 
@@ -283,6 +285,12 @@ static enum sp_status answer(struct search *search, struct sp_search_result **re
     enum sp_status status =
         whole ? sp_lower_bounds(joint->arena, joint->workload, joint->cluster, &result->bounds, search->err)
               : sp_joint_bounds(joint->arena, joint->workload, joint->cluster, &result->bounds, search->err);
+    if (status == SP_OK && search->is_proved) {
+        if (joint->options->objective == SP_OBJECTIVE_LATENCY)
+            result->bounds.latency_seconds = best->evaluation->latency_seconds;
+        else if (joint->options->objective == SP_OBJECTIVE_THROUGHPUT)
+            result->bounds.interval_seconds = best->evaluation->interval_seconds;
+    }
     if (status == SP_OK)
         status = list_front(search, result);
     if (status == SP_OK)
@@ -290,12 +298,28 @@ static enum sp_status answer(struct search *search, struct sp_search_result **re
     return status;
 }
 
+/* Tiny models: *ret_done where everything was tried and something fits. */
+static enum sp_status try_everything(struct search *search, bool *ret_done)
+{
+    struct sp_joint_candidate *best;
+    bool tried;
+    enum sp_status status = sp_joint_exhaust(&search->joint, &best, &tried, search->err);
+    *ret_done = false;
+    if (status != SP_OK || !tried || best == NULL)
+        return status;
+    *ret_done = search->is_proved = true;
+    return take(search, best, search->joint.options->strategy);
+}
+
 static enum sp_status run(struct search *search, struct sp_search_result **ret_result)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
     struct sp_error *err = search->err, nofit = {0};
     enum sp_status status = start(search);
-    if (status == SP_OK && (strategy == SP_STRATEGY_AUTO || strategy == SP_STRATEGY_GROUPING)) {
+    bool done = false;
+    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING)
+        status = try_everything(search, &done);
+    if (status == SP_OK && !done && (strategy == SP_STRATEGY_AUTO || strategy == SP_STRATEGY_GROUPING)) {
         status = try_grouping(search);
         if (status == SP_ERR_NOFIT && strategy == SP_STRATEGY_AUTO) {
             if (err != NULL) {
@@ -305,10 +329,9 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
             status = SP_OK;
         }
     }
-    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING)
+    if (status == SP_OK && !done && strategy != SP_STRATEGY_GROUPING)
         status = make_profiles(search);
-    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING && search->profile_count > 0 &&
-        search->joint.units->count > 0)
+    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = propose_all(search);
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;

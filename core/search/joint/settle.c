@@ -150,10 +150,8 @@ static enum sp_status choose_stages(struct settling *settling, bool all, struct 
 
 /* ---- evaluation ------------------------------------------------------------------------------------------------- */
 
-static enum sp_status evaluate(struct settling *settling, struct sp_error *err)
+enum sp_status sp_joint_judge(struct sp_joint *joint, struct sp_joint_candidate *candidate, struct sp_error *err)
 {
-    struct sp_joint *joint = settling->joint;
-    struct sp_joint_candidate *candidate = settling->candidate;
     enum sp_status status = sp_joint_evaluator_run(joint->evaluator, joint->arena, &candidate->placement,
                                                    candidate->sharded, &candidate->evaluation, err);
     if (status != SP_OK)
@@ -204,17 +202,17 @@ enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate
             status = take_strategies(&settling, s, profiles[profile_of[s]], err);
     }
     if (status == SP_OK)
-        status = evaluate(&settling, err);
+        status = sp_joint_judge(joint, candidate, err);
     for (uint32_t s = 0; status == SP_OK && s < count; s++)
         settling.reserved[s] = candidate->evaluation->stages[s].communication_bytes;
     if (status == SP_OK)
         status = choose_stages(&settling, true, err);
     if (status == SP_OK)
-        status = evaluate(&settling, err);
+        status = sp_joint_judge(joint, candidate, err);
     for (uint32_t round = 0; status == SP_OK && round < ROUNDS && take_off(&settling); round++) {
         status = choose_stages(&settling, false, err);
         if (status == SP_OK)
-            status = evaluate(&settling, err);
+            status = sp_joint_judge(joint, candidate, err);
     }
     return status;
 }

@@ -12,3 +12,6 @@ struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uin
 enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate *candidate,
                                const struct sp_profile *const *profiles, const uint32_t *profile_of,
                                struct sp_error *err);
+
+/* Evaluates a complete candidate: `evaluation` and what follows it. */
+enum sp_status sp_joint_judge(struct sp_joint *joint, struct sp_joint_candidate *candidate, struct sp_error *err);

@@ -1,0 +1,289 @@
+#include "search/joint/exhaustive.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "search/internal.h"
+#include "search/joint/exhaustive_ways.h"
+#include "search/joint/front.h"
+#include "search/joint/settle.h"
+
+#define MAX_FORMS 64 /* options times replicas of a stage */
+
+/* What a stage is: blocks of an option, so many of them. */
+struct form {
+    const struct sp_space_option *option;
+    uint32_t option_index, replicas;
+};
+
+struct exhaust {
+    struct sp_joint *joint;
+    uint32_t live[SP_EXHAUST_NODES], live_count;
+    uint32_t before[SP_EXHAUST_NODES]; /* per live node: which must not be in a later stage */
+    uint32_t form_count;
+    struct form forms[MAX_FORMS];
+    struct sp_ways *ways; /* per option and set of nodes */
+    struct sp_joint_candidate *best, *trial;
+    struct sp_error *err;
+    /* The stages at hand. */
+    uint32_t stage_count;
+    uint32_t stage_of[SP_EXHAUST_NODES];                         /* per live node */
+    uint32_t mask[SP_EXHAUST_DEVICES], form[SP_EXHAUST_DEVICES]; /* per stage */
+    uint32_t device[SP_EXHAUST_DEVICES], way[SP_EXHAUST_DEVICES];
+};
+
+/* ---- what there is ---------------------------------------------------------------------------------------------- */
+
+static void list_forms(struct exhaust *e)
+{
+    const struct sp_joint *joint = e->joint;
+    const uint32_t most = joint->options->max_replicas;
+    for (uint32_t i = 0; i < joint->space->option_count; i++) {
+        const struct sp_space_option *option = &joint->space->options[i];
+        const uint32_t room = joint->space->classes[option->class_index].count / option->size;
+        for (uint32_t r = 1; r <= room && (most == 0 || r <= most) && e->form_count < MAX_FORMS; r++)
+            e->forms[e->form_count++] = (struct form){option, i, r};
+    }
+}
+
+static void list_nodes(struct exhaust *e)
+{
+    const struct sp_workload *workload = e->joint->workload;
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        const struct sp_work_node *node = &workload->nodes[n];
+        if (node->folded)
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            for (uint32_t j = 0; j < e->live_count; j++) {
+                if (workload->tensors[node->inputs[i]].producer == e->live[j])
+                    e->before[e->live_count] |= 1u << j;
+            }
+        }
+        e->live[e->live_count++] = n;
+    }
+}
+
+/* Whether nodes, devices and strategies are few enough; makes the tables. */
+static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
+{
+    const struct sp_joint *joint = e->joint;
+    uint32_t live_count = 0;
+    *ret_tiny = false;
+    for (uint32_t n = 0; n < joint->workload->node_count; n++)
+        live_count += !joint->workload->nodes[n].folded;
+    if (live_count == 0 || live_count > SP_EXHAUST_NODES || joint->cluster->device_count > SP_EXHAUST_DEVICES)
+        return SP_OK;
+    list_nodes(e);
+    for (uint32_t i = 0; i < joint->space->option_count; i++) {
+        struct sp_strategy_table *table = NULL;
+        uint64_t ways = 1;
+        enum sp_status status = sp_joint_table(e->joint, &joint->space->options[i], &table, e->err);
+        if (status != SP_OK)
+            return status;
+        for (uint32_t n = 0; table != NULL && n < e->live_count; n++)
+            ways *= sp_strategy_of(table, e->live[n])->count;
+        if (ways > SP_EXHAUST_WAYS)
+            return SP_OK;
+    }
+    *ret_tiny = true;
+    return SP_OK;
+}
+
+static enum sp_status ways_of(struct exhaust *e, uint32_t stage, struct sp_ways **ret_ways)
+{
+    const struct form *form = &e->forms[e->form[stage]];
+    struct sp_ways *ways = &e->ways[((size_t)form->option_index << e->live_count) + e->mask[stage]];
+    enum sp_status status = SP_OK;
+    if (!ways->made)
+        status = sp_ways_create(e->joint, form->option, e->live, e->live_count, e->mask[stage], ways, e->err);
+    *ret_ways = ways;
+    return status;
+}
+
+/* ---- one plan --------------------------------------------------------------------------------------------------- */
+
+static void fill_trial(struct exhaust *e, struct sp_ways *const *ways)
+{
+    struct sp_joint_candidate *trial = e->trial;
+    trial->placement.stage_count = e->stage_count;
+    for (uint32_t i = 0; i < e->live_count; i++)
+        trial->placement.stage_of[e->live[i]] = e->stage_of[i];
+    sp_place_folded(e->joint->workload, trial->placement.stage_of);
+    for (uint32_t s = 0; s < e->stage_count; s++) {
+        const struct form *form = &e->forms[e->form[s]];
+        const struct sp_way *way = &ways[s]->items[e->way[s]];
+        trial->placement.stage_device[s] = e->device[s];
+        trial->placement.stage_size[s] = form->option->size;
+        trial->placement.stage_replicas[s] = form->replicas;
+        trial->options[s] = form->option;
+        trial->sharded[s] = (struct sp_sharded_stage){.table = e->joint->tables[form->option_index],
+                                                      .node_count = ways[s]->node_count,
+                                                      .nodes = ways[s]->nodes,
+                                                      .strategy_of = way->strategy_of,
+                                                      .intra = way->intra};
+    }
+}
+
+/* Evaluates the stages at hand; a better plan stays, with everything in it. */
+static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
+{
+    struct sp_joint *joint = e->joint;
+    struct sp_arena_mark mark = sp_arena_mark(joint->arena);
+    fill_trial(e, ways);
+    enum sp_status status = sp_joint_judge(joint, e->trial, e->err);
+    if (status != SP_OK)
+        return status;
+    if (!e->trial->fits || (e->best != NULL && !sp_front_better(joint->options->objective, e->trial, e->best))) {
+        sp_arena_rewind(joint->arena, mark);
+        return SP_OK;
+    }
+    e->best = e->trial;
+    e->trial = sp_joint_candidate_create(joint, SP_EXHAUST_DEVICES);
+    return e->trial == NULL ? sp_fail_memory(e->err) : SP_OK;
+}
+
+/* Whether these ways' computing alone is longer than what the best plan takes in all. */
+static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bool of_fastest)
+{
+    double interval = 0, latency = 0;
+    if (e->best == NULL || e->joint->options->objective == SP_OBJECTIVE_DEVICES)
+        return false;
+    for (uint32_t s = 0; s < e->stage_count; s++) {
+        const double seconds = ways[s]->items[of_fastest ? 0 : e->way[s]].seconds;
+        interval = fmax(interval, seconds / e->forms[e->form[s]].replicas);
+        latency = fmax(latency, seconds);
+    }
+    const double slack = 1 + 1e-9;
+    return e->joint->options->objective == SP_OBJECTIVE_LATENCY
+               ? latency > e->best->evaluation->latency_seconds * slack
+               : interval > e->best->evaluation->interval_seconds * slack;
+}
+
+/* ---- counting through everything -------------------------------------------------------------------------------- */
+
+static enum sp_status try_ways(struct exhaust *e)
+{
+    struct sp_ways *ways[SP_EXHAUST_DEVICES];
+    for (uint32_t s = 0; s < e->stage_count; s++) {
+        enum sp_status status = ways_of(e, s, &ways[s]);
+        if (status != SP_OK)
+            return status;
+        e->way[s] = 0;
+    }
+    if (is_hopeless(e, ways, true))
+        return SP_OK;
+    for (uint32_t s = 0; s < e->stage_count;) {
+        enum sp_status status = is_hopeless(e, ways, false) ? SP_OK : try_plan(e, ways);
+        if (status != SP_OK)
+            return status;
+        for (s = 0; s < e->stage_count; s++) {
+            if (++e->way[s] < ways[s]->count)
+                break;
+            e->way[s] = 0;
+        }
+    }
+    return SP_OK;
+}
+
+/* Devices of the stages' blocks: all that may begin there, none twice. */
+static bool are_free(const struct exhaust *e)
+{
+    uint32_t used = 0;
+    for (uint32_t s = 0; s < e->stage_count; s++) {
+        const struct form *form = &e->forms[e->form[s]];
+        if (sp_space_place(e->joint->space, form->option, form->replicas, e->device[s]) != e->device[s])
+            return false;
+        for (uint32_t d = 0; d < form->replicas * form->option->size; d++) {
+            const uint32_t bit = 1u << (e->device[s] + d);
+            if ((used & bit) != 0)
+                return false;
+            used |= bit;
+        }
+    }
+    return true;
+}
+
+/* The next number of `count` digits below `base`; false after the last one. */
+static bool count_up(uint32_t *digits, uint32_t count, uint32_t base)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (++digits[i] < base)
+            return true;
+        digits[i] = 0;
+    }
+    return false;
+}
+
+static enum sp_status try_forms(struct exhaust *e)
+{
+    const uint32_t devices = e->joint->cluster->device_count;
+    memset(e->form, 0, sizeof e->form);
+    do {
+        uint32_t used = 0;
+        for (uint32_t s = 0; s < e->stage_count; s++)
+            used += e->forms[e->form[s]].replicas * e->forms[e->form[s]].option->size;
+        if (used > devices)
+            continue;
+        memset(e->device, 0, sizeof e->device);
+        do {
+            enum sp_status status = are_free(e) ? try_ways(e) : SP_OK;
+            if (status != SP_OK)
+                return status;
+        } while (count_up(e->device, e->stage_count, devices));
+    } while (count_up(e->form, e->stage_count, e->form_count));
+    return SP_OK;
+}
+
+/* Whether every stage has a node and no node comes before what it needs. */
+static bool is_placement(struct exhaust *e)
+{
+    memset(e->mask, 0, sizeof e->mask);
+    for (uint32_t i = 0; i < e->live_count; i++) {
+        e->mask[e->stage_of[i]] |= 1u << i;
+        for (uint32_t j = 0; j < i; j++) {
+            if ((e->before[i] >> j & 1) != 0 && e->stage_of[j] > e->stage_of[i])
+                return false;
+        }
+    }
+    for (uint32_t s = 0; s < e->stage_count; s++) {
+        if (e->mask[s] == 0)
+            return false;
+    }
+    return true;
+}
+
+static enum sp_status try_placements(struct exhaust *e)
+{
+    const uint32_t devices = e->joint->cluster->device_count;
+    uint32_t most = e->live_count < devices ? e->live_count : devices;
+    if (e->joint->options->strategy == SP_STRATEGY_TENSOR)
+        most = 1;
+    for (e->stage_count = 1; e->stage_count <= most; e->stage_count++) {
+        memset(e->stage_of, 0, sizeof e->stage_of);
+        do {
+            enum sp_status status = is_placement(e) ? try_forms(e) : SP_OK;
+            if (status != SP_OK)
+                return status;
+        } while (count_up(e->stage_of, e->live_count, e->stage_count));
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_joint_exhaust(struct sp_joint *joint, struct sp_joint_candidate **ret_best, bool *ret_tried,
+                                struct sp_error *err)
+{
+    struct exhaust e = {.joint = joint, .err = err};
+    *ret_best = NULL;
+    enum sp_status status = is_tiny(&e, ret_tried);
+    if (status != SP_OK || !*ret_tried)
+        return status;
+    list_forms(&e);
+    e.ways = SP_NEW_ARRAY(joint->arena, (size_t)joint->space->option_count << e.live_count, struct sp_ways);
+    e.trial = sp_joint_candidate_create(joint, SP_EXHAUST_DEVICES);
+    if (e.ways == NULL || e.trial == NULL)
+        return sp_fail_memory(err);
+    status = try_placements(&e);
+    if (status == SP_OK)
+        *ret_best = e.best;
+    return status;
+}

@@ -1,0 +1,17 @@
+#pragma once
+/*
+ * exhaustive - tiny models on tiny clusters: every plan there is.
+ *
+ * All ways to put the nodes that run in stages, all blocks and replicas for each stage, wherever they may stand, and
+ * all strategies of the operators. Of the strategies of one stage only those are combined that no others with the same
+ * layouts at the stage's border beat in both time and memory; what cannot be better than the best so far is left out.
+ */
+#include "search/joint/candidate.h"
+
+#define SP_EXHAUST_NODES   6 /* models of more nodes that run are not tried */
+#define SP_EXHAUST_DEVICES 4
+#define SP_EXHAUST_WAYS    (1u << 16) /* strategies of all nodes multiplied: more are not tried */
+
+/* *ret_best is the best plan that fits, NULL where none does or the model is not tiny (*ret_tried says which). */
+enum sp_status sp_joint_exhaust(struct sp_joint *joint, struct sp_joint_candidate **ret_best, bool *ret_tried,
+                                struct sp_error *err);

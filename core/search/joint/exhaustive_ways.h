@@ -1,0 +1,23 @@
+#pragma once
+/*
+ * exhaustive_ways - the strategies of one set of nodes on blocks of one option, without those that others beat.
+ */
+#include "search/joint/exhaustive.h"
+
+struct sp_way {
+    const uint32_t *strategy_of; /* per node of the set, ascending */
+    const struct sp_intra_result *intra;
+    const uint32_t *border; /* layouts of what crosses the set's border */
+    double seconds, bytes;
+};
+
+struct sp_ways {
+    bool made;
+    uint32_t count, node_count;
+    uint32_t *nodes;
+    struct sp_way *items; /* by time; the option with one device: one way, without strategies */
+};
+
+/* `mask` says which of `live` are in the set. */
+enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_option *option, const uint32_t *live,
+                              uint32_t live_count, uint32_t mask, struct sp_ways *ret_ways, struct sp_error *err);
