@@ -216,6 +216,37 @@ JSON = {
 }
 
 
+COSTS = {
+    "every-member": '{"name":"c","nodes":[{"id":1,"name":"a","seconds":{"cpu-core":2,"A100-sxm4-80gb":0.5},"memory_bytes":1e9,'
+                    '"output_bytes":8},{"id":"b","seconds":0.25,"group":"g"},{"id":3,"seconds":1,"group":null}],"edges":[{'
+                    '"from":1,"to":"b","bytes":4,"tensor":"t"},{"from":1,"to":3,"seconds":0.5},{"from":"b","to":"3"}]}',
+    "groups": '{"nodes":[{"id":0,"seconds":1,"group":1},{"id":1,"seconds":2,"output_bytes":5},{"id":2,"seconds":1,"group":1},{'
+              '"id":3,"seconds":4,"group":2},{"id":4,"seconds":1},{"id":5,"seconds":1,"group":2}],"edges":[{"from":0,"to":1},'
+              '{"from":1,"to":2},{"from":3,"to":4},{"from":4,"to":5},{"from":2,"to":4}]}',
+    "one-kind-each": '{"nodes":[{"id":"a","seconds":{"cpu-core":1}},{"id":"b","seconds":{"a100-sxm4-80gb":1}},{"id":"c",'
+                     '"seconds":{"a100-sxm4-80gb":2,"other":1}}],"edges":[{"from":"a","to":"b"},{"from":"b","to":"c"}]}',
+    "back-and-forth": '{"nodes":[{"id":0,"seconds":{"cpu-core":1}},{"id":1,"seconds":{"a100-sxm4-80gb":1}},{"id":2,"seconds":{'
+                      '"cpu-core":1}}],"edges":[{"from":0,"to":1},{"from":1,"to":2}]}',
+    "chain": '{"nodes":[' + ','.join('{"id":%d,"seconds":%d,"output_bytes":100}' % (i, i % 5) for i in range(24)) + '],"edges":['
+             + ','.join('{"from":%d,"to":%d}' % (i, i + 1) for i in range(23)) + ']}',
+    "parts": '{"nodes":[{"id":0,"seconds":1,"output_bytes":100},{"id":1,"seconds":1},{"id":2,"seconds":1}],"edges":[{"from":0,'
+             '"to":1,"bytes":30},{"from":0,"to":2,"bytes":30,"tensor":"x"},{"from":0,"to":2,"bytes":30}]}',
+    "cycle": '{"nodes":[{"id":0,"seconds":1},{"id":1,"seconds":1}],"edges":[{"from":0,"to":1},{"from":1,"to":0}]}',
+    "too-large": '{"nodes":[{"id":0,"seconds":1,"memory_bytes":1e18}],"edges":[]}',
+    "no-edges": '{"nodes":[{"id":0,"seconds":0},{"id":1,"seconds":0}]}',
+    "nothing": '{"nodes":[],"edges":[]}',
+}
+
+PROFILE = {
+    "nodes": '{"device":"cpu-core","nodes":{"a":1e-3,"b":{"cpu-core":0,"t4-16gb":2},"":5}}',
+    "events": '{"events":[{"cat":"Session","name":"model_run","ts":1,"dur":9},{"cat":"Node","name":"n_kernel_time","ts":2,"dur":3},'
+              '{"cat":"Node","name":"n_kernel_time","ts":12,"dur":5},{"cat":"Session","name":"model_run","ts":11,"dur":9},{"cat":'
+              '"Node","name":"m_kernel_time","ts":13,"dur":1}]}',
+    "array": '[{"cat":"Node","name":"n_kernel_time","ts":2,"dur":3},{"cat":"Node","name":"n_fence_after","ts":2,"dur":3},7]',
+    "wrong": '{"nodes":{"a":-1}}',
+}
+
+
 def field(number, wire, payload):
     return varint(number << 3 | wire) + payload
 
@@ -298,6 +329,8 @@ def main():
     write_folder("ort_spec", {name: text.encode() for name, text in ORT_SPEC.items()})
     write_folder("shardy", {name: text.encode() for name, text in SHARDY.items()})
     write_folder("json", {name: text.encode() for name, text in JSON.items()})
+    write_folder("costs", {name: text.encode() for name, text in COSTS.items()})
+    write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})
     write_folder("recipe", RECIPES)
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
