@@ -16,16 +16,12 @@ from test_cli import onnx_make  # noqa: E402
 
 EXAMPLE = os.path.join(test_cli.TOP, "api/examples/costs.json")
 PROFILE = os.path.join(test_cli.TOP, "tests/data/chain_6_profile.json")
-CLUSTER = {
-    "groups": [{"count": 1, "device": "cpu-core"}, {"count": 2, "device": "a100-sxm4-80gb"}],
-    "mesh": [{"name": "pcie", "size": 3, "bandwidth": 25e9, "latency": 5e-6}],
-}
 
 
 class Costs(test_cli.Case):
     def setUp(self):
         super().setUp()
-        self.cluster = self.file("cluster.json", json.dumps(CLUSTER).encode())
+        self.cluster = os.path.join(test_cli.TOP, "api/examples/costs-cluster.json")
 
     def plan_example(self, *arguments, **more):
         return self.json("plan", EXAMPLE, "--cluster", self.cluster, *arguments, **more)
@@ -117,6 +113,12 @@ class Costs(test_cli.Case):
         first, second = self.plan_example(), self.plan_example()
         first["search"].pop("seconds"), second["search"].pop("seconds")
         self.assertEqual(first, second)
+
+
+class Readme(test_cli.Readme):
+    def test_examples(self):
+        os.symlink(os.path.join(test_cli.TOP, "api"), self.path("api"))
+        self.assertEqual(self.check("Measured times and graphs of costs"), 1)
 
 
 class Profiles(test_cli.Case):
