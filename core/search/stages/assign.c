@@ -14,7 +14,7 @@
 #define MAX_STEPS      ((uint64_t)64000000)
 #define MAX_TABLE      ((uint64_t)1 << 24) /* links and shared weights times slots */
 #define EXACT_UNITS    14
-#define EXACT_LIMIT    ((uint64_t)20000000)
+#define EXACT_LIMIT    ((uint64_t)3000000)
 #define ENDS_AT(value) ((value) * (1 - 1e-9))
 
 /* One view of the units, the finest first. */
@@ -424,10 +424,23 @@ static enum sp_status join(struct sp_stages_run *run, const struct sp_stages_pre
     return status;
 }
 
+/* All assignments where they are few, else annealing. */
+static enum sp_status search_all(struct search *search)
+{
+    struct sp_stages_run *run = search->run;
+    struct sp_assign_best *best = search->best;
+    double bound = 0;
+    enum sp_status status = sp_assign_bound(run, search->model, best->value, &search->bound);
+    if (status == SP_OK && search->model->unit_count <= EXACT_UNITS && ENDS_AT(best->value) > search->bound)
+        status = sp_assign_exact(run, search->model, NULL, best, EXACT_LIMIT, &bound);
+    search->bound = fmax(search->bound, bound);
+    return status == SP_OK && search->bound < INFINITY ? anneal_in_rounds(search) : status;
+}
+
 enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
                                 const struct sp_stages_solution *start, struct sp_stages_solution *ret_solution)
 {
-    struct sp_assign_model *model;
+    struct sp_assign_model *model = NULL;
     struct sp_assign_best best = {.value = INFINITY};
     uint64_t work = run->work_left;
     enum sp_status status = join(run, prepared, &model);
@@ -439,14 +452,7 @@ enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stage
     if (status == SP_OK)
         status = value_beginning(&search);
     if (status == SP_OK)
-        status = sp_assign_bound(run, model, best.value, &search.bound);
-    if (status == SP_OK)
-        status = anneal_in_rounds(&search);
-    if (status == SP_OK && model->unit_count <= EXACT_UNITS && ENDS_AT(best.value) > search.bound) {
-        double bound = 0;
-        status = sp_assign_exact(run, model, NULL, &best, EXACT_LIMIT, &bound);
-        search.bound = fmax(search.bound, bound);
-    }
+        status = search_all(&search);
     if (status == SP_OK && best.value < INFINITY)
         status = sp_assign_bound(run, model, best.value, &search.bound);
     if (status != SP_OK)

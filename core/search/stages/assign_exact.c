@@ -299,7 +299,8 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
         struct sp_stages_choice *choices = SP_NEW_ARRAY(run->scratch, exact->max_parts, struct sp_stages_choice);
         if (choices == NULL)
             return sp_fail_memory(run->err);
-        memcpy(choices, best->choices, best->slot_count * sizeof(*choices));
+        for (uint32_t s = 0; s < best->slot_count; s++)
+            choices[s] = best->choices[s];
         best->choices = choices;
     }
     enum sp_status status = sp_assign_state_create(run->scratch, model, exact->max_parts, &exact->state, run->err);

@@ -147,7 +147,8 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
     for (uint32_t s = 0; s < slots; s++) {
         const struct sp_stages_option *option = &problem->options[choices[s].option];
         state->slots[s] = (struct sp_assign_slot){.choice = choices[s], .first = NOTHING, .in_flight = 1};
-        state->class_used[option->device_class] += option->devices * choices[s].replicas;
+        if (!sp_assign_is_free(problem, choices[s].option))
+            state->class_used[option->device_class] += option->devices * choices[s].replicas;
     }
     for (uint32_t u = model->unit_count; u-- > 0;) {
         link_in(state, u, slot_of[u]);

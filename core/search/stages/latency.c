@@ -18,6 +18,7 @@ struct latency_search {
     struct sp_stages_run *run;
     const struct sp_latency_graph *graph;
     struct sp_assign_best *best;
+    struct sp_assign_best exact; /* what the exhaustive search has found: its slots are in another order */
     double bound;
     uint64_t steps;  /* of one task */
     uint32_t *begin; /* per unit: where each search begins that does not begin from the best */
@@ -151,7 +152,7 @@ static enum sp_status anneal_in_rounds(struct latency_search *search)
     bool goes_on = true;
     enum sp_status status = SP_OK;
     for (uint32_t round = 0; status == SP_OK && goes_on && round < ROUNDS; round++) {
-        if (search->best->value * (1 - 1e-9) <= search->bound)
+        if (fmin(search->best->value, search->exact.value) * (1 - 1e-9) <= search->bound)
             break;
         status = run_round(search, round, &goes_on);
     }
@@ -163,7 +164,7 @@ static enum sp_status deliver(struct latency_search *search, const struct sp_sta
                               struct sp_stages_solution *solution)
 {
     struct sp_stages_run *run = search->run;
-    const struct sp_assign_best *best = search->best;
+    const struct sp_assign_best *best = search->exact.value < search->best->value ? &search->exact : search->best;
     uint32_t units = prepared->unit_count;
     uint32_t *place = SP_NEW_ARRAY(run->scratch, (size_t)best->slot_count + 1, uint32_t);
     solution->choices = SP_NEW_ARRAY(run->scratch, (size_t)units + 1, struct sp_stages_choice);
@@ -196,14 +197,15 @@ static enum sp_status search_all(struct latency_search *search)
         status = begin_search(search);
     if (status == SP_OK)
         status = sp_latency_bound(run, graph, search->best->value, &search->bound);
-    if (status == SP_OK && graph->slot_count > 0 && table <= MAX_TABLE && search->bound < INFINITY)
-        status = anneal_in_rounds(search);
     if (status == SP_OK && graph->model->unit_count <= EXACT_UNITS &&
         search->best->value * (1 - 1e-9) > search->bound) {
         double bound = 0;
-        status = sp_latency_exact(run, graph, search->best, EXACT_LIMIT, &bound);
+        search->exact.value = search->best->value;
+        status = sp_latency_exact(run, graph, &search->exact, EXACT_LIMIT, &bound);
         search->bound = fmax(search->bound, bound);
     }
+    if (status == SP_OK && graph->slot_count > 0 && table <= MAX_TABLE && search->bound < INFINITY)
+        status = anneal_in_rounds(search);
     return status;
 }
 
@@ -221,8 +223,9 @@ enum sp_status sp_stages_latency(struct sp_stages_run *run, const struct sp_stag
     search.begin = SP_NEW_ARRAY(run->scratch, graph->model->unit_count, uint32_t);
     if (best.slot_of == NULL || search.begin == NULL)
         return sp_fail_memory(run->err);
+    search.exact.value = INFINITY;
     status = search_all(&search);
-    if (status == SP_OK && best.value < INFINITY)
+    if (status == SP_OK && fmin(best.value, search.exact.value) < INFINITY)
         status = deliver(&search, prepared, ret_solution);
     if (status != SP_OK)
         return status;

@@ -79,6 +79,7 @@ void sp_latency_anneal_run(struct sp_latency_anneal *anneal);
 enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_latency_graph *graph, double best_value,
                                 double *ret_bound);
 
-/* All solutions of a small problem; see sp_assign_exact(). */
+/* All solutions of a small problem; see sp_assign_exact(). `best` has a value to be better than and no arrays yet;
+   where something is, they are filled. */
 enum sp_status sp_latency_exact(struct sp_stages_run *run, const struct sp_latency_graph *graph,
                                 struct sp_assign_best *best, uint64_t limit, double *ret_bound);

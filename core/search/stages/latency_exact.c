@@ -129,6 +129,9 @@ enum sp_status sp_latency_exact(struct sp_stages_run *run, const struct sp_laten
     if (judging.start == NULL || judging.tail == NULL || judging.part_of == NULL || judging.waits == NULL ||
         judging.ready == NULL)
         return sp_fail_memory(run->err);
+    best->slot_of = SP_NEW_ARRAY(arena, graph->model->unit_count, uint32_t);
+    if (best->slot_of == NULL)
+        return sp_fail_memory(run->err);
     judging.free_choices = &graph->choices[graph->slot_count - graph->free_count];
     measure_tails(&judging);
     struct sp_assign_judge judge = {.value = value_of,

@@ -138,20 +138,18 @@ static bool allow(struct sp_arena *arena, struct sp_latency_graph *graph)
         if ((graph->allowed[o] = SP_NEW_ARRAY(arena, model->unit_count, bool)) == NULL)
             return false;
     for (uint32_t u = 0; u < model->unit_count; u++) {
-        uint32_t last = graph->nodes.start[u + 1];
         memset(hull.has_unit, 0, model->unit_count * sizeof(*hull.has_unit));
         memset(hull.marks, 0, graph->node_count);
         mark_unit(&hull, u);
-        while (last - graph->nodes.start[u] > 1 && hull.work < HULL_WORK && close_hull(&hull))
+        for (uint32_t o = 0; o < problem->option_count; o++) /* nodes that run freely need nothing between them */
+            graph->allowed[o][u] = problem->options[o].is_free && hull_fits(&hull, o, shared);
+        bool has_several = graph->nodes.start[u + 1] - graph->nodes.start[u] > 1;
+        while (has_several && hull.work < HULL_WORK && close_hull(&hull))
             ;
-        for (uint32_t o = 0; o < problem->option_count; o++) {
-            bool is_free = sp_assign_is_free(problem, o);
-            graph->allowed[o][u] =
-                is_free
-                    ? model->seconds[o][u] < INFINITY && model->weight[o][u] + model->held[o][u] <=
-                                                             problem->options[o].memory_bytes * (1 + SP_STAGES_SLACK)
-                    : sp_assign_most_replicas(problem, &problem->options[o]) > 0 && hull_fits(&hull, o, shared);
-        }
+        for (uint32_t o = 0; o < problem->option_count; o++)
+            if (!problem->options[o].is_free)
+                graph->allowed[o][u] =
+                    sp_assign_most_replicas(problem, &problem->options[o]) > 0 && hull_fits(&hull, o, shared);
     }
     return true;
 }
