@@ -16,6 +16,9 @@ struct sp_bound_state; /* prices, messages: kept between calls */
 /* All 0 at first: a bound without prices. NULL without memory. */
 struct sp_bound_state *sp_bound_create(struct sp_arena *arena, const struct sp_reduced *reduced);
 
+/* Begins with these prices, per moment, of a similar problem. To be called before the first sp_bound_improve(). */
+void sp_bound_warm(struct sp_bound_state *state, const double *prices);
+
 /* Goes on for about `work` steps (deterministic), or until `stop`, or until the bound reaches `target` (the cost of a
    known choice less the fixed cost; INT64_MAX: none). Returns the best bound so far, of the whole problem
    (reduced->fixed_cost included). */
@@ -28,3 +31,13 @@ const double *sp_bound_prices(const struct sp_bound_state *state);
 /* Per state: its reduced cost, a lower bound of how much a choice that takes it is above the bound; a state whose
    reduced cost is more than (cost of a known choice - bound) is in no better choice. */
 const double *sp_bound_reduced_costs(struct sp_bound_state *state);
+
+/* Marks in `dead`, per state, those that are in no choice of less than `cost` (of the whole problem). Returns how many
+   became dead. */
+uint32_t sp_bound_mark_dead(struct sp_bound_state *state, int64_t cost, bool *dead);
+
+/* The best bound so far, of the whole problem; 0 when nothing is known. */
+int64_t sp_bound_best(const struct sp_bound_state *state);
+
+/* Whether sweeps have cooled down once: more work improves little. */
+bool sp_bound_is_settled(const struct sp_bound_state *state);

@@ -58,6 +58,11 @@ struct sp_reduced {
 enum sp_status sp_reduce(struct sp_arena *arena, const struct sp_choice_problem *problem, const volatile bool *stop,
                          struct sp_reduced **ret_reduced, struct sp_error *err);
 
+/* A reduction once more, without the states that are `is_dead`. Its "strategies" are the states of `reduced`, which
+   must stay; its moments stand for the same original moments. */
+enum sp_status sp_reduce_again(struct sp_arena *arena, const struct sp_reduced *reduced, const bool *is_dead,
+                               const volatile bool *stop, struct sp_reduced **ret_reduced, struct sp_error *err);
+
 /* The strategies of all original nodes for a state of each variable. */
 void sp_reduced_expand(const struct sp_reduced *reduced, const uint32_t *states, uint32_t *ret_choice);
 

@@ -120,13 +120,8 @@ bool sp_reducer_drop_implied(struct sp_reducer *reducer)
     uint32_t kept = 0;
     for (uint32_t m = 0; m <= count; m++) {
         number[m] = kept;
-        if (kept == rows.kept_count || rows.kept[kept] != m)
-            continue;
-        reducer->room[kept] = reducer->room[m];
-        reducer->moment_of[kept++] = reducer->moment_of[m];
+        kept += kept < rows.kept_count && rows.kept[kept] == m;
     }
-    for (uint32_t v = 0; v < reducer->problem->node_count; v++)
-        reducer->live[v] = (struct sp_reduced_range){number[reducer->live[v].from], number[reducer->live[v].to]};
-    reducer->moment_count = kept;
+    sp_reducer_renumber(reducer, number, kept);
     return true;
 }

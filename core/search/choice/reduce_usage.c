@@ -24,12 +24,6 @@ static bool uses_anything(const struct sp_choice_problem *problem, uint32_t v)
     return false;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The first moment at or behind a time. */
 static uint32_t moment_at(const struct sp_reducer *reducer, int64_t time)
 {
@@ -44,16 +38,24 @@ static uint32_t moment_at(const struct sp_reducer *reducer, int64_t time)
     return low;
 }
 
+static bool make_moments(struct sp_reducer *reducer, size_t uses, size_t moments)
+{
+    reducer->uses = SP_NEW_ARRAY(reducer->scratch, uses, struct sp_reducer_use);
+    reducer->limit = SP_NEW_ARRAY(reducer->scratch, moments, int64_t);
+    reducer->moment_of = SP_NEW_ARRAY(reducer->arena, moments, int64_t);
+    reducer->room = SP_NEW_ARRAY(reducer->arena, moments, int64_t);
+    reducer->is_out_of_memory |=
+        reducer->uses == NULL || reducer->limit == NULL || reducer->moment_of == NULL || reducer->room == NULL;
+    return !reducer->is_out_of_memory;
+}
+
 /* The largest sets of live nodes are where something has just begun and the next event is an end: there a moment is. */
 void sp_reducer_find_moments(struct sp_reducer *reducer)
 {
     const struct sp_choice_problem *problem = reducer->problem;
     uint32_t count = problem->node_count, used = 0;
-    reducer->live = SP_NEW_ARRAY(reducer->scratch, count, struct sp_reduced_range);
-    reducer->moment_of = SP_NEW_ARRAY(reducer->arena, count, int64_t);
-    reducer->room = SP_NEW_ARRAY(reducer->arena, count, int64_t);
     struct event *events = SP_NEW_ARRAY(reducer->scratch, 2 * (size_t)count, struct event);
-    if (reducer->live == NULL || reducer->moment_of == NULL || reducer->room == NULL || events == NULL) {
+    if (events == NULL || !make_moments(reducer, count, count)) {
         reducer->is_out_of_memory = true;
         return;
     }
@@ -66,11 +68,49 @@ void sp_reducer_find_moments(struct sp_reducer *reducer)
     for (uint32_t i = 0; i + 1 < used; i++)
         if (!events[i].is_end && events[i + 1].is_end)
             reducer->moment_of[reducer->moment_count++] = events[i].time;
-    qsort(reducer->moment_of, reducer->moment_count, sizeof(int64_t), by_value);
+    for (uint32_t m = 0; m < reducer->moment_count; m++)
+        reducer->limit[m] = problem->limit;
     for (uint32_t v = 0; v < count; v++)
         if (uses_anything(problem, v))
-            reducer->live[v] =
-                (struct sp_reduced_range){moment_at(reducer, problem->begin[v]), moment_at(reducer, problem->end[v])};
+            reducer->uses[reducer->use_count++] =
+                (struct sp_reducer_use){v,
+                                        {moment_at(reducer, problem->begin[v]), moment_at(reducer, problem->end[v])},
+                                        &problem->usage[problem->first[v]],
+                                        1};
+}
+
+void sp_reducer_take_moments(struct sp_reducer *reducer, const struct sp_reduced *reduced)
+{
+    uint32_t variables = reduced->variable_count, uses = variables > 0 ? reduced->first_range[variables] : 0;
+    if (!make_moments(reducer, uses, reduced->moment_count))
+        return;
+    reducer->moment_count = reduced->moment_count;
+    for (uint32_t m = 0; m < reduced->moment_count; m++) {
+        reducer->limit[m] = reduced->limit[m];
+        reducer->moment_of[m] = reduced->moment_of[m];
+    }
+    for (uint32_t v = 0; v < variables; v++)
+        for (uint32_t r = reduced->first_range[v]; r < reduced->first_range[v + 1]; r++)
+            reducer->uses[reducer->use_count++] = (struct sp_reducer_use){
+                v, reduced->ranges[r], &reduced->usage[reduced->first_usage[v] + (r - reduced->first_range[v])],
+                reduced->first_range[v + 1] - reduced->first_range[v]};
+}
+
+/* Only `kept` moments stay; number[m] of them are before m. */
+void sp_reducer_renumber(struct sp_reducer *reducer, const uint32_t *number, uint32_t kept)
+{
+    for (uint32_t m = 0; m < reducer->moment_count; m++) {
+        if (number[m] == number[m + 1])
+            continue;
+        reducer->limit[number[m]] = reducer->limit[m];
+        reducer->room[number[m]] = reducer->room[m];
+        reducer->moment_of[number[m]] = reducer->moment_of[m];
+    }
+    for (uint32_t i = 0; i < reducer->use_count; i++) {
+        struct sp_reduced_range *live = &reducer->uses[i].live;
+        *live = (struct sp_reduced_range){number[live->from], number[live->to]};
+    }
+    reducer->moment_count = kept;
 }
 
 /* Where node v was merged to, with the map from that one's states to v's; paths are shortened on the way. NULL map: it
@@ -103,15 +143,15 @@ static uint32_t resolve(struct sp_reducer *reducer, uint32_t v, uint32_t *path)
 
 struct profiler {
     struct sp_reducer *reducer;
-    uint32_t *first_member, *next_member; /* of roots; SP_NO_NODE ends */
-    int64_t *base, *most;                 /* per moment and one: differences, then sums */
+    uint32_t *first_use, *next_use; /* per node that others were merged into; SP_NO_NODE ends */
+    int64_t *base, *most;           /* per moment and one: differences, then sums */
     uint32_t *points;
 };
 
-static int64_t usage_of(const struct sp_reducer *reducer, uint32_t v, uint32_t root, uint32_t state)
+static int64_t usage_of(const struct sp_reducer *reducer, uint32_t use, uint32_t root, uint32_t state)
 {
-    uint32_t own = v == root ? state : reducer->nodes[v].map[state];
-    return reducer->problem->usage[reducer->problem->first[v] + own];
+    const struct sp_reducer_use *of = &reducer->uses[use];
+    return of->usage[(of->node == root ? state : reducer->nodes[of->node].map[state]) * of->stride];
 }
 
 static int by_point(const void *a, const void *b)
@@ -123,9 +163,9 @@ static int by_point(const void *a, const void *b)
 static uint32_t gather_points(struct profiler *profiler, uint32_t root)
 {
     uint32_t count = 0, kept = 0, *points = profiler->points;
-    for (uint32_t v = profiler->first_member[root]; v != SP_NO_NODE; v = profiler->next_member[v]) {
-        points[count++] = profiler->reducer->live[v].from;
-        points[count++] = profiler->reducer->live[v].to;
+    for (uint32_t i = profiler->first_use[root]; i != SP_NO_NODE; i = profiler->next_use[i]) {
+        points[count++] = profiler->reducer->uses[i].live.from;
+        points[count++] = profiler->reducer->uses[i].live.to;
     }
     qsort(points, count, sizeof(*points), by_point);
     for (uint32_t i = 0; i < count; i++)
@@ -196,12 +236,12 @@ static void profile_variable(struct profiler *profiler, uint32_t root)
         reducer->is_out_of_memory = true;
         return;
     }
-    for (uint32_t v = profiler->first_member[root]; v != SP_NO_NODE; v = profiler->next_member[v]) {
-        uint32_t from = index_of(profiler->points, count, reducer->live[v].from);
-        uint32_t to = index_of(profiler->points, count, reducer->live[v].to);
+    for (uint32_t u = profiler->first_use[root]; u != SP_NO_NODE; u = profiler->next_use[u]) {
+        uint32_t from = index_of(profiler->points, count, reducer->uses[u].live.from);
+        uint32_t to = index_of(profiler->points, count, reducer->uses[u].live.to);
         for (uint32_t i = 0; i < node->alive_count; i++) {
             uint32_t s = node->alive[i];
-            int64_t use = usage_of(reducer, v, root, s);
+            int64_t use = usage_of(reducer, u, root, s);
             sums[(size_t)s * count + from] += use;
             sums[(size_t)s * count + to] -= use;
         }
@@ -214,17 +254,17 @@ static void profile_variable(struct profiler *profiler, uint32_t root)
     settle_profile(profiler, node, profiler->points, count, sums);
 }
 
-static bool sort_members(struct profiler *profiler)
+static bool sort_uses(struct profiler *profiler)
 {
     struct sp_reducer *reducer = profiler->reducer;
-    uint32_t count = reducer->problem->node_count;
-    memset(profiler->first_member, 0xff, count * sizeof(uint32_t));
-    for (uint32_t v = count; v-- > 0;) {
-        if (reducer->live[v].from >= reducer->live[v].to)
+    memset(profiler->first_use, 0xff, reducer->problem->node_count * sizeof(uint32_t));
+    for (uint32_t i = reducer->use_count; i-- > 0;) {
+        const struct sp_reducer_use *use = &reducer->uses[i];
+        if (use->live.from >= use->live.to)
             continue;
-        uint32_t root = resolve(reducer, v, profiler->points);
-        profiler->next_member[v] = profiler->first_member[root];
-        profiler->first_member[root] = v;
+        uint32_t root = resolve(reducer, use->node, profiler->points);
+        profiler->next_use[i] = profiler->first_use[root];
+        profiler->first_use[root] = i;
     }
     return !reducer->is_out_of_memory;
 }
@@ -240,17 +280,10 @@ static bool drop_rows(struct sp_reducer *reducer, const int64_t *most)
     }
     for (uint32_t m = 0; m < count; m++) {
         number[m] = kept;
-        if (most[m] <= reducer->problem->limit)
-            continue;
-        reducer->room[kept] = reducer->room[m];
-        reducer->moment_of[kept++] = reducer->moment_of[m];
+        kept += most[m] > reducer->limit[m];
     }
     number[count] = kept;
-    for (uint32_t v = 0; v < reducer->problem->node_count; v++) {
-        struct sp_reduced_range *live = &reducer->live[v];
-        *live = (struct sp_reduced_range){number[live->from], number[live->to]};
-    }
-    reducer->moment_count = kept;
+    sp_reducer_renumber(reducer, number, kept);
     return kept < count;
 }
 
@@ -260,7 +293,7 @@ static bool profile_all(struct sp_reducer *reducer, struct profiler *profiler)
     uint32_t count = reducer->moment_count;
     memset(profiler->base, 0, ((size_t)count + 1) * sizeof(int64_t));
     memset(profiler->most, 0, ((size_t)count + 1) * sizeof(int64_t));
-    if (!sort_members(profiler))
+    if (!sort_uses(profiler))
         return false;
     for (uint32_t v = 0; v < reducer->problem->node_count && !reducer->is_out_of_memory; v++)
         if (reducer->nodes[v].parent == SP_NO_NODE)
@@ -270,9 +303,9 @@ static bool profile_all(struct sp_reducer *reducer, struct profiler *profiler)
             profiler->base[m] += profiler->base[m - 1];
             profiler->most[m] += profiler->most[m - 1];
         }
-        if (profiler->base[m] > reducer->least_limit)
+        if (profiler->base[m] > reducer->least_limit && !reducer->is_again)
             reducer->least_limit = profiler->base[m];
-        reducer->room[m] = reducer->problem->limit - profiler->base[m];
+        reducer->room[m] = reducer->limit[m] - profiler->base[m];
         reducer->is_infeasible |= reducer->room[m] < 0;
     }
     return !sp_reducer_is_done(reducer) && drop_rows(reducer, profiler->most);
@@ -280,17 +313,17 @@ static bool profile_all(struct sp_reducer *reducer, struct profiler *profiler)
 
 void sp_reducer_profile(struct sp_reducer *reducer)
 {
-    size_t nodes = reducer->problem->node_count, moments = (size_t)reducer->moment_count + 1;
+    size_t nodes = reducer->problem->node_count, uses = reducer->use_count, moments = (size_t)reducer->moment_count + 1;
     struct profiler profiler = {
         .reducer = reducer,
-        .first_member = SP_NEW_ARRAY(reducer->scratch, nodes, uint32_t),
-        .next_member = SP_NEW_ARRAY(reducer->scratch, nodes, uint32_t),
+        .first_use = SP_NEW_ARRAY(reducer->scratch, nodes, uint32_t),
+        .next_use = SP_NEW_ARRAY(reducer->scratch, uses, uint32_t),
         .base = SP_NEW_ARRAY(reducer->scratch, moments, int64_t),
         .most = SP_NEW_ARRAY(reducer->scratch, moments, int64_t),
-        .points = SP_NEW_ARRAY(reducer->scratch, 2 * nodes, uint32_t),
+        .points = SP_NEW_ARRAY(reducer->scratch, 2 * uses + nodes, uint32_t),
     };
-    if (profiler.first_member == NULL || profiler.next_member == NULL || profiler.base == NULL ||
-        profiler.most == NULL || profiler.points == NULL) {
+    if (profiler.first_use == NULL || profiler.next_use == NULL || profiler.base == NULL || profiler.most == NULL ||
+        profiler.points == NULL) {
         reducer->is_out_of_memory = true;
         return;
     }

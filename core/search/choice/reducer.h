@@ -62,12 +62,20 @@ struct sp_reducer {
     uint32_t *slots, slot_bits, slots_used;
     struct sp_reduce_step *steps;
     uint32_t step_count;
-    uint32_t moment_count;
-    struct sp_reduced_range *live; /* per node: moments; empty where it never uses anything */
-    int64_t *room, *moment_of;     /* per moment; room is the limit less what all states use */
+    uint32_t moment_count, use_count;
+    struct sp_reducer_use *uses;
+    int64_t *limit, *room, *moment_of; /* per moment; room is the limit less what all states use */
     int64_t least_limit;
     int64_t fixed_cost;
-    bool is_infeasible, is_out_of_memory, has_changed;
+    bool is_infeasible, is_out_of_memory, has_changed, is_again;
+};
+
+/* What a node's strategies use over some moments. */
+struct sp_reducer_use {
+    uint32_t node;
+    struct sp_reduced_range live; /* empty where that does not matter any more */
+    const int64_t *usage;         /* of strategy s: usage[s * stride] */
+    size_t stride;
 };
 
 struct sp_reducer_view { /* an edge's table as one of its ends sees it */
@@ -131,6 +139,8 @@ void sp_reducer_propagate(struct sp_reducer *reducer);
 /* Rows of usage (reduce_usage.c): numbers the moments; profiles of all variables and room, dropping rows that cannot
    be exceeded. */
 void sp_reducer_find_moments(struct sp_reducer *reducer);
+void sp_reducer_take_moments(struct sp_reducer *reducer, const struct sp_reduced *reduced); /* those of a reduction */
+void sp_reducer_renumber(struct sp_reducer *reducer, const uint32_t *number, uint32_t kept);
 void sp_reducer_profile(struct sp_reducer *reducer);
 
 /* Drops rows that others imply (reduce_rows.c); returns whether any, and profiles are out of date then. */
