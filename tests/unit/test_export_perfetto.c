@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "build_export.h"
+#include "build_sharded.h"
 #include "data_files.h"
 #include "perfetto_trace.pb-c.h"
 
@@ -176,5 +177,80 @@ Test(export_perfetto, the_same_for_real_models)
         planned_make(&model, file, 3);
         expect_plan(&model);
         planned_release(&model);
+    }
+}
+
+/* Of all blocks of a stage together: what its rows of one name, or all rows of links, add up to. */
+static double busy_of(const struct rows *rows, uint32_t stage, const char *name, uint32_t *ret_slices)
+{
+    char prefix[32];
+    double busy = 0;
+    *ret_slices = 0;
+    (void)snprintf(prefix, sizeof prefix, "stage %u on ", stage);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct row *row = &rows->items[i];
+        if (row->parent == 0 || row->is_counter)
+            continue;
+        const struct row *owner = find((struct rows *)(uintptr_t)rows, row->parent);
+        const bool is_link = strcmp(row->name, "compute") != 0 && strcmp(row->name, "collectives") != 0;
+        if (strncmp(owner->name, prefix, strlen(prefix)) != 0 ||
+            (name != NULL ? strcmp(row->name, name) != 0 : !is_link))
+            continue;
+        busy += row->busy;
+        *ret_slices += row->slices;
+    }
+    return busy;
+}
+
+/* Each request is computed once in each stage, by one of its replicas. */
+static void expect_blocks(const struct sharded_model *model, uint32_t replicas)
+{
+    static struct rows rows;
+    const uint32_t requests = replicas > REQUESTS ? replicas : REQUESTS;
+    struct exported bytes = export_of(model->planned.subject, "perfetto");
+    const struct sp_evaluation *evaluation = model->plan->result->evaluation;
+    uint32_t owners = 0;
+    read_trace(&bytes, &rows);
+    cr_expect_eq(rows.flows, (uint64_t)requests * evaluation->transfer_count);
+    cr_expect_eq(rows.flows, rows.ended_flows);
+    for (uint32_t i = 0; i < rows.count; i++) {
+        const struct row *row = &rows.items[i];
+        owners += row->is_device;
+        if (!row->is_counter || row->parent == 0)
+            continue;
+        uint32_t stage = 0;
+        cr_assert_eq(sscanf(find(&rows, row->parent)->name, "stage %u", &stage), 1);
+        cr_expect_eq(row->most, llround(evaluation->stages[stage].total_bytes));
+    }
+    cr_expect_eq(owners, evaluation->stage_count * replicas);
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *cost = &evaluation->stages[s];
+        uint32_t slices;
+        const double compute = busy_of(&rows, s, "compute", &slices), rounding = slices;
+        cr_expect_float_eq(compute, requests * (cost->compute_seconds - cost->collective_seconds) * 1e9, rounding + 1);
+        const double exchanged = busy_of(&rows, s, "collectives", &slices);
+        cr_expect_float_eq(exchanged, requests * cost->collective_seconds * 1e9, slices + 1.0);
+        const double links = busy_of(&rows, s, NULL, &slices);
+        cr_expect_float_eq(links, requests * (cost->send_seconds + cost->receive_seconds) * 1e9, slices + 1.0);
+    }
+    exported_release(&bytes);
+}
+
+Test(export_perfetto, blocks_and_replicas_are_processes)
+{
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        struct sharded_model model;
+        struct sp_buf file;
+        const uint32_t replicas = 1 + seed % 5;
+        onnx_mlp(&file, &(struct onnx_mlp){.layers = 6, .width = 4096, .batch = "512"});
+        sharded_make(&model, file,
+                     &(struct sharded_options){.stages = 1 + seed % 3,
+                                               .replicas = replicas,
+                                               .axis_count = 2,
+                                               .sizes = {2, 2},
+                                               .choose = sharded_choose_any,
+                                               .context = &seed});
+        expect_blocks(&model, replicas);
+        sharded_release(&model);
     }
 }
