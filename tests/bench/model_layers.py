@@ -52,7 +52,7 @@ def layer_norm(run, name, x, width):
 
 
 def rotary_tables(run, head, base):
-    """Cosines and sines of positions x frequencies: [batch, sequence, head / 2], or head where the halves are joined."""
+    """Cosines and sines of positions x frequencies: [batch, sequence, head / 2], or the same twice, side by side."""
     g = run.graph
     with g.scope("rotary_emb"):
         frequencies = g.constant([base ** (-2 * i / head) for i in range(head // 2)], "float32",

@@ -36,7 +36,7 @@ MODELS = {
     "mixtral-8x7b": {"make": model_layers.llama, "vocabulary": 32000, "layers": 32, "hidden": 4096, "heads": 32,
                      "kv_heads": 8, "head": 128, "rotary_base": 1e6, "inner": 14336, "experts": 8, "chosen": 2},
     # "Language Models are Few-Shot Learners" (arXiv 2005.14165), table 2.1: 174.6 billion parameters (table D.1) of
-    # width 12288, a vocabulary of 50257 and 2048 positions. Half of its layers attend to bands only; here all are dense.
+    # width 12288, a vocabulary of 50257 and 2048 positions. Half of its layers attend to bands; here all are dense.
     "gpt3-175b": {"make": model_layers.gpt, "vocabulary": 50257, "positions": 2048, "layers": 96, "hidden": 12288,
                   "heads": 96, "head": 128, "inner": 49152},
     # "Scaling Vision Transformers to 22 Billion Parameters" (arXiv 2302.05442), table 1: 21,743 million, which is the

@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -27,17 +28,25 @@ PUBLISHED = {"llama3-8b": 8030261248, "llama3-70b": 70553706496, "llama3-405b": 
 EXPERT = 3 * 4096 * 14336
 
 
-class Models(test_cli.Case):
+class Made(test_cli.Case):
     def make(self, *arguments):
         path = self.path("model.json")
         models.main([*arguments, "-o", path])
         return path
 
+
+class Models(Made):
     def inspect(self, *arguments):
-        path = self.make(*arguments)
-        answer = self.json("check", path)
-        self.assertEqual((answer["valid"], answer["diagnostics"]), (True, []), arguments)
-        return self.json("inspect", path)
+        return self.json("inspect", self.make(*arguments))
+
+    def test_all_are_valid(self):
+        for name in (*models.MODELS, "irregular"):
+            for style in STYLES if name != "irregular" else ("decomposed",):
+                for more in ([], ["--kv-cache", "9", "--sequence", "3", "--dtype", "float16"]):
+                    with self.subTest(name, style=style, more=more):
+                        path = self.make("--model", name, "--style", style, "--layers", "2", "--batch", "2", *more)
+                        answer = self.json("check", path)
+                        self.assertEqual((answer["valid"], answer["diagnostics"]), (True, []))
 
     def expect_flops(self, answer, multiplied, layers, width, tokens=TOKENS):
         """2 for each parameter and token, and for each layer 4 n^2 d of attention; elementwise work is a few percent
@@ -115,6 +124,41 @@ class Models(test_cli.Case):
                 texts.append(file.read())
         self.assertEqual(texts[0], texts[1])
         self.assertNotEqual(texts[0], texts[2])
+
+
+class Blocks(Made):
+    """Searches solve one layer for all: each layer must be found to be the same as the first."""
+
+    program = os.path.join(os.path.dirname(test_cli.CLI), "../../tests/bench/bench_blocks")
+
+    def setUp(self):
+        super().setUp()
+        if not os.access(self.program, os.X_OK):
+            self.skipTest(f"{self.program} is not built")
+
+    def expect_layers(self, layers, *arguments):
+        path = self.make(*arguments)
+        said = self.done(path, program=self.program).stdout.decode()
+        nodes = int(re.search(r"(?m)^  (\d+) nodes", said)[1])
+        runs = [(int(blocks), int(length)) for blocks, length in re.findall(r"(?m)^  (\d+) x (\d+) from", said)]
+        self.assertEqual([blocks for blocks, _ in runs], [layers], said)
+        self.assertLess(nodes - layers * runs[0][1], 30, said)  # embeddings, tables, the head
+
+    def test_every_layer_is_found(self):
+        for name in ("llama3-8b", "mixtral-8x7b", "gpt3-175b", "vit-22b"):
+            for style in STYLES:
+                with self.subTest(name, style=style):
+                    self.expect_layers(20, "--model", name, "--style", style, "--layers", "20")
+
+    def test_with_a_cache(self):
+        for style in STYLES:
+            with self.subTest(style):
+                arguments = ["--layers", "20", "--style", style, "--kv-cache", "64", "--sequence", "1"]
+                self.expect_layers(20, "--model", "llama3-8b", *arguments)
+
+    def test_nothing_repeats_in_random_graphs(self):
+        said = self.done(self.make("--model", "irregular", "--nodes", "3000"), program=self.program).stdout.decode()
+        self.assertNotIn(" from node ", said)
 
 
 class Clusters(test_cli.Case):

@@ -32,7 +32,7 @@ struct classifier {
     uint32_t *ordinal; /* per tensor: where it is among the inputs of the node at hand */
     uint32_t *users;   /* per tensor that is no alias: nodes that use it, under any name */
     uint32_t class_count;
-    uint64_t *steps;
+    uint64_t steps;
 };
 
 /* ---- pieces ----------------------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static void put_inner_graph(struct classifier *c, const struct sp_graph *graph)
     put(c, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct sp_node *node = &graph->nodes[n];
-        *c->steps += 1 + (uint64_t)node->input_count + node->output_count;
+        c->steps += 1 + (uint64_t)node->input_count + node->output_count;
         put_operator(c, node);
         put(c, (uint64_t)node->input_count << 32 | node->output_count);
         for (uint32_t i = 0; i < node->input_count; i++)
@@ -273,7 +273,7 @@ static size_t describe(struct classifier *c, const struct sp_work_node *work, bo
     put_figures(c, work);
     size_t first = c->text.size;
     *ret_is_partial = put_integers(c, work);
-    *c->steps += 1 + c->text.size / 64;
+    c->steps += 1 + c->text.size / 64;
     return first;
 }
 
@@ -365,8 +365,7 @@ enum sp_status blocks_classify(struct sp_arena *arena, const struct sp_workload 
                            .exact = {.arena = arena},
                            .alike = {.arena = arena},
                            .ordinal = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t),
-                           .users = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t),
-                           .steps = steps};
+                           .users = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t)};
     bool is_done = c.scratch != NULL && c.ordinal != NULL && c.users != NULL;
     sp_buf_init(&c.text, MOST_DESCRIBED);
     sp_buf_init(&c.graphs, MOST_DESCRIBED);
@@ -383,5 +382,6 @@ enum sp_status blocks_classify(struct sp_arena *arena, const struct sp_workload 
     sp_buf_release(&c.graphs);
     sp_arena_destroy(c.scratch);
     *ret_class_count = c.class_count;
+    *steps += c.steps;
     return is_done ? SP_OK : sp_fail_memory(err);
 }

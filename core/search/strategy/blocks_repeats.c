@@ -21,7 +21,7 @@ struct repeats {
     uint32_t count;
     uint64_t *hash, *power; /* of the first i symbols; of the base */
     uint32_t *next;         /* the next smaller suffix */
-    uint64_t *steps;
+    uint64_t steps;
 };
 
 /* ---- hashes ----------------------------------------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ static void fill_hashes(struct repeats *r, uint64_t seed)
         r->hash[i + 1] = sum >= PRIME ? sum - PRIME : sum;
         r->power[i + 1] = times(r->power[i], base);
     }
-    *r->steps += r->count;
+    r->steps += r->count;
 }
 
 static uint64_t hash_of(const struct repeats *r, uint32_t begin, uint32_t length)
@@ -51,14 +51,14 @@ static uint64_t hash_of(const struct repeats *r, uint32_t begin, uint32_t length
     return all >= front ? all - front : all + PRIME - front;
 }
 
-static bool is_equal(const struct repeats *r, uint32_t a, uint32_t b, uint32_t length)
+static bool is_equal(struct repeats *r, uint32_t a, uint32_t b, uint32_t length)
 {
-    (*r->steps)++;
+    r->steps++;
     return hash_of(r, a, length) == hash_of(r, b, length);
 }
 
 /* How many symbols are equal from a and b on, a < b. */
-static uint32_t common_front(const struct repeats *r, uint32_t a, uint32_t b)
+static uint32_t common_front(struct repeats *r, uint32_t a, uint32_t b)
 {
     const uint32_t most = r->count - b;
     uint32_t known = 0, step = AT_ONCE;
@@ -79,7 +79,7 @@ static uint32_t common_front(const struct repeats *r, uint32_t a, uint32_t b)
 }
 
 /* How many symbols are equal before a and b, a < b. */
-static uint32_t common_back(const struct repeats *r, uint32_t a, uint32_t b)
+static uint32_t common_back(struct repeats *r, uint32_t a, uint32_t b)
 {
     uint32_t known = 0, step = AT_ONCE;
     while (known < AT_ONCE && known < a) {
@@ -101,7 +101,7 @@ static uint32_t common_back(const struct repeats *r, uint32_t a, uint32_t b)
 /* ---- Lyndon roots ----------------------------------------------------------------------------------------------- */
 
 /* Whether the suffix at a is smaller than that at b > a; of two that begin alike the shorter one is. */
-static bool is_smaller(const struct repeats *r, uint32_t a, uint32_t b, bool is_opposite)
+static bool is_smaller(struct repeats *r, uint32_t a, uint32_t b, bool is_opposite)
 {
     uint32_t common = common_front(r, a, b);
     if (b + common == r->count)
@@ -121,7 +121,7 @@ static void fill_next(struct repeats *r, bool is_opposite)
 }
 
 /* The repetition of the root [i, next[i]), unless the same one has a root further left. */
-static bool grow(const struct repeats *r, uint32_t i, struct blocks_repeat *ret_repeat)
+static bool grow(struct repeats *r, uint32_t i, struct blocks_repeat *ret_repeat)
 {
     uint32_t j = r->next[i], period = j - i;
     uint32_t before = common_back(r, i, j), behind = j < r->count ? common_front(r, i, j) : 0;
@@ -160,8 +160,7 @@ enum sp_status blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, u
                         .count = count,
                         .hash = SP_NEW_ARRAY(arena, (size_t)count + 1, uint64_t),
                         .power = SP_NEW_ARRAY(arena, (size_t)count + 1, uint64_t),
-                        .next = SP_NEW_ARRAY(arena, count, uint32_t),
-                        .steps = steps};
+                        .next = SP_NEW_ARRAY(arena, count, uint32_t)};
     struct blocks_repeat *found = SP_NEW_ARRAY(arena, 2 * (size_t)count, struct blocks_repeat);
     uint32_t found_count = 0;
     if (r.hash == NULL || r.power == NULL || r.next == NULL || found == NULL)
@@ -176,5 +175,6 @@ enum sp_status blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, u
     }
     *ret_count = settle(found, found_count);
     *ret_repeats = found;
+    *steps += r.steps;
     return SP_OK;
 }
