@@ -28,7 +28,7 @@ struct sp_stages_lattice {
 enum sp_status sp_stages_ideals(struct sp_stages_run *run, struct sp_arena *arena,
                                 const struct sp_stages_prepared *prepared, uint64_t limit,
                                 struct sp_stages_lattice **ret_lattice);
-#define SP_STAGES_IDEAL_BYTES ((size_t)1 << 29)
+#define SP_STAGES_IDEAL_BYTES ((size_t)1 << 28)
 
 /* The ideals of an order that is cut into blocks: block i is order[start[i]] up to before order[start[i + 1]]. The
    arrays stay the caller's and must live as long. */
@@ -70,11 +70,15 @@ enum sp_status sp_stages_chain_best(struct sp_stages_run *run, const struct sp_s
                                     const struct sp_stages_lattice *lattice, const struct sp_stages_rates *rates,
                                     double limit, struct sp_stages_solution *solution, bool *ret_complete);
 
-/* The best of some orders of the units, cut as well as each can be, and improved while there is work. `solution` may
-   hold one to begin with. */
+/* The best of some orders of the units, each cut as well as it can be. */
 enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                const struct sp_stages_rates *rates, uint64_t work,
-                                struct sp_stages_solution *solution);
+                                const struct sp_stages_rates *rates, struct sp_stages_solution *solution);
+
+/* Looks for orders with better cuts than `solution`, which is feasible, until the work is used up, nothing better comes
+   or the bound is reached. */
+enum sp_status sp_stages_better_orders(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                       const struct sp_stages_rates *rates, double bound,
+                                       struct sp_stages_solution *solution);
 
 /* The units' own order as a lattice, in blocks where it is long. */
 enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,

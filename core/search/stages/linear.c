@@ -1,21 +1,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "search/stages/chain.h"
+#include "search/stages/orders.h"
 
 /* Orders of the units, each cut as well as it can be. */
 
 #define MOST_BLOCKS 1024 /* cuts that are looked at in one order */
-
-struct orders {
-    struct sp_stages_run *run;
-    const struct sp_stages_prepared *prepared;
-    const struct sp_stages_rates *rates;
-    struct sp_stages_solution *best;
-    uint32_t *order, *start; /* of the order under way, its blocks */
-    uint32_t *waits, *ready; /* of units while an order is made */
-    double *cut;             /* per place: bytes of links over the cut behind it */
-};
 
 enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t *start, uint32_t blocks,
                               struct sp_stages_lattice **ret_lattice, struct sp_error *err)
@@ -40,7 +30,7 @@ enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t 
 }
 
 /* Bytes over each cut: a link is over those between its first and its last unit. */
-static void weigh_cuts(struct orders *orders, const uint32_t *place)
+static void weigh_cuts(struct sp_stages_orders *orders, const uint32_t *place)
 {
     const struct sp_stages_prepared *prepared = orders->prepared;
     memset(orders->cut, 0, ((size_t)prepared->unit_count + 1) * sizeof *orders->cut);
@@ -59,7 +49,7 @@ static void weigh_cuts(struct orders *orders, const uint32_t *place)
 }
 
 /* Cuts the order in blocks of about equal time, each where the least is sent; returns how many. */
-static uint32_t make_blocks(struct orders *orders, uint32_t most)
+static uint32_t make_blocks(struct sp_stages_orders *orders, uint32_t most)
 {
     const struct sp_stages_prepared *prepared = orders->prepared;
     uint32_t count = prepared->unit_count, blocks = 0;
@@ -90,28 +80,63 @@ static uint32_t make_blocks(struct orders *orders, uint32_t most)
     return blocks;
 }
 
-/* Cuts orders->order; the best so far is kept. */
-static enum sp_status slice(struct orders *orders, uint32_t most, bool *ret_better)
+enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, struct sp_stages_solution *solution)
 {
     struct sp_stages_run *run = orders->run;
     struct sp_stages_lattice *lattice;
-    struct sp_stages_solution found;
     bool is_complete;
-    double limit = orders->best->is_feasible ? orders->best->value * (1 - 1e-12) : INFINITY;
-    uint32_t blocks = make_blocks(orders, most);
-    *ret_better = false;
-    enum sp_status status = sp_stages_line(run->scratch, orders->order, orders->start, blocks, &lattice, run->err);
+    uint32_t blocks = make_blocks(orders, MOST_BLOCKS);
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
+    if (arena == NULL)
+        return sp_fail_memory(run->err);
+    enum sp_status status = sp_stages_line(arena, orders->order, orders->start, blocks, &lattice, run->err);
     if (status == SP_OK)
-        status = sp_stages_chain_best(run, orders->prepared, lattice, orders->rates, limit, &found, &is_complete);
-    if (status == SP_OK && found.is_feasible && (!orders->best->is_feasible || found.value < orders->best->value)) {
-        *orders->best = found;
-        *ret_better = true;
-    }
+        status = sp_stages_chain_best(run, orders->prepared, lattice, orders->rates, limit, solution, &is_complete);
+    sp_arena_destroy(arena);
     return status;
 }
 
+/* Cuts orders->order; the best so far is kept. */
+static enum sp_status try_order(struct sp_stages_orders *orders)
+{
+    struct sp_stages_solution found;
+    double limit = orders->best->is_feasible ? orders->best->value * (1 - 1e-12) : INFINITY;
+    enum sp_status status = sp_stages_slice(orders, limit, &found);
+    if (status == SP_OK && found.is_feasible && (!orders->best->is_feasible || found.value < orders->best->value))
+        *orders->best = found;
+    return status;
+}
+
+void sp_stages_heap_push(uint32_t *heap, uint32_t count, uint32_t item, const double *key)
+{
+    uint32_t at = count;
+    for (; at > 0; at = (at - 1) / 2) {
+        uint32_t above = heap[(at - 1) / 2];
+        if (key[above] < key[item] || (key[above] == key[item] && above < item))
+            break;
+        heap[at] = above;
+    }
+    heap[at] = item;
+}
+
+uint32_t sp_stages_heap_pop(uint32_t *heap, uint32_t count, const double *key)
+{
+    uint32_t top = heap[0], item = heap[--count], at = 0;
+    for (uint32_t child = 1; child < count; at = child, child = 2 * at + 1) {
+        uint32_t right = child + 1;
+        if (right < count && (key[heap[right]] < key[heap[child]] ||
+                              (key[heap[right]] == key[heap[child]] && heap[right] < heap[child])))
+            child = right;
+        if (key[item] < key[heap[child]] || (key[item] == key[heap[child]] && item < heap[child]))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = item;
+    return top;
+}
+
 /* Puts next what became ready last: chains are followed to their end. With `is_late` from the end backwards. */
-static void follow_chains(struct orders *orders, bool is_late)
+static void follow_chains(struct sp_stages_orders *orders, bool is_late)
 {
     const struct sp_stages_prepared *prepared = orders->prepared;
     const struct sp_stages_lists *before = is_late ? &prepared->after : &prepared->before;
@@ -133,7 +158,7 @@ static void follow_chains(struct orders *orders, bool is_late)
     }
 }
 
-static bool init(struct orders *orders)
+static bool init(struct sp_stages_orders *orders)
 {
     struct sp_arena *arena = orders->run->scratch;
     size_t room = (size_t)orders->prepared->unit_count + 2;
@@ -149,7 +174,7 @@ static bool init(struct orders *orders)
 enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
                                     const struct sp_stages_rates *rates, struct sp_stages_lattice **ret_lattice)
 {
-    struct orders orders = {.run = run, .prepared = prepared, .rates = rates};
+    struct sp_stages_orders orders = {.run = run, .prepared = prepared, .rates = rates};
     if (!init(&orders))
         return sp_fail_memory(run->err);
     memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
@@ -158,18 +183,24 @@ enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_s
 }
 
 enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                const struct sp_stages_rates *rates, uint64_t work, struct sp_stages_solution *solution)
+                                const struct sp_stages_rates *rates, struct sp_stages_solution *solution)
 {
-    struct orders orders = {.run = run, .prepared = prepared, .rates = rates, .best = solution};
-    bool is_better;
+    struct sp_stages_orders orders = {.run = run, .prepared = prepared, .rates = rates, .best = solution};
     if (!init(&orders))
         return sp_fail_memory(run->err);
-    (void)work;
     memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
-    enum sp_status status = slice(&orders, MOST_BLOCKS, &is_better);
-    for (uint32_t i = 0; i < 2 && status == SP_OK && !run->is_stopped; i++) {
+    enum sp_status status = try_order(&orders);
+    for (uint32_t i = 0; i < 2 && status == SP_OK && run->work_left > 0; i++) {
         follow_chains(&orders, i == 1);
-        status = slice(&orders, MOST_BLOCKS, &is_better);
+        status = try_order(&orders);
     }
     return status;
+}
+
+enum sp_status sp_stages_better_orders(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                       const struct sp_stages_rates *rates, double bound,
+                                       struct sp_stages_solution *solution)
+{
+    struct sp_stages_orders orders = {.run = run, .prepared = prepared, .rates = rates, .best = solution};
+    return init(&orders) ? sp_stages_improve(&orders, bound) : sp_fail_memory(run->err);
 }

@@ -5,9 +5,11 @@
 
 /* Which part of the search answers a problem, and what its answer says. */
 
-#define TICK_STEPS   ((uint64_t)1 << 16)
-#define NOFIT_WORK   ((uint64_t)20000000) /* for saying how much memory lacks, after all work was used up */
-#define DEFAULT_WORK ((uint64_t)3000000000)
+#define TICK_STEPS ((uint64_t)1 << 16)
+#define NOFIT_WORK ((uint64_t)20000000) /* for saying how much memory lacks, after all work was used up */
+/* Some ten seconds; it ends sooner where all is proved or nothing better comes. */
+#define DEFAULT_WORK  ((uint64_t)2000000000)
+#define WORK_PER_NODE ((uint64_t)10000)
 
 bool sp_stages_spend(struct sp_stages_run *run, uint64_t steps)
 {
@@ -121,11 +123,27 @@ static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_sta
     solution->bound = bound;
     if (bound == INFINITY)
         return SP_OK;
-    status = sp_stages_linear(run, prepared, &rates, run->work_left / 4, solution);
+    uint64_t work = run->work_left;
+    bool is_start = prepared->problem->objective == SP_STAGES_THROUGHPUT && prepared->problem->non_contiguous;
+    run->work_left = is_start ? work / 2 : work; /* the rest is for any sets */
+    uint64_t later = work - run->work_left;
+    status = sp_stages_linear(run, prepared, &rates, solution);
     solution->bound = bound;
     report(run, solution);
-    if (status == SP_OK && !run->is_stopped && !(solution->is_feasible && is_proved(solution->value, bound)))
+    if (status == SP_OK && !run->is_stopped && !(solution->is_feasible && is_proved(solution->value, bound))) {
+        uint64_t half = run->work_left / 2;
+        run->work_left -= half;
         status = search_ideals(run, prepared, &rates, solution);
+        run->work_left += half;
+    }
+    if (status == SP_OK && !run->is_stopped && solution->is_feasible && !is_proved(solution->value, solution->bound)) {
+        struct sp_stages_solution better = *solution;
+        status = sp_stages_better_orders(run, prepared, &rates, solution->bound, &better);
+        better.bound = solution->bound;
+        better.ideals = solution->ideals;
+        *solution = better;
+    }
+    run->work_left += later;
     return status;
 }
 
@@ -223,7 +241,7 @@ enum sp_status sp_stages_solve(struct sp_arena *arena, const struct sp_stages_pr
                                const struct sp_stages_options *options, struct sp_stages_result **ret_result,
                                struct sp_error *err)
 {
-    uint64_t work = options->work_limit != 0 ? options->work_limit : DEFAULT_WORK;
+    uint64_t work = options->work_limit != 0 ? options->work_limit : DEFAULT_WORK + WORK_PER_NODE * problem->node_count;
     struct sp_stages_run run = {.options = options, .work_left = work, .err = err};
     struct sp_stages_result *result = SP_NEW(arena, struct sp_stages_result);
     run.scratch = sp_arena_create(options->budget != NULL ? options->budget : sp_arena_budget(arena));
