@@ -201,7 +201,8 @@ static enum sp_status write_collective(void *context, const struct sp_plan_colle
     sp_json_member_int(json, "stage", stage->stage);
     if (collective->group_size > 0)
         sp_json_member_int(json, "group_size", collective->group_size);
-    sp_json_member_double(json, "bytes", collective->bytes);
+    sp_json_member_double(json, "bytes", collective->bytes * sp_placement_size(placement, stage->stage));
+    sp_json_member_double(json, "bytes_per_device", collective->bytes);
     sp_json_member_double(json, "seconds", collective->seconds);
     if (collective->is_before) {
         sp_json_member_string(json, "after_node", tensor != NULL ? node_name(c, tensor->producer) : NULL);

@@ -161,13 +161,14 @@ static enum sp_status tell_use(struct telling *telling, const struct sp_intra_us
         return telling->tell(telling->context, &collective, err);
     /* The plan counts the stage's own links; where the cluster's take another time the steps share it. */
     const double share = use->seconds / reshard->seconds;
+    const double byte_share = reshard->bytes > 0 ? use->bytes / reshard->bytes : 1;
     for (uint32_t i = 0; status == SP_OK && i < reshard->step_count; i++) {
         const struct sp_reshard_step *step = &reshard->steps[i];
         if (step->seconds <= 0)
             continue;
         collective.kind = sp_collective_name(step->kind);
         collective.group_size = step->group_size > 1 ? (uint32_t)step->group_size : 0;
-        collective.bytes = step->bytes;
+        collective.bytes = step->bytes * byte_share;
         collective.seconds = step->seconds * share;
         status = telling->tell(telling->context, &collective, err);
     }

@@ -120,7 +120,8 @@ Test(plan_sharded, layouts_and_collectives_are_written)
     cr_expect_str_eq(text_of(gather, "after_node"), "mm0");
     cr_expect_str_eq(text_of(gather, "before_node"), "relu0");
     cr_expect_eq(number_of(gather, "group_size"), 4);
-    cr_expect_eq(number_of(gather, "bytes"), 3.0 / 4 * 4096 * 8192 * 4);
+    cr_expect_eq(number_of(gather, "bytes_per_device"), 3.0 / 4 * 4096 * 8192 * 4);
+    cr_expect_eq(number_of(gather, "bytes"), 3.0 * 4096 * 8192 * 4);
     json_decref(json);
     sharded_release(&model);
 }
@@ -154,6 +155,7 @@ Test(plan_sharded, reasons_say_what_is_split_and_what_it_gives)
 static void expect_sums(const struct sharded_model *model, const json_t *json)
 {
     const json_t *collectives = json_object_get(json, "collectives"), *stages = json_object_get(json, "stages");
+    double bytes = 0;
     for (size_t s = 0; s < json_array_size(stages); s++) {
         double seconds = 0;
         for (size_t i = 0; i < json_array_size(collectives); i++) {
@@ -162,6 +164,9 @@ static void expect_sums(const struct sharded_model *model, const json_t *json)
         }
         EXPECT_NEAR(seconds, model->plan->result->evaluation->stages[s].collective_seconds);
     }
+    for (size_t i = 0; i < json_array_size(collectives); i++)
+        bytes += number_of(json_array_get(collectives, i), "bytes");
+    EXPECT_NEAR(bytes, number_of(json_object_get(json, "estimate"), "communication_bytes"));
 }
 
 /* A spec's pieces times their number are the tensor. */
@@ -223,6 +228,40 @@ static void expect_same_subject(const struct sharded_model *model, const struct 
     sp_subject_destroy(read);
 }
 
+/* What the subject's assignment says of each operand that a strategy speaks of is its layout, on the used devices. */
+static void expect_layouts(const struct sharded_model *model)
+{
+    const struct sp_subject *subject = model->planned.subject;
+    const struct sp_placement *placement = &model->plan->result->placement;
+    for (uint32_t n = 0; n < subject->model->graph->node_count; n++) {
+        const struct sp_node *node = &subject->model->graph->nodes[n];
+        const uint32_t stage = placement->stage_of[n];
+        int64_t first = 0;
+        while (subject->cluster_devices[first] != placement->stage_device[stage])
+            first++;
+        for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+            const struct sp_value *value =
+                i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+            if (value == NULL || !value->type.shape.has_rank)
+                continue;
+            const struct sp_sharding *said =
+                sp_spec_of(subject->assignment, sp_net_node(subject->net, node), i)->sharding;
+            const struct sp_sharding *want = NULL;
+            struct sp_error err = {0};
+            bool is_equal = false;
+            const uint32_t rank = value->type.shape.rank, layout = sp_plan_layout(model->plan, n, value->id);
+            struct sp_arena_mark mark = sp_arena_mark(model->planned.arena);
+            cr_assert_not_null(said, "node %u, operand %u", n, i);
+            cr_assert_eq(sp_plan_sharding(model->plan, model->planned.arena, stage, layout, rank, first, &want, &err),
+                         SP_OK, "%s", err.message);
+            cr_assert_eq(sp_sharding_equal(model->planned.arena, said, want, rank, NULL, &is_equal, &err), SP_OK, "%s",
+                         err.message);
+            cr_expect(is_equal, "node %u (%s), operand %u, layout %u", n, node->op_type, i, layout);
+            sp_arena_rewind(model->planned.arena, mark);
+        }
+    }
+}
+
 static void expect_simulation(const struct sharded_model *model, const struct sp_buf *annotated, const char *format)
 {
     const struct sp_file_request request = {.subject = model->planned.subject,
@@ -246,6 +285,7 @@ static void expect_all(const struct sharded_model *model)
     json_t *json = planned_json(&model->planned);
     expect_clean(model, &annotated);
     expect_same_subject(model, &annotated);
+    expect_layouts(model);
     expect_sums(model, json);
     expect_pieces(json);
     expect_simulation(model, &annotated, "simulation");
