@@ -155,8 +155,9 @@ static enum sp_status count_nodes(struct export *out, uint32_t **ret_counts, str
     const struct sp_subject *subject = out->subject;
     uint32_t *counts = SP_NEW_ARRAY(out->scratch, (size_t)subject->device_count, uint32_t);
     struct group *groups = SP_NEW_ARRAY(out->scratch, SP_MAX_EXPORT_MESHES, struct group);
-    const uint32_t nodes =
-        subject->model != NULL ? subject->model->graph->node_count : subject->plan->workload->node_count;
+    const uint32_t nodes = subject->model != NULL  ? subject->model->graph->node_count
+                           : subject->plan != NULL ? subject->plan->workload->node_count
+                                                   : 0;
     uint32_t group_count = 0, last = 0;
     if (counts == NULL || groups == NULL)
         return sp_fail_memory(err);

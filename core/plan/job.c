@@ -381,12 +381,15 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
     if (status != SP_OK)
         return status;
     struct sp_job *job = create(file, job_options);
-    if (job == NULL)
-        return sp_fail_memory(err);
+    if (job == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY;
+    }
     *bindings = (struct sp_bindings){.arena = job->arena, .hash_seed = job->hash_seed};
     if (!sp_note_unknown_devices(&file->costs->graph, cluster, bindings)) {
         sp_job_destroy(job);
-        return sp_fail_memory(err);
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY;
     }
     *ret_job = job;
     return SP_OK;

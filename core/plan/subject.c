@@ -166,8 +166,10 @@ enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const str
     if (subject == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_job_open(bytes, size, options, 0, NULL, NULL, &subject->owned_job, err);
-    if (status == SP_OK && subject->owned_job->model == NULL)
-        status = sp_costs_refuse("annotated model", err);
+    if (status == SP_OK && subject->owned_job->model == NULL) {
+        (void)sp_costs_refuse("annotated model", err);
+        status = SP_ERR_UNSUPPORTED;
+    }
     if (status == SP_OK) {
         struct sp_job *job = subject->owned_job;
         const uint64_t largest = job->file.size > size ? job->file.size : size;
@@ -238,7 +240,7 @@ static enum sp_status place_costs(struct sp_subject *subject, const struct sp_pl
     int64_t *numbers = SP_NEW_ARRAY(plan->arena, placement->stage_count, int64_t);
     const char **names = SP_NEW_ARRAY(plan->arena, placement->stage_count, const char *);
     const uint32_t *stages = sp_plan_device_stages(plan);
-    if (nodes == NULL || numbers == NULL || names == NULL || stages == NULL)
+    if (nodes == NULL || numbers == NULL || names == NULL || stages == NULL || subject->cluster_devices == NULL)
         return sp_fail_memory(err);
     subject->device_count = placement->stage_count;
     subject->stage_count = (int32_t)placement->stage_count;
