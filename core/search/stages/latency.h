@@ -6,6 +6,7 @@
  *   latency_line.c    the best stages along one order of the units
  *   latency_anneal.c  annealing over moves of units and chunks
  *   latency_bound.c   lower bounds from paths and memory
+ *   latency_path.c    the least time along one path, of all ways to cut it into stages
  *   latency_exact.c   all solutions of a small problem
  *   latency.c         sp_stages_latency()
  *
@@ -27,6 +28,8 @@ struct sp_latency_graph {
     uint32_t *place;                      /* per unit: where in `units` */
     double *alone;                        /* per node: least seconds anywhere it may be */
     bool **allowed;                       /* [option][unit] */
+    uint32_t *sure_user; /* per tensor: a user in another unit, for which alone it counts; UINT32_MAX: none */
+    bool **is_sure;      /* [option][tensor]: a stage with its maker sends it, one with that user receives it */
     uint32_t slot_count, free_count;
     struct sp_stages_choice *choices; /* of all slots, those of free options last */
 };
@@ -78,6 +81,11 @@ void sp_latency_anneal_run(struct sp_latency_anneal *anneal);
 /* Lower bound for all solutions. */
 enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_latency_graph *graph, double best_value,
                                 double *ret_bound);
+
+/* The least time that the nodes of a path take one after the other, in at most as many stages as there are slots, each
+   a part of the path; 0 where that is too much work. Holds for all solutions. */
+enum sp_status sp_latency_path(struct sp_stages_run *run, struct sp_arena *arena, const struct sp_latency_graph *graph,
+                               uint32_t count, const uint32_t *path, double *ret_seconds);
 
 /* All solutions of a small problem; see sp_assign_exact(). `best` has a value to be better than and no arrays yet;
    where something is, they are filled. */

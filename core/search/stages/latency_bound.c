@@ -12,6 +12,7 @@
 #include "search/stages/latency.h"
 
 #define MIX_STEPS 400
+#define PATHS     24 /* of the mixture that are looked at alone, too */
 
 struct gain {
     double ratio, gain, bytes;
@@ -27,8 +28,27 @@ struct paths {
     double *longest;     /* per node: of paths that end with it */
     uint32_t *from;
     struct gain *gains;
+    double **sure;  /* [option][node]: see add_sure_transfers() */
+    uint32_t *path; /* scratch */
+    uint32_t path_count;
     double memory;
 };
+
+/* Transfers that a stage with the node cannot do without. */
+static void add_sure_transfers(struct paths *paths)
+{
+    const struct sp_latency_graph *graph = paths->graph;
+    const struct sp_stages_problem *problem = graph->problem;
+    for (uint32_t o = 0; o < problem->option_count; o++)
+        for (uint32_t t = 0; t < problem->tensor_count; t++) {
+            const struct sp_stages_option *option = &problem->options[o];
+            if (!graph->is_sure[o][t])
+                continue;
+            double seconds = option->transfer_fixed + option->transfer_per_byte * problem->tensors[t].bytes;
+            paths->sure[o][graph->sure_user[t]] += seconds;
+            paths->sure[o][problem->tensors[t].producer] += seconds;
+        }
+}
 
 static void list_figures(struct paths *paths)
 {
@@ -44,7 +64,7 @@ static void list_figures(struct paths *paths)
             double *seconds = problem->options[o].is_free ? paths->slow : paths->fast;
             if (!graph->allowed[o][unit])
                 continue;
-            seconds[v] = fmin(seconds[v], problem->options[o].seconds[v]);
+            seconds[v] = fmin(seconds[v], problem->options[o].seconds[v] + paths->sure[o][v]);
             if (!problem->options[o].is_free)
                 paths->bytes[unit] =
                     fmin(paths->bytes[unit],
@@ -135,8 +155,11 @@ static double mix_longest(struct paths *paths, double weight)
     double length = last == UINT32_MAX ? 0 : paths->longest[last];
     for (uint32_t v = 0; v < graph->node_count; v++)
         paths->share[v] *= 1 - weight;
-    for (uint32_t v = last; v != UINT32_MAX; v = paths->from[v])
+    paths->path_count = 0;
+    for (uint32_t v = last; v != UINT32_MAX; v = paths->from[v]) {
         paths->share[v] += weight;
+        paths->path[graph->node_count - ++paths->path_count] = v;
+    }
     return length;
 }
 
@@ -160,8 +183,14 @@ static bool allocate(struct sp_arena *arena, struct paths *paths)
     paths->bytes = SP_NEW_ARRAY(arena, units, double);
     paths->part = SP_NEW_ARRAY(arena, units, double);
     paths->gains = SP_NEW_ARRAY(arena, units, struct gain);
-    return paths->slow != NULL && paths->fast != NULL && paths->share != NULL && paths->longest != NULL &&
-           paths->from != NULL && paths->bytes != NULL && paths->part != NULL && paths->gains != NULL;
+    paths->path = SP_NEW_ARRAY(arena, nodes, uint32_t);
+    paths->sure = SP_NEW_ARRAY(arena, paths->graph->problem->option_count, double *);
+    for (uint32_t o = 0; paths->sure != NULL && o < paths->graph->problem->option_count; o++)
+        if ((paths->sure[o] = SP_NEW_ARRAY(arena, nodes, double)) == NULL)
+            return false;
+    return paths->path != NULL && paths->sure != NULL && paths->slow != NULL && paths->fast != NULL &&
+           paths->share != NULL && paths->longest != NULL && paths->from != NULL && paths->bytes != NULL &&
+           paths->part != NULL && paths->gains != NULL;
 }
 
 enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_latency_graph *graph, double best_value,
@@ -169,10 +198,12 @@ enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_laten
 {
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
     struct paths paths = {.graph = graph};
+    enum sp_status status = SP_OK;
     if (arena == NULL || !allocate(arena, &paths)) {
         sp_arena_destroy(arena);
         return sp_fail_memory(run->err);
     }
+    add_sure_transfers(&paths);
     list_figures(&paths);
     paths.memory = all_memory(graph) * (1 + SP_STAGES_SLACK);
     for (uint32_t v = 0; v < graph->node_count; v++)
@@ -183,9 +214,15 @@ enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_laten
     /* Everything fast: the plain longest path, and the first of the mixture. */
     for (uint32_t u = 0; u < graph->model->unit_count; u++)
         paths.part[u] = 1;
-    double bound = mix_longest(&paths, 1);
+    double bound = mix_longest(&paths, 1), along = 0;
     for (uint32_t step = 0; step < MIX_STEPS && bound < INFINITY && bound < best_value * (1 - 1e-9); step++) {
-        bound = fmax(bound, mixed_bound(&paths));
+        if (step < PATHS) {
+            status = sp_latency_path(run, arena, graph, paths.path_count,
+                                     &paths.path[graph->node_count - paths.path_count], &along);
+            if (status != SP_OK)
+                break;
+        }
+        bound = fmax(fmax(bound, along), mixed_bound(&paths));
         mix_longest(&paths, 2.0 / (step + 3.0));
         if (!sp_stages_spend(run, 4 * (uint64_t)graph->node_count + graph->after.start[graph->node_count]))
             break;
@@ -193,5 +230,5 @@ enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_laten
     *ret_bound = fmin(fmax(*ret_bound, bound * (1 - 1e-12)), best_value);
 end:
     sp_arena_destroy(arena);
-    return SP_OK;
+    return status;
 }

@@ -154,6 +154,63 @@ static bool allow(struct sp_arena *arena, struct sp_latency_graph *graph)
     return true;
 }
 
+static void hull_of_both(struct hull *hull, uint32_t a, uint32_t b)
+{
+    memset(hull->has_unit, 0, hull->graph->model->unit_count * sizeof(*hull->has_unit));
+    memset(hull->marks, 0, hull->graph->node_count);
+    mark_unit(hull, a);
+    mark_unit(hull, b);
+    while (hull->work < HULL_WORK && close_hull(hull))
+        ;
+}
+
+/* The user that has most to win in a stage: a transfer is counted for it alone, so that it counts once for a stage. */
+static uint32_t keenest_user(const struct sp_latency_graph *graph, const struct sp_stages_tensor *tensor)
+{
+    double most = -1;
+    uint32_t keenest = UINT32_MAX;
+    for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+        uint32_t v = tensor->consumers[i];
+        double slow = 0;
+        for (uint32_t o = 0; o < graph->problem->option_count; o++)
+            if (graph->problem->options[o].is_free && graph->allowed[o][graph->unit_of[v]])
+                slow = fmax(slow, graph->problem->options[o].seconds[v]);
+        if (slow > most && graph->unit_of[v] != graph->unit_of[tensor->producer]) {
+            most = slow;
+            keenest = v;
+        }
+    }
+    return keenest;
+}
+
+/* Transfers that no stage with a node can do without, as maker and user do not fit into one. */
+static bool list_sure_transfers(struct sp_arena *arena, struct sp_latency_graph *graph)
+{
+    const struct sp_stages_problem *problem = graph->problem;
+    struct hull hull = {.graph = graph};
+    hull.marks = SP_NEW_ARRAY(arena, graph->node_count, uint8_t);
+    hull.has_unit = SP_NEW_ARRAY(arena, graph->model->unit_count, bool);
+    bool *shared = SP_NEW_ARRAY(arena, graph->model->shared_count, bool);
+    graph->sure_user = SP_NEW_ARRAY(arena, problem->tensor_count, uint32_t);
+    graph->is_sure = SP_NEW_ARRAY(arena, problem->option_count, bool *);
+    if (hull.marks == NULL || hull.has_unit == NULL || shared == NULL || graph->sure_user == NULL ||
+        graph->is_sure == NULL)
+        return false;
+    for (uint32_t o = 0; o < problem->option_count; o++)
+        if ((graph->is_sure[o] = SP_NEW_ARRAY(arena, problem->tensor_count, bool)) == NULL)
+            return false;
+    for (uint32_t t = 0; t < problem->tensor_count; t++) {
+        const struct sp_stages_tensor *tensor = &problem->tensors[t];
+        uint32_t user = graph->sure_user[t] = keenest_user(graph, tensor);
+        if (user == UINT32_MAX || hull.work >= HULL_WORK)
+            continue;
+        hull_of_both(&hull, graph->unit_of[user], graph->unit_of[tensor->producer]);
+        for (uint32_t o = 0; o < problem->option_count; o++)
+            graph->is_sure[o][t] = !problem->options[o].is_free && !hull_fits(&hull, o, shared);
+    }
+    return true;
+}
+
 /* Slots for devices class by class, under the option of the fewest devices, and one for each free option. */
 static bool make_slots(struct sp_arena *arena, struct sp_latency_graph *graph)
 {
@@ -222,7 +279,8 @@ enum sp_status sp_latency_graph_create(struct sp_stages_run *run, const struct s
     graph->unit_of = prepared->unit_of;
     graph->nodes = prepared->nodes;
     if (!list_edges(run->scratch, graph) || !order_nodes(run->scratch, graph) || !allow(run->scratch, graph) ||
-        !make_slots(run->scratch, graph) || !list_least(run->scratch, graph))
+        !list_sure_transfers(run->scratch, graph) || !make_slots(run->scratch, graph) ||
+        !list_least(run->scratch, graph))
         return sp_fail_memory(run->err);
     *ret_graph = graph;
     return SP_OK;
