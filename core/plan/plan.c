@@ -80,7 +80,8 @@ static enum sp_status make_id(struct sp_plan *plan, struct sp_error *err)
     if (plan->model_sha256[0] != '\0')
         sp_buf_printf(&text, "%s%c", plan->model_sha256, 0);
     else
-        sp_buf_printf(&text, "%s %llu%c", plan->model_name, (unsigned long long)(plan->model != NULL ? plan->model->size : plan->file->given_size), 0);
+        sp_buf_printf(&text, "%s %llu%c", plan->model_name,
+                      (unsigned long long)(plan->model != NULL ? plan->model->size : plan->file->given_size), 0);
     sp_json_init_buf(&json, false, &text);
     sp_cluster_write(plan->cluster, &json);
     if (sp_json_finish(&json, NULL) != SP_OK)
