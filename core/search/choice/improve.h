@@ -2,11 +2,17 @@
 /*
  * improve - better and better feasible choices of a reduced problem.
  *
- * Begins with any states (of prices, of the caller, random), makes them fit, and improves: single and double moves with
- * the usage kept per moment; parts of the graph (trees, windows in time, neighbourhoods of what is expensive) whose
- * states are all chosen anew, exactly, with everything else as it is, under prices or under the limits themselves
- * (large-neighbourhood search: Shaw 1998; tree blocks: Hamze, de Freitas 2004). Deterministic for a seed and a work
- * limit.
+ * The limits at moments are first moved into the cost by prices, and what is left is relaxed by messages along edges;
+ * states that follow the messages are the first trials, and say how prices are to change. From then on windows are
+ * solved, parts of the graph of which all states are chosen anew with everything else as it is (large-neighbourhood
+ * search: Shaw 1998): a window has few variables with all their states or many with their most promising ones, is
+ * eliminated exactly under prices of its own, and then enumerated within the gap to what its variables cost now, under
+ * the limits themselves. Where windows no longer help, a region of the best states is disturbed, and repaired.
+ *
+ * Invariants
+ *  - Equal problems, guides, offers, seeds, lanes and work limits give equal states, however the work is cut into runs
+ *    that all ended by their limit.
+ *  - Memory is taken when the search is created only. A search may run in any thread, if no other uses its arena then.
  */
 #include "search/choice/reduce.h"
 
@@ -19,7 +25,7 @@ struct sp_improver *sp_improver_create(struct sp_arena *arena, const struct sp_r
 /* Prices (per moment) and reduced costs (per state) of a bound, for guidance; copied. Either may be NULL. */
 void sp_improver_guide(struct sp_improver *improver, const double *prices, const double *reduced_costs);
 
-/* States to go on from, if they are better than its own. */
+/* States to go on from, if they are better than its best; they may be over, or forbidden. */
 void sp_improver_offer(struct sp_improver *improver, const uint32_t *states);
 
 /* Searches for about `work` steps, or until `stop`, or until the cost is `bound` (of the whole problem). */
