@@ -158,7 +158,7 @@ void sp_window_start(struct sp_search *search, struct sp_window *window, uint32_
 /* An empty window at the begin of a line whose nodes are divided between two stages, on the left one's device. */
 void sp_window_start_left(struct sp_search *search, struct sp_window *window, const struct sp_candidate *around,
                           uint32_t left, uint32_t right);
-void sp_window_add(struct sp_search *search, struct sp_window *window, uint32_t position);
+void sp_window_extend(struct sp_search *search, struct sp_window *window, uint32_t position);
 
 static inline double sp_link_seconds(struct sp_search_link link, const struct sp_work_tensor *tensor)
 {

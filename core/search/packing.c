@@ -40,7 +40,7 @@ static uint32_t longest_window(struct sp_search *search, uint32_t begin, uint32_
     double limit = interval * (1 + 1e-12);
     uint32_t end = begin;
     for (uint32_t x = begin; x < search->line_length; x++) {
-        sp_window_add(search, &window, x);
+        sp_window_extend(search, &window, x);
         /* A cancelled search shows in the next step that looks at the status. */
         (void)sp_search_step(search, 4);
         if (sp_window_least_memory(&window) > capacity || window.compute > limit || window.receive > limit ||
@@ -214,7 +214,7 @@ static bool extend(struct table *table, uint32_t begin)
         if (table->work < work)
             return false;
         table->work -= work;
-        sp_window_add(search, &window, x);
+        sp_window_extend(search, &window, x);
         if (sp_window_least_memory(&window) > capacity || window.compute > table->ceiling ||
             window.receive > table->ceiling)
             break;

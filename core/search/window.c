@@ -85,7 +85,7 @@ static void add_output(struct sp_search *search, struct sp_window *window, uint3
     }
 }
 
-void sp_window_add(struct sp_search *search, struct sp_window *window, uint32_t position)
+void sp_window_extend(struct sp_search *search, struct sp_window *window, uint32_t position)
 {
     const struct sp_workload *workload = search->workload;
     const struct sp_work_node *node = &workload->nodes[search->line[position]];
