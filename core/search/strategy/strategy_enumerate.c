@@ -204,9 +204,11 @@ static double output_bytes(const struct maker *maker)
 static struct sp_strategy strategy_of_way(const struct maker *maker)
 {
     const struct strategy_way *way = &maker->way;
+    /* Where only the whole node was measured, its parts are as much quicker or slower than estimated. */
+    const double measured = sp_work_measured_scale(maker->work, maker->table->mesh.kind);
     struct sp_strategy strategy = {.flops = way->flops,
                                    .bytes = way->bytes,
-                                   .compute_seconds = way->compute_seconds,
+                                   .compute_seconds = way->compute_seconds * measured,
                                    .communication_seconds = way->communication_seconds,
                                    .communication_bytes = way->communication_bytes,
                                    .output_bytes = output_bytes(maker),
