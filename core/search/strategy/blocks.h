@@ -5,7 +5,7 @@
  * A run is a sequence of blocks, one after the other in the workload's order, whose nodes correspond one to one:
  *
  *   - operators are equal: type, version, attributes, rule, what is inside of them; shapes and types of operands; FLOPs
- *     and bytes. Integers that are known (a Reshape's shape) are equal too, or make no difference to the rule.
+ *     and bytes. Where elements of operands are known (a ReduceSum's axes), they make no difference to the rule.
  *   - an activation is read from the corresponding node of the same block; or from the corresponding one of the block
  *     before, where the first block reads anything outside, the same for all that the others read from one; or it is
  *     one and the same tensor from before the run.

@@ -2,8 +2,8 @@
  * Numbers of nodes: equal for equal operators on equal operands.
  *
  * A node is described as bytes, in which operands are numbers and names do not occur; equal descriptions are equal
- * nodes. The description has two parts. The second has the known integers among the operands, which decide what some
- * operators are (a Slice's begin) and mean nothing to others (a Gather's index): nodes that differ only in these are
+ * nodes. The description has two parts. The second has the known elements of operands, which decide what some operators
+ * are (a ReduceSum's axes) and mean nothing to others (a Gather's index, a scale): nodes that differ only in these are
  * equal when their rules are.
  */
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "search/strategy/blocks_internal.h"
 
 #define MOST_DESCRIBED ((size_t)1 << 30) /* bytes of one node; what is described is in the file */
-#define MOST_INTEGERS  64                /* of one operand; more of them are equal when they are the same tensor */
+#define MOST_ELEMENTS  64                /* of one operand; more of them are equal when they are the same tensor */
 
 struct description {
     size_t size;
@@ -237,28 +237,29 @@ static void put_figures(struct classifier *c, const struct sp_work_node *work)
         put_real(c, work->seconds[i]);
 }
 
-/* The second part; false when there is none. */
-static bool put_integers(struct classifier *c, const struct sp_work_node *work)
+/* The second part. */
+static void put_known(struct classifier *c, const struct sp_work_node *work)
 {
-    bool is_any = false;
     for (uint32_t i = 0; i < work->input_count; i++) {
-        const struct sp_work_tensor *tensor = &c->workload->tensors[work->inputs[i]];
-        if (!has_integers(tensor))
+        const struct sp_value *value = c->workload->tensors[work->inputs[i]].value;
+        const struct sp_data *data = value != NULL ? value->data : NULL;
+        if (data == NULL)
             continue;
-        const struct sp_data *data = tensor->value->data;
-        is_any = true;
         put(c, i);
         put(c, data->count);
-        if (data->count > MOST_INTEGERS)
+        if (data->count > MOST_ELEMENTS)
             put(c, (uint64_t)(uintptr_t)data);
-        for (uint32_t j = 0; data->count <= MOST_INTEGERS && j < data->count; j++)
-            put_dim(c, data->ints[j]);
+        for (uint32_t j = 0; data->count <= MOST_ELEMENTS && j < data->count; j++) {
+            if (data->ints != NULL)
+                put_dim(c, data->ints[j]);
+            else
+                put_real(c, data->reals[j]);
+        }
     }
-    return is_any;
 }
 
 /* Returns the size of the first part. */
-static size_t describe(struct classifier *c, const struct sp_work_node *work, bool *ret_is_partial)
+static size_t describe(struct classifier *c, const struct sp_work_node *work)
 {
     sp_buf_clear(&c->text);
     for (uint32_t i = 0; i < work->input_count; i++)
@@ -272,7 +273,7 @@ static size_t describe(struct classifier *c, const struct sp_work_node *work, bo
         put_real(c, c->workload->tensors[work->outputs[i]].bytes);
     put_figures(c, work);
     size_t first = c->text.size;
-    *ret_is_partial = put_integers(c, work);
+    put_known(c, work);
     c->steps += 1 + c->text.size / 64;
     return first;
 }
@@ -309,8 +310,8 @@ static struct description *keep(struct classifier *c, struct sp_same *set)
     return found->bytes != NULL && sp_same_add(set, hash, found) ? found : NULL;
 }
 
-/* Puts a node's rule in place of its known integers; false where that is not known or there is no memory for it: then
-   the integers stay. */
+/* Puts a node's rule in place of the second part; false where that is not known or there is no memory for it: then the
+   second part stays. */
 static bool put_rule(struct classifier *c, const struct sp_work_node *work, size_t first)
 {
     struct sp_node *node = &work->node->graph->nodes[work->node->index];
@@ -330,12 +331,11 @@ static bool put_rule(struct classifier *c, const struct sp_work_node *work, size
 
 static bool classify(struct classifier *c, const struct sp_work_node *work, uint32_t *ret_class)
 {
-    bool is_partial; /* there is a second part */
-    size_t first = describe(c, work, &is_partial);
+    size_t first = describe(c, work);
     struct description *exact = sp_buf_failed(&c->text) || sp_buf_failed(&c->graphs) ? NULL : keep(c, &c->exact);
     if (exact == NULL)
         return false;
-    if (exact->class_id == SP_NO_WORK && is_partial && work->node != NULL && put_rule(c, work, first)) {
+    if (exact->class_id == SP_NO_WORK && work->node != NULL && put_rule(c, work, first)) {
         struct description *alike = sp_buf_failed(&c->text) ? NULL : keep(c, &c->alike);
         if (alike == NULL)
             return false;
