@@ -46,6 +46,7 @@ struct test {
     unsigned char *bytes; /* of the model file */
     size_t size;
     struct sp_buf annotated; /* the model with the library's plan in it */
+    double *planned;         /* bytes of weights that a plan of blocks gives each device, or NULL */
     struct sp_model *model;
     struct sp_net *net;
     struct sp_mesh *meshes[2];
@@ -269,6 +270,12 @@ static void plan_blocks(struct test *test)
     sharded_make(&model, file, &options);
     sp_buf_release(&test->annotated);
     test->annotated = planned_annotated(&model.planned);
+    const struct sp_evaluation *evaluation = model.plan->result->evaluation;
+    test->planned = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
+    for (uint32_t s = 0, used = 0; s < evaluation->stage_count; s++) {
+        for (uint32_t d = 0; d < evaluation->stages[s].device_count && used < strategy->devices; d++)
+            test->planned[used++] = evaluation->stages[s].weights_bytes;
+    }
     sharded_release(&model);
 }
 
@@ -372,6 +379,8 @@ static void tell(struct test *test, FILE *list, const struct simulate_account *a
                                  "told", numbers(account->weight_bytes, devices), "stated", numbers(stated, devices),
                                  "assumed", numbers(assumed, devices));
         (void)json_object_update(line, more);
+        if (test->planned != NULL)
+            (void)json_object_set_new(line, "planned", numbers(test->planned, devices));
         json_decref(more);
     }
     if (test->strategy->exchanges != NULL)

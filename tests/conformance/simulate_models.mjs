@@ -5,7 +5,8 @@
 // TEXT is a part of a name; of random ways there are N of each kind, and only the nodes FIRST to LAST are split.
 // PATH is the built simulate_models, build/sanitized/tests/conformance/simulate_models unless given. Each way of splitting
 // must compute what the model does, to 1e-4, exchange what is expected where that is said, and give every device the bytes of weights that its shardings say: exactly
-// those that are stated or inferred, and of those that are only assumed whole as much as it needs. With SIMULATE_KEEP=DIR
+// those that are stated or inferred, and of those that are only assumed whole as much as it needs; as many as the plan says where it is
+// one of blocks. With SIMULATE_KEEP=DIR
 // failing simulations are kept there.
 import fs from 'node:fs';
 import os from 'node:os';
@@ -28,6 +29,12 @@ function weightsOf({ told, stated, assumed, notes }) {
   return wrong < 0 ? null : `device ${wrong} is told ${told[wrong]} bytes of weights instead of ${stated[wrong]} to ${stated[wrong] + assumed[wrong]}`;
 }
 
+// A plan promises the weights that a device gets. It counts the shapes and indices that become constants, too.
+function planWrong({ told, planned }) {
+  const wrong = planned === undefined ? -1 : told.findIndex((bytes, device) => bytes > planned[device] || planned[device] > bytes * 1.02 + 1024);
+  return wrong < 0 ? null : `device ${wrong} is told ${told[wrong]} bytes of weights, the plan says ${planned[wrong]}`;
+}
+
 const exchangesOf = (line) => Object.entries(line.exchanges).map(([kind, count]) => `${count} ${kind}`).join(', ');
 
 // Slicing what is there is no communication.
@@ -42,7 +49,7 @@ function summary(line) {
 }
 
 function report(line, result, number) {
-  const why = line.failure ?? (result.status === 'ok' ? weightsOf(line) ?? exchangesWrong(line) : `${result.status}: ${result.why}`);
+  const why = line.failure ?? (result.status === 'ok' ? weightsOf(line) ?? exchangesWrong(line) ?? planWrong(line) : `${result.status}: ${result.why}`);
   if (why) keep(line, result);
   const detail = line.failure ? '' : `: ${line.isLarge ? 'not run' : `error ${(result.error ?? NaN).toExponential(1)}`}, ${summary(line)}`;
   console.log(`${why ? 'not ok' : 'ok'} ${number} simulate ${line.name}${detail}`);
