@@ -2,7 +2,6 @@
  * Repeated blocks of models: small decoders described in JSON, in which one thing is different, and real exports.
  */
 #include <criterion/criterion.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "build_workload.h"
@@ -46,25 +45,14 @@ static void tear_down(void)
 
 TestSuite(blocks, .init = set_up, .fini = tear_down);
 
-/* Appends a member of a list; quotes are written as ' here. */
-__attribute__((format(printf, 2, 3))) static void add(struct sp_buf *list, const char *format, ...)
-{
-    char item[2048];
-    va_list values;
-    va_start(values, format);
-    int size = vsnprintf(item, sizeof item, format, values);
-    va_end(values);
-    cr_assert(size > 0 && (size_t)size < sizeof item);
-    for (int i = 0; i < size; i++)
-        item[i] = item[i] == '\'' ? '"' : item[i];
-    sp_buf_printf(list, "%s%s", list->size > 0 ? "," : "", item);
-}
+/* Appends a member of a list, in the notation of printf; quotes are written as '. */
+#define ADD(list, ...) (sp_buf_text(list, (list)->size > 0 ? "," : ""), sp_buf_printf(list, __VA_ARGS__))
 
 #define WEIGHT(name, dims, ...)                                                                                        \
-    add(&text.weights, "{'name':'" name "','dtype':'float32','shape':[" dims "]}", __VA_ARGS__)
+    ADD(&text.weights, "{'name':'" name "','dtype':'float32','shape':[" dims "]}", __VA_ARGS__)
 #define INTS(name, count, data, ...)                                                                                   \
-    add(&text.weights, "{'name':'" name "','dtype':'int64','shape':[" count "],'data':[" data "]}", __VA_ARGS__)
-#define NODE(body, ...) add(&text.nodes, "{" body "}", __VA_ARGS__)
+    ADD(&text.weights, "{'name':'" name "','dtype':'int64','shape':[" count "],'data':[" data "]}", __VA_ARGS__)
+#define NODE(body, ...) ADD(&text.nodes, "{" body "}", __VA_ARGS__)
 
 static enum sp_status read_workload(const struct sp_read_options *options, struct sp_error *err)
 {
@@ -96,7 +84,9 @@ static void read_text(void)
                   "{\"name\":\"flag\",\"dtype\":\"bool\",\"shape\":[]}],"
                   "\"initializers\":[%s],\"nodes\":[%s],\"outputs\":[%s]}",
                   text.weights.size > 0 ? text.weights.data : "", text.nodes.data, text.outputs.data);
-    cr_assert(!sp_buf_failed(&all));
+    cr_assert(!sp_buf_failed(&all) && !sp_buf_failed(&text.nodes));
+    for (size_t i = 0; i < all.size; i++)
+        all.data[i] = all.data[i] == '\'' ? '"' : all.data[i];
     cr_assert_eq(sp_json_to_onnx(&budget, all.data, all.size, NULL, &file, &err), SP_OK, "%s at %s", err.message,
                  err.where);
     cr_assert_eq(read_workload(NULL, &err), SP_OK, "%s", err.message);
@@ -196,7 +186,7 @@ static void add_products(const struct decoder *d, int i)
          i % 3 == 1 ? i - 1 : i, s, i);
     if (d->has_branch) {
         NODE("'name':'%s%d.c','op':'Exp','inputs':['%s%d_k'],'outputs':['%s%d_c']", s, i, s, i, s, i);
-        add(&text.outputs, "'%s%d_c'", s, i);
+        ADD(&text.outputs, "'%s%d_c'", s, i);
     }
 }
 
@@ -230,8 +220,9 @@ static void add_decoder(const struct decoder *d)
     NODE("'name':'p.x','op':'%s','inputs':['x'],'outputs':['begin']", "Abs");
     NODE("'name':'p.more','op':'%s','inputs':['begin'],'outputs':['first']", "Neg");
     WEIGHT("head", "32,%d", 100);
-    NODE("'name':'p.head','op':'MatMul','inputs':['%s','head'],'outputs':['logits']", add_layers(d, "first"));
-    add(&text.outputs, "'%s'", "logits");
+    const char *last = add_layers(d, "first");
+    NODE("'name':'p.head','op':'MatMul','inputs':['%s','head'],'outputs':['logits']", last);
+    ADD(&text.outputs, "'%s'", "logits");
 }
 
 static void expect_decoder(const struct decoder *d, const char *expected)
@@ -362,7 +353,8 @@ Test(blocks, an_encoder_and_a_decoder)
     NODE("'name':'p.far','op':'%s','inputs':['mask'],'outputs':['far']", "Neg");
     char between[32];
     (void)snprintf(between, sizeof between, "%s", add_layers(&e, "x"));
-    add(&text.outputs, "'%s'", add_layers(&d, between));
+    const char *last = add_layers(&d, between);
+    ADD(&text.outputs, "'%s'", last);
     expect("3x13 4x13");
 }
 
@@ -389,7 +381,7 @@ Test(blocks, known_integers_count_where_the_rule_does)
         NODE("'name':'sum%d','op':'ReduceSum','inputs':['mask','axes%d'],'outputs':['s%d'],'attributes':{'keepdims':0}",
              i, i, i);
         NODE("'name':'reshape%d','op':'Reshape','inputs':['x','shape%d'],'outputs':['r%d']", i, i, i);
-        add(&text.outputs, "'g%d','s%d','r%d'", i, i, i);
+        ADD(&text.outputs, "'g%d','s%d','r%d'", i, i, i);
     }
     read_text();
     find();
@@ -408,7 +400,7 @@ Test(blocks, the_same_operand_twice)
          "other");
     NODE("'name':'again','op':'Concat','inputs':['other','%s','mask'],'outputs':['c'],'attributes':{'axis':0}",
          "other");
-    add(&text.outputs, "'a','b','%s'", "c");
+    ADD(&text.outputs, "'a','b','%s'", "c");
     read_text();
     find();
     cr_assert_neq(class_of("twice"), class_of("behind"));
@@ -432,7 +424,7 @@ static void add_conditions(int count, int odd, const char *odd_op, const char *o
         NODE("'name':'c%d.y','op':'Relu','inputs':['i%d'],'outputs':['y%d']", i, i, i);
         (void)snprintf(x, sizeof x, "y%d", i);
     }
-    add(&text.outputs, "'%s'", x);
+    ADD(&text.outputs, "'%s'", x);
 }
 
 Test(blocks, graphs_inside_nodes)
@@ -459,7 +451,7 @@ Test(blocks, nodes_side_by_side)
     for (int i = 0; i < 16; i++) {
         WEIGHT("w%d", "32,32", i);
         NODE("'name':'m%d.m','op':'MatMul','inputs':['x','w%d'],'outputs':['y%d']", i, i, i);
-        add(&text.outputs, "'y%d'", i);
+        ADD(&text.outputs, "'y%d'", i);
     }
     expect("16x1");
 }
@@ -469,7 +461,7 @@ Test(blocks, small_savings_are_left_out)
     for (int i = 0; i < SP_BLOCKS_LEAST_SAVED; i++) {
         WEIGHT("w%d", "32,32", i);
         NODE("'name':'m%d.m','op':'MatMul','inputs':['x','w%d'],'outputs':['y%d']", i, i, i);
-        add(&text.outputs, "'y%d'", i);
+        ADD(&text.outputs, "'y%d'", i);
     }
     expect("");
 }
