@@ -132,6 +132,12 @@ struct sp_reshard_costs; /* a mesh's digits, its links, closed forms for the com
 enum sp_status sp_reshard_costs_create(struct sp_budget *budget, const struct sp_links *links,
                                        const struct sp_mesh *mesh, size_t cache_bytes,
                                        struct sp_reshard_costs **ret_costs, struct sp_error *err);
+/* The same for shardings that use whole axes of the mesh: its digits are the axes, cut only where a level of links
+   begins. A question takes microseconds where that of all prime parts takes many milliseconds, and the steps that it
+   leaves out, which move a part of an axis, hardly ever gain. Digits and levels of the mesh of 0..N-1. */
+enum sp_status sp_reshard_costs_create_axes(struct sp_budget *budget, const struct sp_links *links,
+                                            const struct sp_mesh *mesh, size_t cache_bytes,
+                                            struct sp_reshard_costs **ret_costs, struct sp_error *err);
 void sp_reshard_costs_destroy(struct sp_reshard_costs *costs);
 uint32_t sp_reshard_costs_digits(const struct sp_reshard_costs *costs);
 

@@ -50,9 +50,8 @@ static enum sp_status make_cache(struct sp_reshard_costs *costs, size_t cache_by
     return SP_OK;
 }
 
-enum sp_status sp_reshard_costs_create(struct sp_budget *budget, const struct sp_links *links,
-                                       const struct sp_mesh *mesh, size_t cache_bytes,
-                                       struct sp_reshard_costs **ret_costs, struct sp_error *err)
+static enum sp_status create(struct sp_budget *budget, const struct sp_links *links, const struct sp_mesh *mesh,
+                             bool primes, size_t cache_bytes, struct sp_reshard_costs **ret_costs, struct sp_error *err)
 {
     struct sp_arena *arena = sp_arena_create(budget);
     struct sp_reshard_costs *costs = arena ? SP_NEW(arena, struct sp_reshard_costs) : NULL;
@@ -75,7 +74,7 @@ enum sp_status sp_reshard_costs_create(struct sp_budget *budget, const struct sp
         memcpy(costs->levels, links->levels, links->level_count * sizeof(*links->levels));
         costs->links = (struct sp_links){links->level_count, costs->levels};
         costs->start = sp_arena_mark(costs->scratch);
-        status = sp_grid_of_mesh(arena, &costs->links, mesh, &costs->grid, err);
+        status = sp_grid_of_mesh(arena, &costs->links, mesh, primes, &costs->grid, err);
     }
     if (status == SP_OK)
         status = make_cache(costs, cache_bytes, err);
@@ -84,6 +83,20 @@ enum sp_status sp_reshard_costs_create(struct sp_budget *budget, const struct sp
     else
         *ret_costs = costs;
     return status;
+}
+
+enum sp_status sp_reshard_costs_create(struct sp_budget *budget, const struct sp_links *links,
+                                       const struct sp_mesh *mesh, size_t cache_bytes,
+                                       struct sp_reshard_costs **ret_costs, struct sp_error *err)
+{
+    return create(budget, links, mesh, true, cache_bytes, ret_costs, err);
+}
+
+enum sp_status sp_reshard_costs_create_axes(struct sp_budget *budget, const struct sp_links *links,
+                                            const struct sp_mesh *mesh, size_t cache_bytes,
+                                            struct sp_reshard_costs **ret_costs, struct sp_error *err)
+{
+    return create(budget, links, mesh, false, cache_bytes, ret_costs, err);
 }
 
 void sp_reshard_costs_destroy(struct sp_reshard_costs *costs)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "sharding/reshard_internal.h"
 
 /* Where the intervals of two shardings are compared: positions of one order of devices, or numbers of devices. */
@@ -311,8 +312,28 @@ enum sp_status sp_grid_common(struct sp_arena *arena, const struct sp_links *lin
     return status;
 }
 
+/* Cuts where the levels of links begin, as far as they nest with what is cut already. */
+static enum sp_status add_levels(struct space *space, const struct sp_links *links, struct sp_error *err)
+{
+    int64_t below = 1;
+    enum sp_status status = SP_OK;
+
+    for (uint32_t l = links->level_count; l-- > 1 && status == SP_OK;) {
+        bool nests = sp_mul_i64(below, links->levels[l].size, &below) && below > 0;
+
+        for (uint32_t i = 0; i < space->count && nests; i++)
+            nests =
+                space->cuts[i] % below == 0 || (below % space->cuts[i] == 0 && below < space->cuts[space->count - 1]);
+        if (nests)
+            status = add_cut(space, below, err);
+        if (nests && status == SP_OK)
+            qsort(space->cuts, space->count, sizeof(*space->cuts), sp_compare_numbers);
+    }
+    return status;
+}
+
 enum sp_status sp_grid_of_mesh(struct sp_arena *arena, const struct sp_links *links, const struct sp_mesh *mesh,
-                               struct sp_grid **ret_grid, struct sp_error *err)
+                               bool primes, struct sp_grid **ret_grid, struct sp_error *err)
 {
     struct space space = {.arena = arena};
     struct sp_grid *grid = new_grid(arena, links, mesh);
@@ -323,9 +344,13 @@ enum sp_status sp_grid_of_mesh(struct sp_arena *arena, const struct sp_links *li
     if (mesh->order.count < 1)
         return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN", "A mesh without devices has no digits to move.");
     enum sp_status status = add_mesh(&space, mesh, &ok, err);
+    if (status == SP_OK && !primes) {
+        qsort(space.cuts, space.count, sizeof(*space.cuts), sp_compare_numbers);
+        status = add_levels(&space, links, err);
+    }
     if (status != SP_OK)
         return status;
-    if (!make_digits(&space, grid, true))
+    if (!make_digits(&space, grid, primes))
         return sp_fail_limit(err, "TOO_MANY_DIGITS", "SP_RESHARD_MAX_DIGITS", SP_RESHARD_MAX_DIGITS, grid->count + 1,
                              "The mesh has more than %d prime parts.", SP_RESHARD_MAX_DIGITS);
     name_digits(grid, false);

@@ -70,9 +70,10 @@ enum sp_status sp_grid_common(struct sp_arena *arena, const struct sp_links *lin
                               const struct sp_sharding *to, bool primes, bool *ret_ok, struct sp_grid **ret_grid,
                               struct sp_layout *ret_from, struct sp_layout *ret_to, struct sp_error *err);
 
-/* The digits of a mesh, cut in primes; SP_ERR_LIMIT above SP_RESHARD_MAX_DIGITS. */
+/* The digits of a mesh, cut in primes, or else only where axes and levels of links begin; SP_ERR_LIMIT above
+   SP_RESHARD_MAX_DIGITS. */
 enum sp_status sp_grid_of_mesh(struct sp_arena *arena, const struct sp_links *links, const struct sp_mesh *mesh,
-                               struct sp_grid **ret_grid, struct sp_error *err);
+                               bool primes, struct sp_grid **ret_grid, struct sp_error *err);
 
 /* The layout of a sharding on the grid's mesh; false when a cut falls into a digit or the rank is too large. */
 bool sp_grid_layout(const struct sp_grid *grid, const struct sp_sharding *sharding, struct sp_layout *ret_layout);

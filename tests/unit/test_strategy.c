@@ -286,6 +286,49 @@ Test(strategy, layouts_are_those_of_their_shardings)
     sp_strategy_table_destroy(table);
 }
 
+/* Where mesh axes are prime, and tensors divide, reshards cost what the planner of all prime parts says. */
+Test(strategy, reshards_cost_what_the_planner_says)
+{
+    struct sp_strategy_table *table = product("36,36", "36,36", 2, (uint32_t[]){2, 3});
+    const struct sp_strategies *ways = sp_strategy_of(table, 0);
+    struct sp_reshard_costs *costs = NULL;
+    uint32_t tensor = build_value(&build, "Y")->id, compared = 0;
+    cr_assert_eq(sp_reshard_costs_create(NULL, &table->mesh.links, table->axes, 1 << 20, &costs, &subject.err), SP_OK);
+    for (uint32_t i = 0; i < ways->count; i++)
+        for (uint32_t j = 0; j < ways->count; j++) {
+            uint32_t from = ways->items[i].layouts[2], to = ways->items[j].layouts[0];
+            double want = sp_reshard_cost(costs, 2, (int64_t[]){36, 36}, 4, sp_strategy_layout(table, from),
+                                          sp_strategy_layout(table, to), NULL);
+            double cost = sp_strategy_reshard_seconds(table, tensor, from, to);
+            cr_expect(fabs(cost - want) <= 1e-12 * want, "%u to %u: %.17g, not %.17g", from, to, cost, want);
+            compared += want > 0;
+        }
+    cr_expect_gt(compared, 100);
+    sp_reshard_costs_destroy(costs);
+    sp_strategy_table_destroy(table);
+}
+
+/* An axis of 8 over two nodes of four has two digits, and its collectives use both levels of links. */
+Test(strategy, axes_are_cut_where_links_change)
+{
+    struct sp_mesh_level levels[] = {{"node", 2, 25e9, 5e-6}, {"gpu", 4, 450e9, 2e-6}};
+    struct sp_strategy_mesh mesh = {.axis_count = 1, .size = {8}, .links = {2, levels}};
+    struct sp_strategy_table *table = NULL;
+    uint32_t span[] = {2, 4};
+    sp_strategy_table_destroy(product("8,16", "16,8", 1, (uint32_t[]){8}));
+    mesh.cluster = subject.cluster;
+    mesh.device = sp_cluster_device(subject.cluster, 0);
+    cr_assert_eq(
+        sp_strategy_table_create(subject.arena, subject.workload, subject.net, &mesh, NULL, &table, &subject.err),
+        SP_OK);
+    cr_expect_eq(sp_reshard_costs_digits(table->costs), 2);
+    cr_expect_eq(table->span[0][0], 2);
+    cr_expect_eq(table->span[0][1], 4);
+    EXPECT_NEAR(find_way(sp_strategy_of(table, 0), "k", 1)->communication_seconds,
+                sp_collective_seconds(&mesh.links, SP_ALL_REDUCE, span, 256));
+    sp_strategy_table_destroy(table);
+}
+
 /* ---- what the partition makes of it ----------------------------------------------------------------------------- */
 
 struct honesty {

@@ -34,6 +34,7 @@
 
 #define SP_STRATEGY_AXES      4 /* axes of a mesh, at most */
 #define SP_MAX_STRATEGIES     512
+#define SP_STRATEGY_LAYOUTS   (1 << 20) /* of all tensors on one mesh */
 #define SP_STRATEGY_NO_FACTOR 255
 
 /* The devices of one stage: equal ones, in a grid. */
@@ -85,7 +86,9 @@ const struct sp_layout *sp_strategy_layout(const struct sp_strategy_table *table
 /* Bytes that a device has of a work tensor under a layout. */
 double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t tensor, uint32_t layout);
 
-/* Seconds to bring a work tensor from one layout to another; 0 for equal ones and for slices. */
+/* Seconds to bring a work tensor from one layout to another; 0 for equal ones and for slices. Of sequences of
+   collectives that move whole mesh axes, up to where links change (sp_reshard_costs_create_axes()): the planner, which
+   may move parts of axes and send pieces one by one, is at least as fast. INFINITY for a tensor of unknown extents. */
 double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to);
 
 /* The operand of a node that is this work tensor: its index in inputs + outputs of the rule, the first one where there

@@ -47,7 +47,7 @@ struct sp_strategy_table {
     uint32_t first_digit[SP_STRATEGY_AXES + 1];        /* of each mesh axis; at last how many there are */
     uint32_t span[SP_STRATEGY_AXES][SP_MAX_MESH_AXES]; /* of each mesh axis: its devices at each level of links */
 
-    struct sp_same layout_set, shape_set, class_set;
+    struct sp_same layout_set, shape_set, class_set, answer_set;
     uint32_t layout_count, layout_capacity;
     struct strategy_layout **layouts;
     uint32_t shape_count;

@@ -12,15 +12,6 @@
 
 /* ---- the mesh --------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_primes(uint32_t size)
-{
-    uint32_t count = 0;
-    for (uint32_t prime = 2; prime * prime <= size; prime++)
-        for (; size % prime == 0; size /= prime)
-            count++;
-    return count + (size > 1);
-}
-
 /* How many of the devices along one mesh axis differ at each level of links. Where the axis does not fall together with
    levels they are taken as all behind the outermost one that they use. */
 static void find_span(struct sp_strategy_table *table, uint32_t axis)
@@ -61,25 +52,46 @@ static enum sp_status create_axes(struct sp_strategy_table *table, const struct 
     return sp_mesh_create(table->arena, table->mesh.axis_count, axes, order, ret_mesh, err);
 }
 
+/* Which digits of the planner of reshards each mesh axis is: those that a tensor axis has which it cuts. */
+static enum sp_status find_digits(struct sp_strategy_table *table, struct sp_error *err)
+{
+    uint32_t next = 0, digits = sp_reshard_costs_digits(table->costs);
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
+        struct sp_axis_ref ref = sp_axis_full(table->axes, a);
+        struct sp_sharding *sharding;
+        struct sp_layout layout;
+        enum sp_status status = sp_sharding_create_axes(table->scratch, table->axes, 1, &sharding, err);
+        if (status == SP_OK) {
+            sharding->dims[0].axes = (struct sp_axis_list){1, &ref};
+            status = sp_layout_of(table->costs, sharding, &layout, err);
+        }
+        if (status != SP_OK)
+            return status;
+        table->first_digit[a] = next;
+        while (next < digits && layout.axis[next] == 0)
+            next++;
+    }
+    for (uint32_t a = table->mesh.axis_count; a <= SP_STRATEGY_AXES; a++)
+        table->first_digit[a] = next;
+    return next == digits
+               ? SP_OK
+               : sp_fail(err, SP_ERR_INTERNAL, "MESH_DIGITS", "The mesh of a stage has other digits than its axes.");
+}
+
 enum sp_status strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err)
 {
     struct sp_layout whole;
-    uint32_t number, digits = 0;
+    uint32_t number;
     enum sp_status status = SP_OK;
-    for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++)
         find_span(table, a);
-        table->first_digit[a] = digits;
-        digits += count_primes(table->mesh.size[a]);
-    }
-    for (uint32_t a = table->mesh.axis_count; a <= SP_STRATEGY_AXES; a++)
-        table->first_digit[a] = digits;
     if (table->mesh.axis_count > 0)
         status = create_axes(table, NULL, &table->axes, err);
     if (status == SP_OK && table->axes)
-        status = sp_reshard_costs_create(sp_arena_budget(table->arena), &table->mesh.links, table->axes,
-                                         RESHARD_CACHE_BYTES, &table->costs, err);
-    if (status == SP_OK && table->costs && sp_reshard_costs_digits(table->costs) != digits)
-        status = sp_fail(err, SP_ERR_INTERNAL, "MESH_DIGITS", "The mesh of a stage has other digits than expected.");
+        status = sp_reshard_costs_create_axes(sp_arena_budget(table->arena), &table->mesh.links, table->axes,
+                                              RESHARD_CACHE_BYTES, &table->costs, err);
+    if (status == SP_OK && table->costs)
+        status = find_digits(table, err);
     if (status != SP_OK)
         return status;
     strategy_cut_layout(table, &(struct strategy_cut){0}, 0, &whole);
@@ -164,6 +176,10 @@ enum sp_status strategy_layout_number(struct sp_strategy_table *table, const str
         *ret_number = known->number;
         return SP_OK;
     }
+    if (table->layout_count == SP_STRATEGY_LAYOUTS)
+        return sp_fail_limit(err, "TOO_MANY_LAYOUTS", "SP_STRATEGY_LAYOUTS", SP_STRATEGY_LAYOUTS,
+                             SP_STRATEGY_LAYOUTS + 1,
+                             "The operators of the model can be laid out in more than %d ways.", SP_STRATEGY_LAYOUTS);
     if (table->layout_count == table->layout_capacity) {
         uint32_t capacity = table->layout_capacity == 0 ? FIRST_LAYOUTS : 2 * table->layout_capacity;
         struct strategy_layout **larger = SP_NEW_ARRAY(table->arena, capacity, struct strategy_layout *);
@@ -284,8 +300,82 @@ static bool grow_reshards(struct sp_strategy_table *table)
     return true;
 }
 
+/* A reshard up to the names of tensor axes: where all cuts are even, its cost follows from the tensor's bytes. */
+struct question {
+    double tensor_bytes;
+    struct sp_layout from, to;
+};
+
+struct answer {
+    struct question question;
+    double seconds, bytes;
+};
+
+static bool is_same_question(const void *item, const void *key)
+{
+    return memcmp(&((const struct answer *)item)->question, key, sizeof(struct question)) == 0;
+}
+
+/* Renames tensor axes by their first place among the digits; `names` are of axes, 0: none yet. */
+static void rename_axes(uint32_t digits, struct sp_layout *layout, uint8_t names[SP_MAX_RANK], uint8_t *count)
+{
+    for (uint32_t d = 0; d < digits; d++) {
+        uint8_t axis = layout->axis[d];
+        if (axis >= SP_MAX_RANK)
+            continue;
+        if (names[axis] == 0)
+            names[axis] = ++*count;
+        layout->axis[d] = names[axis] - 1;
+    }
+}
+
+static bool is_even(const struct strategy_layout *layout, const struct strategy_shape *shape)
+{
+    for (uint32_t i = 0; i < layout->cut_count; i++)
+        if (layout->axes[i] >= shape->rank || shape->extents[layout->axes[i]] % layout->shards[i] != 0)
+            return false;
+    return true;
+}
+
+/* Asks for a tensor of the same bytes in which every cut is even, so that equal questions have equal answers. */
+static bool ask(struct sp_strategy_table *table, const struct strategy_shape *shape, const struct strategy_layout *from,
+                const struct strategy_layout *to, double *ret_seconds, double *ret_bytes)
+{
+    uint8_t names[SP_MAX_RANK] = {0}, count = 0;
+    int64_t extents[SP_MAX_RANK];
+    struct question question;
+    struct sp_digest digest;
+    memset(&question, 0, sizeof question);
+    question = (struct question){shape->element_bytes, from->layout, to->layout};
+    for (uint32_t a = 0; a < shape->rank; a++)
+        question.tensor_bytes *= (double)shape->extents[a];
+    rename_axes(table->first_digit[SP_STRATEGY_AXES], &question.from, names, &count);
+    rename_axes(table->first_digit[SP_STRATEGY_AXES], &question.to, names, &count);
+    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_add(&digest, &question, sizeof question);
+    uint64_t hash = sp_digest_end(&digest);
+    struct answer *known = sp_same_find(&table->answer_set, hash, is_same_question, &question);
+    if (!known) {
+        double element_bytes = question.tensor_bytes;
+        known = SP_NEW(table->arena, struct answer);
+        if (!known || !sp_same_add(&table->answer_set, hash, known))
+            return false;
+        for (uint32_t a = 0; a < count; a++) {
+            extents[a] = table->device_count;
+            element_bytes /= table->device_count;
+        }
+        known->question = question;
+        known->seconds =
+            sp_reshard_cost(table->costs, count, extents, element_bytes, &question.from, &question.to, &known->bytes);
+    }
+    *ret_seconds = known->seconds;
+    *ret_bytes = known->bytes;
+    return true;
+}
+
 double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to, double *ret_bytes)
 {
+    const struct strategy_layout *before = table->layouts[from], *after = table->layouts[to];
     const struct strategy_shape *shape;
     *ret_bytes = 0;
     if (from == to)
@@ -297,9 +387,12 @@ double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32
     uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
     struct strategy_reshard *slot = reshard_slot(table->reshards, table->reshard_capacity, key);
     if (slot->key == 0) {
+        if (!is_even(before, shape) || !is_even(after, shape))
+            slot->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
+                                            &before->layout, &after->layout, &slot->bytes);
+        else if (!ask(table, shape, before, after, &slot->seconds, &slot->bytes))
+            return INFINITY;
         slot->key = key;
-        slot->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
-                                        &table->layouts[from]->layout, &table->layouts[to]->layout, &slot->bytes);
         table->reshard_count++;
     }
     *ret_bytes = slot->bytes;
