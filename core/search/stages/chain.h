@@ -18,7 +18,7 @@
 struct sp_stages_lattice {
     uint32_t count, block_count;
     uint32_t *start, *block, *target; /* of an ideal: the steps down, by block descending, and where they lead */
-    struct sp_stages_lists units;     /* of a block; blocks are in topological order */
+    const uint32_t *first, *units;    /* of block i: units[first[i]] up to before units[first[i + 1]], topological */
     uint32_t words;                   /* of one ideal in `bits`, by block; 0: ideal i has the first i blocks */
     uint64_t *bits;
 };
@@ -32,7 +32,7 @@ enum sp_status sp_stages_ideals(struct sp_stages_run *run, struct sp_arena *aren
 
 /* The ideals of an order that is cut into blocks: block i is order[start[i]] up to before order[start[i + 1]]. The
    arrays stay the caller's and must live as long. */
-enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t *start, uint32_t blocks,
+enum sp_status sp_stages_line(struct sp_arena *arena, const uint32_t *order, const uint32_t *start, uint32_t blocks,
                               struct sp_stages_lattice **ret_lattice, struct sp_error *err);
 
 /* What is looked for. */

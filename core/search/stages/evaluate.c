@@ -106,7 +106,8 @@ static double in_flight(const struct evaluation *evaluation, uint32_t stage)
     for (uint32_t i = stage; i < evaluation->stage_count; i++)
         later += evaluation->stages[i].replicas;
     uint64_t replicas = evaluation->stages[stage].replicas;
-    return (double)((later + replicas - 1) / replicas);
+    uint64_t rounds = (later + replicas - 1) / replicas;
+    return (double)rounds;
 }
 
 static void add_memory(struct evaluation *evaluation)

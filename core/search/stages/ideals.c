@@ -208,7 +208,8 @@ static bool finish(struct build *build, struct sp_stages_lattice **ret_lattice)
         start[i] = i;
     lattice->count = build->count;
     lattice->block_count = prepared->unit_count;
-    lattice->units = (struct sp_stages_lists){start, prepared->order};
+    lattice->first = start;
+    lattice->units = prepared->order;
     lattice->words = build->words;
     lattice->bits = SP_NEW_ARRAY(build->arena, (size_t)build->count * build->words, uint64_t);
     if (lattice->bits == NULL)

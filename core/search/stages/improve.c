@@ -146,8 +146,10 @@ static enum sp_status make_lattice(struct corridor *corridor, struct sp_stages_l
         shape.order[i] = i;
     shape.place = shape.order;
     enum sp_status status = sp_stages_ideals(run, corridor->arena, &shape, CORRIDOR_IDEALS, ret_lattice);
-    if (status == SP_OK && *ret_lattice != NULL)
-        (*ret_lattice)->units = (struct sp_stages_lists){blocks.start, corridor->order};
+    if (status == SP_OK && *ret_lattice != NULL) {
+        (*ret_lattice)->first = blocks.start;
+        (*ret_lattice)->units = corridor->order;
+    }
     return status;
 }
 
@@ -156,7 +158,7 @@ static enum sp_status search_corridor(struct corridor *corridor, uint32_t width,
                                       bool *ret_better, bool *ret_large)
 {
     struct sp_stages_orders *orders = corridor->orders;
-    struct sp_stages_lattice *lattice;
+    struct sp_stages_lattice *lattice = NULL;
     struct sp_stages_solution found = {0};
     bool is_complete;
     *ret_better = *ret_large = false;
@@ -183,7 +185,7 @@ static enum sp_status follow(struct corridor *corridor, struct sp_stages_solutio
 {
     enum sp_status status = SP_OK;
     for (uint32_t width = WIDEST_WINDOW; status == SP_OK && width >= 4 && corridor->orders->run->work_left > 0;) {
-        bool is_better, is_large;
+        bool is_better = false, is_large = false;
         status = search_corridor(corridor, width, solution, &is_better, &is_large);
         if (is_large)
             width /= 2;
@@ -244,7 +246,7 @@ enum sp_status sp_stages_improve(struct sp_stages_orders *orders, double bound)
     memcpy(orders->order, orders->prepared->order, orders->prepared->unit_count * sizeof *orders->order);
     enum sp_status status = follow(&corridor, best);
     for (uint32_t round = 0, stale = 0; status == SP_OK && stale < STALE_ROUNDS && run->work_left > 0; round++) {
-        struct sp_stages_solution other;
+        struct sp_stages_solution other = {0};
         double before = best->value;
         if (before <= bound * (1 + 1e-9))
             break;

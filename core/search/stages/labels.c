@@ -121,9 +121,9 @@ static bool sum_rates(struct search *search)
         uint32_t from = lattice->start[ideal], block = lattice->block[from];
         search->time[ideal] = search->time[lattice->target[from]];
         search->extra[ideal] = search->extra[lattice->target[from]];
-        for (uint32_t i = lattice->units.start[block]; i < lattice->units.start[block + 1]; i++) {
-            search->time[ideal] += rates->time[lattice->units.list[i]];
-            search->extra[ideal] += extra != NULL ? extra[lattice->units.list[i]] : 0;
+        for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++) {
+            search->time[ideal] += rates->time[lattice->units[i]];
+            search->extra[ideal] += extra != NULL ? extra[lattice->units[i]] : 0;
         }
     }
     return true;
@@ -229,7 +229,8 @@ static double memory_ratio(const struct search *search, uint32_t option, const s
     if (search->counts_flight) {
         uint64_t later =
             replicas + (parent != NULL && search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
-        flight = (double)((later + replicas - 1) / replicas);
+        uint64_t rounds = (later + replicas - 1) / replicas;
+        flight = (double)rounds;
     }
     double bytes = sp_stages_frame_memory(&search->frame, option, flight);
     return bytes == 0 || room == INFINITY ? 0 : bytes / room;
@@ -368,8 +369,8 @@ static bool walk(struct search *search, uint32_t from)
         if (search->cursor[level] == lattice->start[search->ideal[level] + 1]) {
             if (level == 0)
                 return true;
-            uint32_t block = search->last[level--], first = lattice->units.start[block];
-            sp_stages_frame_pop(&search->frame, lattice->units.list + first, lattice->units.start[block + 1] - first);
+            uint32_t block = search->last[level--], first = lattice->first[block];
+            sp_stages_frame_pop(&search->frame, lattice->units + first, lattice->first[block + 1] - first);
             continue;
         }
         uint32_t step = search->cursor[level]++, block = lattice->block[step], ideal = lattice->target[step];
@@ -377,8 +378,8 @@ static bool walk(struct search *search, uint32_t from)
         if (block >= search->last[level])
             continue;
         sp_stages_frame_push(&search->frame);
-        for (uint32_t i = lattice->units.start[block]; i < lattice->units.start[block + 1]; i++) {
-            uint32_t unit = lattice->units.list[i];
+        for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++) {
+            uint32_t unit = lattice->units[i];
             sp_stages_frame_put(&search->frame, unit);
             search->steps += 1 + search->prepared->makes.start[unit + 1] - search->prepared->makes.start[unit] +
                              search->prepared->takes.start[unit + 1] - search->prepared->takes.start[unit];
@@ -419,8 +420,8 @@ static bool write_solution(struct search *search, struct sp_stages_solution *sol
         solution->choices[stage] = (struct sp_stages_choice){label->option, label->replicas};
         for (uint32_t block = 0; block < lattice->block_count; block++)
             if (holds(lattice, label->parent->ideal, block) && !holds(lattice, label->ideal, block))
-                for (uint32_t i = lattice->units.start[block]; i < lattice->units.start[block + 1]; i++)
-                    solution->stage_of[lattice->units.list[i]] = stage;
+                for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++)
+                    solution->stage_of[lattice->units[i]] = stage;
     }
     solution->stage_count = count;
     solution->is_feasible = true;

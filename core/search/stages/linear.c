@@ -7,7 +7,7 @@
 
 #define MOST_BLOCKS 1024 /* cuts that are looked at in one order */
 
-enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t *start, uint32_t blocks,
+enum sp_status sp_stages_line(struct sp_arena *arena, const uint32_t *order, const uint32_t *start, uint32_t blocks,
                               struct sp_stages_lattice **ret_lattice, struct sp_error *err)
 {
     struct sp_stages_lattice *lattice = SP_NEW(arena, struct sp_stages_lattice);
@@ -24,7 +24,8 @@ enum sp_status sp_stages_line(struct sp_arena *arena, uint32_t *order, uint32_t 
                                           .start = first,
                                           .block = block,
                                           .target = target,
-                                          .units = {start, order}};
+                                          .first = start,
+                                          .units = order};
     *ret_lattice = lattice;
     return SP_OK;
 }
@@ -83,7 +84,7 @@ static uint32_t make_blocks(struct sp_stages_orders *orders, uint32_t most)
 enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, struct sp_stages_solution *solution)
 {
     struct sp_stages_run *run = orders->run;
-    struct sp_stages_lattice *lattice;
+    struct sp_stages_lattice *lattice = NULL;
     bool is_complete;
     uint32_t blocks = make_blocks(orders, MOST_BLOCKS);
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
@@ -99,7 +100,7 @@ enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, st
 /* Cuts orders->order; the best so far is kept. */
 static enum sp_status try_order(struct sp_stages_orders *orders)
 {
-    struct sp_stages_solution found;
+    struct sp_stages_solution found = {0};
     double limit = orders->best->is_feasible ? orders->best->value * (1 - 1e-12) : INFINITY;
     enum sp_status status = sp_stages_slice(orders, limit, &found);
     if (status == SP_OK && found.is_feasible && (!orders->best->is_feasible || found.value < orders->best->value))
