@@ -68,6 +68,7 @@ static bool make_arrays(struct sp_bound_state *state)
     state->reduced_costs = SP_NEW_ARRAY(arena, states, double);
     state->above = SP_NEW_ARRAY(arena, states, double);
     state->edge_floors = SP_NEW_ARRAY(arena, reduced->edge_count, double);
+    state->powers = SP_NEW_ARRAY(arena, (size_t)state->largest + 4, float);
     state->shares = SP_NEW_ARRAY(arena, states, double);
     state->prices = SP_NEW_ARRAY(arena, moments, double);
     state->best_prices = SP_NEW_ARRAY(arena, moments, double);
@@ -83,7 +84,7 @@ static bool make_arrays(struct sp_bound_state *state)
     state->row = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     state->weights = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     return state->messages != NULL && state->best_messages != NULL && state->own != NULL &&
-           state->reduced_costs != NULL && state->above != NULL && state->shares != NULL &&
+           state->reduced_costs != NULL && state->above != NULL && state->powers != NULL && state->shares != NULL &&
            state->edge_floors != NULL && state->step != NULL && state->last_over != NULL && state->prices != NULL &&
            state->best_prices != NULL && state->price_sums != NULL && state->mean != NULL && state->spread != NULL &&
            state->is_priced != NULL && state->priced != NULL && state->gather != NULL && state->total != NULL &&

@@ -1,40 +1,70 @@
 /* Sweeps: messages of one node after the other. */
+#include <float.h>
 #include <math.h>
 
 #include "search/choice/bounder.h"
 
-/* e^x for x <= 0, to some seven digits; the same on every machine. Below -80 it is 0. */
-static inline float exponential(float x)
+/* Four numbers at a time: compilers do not reorder sums of floating-point numbers on their own. */
+typedef float four_floats __attribute__((vector_size(16)));
+typedef int32_t four_integers __attribute__((vector_size(16)));
+
+/* e^x for x <= 0, to some seven digits; the same on every machine. Below -80 it is next to 0. */
+static inline void exponential(four_floats *x)
 {
-    float scaled = x * 1.44269504f, clamped = scaled < -115.0f ? -115.0f : scaled;
-    int32_t whole = (int32_t)(clamped - 0.5f);
-    float part = clamped - (float)whole, power;
-    float value =
-        1.0f + part * (0.693147181f + part * (0.240226507f + part * (0.0555041087f +
-                                                                     part * (0.00961812911f + part * 0.00133335581f))));
-    uint32_t bits = (uint32_t)(whole + 127) << 23;
-    memcpy(&power, &bits, sizeof(power));
-    return value * power;
+    const four_floats least = {-115.0f, -115.0f, -115.0f, -115.0f};
+    four_floats scaled = *x * 1.44269504f, value;
+    four_integers is_tiny = scaled < least;
+    four_floats clamped = (four_floats)(((four_integers)scaled & ~is_tiny) | ((four_integers)least & is_tiny));
+    four_integers whole = __builtin_convertvector(clamped - 0.5f, four_integers);
+    four_floats part = clamped - __builtin_convertvector(whole, four_floats);
+    value = part * 0.00133335581f + 0.00961812911f;
+    value = part * value + 0.0555041087f;
+    value = part * value + 0.240226507f;
+    value = part * value + 0.693147181f;
+    value = part * value + 1.0f;
+    *x = value * (four_floats)((whole + 127) << 23);
 }
 
 static inline double least_of(const double *table, const double *message, uint32_t count)
 {
-    double least = table[0] - message[0];
-    for (uint32_t s = 1; s < count; s++) {
+    double least[4] = {DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX};
+    uint32_t s = 0;
+    for (; s + 4 <= count; s += 4)
+        for (uint32_t i = 0; i < 4; i++) {
+            double value = table[s + i] - message[s + i];
+            least[i] = value < least[i] ? value : least[i];
+        }
+    for (; s < count; s++) {
         double value = table[s] - message[s];
-        least = value < least ? value : least;
+        least[0] = value < least[0] ? value : least[0];
     }
-    return least;
+    least[0] = least[1] < least[0] ? least[1] : least[0];
+    least[2] = least[3] < least[2] ? least[3] : least[2];
+    return least[2] < least[0] ? least[2] : least[0];
+}
+
+/* The sum of exp((least - table + message) * rate). `powers` has room for count and 3 more. */
+static inline float sum_of(const double *restrict table, const double *restrict message, uint32_t count, double least,
+                           double rate, float *restrict powers)
+{
+    four_floats sum = {0, 0, 0, 0};
+    for (uint32_t s = 0; s < count; s++)
+        powers[s] = (float)((message[s] - table[s] + least) * rate);
+    powers[count] = powers[count + 1] = powers[count + 2] = -200;
+    for (uint32_t s = 0; s < count; s += 4) {
+        four_floats x;
+        memcpy(&x, &powers[s], sizeof(x));
+        exponential(&x);
+        sum += x;
+    }
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 static inline double soft_least_of(const double *table, const double *message, uint32_t count, double temperature,
-                                   double rate)
+                                   double rate, float *powers)
 {
     double least = least_of(table, message, count);
-    float sum = 0;
-    for (uint32_t s = 0; s < count; s++)
-        sum += exponential((float)((least - table[s] + message[s]) * rate));
-    return least - temperature * (double)logf(sum);
+    return least - temperature * (double)logf(sum_of(table, message, count, least, rate, powers));
 }
 
 /* A link of v as v sees it. */
@@ -62,7 +92,9 @@ static double weigh(struct sp_bound_state *state, const double *total, uint32_t 
     for (uint32_t s = 1; s < count; s++)
         least = total[s] < least ? total[s] : least;
     for (uint32_t s = 0; s < count; s++) {
-        state->weights[s] = (double)exponential((float)((least - total[s]) * rate));
+        four_floats x = {(float)((least - total[s]) * rate), 0, 0, 0};
+        exponential(&x);
+        state->weights[s] = (double)x[0];
         sum += state->weights[s];
     }
     for (uint32_t s = 0; s < count; s++)
@@ -83,7 +115,8 @@ static double soften_node(struct sp_bound_state *state, uint32_t v, double tempe
         struct end end = end_of(state, v, reduced->links[first + i]);
         double *gather = &state->gather[(size_t)i * count];
         for (uint32_t s = 0; s < count; s++) {
-            gather[s] = soft_least_of(&end.table[(size_t)s * end.count], end.to_other, end.count, temperature, rate);
+            gather[s] = soft_least_of(&end.table[(size_t)s * end.count], end.to_other, end.count, temperature, rate,
+                                      state->powers);
             total[s] += gather[s];
         }
         state->work += (uint64_t)count * end.count;

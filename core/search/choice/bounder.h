@@ -35,6 +35,7 @@ struct sp_bound_state {
     bool *is_priced; /* per moment */
     uint32_t *priced, priced_count;
     double *gather, *total, *row, *weights; /* scratch: messages to one node; their sum; one row; its probabilities */
+    float *powers;                          /* scratch */
     double *shares;                         /* per state: of the last soft sweep, how much of the variable takes it */
     const bool *dead;                       /* per state, or NULL: may not be taken */
     const volatile bool *stop;
@@ -47,7 +48,7 @@ struct sp_bound_state {
 };
 
 /* Another state of the same problem: its own messages, the tables shared. NULL without memory. */
-struct sp_bound_state *sp_bound_fork(struct sp_arena *arena, const struct sp_bound_state *state);
+struct sp_bound_state *sp_bound_fork(struct sp_arena *arena, const struct sp_bound_state *from);
 /* The bound of messages and prices as they are, without the fixed cost; the best one is kept. */
 double sp_bound_evaluate(struct sp_bound_state *state);
 int64_t sp_bound_rounded(double bound);

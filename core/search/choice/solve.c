@@ -12,7 +12,8 @@
 #define MAX_LEVELS     32
 #define MAX_LANES      16
 #define ROUND_SWEEPS   30      /* of the bound in a round, when it takes as long as the searches */
-#define LEAST_WORK     4000000 /* of a round */
+#define LEAST_WORK     1000000 /* of a round */
+#define FEW_ENTRIES    5000    /* branch and bound begins at once */
 #define EXACT_ENTRIES  1000000 /* of all tables: branch and bound is for less */
 #define EXACT_WORK     150000000
 #define DEFAULT_WORK   2000000000u
@@ -40,6 +41,7 @@ struct solver {
     uint32_t *best, *trial, *buffers[2]; /* choices of the original; of levels */
     bool has_choice, is_feasible;
     int64_t cost, peak, bound;
+    int64_t ceiling; /* every choice that is not forbidden costs less */
     uint64_t work, round_work, entries;
     uint64_t task_work[MAX_LANES + 1];
     bool is_stopped, is_over; /* by `stop`, the watch or the work limit; nothing is left to do */
@@ -116,6 +118,34 @@ static uint64_t count_entries(const struct sp_reduced *reduced)
     return entries + reduced->first[reduced->variable_count] + 1;
 }
 
+/* One more than what the dearest choice could cost. */
+static int64_t find_ceiling(const struct sp_reduced *reduced)
+{
+    __int128 sum = (__int128)reduced->fixed_cost + 1;
+    for (uint32_t v = 0; v < reduced->variable_count; v++) {
+        int64_t most = 0;
+        for (uint32_t s = reduced->first[v]; s < reduced->first[v + 1]; s++)
+            most = reduced->cost[s] > most ? reduced->cost[s] : most;
+        sum += most;
+    }
+    for (uint32_t e = 0; e < reduced->edge_count; e++) {
+        const struct sp_reduced_edge *edge = &reduced->edges[e];
+        size_t count = (size_t)(reduced->first[edge->u + 1] - reduced->first[edge->u]) *
+                       (reduced->first[edge->v + 1] - reduced->first[edge->v]);
+        int64_t most = 0;
+        for (size_t i = 0; i < count; i++)
+            most = edge->cost[i] < SP_CHOICE_INFINITE && edge->cost[i] > most ? edge->cost[i] : most;
+        sum += most;
+    }
+    return sum < SP_CHOICE_INFINITE ? (int64_t)sum : SP_CHOICE_INFINITE;
+}
+
+/* Only choices of less than this are looked for. */
+static int64_t target_of(const struct solver *solver)
+{
+    return solver->is_feasible ? solver->cost : solver->ceiling;
+}
+
 static void leave_level(struct solver *solver)
 {
     if (solver->level_count > 0) {
@@ -160,6 +190,7 @@ static bool enter_level(struct solver *solver, const double *prices)
     if (level->work == NULL)
         return false;
     solver->entries = count_entries(level->reduced);
+    solver->ceiling = find_ceiling(level->reduced);
     solver->round_work = 2 * ROUND_SWEEPS * solver->entries;
     if (solver->round_work < LEAST_WORK)
         solver->round_work = LEAST_WORK;
@@ -193,7 +224,7 @@ static enum sp_status shrink(struct solver *solver)
     bool *dead = SP_NEW_ARRAY(solver->scratch, states, bool);
     if (dead == NULL)
         return sp_fail_memory(solver->err);
-    uint32_t count = sp_bound_mark_dead(solver->bound_state, solver->cost + 1, dead);
+    uint32_t count = sp_bound_mark_dead(solver->bound_state, target_of(solver) + 1, dead);
     double least = sp_bound_is_settled(solver->bound_state) ? SETTLED_DEAD_SHARE : DEAD_SHARE;
     if (count <= least * states || solver->level_count == MAX_LEVELS) {
         sp_arena_rewind(solver->scratch, mark);
@@ -205,10 +236,8 @@ static enum sp_status shrink(struct solver *solver)
                                 ? sp_fail_memory(solver->err)
                                 : sp_reduce_again(arena, reduced, dead, solver->options->stop, &again, solver->err);
     sp_arena_rewind(solver->scratch, mark);
-    if (status != SP_OK || again->is_infeasible) {
-        /* Nothing else is as good: the best is the optimum. */
-        solver->is_over = status == SP_OK;
-        solver->bound = status == SP_OK ? solver->cost : solver->bound;
+    if (status != SP_OK || again == NULL || again->is_infeasible) {
+        solver->is_over = status == SP_OK; /* nothing else is as good */
         sp_arena_destroy(arena);
         return status;
     }
@@ -232,8 +261,7 @@ static void run_task(void *argument, uint32_t index)
     solver->task_work[index] = 0;
     if (index == 0)
         (void)sp_bound_improve(solver->bound_state, solver->round_work,
-                               solver->is_feasible ? solver->cost - top(solver)->reduced->fixed_cost : INT64_MAX, stop,
-                               &solver->task_work[0]);
+                               target_of(solver) - top(solver)->reduced->fixed_cost, stop, &solver->task_work[0]);
     else
         sp_improver_run(solver->improvers[index - 1], solver->round_work / solver->lane_count, solver->bound, stop,
                         &solver->task_work[index]);
@@ -299,15 +327,21 @@ static enum sp_status exact_round(struct solver *solver)
     for (uint32_t i = 1; i <= solver->lane_count; i++)
         solver->work += solver->task_work[i];
     status = gather(solver);
-    sp_exact_offer(solver->exact, solver->cost);
+    sp_exact_offer(solver->exact, target_of(solver));
     return status;
+}
+
+/* Whether nothing better can be. */
+static bool is_closed(const struct solver *solver)
+{
+    return solver->bound >= target_of(solver);
 }
 
 /* Whether to go on; asks the watch. */
 static bool goes_on(struct solver *solver)
 {
     const struct sp_choice_options *options = solver->options;
-    if (solver->is_over || (solver->is_feasible && solver->bound >= solver->cost))
+    if (solver->is_over || is_closed(solver))
         return false;
     uint64_t limit = options->work_limit;
     if (limit == 0)
@@ -324,15 +358,15 @@ static enum sp_status search(struct solver *solver)
     enum sp_status status = SP_OK;
     while (status == SP_OK && goes_on(solver)) {
         status = solver->exact != NULL ? exact_round(solver) : bound_round(solver);
-        if (status != SP_OK || !solver->is_feasible || solver->bound >= solver->cost || is_told_to_stop(solver) ||
-            solver->is_over)
+        if (status != SP_OK || is_closed(solver) || is_told_to_stop(solver) || solver->is_over)
             continue;
         uint32_t level = solver->level_count;
         status = shrink(solver);
-        bool is_small = solver->entries <= EXACT_ENTRIES && sp_bound_is_settled(solver->bound_state);
+        bool is_small = solver->entries <= FEW_ENTRIES ||
+                        (solver->entries <= EXACT_ENTRIES && sp_bound_is_settled(solver->bound_state));
         if (status != SP_OK || solver->is_over || level != solver->level_count || solver->exact != NULL || !is_small)
             continue;
-        solver->exact = sp_exact_create(top(solver)->work, solver->bound_state, solver->cost);
+        solver->exact = sp_exact_create(top(solver)->work, solver->bound_state, target_of(solver));
         if (solver->exact == NULL)
             status = sp_fail_memory(solver->err);
     }
@@ -343,11 +377,14 @@ static enum sp_status search(struct solver *solver)
 static enum sp_status solve_reduced(struct solver *solver)
 {
     const struct sp_reduced *reduced = top(solver)->reduced;
+    if (reduced == NULL)
+        return sp_fail_memory(solver->err);
     if (reduced->is_infeasible) {
         solver->is_over = true;
         return SP_OK;
     }
     solver->bound = reduced->fixed_cost;
+    solver->ceiling = SP_CHOICE_INFINITE;
     if (reduced->variable_count == 0) {
         uint32_t none = 0;
         solver->is_over = true;
@@ -402,18 +439,15 @@ static struct sp_choice_result *report(struct solver *solver)
 {
     struct sp_choice_result *result = SP_NEW(solver->arena, struct sp_choice_result);
     const struct sp_reduced *reduced = solver->levels[0].reduced;
-    if (result == NULL)
+    if (result == NULL || reduced == NULL)
         return NULL;
     result->choice = solver->best;
     result->is_feasible = solver->is_feasible;
     result->cost = solver->cost;
     result->peak = solver->peak;
-    result->bound = solver->is_feasible && solver->bound > solver->cost ? solver->cost : solver->bound;
-    result->is_optimal = solver->is_feasible && (result->bound == solver->cost || solver->is_over);
-    if (result->is_optimal)
-        result->bound = solver->cost;
-    result->is_proved_infeasible =
-        !solver->is_feasible && (reduced->is_infeasible || solver->bound >= SP_CHOICE_INFINITE);
+    result->is_optimal = solver->is_feasible && (solver->is_over || solver->bound >= solver->cost);
+    result->is_proved_infeasible = !solver->is_feasible && (solver->is_over || is_closed(solver));
+    result->bound = result->is_optimal ? solver->cost : result->is_proved_infeasible ? 0 : solver->bound;
     result->gap = solver->is_feasible && solver->cost > 0
                       ? ((double)solver->cost - (double)result->bound) / (double)solver->cost
                       : 0;
