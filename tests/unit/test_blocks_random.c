@@ -293,6 +293,17 @@ static void add_distinct(uint32_t *inputs, uint32_t tensor)
     inputs[1] = SP_NO_WORK;
 }
 
+/* Puts a tensor in the place of the last one, unless it is there. */
+static void replace(uint32_t *inputs, uint32_t tensor)
+{
+    uint32_t count = 0;
+    for (; inputs[count] != SP_NO_WORK; count++) {
+        if (inputs[count] == tensor)
+            return;
+    }
+    inputs[count - 1] = tensor;
+}
+
 /* Nodes that read anything. */
 static uint32_t random_node(struct work_builder *builder, uint64_t *seed)
 {
@@ -315,10 +326,10 @@ static void add_blocks(struct work_builder *builder, const struct pattern *patte
             double seconds = pattern->seconds[k];
             if (errors > 0 && pick(seed, 12) == 0) {
                 errors--;
-                if (pick(seed, 2) == 0)
+                if (pick(seed, 3) == 0)
                     seconds += 1;
                 else
-                    inputs[0] = outside->tensors[pick(seed, outside->count)];
+                    replace(inputs, pick(seed, builder->workload->tensor_count));
             }
             here[k] = work_node(builder, seconds, 32, inputs);
         }
