@@ -47,7 +47,7 @@ static bool number_devices(struct context *c)
 }
 
 static enum sp_status find_spec(struct context *c, uint32_t stage, uint32_t layout, const struct sp_value *value,
-                                const struct sp_sharding_spec **ret_spec, struct sp_error *err)
+                                struct sp_sharding_spec *ret_spec, struct sp_error *err)
 {
     struct stage_specs *specs = &c->stages[stage];
     const uint32_t rank = value->type.shape.has_rank ? value->type.shape.rank : 0;
@@ -71,14 +71,14 @@ static enum sp_status find_spec(struct context *c, uint32_t stage, uint32_t layo
             return status;
         specs->by_layout[layout] = spec;
     }
-    *ret_spec = specs->by_layout[layout];
+    *ret_spec = *specs->by_layout[layout];
     return SP_OK;
 }
 
 static enum sp_status add_spec(struct context *c, uint32_t node, const struct sp_value *value, uint32_t stage,
                                struct sp_node_configuration *configuration, struct sp_error *err)
 {
-    const struct sp_sharding_spec *spec;
+    struct sp_sharding_spec spec = {0};
     /* A name may stand at several operands of a node; it has one spec. Names of outer scopes are not operands. */
     if (value == NULL || value->name[0] == '\0' || c->seen[value->id] == node + 1)
         return SP_OK;
@@ -86,8 +86,8 @@ static enum sp_status add_spec(struct context *c, uint32_t node, const struct sp
     enum sp_status status = find_spec(c, stage, sp_plan_layout(c->plan, node, value->id), value, &spec, err);
     if (status != SP_OK)
         return status;
-    configuration->specs[configuration->spec_count] = *spec;
-    configuration->specs[configuration->spec_count++].tensor_name = value->name;
+    spec.tensor_name = value->name;
+    configuration->specs[configuration->spec_count++] = spec;
     return SP_OK;
 }
 

@@ -171,7 +171,7 @@ enum sp_status sp_plan_spec(const struct sp_plan *plan, struct sp_arena *arena, 
                             struct sp_error *err)
 {
     const struct sp_dialect_context context = {.rank = rank};
-    const struct sp_sharding *sharding;
+    const struct sp_sharding *sharding = NULL;
     if (layout == 0 || sp_plan_sharded(plan, stage) == NULL) {
         const uint32_t count = sp_plan_stage_devices(plan, stage);
         int64_t *devices = SP_NEW_ARRAY(arena, count, int64_t);

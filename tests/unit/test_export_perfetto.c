@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "build_export.h"
 #include "build_sharded.h"
@@ -218,8 +219,10 @@ static void expect_blocks(const struct sharded_model *model, uint32_t replicas)
         owners += row->is_device;
         if (!row->is_counter || row->parent == 0)
             continue;
-        uint32_t stage = 0;
-        cr_assert_eq(sscanf(find(&rows, row->parent)->name, "stage %u", &stage), 1);
+        const char *name = find(&rows, row->parent)->name;
+        cr_assert_eq(strncmp(name, "stage ", 6), 0);
+        const unsigned long stage = strtoul(name + 6, NULL, 10);
+        cr_assert_lt(stage, evaluation->stage_count);
         cr_expect_eq(row->most, llround(evaluation->stages[stage].total_bytes));
     }
     cr_expect_eq(owners, evaluation->stage_count * replicas);

@@ -295,7 +295,7 @@ static enum sp_status assemble(struct intra_maker *maker, uint32_t stretch_count
         strategies += intra_strategy_count(intra, v);
     }
     for (uint32_t i = 0; i < stretch_count; i++) {
-        uint32_t node = stretches[i].node, count;
+        uint32_t node = stretches[i].node, count = 0;
         const int64_t *usage = stretches[i].usage;
         if (usage_of[node]) {
             int64_t *own = NULL;
