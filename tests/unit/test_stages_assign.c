@@ -122,7 +122,8 @@ static void try_stages(struct oracle *oracle, const struct partial *partial)
                 next.left &= ~set;
                 next.stages++;
                 next.replicas += replicas;
-                double flight = problem->is_training ? (double)((next.replicas + replicas - 1) / replicas) : 1;
+                uint32_t behind = (next.replicas + replicas - 1) / replicas;
+                double flight = problem->is_training ? behind : 1;
                 next.load = fmax(next.load, oracle->load[o][set] / replicas);
                 if (oracle->bytes[o][set] + flight * oracle->kept[set] * option->memory_scale <= option->memory_bytes &&
                     next.load < oracle->best)

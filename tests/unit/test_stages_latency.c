@@ -316,12 +316,10 @@ static void make_chain(struct chain *chain, uint32_t devices, double memory)
         chain->nodes[v] = (struct sp_stages_node){.weight_bytes = 1, .color = SP_NO_STAGE_GROUP};
         chain->fast[v] = 1 + random_stages_below(&state, 5);
         chain->slow[v] = 10 * chain->fast[v];
-        if (kind == 0)
+        if (kind != 1 && v + 1 < NODES)
             chain->users[v][count++] = v + 1;
-        if (kind == 0 || kind == 1)
-            chain->users[v][count++] = kind == 0 ? v + 2 : v + 2;
-        if (kind >= 2 && v + 1 < NODES)
-            chain->users[v][count++] = v + 1;
+        if (kind <= 1)
+            chain->users[v][count++] = v + 2;
         chain->tensors[v] =
             (struct sp_stages_tensor){.producer = v, .bytes = 1, .consumer_count = count, .consumers = chain->users[v]};
     }

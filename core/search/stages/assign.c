@@ -444,7 +444,7 @@ enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stage
     struct sp_assign_best best = {.value = INFINITY};
     uint64_t work = run->work_left;
     enum sp_status status = join(run, prepared, &model);
-    if (status != SP_OK)
+    if (status != SP_OK || model == NULL)
         return status;
     struct search search = {.run = run, .model = model, .best = &best};
     *ret_solution = *start;

@@ -148,7 +148,6 @@ struct sp_assign_anneal {
     bool is_better;
     uint32_t *slot_of;                /* per unit */
     struct sp_stages_choice *choices; /* per slot */
-    uint32_t *chunk;                  /* scratch: per unit */
     uint64_t work;                    /* added to */
 };
 

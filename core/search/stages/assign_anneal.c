@@ -5,7 +5,7 @@
 #include "search/stages/assign.h"
 
 #define CHUNK_LOG     6 /* a chunk has at most so many units, as a power of two */
-#define CHUNK_USERS   8 /* users of one link that a chunk grows over */
+#define CHUNK_TRIES   8 /* users of one link that a chunk grows over */
 #define STOP_INTERVAL 256
 
 static void record(struct sp_assign_anneal *anneal)
@@ -102,16 +102,14 @@ static void try_swap(struct sp_assign_anneal *anneal, double temperature)
     try_units(anneal, 2, units, to, temperature);
 }
 
-/* Appends the units of the chunk's slot that are neighbours of one of its units. Marks are put into `chunk`'s upper
-   half by way of the slots: a unit of the chunk has already left its slot's number to `slot`. */
+/* Appends units of the slot that are neighbours of the chunk's, found by trying some; returns how many it has then. */
 static uint32_t grow(struct sp_assign_anneal *anneal, uint32_t slot, uint32_t limit, uint32_t *units)
 {
     const struct sp_assign_state *state = anneal->state;
-    const struct sp_assign_model *model = state->model;
     uint32_t count = 1;
     for (uint32_t next = 0; next < count && count < limit; next++) {
         uint32_t unit = units[next];
-        for (uint32_t tries = 0; tries < CHUNK_USERS && count < limit; tries++) {
+        for (uint32_t tries = 0; tries < CHUNK_TRIES && count < limit; tries++) {
             uint32_t other = neighbour(anneal, unit);
             bool is_new = state->slot_of[other] == slot;
             for (uint32_t i = 0; is_new && i < count; i++)
@@ -120,7 +118,6 @@ static uint32_t grow(struct sp_assign_anneal *anneal, uint32_t slot, uint32_t li
                 units[count++] = other;
         }
     }
-    (void)model;
     return count;
 }
 
