@@ -93,7 +93,6 @@ void sp_improver_guide(struct sp_improver *improver, const double *prices, const
 
     if (prices != NULL) {
         memcpy(improver->price, prices, reduced->moment_count * sizeof *prices);
-        memcpy(improver->best_price, prices, reduced->moment_count * sizeof *prices);
         sp_improver_sum_prices(improver->price, improver->price_before, reduced->moment_count);
     }
     improver->has_guide = reduced_costs != NULL;

@@ -11,7 +11,8 @@
 #define PASSES_CHECK    100   /* of them without a rise of a thousandth end the beginning */
 #define PENALTY         0.003 /* of being over, in the beginning, as a part of what all costs */
 #define PENALTY_GROWTH  1.3
-#define PENALTY_WINDOWS 20   /* after so many it grows */
+#define PENALTY_WINDOWS 10   /* after so many, and more when there are many variables, it grows */
+#define ROUND_PASSES    2    /* of messages, for better prices, before a round */
 #define SLOW            3e-5 /* gain of as many windows as the patience, as a part of the cost: too little to go on */
 #define KINDS           6
 
@@ -28,7 +29,7 @@ static void penalise(struct sp_improver *improver)
 
     for (uint32_t t = 0; t < moments; t++) {
         bool is_over = sp_slack_tree_least(&improver->slack, t, t + 1) < 0;
-        double unit = ((double)improver->cost + improver->spread) / (double)(improver->reduced->limit[t] + 1);
+        double unit = ((double)improver->cost + 1) / (double)(improver->reduced->limit[t] + 1);
 
         improver->penalty[t] = is_over ? improver->penalty_scale * unit : 0;
     }
@@ -98,6 +99,8 @@ static void begin_round(struct sp_improver *improver, const volatile bool *stop)
 
     for (uint32_t halvings = sp_random_below(&improver->random, 8); halvings > 0 && size > 40; halvings--)
         size /= 2;
+    for (uint32_t pass = 0; pass < ROUND_PASSES; pass++)
+        sp_improver_relax(improver, stop);
     go_back(improver);
     sp_improver_disturb(improver, 2, stop);
     sp_improver_choose_region(improver, size);
@@ -129,7 +132,9 @@ static void end_round(struct sp_improver *improver, const volatile bool *stop)
 /* While the states are over, being so gets dearer and dearer, the sooner where that does not help. */
 static void press(struct sp_improver *improver)
 {
-    if (improver->windows % PENALTY_WINDOWS != 0)
+    uint32_t every = PENALTY_WINDOWS + improver->reduced->variable_count / 64;
+
+    if (improver->windows % every != 0)
         return;
     if (improver->windows > 0)
         improver->penalty_scale *= improver->over < improver->over_before ? PENALTY_GROWTH : 2 * PENALTY_GROWTH;
