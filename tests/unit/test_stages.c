@@ -274,7 +274,7 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
         random_stages_make(&random, &state, round % 10 == 0 ? RANDOM_STAGES_NODES : 7);
         random.problem.objective = objective;
         if (objective != SP_STAGES_THROUGHPUT)
-            random.problem.load_limit = 4 + random_stages_below(&state, 40);
+            random.problem.load_limit = 3 + random_stages_below(&state, 24);
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.option_count; i++)
             random.options[i].devices *= 256;
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.class_count; i++)
@@ -292,7 +292,7 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
     }
     /* Problems in which there is something to decide. */
     cr_expect_gt(feasible, (uint32_t)rounds / 4);
-    cr_expect_gt(several, (uint32_t)rounds / 20);
+    cr_expect_gt(several, (uint32_t)rounds / 25);
     cr_expect(way != ORDERS_ONLY || proved < (uint32_t)rounds);
 }
 
@@ -510,4 +510,106 @@ Test(stages, evaluation_finds_what_is_broken)
     row.size = 2;
     row.nodes[0].color = row.nodes[1].color = 7;
     cr_expect_not_null(fault_of(&row, 2, good));
+}
+
+/* Rows of `width` nodes, each using two of the row before: far more ideals than can be listed. */
+#define WIDE_ROWS 60
+#define WIDE_SIZE (12 * WIDE_ROWS)
+
+struct wide {
+    struct sp_stages_problem problem;
+    struct sp_stages_node nodes[WIDE_SIZE];
+    struct sp_stages_tensor tensors[WIDE_SIZE];
+    uint32_t users[WIDE_SIZE][2];
+    struct sp_stages_option option;
+    double seconds[WIDE_SIZE];
+    uint32_t size;
+};
+
+static struct wide *make_wide(uint32_t devices)
+{
+    struct wide *wide = SP_NEW(arena, struct wide);
+    uint64_t state = 11;
+    cr_assert_not_null(wide);
+    wide->size = devices;
+    for (uint32_t i = 0; i < WIDE_SIZE; i++) {
+        uint32_t next = (i / 12 + 1) * 12, first = random_stages_below(&state, 12);
+        wide->nodes[i] = (struct sp_stages_node){.weight_bytes = 1, .color = SP_NO_STAGE_GROUP};
+        wide->seconds[i] = 1 + random_stages_below(&state, 100);
+        wide->users[i][0] = next + first;
+        wide->users[i][1] = next + (first + 1 + random_stages_below(&state, 11)) % 12;
+        wide->tensors[i] = (struct sp_stages_tensor){.producer = i,
+                                                     .bytes = 1 + random_stages_below(&state, 10),
+                                                     .consumer_count = next < WIDE_SIZE ? 2 : 0,
+                                                     .consumers = wide->users[i]};
+    }
+    wide->option = (struct sp_stages_option){.devices = 1,
+                                             .max_replicas = 1,
+                                             .memory_bytes = 120,
+                                             .memory_scale = 1,
+                                             .seconds = wide->seconds,
+                                             .transfer_per_byte = 1,
+                                             .price = 1};
+    wide->problem = (struct sp_stages_problem){.node_count = WIDE_SIZE,
+                                               .tensor_count = WIDE_SIZE,
+                                               .option_count = 1,
+                                               .class_count = 1,
+                                               .nodes = wide->nodes,
+                                               .tensors = wide->tensors,
+                                               .options = &wide->option,
+                                               .class_size = &wide->size,
+                                               .load_limit = INFINITY};
+    return wide;
+}
+
+Test(stages, wide_graphs_get_better_with_work)
+{
+    struct wide *wide = make_wide(8);
+    struct sp_stages_options little = {.seed = 3, .work_limit = 500000}, more = little;
+    more.work_limit = 20000000;
+    struct sp_stages_result *first = solve(&wide->problem, &little), *second = solve(&wide->problem, &little);
+    struct sp_stages_result *third = solve(&wide->problem, &more);
+    cr_assert(first->is_feasible && third->is_feasible);
+    cr_expect_eq(first->ideals, 0);
+    cr_expect_eq(first->value, second->value);
+    cr_expect_eq(first->work, second->work);
+    cr_assert_eq(memcmp(first->stage_of, second->stage_of, WIDE_SIZE * sizeof *first->stage_of), 0);
+    cr_expect_lt(third->value, first->value, "%g, then %g; bound %g", first->value, third->value, third->bound);
+    cr_expect_leq(third->bound, third->value);
+    /* 8 stages share out 60 rows nearly evenly, and each border costs something. */
+    cr_expect_lt(third->value, 1.04 * third->bound);
+    for (uint32_t i = 0; i < third->stage_count; i++)
+        cr_expect_leq(third->stages[i].memory_bytes, 120);
+}
+
+static bool stop_later(void *context, const char *phase, double fraction, double best, double bound)
+{
+    (void)phase, (void)fraction, (void)best, (void)bound;
+    return --*(int *)context > 0;
+}
+
+Test(stages, a_watch_ends_the_search)
+{
+    struct wide *wide = make_wide(8);
+    int ticks = 20;
+    struct sp_watch watch = {stop_later, &ticks};
+    struct sp_stages_options options = {.watch = &watch};
+    struct sp_stages_result *result = solve(&wide->problem, &options);
+    cr_expect(result->is_stopped);
+    cr_expect_lt(result->work, UINT64_C(2000000));
+    cr_expect_not(result->is_optimal);
+    bool stop = true;
+    options = (struct sp_stages_options){.stop = &stop};
+    cr_expect(solve(&wide->problem, &options)->is_stopped);
+}
+
+Test(stages, stays_within_its_budget)
+{
+    struct wide *wide = make_wide(8);
+    struct sp_budget budget = {.limit = 1 << 18};
+    struct sp_stages_options options = {.budget = &budget};
+    struct sp_stages_result *result;
+    struct sp_error wrong = {0};
+    cr_expect_eq(sp_stages_solve(arena, &wide->problem, &options, &result, &wrong), SP_ERR_MEMORY);
+    cr_expect_leq(budget.peak, budget.limit);
 }

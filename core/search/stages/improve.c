@@ -184,7 +184,7 @@ static enum sp_status search_corridor(struct corridor *corridor, uint32_t width,
 static enum sp_status follow(struct corridor *corridor, struct sp_stages_solution *solution)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t width = WIDEST_WINDOW; status == SP_OK && width >= 4 && corridor->orders->run->work_left > 0;) {
+    for (uint32_t width = WIDEST_WINDOW; status == SP_OK && width >= 4 && sp_stages_goes_on(corridor->orders->run);) {
         bool is_better = false, is_large = false;
         status = search_corridor(corridor, width, solution, &is_better, &is_large);
         if (is_large)
@@ -245,7 +245,7 @@ enum sp_status sp_stages_improve(struct sp_stages_orders *orders, double bound)
         return sp_fail_memory(run->err);
     memcpy(orders->order, orders->prepared->order, orders->prepared->unit_count * sizeof *orders->order);
     enum sp_status status = follow(&corridor, best);
-    for (uint32_t round = 0, stale = 0; status == SP_OK && stale < STALE_ROUNDS && run->work_left > 0; round++) {
+    for (uint32_t round = 0, stale = 0; status == SP_OK && stale < STALE_ROUNDS && sp_stages_goes_on(run); round++) {
         struct sp_stages_solution other = {0};
         double before = best->value;
         if (before <= bound * (1 + 1e-9))

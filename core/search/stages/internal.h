@@ -87,6 +87,12 @@ struct sp_stages_run {
    the watch only now and then. */
 bool sp_stages_spend(struct sp_stages_run *run, uint64_t steps);
 
+/* Whether there is anything left to spend. */
+static inline bool sp_stages_goes_on(const struct sp_stages_run *run)
+{
+    return !run->is_stopped && run->work_left > 0;
+}
+
 /* Joins nodes to units and gathers sums; the problem has been checked (sp_stages_check()). */
 enum sp_status sp_stages_prepare(struct sp_arena *arena, const struct sp_stages_problem *problem,
                                  enum sp_stages_units kind, struct sp_stages_prepared **ret_prepared,

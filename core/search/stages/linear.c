@@ -191,7 +191,7 @@ enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stage
         return sp_fail_memory(run->err);
     memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
     enum sp_status status = try_order(&orders);
-    for (uint32_t i = 0; i < 2 && status == SP_OK && run->work_left > 0; i++) {
+    for (uint32_t i = 0; i < 2 && status == SP_OK && sp_stages_goes_on(run); i++) {
         follow_chains(&orders, i == 1);
         status = try_order(&orders);
     }

@@ -13,7 +13,9 @@
 
 bool sp_stages_spend(struct sp_stages_run *run, uint64_t steps)
 {
-    if (run->is_stopped || steps >= run->work_left) {
+    if (run->is_stopped)
+        return false;
+    if (steps >= run->work_left) {
         run->work_left = 0;
         return false;
     }
