@@ -345,6 +345,7 @@ enum sp_status sp_grid_of_mesh(struct sp_arena *arena, const struct sp_links *li
         return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN", "A mesh without devices has no digits to move.");
     enum sp_status status = add_mesh(&space, mesh, &ok, err);
     if (status == SP_OK && !primes) {
+        assert(space.cuts);
         qsort(space.cuts, space.count, sizeof(*space.cuts), sp_compare_numbers);
         status = add_levels(&space, links, err);
     }

@@ -53,7 +53,7 @@ static enum sp_status find_members(struct intra_maker *maker)
     intra->first_group = SP_NEW_ARRAY(maker->scratch, intra->entry_count + 1, uint32_t);
     intra->position_of = SP_NEW_ARRAY(maker->scratch, node_count, uint32_t);
     if (!first_of || !intra->members || !intra->member_of || !intra->first_group || !intra->position_of)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     memset(intra->position_of, 0xff, node_count * sizeof *intra->position_of);
     for (uint32_t i = 0; i < intra->entry_count; i++) {
         uint32_t node = intra->nodes[i], same = blocks ? blocks->same_as[node] : node;
@@ -90,7 +90,7 @@ static enum sp_status add_use(struct intra_maker *maker, struct use_list *list, 
         uint32_t capacity = list->capacity == 0 ? 256 : 2 * list->capacity;
         struct intra_use *larger = SP_NEW_ARRAY(maker->scratch, capacity, struct intra_use);
         if (!larger)
-            return sp_fail_memory(maker->err);
+            return intra_no_memory(maker->err);
         if (list->count > 0)
             memcpy(larger, list->items, list->count * sizeof *larger);
         list->items = larger;
@@ -206,7 +206,7 @@ static enum sp_status find_groups(struct intra_maker *maker)
     intra->groups = SP_NEW_ARRAY(maker->scratch, intra->group_count, struct intra_group);
     intra->group_of = SP_NEW_ARRAY(maker->scratch, tensor_count, uint32_t);
     if (!intra->groups || !intra->group_of)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     memset(intra->group_of, 0xff, tensor_count * sizeof *intra->group_of);
     for (uint32_t g = 0; g < intra->group_count; g++)
         intra->groups[g].tensor = intra->groups[g].hub = INTRA_NONE;
@@ -225,12 +225,12 @@ static enum sp_status price_members(struct intra_maker *maker)
     const struct sp_intra_options *options = maker->options;
     intra->member_cost = SP_NEW_ARRAY(maker->scratch, intra->member_count, int64_t *);
     if (!intra->member_cost)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     for (uint32_t m = 0; m < intra->member_count; m++) {
         const struct intra_member *member = &intra->members[m];
         int64_t *cost = SP_NEW_ARRAY(maker->scratch, member->strategies->count, int64_t);
         if (!cost)
-            return sp_fail_memory(maker->err);
+            return intra_no_memory(maker->err);
         for (uint32_t s = 0; s < member->strategies->count; s++) {
             const struct sp_strategy *strategy = &member->strategies->items[s];
             cost[s] = intra_cost(member->times * (strategy->compute_seconds + strategy->communication_seconds));
@@ -256,7 +256,7 @@ static enum sp_status make_shadow(struct intra_maker *maker, const struct intra_
     uint32_t *strategy = SP_NEW_ARRAY(intra->arena, width, uint32_t);
     int64_t *usage = SP_NEW_ARRAY(maker->scratch, width, int64_t);
     if (!strategy || !usage)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     for (uint32_t s = 0; s < width; s++) {
         uint32_t at = 0;
         while (at < count && usage[at] != stretch->usage[s])
@@ -272,7 +272,7 @@ static enum sp_status make_shadow(struct intra_maker *maker, const struct intra_
         return SP_OK; /* the same whatever the node does: no edge is needed */
     int64_t *cost = SP_NEW_ARRAY(intra->arena, (size_t)width * count, int64_t);
     if (!cost)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     for (uint32_t s = 0; s < width; s++)
         for (uint32_t k = 0; k < count; k++)
             cost[(size_t)s * count + k] = strategy[s] == k ? 0 : SP_CHOICE_INFINITE;
@@ -289,7 +289,7 @@ static enum sp_status assemble(struct intra_maker *maker, uint32_t stretch_count
     const int64_t **usage_of = SP_NEW_ARRAY(maker->scratch, most, const int64_t *);
     intra->shadows = SP_NEW_ARRAY(intra->arena, stretch_count, struct intra_shadow);
     if (!first || !begin || !end || !usage_of || !intra->shadows)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     for (uint32_t v = 0; v < basic; v++) {
         first[v] = strategies;
         strategies += intra_strategy_count(intra, v);
@@ -318,7 +318,7 @@ static enum sp_status assemble(struct intra_maker *maker, uint32_t stretch_count
     int64_t *cost = SP_NEW_ARRAY(intra->arena, strategies, int64_t);
     int64_t *usage = SP_NEW_ARRAY(intra->arena, strategies, int64_t);
     if (!cost || !usage)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     first[node_count] = strategies;
     for (uint32_t v = 0; v < node_count; v++) {
         uint32_t count = first[v + 1] - first[v];
@@ -367,7 +367,7 @@ enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table 
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
     struct intra_maker maker = {intra, options, table->scratch, err};
     if (!intra || !nodes)
-        return sp_fail_memory(err);
+        return intra_no_memory(err);
     if (options->node_count > 0)
         memcpy(nodes, options->nodes, options->node_count * sizeof *nodes);
     intra->table = table;

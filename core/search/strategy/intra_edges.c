@@ -37,7 +37,7 @@ static enum sp_status intern_list(struct intra_maker *maker, uint32_t count, con
         uint32_t *kept = SP_NEW_ARRAY(intra->arena, count, uint32_t);
         known = SP_NEW(intra->arena, struct layout_list);
         if (!kept || !known || !sp_same_add(&intra->lists, hash, known))
-            return sp_fail_memory(maker->err);
+            return intra_no_memory(maker->err);
         memcpy(kept, layouts, count * sizeof *kept);
         *known = (struct layout_list){count, kept};
     }
@@ -96,7 +96,7 @@ static enum sp_status fill_matrix(struct intra_maker *maker, const struct matrix
     int64_t *known = SP_NEW_ARRAY(maker->scratch, table->layout_count, int64_t); /* of this row, + 1 */
     uint32_t *row_of = SP_NEW_ARRAY(maker->scratch, table->layout_count, uint32_t), row;
     if (!known || !row_of)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     for (uint32_t i = 0; i < matrix->from->count; i++) {
         uint32_t from = matrix->from->layouts[i];
         if (row_of[from] > 0) { /* another strategy with the same layout */
@@ -140,7 +140,7 @@ static enum sp_status find_matrix(struct intra_maker *maker, uint32_t tensor, st
         int64_t *cost = SP_NEW_ARRAY(intra->arena, (size_t)key.from->count * key.to->count, int64_t);
         known = SP_NEW(maker->scratch, struct matrix);
         if (!cost || !known || !sp_same_add(&intra->matrices, hash, known))
-            return sp_fail_memory(maker->err);
+            return intra_no_memory(maker->err);
         *known = key;
         known->cost = cost;
         status = fill_matrix(maker, &key, tensor, cost);
@@ -156,7 +156,7 @@ enum sp_status intra_add_edge(struct intra_maker *maker, uint32_t u, uint32_t v,
         uint32_t capacity = edges->capacity == 0 ? 256 : 2 * edges->capacity;
         struct sp_choice_edge *larger = SP_NEW_ARRAY(maker->intra->arena, capacity, struct sp_choice_edge);
         if (!larger)
-            return sp_fail_memory(maker->err);
+            return intra_no_memory(maker->err);
         if (edges->count > 0)
             memcpy(larger, edges->items, edges->count * sizeof *larger);
         edges->items = larger;
@@ -257,7 +257,7 @@ enum sp_status intra_connect(struct intra_maker *maker)
         hubs += intra->groups[g].tensor != INTRA_NONE && intra->groups[g].most_uses > 1;
     intra->hubs = SP_NEW_ARRAY(intra->arena, hubs, struct intra_hub);
     if (!intra->hubs)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     for (uint32_t g = 0; g < intra->group_count && status == SP_OK; g++)
         if (intra->groups[g].tensor != INTRA_NONE && intra->groups[g].most_uses > 1)
             status = make_hub(maker, g);

@@ -90,6 +90,13 @@ struct intra_maker {
     struct sp_error *err;
 };
 
+/* SP_ERR_MEMORY, said so that an analyser sees that it is no success. */
+static inline enum sp_status intra_no_memory(struct sp_error *err)
+{
+    (void)sp_fail_memory(err);
+    return SP_ERR_MEMORY;
+}
+
 /* Seconds as a cost. */
 int64_t intra_cost(double seconds);
 

@@ -88,7 +88,7 @@ static enum sp_status find_live_bytes(struct memory *memory, double **ret_live)
     const struct sp_workload *workload = intra->table->workload;
     double *live = SP_NEW_ARRAY(memory->maker->scratch, (size_t)intra->entry_count + 1, double);
     if (!live)
-        return sp_fail_memory(memory->maker->err);
+        return intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < memory->root_count; i++) {
         const struct life *life = &memory->lives[memory->roots[i]];
         const struct sp_work_tensor *tensor = &workload->tensors[memory->roots[i]];
@@ -127,7 +127,7 @@ static enum sp_status select_block(struct memory *memory, const struct sp_block_
     uint32_t *count = SP_NEW_ARRAY(memory->maker->scratch, run->count, uint32_t), most = 0, best = UINT32_MAX;
     double *peak = SP_NEW_ARRAY(memory->maker->scratch, run->count, double);
     if (!count || !peak)
-        return sp_fail_memory(memory->maker->err);
+        return intra_no_memory(memory->maker->err);
     for (uint32_t i = first; i < last; i++) {
         uint32_t block = (place[i] - run->first_node) / run->length;
         count[block]++;
@@ -155,7 +155,7 @@ static enum sp_status select_moments(struct memory *memory)
     enum sp_status status = find_live_bytes(memory, &live);
     memory->moments_before = SP_NEW_ARRAY(scratch, (size_t)intra->entry_count + 1, uint32_t);
     if (!is_moment || !place || !memory->moments_before)
-        return sp_fail_memory(memory->maker->err);
+        return intra_no_memory(memory->maker->err);
     memset(is_moment, true, intra->entry_count);
     for (uint32_t i = 0; blocks && i < intra->entry_count; i++)
         place[i] = find_place(blocks, intra->nodes[i]);
@@ -189,7 +189,7 @@ static enum sp_status add_piece(struct memory *memory, struct piece piece, uint3
         uint32_t capacity = memory->piece_capacity == 0 ? 256 : 2 * memory->piece_capacity;
         struct piece *larger = SP_NEW_ARRAY(memory->maker->scratch, capacity, struct piece);
         if (!larger)
-            return sp_fail_memory(memory->maker->err);
+            return intra_no_memory(memory->maker->err);
         if (memory->piece_count > 0)
             memcpy(larger, memory->pieces, memory->piece_count * sizeof *larger);
         memory->pieces = larger;
@@ -325,7 +325,7 @@ static enum sp_status split_steps(struct memory *memory, uint32_t count, const s
     struct event *events = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)count, struct event);
     int64_t now = 0;
     if (!events)
-        return sp_fail_memory(memory->maker->err);
+        return intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < count; i++) {
         events[2 * i] = (struct event){pieces[i].from, pieces[i].times};
         events[2 * i + 1] = (struct event){pieces[i].to, -(int64_t)pieces[i].times};
@@ -374,7 +374,7 @@ static enum sp_status add_stretch(struct memory *memory, uint32_t count, const s
     int64_t *usage = SP_NEW_ARRAY(memory->maker->scratch, width, int64_t);
     bool is_any = false;
     if (!usage)
-        return sp_fail_memory(memory->maker->err);
+        return intra_no_memory(memory->maker->err);
     for (uint32_t s = 0; s < width; s++) {
         for (uint32_t i = 0; i < count; i++) {
             double bytes = ceil(bytes_of(memory, &pieces[i], s)) * pieces[i].times;
@@ -395,7 +395,7 @@ static enum sp_status make_stretches(struct memory *memory)
     steps.pieces = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct piece);
     memory->stretches = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct intra_stretch);
     if (!steps.pieces || !memory->stretches)
-        return sp_fail_memory(memory->maker->err);
+        return intra_no_memory(memory->maker->err);
     qsort(memory->pieces, memory->piece_count, sizeof *memory->pieces, compare_pieces);
     for (uint32_t i = 0, last; i < memory->piece_count && status == SP_OK; i = last) {
         const struct piece *first = &memory->pieces[i];
@@ -423,7 +423,7 @@ enum sp_status intra_memory(struct intra_maker *maker, uint32_t *ret_count, stru
     memory.lives = SP_NEW_ARRAY(maker->scratch, workload->tensor_count, struct life);
     memory.roots = SP_NEW_ARRAY(maker->scratch, workload->tensor_count, uint32_t);
     if (!memory.lives || !memory.roots)
-        return sp_fail_memory(maker->err);
+        return intra_no_memory(maker->err);
     if (maker->intra->entry_count == 0) {
         *ret_count = 0;
         *ret_stretches = NULL;

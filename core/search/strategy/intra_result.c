@@ -5,6 +5,7 @@
  * layout that is there costs nothing; what can be cut out of something that is there costs nothing but its memory; all
  * else is resharded from how the tensor was made. What comes from another stage arrives as its first user wants it.
  */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static enum sp_status new_buffer(struct counter *counter, double bytes, uint32_t
         uint32_t capacity = counter->buffer_capacity == 0 ? 256 : 2 * counter->buffer_capacity;
         struct buffer *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct buffer);
         if (!larger)
-            return sp_fail_memory(counter->err);
+            return intra_no_memory(counter->err);
         if (counter->buffer_count > 0)
             memcpy(larger, counter->buffers, counter->buffer_count * sizeof *larger);
         counter->buffers = larger;
@@ -62,7 +63,7 @@ static enum sp_status hold(struct counter *counter, uint32_t tensor, uint32_t la
 {
     struct held *held = SP_NEW(counter->scratch, struct held), **end = &counter->held[tensor];
     if (!held)
-        return sp_fail_memory(counter->err);
+        return intra_no_memory(counter->err);
     *held = (struct held){NULL, layout, buffer};
     while (*end)
         end = &(*end)->next;
@@ -97,7 +98,7 @@ static enum sp_status add_use(struct counter *counter, const struct sp_intra_use
         uint32_t capacity = counter->use_capacity == 0 ? 64 : 2 * counter->use_capacity;
         struct sp_intra_use *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct sp_intra_use);
         if (!larger)
-            return sp_fail_memory(counter->err);
+            return intra_no_memory(counter->err);
         if (result->use_count > 0)
             memcpy(larger, counter->uses, result->use_count * sizeof *larger);
         counter->uses = larger;
@@ -156,10 +157,13 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
             from = held; /* cut out of it */
     if (!from) {
         from = counter->held[tensor];
+        if (!from)
+            return sp_fail(counter->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "A tensor is used before it is made.");
         use.from = from->layout;
         use.seconds = strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
         status = add_use(counter, &use);
     }
+    assert(counter->buffers); /* what is held is in one */
     counter->buffers[from->buffer].last = entry;
     if (status == SP_OK)
         status = hold_new(counter, tensor, layout, entry, ret_buffer);
@@ -185,9 +189,11 @@ static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint3
         status = receive(counter, tensor, layout, entry, ret_buffer);
     else
         status = bring(counter, tensor, layout, entry, ret_buffer);
-    if (status == SP_OK)
-        counter->buffers[*ret_buffer].last = entry;
-    return status;
+    if (status != SP_OK)
+        return status;
+    assert(counter->buffers);
+    counter->buffers[*ret_buffer].last = entry;
+    return SP_OK;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
@@ -263,7 +269,7 @@ static enum sp_status find_peak(struct counter *counter)
     double *deaths = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
     double live = counter->start_bytes;
     if (!deaths)
-        return sp_fail_memory(counter->err);
+        return intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++)
         if (!counter->buffers[b].stays)
             deaths[counter->buffers[b].last] += counter->buffers[b].bytes;
@@ -293,7 +299,7 @@ static enum sp_status count_all(struct counter *counter)
     counter->held = SP_NEW_ARRAY(counter->scratch, workload->tensor_count, struct held *);
     counter->births = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
     if (!counter->is_here || !counter->held || !counter->births)
-        return sp_fail_memory(counter->err);
+        return intra_no_memory(counter->err);
     for (uint32_t i = 0; i < counter->node_count; i++)
         counter->is_here[counter->nodes[i]] = true;
     for (uint32_t i = 0; i < counter->node_count && status == SP_OK; i++) {
@@ -309,7 +315,8 @@ static enum sp_status count_all(struct counter *counter)
         return status;
     struct sp_intra_use *uses = SP_NEW_ARRAY(counter->arena, result->use_count, struct sp_intra_use);
     if (!uses)
-        return sp_fail_memory(counter->err);
+        return intra_no_memory(counter->err);
+    assert(counter->uses);
     memcpy(uses, counter->uses, result->use_count * sizeof *uses);
     result->uses = uses;
     return SP_OK;
@@ -323,7 +330,7 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
     uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
     if (!result || !kept)
-        return sp_fail_memory(err);
+        return intra_no_memory(err);
     struct counter counter = {.table = table,
                               .workload = table->workload,
                               .arena = arena,
@@ -368,7 +375,7 @@ enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *in
 {
     uint32_t *strategy_of = SP_NEW_ARRAY(arena, intra->entry_count, uint32_t);
     if (!strategy_of)
-        return sp_fail_memory(err);
+        return intra_no_memory(err);
     for (uint32_t i = 0; i < intra->entry_count; i++)
         strategy_of[i] = choice[intra->member_of[i]];
     return sp_intra_evaluate(arena, intra->table, intra->entry_count, intra->nodes, strategy_of, ret_result, err);
@@ -400,13 +407,13 @@ enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *in
     uint32_t *choice = SP_NEW_ARRAY(arena, intra->problem.node_count, uint32_t);
     int64_t **sums = SP_NEW_ARRAY(arena, intra->hub_count, int64_t *);
     if (!choice || !sums)
-        return sp_fail_memory(err);
+        return intra_no_memory(err);
     for (uint32_t m = 0; m < intra->member_count; m++)
         choice[m] = strategy_of[intra->members[m].entry];
     for (uint32_t h = 0; h < intra->hub_count; h++) {
         sums[h] = SP_NEW_ARRAY(arena, intra->hubs[h].layout_count, int64_t);
         if (!sums[h])
-            return sp_fail_memory(err);
+            return intra_no_memory(err);
     }
     for (uint32_t e = 0; e < intra->problem.edge_count; e++)
         add_to_hub(intra, &intra->problem.edges[e], choice, sums);

@@ -155,9 +155,8 @@ static bool is_same_array(const void *a, const void *b, uint32_t count, size_t s
 
 static bool is_same_attribute(const struct sp_attribute *a, const struct sp_attribute *b)
 {
-    if (strcmp(a->name, b->name) != 0 || a->type != b->type || a->count != b->count || a->i != b->i ||
-        memcmp(&a->f, &b->f, sizeof a->f) != 0 || !is_same_text(a->s, b->s) ||
-        !is_same_array(a->ints, b->ints, a->count, sizeof *a->ints) ||
+    if (strcmp(a->name, b->name) != 0 || a->type != b->type || a->count != b->count || a->i != b->i || a->f != b->f ||
+        !is_same_text(a->s, b->s) || !is_same_array(a->ints, b->ints, a->count, sizeof *a->ints) ||
         !is_same_array(a->floats, b->floats, a->count, sizeof *a->floats) || !a->strings != !b->strings)
         return false;
     for (uint32_t i = 0; a->strings && i < a->count; i++)

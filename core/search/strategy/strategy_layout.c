@@ -215,10 +215,11 @@ double strategy_layout_share(const struct sp_strategy_table *table, const struct
         if (value && value->type.shape.has_rank && cut->axes[i] < value->type.shape.rank &&
             sp_dim_is_known(value->type.shape.dims[cut->axes[i]]))
             extent = value->type.shape.dims[cut->axes[i]].value;
+        int64_t largest = extent / shards + 1;
         if (extent <= 0 || extent % shards == 0)
             share /= (double)shards;
         else
-            share *= (double)(extent / shards + 1) / (double)extent;
+            share *= (double)largest / (double)extent;
     }
     return share;
 }
@@ -313,7 +314,9 @@ struct answer {
 
 static bool is_same_question(const void *item, const void *key)
 {
-    return memcmp(&((const struct answer *)item)->question, key, sizeof(struct question)) == 0;
+    const struct question *a = &((const struct answer *)item)->question, *b = key;
+    return a->tensor_bytes == b->tensor_bytes && memcmp(&a->from, &b->from, sizeof a->from) == 0 &&
+           memcmp(&a->to, &b->to, sizeof a->to) == 0;
 }
 
 /* Renames tensor axes by their first place among the digits; `names` are of axes, 0: none yet. */

@@ -12,6 +12,7 @@ struct probe {
     struct sp_strategy_table *table;
     uint32_t coordinate[SP_STRATEGY_AXES]; /* of the device that is looked at */
     struct sp_local local;
+    uint64_t next;       /* number of the next piece */
     double base_seconds; /* the operator itself on the shard */
     /* what one device's record adds up to */
     bool runs_itself;
@@ -44,7 +45,8 @@ static double local_flops(const struct strategy_way *way)
         double product = term->coefficient;
         for (uint32_t i = 0; i < term->count; i++) {
             int64_t extent = extent_of(way->rule->factors[term->factors[i]].extent);
-            product *= extent < 0 ? 1 : (double)(extent / way->shards[term->factors[i]]);
+            int64_t part = extent / way->shards[term->factors[i]];
+            product *= extent < 0 ? 1 : (double)part;
         }
         sum += product;
     }
@@ -162,7 +164,7 @@ static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_local_
     return axes != NULL;
 }
 
-static enum sp_status make_local(struct probe *probe, uint64_t *next, struct sp_error *err)
+static enum sp_status make_local(struct probe *probe, struct sp_error *err)
 {
     const struct strategy_way *way = probe->way;
     struct sp_node *node = way->model_node;
@@ -189,7 +191,7 @@ static enum sp_status make_local(struct probe *probe, uint64_t *next, struct sp_
     for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
         probe->local.device = probe->local.device * probe->table->mesh.size[a] + probe->coordinate[a];
     if (is_done)
-        *recorder = (struct sp_local_recorder){.kept = arena, .marker = "@", .next = next};
+        *recorder = (struct sp_local_recorder){.kept = arena, .marker = "@", .next = &probe->next};
     is_done = is_done && fill_factors(probe, factors);
     for (uint32_t i = 0; is_done && i < node->input_count; i++)
         is_done = fill_operand(probe, i, &inputs[i]);
@@ -383,9 +385,8 @@ static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
 {
     struct strategy_way *way = probe->way;
     struct sp_error own = {0};
-    uint64_t next = 0;
     const struct sp_op *op = way->model_node->op;
-    enum sp_status status = make_local(probe, &next, err);
+    enum sp_status status = make_local(probe, err);
     if (status != SP_OK)
         return status;
     probe->local.err = &own;
