@@ -6,6 +6,7 @@
 /* Orders of the units, each cut as well as it can be. */
 
 #define MOST_BLOCKS 1024 /* cuts that are looked at in one order */
+#define FEW_BLOCKS  64   /* and before that, so that there is something to be better than */
 
 enum sp_status sp_stages_line(struct sp_arena *arena, const uint32_t *order, const uint32_t *start, uint32_t blocks,
                               struct sp_stages_lattice **ret_lattice, struct sp_error *err)
@@ -81,12 +82,13 @@ static uint32_t make_blocks(struct sp_stages_orders *orders, uint32_t most)
     return blocks;
 }
 
-enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, struct sp_stages_solution *solution)
+static enum sp_status slice(struct sp_stages_orders *orders, uint32_t most, double limit,
+                            struct sp_stages_solution *solution)
 {
     struct sp_stages_run *run = orders->run;
     struct sp_stages_lattice *lattice = NULL;
     bool is_complete;
-    uint32_t blocks = make_blocks(orders, MOST_BLOCKS);
+    uint32_t blocks = make_blocks(orders, most);
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
     if (arena == NULL)
         return sp_fail_memory(run->err);
@@ -97,12 +99,17 @@ enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, st
     return status;
 }
 
+enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, struct sp_stages_solution *solution)
+{
+    return slice(orders, MOST_BLOCKS, limit, solution);
+}
+
 /* Cuts orders->order; the best so far is kept. */
-static enum sp_status try_order(struct sp_stages_orders *orders)
+static enum sp_status try_order(struct sp_stages_orders *orders, uint32_t most)
 {
     struct sp_stages_solution found = {0};
     double limit = orders->best->is_feasible ? orders->best->value * (1 - 1e-12) : INFINITY;
-    enum sp_status status = sp_stages_slice(orders, limit, &found);
+    enum sp_status status = slice(orders, most, limit, &found);
     if (status == SP_OK && found.is_feasible && (!orders->best->is_feasible || found.value < orders->best->value))
         *orders->best = found;
     return status;
@@ -190,10 +197,12 @@ enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stage
     if (!init(&orders))
         return sp_fail_memory(run->err);
     memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
-    enum sp_status status = try_order(&orders);
+    enum sp_status status = try_order(&orders, FEW_BLOCKS);
+    if (status == SP_OK && prepared->unit_count > FEW_BLOCKS && sp_stages_goes_on(run))
+        status = try_order(&orders, MOST_BLOCKS);
     for (uint32_t i = 0; i < 2 && status == SP_OK && sp_stages_goes_on(run); i++) {
         follow_chains(&orders, i == 1);
-        status = try_order(&orders);
+        status = try_order(&orders, MOST_BLOCKS);
     }
     return status;
 }
