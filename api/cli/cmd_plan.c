@@ -17,7 +17,9 @@ static const char help[] =
     "  --device TYPE        a type of 'shardplan devices'; " DEFAULT_DEVICE " when not given\n"
     "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
     "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
-    "  --strategy NAME      auto (default) or grouping\n"
+    "  --strategy NAME      grouping or pipeline: whole operators, stages of one device; tensor: one\n"
+    "                       stage, operators split over its devices; auto (default): the best of all\n"
+    "  --replicas N         at most N replicas of a stage, that take requests in turn; 1 when not given\n"
     "  --batch N            bind the symbolic batch of the inputs\n"
     "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
     "  --profile FILE       measured times instead of estimates: {\"nodes\": {NAME: SECONDS}} or\n"
@@ -48,11 +50,9 @@ static bool is_dash(const char *text)
 
 static int take_strategy(const struct common *common, const char *name, struct plan_request *request)
 {
-    if (strcmp(name, "pipeline") == 0 || strcmp(name, "tensor") == 0)
-        return report_usage(common, "This version does not have the strategy '%s'; use auto or grouping.", name);
-    if (strcmp(name, "auto") != 0 && strcmp(name, "grouping") != 0)
-        return report_usage(common, "There is no strategy '%.64s'; it must be auto or grouping.", name);
-    request->options.strategy = name;
+    if (!sp_search_strategy_parse(name, &request->options.strategy))
+        return report_usage(common, "There is no strategy '%.64s'; it must be auto, grouping, pipeline or tensor.",
+                            name);
     return EXIT_DONE;
 }
 
@@ -65,6 +65,7 @@ enum {
     OPT_CLUSTER,
     OPT_OBJECTIVE,
     OPT_STRATEGY,
+    OPT_REPLICAS,
     OPT_BATCH,
     OPT_DIM,
     OPT_TIME_LIMIT,
@@ -86,6 +87,7 @@ static const struct option options[] = {
     {"cluster", required_argument, NULL, OPT_CLUSTER},
     {"objective", required_argument, NULL, OPT_OBJECTIVE},
     {"strategy", required_argument, NULL, OPT_STRATEGY},
+    {"replicas", required_argument, NULL, OPT_REPLICAS},
     {"batch", required_argument, NULL, OPT_BATCH},
     {"dim", required_argument, NULL, OPT_DIM},
     {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
@@ -103,7 +105,7 @@ static const struct option options[] = {
 /* One option that carries a value of the search. */
 static int take_option(struct common *common, int option, const char *value, struct plan_request *request)
 {
-    int64_t seed;
+    int64_t seed, replicas;
     switch (option) {
     case OPT_OBJECTIVE:
         if (!sp_objective_parse(value, &request->options.objective))
@@ -112,6 +114,12 @@ static int take_option(struct common *common, int option, const char *value, str
         return EXIT_DONE;
     case OPT_STRATEGY:
         return take_strategy(common, value, request);
+    case OPT_REPLICAS:
+        if (!parse_integer(value, 1, &replicas) || replicas > SP_MAX_DEVICES)
+            return report_usage(common, "--replicas takes a whole number from 1 to %d, not '%.64s'.", SP_MAX_DEVICES,
+                                value);
+        request->options.max_replicas = (uint32_t)replicas;
+        return EXIT_DONE;
     case OPT_BATCH:
         if (!parse_integer(value, 1, &request->options.batch))
             return report_usage(common, "--batch takes a whole number of 1 or more, not '%.64s'.", value);

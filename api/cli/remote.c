@@ -181,7 +181,9 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     sp_json_member_string(&json, "objective", sp_objective_name(options->objective));
     sp_json_key(&json, "options");
     sp_json_begin_object(&json);
-    sp_json_member_string(&json, "strategy", options->strategy);
+    sp_json_member_string(&json, "strategy", sp_search_strategy_name(options->strategy));
+    if (options->max_replicas != 1)
+        sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
     write_dims(&json, &request->dims);

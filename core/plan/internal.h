@@ -21,6 +21,8 @@ struct sp_job {
     char *name; /* malloc'ed, never NULL */
     char sha256[65];
     const struct sp_watch *watch;
+    const struct sp_executor *executor;
+    struct sp_search_result *result; /* of the plan that was made, or NULL */
 };
 
 /* Symbols to bind when the model is read, and what to say about those that nobody gave. Lives in `arena`. */

@@ -14,6 +14,7 @@ void sp_job_destroy(struct sp_job *job)
 {
     if (job == NULL)
         return;
+    sp_search_result_release(job->result);
     sp_arena_destroy(job->arena);
     if (job->owns_file)
         sp_model_file_release(&job->file);
@@ -49,6 +50,7 @@ static struct sp_job *create(const struct sp_model_file *file, const struct sp_j
     job->budget.used = job->budget.peak = sp_model_file_memory(file);
     job->hash_seed = options->hash_seed;
     job->watch = options->watch;
+    job->executor = options->executor;
     job->file = *file;
     job->name = strdup(options->name != NULL ? options->name : "");
     job->arena = sp_arena_create(&job->budget);
@@ -177,7 +179,9 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     sp_buf_init(&buf, SP_OPTIONS_BYTES);
     sp_json_init_buf(&json, false, &buf);
     sp_json_begin_object(&json);
-    sp_json_member_string(&json, "strategy", options->strategy);
+    sp_json_member_string(&json, "strategy", sp_search_strategy_name(options->strategy));
+    if (options->max_replicas != 1)
+        sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
     sp_json_key(&json, "dims");
@@ -236,7 +240,7 @@ static enum sp_status expand(struct sp_arena *arena, const struct sp_contraction
     if (placement == NULL)
         return sp_fail_memory(err);
     result->placement = *placement;
-    return sp_evaluate(arena, workload, cluster, placement, &result->evaluation, err);
+    return sp_joint_evaluate(arena, workload, cluster, placement, NULL, &result->evaluation, err);
 }
 
 /* Measured times, and notes of what came of them. */
@@ -255,31 +259,34 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
                              const struct sp_plan_options *options, struct sp_bindings *bindings, struct sp_plan *plan,
                              struct sp_error *err)
 {
-    struct sp_grouping_options grouping;
+    struct sp_joint_options joint;
     struct sp_workload *workload;
     struct sp_contraction contraction;
-    struct sp_grouping_result *grouped;
-    struct sp_search_result *result;
+    struct sp_net *net = NULL;
     enum sp_status status = make_workload(job, cluster, &workload, err);
     if (status == SP_OK && options->profile != NULL)
         status = apply_profile(job, options->profile, cluster, workload, bindings, err);
     if (status == SP_OK)
         status = sp_workload_contract(job->arena, workload, cluster, &contraction, err);
+    if (status == SP_OK && job->model != NULL)
+        status = sp_net_create(job->arena, job->model, &net, err);
     if (status != SP_OK)
         return status;
-    sp_grouping_options_init(&grouping);
-    grouping.objective = options->objective;
-    grouping.optimal = options->optimal;
-    grouping.watch = job->watch;
-    status = sp_group(job->arena, contraction.workload, cluster, &grouping, &grouped, err);
+    sp_joint_options_init(&joint);
+    joint.objective = options->objective;
+    joint.strategy = options->strategy;
+    joint.optimal = options->optimal;
+    joint.max_replicas = options->max_replicas;
+    joint.seed = options->seed;
+    joint.executor = job->executor;
+    joint.watch = job->watch;
+    status = sp_joint_search(job->arena, contraction.workload, net, cluster, &joint, &job->result, err);
     if (status == SP_OK)
-        status = sp_search_result_from_grouping(job->arena, contraction.workload, cluster, grouped, &result, err);
-    if (status == SP_OK)
-        status = expand(job->arena, &contraction, workload, cluster, result, err);
+        status = expand(job->arena, &contraction, workload, cluster, job->result, err);
     if (status != SP_OK)
         return status;
     plan->workload = workload;
-    plan->result = result;
+    plan->result = job->result;
     return SP_OK;
 }
 
@@ -295,7 +302,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     plan->file = &job->file;
     plan->cluster = cluster;
     plan->objective = options->objective;
-    plan->strategy = "grouping";
+    plan->strategy = sp_search_strategy_name(options->strategy);
     plan->seed = options->seed;
     if (job->model != NULL)
         plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;

@@ -24,17 +24,19 @@ struct sp_job;
 struct sp_job_options {
     size_t memory_budget; /* bytes; 0 = SP_DEFAULT_JOB_BYTES */
     uint64_t hash_seed;
-    const char *name;             /* what to call the model (file name), or NULL */
-    const char *sha256;           /* 64 hex digits when the caller knows it, or NULL: left empty */
-    const struct sp_watch *watch; /* may be NULL; must outlive the job */
+    const char *name;                   /* what to call the model (file name), or NULL */
+    const char *sha256;                 /* 64 hex digits when the caller knows it, or NULL: left empty */
+    const struct sp_watch *watch;       /* may be NULL; must outlive the job */
+    const struct sp_executor *executor; /* threads for searching, or NULL; likewise */
 };
 
 /* What is asked of a plan. */
 struct sp_plan_options {
     enum sp_objective objective;
-    const char *strategy; /* "auto" or "grouping" */
-    int64_t batch;        /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
-                             fixed to another number is SP_ERR_REQUEST */
+    enum sp_search_strategy strategy;
+    uint32_t max_replicas; /* of one stage, that take requests in turn: 1 (none) unless asked for; 0: any number */
+    int64_t batch;         /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
+                              fixed to another number is SP_ERR_REQUEST */
     uint32_t dim_count;
     const char *const *dim_names;
     const int64_t *dim_values;

@@ -29,7 +29,8 @@ void sp_plan_options_init(struct sp_plan_options *options)
 {
     memset(options, 0, sizeof *options);
     options->objective = SP_OBJECTIVE_THROUGHPUT;
-    options->strategy = "auto";
+    options->strategy = SP_STRATEGY_AUTO;
+    options->max_replicas = 1;
     options->optimal = true;
 }
 
@@ -82,15 +83,10 @@ static enum sp_status parse_strategy(const json_t *json, const char *pointer, st
 {
     const char *name = json_string_value(json);
     if (name == NULL)
-        return refuse(err, pointer, "The strategy must be a string: auto or grouping.");
-    if (strcmp(name, "pipeline") == 0 || strcmp(name, "tensor") == 0) {
-        (void)sp_fail(err, SP_ERR_REQUEST, "STRATEGY_UNAVAILABLE",
-                      "This version does not have the strategy '%s'; use auto or grouping.", name);
-        return sp_error_at(err, "%s", pointer);
-    }
-    if (strcmp(name, "auto") != 0 && strcmp(name, "grouping") != 0)
-        return refuse(err, pointer, "There is no strategy '%.64s'; it must be auto or grouping.", name);
-    options->strategy = name;
+        return refuse(err, pointer, "The strategy must be a string: auto, grouping, pipeline or tensor.");
+    if (!sp_search_strategy_parse(name, &options->strategy))
+        return refuse(err, pointer, "There is no strategy '%.64s'; it must be auto, grouping, pipeline or tensor.",
+                      name);
     return SP_OK;
 }
 
@@ -101,6 +97,15 @@ static enum sp_status parse_positive(const json_t *json, const char *pointer, co
         return refuse(err, pointer, "%s must be a whole number of 1 or more.", what);
     *ret_value = json_integer_value(json);
     return SP_OK;
+}
+
+static enum sp_status parse_replicas(const json_t *json, const char *pointer, struct sp_plan_options *options,
+                                     struct sp_error *err)
+{
+    int64_t replicas = 1;
+    enum sp_status status = parse_positive(json, pointer, "The most replicas of a stage", &replicas, err);
+    options->max_replicas = replicas < SP_MAX_DEVICES ? (uint32_t)replicas : SP_MAX_DEVICES;
+    return status;
 }
 
 static enum sp_status parse_dims(struct sp_arena *arena, const json_t *json, const char *parent,
@@ -145,6 +150,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return parse_strategy(value, pointer, options, err);
     if (strcmp(name, "batch") == 0)
         return parse_positive(value, pointer, "The batch", &options->batch, err);
+    if (strcmp(name, "replicas") == 0)
+        return parse_replicas(value, pointer, options, err);
     if (strcmp(name, "dims") == 0)
         return parse_dims(arena, value, pointer, options, err);
     if (strcmp(name, "profile") == 0) {
@@ -174,7 +181,7 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return SP_OK;
     }
     return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, batch, dims, optimal, seed, profile "
+                  "There is no option '%.64s'; known are strategy, replicas, batch, dims, optimal, seed, profile "
                   "and time_limit_seconds.",
                   name);
 }

@@ -34,7 +34,7 @@ Test(job_options, nothing_gives_the_defaults)
     struct parsed p = parse(NULL, NULL);
     cr_assert_eq(p.status, SP_OK);
     cr_assert_eq(p.result.objective, SP_OBJECTIVE_THROUGHPUT);
-    cr_assert_str_eq(p.result.strategy, "auto");
+    cr_assert_eq(p.result.strategy, SP_STRATEGY_AUTO);
     cr_assert(p.result.optimal);
     cr_assert_eq(p.result.batch, 0);
     cr_assert_eq(p.result.dim_count, 0);
@@ -49,7 +49,7 @@ Test(job_options, everything_is_taken)
                              " \"optimal\": false, \"seed\": 7, \"time_limit_seconds\": 2.5}");
     cr_assert_eq(p.status, SP_OK, "%s", p.err.message);
     cr_assert_eq(p.result.objective, SP_OBJECTIVE_LATENCY);
-    cr_assert_str_eq(p.result.strategy, "grouping");
+    cr_assert_eq(p.result.strategy, SP_STRATEGY_GROUPING);
     cr_assert_eq(p.result.batch, 8);
     cr_assert_eq(p.result.dim_count, 2);
     cr_assert_str_eq(p.result.dim_names[0], "seq");
@@ -93,12 +93,18 @@ Test(job_options, what_is_wrong_is_refused_with_its_place)
     }
 }
 
-Test(job_options, strategies_of_other_versions_are_named_as_such)
+Test(job_options, every_strategy_is_known)
 {
-    struct parsed p = parse(NULL, "{\"strategy\": \"tensor\"}");
-    cr_assert_eq(p.status, SP_ERR_REQUEST);
-    cr_assert_str_eq(p.err.code, "STRATEGY_UNAVAILABLE");
-    release(&p);
+    static const char *const options[] = {"{}", "{\"strategy\": \"grouping\"}",
+                                          "{\"strategy\": \"pipeline\", \"replicas\": 3}",
+                                          "{\"strategy\": \"tensor\"}"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        struct parsed p = parse(NULL, options[i]);
+        cr_assert_eq(p.status, SP_OK, "%s", p.err.message);
+        cr_expect_eq(p.result.strategy, (enum sp_search_strategy)i);
+        cr_expect_eq(p.result.max_replicas, i == 2 ? 3 : 1);
+        release(&p);
+    }
 }
 
 Test(job_options, objectives_have_names)

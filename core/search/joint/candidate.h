@@ -23,6 +23,9 @@ struct sp_joint_candidate {
     uint32_t devices_used;
 };
 
+/* Work of one choice of strategies. A plan makes dozens of choices; what they lose beyond that is thousandths. */
+#define SP_JOINT_CHOICE_WORK ((uint64_t)10000000)
+
 /* What all candidates of one search share. */
 struct sp_joint {
     struct sp_arena *arena;

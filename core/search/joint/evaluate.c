@@ -132,7 +132,7 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
     struct sp_arena_mark mark = sp_arena_mark(evaluator->arena);
     int64_t shape[SP_MAX_RANK];
     transfer->bytes = t->bytes;
-    transfer->seconds = sp_cluster_transfer_seconds(evaluator->cluster, from->first_device, to->first_device, t->bytes);
+    transfer->seconds = sp_work_transfer_seconds(evaluator->cluster, t, from->first_device, to->first_device);
     if ((from->table == NULL && to->table == NULL) || !known_shape(t->value, shape))
         return SP_OK;
     const uint32_t rank = t->value->type.shape.rank;

@@ -150,7 +150,7 @@ enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_opti
     find_border(joint->workload, ret_ways, &border);
     do {
         struct sp_arena_mark mark = sp_arena_mark(joint->arena);
-        struct sp_way way;
+        struct sp_way way = {0};
         status = make_way(joint, table, ret_ways, digits, &border, &way, err);
         if (status != SP_OK)
             return status;

@@ -118,6 +118,7 @@ static enum sp_status profile_option(struct search *search, const struct sp_spac
                                          .blocks = joint->blocks,
                                          .memory_limit = INFINITY,
                                          .seed = joint->options->seed,
+                                         .choice_work = SP_JOINT_CHOICE_WORK,
                                          .executor = joint->options->executor,
                                          .watch = joint->options->watch};
     struct sp_profile *profile = NULL;

@@ -23,8 +23,10 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
                              struct sp_profile *profile, bool *ret_chosen, struct sp_error *err)
 {
     const struct sp_workload *workload = request->workload;
-    const struct sp_choice_options options = {
-        .seed = request->seed, .executor = request->executor, .watch = request->watch};
+    const struct sp_choice_options options = {.seed = request->seed,
+                                              .work_limit = request->choice_work,
+                                              .executor = request->executor,
+                                              .watch = request->watch};
     struct sp_intra_options intra_options = {.blocks = request->blocks, .memory_limit = request->memory_limit};
     struct sp_choice_result *choice;
     struct sp_intra_result *result;

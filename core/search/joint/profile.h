@@ -26,7 +26,7 @@ struct sp_profile_request {
     struct sp_strategy_table *table; /* of the option's mesh; NULL for blocks of one device */
     const struct sp_blocks *blocks;  /* or NULL */
     double memory_limit;             /* for all nodes together, of one device; INFINITY: none */
-    uint64_t seed;
+    uint64_t seed, choice_work;      /* of choosing: choice.h */
     const struct sp_executor *executor;
     const struct sp_watch *watch;
 };

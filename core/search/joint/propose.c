@@ -7,7 +7,8 @@
 #include "search/joint/candidate.h"
 #include "search/joint/settle.h"
 
-#define MAX_IDEALS 20000 /* graphs with more are cut along a line: borders are moved afterwards anyway */
+#define MAX_IDEALS  20000                /* graphs with more are cut along a line */
+#define STAGES_WORK ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
@@ -270,6 +271,7 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err)
 {
     const struct sp_stages_options options = {.seed = joint->options->seed,
+                                              .work_limit = STAGES_WORK,
                                               .max_ideals = MAX_IDEALS,
                                               .executor = joint->options->executor,
                                               .watch = joint->options->watch};

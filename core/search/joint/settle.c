@@ -87,8 +87,10 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
     struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
     const struct sp_intra_options intra_options = {
         .node_count = stage->node_count, .nodes = stage->nodes, .blocks = joint->blocks, .memory_limit = limit};
-    struct sp_choice_options options = {
-        .seed = joint->options->seed, .executor = joint->options->executor, .watch = joint->options->watch};
+    struct sp_choice_options options = {.seed = joint->options->seed,
+                                        .work_limit = SP_JOINT_CHOICE_WORK,
+                                        .executor = joint->options->executor,
+                                        .watch = joint->options->watch};
     struct sp_intra *intra;
     struct sp_choice_result *choice;
     struct sp_intra_result *result;
