@@ -5,10 +5,12 @@
 
 /* Which part of the search answers a problem, and what its answer says. */
 
-#define TICK_STEPS ((uint64_t)1 << 16)
-#define NOFIT_WORK ((uint64_t)20000000) /* for saying how much memory lacks, after all work was used up */
-/* Some ten seconds; it ends sooner where all is proved or nothing better comes. */
-#define DEFAULT_WORK  ((uint64_t)2000000000)
+#define TICK_STEPS   ((uint64_t)1 << 16)
+#define NOFIT_WORK   ((uint64_t)20000000)  /* for saying how much memory lacks, after all work was used up */
+#define FIRST_TRY    ((uint64_t)20000000)  /* of the search over all ideals */
+#define FIRST_ORDERS ((uint64_t)200000000) /* for better orders before the second */
+/* Some ten seconds; a search ends sooner where all is proved or nothing better comes. */
+#define DEFAULT_WORK  ((uint64_t)3000000000)
 #define WORK_PER_NODE ((uint64_t)10000)
 
 bool sp_stages_spend(struct sp_stages_run *run, uint64_t steps)
@@ -83,30 +85,78 @@ static void report(struct sp_stages_run *run, const struct sp_stages_solution *s
     run->bound = solution->bound;
 }
 
-/* The exact search over all ideals, where they are few enough; its solution replaces a worse one. */
-static enum sp_status search_ideals(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                    const struct sp_stages_rates *rates, struct sp_stages_solution *solution)
+/* What all searches for contiguous stages share. */
+struct chain_solver {
+    struct sp_stages_run *run;
+    const struct sp_stages_prepared *prepared;
+    struct sp_stages_rates rates;
+    struct sp_stages_solution *solution;
+};
+
+/* The best chain of all ideals with at most so much work; it replaces a worse solution. */
+static enum sp_status search_ideals(struct chain_solver *solver, const struct sp_stages_lattice *lattice, uint64_t most)
 {
-    struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
-    struct sp_stages_lattice *lattice;
-    struct sp_stages_solution found = {0};
-    uint64_t most = run->options->max_ideals != 0 ? run->options->max_ideals : SP_STAGES_IDEALS;
+    struct sp_stages_run *run = solver->run;
+    struct sp_stages_solution *solution = solver->solution, found = {0};
+    double bound = solution->bound, limit = solution->is_feasible ? solution->value * (1 - 1e-12) : INFINITY;
     bool is_complete = false;
-    if (arena == NULL)
-        return sp_fail_memory(run->err);
-    enum sp_status status = sp_stages_ideals(run, arena, prepared, most, &lattice);
-    if (status == SP_OK && lattice != NULL) {
-        double limit = solution->is_feasible ? solution->value * (1 - 1e-12) : INFINITY;
-        status = sp_stages_chain_best(run, prepared, lattice, rates, limit, &found, &is_complete);
-        solution->ideals = lattice->count;
-    }
-    if (status == SP_OK && found.is_feasible) {
-        found.bound = solution->bound;
-        found.ideals = solution->ideals;
+    uint64_t later = run->work_left > most ? run->work_left - most : 0;
+    run->work_left -= later;
+    enum sp_status status =
+        sp_stages_chain_best(run, solver->prepared, lattice, &solver->rates, limit, &found, &is_complete);
+    run->work_left += later;
+    if (status == SP_OK && found.is_feasible)
         *solution = found;
-    }
+    solution->ideals = lattice->count;
+    solution->bound = bound;
     if (status == SP_OK && is_complete)
         solution->bound = solution->is_feasible ? solution->value : INFINITY;
+    return status;
+}
+
+/* Better orders, with at most so much work. */
+static enum sp_status search_orders(struct chain_solver *solver, uint64_t most)
+{
+    struct sp_stages_run *run = solver->run;
+    struct sp_stages_solution better = *solver->solution;
+    uint64_t later = run->work_left > most ? run->work_left - most : 0;
+    if (!better.is_feasible || is_proved(better.value, better.bound))
+        return SP_OK;
+    run->work_left -= later;
+    enum sp_status status = sp_stages_better_orders(run, solver->prepared, &solver->rates, better.bound, &better);
+    run->work_left += later;
+    better.bound = solver->solution->bound;
+    better.ideals = solver->solution->ideals;
+    *solver->solution = better;
+    report(run, &better);
+    return status;
+}
+
+static bool is_done(const struct chain_solver *solver)
+{
+    const struct sp_stages_solution *solution = solver->solution;
+    return !sp_stages_goes_on(solver->run) || solution->bound == INFINITY ||
+           (solution->is_feasible && is_proved(solution->value, solution->bound));
+}
+
+/* Few ideals are searched at once. Where that takes long, better orders come first: the closer the solution is to the
+   best, the less there is to search. */
+static enum sp_status search_exactly(struct chain_solver *solver)
+{
+    struct sp_stages_run *run = solver->run;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
+    struct sp_stages_lattice *lattice;
+    uint64_t most = run->options->max_ideals != 0 ? run->options->max_ideals : SP_STAGES_IDEALS;
+    if (arena == NULL)
+        return sp_fail_memory(run->err);
+    enum sp_status status = sp_stages_ideals(run, arena, solver->prepared, most, &lattice);
+    if (status == SP_OK && lattice != NULL) {
+        status = search_ideals(solver, lattice, FIRST_TRY);
+        if (status == SP_OK && !is_done(solver))
+            status = search_orders(solver, FIRST_ORDERS < run->work_left / 8 ? FIRST_ORDERS : run->work_left / 8);
+        if (status == SP_OK && !is_done(solver))
+            status = search_ideals(solver, lattice, run->work_left / 8 * 7);
+    }
     sp_arena_destroy(arena);
     return status;
 }
@@ -115,36 +165,26 @@ static enum sp_status search_ideals(struct sp_stages_run *run, const struct sp_s
 static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
                                   struct sp_stages_solution *solution)
 {
-    struct sp_stages_rates rates;
-    enum sp_status status =
-        sp_stages_rates_make(run->scratch, prepared, prepared->problem->load_limit, &rates, run->err);
+    const struct sp_stages_problem *problem = prepared->problem;
+    struct chain_solver solver = {.run = run, .prepared = prepared, .solution = solution};
+    enum sp_status status = sp_stages_rates_make(run->scratch, prepared, problem->load_limit, &solver.rates, run->err);
     *solution = (struct sp_stages_solution){0};
     if (status != SP_OK)
         return status;
-    double bound = sp_stages_rates_bound(prepared->problem, &rates);
+    double bound = sp_stages_rates_bound(problem, &solver.rates);
     solution->bound = bound;
     if (bound == INFINITY)
         return SP_OK;
-    uint64_t work = run->work_left;
-    bool is_start = prepared->problem->objective == SP_STAGES_THROUGHPUT && prepared->problem->non_contiguous;
-    run->work_left = is_start ? work / 2 : work; /* the rest is for any sets */
-    uint64_t later = work - run->work_left;
-    status = sp_stages_linear(run, prepared, &rates, solution);
+    bool is_start = problem->objective == SP_STAGES_THROUGHPUT && problem->non_contiguous;
+    uint64_t later = is_start ? run->work_left / 2 : 0; /* for any sets */
+    run->work_left -= later;
+    status = sp_stages_linear(run, prepared, &solver.rates, solution);
     solution->bound = bound;
     report(run, solution);
-    if (status == SP_OK && !run->is_stopped && !(solution->is_feasible && is_proved(solution->value, bound))) {
-        uint64_t half = run->work_left / 2;
-        run->work_left -= half;
-        status = search_ideals(run, prepared, &rates, solution);
-        run->work_left += half;
-    }
-    if (status == SP_OK && !run->is_stopped && solution->is_feasible && !is_proved(solution->value, solution->bound)) {
-        struct sp_stages_solution better = *solution;
-        status = sp_stages_better_orders(run, prepared, &rates, solution->bound, &better);
-        better.bound = solution->bound;
-        better.ideals = solution->ideals;
-        *solution = better;
-    }
+    if (status == SP_OK && !is_done(&solver))
+        status = search_exactly(&solver);
+    if (status == SP_OK && !is_done(&solver))
+        status = search_orders(&solver, run->work_left);
     run->work_left += later;
     return status;
 }
