@@ -170,7 +170,7 @@ int64_t sp_bound_rounded(double bound)
 /* Sweeps at one temperature, and how it falls. A pass ends when it is so low that the soft bound is the hard one; the
    next begins warmer and takes twice as long. */
 #define SWEEPS       10
-#define FIRST_SWEEPS 30
+#define FIRST_SWEEPS 10
 #define COOLING      0.7
 #define COLDEST      1e-7
 

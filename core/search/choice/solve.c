@@ -5,6 +5,7 @@
 #include "search/choice/choice.h"
 
 #include "search/choice/bound.h"
+#include "search/choice/dive.h"
 #include "search/choice/exact.h"
 #include "search/choice/improve.h"
 #include "search/choice/problem.h"
@@ -16,6 +17,7 @@
 #define FEW_ENTRIES    5000    /* branch and bound begins at once */
 #define EXACT_ENTRIES  1000000 /* of all tables: branch and bound is for less */
 #define EXACT_WORK     150000000
+#define DIVE_ROUNDS    3 /* between dives, once the bound is settled */
 #define DEFAULT_WORK   2000000000u
 #define DEFAULT_SWEEPS 1000
 /* Reducing again costs searches what they remember: only when this much goes, or, when the bound is settled, less. */
@@ -44,6 +46,7 @@ struct solver {
     int64_t ceiling; /* every choice that is not forbidden costs less */
     uint64_t work, round_work, entries;
     uint64_t task_work[MAX_LANES + 1];
+    uint32_t rounds, dives;
     bool is_stopped, is_over; /* by `stop`, the watch or the work limit; nothing is left to do */
     struct sp_error *err;
 };
@@ -292,6 +295,34 @@ static void spread_best(struct solver *solver)
         sp_improver_offer(solver->improvers[i], states);
 }
 
+/* Searches where the bound's relaxation is, with more states now and fewer then; every other time with the best choice
+   among them. */
+static enum sp_status dive(struct solver *solver)
+{
+    static const double shares[] = {0.02, 0.1, 0.005, 0.05, 0.001, 0.2};
+    const struct sp_reduced *reduced = top(solver)->reduced;
+    struct sp_arena_mark mark = sp_arena_mark(solver->scratch);
+    uint32_t *states = SP_NEW_ARRAY(solver->scratch, reduced->variable_count, uint32_t);
+    if (states == NULL)
+        return sp_fail_memory(solver->err);
+    struct sp_dive options = {.share = shares[solver->dives % (sizeof(shares) / sizeof(shares[0]))],
+                              .cost = target_of(solver),
+                              .work = 2 * solver->round_work,
+                              .most = EXACT_ENTRIES,
+                              .executor = solver->options->executor,
+                              .stop = solver->options->stop,
+                              .budget = solver->options->budget};
+    if (solver->is_feasible && solver->dives % 2 == 1)
+        options.keep = project_best(solver);
+    solver->dives++;
+    bool is_found = false;
+    enum sp_status status = sp_dive(solver->bound_state, &options, states, &is_found, &solver->work, solver->err);
+    if (status == SP_OK && is_found)
+        status = take_states(solver, states);
+    sp_arena_rewind(solver->scratch, mark);
+    return status;
+}
+
 static enum sp_status bound_round(struct solver *solver)
 {
     sp_executor_run(solver->options->executor, 1 + solver->lane_count, run_task, solver);
@@ -300,6 +331,10 @@ static enum sp_status bound_round(struct solver *solver)
     int64_t bound = sp_bound_best(solver->bound_state);
     solver->bound = bound > solver->bound ? bound : solver->bound;
     enum sp_status status = gather(solver);
+    solver->rounds++;
+    if (status == SP_OK && sp_bound_is_settled(solver->bound_state) && solver->rounds % DIVE_ROUNDS == 0 &&
+        solver->entries > FEW_ENTRIES && !is_told_to_stop(solver))
+        status = dive(solver);
     if (status != SP_OK || is_told_to_stop(solver))
         return status;
     spread_best(solver);
