@@ -74,9 +74,12 @@ static bool truth(const json_t *object, const char *name)
     return json_is_true(value) || json_number_value(value) != 0;
 }
 
+/* What was read; it does not count as memory of the search. */
+static struct sp_arena *input;
+
 static void *room(size_t count, size_t size)
 {
-    void *memory = calloc(count + 1, size);
+    void *memory = input == NULL ? NULL : sp_arena_array(input, count, size);
     if (memory == NULL) {
         fputs("There is not enough memory.\n", stderr);
         exit(2);
@@ -134,7 +137,6 @@ static void read_edges(struct instance *instance, const json_t *edges)
         if (!is_known)
             users[from][tensor->consumer_count++] = to;
     }
-    free(users);
 }
 
 static void read_instance(struct instance *instance, const char *path)
@@ -236,6 +238,7 @@ int main(int count, char **values)
     struct instance instance = {0};
     if (!parse(&arguments, count, values))
         return usage();
+    input = sp_arena_create(NULL);
     read_instance(&instance, arguments.input);
     struct sp_stages_option ways[2] = {{.device_class = 0,
                                         .devices = 1,
@@ -273,10 +276,13 @@ int main(int count, char **values)
     struct sp_stages_result *result;
     if (sp_stages_solve(arena, &problem, &options, &result, &error) != SP_OK) {
         fprintf(stderr, "%s: %s\n", arguments.input, error.message);
+        sp_arena_destroy(arena);
+        sp_arena_destroy(input);
         return 1;
     }
     print_result(&arguments, result, now(CLOCK_MONOTONIC) - wall, now(CLOCK_PROCESS_CPUTIME_ID) - cpu, budget.peak);
     int failed = arguments.output != NULL && result->is_feasible ? write_split(&instance, result, arguments.output) : 0;
     sp_arena_destroy(arena);
+    sp_arena_destroy(input);
     return failed != 0;
 }
