@@ -46,6 +46,7 @@ struct test {
     unsigned char *bytes; /* of the model file */
     size_t size;
     struct sp_buf annotated; /* the model with the library's plan in it */
+    int64_t devices;         /* that are used */
     double *planned;         /* bytes of weights that a plan of blocks gives each device, or NULL */
     struct sp_model *model;
     struct sp_net *net;
@@ -257,6 +258,7 @@ static enum sp_status plan(struct test *test, uint32_t dim_count, const char *co
 static void plan_blocks(struct test *test)
 {
     const struct simulate_strategy *strategy = test->strategy;
+    struct sp_joint_options search;
     struct sharded_options options = {.stages = strategy->stages,
                                       .replicas = strategy->replicas,
                                       .choose = sharded_choose_any,
@@ -267,10 +269,16 @@ static void plan_blocks(struct test *test)
         options.sizes[options.axis_count++] = strategy->block[a];
     sp_buf_init(&file, test->size + 1);
     sp_buf_append(&file, test->bytes, test->size);
-    sharded_make(&model, file, &options);
+    sp_joint_options_init(&search);
+    if (strategy->search != NULL && sp_search_strategy_parse(strategy->search, &search.strategy))
+        sharded_search(&model, file, strategy->devices,
+                       strategy->limit != NULL ? strtoll(strategy->limit, NULL, 10) : 0, &search);
+    else
+        sharded_make(&model, file, &options);
     sp_buf_release(&test->annotated);
     test->annotated = planned_annotated(&model.planned);
     const struct sp_evaluation *evaluation = model.plan->result->evaluation;
+    test->devices = model.planned.subject->device_count;
     test->planned = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
     for (uint32_t s = 0, used = 0; s < evaluation->stage_count; s++) {
         for (uint32_t d = 0; d < evaluation->stages[s].device_count && used < strategy->devices; d++)
@@ -285,7 +293,8 @@ static enum sp_status prepare(struct test *test)
 {
     const char *names[MAX_DIMS];
     int64_t values[MAX_DIMS];
-    const bool has_blocks = test->strategy->block[0] > 0, is_plan = has_blocks || test->strategy->limit != NULL;
+    const bool has_blocks = test->strategy->block[0] > 0 || test->strategy->search != NULL;
+    const bool is_plan = has_blocks || test->strategy->limit != NULL;
     struct sp_read_options options = {.binding_names = names, .binding_values = values};
     struct sp_shape_summary summary;
     enum sp_status status = SP_OK;
@@ -305,9 +314,8 @@ static enum sp_status prepare(struct test *test)
     if (status == SP_OK)
         status = set_all(test);
     if (status == SP_OK)
-        status =
-            sp_assignment_create(test->arena, test->net, is_plan ? SP_PLAN_CONFIGURATION : NULL,
-                                 test->strategy->devices, test->set_count, test->sets, &test->assignment, &test->err);
+        status = sp_assignment_create(test->arena, test->net, is_plan ? SP_PLAN_CONFIGURATION : NULL, test->devices,
+                                      test->set_count, test->sets, &test->assignment, &test->err);
     if (status != SP_OK)
         return status;
     if (test->strategy->seed != 0 && !has_blocks)
@@ -393,6 +401,7 @@ static void run(const struct options *options, const struct simulate_strategy *s
     struct test *test = calloc(1, sizeof(*test));
     struct simulate_account account = {0};
     test->strategy = strategy;
+    test->devices = strategy->devices;
     test->options = options;
     test->arena = sp_arena_create(NULL);
     sp_buf_init(&test->annotated, (size_t)1 << 30);

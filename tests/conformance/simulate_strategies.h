@@ -30,6 +30,7 @@ struct simulate_strategy {
     /* A plan of such stages, each on blocks of such a mesh, in which every node has any of its strategies
        (../unit/build_sharded.h); by the seed, too. */
     uint32_t stages, replicas, block[2];
+    const char *search; /* the plan that the joint search finds with this strategy and `limit`, or NULL */
     const char *meshes[2];
     const char *dims;      /* "batch=4,seq=8" or NULL */
     bool is_forward;       /* completed as ONNX proposal 0007 says, which carries uneven splits too */

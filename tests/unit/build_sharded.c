@@ -104,6 +104,20 @@ static struct sp_strategy_table *make_table(struct sp_arena *arena, const struct
     return table;
 }
 
+/* The plan with this result, and its subject. */
+static void finish(struct sharded_model *model, struct sp_plan *plan, const struct sp_search_result *result)
+{
+    struct sp_error err = {0};
+    plan->result = result;
+    plan->note_count = 0;
+    cr_assert_eq(sp_plan_finish(plan, &err), SP_OK, "%s", err.message);
+    sp_subject_destroy(model->planned.subject);
+    model->planned.subject = NULL;
+    model->plan = model->planned.plan = plan;
+    cr_assert_eq(sp_subject_from_plan(model->planned.job, plan, &model->planned.subject, &err), SP_OK, "%s",
+                 err.message);
+}
+
 void sharded_make(struct sharded_model *ret_model, struct sp_buf file, const struct sharded_options *options)
 {
     struct sharded_model *model = ret_model;
@@ -131,18 +145,39 @@ void sharded_make(struct sharded_model *ret_model, struct sp_buf file, const str
                                    &result->evaluation, &err),
                  SP_OK, "%s", err.message);
     result->sharded = sharded;
-    plan->result = result;
-    plan->note_count = 0;
-    cr_assert_eq(sp_plan_finish(plan, &err), SP_OK, "%s", err.message);
-    sp_subject_destroy(model->planned.subject);
-    model->planned.subject = NULL;
-    model->plan = model->planned.plan = plan;
-    cr_assert_eq(sp_subject_from_plan(model->planned.job, plan, &model->planned.subject, &err), SP_OK, "%s",
+    finish(model, plan, result);
+}
+
+void sharded_search(struct sharded_model *ret_model, struct sp_buf file, int64_t devices, int64_t memory_limit,
+                    const struct sp_joint_options *options)
+{
+    struct sharded_model *model = ret_model;
+    struct sp_error err = {0};
+    struct sp_net *net = NULL;
+    memset(model, 0, sizeof *model);
+    planned_make(&model->planned, file, devices);
+    struct sp_arena *arena = model->planned.plan->arena;
+    const struct sp_workload *workload = model->planned.plan->workload;
+    struct sp_plan *plan = SP_NEW(model->planned.arena, struct sp_plan);
+    *plan = *model->planned.plan;
+    json_t *json = json_pack("{s:s, s:I}", "device", "a100-sxm4-80gb", "count", (json_int_t)devices);
+    if (memory_limit > 0)
+        (void)json_object_set_new(json, "memory_limit_bytes", json_integer(memory_limit));
+    cr_assert_eq(sp_cluster_parse(model->planned.arena, json, "", &model->planned.cluster, &err), SP_OK, "%s",
                  err.message);
+    json_decref(json);
+    plan->cluster = model->planned.cluster;
+    plan->objective = options->objective;
+    cr_assert_eq(sp_net_create(arena, (struct sp_model *)(uintptr_t)plan->model, &net, &err), SP_OK);
+    cr_assert_eq(sp_joint_search(arena, workload, net, plan->cluster, options, &model->found, &err), SP_OK, "%s",
+                 err.message);
+    plan->strategy = sp_search_strategy_name(model->found->strategy);
+    finish(model, plan, model->found);
 }
 
 void sharded_release(struct sharded_model *model)
 {
     sp_strategy_table_destroy(model->table);
+    sp_search_result_release(model->found);
     planned_release(&model->planned);
 }

@@ -9,6 +9,7 @@
  *     sharded_release(&model);
  */
 #include "build_export.h"
+#include "search/joint/joint.h"
 
 struct sharded_options {
     uint32_t stages;   /* 0: one */
@@ -23,11 +24,15 @@ struct sharded_options {
 struct sharded_model {
     struct planned_model planned; /* plan and subject are those of the strategies */
     struct sp_plan *plan;
-    struct sp_strategy_table *table;
+    struct sp_strategy_table *table; /* or, of a search, NULL: */
+    struct sp_search_result *found;
 };
 
 /* Takes the file's bytes over. */
 void sharded_make(struct sharded_model *ret_model, struct sp_buf file, const struct sharded_options *options);
+/* The plan of the joint search instead, on so many A100s that may use `memory_limit` bytes each (0: all). */
+void sharded_search(struct sharded_model *ret_model, struct sp_buf file, int64_t devices, int64_t memory_limit,
+                    const struct sp_joint_options *options);
 void sharded_release(struct sharded_model *model);
 
 /* Any strategy of a node, the same for the same seed; `context` is a uint64_t. */
