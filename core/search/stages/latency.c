@@ -5,11 +5,11 @@
 #include <string.h>
 
 #define TASKS          4
-#define ROUNDS         4
-#define STEPS_PER_UNIT ((uint64_t)6000)
+#define ROUNDS         10
+#define STEPS_PER_UNIT ((uint64_t)8000)
 #define MIN_STEPS      ((uint64_t)200000)
-#define MAX_WORK       ((uint64_t)2500000000) /* of annealing */
-#define EDGE_WORK      2                      /* elementary steps for each node and edge of one look at the clock */
+#define MAX_WORK       ((uint64_t)3000000000) /* of annealing */
+#define EDGE_WORK      1                      /* elementary steps for each node and edge of one look at the clock */
 #define MAX_TABLE      ((uint64_t)1 << 24)
 #define EXACT_UNITS    13
 #define EXACT_LIMIT    ((uint64_t)3000000)
@@ -53,7 +53,8 @@ static enum sp_status prepare_task(const struct latency_search *search, struct l
     anneal->seed =
         search->run->options->seed * UINT64_C(0xD1342543DE82EF95) + (uint64_t)(round * TASKS + index) * 7919 + 1;
     anneal->steps = search->steps;
-    anneal->hot = from_best ? 0.003 * (1 + index + round) : 0.1;
+    static const double heats[TASKS] = {0.1, 0.02, 0.1, 0.05}; /* none is best for all problems */
+    anneal->hot = from_best ? 0.003 * (1 + index + round) : heats[(round + index / 2) % TASKS];
     anneal->cold = 1e-5;
     anneal->stop = search->run->options->stop;
     anneal->value = search->best->value;

@@ -23,27 +23,30 @@ static bool list_edges(struct sp_arena *arena, struct sp_latency_graph *graph)
            sp_stages_lists_turn(arena, &graph->after, graph->node_count, graph->node_count, &graph->before);
 }
 
-/* Nodes in topological order, those with fewer numbers first where several are ready at the time. */
+/* Nodes in topological order, from the end and depth first: what a node needs comes right before it, so that neighbours
+   in the order are neighbours in the graph. */
 static bool order_nodes(struct sp_arena *arena, struct sp_latency_graph *graph)
 {
-    uint32_t count = graph->node_count, filled = 0;
-    uint32_t *waits = SP_NEW_ARRAY(arena, count, uint32_t);
+    uint32_t count = graph->node_count, filled = 0, depth = 0;
+    uint32_t *waits = SP_NEW_ARRAY(arena, count, uint32_t), *stack = SP_NEW_ARRAY(arena, count, uint32_t);
     graph->order = SP_NEW_ARRAY(arena, count, uint32_t);
     graph->units = SP_NEW_ARRAY(arena, graph->model->unit_count, uint32_t);
     graph->place = SP_NEW_ARRAY(arena, graph->model->unit_count, uint32_t);
     bool *seen = SP_NEW_ARRAY(arena, graph->model->unit_count, bool);
-    if (waits == NULL || graph->order == NULL || graph->units == NULL || graph->place == NULL || seen == NULL)
+    if (waits == NULL || stack == NULL || graph->order == NULL || graph->units == NULL || graph->place == NULL ||
+        seen == NULL)
         return false;
     for (uint32_t v = 0; v < count; v++) {
-        waits[v] = graph->before.start[v + 1] - graph->before.start[v];
+        waits[v] = graph->after.start[v + 1] - graph->after.start[v];
         if (waits[v] == 0)
-            graph->order[filled++] = v;
+            stack[depth++] = v;
     }
-    for (uint32_t done = 0; done < filled; done++) {
-        uint32_t v = graph->order[done];
-        for (uint32_t i = graph->after.start[v]; i < graph->after.start[v + 1]; i++)
-            if (--waits[graph->after.list[i]] == 0)
-                graph->order[filled++] = graph->after.list[i];
+    while (depth > 0) {
+        uint32_t v = stack[--depth];
+        graph->order[count - ++filled] = v;
+        for (uint32_t i = graph->before.start[v]; i < graph->before.start[v + 1]; i++)
+            if (--waits[graph->before.list[i]] == 0)
+                stack[depth++] = graph->before.list[i];
     }
     uint32_t units = 0;
     for (uint32_t i = 0; i < filled; i++) {
