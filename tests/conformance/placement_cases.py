@@ -78,7 +78,7 @@ def any_sets(name, expected, split):
 
 
 def latency(name, expected, split):
-    value, bound, _, checked = solve("latency", os.path.join(DATA, f"latency-{name}.json"), split, "--work", "100000000")
+    value, bound, _, checked = solve("latency", os.path.join(DATA, f"latency-{name}.json"), split, "--work", "600000000")
     problems = common_problems(value, bound, checked, "latency")
     best = min(expected.values())
     if value > best * (1 + CLOSE):
@@ -99,7 +99,7 @@ def main():
                 try:
                     test(name, values, split)
                 except (subprocess.CalledProcessError, ValueError) as error:
-                    report(f"{test.__name__}/{name}", [str(error), getattr(error, "stderr", "")])
+                    report(f"{test.__name__}/{name}", [str(error), getattr(error, "stderr", "")[-2000:]])
     return failures > 0
 
 
