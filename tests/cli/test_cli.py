@@ -175,8 +175,7 @@ class Usage(Case):
             ["plan", model, "--cluster", self.path("absent.json")],
             ["plan", model, *devices, "--objective", "speed"],
             ["plan", model, *devices, "--strategy", "best"],
-            ["plan", model, *devices, "--strategy", "tensor"],
-            ["plan", model, *devices, "--strategy", "pipeline"],
+            ["plan", model, *devices, "--replicas", "0"],
             ["plan", model, *devices, "--batch", "0"],
             ["plan", model, *devices, "--time-limit", "0"],
             ["plan", model, *devices, "--time-limit", "nan"],
@@ -194,7 +193,7 @@ class Usage(Case):
                 self.done(*arguments, status=2)
 
     def test_what_this_version_lacks_is_said(self):
-        for arguments in (["jobs", "x"], ["plan", "x", "--strategy", "tensor"]):
+        for arguments in (["jobs", "x"],):
             self.assertIn(b"This version does not have", self.done(*arguments, status=2).stderr)
 
     def test_errors_are_json_too(self):
@@ -612,7 +611,7 @@ class Memory(Case):
         onnx_make.write(path, onnx_make.big(512 << 20))  # holes: no disk is taken
         for arguments in (["inspect", path], ["plan", path, "--devices", "4", *DEVICE, "-o", self.path("out.onnx")],
                           ["strip", self.path("out.onnx"), "-o", self.path("back.onnx")]):
-            self.assertLess(self.peak(*arguments), 64e6, arguments)
+            self.assertLess(self.peak(*arguments), 96e6, arguments)
         self.assertEqual(os.path.getsize(self.path("back.onnx")), os.path.getsize(path))
 
 

@@ -62,8 +62,8 @@ class Costs(test_cli.Case):
         nodes = self.table(path, "csv")
         self.assertEqual({row["node"]: int(row["stage"]) for row in nodes}, stage)
         self.assertEqual([float(row["seconds"]) for row in nodes if row["node"] == "jpeg decoder"], [0.0022])
-        self.assertEqual([row["nodes"] for row in self.table(path, "csv-devices")],
-                         [str(len(item["nodes"])) for item in plan["stages"]])
+        of_device = {device: len(item["nodes"]) for item in plan["stages"] for device in item["devices"]}
+        self.assertEqual({int(row["device"]): int(row["nodes"]) for row in self.table(path, "csv-devices")}, of_device)
         self.assertEqual({row["tensor"] for row in self.table(path, "csv-collectives")}, set(sent))
         self.assertEqual(len(self.table(path, "csv-tensors")), 7)
 

@@ -23,9 +23,11 @@ OF_DEVICES = ("ort-collectives", "tensorrt", "sessions")  # several files in a f
 
 class Export(test_cli.Case):
     def planned(self, devices=2):
+        """Stages of one device each: some formats take whole operators only."""
         model = self.mlp(8, 4096, 512)
         plan, annotated = self.path("plan.json"), self.path("annotated.onnx")
-        self.done("plan", model, "--devices", str(devices), *test_cli.DEVICE, "--plan", plan, "-o", annotated)
+        self.done("plan", model, "--devices", str(devices), *test_cli.DEVICE, "--strategy", "grouping", "--plan", plan,
+                  "-o", annotated)
         return model, plan, annotated
 
     def formats(self):
