@@ -241,7 +241,7 @@ static double shared_weights(uint32_t count, const uint32_t *nodes, const uint32
     return sum;
 }
 
-Test(intra, counts_as_a_slow_recount_does, .timeout = 120)
+Test(intra, counts_as_a_slow_recount_does)
 {
     static struct slow slow;
     uint64_t state = 1;
@@ -434,8 +434,6 @@ static void expect_ties(const struct sp_blocks *blocks, uint32_t count, const ui
     uint32_t *strategy_of = SP_NEW_ARRAY(subject.arena, subject.workload->node_count, uint32_t);
     uint32_t *chosen = SP_NEW_ARRAY(subject.arena, count, uint32_t), *choice;
     uint64_t state = 5;
-    cr_log_info("%u nodes, tied %u, untied %u\n", count, sp_intra_problem(tied)->node_count,
-                sp_intra_problem(untied)->node_count);
     for (uint32_t round = 0; round < 20; round++) {
         struct sp_intra_result *result[2] = {NULL, NULL};
         int64_t cost[2], peak, moment;
@@ -460,7 +458,7 @@ static void expect_ties(const struct sp_blocks *blocks, uint32_t count, const ui
     }
 }
 
-Test(intra, problems_of_models, .timeout = 120)
+Test(intra, problems_of_models)
 {
     for (size_t m = 0; m < MODELS; m++) {
         struct sp_blocks *blocks = NULL;
