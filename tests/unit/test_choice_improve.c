@@ -116,6 +116,52 @@ static struct sp_choice_problem *row(struct sp_arena *arena)
     return problem;
 }
 
+/* 150 leaves around a hub that forbids each of them the strategy it has itself: with forbidden sums of all of them. A
+   leaf is large and free, of medium size for 5, or nothing for 9; the limit is their medium size. With the hub at
+   medium half of them are free: 9 / 2 each; else all are medium. */
+static struct sp_choice_problem *star(struct sp_arena *arena)
+{
+    enum { LEAVES = 150 };
+    static uint32_t first[LEAVES + 2];
+    static int64_t cost[3 * LEAVES + 3], usage[3 * LEAVES + 3], begin[LEAVES + 1], end[LEAVES + 1];
+    static struct sp_choice_edge edges[LEAVES];
+    static const int64_t prices[3] = {0, 5, 9}, sizes[3] = {2, 1, 0};
+    static const int64_t table[9] = {[0] = SP_CHOICE_INFINITE, [4] = SP_CHOICE_INFINITE, [8] = SP_CHOICE_INFINITE};
+    struct sp_choice_problem *problem = SP_NEW(arena, struct sp_choice_problem);
+
+    for (uint32_t v = 0; v <= LEAVES; v++) {
+        first[v + 1] = 3 * (v + 1);
+        end[v] = 1;
+        for (uint32_t s = 0; v > 0 && s < 3; s++) {
+            cost[3 * v + s] = prices[s];
+            usage[3 * v + s] = sizes[s];
+        }
+        if (v > 0)
+            edges[v - 1] = (struct sp_choice_edge){0, v, table};
+    }
+    *problem = (struct sp_choice_problem){LEAVES + 1, LEAVES, first, cost, usage, begin, end, edges, LEAVES};
+    return problem;
+}
+
+Test(choice_improve, counts_what_is_forbidden)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_reduced *reduced = reduce(arena, star(arena));
+    struct sp_improver *improver = sp_improver_create(arena, reduced, 1, 0);
+    uint32_t *forbidden = SP_NEW_ARRAY(arena, reduced->variable_count, uint32_t);
+    uint64_t work;
+    int64_t cost;
+    bool is_feasible;
+
+    cr_assert_gt(reduced->variable_count, 100, "nothing of it is forced");
+    sp_improver_offer(improver, forbidden);
+    sp_improver_run(improver, 30 * WORK, 150 * 9 / 2, NULL, &work);
+    sp_improver_best(improver, &is_feasible, &cost);
+    cr_assert(is_feasible);
+    cr_assert_eq(cost, 150 * 9 / 2);
+    sp_arena_destroy(arena);
+}
+
 Test(choice_improve, takes_offers_and_guides)
 {
     struct sp_arena *arena = sp_arena_create(NULL);

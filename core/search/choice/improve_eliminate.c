@@ -109,6 +109,8 @@ static int64_t sum_rows(struct sp_window *window, uint32_t i, const int64_t **ro
 
         for (uint32_t s = 0; s < size; s++)
             value[s] += row[s];
+        if (t % SP_IMPROVE_TERMS == SP_IMPROVE_TERMS - 1)
+            sp_improve_clamp(value, size);
     }
     for (uint32_t s = 0; s < size; s++)
         least = value[s] < least ? value[s] : least;
@@ -130,7 +132,7 @@ static void eliminate(struct sp_improver *improver, uint32_t i)
         int64_t least = sum_rows(window, i, rows, terms);
         uint32_t k = width;
 
-        *table++ = least > 4 * SP_CHOICE_INFINITE ? 4 * SP_CHOICE_INFINITE : least;
+        *table++ = least > SP_CHOICE_INFINITE ? SP_CHOICE_INFINITE : least;
         improver->work += (uint64_t)window->size[i] * (terms + 1);
         while (k > 0) {
             const uint32_t *stride = window->stride + (size_t)begin * SP_WINDOW_WIDTH + (k - 1);
@@ -169,7 +171,7 @@ void sp_window_values(struct sp_improver *improver, uint32_t i)
 int64_t sp_window_minimum(struct sp_improver *improver)
 {
     struct sp_window *window = &improver->window;
-    int64_t total = 0;
+    __int128 total = 0;
 
     for (uint32_t i = window->count; i-- > 0;)
         eliminate(improver, i);
@@ -183,14 +185,14 @@ int64_t sp_window_minimum(struct sp_improver *improver)
         if (window->widths[i] == 0)
             total += window->value[best];
     }
-    return total;
+    return sp_improve_narrow(total);
 }
 
 int64_t sp_window_cost(const struct sp_improver *improver, const uint32_t *chosen)
 {
     const struct sp_reduced *reduced = improver->reduced;
     const struct sp_window *window = &improver->window;
-    int64_t cost = 0;
+    __int128 cost = 0;
 
     for (uint32_t i = 0; i < window->count; i++) {
         uint32_t v = window->variable[i], states = reduced->first[v + 1] - reduced->first[v];
@@ -204,5 +206,5 @@ int64_t sp_window_cost(const struct sp_improver *improver, const uint32_t *chose
                                           window->state[window->first[i] + chosen[i]]];
         }
     }
-    return cost;
+    return sp_improve_narrow(cost);
 }

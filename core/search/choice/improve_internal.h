@@ -33,6 +33,26 @@ static inline int64_t sp_slack_tree_root(const struct sp_slack_tree *tree)
     return tree->least[1];
 }
 
+#define SP_IMPROVE_TERMS 32 /* infinite terms, and a sum that was clamped, fit into 64 bits together */
+
+/* Keeps sums apart from the end of 64 bits; what is beyond is infinite many times over. */
+static inline void sp_improve_clamp(int64_t *value, uint32_t count)
+{
+    for (uint32_t s = 0; s < count; s++)
+        value[s] = value[s] > SP_IMPROVE_TERMS * SP_CHOICE_INFINITE ? SP_IMPROVE_TERMS * SP_CHOICE_INFINITE : value[s];
+}
+
+static inline int64_t sp_improve_narrow(__int128 sum)
+{
+    return sum < 40 * SP_CHOICE_INFINITE ? (int64_t)sum : 40 * SP_CHOICE_INFINITE;
+}
+
+/* A payment, rounded down; at most infinite. */
+static inline int64_t sp_improve_whole(double sum)
+{
+    return sum < (double)SP_CHOICE_INFINITE ? (int64_t)sum : SP_CHOICE_INFINITE;
+}
+
 struct sp_random {
     uint64_t state;
 };
@@ -52,7 +72,7 @@ static inline uint32_t sp_random_below(struct sp_random *random, uint32_t bound)
 /* A window and everything that solving it needs. Variables are added in any order; then they get places, so that each
    depends on few earlier ones when later ones are eliminated. */
 struct sp_window {
-    uint32_t most_places, most_inner, most_cells,
+    uint32_t most_places, most_listed, most_inner, most_cells,
         most_copies;         /* what there is room for: a small problem needs little */
     uint32_t count;          /* places, after sp_window_prepare(); before, variables added */
     uint32_t added;          /* variables added: of which some are left as they are */
@@ -197,7 +217,7 @@ void sp_messages_price(struct sp_improver *improver);
 
 /* One pass over all variables, forward or backward; messages->states are what it decides. The sum of all minima, which
    after a backward pass is a lower bound of the priced cost. */
-int64_t sp_messages_pass(struct sp_improver *improver, bool is_forward, const volatile bool *stop);
+double sp_messages_pass(struct sp_improver *improver, bool is_forward, const volatile bool *stop);
 
 /* How good each state of a variable is by the messages or the guide, the less the better, into messages->belief. */
 void sp_messages_rate(struct sp_improver *improver, uint32_t variable);

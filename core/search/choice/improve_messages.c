@@ -50,6 +50,8 @@ static void believe(struct sp_improver *improver, uint32_t v)
 
         for (uint32_t s = 0; s < states; s++)
             messages->belief[s] += value[s];
+        if ((l - reduced->first_link[v]) % SP_IMPROVE_TERMS == SP_IMPROVE_TERMS - 1)
+            sp_improve_clamp(messages->belief, states);
     }
 }
 
@@ -80,6 +82,8 @@ static void decide(struct sp_improver *improver, uint32_t v, bool is_forward)
 
         for (uint32_t s = 0; s < states; s++)
             sum[s] += value[s];
+        if ((l - reduced->first_link[v]) % SP_IMPROVE_TERMS == SP_IMPROVE_TERMS - 1)
+            sp_improve_clamp(sum, states);
     }
     for (uint32_t s = 1; s < states; s++)
         best = sum[s] < sum[best] ? s : best;
@@ -118,11 +122,11 @@ static int64_t send(struct sp_improver *improver, uint32_t v, uint32_t l, uint32
     return least;
 }
 
-int64_t sp_messages_pass(struct sp_improver *improver, bool is_forward, const volatile bool *stop)
+double sp_messages_pass(struct sp_improver *improver, bool is_forward, const volatile bool *stop)
 {
     const struct sp_reduced *reduced = improver->reduced;
     uint32_t count = reduced->variable_count;
-    int64_t bound = 0;
+    double bound = 0;
 
     for (uint32_t i = 0; i < count && !(stop != NULL && i % 256 == 0 && *stop); i++) {
         uint32_t v = is_forward ? i : count - 1 - i, later = 0, degree;
@@ -139,12 +143,12 @@ int64_t sp_messages_pass(struct sp_improver *improver, bool is_forward, const vo
             least = improver->messages.belief[s] < least ? improver->messages.belief[s] : least;
         for (uint32_t s = 0; s < states; s++)
             improver->messages.belief[s] -= least;
-        bound += least;
+        bound += (double)least;
         uint32_t shares = later > degree - later ? later : degree - later;
 
         for (uint32_t l = reduced->first_link[v]; l < reduced->first_link[v + 1]; l++) {
             if ((improver->other[l] > v) == is_forward)
-                bound += send(improver, v, l, shares);
+                bound += (double)send(improver, v, l, shares);
         }
     }
     return bound;
@@ -166,7 +170,7 @@ void sp_messages_price(struct sp_improver *improver)
             for (uint32_t r = 0; r < count; r++)
                 sum += (double)usage[r] *
                        (before[reduced->ranges[begin + r].to] - before[reduced->ranges[begin + r].from]);
-            improver->messages.priced[s] = reduced->cost[s] + (int64_t)sum;
+            improver->messages.priced[s] = reduced->cost[s] + sp_improve_whole(sum);
         }
     }
 }

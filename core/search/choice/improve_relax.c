@@ -59,7 +59,7 @@ void sp_improver_relax(struct sp_improver *improver, const volatile bool *stop)
     memcpy(improver->states, improver->messages.states, reduced->variable_count * sizeof *improver->states);
     sp_improver_refresh(improver);
     sp_improver_remember(improver);
-    double bound = (double)sp_messages_pass(improver, false, stop) - worth(improver);
+    double bound = sp_messages_pass(improver, false, stop) - worth(improver);
 
     if (stop != NULL && *stop) /* not a whole pass: no bound */
         return;

@@ -41,7 +41,7 @@ static uint32_t least_of(uint64_t a, uint32_t b)
     return a < b ? (uint32_t)a : b;
 }
 
-static void limit_room(struct sp_window *window, const struct sp_reduced *reduced)
+static void limit_room(struct sp_window *window, const struct sp_reduced *reduced, size_t widest)
 {
     uint64_t copies = 0;
 
@@ -52,6 +52,7 @@ static void limit_room(struct sp_window *window, const struct sp_reduced *reduce
                   (reduced->first[edge->v + 1] - reduced->first[edge->v]);
     }
     window->most_places = least_of(reduced->variable_count, SP_WINDOW_PLACES);
+    window->most_listed = least_of((uint64_t)window->most_places * widest, reduced->first[reduced->variable_count]);
     window->most_inner = least_of(reduced->edge_count, SP_WINDOW_TERMS);
     window->most_copies = least_of(copies, SP_WINDOW_CELLS);
     window->most_cells = least_of(1024 * (uint64_t)reduced->first[reduced->variable_count], SP_WINDOW_CELLS);
@@ -66,9 +67,9 @@ enum sp_status sp_window_init(struct sp_window *window, struct sp_improver *impr
         if (reduced->first[v + 1] - reduced->first[v] > widest)
             widest = reduced->first[v + 1] - reduced->first[v];
     }
-    limit_room(window, reduced);
+    limit_room(window, reduced, widest);
     return allocate_order(window, improver->arena) &&
-                   allocate_tables(window, improver->arena, reduced->first[variables], widest) &&
+                   allocate_tables(window, improver->arena, window->most_listed + widest, widest) &&
                    allocate_segments(window, improver->arena, reduced->first_range[variables])
                ? SP_OK
                : SP_ERR_MEMORY;
@@ -94,7 +95,7 @@ bool sp_window_add(struct sp_improver *improver, uint32_t variable, uint32_t siz
     uint32_t a = window->added, inner = 0;
     uint64_t copied = window->copied;
 
-    if (a == window->most_places)
+    if (a == window->most_places || window->listed + size > window->most_listed)
         return false;
     for (uint32_t l = reduced->first_link[variable]; l < reduced->first_link[variable + 1]; l++) {
         uint32_t other = improver->place[improver->other[l]];
@@ -252,7 +253,7 @@ void sp_window_price(struct sp_improver *improver, const double *price, const in
             for (uint32_t r = 0; r < count; r++)
                 sum += (double)usage[(uint64_t)window->state[c] * count + r] *
                        (before[window->to[begin + r]] - before[window->from[begin + r]]);
-            target[c] = source[c] + (int64_t)sum;
+            target[c] = source[c] + sp_improve_whole(sum);
         }
         improver->work += (uint64_t)window->size[i] * count;
     }
