@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "threads/executor.h"
 
 #define DEFAULT_DEVICE "a100-sxm4-80gb"
 
@@ -409,12 +410,13 @@ static enum sp_status print_plan(const struct common *common, const struct plan_
 static enum sp_status plan_offline(const struct common *common, struct plan_request *request, struct sp_error *err)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_threads *threads = sp_threads_create(0);
     struct sp_cluster *cluster;
     struct sp_job *job = NULL;
     struct sp_plan *plan;
-    if (arena == NULL)
-        return sp_fail_memory(err);
-    enum sp_status status = sp_cluster_parse(arena, request->cluster_json, "", &cluster, err);
+    enum sp_status status = arena == NULL || threads == NULL ? sp_fail_memory(err) : SP_OK;
+    if (status == SP_OK)
+        status = sp_cluster_parse(arena, request->cluster_json, "", &cluster, err);
     if (status == SP_OK)
         status = input_hash(&request->input, err);
     if (status != SP_OK)
@@ -423,6 +425,7 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
         .name = request->input.name,
         .sha256 = request->input.sha256,
         .watch = &request->progress.watch,
+        .executor = sp_threads_executor(threads),
     };
     status = sp_job_plan(request->input.bytes, request->input.size, &job_options, cluster, &request->options, &job,
                          &plan, err);
@@ -443,6 +446,7 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
         status = print_plan(common, request, plan, seconds, err);
 out:
     sp_job_destroy(job);
+    sp_threads_destroy(threads);
     sp_arena_destroy(arena);
     return status;
 }
