@@ -267,7 +267,7 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
                                       const struct sp_placement *placement, struct sp_sharded_stage *sharded,
                                       struct sp_evaluation **ret_evaluation, struct sp_error *err)
 {
-    uint32_t count;
+    uint32_t count = 0;
     if (sharded == NULL && placement->stage_size == NULL && placement->stage_replicas == NULL)
         return sp_evaluate(arena, evaluator->workload, evaluator->cluster, placement, ret_evaluation, err);
     bucket_nodes(evaluator, placement);

@@ -185,6 +185,11 @@ static enum sp_status try_ways(struct exhaust *e)
     return SP_OK;
 }
 
+static uint32_t devices_of(const struct form *form)
+{
+    return form->option == NULL ? 0 : form->replicas * form->option->size;
+}
+
 /* Devices of the stages' blocks: all that may begin there, none twice. */
 static bool are_free(const struct exhaust *e)
 {
@@ -193,7 +198,7 @@ static bool are_free(const struct exhaust *e)
         const struct form *form = &e->forms[e->form[s]];
         if (sp_space_place(e->joint->space, form->option, form->replicas, e->device[s]) != e->device[s])
             return false;
-        for (uint32_t d = 0; d < form->replicas * form->option->size; d++) {
+        for (uint32_t d = 0; d < devices_of(form); d++) {
             const uint32_t bit = 1u << (e->device[s] + d);
             if ((used & bit) != 0)
                 return false;
@@ -221,7 +226,7 @@ static enum sp_status try_forms(struct exhaust *e)
     do {
         uint32_t used = 0;
         for (uint32_t s = 0; s < e->stage_count; s++)
-            used += e->forms[e->form[s]].replicas * e->forms[e->form[s]].option->size;
+            used += devices_of(&e->forms[e->form[s]]);
         if (used > devices)
             continue;
         memset(e->device, 0, sizeof e->device);

@@ -128,7 +128,8 @@ static enum sp_status profile_option(struct search *search, const struct sp_spac
     if (status != SP_OK || profile == NULL)
         return status;
     search->profiles[search->profile_count++] = profile;
-    request.memory_limit = MEMORY_SHARE * class->capacity * (class->count / option->size);
+    const uint32_t blocks = class->count / option->size;
+    request.memory_limit = MEMORY_SHARE * class->capacity * blocks;
     if (request.table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request.memory_limit)
         return SP_OK;
     status = sp_profile_create(joint->arena, &request, &profile, search->err);

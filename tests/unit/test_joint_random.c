@@ -1,0 +1,345 @@
+/*
+ * The joint search on tiny models and clusters against every plan there is: all placements of nodes in stages, all
+ * blocks wherever they may stand, all strategies of all operators, each evaluated on its own. And what must hold of any
+ * answer: it fits, its figures are those of its parts, the bounds are below every plan's.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build_model.h"
+#include "expect_op.h"
+#include "infer/net.h"
+#include "search/joint/bounds.h"
+#include "search/joint/evaluate.h"
+#include "search/joint/joint.h"
+
+#define PROBLEMS   2000
+#define MAX_NODES  6
+#define MAX_STAGES 4
+#define MOST_PLANS 60000 /* of one problem; larger ones are made smaller */
+
+struct problem {
+    struct build build;
+    struct sp_arena *arena;
+    struct sp_cluster *cluster;
+    struct sp_workload *workload;
+    struct sp_net *net;
+    struct sp_space *space;
+    struct sp_strategy_table *tables[SP_SPACE_MAX_OPTIONS];
+    uint32_t live[MAX_NODES], live_count;
+    struct sp_joint_options options;
+};
+
+static uint64_t state;
+
+static uint32_t below(uint32_t bound)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % bound;
+}
+
+/* ---- problems --------------------------------------------------------------------------------------------------- */
+
+/* Nodes on activations [8, 16] that exist already: products with weights, sums of two, elementwise and softmax. */
+static void random_model(struct problem *problem, uint32_t nodes)
+{
+    char inputs[64], output[16];
+    build_init(&problem->build, 21);
+    build_input(&problem->build, "t0", SP_DTYPE_FLOAT, "8,16");
+    for (uint32_t i = 0; i < nodes; i++) {
+        static const char *const unary[] = {"Relu", "Softmax", "Tanh"};
+        const uint32_t kind = below(4), from = below(i + 1) < 1 ? i : below(i + 1);
+        (void)snprintf(output, sizeof output, "t%u", i + 1);
+        if (kind == 0) {
+            char weight[16];
+            (void)snprintf(weight, sizeof weight, "w%u", i);
+            build_weight(&problem->build, weight, SP_DTYPE_FLOAT, "16,16");
+            (void)snprintf(inputs, sizeof inputs, "t%u %s", from, weight);
+            build_node(&problem->build, "MatMul", inputs, output);
+        } else if (kind == 1) {
+            (void)snprintf(inputs, sizeof inputs, "t%u t%u", from, below(i + 1));
+            build_node(&problem->build, "Add", inputs, output);
+        } else {
+            (void)snprintf(inputs, sizeof inputs, "t%u", from);
+            build_node(&problem->build, unary[below(3)], inputs, output);
+        }
+    }
+    (void)snprintf(output, sizeof output, "t%u", nodes);
+    build_outputs(&problem->build, output);
+    cr_assert_eq(build_infer(&problem->build), SP_OK, "%s", problem->build.err.message);
+}
+
+/* Devices whose times are dominated now by FLOPs, now by bytes, launches or links, with much memory or little. */
+static void random_cluster(struct problem *problem, uint32_t devices)
+{
+    static const double flops[] = {1e8, 1e9, 1e11}, bandwidths[] = {1e7, 1e9, 1e11}, links[] = {1e6, 1e8, 1e10};
+    static const double memories[] = {3000, 5000, 9000, 1e9}, latencies[] = {0, 1e-7, 1e-5};
+    char text[1024], second[256] = "";
+    const uint32_t other = devices > 1 && below(3) == 0 ? 1 + below(devices - 1) : 0;
+    const double memory = memories[below(4)];
+    if (other > 0)
+        (void)snprintf(second, sizeof second,
+                       ",{\"count\":%u,\"device\":{\"name\":\"b\",\"memory_bytes\":%g,\"memory_bandwidth\":%g,"
+                       "\"flops\":{\"float32\":%g}}}",
+                       other, memories[below(4)], bandwidths[below(3)], flops[below(3)]);
+    const bool levels = devices == 4 && below(2) == 0;
+    (void)snprintf(text, sizeof text,
+                   "{\"groups\":[{\"count\":%u,\"device\":{\"name\":\"a\",\"memory_bytes\":%g,\"memory_bandwidth\":%g,"
+                   "\"flops\":{\"float32\":%g}}}%s],\"mesh\":[%s{\"name\":\"in\",\"size\":%u,\"bandwidth\":%g,"
+                   "\"latency\":%g}],\"launch_seconds\":%g}",
+                   devices - other, memory, bandwidths[below(3)], flops[below(3)], second,
+                   levels ? "{\"name\":\"out\",\"size\":2,\"bandwidth\":1e6,\"latency\":1e-6}," : "",
+                   levels ? 2 : devices, links[below(3)], latencies[below(3)], latencies[below(3)]);
+    json_t *json = json_loads(text, 0, NULL);
+    struct sp_error err = {0};
+    cr_assert_not_null(json, "%s", text);
+    cr_assert_eq(sp_cluster_parse(problem->arena, json, "", &problem->cluster, &err), SP_OK, "%s: %s", text,
+                 err.message);
+    json_decref(json);
+}
+
+static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devices)
+{
+    struct sp_error err = {0};
+    *problem = (struct problem){.arena = sp_arena_create(NULL)};
+    random_model(problem, nodes);
+    random_cluster(problem, devices);
+    cr_assert_eq(
+        sp_workload_from_model(problem->arena, problem->build.model, problem->cluster, NULL, &problem->workload, &err),
+        SP_OK, "%s", err.message);
+    cr_assert_eq(sp_net_create(problem->arena, problem->build.model, &problem->net, &err), SP_OK);
+    cr_assert_eq(sp_space_create(problem->arena, problem->workload, problem->cluster, devices, &problem->space, &err),
+                 SP_OK);
+    for (uint32_t i = 0; i < problem->space->option_count; i++) {
+        if (problem->space->options[i].mesh.axis_count > 0)
+            cr_assert_eq(sp_strategy_table_create(problem->arena, problem->workload, problem->net,
+                                                  &problem->space->options[i].mesh, NULL, &problem->tables[i], &err),
+                         SP_OK, "%s", err.message);
+    }
+    for (uint32_t n = 0; n < problem->workload->node_count; n++)
+        if (!problem->workload->nodes[n].folded)
+            problem->live[problem->live_count++] = n;
+    sp_joint_options_init(&problem->options);
+    problem->options.objective = below(2) == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
+    problem->options.max_replicas = below(3) == 0 ? 2 : 1;
+}
+
+static void close_problem(struct problem *problem)
+{
+    for (uint32_t i = 0; i < problem->space->option_count; i++)
+        sp_strategy_table_destroy(problem->tables[i]);
+    sp_arena_destroy(problem->arena);
+    build_release(&problem->build);
+}
+
+/* ---- every plan ------------------------------------------------------------------------------------------------- */
+
+struct every {
+    const struct problem *problem;
+    struct sp_joint_evaluator *evaluator;
+    uint32_t stage_count, stage[MAX_NODES];
+    uint32_t option[MAX_STAGES], replicas[MAX_STAGES], device[MAX_STAGES];
+    uint32_t strategy[MAX_NODES];
+    uint64_t plans;
+    double best, least_interval, least_latency;
+};
+
+static bool count_digits(uint32_t *digits, uint32_t count, uint32_t low, const uint32_t *high)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (++digits[i] < high[i])
+            return true;
+        digits[i] = low;
+    }
+    return false;
+}
+
+static void judge(struct every *every)
+{
+    const struct problem *problem = every->problem;
+    struct sp_arena *scratch = sp_arena_create(NULL);
+    uint32_t *stage_of = SP_NEW_ARRAY(scratch, problem->workload->node_count, uint32_t);
+    struct sp_sharded_stage sharded[MAX_STAGES] = {0};
+    uint32_t nodes[MAX_STAGES][MAX_NODES], strategies[MAX_STAGES][MAX_NODES], sizes[MAX_STAGES];
+    struct sp_placement placement = {every->stage_count, stage_of, every->device, sizes, every->replicas};
+    struct sp_evaluation *evaluation;
+    struct sp_error err = {0};
+    for (uint32_t s = 0; s < every->stage_count; s++) {
+        sizes[s] = problem->space->options[every->option[s]].size;
+        sharded[s] = (struct sp_sharded_stage){
+            .table = problem->tables[every->option[s]], .nodes = nodes[s], .strategy_of = strategies[s]};
+    }
+    for (uint32_t i = 0; i < problem->live_count; i++) {
+        struct sp_sharded_stage *stage = &sharded[every->stage[i]];
+        stage_of[problem->live[i]] = every->stage[i];
+        nodes[every->stage[i]][stage->node_count] = problem->live[i];
+        strategies[every->stage[i]][stage->node_count++] = every->strategy[i];
+    }
+    cr_assert_eq(
+        sp_joint_evaluate(scratch, problem->workload, problem->cluster, &placement, sharded, &evaluation, &err), SP_OK,
+        "%s", err.message);
+    every->plans++;
+    every->least_interval = fmin(every->least_interval, evaluation->interval_seconds);
+    every->least_latency = fmin(every->least_latency, evaluation->latency_seconds);
+    if (evaluation->worst_excess_bytes <= 0)
+        every->best =
+            fmin(every->best, problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds
+                                                                                 : evaluation->interval_seconds);
+    sp_arena_destroy(scratch);
+}
+
+static void every_strategy(struct every *every)
+{
+    uint32_t high[MAX_NODES];
+    memset(every->strategy, 0, sizeof every->strategy);
+    for (uint32_t i = 0; i < every->problem->live_count; i++) {
+        const struct sp_strategy_table *table = every->problem->tables[every->option[every->stage[i]]];
+        high[i] = table == NULL ? 1 : sp_strategy_of(table, every->problem->live[i])->count;
+    }
+    do
+        judge(every);
+    while (every->plans <= MOST_PLANS && count_digits(every->strategy, every->problem->live_count, 0, high));
+}
+
+static bool stand_apart(const struct every *every)
+{
+    uint32_t used = 0;
+    for (uint32_t s = 0; s < every->stage_count; s++) {
+        const struct sp_space_option *option = &every->problem->space->options[every->option[s]];
+        const uint32_t count = option->size * every->replicas[s];
+        if (sp_space_place(every->problem->space, option, every->replicas[s], every->device[s]) != every->device[s])
+            return false;
+        for (uint32_t d = every->device[s]; d < every->device[s] + count; d++) {
+            if ((used >> d & 1) != 0)
+                return false;
+            used |= 1u << d;
+        }
+    }
+    return true;
+}
+
+static void every_block(struct every *every)
+{
+    const struct problem *problem = every->problem;
+    uint32_t options[MAX_STAGES], replicas[MAX_STAGES], devices[MAX_STAGES];
+    for (uint32_t s = 0; s < MAX_STAGES; s++) {
+        options[s] = problem->space->option_count;
+        replicas[s] = problem->options.max_replicas + 1;
+        devices[s] = problem->cluster->device_count;
+        every->option[s] = 0;
+    }
+    do {
+        for (uint32_t s = 0; s < MAX_STAGES; s++)
+            every->replicas[s] = 1;
+        do {
+            memset(every->device, 0, sizeof every->device);
+            do {
+                if (stand_apart(every))
+                    every_strategy(every);
+            } while (every->plans <= MOST_PLANS && count_digits(every->device, every->stage_count, 0, devices));
+        } while (every->plans <= MOST_PLANS && count_digits(every->replicas, every->stage_count, 1, replicas));
+    } while (every->plans <= MOST_PLANS && count_digits(every->option, every->stage_count, 0, options));
+}
+
+static bool in_order(const struct every *every)
+{
+    const struct problem *problem = every->problem;
+    uint32_t filled = 0;
+    for (uint32_t i = 0; i < problem->live_count; i++) {
+        const struct sp_work_node *node = &problem->workload->nodes[problem->live[i]];
+        filled |= 1u << every->stage[i];
+        for (uint32_t j = 0; j < i; j++) {
+            for (uint32_t k = 0; k < node->input_count; k++) {
+                if (problem->workload->tensors[node->inputs[k]].producer == problem->live[j] &&
+                    every->stage[j] > every->stage[i])
+                    return false;
+            }
+        }
+    }
+    return filled == (1u << every->stage_count) - 1;
+}
+
+/* False where there are too many plans. */
+static bool try_every(struct every *every)
+{
+    const struct problem *problem = every->problem;
+    uint32_t most =
+        problem->cluster->device_count < problem->live_count ? problem->cluster->device_count : problem->live_count;
+    every->best = every->least_interval = every->least_latency = INFINITY;
+    for (every->stage_count = 1; every->stage_count <= most; every->stage_count++) {
+        uint32_t stages[MAX_NODES];
+        for (uint32_t i = 0; i < MAX_NODES; i++)
+            stages[i] = every->stage_count;
+        memset(every->stage, 0, sizeof every->stage);
+        do {
+            if (in_order(every))
+                every_block(every);
+        } while (every->plans <= MOST_PLANS && count_digits(every->stage, problem->live_count, 0, stages));
+    }
+    return every->plans <= MOST_PLANS;
+}
+
+/* ---- the search against them ------------------------------------------------------------------------------------ */
+
+static bool is_near(double value, double want)
+{
+    return fabs(value - want) <= 1e-9 * fabs(want);
+}
+
+static void compare(const struct problem *problem, const struct every *every, uint32_t number)
+{
+    struct sp_search_result *result;
+    struct sp_error err = {0};
+    enum sp_status status = sp_joint_search(problem->arena, problem->workload, problem->net, problem->cluster,
+                                            &problem->options, &result, &err);
+    if (every->best == INFINITY) {
+        cr_expect_eq(status, SP_ERR_NOFIT, "problem %u: nothing fits, but %s", number, err.message);
+        if (status == SP_OK)
+            sp_search_result_release(result);
+        return;
+    }
+    cr_assert_eq(status, SP_OK, "problem %u: %s", number, err.message);
+    const struct sp_evaluation *evaluation = result->evaluation;
+    const double value =
+        problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds : evaluation->interval_seconds;
+    cr_expect(is_near(value, every->best), "problem %u: %.17g, the best of %llu plans is %.17g", number, value,
+              (unsigned long long)every->plans, every->best);
+    cr_expect(evaluation->worst_excess_bytes <= 0, "problem %u: it does not fit", number);
+    sp_search_result_release(result);
+
+    /* The bounds that hold for every plan, whether it fits or not. */
+    struct sp_lower_bounds bounds;
+    cr_assert_eq(sp_joint_bounds(problem->arena, problem->workload, problem->cluster, &bounds, &err), SP_OK);
+    cr_expect(bounds.interval_seconds <= every->least_interval * (1 + 1e-9), "problem %u: interval bound %g above %g",
+              number, bounds.interval_seconds, every->least_interval);
+    cr_expect(bounds.latency_seconds <= every->least_latency * (1 + 1e-9), "problem %u: latency bound %g above %g",
+              number, bounds.latency_seconds, every->least_latency);
+}
+
+Test(joint_random, equals_the_best_of_all_plans)
+{
+    uint64_t plans = 0;
+    uint32_t done = 0, unfit = 0, several = 0;
+    state = 20251122;
+    for (uint32_t number = 0; done < PROBLEMS; number++) {
+        struct problem problem;
+        const uint32_t devices = 1 + below(4), nodes = 1 + below(devices > 2 ? 4 : MAX_NODES);
+        open_problem(&problem, nodes, devices);
+        struct every every = {.problem = &problem};
+        if (try_every(&every)) {
+            compare(&problem, &every, number);
+            plans += every.plans;
+            unfit += every.best == INFINITY;
+            several += devices > 1;
+            done++;
+        }
+        close_problem(&problem);
+    }
+    /* The problems are of all sorts, or this test would prove little. */
+    cr_expect_gt(unfit, PROBLEMS / 100);
+    cr_expect_gt(several, PROBLEMS / 2);
+    cr_expect_gt(plans, 100 * PROBLEMS);
+}
