@@ -107,6 +107,8 @@ uint32_t sp_reducer_next_link(const struct sp_reducer *reducer, uint32_t v, uint
 
 void sp_reducer_enqueue(struct sp_reducer *reducer, uint32_t e)
 {
+    if (!reducer->edges[e].is_dead)
+        reducer->nodes[reducer->edges[e].u].is_dirty = reducer->nodes[reducer->edges[e].v].is_dirty = true;
     if (reducer->edges[e].is_queued || reducer->edges[e].is_dead)
         return;
     uint32_t room = reducer->problem->edge_count;
@@ -156,6 +158,7 @@ void sp_reducer_drop_edge(struct sp_reducer *reducer, uint32_t e)
     struct sp_reducer_edge *edge = &reducer->edges[e];
     if (edge->is_dead)
         return;
+    reducer->nodes[edge->u].is_dirty = reducer->nodes[edge->v].is_dirty = true;
     edge->is_dead = true;
     reducer->nodes[edge->u].degree--;
     reducer->nodes[edge->v].degree--;
@@ -365,6 +368,7 @@ static void build_nodes(struct sp_reducer *reducer)
         node->alive = &alive[first];
         node->cost = &cost[first];
         node->parent = SP_NO_NODE;
+        node->is_dirty = true;
         for (uint32_t s = 0; s < node->states; s++) {
             node->cost[s] = problem->cost[first + s];
             if (node->cost[s] < SP_CHOICE_INFINITE)

@@ -25,6 +25,7 @@ struct sp_reducer_node {
     uint32_t parent;        /* merged into; SP_NO_NODE: none */
     const uint32_t *map;    /* parent's state -> own */
     bool is_fixed, is_gone; /* constant (alive[0]); eliminated, or merged */
+    bool is_dirty;          /* something at it changed since it was tested for dominance */
     uint32_t range_count;   /* its profile: what all merged into it use together, less what every state uses */
     struct sp_reduced_range *ranges;
     int64_t *usage; /* [state][range] */
