@@ -1,0 +1,42 @@
+#pragma once
+/*
+ * plan_grid - the plans that people write by hand, evaluated by the same cost model as the search's.
+ *
+ *  Megatron  tensor, pipeline and data parallelism (Narayanan et al., SC 2021): products whose columns, then products
+ *            whose rows are split along one axis of a mesh, the batch along the other; stages of equally many layers,
+ *            the embedding in the first, the head in the last. What no role fixes is chosen best, under the memory of
+ *            a device, so each of these plans is as good as it can be made.
+ *  experts   the same with the experts of each layer split instead of the columns and rows of each expert
+ *  FSDP      all weights in parts on all devices, those of a layer gathered before it runs (Zhao et al., VLDB 2023);
+ *            the batch is split. Time: that of data parallelism and the gathers, one after the other; memory: the
+ *            part, the two largest layers, activations.
+ */
+#include "plan_subject.h"
+#include "search/joint/space.h"
+
+#define PLAN_GRID_WHERE 16
+
+struct hand_plan {
+    char name[64];               /* "TP4 DP2 PP8" */
+    char where[PLAN_GRID_WHERE]; /* "all", or the number of the class of devices that it is on: "class 0" */
+    bool fits;
+    double latency_seconds, interval_seconds, memory_bytes;
+};
+
+struct plan_grid {
+    uint32_t count, capacity;
+    struct hand_plan *plans;
+    double seconds; /* processor time of all of them */
+};
+
+/* All of the grid. The plans are in the subject's arena. False, with a message printed, where something fails; a plan
+   that does not fit is no failure. */
+bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid);
+
+/* The plan that is best for throughput or latency among those on `where` (NULL: anywhere); NULL: none fits. */
+const struct hand_plan *plan_grid_best(const struct plan_grid *grid, enum sp_objective objective, const char *where);
+
+static inline double hand_plan_value(const struct hand_plan *plan, enum sp_objective objective)
+{
+    return objective == SP_OBJECTIVE_LATENCY ? plan->latency_seconds : plan->interval_seconds;
+}
