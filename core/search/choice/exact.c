@@ -5,7 +5,9 @@
 
 #include "search/choice/exact_node.h"
 
-#define MAX_OPEN 4096 /* nodes on the stack */
+#define MAX_OPEN   4096              /* nodes on the stack, */
+#define LEAST_OPEN 256               /* fewer where they are large: */
+#define OPEN_BYTES ((size_t)1 << 29) /* of all of them */
 
 struct exact_task {
     struct sp_exact_worker *worker;
@@ -17,7 +19,7 @@ struct sp_exact {
     struct sp_arena *arena;
     const struct sp_reduced *reduced;
     struct sp_exact_node **open, **spare;
-    uint32_t open_count, spare_count;
+    uint32_t open_count, spare_count, most_open;
     struct exact_task tasks[SP_EXACT_TASKS];
     uint32_t *best;
     bool has_best, is_out_of_memory;
@@ -48,6 +50,8 @@ struct sp_exact *sp_exact_create(struct sp_arena *arena, const struct sp_bound_s
     exact->arena = arena;
     exact->reduced = sp_bound_reduced(bound);
     exact->cost = cost;
+    size_t bytes = sp_exact_node_bytes(bound), room = OPEN_BYTES / (bytes + 1);
+    exact->most_open = room > MAX_OPEN ? MAX_OPEN : room < LEAST_OPEN ? LEAST_OPEN : (uint32_t)room;
     exact->open = SP_NEW_ARRAY(arena, MAX_OPEN, struct sp_exact_node *);
     exact->spare = SP_NEW_ARRAY(arena, MAX_OPEN + 4 * SP_EXACT_TASKS, struct sp_exact_node *);
     exact->best = SP_NEW_ARRAY(arena, exact->reduced->variable_count, uint32_t);
@@ -97,30 +101,51 @@ static void settle(struct sp_exact *exact, struct exact_task *task)
             give_node(exact, task->children[i]);
 }
 
+/* Takes the node on top, or the one with the least bound. */
+static struct sp_exact_node *take_open(struct sp_exact *exact, bool is_top)
+{
+    uint32_t at = exact->open_count - 1;
+    for (uint32_t i = 0; i + 1 < exact->open_count && !is_top; i++)
+        at = exact->open[i]->bound < exact->open[at]->bound ? i : at;
+    struct sp_exact_node *node = exact->open[at];
+    exact->open_count--;
+    for (uint32_t i = at; i < exact->open_count; i++)
+        exact->open[i] = exact->open[i + 1];
+    return node;
+}
+
+/* Half of the tasks go down, which finds choices, half where the bound is least, which raises it; when many nodes are
+   open all go down. */
+static uint32_t hand_out(struct sp_exact *exact, const volatile bool *stop)
+{
+    uint32_t count = 0;
+    while (count < SP_EXACT_TASKS && exact->open_count > 0 && !exact->is_out_of_memory) {
+        bool is_top = count % 2 == 0 || exact->open_count > exact->most_open / 2;
+        struct sp_exact_node *node = take_open(exact, is_top);
+        if (node->bound >= exact->cost) {
+            give_node(exact, node);
+            continue;
+        }
+        struct exact_task *task = &exact->tasks[count];
+        task->node = node;
+        task->stop = stop;
+        task->children[0] = take_node(exact);
+        task->children[1] = take_node(exact);
+        task->worker->cost = exact->cost;
+        if (exact->is_out_of_memory)
+            exact->open[exact->open_count++] = node;
+        else
+            count++;
+    }
+    return count;
+}
+
 void sp_exact_run(struct sp_exact *exact, uint64_t work, const struct sp_executor *executor, const volatile bool *stop)
 {
     uint64_t start = exact->work;
     while (exact->open_count > 0 && exact->work - start < work && !exact->is_out_of_memory &&
-           (stop == NULL || !*stop) && exact->open_count + 2 * SP_EXACT_TASKS < MAX_OPEN) {
-        uint32_t count = 0;
-        while (count < SP_EXACT_TASKS && exact->open_count > 0 && !exact->is_out_of_memory) {
-            struct sp_exact_node *node = exact->open[--exact->open_count];
-            if (node->bound >= exact->cost) {
-                give_node(exact, node);
-                continue;
-            }
-            struct exact_task *task = &exact->tasks[count];
-            task->node = node;
-            task->stop = stop;
-            task->children[0] = take_node(exact);
-            task->children[1] = take_node(exact);
-            task->worker->cost = exact->cost;
-            if (exact->is_out_of_memory) {
-                exact->open[exact->open_count++] = node;
-                break;
-            }
-            count++;
-        }
+           (stop == NULL || !*stop) && exact->open_count + 2 * SP_EXACT_TASKS < exact->most_open) {
+        uint32_t count = hand_out(exact, stop);
         sp_executor_run(executor, count, run_task, exact->tasks);
         for (uint32_t i = count; i-- > 0;) /* the first was on top */
             settle(exact, &exact->tasks[i]);

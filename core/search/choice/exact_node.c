@@ -48,6 +48,13 @@ struct sp_exact_node *sp_exact_node_create(struct sp_arena *arena, const struct 
     return node->dead != NULL && node->messages != NULL && node->prices != NULL ? node : NULL;
 }
 
+size_t sp_exact_node_bytes(const struct sp_bound_state *bound)
+{
+    const struct sp_reduced *reduced = bound->reduced;
+    return sizeof(struct sp_exact_node) + reduced->first[reduced->variable_count] * sizeof(bool) +
+           (bound->message_count + reduced->moment_count) * sizeof(double);
+}
+
 void sp_exact_node_root(struct sp_exact_node *node, const struct sp_bound_state *bound)
 {
     memcpy(node->messages, bound->best_messages, bound->message_count * sizeof(double));

@@ -26,6 +26,7 @@ struct sp_exact_worker {
 
 struct sp_exact_worker *sp_exact_worker_create(struct sp_arena *arena, const struct sp_bound_state *bound);
 struct sp_exact_node *sp_exact_node_create(struct sp_arena *arena, const struct sp_exact_worker *worker);
+size_t sp_exact_node_bytes(const struct sp_bound_state *bound);
 void sp_exact_node_root(struct sp_exact_node *node, const struct sp_bound_state *bound);
 
 /* Bounds and divides a node; `children` are written where it was divided, the likelier last. */
