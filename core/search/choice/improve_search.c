@@ -8,7 +8,8 @@
 #include "search/choice/improve_internal.h"
 
 #define PASSES          1000                  /* of messages, at most, in the beginning */
-#define PASSES_CHECK    100                   /* of them without a rise of a thousandth end the beginning */
+#define PASSES_CHECK    100                   /* of them are a part of the beginning; it ends after one */
+#define LEAST_RISE      3e-4                  /* with less rise of the bound than this part of it */
 #define PASSES_WORK     UINT64_C(10000000000) /* nor more than this, where a hundred passes are more */
 #define PENALTY         0.003                 /* of being over, in the beginning, as a part of what all costs */
 #define PENALTY_GROWTH  1.3
@@ -170,7 +171,7 @@ static void step_beginning(struct sp_improver *improver, const volatile bool *st
         double rise = improver->relaxed - improver->relaxed_before;
         double size = improver->relaxed > 0 ? improver->relaxed : -improver->relaxed;
 
-        improver->is_begun = rise < 1e-3 * size || improver->passes >= PASSES || improver->work > PASSES_WORK;
+        improver->is_begun = rise < LEAST_RISE * size || improver->passes >= PASSES || improver->work > PASSES_WORK;
         improver->relaxed_before = improver->relaxed;
     }
     if (!improver->is_begun)
