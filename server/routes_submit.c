@@ -66,6 +66,24 @@ static bool wrong_member(struct problem *problem, const char *pointer, const cha
 
 /* ---- the JSON form ---- */
 
+/* Constraints are kept among the options, where a plan has them: it is made again from what stands there. */
+static bool take_constraints(struct submission *submission, json_t *constraints, struct problem *problem)
+{
+    const json_t *given = json_object_get(submission->request, "options");
+    if (constraints == NULL || (given != NULL && !json_is_object(given)))
+        return true; /* what is no object is refused with the options */
+    if (json_object_get(given, "constraints") != NULL)
+        return wrong_member(problem, "/constraints", "The constraints are given twice, here and among the options.");
+    json_t *options = given != NULL ? json_copy((json_t *)(uintptr_t)given) : json_object();
+    if (options == NULL || json_object_set(options, "constraints", constraints) != 0 ||
+        json_object_set(submission->request, "options", options) != 0) {
+        json_decref(options);
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
+    json_decref(options);
+    return true;
+}
+
 static bool take_members(struct submission *submission, const json_t *body, struct problem *problem)
 {
     const char *key;
@@ -75,13 +93,14 @@ static bool take_members(struct submission *submission, const json_t *body, stru
         return wrong_member(problem, "", "The body must be an object with \"model\" and \"cluster\".");
     json_object_foreach((json_t *)(uintptr_t)body, key, value)
     {
-        if (strcmp(key, "model") == 0)
+        if (strcmp(key, "model") == 0 || strcmp(key, "constraints") == 0)
             continue;
         char pointer[256];
         (void)snprintf(pointer, sizeof pointer, "/%.200s", key);
         if (strcmp(key, "cluster") != 0 && strcmp(key, "objective") != 0 && strcmp(key, "options") != 0)
             return wrong_member(problem, pointer,
-                                "This member is not known; known are model, cluster, objective and options.");
+                                "This member is not known; known are model, cluster, objective, options "
+                                "and constraints.");
         if (json_object_set(submission->request, key, value) != 0)
             return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     }
@@ -104,7 +123,9 @@ static bool parse_body(struct request *request, struct submission *submission, s
         return problem_set(problem, 400, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.", error.line,
                            error.column, error.text);
     submission->request = json_object();
-    bool ok = take_members(submission, body, problem) && check_request(submission->request, problem);
+    bool ok = take_members(submission, body, problem) &&
+              take_constraints(submission, json_object_get(body, "constraints"), problem) &&
+              check_request(submission->request, problem);
     json_decref(body);
     return ok;
 }

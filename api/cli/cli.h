@@ -26,11 +26,12 @@ enum exit_code {
     EXIT_FAILED = 4, /* server or I/O failure, memory */
 };
 
-#define CLI_MAX_CLUSTER_BYTES ((size_t)16 << 20)  /* of a --cluster file */
-#define CLI_MAX_PROFILE_BYTES ((size_t)256 << 20) /* of a --profile file */
-#define CLI_MAX_TEXT_BYTES    ((size_t)1 << 30)   /* of one answer held in memory */
-#define CLI_MAX_TIME_LIMIT    1e9                 /* seconds */
-#define CLI_MAX_BYTES         1e24                /* of a limit on memory */
+#define CLI_MAX_CLUSTER_BYTES     ((size_t)16 << 20)  /* of a --cluster file */
+#define CLI_MAX_CONSTRAINTS_BYTES ((size_t)16 << 20)  /* of a --constraints file */
+#define CLI_MAX_PROFILE_BYTES     ((size_t)256 << 20) /* of a --profile file */
+#define CLI_MAX_TEXT_BYTES        ((size_t)1 << 30)   /* of one answer held in memory */
+#define CLI_MAX_TIME_LIMIT        1e9                 /* seconds */
+#define CLI_MAX_BYTES             1e24                /* of a limit on memory */
 
 /* What all commands take. */
 struct common {
@@ -243,7 +244,8 @@ struct plan_request {
     const char *emit;                          /* --emit, or NULL */
     const char *model;                         /* its path */
     const char *profile_path, *profile_device; /* or NULL */
-    struct sp_arena *arena;                    /* of the profile, or NULL */
+    const char *constraints_path;              /* or NULL */
+    struct sp_arena *arena;                    /* of the profile and the constraints, or NULL */
     struct progress progress;                  /* started */
 };
 

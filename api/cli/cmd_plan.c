@@ -26,6 +26,8 @@ static const char help[] =
     "  --profile FILE       measured times instead of estimates: {\"nodes\": {NAME: SECONDS}} or\n"
     "                       what ONNX Runtime's profiler wrote\n"
     "  --profile-device D   the device that was measured on; the first when not given\n"
+    "  --constraints FILE   what the plan must keep, as JSON: {\"max_stages\", \"reserved_bytes\", \"pins\",\n"
+    "                       \"together\", \"specs\", \"forbid\"}\n"
     "  --first-fit          take the first placement that fits instead of improving it\n"
     "  --seed N             recorded with the plan; equal questions have equal plans\n"
     "  --time-limit S       stop after S seconds with the best placement so far\n"
@@ -145,7 +147,8 @@ static int take_option(struct common *common, int option, const char *value, str
         request->profile_device = value;
         return EXIT_DONE;
     case OPT_CONSTRAINTS:
-        return report_usage(common, "This version does not have --constraints.");
+        request->constraints_path = value;
+        return EXIT_DONE;
     case OPT_EMIT:
         request->emit = value;
         return EXIT_DONE;
@@ -213,7 +216,9 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "The model and the cluster cannot both come from standard input.");
     if (request->profile_device != NULL && request->profile_path == NULL)
         return report_usage(common, "--profile-device says what a profile was measured on: give --profile FILE too.");
-    if (is_dash(request->profile_path) && (is_dash(arguments->model) || is_dash(arguments->cluster)))
+    if (is_dash(request->constraints_path) + is_dash(request->profile_path) + is_dash(arguments->model) +
+            is_dash(arguments->cluster) >
+        1)
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
         return report_usage(common, "Only one result can go to standard output.");
@@ -264,9 +269,6 @@ static enum sp_status load_profile(struct plan_request *request, struct sp_error
     json_error_t where;
     if (request->profile_path == NULL)
         return SP_OK;
-    request->arena = sp_arena_create(NULL);
-    if (request->arena == NULL)
-        return sp_fail_memory(err);
     enum sp_status status =
         read_small_file(request->profile_path, CLI_MAX_PROFILE_BYTES, "CLI_MAX_PROFILE_BYTES", &text, err);
     if (status == SP_OK) {
@@ -287,6 +289,31 @@ static enum sp_status load_profile(struct plan_request *request, struct sp_error
         profile->device = request->profile_device;
     request->options.profile = profile;
     return SP_OK;
+}
+
+/* ---- constraints ---- */
+
+static enum sp_status load_constraints(struct plan_request *request, struct sp_error *err)
+{
+    const char *path = request->constraints_path;
+    struct sp_buf text = {0};
+    json_error_t where;
+    if (path == NULL)
+        return SP_OK;
+    enum sp_status status = read_small_file(path, CLI_MAX_CONSTRAINTS_BYTES, "CLI_MAX_CONSTRAINTS_BYTES", &text, err);
+    if (status == SP_OK) {
+        json_t *json = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &where);
+        if (json == NULL) {
+            (void)sp_fail(err, SP_ERR_MALFORMED, "CONSTRAINTS_NOT_JSON", "The constraints are not valid JSON: %s.",
+                          where.text);
+            status = sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, path);
+        } else {
+            status = sp_demands_parse(request->arena, json, "", &request->options.constraints, err);
+        }
+        json_decref(json);
+    }
+    sp_buf_release(&text);
+    return status;
 }
 
 /* ---- offline ---- */
@@ -473,8 +500,13 @@ int cmd_plan(int argc, char **argv, struct common *common)
     request.options.dim_values = request.dims.values;
     status = load_cluster(&arguments, &request, &err);
     request.model = arguments.model;
+    request.arena = sp_arena_create(NULL);
+    if (status == SP_OK && request.arena == NULL)
+        status = sp_fail_memory(&err);
     if (status == SP_OK)
         status = load_profile(&request, &err);
+    if (status == SP_OK)
+        status = load_constraints(&request, &err);
     if (status == SP_OK)
         status = input_open(arguments.model, &request.input, &err);
     if (status != SP_OK) {

@@ -196,6 +196,10 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     sp_json_end_object(&json);
+    if (options->constraints != NULL) {
+        sp_json_key(&json, "constraints");
+        sp_demands_write(options->constraints, &json);
+    }
     sp_json_end_object(&json);
     return sp_json_finish(&json, NULL) == SP_OK ? SP_OK : sp_fail_memory(err);
 }

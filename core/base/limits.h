@@ -44,6 +44,9 @@
 #define SP_MAX_PROFILE_NAMES      65536     /* nodes and devices with a time */
 #define SP_MAX_PROFILE_NAME_BYTES (4 << 20) /* of their names in all */
 
+/* Constraints of one request: pins, specs, what is forbidden, and the patterns of nodes' names in them. */
+#define SP_MAX_CONSTRAINTS 1024
+
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096
 /* And those of one model together: beyond it only values of a few elements are known, as sizes and axes are. */

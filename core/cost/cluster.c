@@ -169,7 +169,9 @@ double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
 {
     double memory = sp_cluster_device(cluster, device)->memory_bytes;
     double limit = cluster->memory_limit_bytes;
-    return limit > 0 && limit < memory ? limit : memory;
+    if (limit > 0 && limit < memory)
+        memory = limit;
+    return memory > cluster->reserved_bytes ? memory - cluster->reserved_bytes : 0;
 }
 
 const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, uint32_t a, uint32_t b)

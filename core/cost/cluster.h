@@ -50,6 +50,7 @@ struct sp_cluster {
     double memory_limit_bytes;    /* per device, 0 = the device's own */
     double efficiency;            /* share of peak FLOPs and memory bandwidth that real kernels reach, (0, 1] */
     double launch_seconds;        /* floor of one operator's time */
+    double reserved_bytes;        /* of each device's memory, for others; a request's, so no part of the JSON */
 };
 
 /* Defaults: efficiency 0.7 for compute and memory, launch 7e-6 s (autoparallel's published constants). */

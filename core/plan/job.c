@@ -195,6 +195,10 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
         sp_json_key(&json, "profile");
         sp_profile_write(options->profile, &json);
     }
+    if (options->constraints != NULL) {
+        sp_json_key(&json, "constraints");
+        sp_demands_write(options->constraints, &json);
+    }
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     sp_json_end_object(&json);
@@ -255,6 +259,27 @@ static enum sp_status apply_profile(const struct sp_job *job, const struct sp_pr
     return status;
 }
 
+/* The constraints in terms of what is searched; *cluster becomes one whose devices have so much less memory. */
+static enum sp_status resolve(const struct sp_job *job, const struct sp_demands *demands,
+                              const struct sp_workload *workload, const struct sp_contraction *contraction,
+                              const struct sp_cluster **cluster, const struct sp_constraints **ret_constraints,
+                              struct sp_error *err)
+{
+    if (demands == NULL)
+        return SP_OK;
+    enum sp_status status = sp_demands_resolve(job->arena, demands, workload, contraction, *cluster, job->model != NULL,
+                                               ret_constraints, err);
+    if (status != SP_OK || (*ret_constraints)->reserved_bytes <= 0)
+        return status;
+    struct sp_cluster *rest = SP_NEW(job->arena, struct sp_cluster);
+    if (rest == NULL)
+        return sp_fail_memory(err);
+    *rest = **cluster;
+    rest->reserved_bytes = (*ret_constraints)->reserved_bytes;
+    *cluster = rest;
+    return SP_OK;
+}
+
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
                              const struct sp_plan_options *options, struct sp_bindings *bindings, struct sp_plan *plan,
                              struct sp_error *err)
@@ -273,6 +298,9 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     if (status != SP_OK)
         return status;
     sp_joint_options_init(&joint);
+    status = resolve(job, options->constraints, workload, &contraction, &cluster, &joint.constraints, err);
+    if (status != SP_OK)
+        return status;
     joint.objective = options->objective;
     joint.strategy = options->strategy;
     joint.optimal = options->optimal;
@@ -285,6 +313,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
         status = expand(job->arena, &contraction, workload, cluster, job->result, err);
     if (status != SP_OK)
         return status;
+    plan->cluster = cluster;
     plan->workload = workload;
     plan->result = job->result;
     return SP_OK;

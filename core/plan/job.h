@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/cancel.h"
+#include "plan/constraints.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 
@@ -42,9 +43,10 @@ struct sp_plan_options {
     const int64_t *dim_values;
     bool optimal; /* move until no move helps; false: the first placement that fits */
     uint64_t seed;
-    const struct sp_profile *profile; /* measured times (plan/profile.h), or NULL; must outlive the job */
-    double time_limit_seconds;        /* 0 = none; only recorded here: the caller's watch enforces it, and the
-                                         search then ends with the best placement so far */
+    const struct sp_profile *profile;     /* measured times (plan/profile.h), or NULL; must outlive the job */
+    const struct sp_demands *constraints; /* plan/constraints.h, or NULL; must outlive the job */
+    double time_limit_seconds;            /* 0 = none; only recorded here: the caller's watch enforces it, and the
+                                             search then ends with the best placement so far */
 };
 
 /* Throughput, "auto", optimal, nothing bound. */
@@ -52,8 +54,10 @@ void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
  * Reads "objective" (a string) and the members of `options` ("strategy", "batch", "dims": {NAME: N}, "optimal", "seed",
- * "profile", "time_limit_seconds") of a request. json may be NULL. Strings stay owned by `json`; arrays are in `arena`.
- * Unknown members, wrong types and strategies that this version does not have are SP_ERR_REQUEST with a JSON pointer.
+ * "profile", "time_limit_seconds", "constraints") of a request. json may be NULL. Strings stay owned by `json`; arrays
+ * are in `arena`. Constraints are a member of a request of their own, so that their errors' pointers begin with
+ * "/constraints". Unknown members, wrong types and strategies that this version does not have are SP_ERR_REQUEST with a
+ * JSON pointer.
  */
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
                                      struct sp_plan_options *ret_options, struct sp_error *err);

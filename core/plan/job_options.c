@@ -161,6 +161,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
             options->profile = profile;
         return status;
     }
+    if (strcmp(name, "constraints") == 0)
+        return sp_demands_parse(arena, value, "/constraints", &options->constraints, err);
     if (strcmp(name, "optimal") == 0) {
         if (!json_is_boolean(value))
             return refuse(err, pointer, "\"optimal\" must be true or false.");
@@ -181,8 +183,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return SP_OK;
     }
     return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, replicas, batch, dims, optimal, seed, profile "
-                  "and time_limit_seconds.",
+                  "There is no option '%.64s'; known are strategy, replicas, batch, dims, optimal, seed, profile, "
+                  "constraints and time_limit_seconds.",
                   name);
 }
 

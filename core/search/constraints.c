@@ -36,6 +36,16 @@ static bool keeps_split(const struct sp_split_pin *pin, const struct sp_strategy
     return true;
 }
 
+/* Whether a tensor that is whole everywhere keeps the pin. */
+static bool is_whole_enough(const struct sp_split_pin *pin)
+{
+    for (uint32_t a = 0; !pin->is_forbidden && a < pin->rank; a++) {
+        if (pin->shards[a] != 1)
+            return false;
+    }
+    return true;
+}
+
 static bool splits_nothing(const struct sp_strategy_mesh *mesh, const struct sp_strategy *strategy)
 {
     for (uint32_t m = 0; m < mesh->axis_count; m++) {
@@ -75,8 +85,23 @@ bool sp_constraints_allow(const struct sp_constraints *constraints, const struct
         const uint32_t operand = strategies->rule == NULL ? UINT32_MAX : sp_strategy_operand(table, node, tensor);
         for (; pin < constraints->split_count && constraints->splits[pin].tensor == tensor; pin++) {
             /* What a graph inside uses by name, and what has no rule, is whole. */
-            if (operand == UINT32_MAX ? !constraints->splits[pin].is_forbidden
+            if (operand == UINT32_MAX ? !is_whole_enough(&constraints->splits[pin])
                                       : !keeps_split(&constraints->splits[pin], mesh, strategies, item, operand))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool sp_constraints_allow_whole(const struct sp_constraints *constraints, const struct sp_workload *workload,
+                                uint32_t node)
+{
+    const struct sp_work_node *work = &workload->nodes[node];
+    for (uint32_t i = 0; constraints->split_count > 0 && i < work->input_count + work->output_count; i++) {
+        const uint32_t tensor = i < work->input_count ? work->inputs[i] : work->outputs[i - work->input_count];
+        for (uint32_t pin = first_pin(constraints, tensor);
+             pin < constraints->split_count && constraints->splits[pin].tensor == tensor; pin++) {
+            if (!is_whole_enough(&constraints->splits[pin]))
                 return false;
         }
     }

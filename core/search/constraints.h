@@ -28,6 +28,7 @@ struct sp_split_pin {
 };
 
 struct sp_constraints {
+    const char *where;   /* JSON pointer of them all, for messages; NULL: none */
     uint32_t max_stages; /* 0: any number */
     double reserved_bytes, kv_cache_bytes;
     const uint32_t *stage_of, *device_of; /* per work node, SP_UNPINNED; NULL: no pins */
@@ -44,6 +45,10 @@ struct sp_constraints {
 bool sp_constraints_allow(const struct sp_constraints *constraints, const struct sp_workload *workload,
                           const struct sp_strategy_table *table, const struct sp_strategy_mesh *mesh, uint32_t node,
                           const struct sp_strategies *strategies, uint32_t strategy);
+
+/* Whether the splits are kept where the node runs on one device. */
+bool sp_constraints_allow_whole(const struct sp_constraints *constraints, const struct sp_workload *workload,
+                                uint32_t node);
 
 /* Contradictions that can be seen before any search: a pinned node before its producer's pinned stage, pins of one
    group that differ, more stages than allowed or than there are devices, several devices of other kinds than one stage

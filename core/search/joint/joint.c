@@ -6,6 +6,9 @@
 #include "search/joint/bounds.h"
 #include "search/joint/exhaustive.h"
 #include "search/joint/front.h"
+#include "search/joint/keep.h"
+#include "search/joint/pinned.h"
+#include "search/joint/relax.h"
 
 #define MEMORY_SHARE 0.9 /* of all blocks' memory that a profile uses: stages are never equally full */
 
@@ -46,6 +49,7 @@ struct search {
     const struct sp_grouping_result *grouping; /* NULL: not tried, or nothing fits */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
     bool is_proved;                            /* every plan was tried */
+    struct sp_error unkept;                    /* of the last candidate that broke a constraint, or SP_OK */
     struct sp_error *err;
 };
 
@@ -62,6 +66,28 @@ enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_opti
     return status;
 }
 
+/* Takes the blocks out of the space that span a level of links over which nothing may be split. */
+static void forbid_levels(const struct sp_constraints *constraints, struct sp_space *space)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < space->option_count; i++) {
+        const struct sp_space_option *option = &space->options[i];
+        bool spans = false;
+        for (uint32_t l = 0; l < option->mesh.links.level_count && !spans; l++) {
+            for (uint32_t f = 0; f < constraints->level_count && !spans; f++)
+                spans = strcmp(option->levels[l].name, constraints->levels[f]) == 0;
+        }
+        if (spans)
+            continue;
+        if (kept < i) {
+            space->options[kept] = *option;
+            space->options[kept].mesh.links.levels = space->options[kept].levels;
+        }
+        kept++;
+    }
+    space->option_count = kept;
+}
+
 static enum sp_status start(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
@@ -70,6 +96,8 @@ static enum sp_status start(struct search *search)
                                             splits ? joint->cluster->device_count : 1, &joint->space, search->err);
     if (status != SP_OK)
         return status;
+    if (joint->options->constraints != NULL)
+        forbid_levels(joint->options->constraints, joint->space);
     joint->tables = SP_NEW_ARRAY(joint->arena, joint->space->option_count, struct sp_strategy_table *);
     search->profiles = SP_NEW_ARRAY(joint->arena, (size_t)2 * joint->space->option_count, struct sp_profile *);
     joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
@@ -97,7 +125,19 @@ static bool goes_on(struct search *search, double fraction)
 static enum sp_status take(struct search *search, struct sp_joint_candidate *candidate,
                            enum sp_search_strategy strategy)
 {
+    const struct sp_joint *joint = &search->joint;
     candidate->strategy = strategy;
+    if (joint->options->constraints != NULL) {
+        struct sp_error unkept = {0};
+        enum sp_status status = sp_constraints_keep(joint->arena, joint->options->constraints, joint->workload,
+                                                    joint->cluster, &candidate->placement, candidate->sharded, &unkept);
+        if (status == SP_ERR_MEMORY)
+            return sp_fail_memory(search->err);
+        if (status != SP_OK) {
+            search->unkept = unkept;
+            return SP_OK;
+        }
+    }
     if (candidate->fits)
         return sp_front_add(&search->joint, &search->front, candidate) ? SP_OK : sp_fail_memory(search->err);
     if (search->closest == NULL ||
@@ -116,6 +156,7 @@ static enum sp_status profile_option(struct search *search, const struct sp_spac
     struct sp_profile_request request = {.workload = joint->workload,
                                          .option = option,
                                          .blocks = joint->blocks,
+                                         .constraints = joint->options->constraints,
                                          .memory_limit = INFINITY,
                                          .seed = joint->options->seed,
                                          .choice_work = SP_JOINT_CHOICE_WORK,
@@ -154,19 +195,37 @@ static enum sp_status make_profiles(struct search *search)
 
 /* ---- proposals -------------------------------------------------------------------------------------------------- */
 
+/* What a stage may have at most: 0 is any number. */
+static uint32_t stage_limit(const struct search *search, uint32_t max_stages)
+{
+    const struct sp_constraints *constraints = search->joint.options->constraints;
+    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
+    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
+}
+
+static bool has_pins(const struct sp_constraints *constraints)
+{
+    return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
+}
+
 static enum sp_status propose(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
                               uint32_t max_stages, enum sp_search_strategy strategy)
 {
     const struct sp_proposal proposal = {.profile_count = count,
                                          .profiles = profiles,
                                          .objective = search->joint.options->objective,
-                                         .max_stages = max_stages,
+                                         .max_stages = stage_limit(search, max_stages),
                                          .max_replicas = search->joint.options->max_replicas};
     struct sp_joint_candidate *candidate;
     enum sp_status status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
-    if (status != SP_OK || candidate == NULL)
+    if (status == SP_OK && candidate != NULL)
+        status = take(search, candidate, strategy);
+    if (status != SP_OK || count != 1 || !has_pins(search->joint.options->constraints))
         return status;
-    return take(search, candidate, strategy);
+    status = sp_joint_propose_pinned(&search->joint, &proposal, &candidate, search->err);
+    if (status == SP_OK && candidate != NULL)
+        status = take(search, candidate, strategy);
+    return status;
 }
 
 /* Each option alone: one stage, and as many as it likes; then all of them together. */
@@ -187,6 +246,10 @@ static enum sp_status propose_all(struct search *search)
                 propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
         if (status == SP_OK && strategy != SP_STRATEGY_TENSOR)
             status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
+        for (uint32_t i = first; next > first + 1 && i < next && status == SP_OK &&
+                                 has_pins(search->joint.options->constraints) && strategy != SP_STRATEGY_TENSOR;
+             i++)
+            status = propose(search, &profiles[i], 1, 0, SP_STRATEGY_PIPELINE);
     }
     if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
         goes_on(search, 0.9))
@@ -205,7 +268,14 @@ static enum sp_status try_grouping(struct search *search)
     options.objective = joint->options->objective;
     options.optimal = joint->options->optimal;
     options.watch = joint->options->watch;
-    enum sp_status status = sp_group(joint->arena, joint->workload, joint->cluster, &options, &grouping, search->err);
+    const struct sp_cluster *cluster = joint->cluster;
+    const uint32_t most = stage_limit(search, 0);
+    if (most != 0 && most < cluster->device_count) {
+        cluster = sp_cluster_prefix(joint->arena, cluster, most); /* a stage is a device */
+        if (cluster == NULL)
+            return sp_fail_memory(search->err);
+    }
+    enum sp_status status = sp_group(joint->arena, joint->workload, cluster, &options, &grouping, search->err);
     if (status != SP_OK)
         return status;
     struct sp_joint_candidate *candidate = SP_NEW(joint->arena, struct sp_joint_candidate);
@@ -313,13 +383,24 @@ static enum sp_status try_everything(struct search *search, bool *ret_done)
     return take(search, best, search->joint.options->strategy);
 }
 
+/* Under constraints nothing came of any proposal. */
+static enum sp_status none_keeps(const struct search *search)
+{
+    (void)sp_fail(search->err, SP_ERR_REQUEST, "CONSTRAINT_UNSUPPORTED",
+                  "No plan was found that keeps all constraints.%s%s", search->unkept.status == SP_OK ? "" : " ",
+                  search->unkept.status == SP_OK ? "" : search->unkept.message);
+    return sp_error_at(search->err, "%s", search->unkept.status == SP_OK ? "" : search->unkept.where);
+}
+
 static enum sp_status run(struct search *search, struct sp_search_result **ret_result)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
     struct sp_error *err = search->err, nofit = {0};
     enum sp_status status = start(search);
     bool done = false;
-    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING)
+    /* Ways of which others are better in all that is asked of a plan are none of those that are tried, so constraints
+       might leave nothing of what is. */
+    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING && search->joint.options->constraints == NULL)
         status = try_everything(search, &done);
     if (status == SP_OK && !done && (strategy == SP_STRATEGY_AUTO || strategy == SP_STRATEGY_GROUPING)) {
         status = try_grouping(search);
@@ -345,12 +426,16 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
         return answer(search, ret_result);
     if (search->joint.stopped)
         return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+    if (search->joint.options->constraints != NULL && search->closest == NULL &&
+        (search->unkept.status != SP_OK || nofit.status == SP_OK))
+        return none_keeps(search);
     return sp_joint_nofit(&search->joint, search->closest, &nofit, err);
 }
 
-enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
-                               const struct sp_cluster *cluster, const struct sp_joint_options *options,
-                               struct sp_search_result **ret_result, struct sp_error *err)
+enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_workload *workload,
+                                    const struct sp_net *net, const struct sp_cluster *cluster,
+                                    const struct sp_joint_options *options, struct sp_search_result **ret_result,
+                                    struct sp_error *err)
 {
     struct search search = {
         .joint = {.arena = arena, .workload = workload, .net = net, .cluster = cluster, .options = options},

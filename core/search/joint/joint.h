@@ -72,6 +72,8 @@ struct sp_search_result {
     struct sp_strategy_table **tables;
 };
 
+struct sp_constraints; /* search/constraints.h */
+
 struct sp_joint_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
@@ -80,13 +82,16 @@ struct sp_joint_options {
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;
+    const struct sp_constraints *constraints; /* of the user, or NULL: a plan keeps all of them */
 };
 
 void sp_joint_options_init(struct sp_joint_options *options);
 
 /*
- * Searches. `net` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors as sp_group().
- * The result lives in `arena`; sp_search_result_release() gives back what it holds beside.
+ * Searches. `net` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors as sp_group(),
+ * and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the constraints: the message names the
+ * kind of constraint without which there is one. The result lives in `arena`; sp_search_result_release() gives back
+ * what it holds beside.
  */
 enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
                                const struct sp_cluster *cluster, const struct sp_joint_options *options,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "search/joint/evaluate.h"
+#include "search/joint/keep.h"
 
 static bool allocate(struct sp_arena *arena, const struct sp_workload *workload, struct sp_profile *profile)
 {
@@ -18,9 +19,25 @@ static bool allocate(struct sp_arena *arena, const struct sp_workload *workload,
 
 /* ---- strategies ------------------------------------------------------------------------------------------------- */
 
+/* Notes for which nodes the constraints leave no strategy. */
+static enum sp_status find_unable(struct sp_arena *arena, struct sp_profile *profile, struct sp_split_rules *rules,
+                                  struct sp_error *err)
+{
+    if (!sp_constraints_split(rules->constraints))
+        return SP_OK;
+    profile->unable = SP_NEW_ARRAY(arena, rules->workload->node_count, bool);
+    if (profile->unable == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t n = 0; n < rules->workload->node_count; n++)
+        profile->unable[n] = !rules->workload->nodes[n].folded && !sp_split_possible(rules, n);
+    rules->unable = profile->unable;
+    return SP_OK;
+}
+
 /* Chooses strategies; *ret_chosen is false where none is within the limit. */
 static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_request *request,
-                             struct sp_profile *profile, bool *ret_chosen, struct sp_error *err)
+                             const struct sp_split_rules *rules, struct sp_profile *profile, bool *ret_chosen,
+                             struct sp_error *err)
 {
     const struct sp_workload *workload = request->workload;
     const struct sp_choice_options options = {.seed = request->seed,
@@ -39,6 +56,11 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
             nodes[intra_options.node_count++] = n;
     }
     intra_options.nodes = nodes;
+    if (sp_constraints_split(rules->constraints)) {
+        intra_options.blocks = NULL; /* blocks that are equal by themselves are not under constraints */
+        intra_options.allowed = sp_split_allowed;
+        intra_options.context = rules;
+    }
     enum sp_status status = sp_intra_create(arena, request->table, &intra_options, &intra, err);
     if (status == SP_OK)
         status = sp_choice_solve(arena, sp_intra_problem(intra), &options, &choice, err);
@@ -159,14 +181,18 @@ enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile
                                  struct sp_profile **ret_profile, struct sp_error *err)
 {
     struct sp_profile *profile = SP_NEW(arena, struct sp_profile);
+    struct sp_split_rules rules = {.constraints = request->constraints,
+                                   .workload = request->workload,
+                                   .table = request->table,
+                                   .mesh = &request->option->mesh};
     bool chosen = true;
     if (profile == NULL || !allocate(arena, request->workload, profile))
         return sp_fail_memory(err);
     profile->option = request->option;
     profile->table = request->table;
-    enum sp_status status = SP_OK;
-    if (request->table != NULL)
-        status = choose(arena, request, profile, &chosen, err);
+    enum sp_status status = find_unable(arena, profile, &rules, err);
+    if (status == SP_OK && request->table != NULL)
+        status = choose(arena, request, &rules, profile, &chosen, err);
     if (status == SP_OK && chosen)
         status = take_figures(arena, profile, request->workload, err);
     if (status == SP_OK)

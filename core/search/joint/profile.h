@@ -5,7 +5,7 @@
  * Strategies are chosen for all nodes together, under the memory that `stages` blocks have together: what a stage's
  * operators will be like is known before it is known where stages end.
  */
-#include "search/joint/space.h"
+#include "search/constraints.h"
 #include "search/strategy/intra.h"
 
 struct sp_profile {
@@ -16,6 +16,7 @@ struct sp_profile {
     double *weight_bytes;            /* per work node: of one device, each weight at its first user */
     double *held_bytes;              /* per work node: live activations while it runs, of one device */
     double *local_bytes;             /* per tensor: of one device, as its producer makes it */
+    bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
     double total_seconds, total_weight_bytes, peak_bytes;
     double sent_share; /* of the bytes of activations, how much one device has on average: what a border costs */
 };
@@ -23,10 +24,11 @@ struct sp_profile {
 struct sp_profile_request {
     const struct sp_workload *workload;
     const struct sp_space_option *option;
-    struct sp_strategy_table *table; /* of the option's mesh; NULL for blocks of one device */
-    const struct sp_blocks *blocks;  /* or NULL */
-    double memory_limit;             /* for all nodes together, of one device; INFINITY: none */
-    uint64_t seed, choice_work;      /* of choosing: choice.h */
+    struct sp_strategy_table *table;          /* of the option's mesh; NULL for blocks of one device */
+    const struct sp_blocks *blocks;           /* or NULL */
+    double memory_limit;                      /* for all nodes together, of one device; INFINITY: none */
+    uint64_t seed, choice_work;               /* of choosing: choice.h */
+    const struct sp_constraints *constraints; /* or NULL */
     const struct sp_executor *executor;
     const struct sp_watch *watch;
 };

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "search/internal.h"
-#include "search/joint/candidate.h"
+#include "search/joint/allot.h"
+#include "search/joint/pinned.h"
 #include "search/joint/settle.h"
 
 #define MAX_IDEALS  20000                /* graphs with more are cut along a line */
@@ -42,13 +43,17 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
     const struct sp_units *units = joint->units;
     const uint32_t nodes = joint->workload->node_count;
     const struct sp_mesh_level *link = outer_link(joint, profile->option);
+    const double *seconds;
+    enum sp_status status = sp_joint_able_seconds(joint, profile, &seconds, err);
+    if (status != SP_OK)
+        return status;
     *option = (struct sp_stages_option){
         .device_class = profile->option->class_index,
         .devices = profile->option->size,
         .max_replicas = proposal->max_replicas,
         .memory_bytes = joint->space->classes[profile->option->class_index].capacity,
         .memory_scale = 1,
-        .seconds = gather(joint->arena, units, nodes, profile->seconds, true),
+        .seconds = gather(joint->arena, units, nodes, seconds, true),
         .weight_bytes = gather(joint->arena, units, nodes, profile->weight_bytes, true),
         .held_bytes = gather(joint->arena, units, nodes, profile->held_bytes, false),
         .transfer_fixed = link->latency,
@@ -148,6 +153,8 @@ static enum sp_status make_problem(const struct sp_joint *joint, const struct sp
     }
     for (uint32_t u = 0; u < units->count; u++)
         nodes[u].color = SP_NO_STAGE_GROUP;
+    if (joint->options->constraints != NULL && !sp_joint_color_units(joint, nodes))
+        return sp_fail_memory(err);
     for (uint32_t c = 0; c < joint->space->class_count; c++)
         class_size[c] = joint->space->classes[c].count;
     *problem = (struct sp_stages_problem){
@@ -193,51 +200,6 @@ struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uin
     return candidate;
 }
 
-/* In the order given by `stages`: each at the first place behind what its class has given. */
-static bool allot_in_order(const struct sp_joint *joint, struct sp_joint_candidate *candidate, const uint32_t *stages)
-{
-    const struct sp_space *space = joint->space;
-    uint32_t next[SP_SPACE_MAX_OPTIONS];
-    if (space->class_count > SP_SPACE_MAX_OPTIONS)
-        return false;
-    for (uint32_t c = 0; c < space->class_count; c++)
-        next[c] = space->classes[c].first;
-    for (uint32_t i = 0; i < candidate->placement.stage_count; i++) {
-        const uint32_t s = stages[i], replicas = candidate->placement.stage_replicas[s];
-        const struct sp_space_option *option = candidate->options[s];
-        const uint32_t device = sp_space_place(space, option, replicas, next[option->class_index]);
-        if (device == UINT32_MAX)
-            return false;
-        candidate->placement.stage_device[s] = device;
-        next[option->class_index] = device + replicas * option->size;
-    }
-    return true;
-}
-
-/* Blocks for all stages: in the pipeline's order, or, where alignment leaves holes, the largest first. */
-static enum sp_status allot(const struct sp_joint *joint, struct sp_joint_candidate *candidate, bool *ret_allotted,
-                            struct sp_error *err)
-{
-    const uint32_t count = candidate->placement.stage_count;
-    uint32_t *stages = SP_NEW_ARRAY(joint->arena, count, uint32_t);
-    if (stages == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t s = 0; s < count; s++)
-        stages[s] = s;
-    *ret_allotted = allot_in_order(joint, candidate, stages);
-    if (*ret_allotted)
-        return SP_OK;
-    for (uint32_t i = 1; i < count; i++) { /* insertion keeps equal sizes in order */
-        const uint32_t s = stages[i];
-        uint32_t j = i;
-        for (; j > 0 && candidate->options[stages[j - 1]]->size < candidate->options[s]->size; j--)
-            stages[j] = stages[j - 1];
-        stages[j] = s;
-    }
-    *ret_allotted = allot_in_order(joint, candidate, stages);
-    return SP_OK;
-}
-
 static enum sp_status take_stages(struct sp_joint *joint, const struct sp_proposal *proposal,
                                   const struct sp_stages_result *result, struct sp_joint_candidate **ret_candidate,
                                   struct sp_error *err)
@@ -258,7 +220,7 @@ static enum sp_status take_stages(struct sp_joint *joint, const struct sp_propos
             candidate->placement.stage_of[n] = result->stage_of[joint->units->of[n]];
     }
     sp_place_folded(joint->workload, candidate->placement.stage_of);
-    enum sp_status status = allot(joint, candidate, &allotted, err);
+    enum sp_status status = sp_joint_allot(joint, candidate, &allotted, err);
     if (status != SP_OK || !allotted)
         return status;
     status = sp_joint_settle(joint, candidate, proposal->profiles, profile_of, err);

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "search/joint/keep.h"
+
 #define ROUNDS 5    /* of choosing under less memory, for stages that turn out not to fit */
 #define SPARE  1.02 /* how much more than what lacked is taken off */
 
@@ -60,6 +62,8 @@ static bool same_stage(const struct settling *settling, uint32_t a, uint32_t b)
     const struct sp_joint_candidate *candidate = settling->candidate;
     const struct sp_sharded_stage *x = &candidate->sharded[a], *y = &candidate->sharded[b];
     const uint32_t *class_of = settling->joint->blocks->class_of;
+    if (sp_constraints_split(settling->joint->options->constraints))
+        return a == b;
     if (candidate->options[a] != candidate->options[b] || x->node_count != y->node_count ||
         settling->reserved[a] != settling->reserved[b])
         return false;
@@ -85,7 +89,11 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
 {
     struct sp_joint *joint = settling->joint;
     struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
-    const struct sp_intra_options intra_options = {
+    const struct sp_split_rules rules = {.constraints = joint->options->constraints,
+                                         .workload = joint->workload,
+                                         .table = stage->table,
+                                         .mesh = &settling->candidate->options[s]->mesh};
+    struct sp_intra_options intra_options = {
         .node_count = stage->node_count, .nodes = stage->nodes, .blocks = joint->blocks, .memory_limit = limit};
     struct sp_choice_options options = {.seed = joint->options->seed,
                                         .work_limit = SP_JOINT_CHOICE_WORK,
@@ -94,6 +102,11 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
     struct sp_intra *intra;
     struct sp_choice_result *choice;
     struct sp_intra_result *result;
+    if (sp_constraints_split(rules.constraints)) {
+        intra_options.blocks = NULL;
+        intra_options.allowed = sp_split_allowed;
+        intra_options.context = &rules;
+    }
     enum sp_status status = sp_intra_create(joint->arena, stage->table, &intra_options, &intra, err);
     if (status == SP_OK)
         status = sp_choice_solve(joint->arena, sp_intra_problem(intra), &options, &choice, err);

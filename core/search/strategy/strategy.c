@@ -117,6 +117,11 @@ end:
     return status;
 }
 
+const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_table *table)
+{
+    return &table->mesh;
+}
+
 void sp_strategy_table_destroy(struct sp_strategy_table *table)
 {
     if (!table)

@@ -74,6 +74,8 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
                                         const struct sp_net *net, const struct sp_strategy_mesh *mesh,
                                         const struct sp_watch *watch, struct sp_strategy_table **ret_table,
                                         struct sp_error *err);
+/* The mesh that it was made for; it lives as long as the table. */
+const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_table *table);
 void sp_strategy_table_destroy(struct sp_strategy_table *table); /* the reshard costs; NULL is allowed */
 
 /* The strategies of a work node; NULL for a folded one. Equal pointers: nodes that share them. */
