@@ -172,6 +172,7 @@ int64_t sp_bound_rounded(double bound)
 #define SWEEPS       10
 #define FIRST_SWEEPS 10
 #define COOLING      0.7
+#define COOL         1e-3
 #define COLDEST      1e-7
 
 static void begin(struct sp_bound_state *state, int64_t target)
@@ -234,6 +235,11 @@ int64_t sp_bound_best(const struct sp_bound_state *state)
         return state->reduced->fixed_cost;
     int64_t bound = sp_bound_rounded(state->best);
     return bound >= SP_CHOICE_INFINITE ? SP_CHOICE_INFINITE : bound + state->reduced->fixed_cost;
+}
+
+bool sp_bound_is_cool(const struct sp_bound_state *state)
+{
+    return state->passes > 0 || (state->has_started && state->temperature < COOL * state->hottest);
 }
 
 bool sp_bound_is_settled(const struct sp_bound_state *state)

@@ -39,5 +39,8 @@ uint32_t sp_bound_mark_dead(struct sp_bound_state *state, int64_t cost, bool *de
 /* The best bound so far, of the whole problem; 0 when nothing is known. */
 int64_t sp_bound_best(const struct sp_bound_state *state);
 
+/* Whether sweeps are so cold that what the relaxation takes tells where good choices are. */
+bool sp_bound_is_cool(const struct sp_bound_state *state);
+
 /* Whether sweeps have cooled down once: more work improves little. */
 bool sp_bound_is_settled(const struct sp_bound_state *state);

@@ -17,7 +17,7 @@
 #define FEW_ENTRIES    5000    /* branch and bound begins at once */
 #define EXACT_ENTRIES  1000000 /* of all tables: branch and bound is for less */
 #define EXACT_WORK     150000000
-#define DIVE_ROUNDS    3 /* between dives, once the bound is settled */
+#define DIVE_ROUNDS    3 /* between dives, once the bound is cool */
 #define DEFAULT_WORK   2000000000u
 #define DEFAULT_SWEEPS 1000
 /* Reducing again costs searches what they remember: only when this much goes, or, when the bound is settled, less. */
@@ -332,7 +332,7 @@ static enum sp_status bound_round(struct solver *solver)
     solver->bound = bound > solver->bound ? bound : solver->bound;
     enum sp_status status = gather(solver);
     solver->rounds++;
-    if (status == SP_OK && sp_bound_is_settled(solver->bound_state) && solver->rounds % DIVE_ROUNDS == 0 &&
+    if (status == SP_OK && sp_bound_is_cool(solver->bound_state) && solver->rounds % DIVE_ROUNDS == 0 &&
         solver->entries > FEW_ENTRIES && !is_told_to_stop(solver))
         status = dive(solver);
     if (status != SP_OK || is_told_to_stop(solver))
