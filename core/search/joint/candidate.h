@@ -57,3 +57,8 @@ struct sp_proposal {
    allotted. Otherwise it is settled and evaluated, and may or may not fit. */
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err);
+
+/* Everything on one block of the last profile, once: strategies are chosen within the block's memory, so it may fit
+   where the profiles' estimates do not. */
+enum sp_status sp_joint_propose_whole(struct sp_joint *joint, const struct sp_proposal *proposal,
+                                      struct sp_joint_candidate **ret_candidate, struct sp_error *err);

@@ -9,6 +9,7 @@
 #include "search/joint/keep.h"
 #include "search/joint/pinned.h"
 #include "search/joint/relax.h"
+#include "search/joint/settle.h"
 
 #define MEMORY_SHARE 0.9 /* of all blocks' memory that a profile uses: stages are never equally full */
 
@@ -217,9 +218,18 @@ static enum sp_status propose(struct search *search, const struct sp_profile *co
                                          .max_stages = stage_limit(search, max_stages),
                                          .max_replicas = search->joint.options->max_replicas};
     struct sp_joint_candidate *candidate;
-    enum sp_status status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
-    if (status == SP_OK && candidate != NULL)
-        status = take(search, candidate, strategy);
+    enum sp_status status = SP_OK;
+    const bool is_whole = max_stages == 1 && search->joint.options->constraints == NULL;
+    if (is_whole) {
+        status = sp_joint_propose_whole(&search->joint, &proposal, &candidate, search->err);
+        if (status == SP_OK && candidate != NULL)
+            status = take(search, candidate, strategy);
+    }
+    if (status == SP_OK && (!is_whole || proposal.max_replicas != 1)) {
+        status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
+        if (status == SP_OK && candidate != NULL)
+            status = take(search, candidate, strategy);
+    }
     if (status != SP_OK || count != 1 || !has_pins(search->joint.options->constraints))
         return status;
     status = sp_joint_propose_pinned(&search->joint, &proposal, &candidate, search->err);
@@ -250,11 +260,28 @@ static enum sp_status propose_all(struct search *search)
                                  has_pins(search->joint.options->constraints) && strategy != SP_STRATEGY_TENSOR;
              i++)
             status = propose(search, &profiles[i], 1, 0, SP_STRATEGY_PIPELINE);
+        /* For a latency both profiles of an option seldom go together. */
+        if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && next - first > 1 &&
+            !has_pins(search->joint.options->constraints) && search->joint.options->objective == SP_OBJECTIVE_LATENCY)
+            status = propose(search, &profiles[next - 1], 1, 0, SP_STRATEGY_PIPELINE);
     }
     if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
         goes_on(search, 0.9))
         status = propose(search, profiles, count, 0, SP_STRATEGY_AUTO);
     return status;
+}
+
+/* The best one once more: choices that memory binds end before they are the best that there are. */
+static enum sp_status polish(struct search *search)
+{
+    struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL, *polished;
+    bool splits = false;
+    for (uint32_t s = 0; best != NULL && best->sharded != NULL && s < best->placement.stage_count; s++)
+        splits = splits || best->sharded[s].table != NULL;
+    if (!splits || !goes_on(search, 0.95))
+        return SP_OK;
+    enum sp_status status = sp_joint_polish(&search->joint, best, &polished, search->err);
+    return status == SP_OK ? take(search, polished, best->strategy) : status;
 }
 
 /* ---- grouping --------------------------------------------------------------------------------------------------- */
@@ -416,6 +443,8 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
         status = make_profiles(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = propose_all(search);
+    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
+        status = polish(search);
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;
     if (status == SP_ERR_CANCELLED) {

@@ -250,3 +250,15 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
         return SP_OK;
     return take_stages(joint, proposal, result, ret_candidate, err);
 }
+
+enum sp_status sp_joint_propose_whole(struct sp_joint *joint, const struct sp_proposal *proposal,
+                                      struct sp_joint_candidate **ret_candidate, struct sp_error *err)
+{
+    struct sp_stage stage = {.option = proposal->profile_count - 1, .replicas = 1};
+    struct sp_stages_result result = {
+        .stage_count = 1, .stages = &stage, .stage_of = SP_NEW_ARRAY(joint->arena, joint->units->count, uint32_t)};
+    *ret_candidate = NULL;
+    if (result.stage_of == NULL)
+        return sp_fail_memory(err);
+    return take_stages(joint, proposal, &result, ret_candidate, err);
+}

@@ -3,16 +3,21 @@
 #include <math.h>
 #include <string.h>
 
+#include "cost/contract.h"
+
 #include "search/joint/keep.h"
 
 #define ROUNDS 5    /* of choosing under less memory, for stages that turn out not to fit */
 #define SPARE  1.02 /* how much more than what lacked is taken off */
+
+#define POLISH_WORK (20 * SP_JOINT_CHOICE_WORK) /* of all stages of one candidate */
 
 struct settling {
     struct sp_joint *joint;
     struct sp_joint_candidate *candidate;
     double *reserved; /* per stage: bytes that its strategies may not use */
     bool *hopeless;   /* per stage: no choice is within its memory */
+    uint64_t work;    /* of one choice */
 };
 
 /* ---- strategies of the profiles --------------------------------------------------------------------------------- */
@@ -96,7 +101,7 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
     struct sp_intra_options intra_options = {
         .node_count = stage->node_count, .nodes = stage->nodes, .blocks = joint->blocks, .memory_limit = limit};
     struct sp_choice_options options = {.seed = joint->options->seed,
-                                        .work_limit = SP_JOINT_CHOICE_WORK,
+                                        .work_limit = settling->work,
                                         .executor = joint->options->executor,
                                         .watch = joint->options->watch};
     struct sp_intra *intra;
@@ -176,8 +181,10 @@ enum sp_status sp_joint_judge(struct sp_joint *joint, struct sp_joint_candidate 
     candidate->memory_bytes = 0;
     candidate->devices_used = 0;
     for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
-        candidate->memory_bytes = fmax(candidate->memory_bytes, candidate->evaluation->stages[s].total_bytes);
-        candidate->devices_used += candidate->evaluation->stages[s].device_count;
+        const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
+        candidate->memory_bytes = fmax(candidate->memory_bytes, cost->total_bytes);
+        candidate->devices_used += cost->device_count;
+        candidate->fits = candidate->fits && sp_unable_nodes(joint->workload, cost->compute_seconds) == 0;
     }
     return SP_OK;
 }
@@ -200,34 +207,69 @@ static bool take_off(struct settling *settling)
     return any;
 }
 
+/* Chooses in all stages, then under less in those that do not fit. */
+static enum sp_status choose_and_judge(struct settling *settling, struct sp_error *err)
+{
+    struct sp_joint_candidate *candidate = settling->candidate;
+    for (uint32_t s = 0; s < candidate->placement.stage_count; s++)
+        settling->reserved[s] = candidate->evaluation->stages[s].communication_bytes;
+    enum sp_status status = choose_stages(settling, true, err);
+    if (status == SP_OK)
+        status = sp_joint_judge(settling->joint, candidate, err);
+    for (uint32_t round = 0; status == SP_OK && round < ROUNDS && take_off(settling); round++) {
+        status = choose_stages(settling, false, err);
+        if (status == SP_OK)
+            status = sp_joint_judge(settling->joint, candidate, err);
+    }
+    return status;
+}
+
+static enum sp_status start_settling(struct settling *settling, struct sp_joint *joint,
+                                     struct sp_joint_candidate *candidate, uint64_t work, struct sp_error *err)
+{
+    const uint32_t count = candidate->placement.stage_count;
+    *settling = (struct settling){.joint = joint,
+                                  .candidate = candidate,
+                                  .reserved = SP_NEW_ARRAY(joint->arena, count, double),
+                                  .hopeless = SP_NEW_ARRAY(joint->arena, count, bool),
+                                  .work = work};
+    return settling->reserved == NULL || settling->hopeless == NULL ? sp_fail_memory(err) : SP_OK;
+}
+
 enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate *candidate,
                                const struct sp_profile *const *profiles, const uint32_t *profile_of,
                                struct sp_error *err)
 {
-    const uint32_t count = candidate->placement.stage_count;
-    struct settling settling = {.joint = joint,
-                                .candidate = candidate,
-                                .reserved = SP_NEW_ARRAY(joint->arena, count, double),
-                                .hopeless = SP_NEW_ARRAY(joint->arena, count, bool)};
-    if (settling.reserved == NULL || settling.hopeless == NULL)
-        return sp_fail_memory(err);
-    enum sp_status status = list_nodes(&settling, err);
-    for (uint32_t s = 0; status == SP_OK && s < count; s++) {
+    struct settling settling;
+    enum sp_status status = start_settling(&settling, joint, candidate, SP_JOINT_CHOICE_WORK, err);
+    if (status == SP_OK)
+        status = list_nodes(&settling, err);
+    for (uint32_t s = 0; status == SP_OK && s < candidate->placement.stage_count; s++) {
         if (profiles[profile_of[s]]->table != NULL)
             status = take_strategies(&settling, s, profiles[profile_of[s]], err);
     }
     if (status == SP_OK)
         status = sp_joint_judge(joint, candidate, err);
-    for (uint32_t s = 0; status == SP_OK && s < count; s++)
-        settling.reserved[s] = candidate->evaluation->stages[s].communication_bytes;
     if (status == SP_OK)
-        status = choose_stages(&settling, true, err);
+        status = choose_and_judge(&settling, err);
+    return status;
+}
+
+enum sp_status sp_joint_polish(struct sp_joint *joint, const struct sp_joint_candidate *candidate,
+                               struct sp_joint_candidate **ret_candidate, struct sp_error *err)
+{
+    const uint32_t count = candidate->placement.stage_count;
+    struct sp_joint_candidate *copy = SP_NEW(joint->arena, struct sp_joint_candidate);
+    struct sp_sharded_stage *sharded = SP_NEW_ARRAY(joint->arena, count, struct sp_sharded_stage);
+    struct settling settling;
+    if (copy == NULL || sharded == NULL)
+        return sp_fail_memory(err);
+    *copy = *candidate;
+    copy->sharded = memcpy(sharded, candidate->sharded, count * sizeof *sharded);
+    enum sp_status status = start_settling(&settling, joint, copy, POLISH_WORK / count, err);
     if (status == SP_OK)
-        status = sp_joint_judge(joint, candidate, err);
-    for (uint32_t round = 0; status == SP_OK && round < ROUNDS && take_off(&settling); round++) {
-        status = choose_stages(&settling, false, err);
-        if (status == SP_OK)
-            status = sp_joint_judge(joint, candidate, err);
-    }
+        status = choose_and_judge(&settling, err);
+    if (status == SP_OK)
+        *ret_candidate = copy;
     return status;
 }

@@ -15,3 +15,7 @@ enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate
 
 /* Evaluates a complete candidate: `evaluation` and what follows it. */
 enum sp_status sp_joint_judge(struct sp_joint *joint, struct sp_joint_candidate *candidate, struct sp_error *err);
+
+/* A copy of a candidate that was settled, with strategies chosen again and more work put in. It may be no better. */
+enum sp_status sp_joint_polish(struct sp_joint *joint, const struct sp_joint_candidate *candidate,
+                               struct sp_joint_candidate **ret_candidate, struct sp_error *err);
