@@ -1,5 +1,7 @@
 #include "search/constraints.h"
 
+#include <string.h>
+
 /* ---- strategies -------------------------------------------------------------------------------------------------- */
 
 /* In how many shards a strategy cuts an axis of an operand: by the mesh axes on the axis' factors, and by those that a
@@ -125,7 +127,8 @@ static enum sp_status conflict(struct sp_error *err, const char *where, const ch
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    (void)sp_fail(err, SP_ERR_REQUEST, "CONSTRAINT_CONFLICT", "%s (%s%s%s)", message, where,
+    const size_t length = strlen(message) - 1; /* the places stand before the stop */
+    (void)sp_fail(err, SP_ERR_REQUEST, "CONSTRAINT_CONFLICT", "%.*s (%s%s%s).", (int)length, message, where,
                   other == NULL ? "" : " against ", other == NULL ? "" : other);
     return sp_error_at(err, "%s", where);
 }

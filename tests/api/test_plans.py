@@ -74,6 +74,15 @@ class Plans(DaemonCase):
         answer = self.ask("POST", "/v1/plans", body, 200, Prefer="wait=20", Accept="text/plain")
         self.assertIn("throughput", answer.text)
 
+    def test_constraints(self):
+        body = {"model": self.store(), "cluster": CLUSTER, "constraints": {"max_stages": 1, "forbid": [{"nodes": "*"}]}}
+        plan = self.ask("POST", "/v1/plans", body, 200, Prefer="wait=20").json["plan"]
+        self.assertEqual([stage["devices"] for stage in plan["stages"]], [[plan["stages"][0]["devices"][0]]])
+        self.assertEqual(plan["options"]["constraints"], {"max_stages": 1, "forbid": [{"nodes": ["*"]}]})
+        body["constraints"] = {"pins": [{"nodes": "no-such-node", "stage": 0}]}
+        answer = self.problem("POST", "/v1/plans", body, 422, "CONSTRAINT_NO_NODE", Prefer="wait=20")
+        self.assertIn("no-such-node", answer.text)
+
     def test_a_plan_that_does_not_fit(self):
         big = onnx_make.encode(onnx_make.mlp(40, 8192, weights="external"))  # 10 GiB of weights, not in the file
         tiny = {"groups": [{"count": 2, "device": {"name": "small", "memory_bytes": 1e9, "memory_bandwidth": 1e12, "link_bandwidth": 1e10,
@@ -104,6 +113,10 @@ class Plans(DaemonCase):
             ({"model": name, "cluster": CLUSTER, "options": {"strategy": "magic"}}, "/options/strategy"),
             ({"model": name, "cluster": CLUSTER, "options": {"batch": -1}}, "/options/batch"),
             ({"model": name, "cluster": CLUSTER, "options": {"x": 1}}, "/options/x"),
+            ({"model": name, "cluster": CLUSTER, "constraints": []}, "/constraints"),
+            ({"model": name, "cluster": CLUSTER, "constraints": {"max_stages": 0}}, "/constraints/max_stages"),
+            ({"model": name, "cluster": CLUSTER, "constraints": {"pins": [{"nodes": "a"}]}}, "/constraints/pins/0"),
+            ({"model": name, "cluster": CLUSTER, "constraints": {}, "options": {"constraints": {}}}, "/constraints"),
         ):
             with self.subTest(pointer=pointer, body=body):
                 self.problem("POST", "/v1/plans", body, 422, pointer=pointer)

@@ -140,7 +140,7 @@ class Usage(Case):
     def test_help_names_every_option(self):
         text = self.done("plan", "--help").stdout.decode()
         for option in ("devices", "device", "cluster", "objective", "strategy", "batch", "dim", "time-limit",
-                       "first-fit", "seed", "output", "plan", "json", "server"):
+                       "first-fit", "seed", "output", "plan", "json", "server", "constraints"):
             self.assertIn(f"--{option}", text)
 
     def test_wrong_usage_ends_with_2(self):
@@ -181,6 +181,7 @@ class Usage(Case):
             ["plan", model, *devices, "--time-limit", "nan"],
             ["plan", model, *devices, "--seed", "-1"],
             ["plan", model, *devices, "--constraints", "c.json"],
+            ["plan", "-", *devices, "--constraints", "-"],
             ["plan", model, *devices, "-o", "-", "--json"],
             ["plan", model, *devices, "-o", "-", "--plan", "-"],
             ["plan", "-", "--cluster", "-"],
@@ -350,6 +351,49 @@ class Plan(Case):
                                            "time_limit_seconds": 60})
         self.assertEqual(plan["search"]["seed"], 9)
         self.assertEqual(plan["diagnostics"], [])
+
+    def test_constraints_are_kept_or_refused(self):
+        path = self.mlp(8, 2048, 512)
+
+        def constrained(constraints):
+            with open(self.path("constraints.json"), "w", encoding="utf-8") as file:
+                json.dump(constraints, file)
+            return "--constraints", self.path("constraints.json")
+
+        free = self.plan(path, 4)
+        names = [name for stage in free["stages"] for name in stage["nodes"]]
+        wish = {"max_stages": 2, "reserved_bytes": 1e9, "pins": [{"nodes": names[-1], "device": 2}]}
+        plan = self.plan(path, 4, *constrained(wish))
+        self.assertLessEqual(len(plan["stages"]), 2)
+        self.assertIn(2, plan["stages"][-1]["devices"])
+        self.assertEqual(plan["devices"][0]["memory"]["capacity_bytes"],
+                         free["devices"][0]["memory"]["capacity_bytes"] - 1e9)
+        self.assertEqual(plan["options"]["constraints"],
+                         {**wish, "pins": [{"nodes": [names[-1]], "device": 2}]})
+        self.assertNotEqual(plan["id"], free["id"])
+        pinned = self.plan(path, 4, *constrained({"pins": [{"nodes": names[0], "stage": 0},
+                                                           {"nodes": names[-1], "stage": 2}]}))
+        self.assertIn(names[-1], pinned["stages"][2]["nodes"])
+        for constraints, says in (
+            ({"colour": 1}, b"/colour"),
+            ({"pins": [{"nodes": "nothing-*", "stage": 0}]}, b"nothing-*"),
+            ({"pins": [{"nodes": names[0], "stage": 1}, {"nodes": names[-1], "stage": 0}]}, b"CONSTRAINT_CONFLICT"),
+            ({"pins": [{"nodes": names[0], "stage": 3}]}, b'Without the constraint "pins"'),
+        ):
+            with self.subTest(constraints=constraints):
+                result = self.done("plan", path, "--devices", "4", *constrained(constraints), status=2)
+                self.assertIn(says, result.stderr)
+        with open(self.path("constraints.json"), "w", encoding="utf-8") as file:
+            file.write("{")
+        self.assertIn(b"not valid JSON", self.done("plan", path, "--devices", "4", "--constraints",
+                                                   self.path("constraints.json"), status=2).stderr)
+
+    def test_a_plan_with_constraints_is_made_again(self):
+        path, plan = self.mlp(4, 256, 8), self.path("constrained.json")
+        with open(self.path("constraints.json"), "w", encoding="utf-8") as file:
+            json.dump({"max_stages": 1, "forbid": [{"nodes": "*"}], "reserved_bytes": 5e8}, file)
+        self.done("plan", path, "--devices", "2", "--constraints", self.path("constraints.json"), "--plan", plan)
+        self.done("export", plan, "--model", path, "--format", "csv", "-o", self.path("constrained.csv"))
 
     def test_assumptions_are_noted(self):
         path = self.mlp(2, 64, "batch")
