@@ -98,6 +98,8 @@ static enum sp_status take_pin(struct resolving *r, uint32_t node, const char *w
     uint32_t *of = pin->is_device ? r->device_of : r->stage_of;
     const char **places = pin->is_device ? r->device_where : r->stage_where;
     (void)where;
+    if (of == NULL || places == NULL)
+        return sp_fail_memory(r->err);
     if (of[node] != SP_UNPINNED && of[node] != pin->number)
         return refuse(r, pin->where, "CONSTRAINT_CONFLICT",
                       "Node '%.80s' is pinned to %s %u and to %s %u (%.80s against %.80s).",
@@ -240,7 +242,7 @@ static bool is_cut(const struct demand_spec *spec)
 static enum sp_status take_spec(struct resolving *r, const struct demand_spec *spec, bool can_split,
                                 struct sp_split_pin *pin)
 {
-    uint32_t tensor;
+    uint32_t tensor = SP_NO_WORK;
     enum sp_status status = find_tensor(r, spec->tensor, spec->where, &tensor);
     if (status == SP_OK)
         status = check_shards(r, spec, tensor);
@@ -292,7 +294,7 @@ static enum sp_status check_pairs(const struct resolving *r, const struct sp_spl
 
 static enum sp_status take_ban(struct resolving *r, const struct demand_ban *ban, struct sp_split_pin *pin)
 {
-    uint32_t tensor;
+    uint32_t tensor = SP_NO_WORK;
     enum sp_status status = find_tensor(r, ban->tensor, ban->where, &tensor);
     if (status != SP_OK)
         return status;

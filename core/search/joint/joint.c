@@ -278,7 +278,7 @@ static enum sp_status polish(struct search *search)
     bool splits = false;
     for (uint32_t s = 0; best != NULL && best->sharded != NULL && s < best->placement.stage_count; s++)
         splits = splits || best->sharded[s].table != NULL;
-    if (!splits || !goes_on(search, 0.95))
+    if (!splits || !search->joint.options->optimal || !goes_on(search, 0.95))
         return SP_OK;
     enum sp_status status = sp_joint_polish(&search->joint, best, &polished, search->err);
     return status == SP_OK ? take(search, polished, best->strategy) : status;
