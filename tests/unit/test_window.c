@@ -106,7 +106,7 @@ Test(window, a_first_stage_costs_what_the_evaluation_says)
         for (uint32_t i = 0; i < NODES; i++)
             stage_of[i] = 1;
         for (uint32_t cut = 1; cut < NODES; cut++) {
-            sp_window_add(&search, &window, cut - 1);
+            sp_window_extend(&search, &window, cut - 1);
             stage_of[cut - 1] = 0;
             expect_agreement(&agreement, sp_window_memory(&window), sp_window_interval(&window), window.compute,
                              &evaluate(&search, stage_of, 2)->stages[0], "window");
@@ -141,7 +141,7 @@ Test(window, both_sides_of_a_border_cost_what_the_evaluation_says)
         sp_window_start_left(&search, &window, &around, 1, 2);
         struct sp_window windows[NODES];
         for (uint32_t i = 0; i < count; i++) {
-            sp_window_add(&search, &window, i);
+            sp_window_extend(&search, &window, i);
             windows[i + 1] = window;
         }
         cr_assert_eq(sp_suffix_scan(&search, &around, 1, 2, sides), SP_OK);
