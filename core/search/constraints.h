@@ -6,8 +6,6 @@
  *
  *   max_stages       a pipeline of at most so many stages
  *   reserved_bytes   of each device's memory, for others
- *   kv_cache_bytes   what the model keeps between requests, in all: it lies with the nodes that attend (a softmax
- *                    reduction in their rule), in equal parts, split as their output is
  *   stage pins       a node is in this stage of the pipeline
  *   device pins      a node runs on this device (among others, where its stage has several)
  *   together         nodes are in one stage
@@ -30,7 +28,7 @@ struct sp_split_pin {
 struct sp_constraints {
     const char *where;   /* JSON pointer of them all, for messages; NULL: none */
     uint32_t max_stages; /* 0: any number */
-    double reserved_bytes, kv_cache_bytes;
+    double reserved_bytes;
     const uint32_t *stage_of, *device_of; /* per work node, SP_UNPINNED; NULL: no pins */
     const uint32_t *together_of;          /* per work node: the number of its group, SP_UNPINNED; NULL */
     uint32_t together_count;
