@@ -441,7 +441,7 @@ static enum sp_status make_gathered(struct maker *maker, struct sp_arena *arena)
     const uint32_t class_index = maker->at.first_class;
     const struct sp_space_option *option = find_option(maker, class_index, maker->at.data);
     uint32_t *nodes = SP_NEW_ARRAY(arena, workload->node_count, uint32_t), count = 0;
-    struct sp_intra_result *result;
+    struct sp_intra_result *result = NULL;
     struct hand_plan plan = {0};
     double *bytes = NULL, gathers, largest;
     if (nodes == NULL)
@@ -455,7 +455,7 @@ static enum sp_status make_gathered(struct maker *maker, struct sp_arena *arena)
         status = choose(maker, arena, maker->tables[class_index], count, nodes, INFINITY, &result);
     if (status == SP_OK)
         status = layer_bytes(maker, arena, &bytes);
-    if (status != SP_OK)
+    if (status != SP_OK || result == NULL || bytes == NULL)
         return status;
     gather_layers(maker, option, bytes, &gathers, &largest);
     plan.memory_bytes = workload->weight_bytes / maker->at.data + largest + result->activation_peak_bytes;
