@@ -85,8 +85,8 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err);
 
-/* Completes an evaluation whose stages and transfers (by tensor, then by stage, none going back) have their own figures:
-   starts, latency, interval, bottleneck and worst stage. Only memory is an error. */
+/* Completes an evaluation whose stages and transfers (by tensor, then by stage, none going back) have their own
+   figures: starts, latency, interval, bottleneck and worst stage. Only memory is an error. */
 enum sp_status sp_evaluation_finish(struct sp_arena *arena, struct sp_evaluation *evaluation, struct sp_error *err);
 
 /*

@@ -294,7 +294,6 @@ Test(json_protobuf, which_texts_are_descriptions)
     expect_error("{}", SP_ERR_MALFORMED, "DESCRIPTION_UNKNOWN", "");
     expect_error("[]", SP_ERR_MALFORMED, "OBJECT_EXPECTED", "");
     expect_error("{\"layers\": []}", SP_ERR_MALFORMED, "DESCRIPTION_UNKNOWN", "");
-    expect_error("{\"nodes\":[{\"id\":1,\"seconds\":0.1}],\"edges\":[]}", SP_ERR_UNSUPPORTED, "NO_OPERATORS",
-                 "");
+    expect_error("{\"nodes\":[{\"id\":1,\"seconds\":0.1}],\"edges\":[]}", SP_ERR_UNSUPPORTED, "NO_OPERATORS", "");
     expect_error("{\"nodes\":[{\"id\":1,\"seconds\":0.1}]}", SP_ERR_UNSUPPORTED, "NO_OPERATORS", "");
 }

@@ -74,11 +74,9 @@ static bool make_arrays(struct sp_bound_state *state)
     state->best_prices = SP_NEW_ARRAY(arena, moments, double);
     state->price_sums = SP_NEW_ARRAY(arena, moments, double);
     state->mean = SP_NEW_ARRAY(arena, moments, double);
-    state->spread = SP_NEW_ARRAY(arena, moments, double);
     state->step = SP_NEW_ARRAY(arena, moments, double);
     state->last_over = SP_NEW_ARRAY(arena, moments, double);
     state->is_priced = SP_NEW_ARRAY(arena, moments, bool);
-    state->priced = SP_NEW_ARRAY(arena, moments, uint32_t);
     state->gather = SP_NEW_ARRAY(arena, (size_t)state->largest * (state->most_links + 1), double);
     state->total = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     state->row = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
@@ -86,9 +84,8 @@ static bool make_arrays(struct sp_bound_state *state)
     return state->messages != NULL && state->best_messages != NULL && state->own != NULL &&
            state->reduced_costs != NULL && state->above != NULL && state->powers != NULL && state->shares != NULL &&
            state->edge_floors != NULL && state->step != NULL && state->last_over != NULL && state->prices != NULL &&
-           state->best_prices != NULL && state->price_sums != NULL && state->mean != NULL && state->spread != NULL &&
-           state->is_priced != NULL && state->priced != NULL && state->gather != NULL && state->total != NULL &&
-           state->row != NULL && state->weights != NULL;
+           state->best_prices != NULL && state->price_sums != NULL && state->mean != NULL && state->is_priced != NULL &&
+           state->gather != NULL && state->total != NULL && state->row != NULL && state->weights != NULL;
 }
 
 struct sp_bound_state *sp_bound_create(struct sp_arena *arena, const struct sp_reduced *reduced)

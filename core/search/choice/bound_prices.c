@@ -5,6 +5,7 @@
 #include "search/choice/bounder.h"
 
 #define NEW_PRICES 16 /* moments that get a price at a time, at most */
+#define PRICE_WORK 4  /* steps for each moment when prices move */
 
 /* Writes `own` from the prices. */
 void sp_bound_apply_prices(struct sp_bound_state *state)
@@ -33,46 +34,28 @@ void sp_bound_apply_prices(struct sp_bound_state *state)
     }
 }
 
-/* Adds what v uses on average to `mean`, and to `spread` how much that falls when all prices rise together. Both are
-   differences until sp_bound_move_prices() sums them up. */
+/* Adds what v uses on average to `mean`: differences until sp_bound_move_prices() sums them up. */
 void sp_bound_add_means(struct sp_bound_state *state, uint32_t v, const double *weights)
 {
     const struct sp_reduced *reduced = state->reduced;
     uint32_t first = reduced->first_range[v], ranges = reduced->first_range[v + 1] - first;
     uint32_t states = sp_states_of(reduced, v);
     const int64_t *usage = &reduced->usage[reduced->first_usage[v]];
-    double *sums = state->row; /* per state: over all priced moments */
-    double mean_sum = 0;
-    for (uint32_t s = 0; s < states && ranges > 0; s++) {
-        sums[s] = 0;
-        for (uint32_t r = 0; r < ranges; r++) {
-            uint32_t from = reduced->ranges[first + r].from, to = reduced->ranges[first + r].to;
-            sums[s] += (double)usage[(size_t)s * ranges + r] * (double)(state->priced[to] - state->priced[from]);
-        }
-        mean_sum += weights[s] * sums[s];
-    }
     for (uint32_t r = 0; r < ranges; r++) {
-        double mean = 0, both = 0;
-        for (uint32_t s = 0; s < states; s++) {
-            double use = weights[s] * (double)usage[(size_t)s * ranges + r];
-            mean += use;
-            both += use * sums[s];
-        }
-        const struct sp_reduced_range *range = &reduced->ranges[first + r];
-        double spread = both - mean * mean_sum;
-        state->mean[range->from] += mean;
-        state->mean[range->to] -= mean;
-        state->spread[range->from] += spread;
-        state->spread[range->to] -= spread;
+        double mean = 0;
+        for (uint32_t s = 0; s < states; s++)
+            mean += weights[s] * (double)usage[(size_t)s * ranges + r];
+        state->mean[reduced->ranges[first + r].from] += mean;
+        state->mean[reduced->ranges[first + r].to] -= mean;
     }
     state->work += (uint64_t)ranges * states;
 }
 
 void sp_bound_count_priced(struct sp_bound_state *state)
 {
+    state->priced_count = 0;
     for (uint32_t m = 0; m < state->reduced->moment_count; m++)
-        state->priced[m + 1] = state->priced[m] + state->is_priced[m];
-    state->priced_count = state->priced[state->reduced->moment_count];
+        state->priced_count += state->is_priced[m];
 }
 
 /* The most exceeded moments, one of each stretch of exceeded ones, get prices. */
@@ -114,10 +97,9 @@ static void add_prices(struct sp_bound_state *state)
 void sp_bound_move_prices(struct sp_bound_state *state, double temperature)
 {
     const struct sp_reduced *reduced = state->reduced;
-    for (uint32_t m = 1; m < reduced->moment_count; m++) {
+    for (uint32_t m = 1; m < reduced->moment_count; m++)
         state->mean[m] += state->mean[m - 1];
-        state->spread[m] += state->spread[m - 1];
-    }
+    state->work += PRICE_WORK * (uint64_t)reduced->moment_count;
     for (uint32_t m = 0; m < reduced->moment_count; m++) {
         if (!state->is_priced[m])
             continue;
@@ -129,9 +111,7 @@ void sp_bound_move_prices(struct sp_bound_state *state, double temperature)
             state->step[m] *= 1.2;
         else
             state->step[m] *= 0.5;
-        double most = 0.2 * state->prices[m] + least,
-               newton = fabs(over) * temperature / (state->spread[m] > 1e-30 ? state->spread[m] : 1e-30);
-        (void)newton;
+        double most = 0.2 * state->prices[m] + least;
         state->step[m] = state->step[m] > most ? most : state->step[m] < 1e-3 * least ? 1e-3 * least : state->step[m];
         state->last_over[m] = over;
         double moved = state->prices[m] + (over > 0 ? state->step[m] : -state->step[m]);

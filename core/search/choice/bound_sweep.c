@@ -141,7 +141,6 @@ double sp_bound_soft_sweep(struct sp_bound_state *state, bool is_backward, doubl
     uint32_t variables = state->reduced->variable_count;
     double sum = 0;
     memset(state->mean, 0, ((size_t)state->reduced->moment_count + 1) * sizeof(double));
-    memset(state->spread, 0, ((size_t)state->reduced->moment_count + 1) * sizeof(double));
     for (uint32_t i = 0; i < variables && !sp_bound_is_stopped(state); i++)
         sum += soften_node(state, is_backward ? variables - 1 - i : i, temperature);
     return sum;

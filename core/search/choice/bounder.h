@@ -30,10 +30,10 @@ struct sp_bound_state {
     double *own;                  /* per state: cost and priced usage */
     double *prices, *best_prices; /* per moment */
     double *price_sums;           /* per moment and one: sums of prices before it */
-    double *mean, *spread;        /* per moment: what is used on average; how that follows prices */
+    double *mean;                 /* per moment: what is used on average */
     double *step, *last_over;
     bool *is_priced; /* per moment */
-    uint32_t *priced, priced_count;
+    uint32_t priced_count;
     double *gather, *total, *row, *weights; /* scratch: messages to one node; their sum; one row; its probabilities */
     float *powers;                          /* scratch */
     double *shares;                         /* per state: of the last soft sweep, how much of the variable takes it */

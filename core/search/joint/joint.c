@@ -11,7 +11,9 @@
 #include "search/joint/relax.h"
 #include "search/joint/settle.h"
 
-#define MEMORY_SHARE 0.9 /* of all blocks' memory that a profile uses: stages are never equally full */
+#define WORTHWHILE      0.98 /* of the time on smaller blocks: what larger ones must be below */
+#define DISAPPOINTMENTS 2    /* sizes in a row that are not, until no larger ones are tried */
+#define MEMORY_SHARE    0.9  /* of all blocks' memory that a profile uses: stages are never equally full */
 
 static const char *const strategy_names[] = {"auto", "grouping", "pipeline", "tensor"};
 
@@ -180,13 +182,46 @@ static enum sp_status profile_option(struct search *search, const struct sp_spac
     return status;
 }
 
+/* Sizes of blocks of one class, ascending: what larger ones have brought so far. */
+struct growth {
+    uint32_t class_index;
+    double least_seconds;  /* of the whole model on one block */
+    uint32_t disappointed; /* sizes in a row that were not quicker than smaller ones */
+    bool fits;             /* the whole model on one block, of some size */
+};
+
+static void note_growth(const struct sp_joint *joint, const struct sp_profile *profile, struct growth *growth)
+{
+    const struct sp_space_option *option = profile->option;
+    if (growth->least_seconds == 0 || growth->class_index != option->class_index)
+        *growth = (struct growth){.class_index = option->class_index, .least_seconds = INFINITY};
+    const bool is_quicker = profile->total_seconds < WORTHWHILE * growth->least_seconds;
+    growth->disappointed = is_quicker ? 0 : growth->disappointed + 1;
+    growth->least_seconds = fmin(growth->least_seconds, profile->total_seconds);
+    growth->fits = growth->fits || profile->total_weight_bytes + profile->peak_bytes <=
+                                       MEMORY_SHARE * joint->space->classes[option->class_index].capacity;
+}
+
+/* Larger blocks are looked at while they are quicker, or needed for their memory: what collectives cost more than
+   sharing saves, they cost on more devices, too. */
+static bool is_worthwhile(const struct sp_space_option *option, const struct growth *growth)
+{
+    return growth->class_index != option->class_index || growth->disappointed < DISAPPOINTMENTS || !growth->fits;
+}
+
 static enum sp_status make_profiles(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
+    struct growth growth = {0};
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < joint->space->option_count; i++) {
-        if (goes_on(search, 0.4 * i / joint->space->option_count))
-            status = profile_option(search, &joint->space->options[i]);
+        const uint32_t first = search->profile_count;
+        if (!is_worthwhile(&joint->space->options[i], &growth) ||
+            !goes_on(search, 0.4 * i / joint->space->option_count))
+            continue;
+        status = profile_option(search, &joint->space->options[i]);
+        if (search->profile_count > first)
+            note_growth(joint, search->profiles[first], &growth);
     }
     if (status == SP_OK && search->profile_count > 0)
         status =

@@ -87,7 +87,7 @@ static void share_two(struct needs *needs, uint32_t a, uint32_t b)
 static void share_several(struct needs *needs)
 {
     uint32_t classes = needs->problem->class_count;
-    double share[SP_MAX_STAGE_CLASSES], load[SP_MAX_STAGE_CLASSES], best = sum_of(needs, needs->share);
+    double share[SP_MAX_STAGE_CLASSES], load[SP_MAX_STAGE_CLASSES] = {0}, best = sum_of(needs, needs->share);
     memcpy(share, needs->share, sizeof share);
     for (uint32_t round = 0; round < 300; round++) {
         double largest = 0, total = 0, rate = 4 / (4 + (double)round);
