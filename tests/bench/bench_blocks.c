@@ -8,38 +8,13 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "cost/workload.h"
 #include "onnx/reader.h"
 #include "ops/shapes.h"
 #include "plan/model_file.h"
+#include "plan_subject.h"
 #include "search/strategy/blocks.h"
-
-static double user_seconds(void)
-{
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0)
-        return 0;
-    return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec;
-}
-
-static char *read_file(const char *path, size_t *ret_size)
-{
-    FILE *file = fopen(path, "rb");
-    char *bytes = NULL;
-    long size = -1;
-    if (file != NULL && fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
-        bytes = malloc((size_t)size + 1);
-    if (bytes != NULL && fread(bytes, 1, (size_t)size, file) != (size_t)size) {
-        free(bytes);
-        bytes = NULL;
-    }
-    if (file != NULL && fclose(file) != 0)
-        (void)fprintf(stderr, "%s: could not be closed\n", path);
-    *ret_size = (size_t)size;
-    return bytes;
-}
 
 static void print(const char *path, const struct sp_workload *workload, const struct sp_blocks *blocks, double seconds)
 {
@@ -70,11 +45,11 @@ static enum sp_status measure(struct sp_arena *arena, const char *path, const st
         status = sp_cluster_uniform(arena, "h100-sxm-80gb", 8, &cluster, err);
     if (status == SP_OK)
         status = sp_workload_from_model(arena, model, cluster, NULL, &workload, err);
-    double start = user_seconds();
+    double start = plan_user_seconds();
     if (status == SP_OK)
         status = sp_blocks_find(arena, workload, &blocks, err);
     if (status == SP_OK)
-        print(path, workload, blocks, user_seconds() - start);
+        print(path, workload, blocks, plan_user_seconds() - start);
     return status;
 }
 
@@ -87,7 +62,7 @@ int main(int argc, char **argv)
         struct sp_model_file file = {0};
         struct sp_error err = {0};
         size_t size;
-        char *bytes = read_file(argv[i], &size);
+        char *bytes = plan_read_file(argv[i], &size);
         enum sp_status status = bytes != NULL ? sp_model_file_open(&budget, bytes, size, NULL, &file, &err) : SP_ERR_IO;
         if (status == SP_OK)
             status = measure(arena, argv[i], &file, &err);

@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "onnx/reader.h"
 #include "ops/shapes.h"
 #include "plan/model_file.h"
+#include "plan_subject.h"
 #include "search/strategy/intra.h"
 
 struct subject {
@@ -28,31 +28,6 @@ struct subject {
     uint32_t count, *nodes;
     bool lists;
 };
-
-static double user_seconds(void)
-{
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0)
-        return 0;
-    return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec;
-}
-
-static char *read_file(const char *path, size_t *ret_size)
-{
-    FILE *file = fopen(path, "rb");
-    char *bytes = NULL;
-    long size = -1;
-    if (file != NULL && fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
-        bytes = malloc((size_t)size + 1);
-    if (bytes != NULL && fread(bytes, 1, (size_t)size, file) != (size_t)size) {
-        free(bytes);
-        bytes = NULL;
-    }
-    if (file != NULL && fclose(file) != 0)
-        (void)fprintf(stderr, "%s: could not be closed\n", path);
-    *ret_size = (size_t)size;
-    return bytes;
-}
 
 /* One class: its strategies, the least seconds among them, and those of the whole. */
 static void list_class(const struct subject *subject, const struct sp_strategies *ways, uint32_t node)
@@ -103,24 +78,24 @@ static enum sp_status measure_mesh(const struct subject *subject, uint32_t axes,
         mesh.size[a] = sizes[a];
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", a > 0 ? "," : "", sizes[a]);
     }
-    double start = user_seconds();
+    double start = plan_user_seconds();
     enum sp_status status = sp_strategy_table_create(arena, subject->workload, subject->net, &mesh, NULL, &table, err);
     if (status == SP_OK) {
         printf("  [%s]", text);
-        print_table(subject, table, user_seconds() - start);
-        start = user_seconds();
+        print_table(subject, table, plan_user_seconds() - start);
+        start = plan_user_seconds();
         status = sp_intra_create(arena, table, &options, &intra, err);
     }
     if (status == SP_OK) {
         const struct sp_choice_problem *problem = sp_intra_problem(intra);
         printf(" %u nodes %u edges %u strategies %8.2f ms;", problem->node_count, problem->edge_count,
-               problem->first[problem->node_count], 1e3 * (user_seconds() - start));
+               problem->first[problem->node_count], 1e3 * (plan_user_seconds() - start));
         uint32_t *choice = SP_NEW_ARRAY(arena, problem->node_count, uint32_t);
-        start = user_seconds();
+        start = plan_user_seconds();
         status = choice != NULL ? sp_intra_result(arena, intra, choice, &result, err) : sp_fail_memory(err);
     }
     if (status == SP_OK)
-        printf(" counted in %.2f ms\n", 1e3 * (user_seconds() - start));
+        printf(" counted in %.2f ms\n", 1e3 * (plan_user_seconds() - start));
     sp_strategy_table_destroy(table);
     sp_arena_destroy(arena);
     return status;
@@ -167,7 +142,7 @@ int main(int argc, char **argv)
         struct sp_model_file file = {0};
         struct sp_error err = {0};
         size_t size;
-        char *bytes = read_file(argv[i], &size);
+        char *bytes = plan_read_file(argv[i], &size);
         enum sp_status status = bytes != NULL ? sp_model_file_open(&budget, bytes, size, NULL, &file, &err) : SP_ERR_IO;
         printf("%s: ", argv[i]);
         if (status == SP_OK)

@@ -33,7 +33,7 @@ const char *plan_short_name(const char *path)
     return name;
 }
 
-static char *read_file(const char *path, size_t *ret_size)
+char *plan_read_file(const char *path, size_t *ret_size)
 {
     FILE *file = fopen(path, "rb");
     char *bytes = NULL;
@@ -79,7 +79,7 @@ bool plan_subject_open(struct plan_subject *subject, const char *model, const ch
     struct sp_error err = {0};
     size_t size;
     memset(subject, 0, sizeof *subject);
-    subject->bytes = read_file(model, &size);
+    subject->bytes = plan_read_file(model, &size);
     if (subject->bytes == NULL) {
         (void)fprintf(stderr, "%s cannot be read\n", model);
         return false;

@@ -22,6 +22,9 @@ struct plan_subject {
 bool plan_subject_open(struct plan_subject *subject, const char *model, const char *cluster);
 void plan_subject_close(struct plan_subject *subject);
 
+/* The bytes of a file, the caller's to free; NULL where it cannot be read. */
+char *plan_read_file(const char *path, size_t *ret_size);
+
 double plan_user_seconds(void); /* of this process */
 double plan_peak_megabytes(void);
 

@@ -202,3 +202,6 @@ static inline uint32_t sp_assign_most_replicas(const struct sp_stages_problem *p
     uint32_t there = problem->class_size[option->device_class] / option->devices;
     return option->max_replicas != 0 && option->max_replicas < there ? option->max_replicas : there;
 }
+
+/* A unit that shares a link with this one, or the unit itself where there is none. */
+uint32_t sp_assign_neighbour(const struct sp_assign_model *model, uint64_t *seed, uint32_t unit);

@@ -26,26 +26,24 @@ static bool is_accepted(struct sp_assign_anneal *anneal, double change, double t
     return change <= 0 || sp_assign_fraction(&anneal->seed) < exp(-change / temperature);
 }
 
-/* A unit that shares a link with this one, or the unit itself where there is none. */
-static uint32_t neighbour(struct sp_assign_anneal *anneal, uint32_t unit)
+uint32_t sp_assign_neighbour(const struct sp_assign_model *model, uint64_t *seed, uint32_t unit)
 {
-    const struct sp_assign_model *model = anneal->state->model;
     uint32_t makes = model->makes.start[unit + 1] - model->makes.start[unit];
     uint32_t takes = model->takes.start[unit + 1] - model->takes.start[unit];
     if (makes + takes == 0)
         return unit;
-    uint32_t which = sp_assign_below(&anneal->seed, makes + takes);
+    uint32_t which = sp_assign_below(seed, makes + takes);
     if (which >= makes)
         return model->producer[model->takes.list[model->takes.start[unit] + which - makes]];
     uint32_t l = model->makes.list[model->makes.start[unit] + which];
     uint32_t users = model->users.start[l + 1] - model->users.start[l];
-    return model->users.list[model->users.start[l] + sp_assign_below(&anneal->seed, users)];
+    return model->users.list[model->users.start[l] + sp_assign_below(seed, users)];
 }
 
 static uint32_t choose_slot(struct sp_assign_anneal *anneal, uint32_t unit)
 {
     const struct sp_assign_state *state = anneal->state;
-    uint32_t to = state->slot_of[neighbour(anneal, unit)];
+    uint32_t to = state->slot_of[sp_assign_neighbour(anneal->state->model, &anneal->seed, unit)];
     if (to == state->slot_of[unit] || sp_assign_below(&anneal->seed, 8) == 0)
         to = sp_assign_below(&anneal->seed, state->slot_count);
     return to;
@@ -95,7 +93,8 @@ static void try_swap(struct sp_assign_anneal *anneal, double temperature)
     uint32_t first = sp_assign_below(&anneal->seed, state->model->unit_count);
     uint32_t second = sp_assign_below(&anneal->seed, state->model->unit_count);
     if (sp_assign_below(&anneal->seed, 2) == 0) /* near: with a neighbour's neighbour */
-        second = neighbour(anneal, neighbour(anneal, first));
+        second = sp_assign_neighbour(anneal->state->model, &anneal->seed,
+                                     sp_assign_neighbour(anneal->state->model, &anneal->seed, first));
     if (state->slot_of[first] == state->slot_of[second])
         return;
     uint32_t units[2] = {first, second}, to[2] = {state->slot_of[second], state->slot_of[first]};
@@ -110,7 +109,7 @@ static uint32_t grow(struct sp_assign_anneal *anneal, uint32_t slot, uint32_t li
     for (uint32_t next = 0; next < count && count < limit; next++) {
         uint32_t unit = units[next];
         for (uint32_t tries = 0; tries < CHUNK_TRIES && count < limit; tries++) {
-            uint32_t other = neighbour(anneal, unit);
+            uint32_t other = sp_assign_neighbour(anneal->state->model, &anneal->seed, unit);
             bool is_new = state->slot_of[other] == slot;
             for (uint32_t i = 0; is_new && i < count; i++)
                 is_new = units[i] != other;

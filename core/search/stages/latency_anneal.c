@@ -39,25 +39,10 @@ static bool is_accepted(struct sp_latency_anneal *anneal, double energy, double 
     return energy <= anneal->energy || sp_assign_fraction(&anneal->seed) < exp((anneal->energy - energy) / temperature);
 }
 
-static uint32_t neighbour(struct sp_latency_anneal *anneal, uint32_t unit)
-{
-    const struct sp_assign_model *model = anneal->graph->model;
-    uint32_t makes = model->makes.start[unit + 1] - model->makes.start[unit];
-    uint32_t takes = model->takes.start[unit + 1] - model->takes.start[unit];
-    if (makes + takes == 0)
-        return unit;
-    uint32_t which = sp_assign_below(&anneal->seed, makes + takes);
-    if (which >= makes)
-        return model->producer[model->takes.list[model->takes.start[unit] + which - makes]];
-    uint32_t l = model->makes.list[model->makes.start[unit] + which];
-    uint32_t users = model->users.start[l + 1] - model->users.start[l];
-    return model->users.list[model->users.start[l] + sp_assign_below(&anneal->seed, users)];
-}
-
 static uint32_t choose_slot(struct sp_latency_anneal *anneal, uint32_t unit)
 {
     const struct sp_assign_state *state = anneal->state;
-    uint32_t to = state->slot_of[neighbour(anneal, unit)];
+    uint32_t to = state->slot_of[sp_assign_neighbour(anneal->graph->model, &anneal->seed, unit)];
     if (to == state->slot_of[unit] || sp_assign_below(&anneal->seed, 6) == 0)
         to = sp_assign_below(&anneal->seed, state->slot_count);
     return to;
@@ -109,7 +94,7 @@ static void grow(struct sp_latency_anneal *anneal, struct chunk *chunk, uint32_t
     uint32_t slot = state->slot_of[chunk->units[0]];
     for (uint32_t next = 0; next < chunk->count && chunk->count < limit; next++)
         for (uint32_t tries = 0; tries < GROW_TRIES && chunk->count < limit; tries++) {
-            uint32_t other = neighbour(anneal, chunk->units[next]);
+            uint32_t other = sp_assign_neighbour(anneal->graph->model, &anneal->seed, chunk->units[next]);
             bool is_new = state->slot_of[other] == slot;
             for (uint32_t i = 0; is_new && i < chunk->count; i++)
                 is_new = chunk->units[i] != other;
