@@ -75,11 +75,11 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  * request; `seconds` is divided by the replicas. tensors      all values that occupy a device: inputs, weights that
  * running nodes use, activations. A spec without "sharded_dim" is the whole tensor on each listed device (ONNX proposal
  * 0006). Its text has S[i] for a tensor axis that axis i of the stage's mesh cuts, and R for one that is whole. A
- * tensor that is cut has the spec of the node that makes it, or uses it first; `uses` are the others: the first node of
- * each stage and layout. collectives  transfers between stages, kind "send", from the devices of one block to those of
- * the next; then, stage by stage, what the devices of one block exchange. `bytes` are those of all of these devices
- * together for one request, so they add up to the estimate's. search       `alternatives` are the plans that were found
- * and that no other beats in latency, interval, memory and devices, this one among them
+ * tensor that is cut has the spec of the node that makes it, or uses it first; `uses` are the others: of
+ * each stage and layout the first node, and all nodes. collectives  transfers between stages, kind "send", from the
+ * devices of one block to those of the next; then, stage by stage, what the devices of one block exchange. `bytes` are
+ * those of all of these devices together for one request, so they add up to the estimate's. search       `alternatives`
+ * are the plans that were found and that no other beats in latency, interval, memory and devices, this one among them
  *
  * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.
  */

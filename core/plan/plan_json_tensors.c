@@ -75,8 +75,23 @@ static void write_whole_spec(struct plan_json *c, const char *name, uint32_t ran
     sp_arena_rewind(c->plan->arena, mark);
 }
 
+/* All nodes that take a tensor as it is in this place. */
+static void write_users(struct plan_json *c, uint32_t tensor, const struct sp_plan_place *place)
+{
+    const struct sp_work_tensor *t = &c->plan->workload->tensors[tensor];
+    sp_json_key(c->json, "nodes");
+    sp_json_begin_array(c->json);
+    for (uint32_t i = 0; i < t->consumer_count; i++) {
+        const uint32_t node = t->consumers[i];
+        if (c->plan->result->placement.stage_of[node] == place->stage &&
+            sp_plan_layout(c->plan, node, tensor) == place->layout)
+            sp_json_string(c->json, c->plan->workload->nodes[node].name);
+    }
+    sp_json_end_array(c->json);
+}
+
 /* The places that have the tensor otherwise than the first one. */
-static void write_uses(struct plan_json *c, const char *name, uint32_t rank)
+static void write_uses(struct plan_json *c, uint32_t tensor, const char *name, uint32_t rank)
 {
     struct sp_json *json = c->json;
     sp_json_key(json, "uses");
@@ -86,6 +101,7 @@ static void write_uses(struct plan_json *c, const char *name, uint32_t rank)
         sp_json_begin_object(json);
         sp_json_member_int(json, "stage", place->stage);
         sp_json_member_string(json, "node", c->plan->workload->nodes[place->node].name);
+        write_users(c, tensor, place);
         write_place_spec(c, name, place, rank);
         sp_json_end_object(json);
     }
@@ -122,7 +138,7 @@ static void write_tensor(struct plan_json *c, uint32_t t)
         sp_json_member_double(json, "bytes_per_device", sp_plan_local_bytes(c->plan, first->stage, first->layout, t));
         write_place_spec(c, tensor->name, first, rank_of(shape));
         if (c->places.place_count > 1)
-            write_uses(c, tensor->name, rank_of(shape));
+            write_uses(c, t, tensor->name, rank_of(shape));
     }
     sp_reason_tensor(c->plan, t, &c->places, c->text);
     plan_json_text(c, "because");

@@ -110,7 +110,8 @@ Test(plan_sharded, layouts_and_collectives_are_written)
     expect_json(json_object_get(find(tensors, "x"), "spec"),
                 "{\"onnx\":{\"tensor_name\":\"x\",\"device\":[0,1,2,3]},\"text\":\"RR\"}");
     expect_json(json_object_get(find(tensors, "h0"), "uses"),
-                "[{\"stage\":0,\"node\":\"relu0\",\"spec\":{\"onnx\":{\"tensor_name\":\"h0\",\"device\":[0,1,2,3]},"
+                "[{\"stage\":0,\"node\":\"relu0\",\"nodes\":[\"relu0\"],\"spec\":{\"onnx\":{\"tensor_name\":\"h0\","
+                "\"device\":[0,1,2,3]},"
                 "\"text\":\"RR\"}}]");
     cr_expect_eq(number_of(find(tensors, "w0"), "bytes_per_device"), 8192.0 * 8192);
     cr_assert_eq(json_array_size(collectives), 4);
