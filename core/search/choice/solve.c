@@ -251,6 +251,11 @@ static enum sp_status shrink(struct solver *solver)
     }
     leave_level(solver);
     solver->levels[solver->level_count++] = (struct level){arena, NULL, again};
+    if (again->variable_count == 0) { /* one choice is left, the only one that may be better */
+        uint32_t none = 0;
+        solver->is_over = true;
+        return take_states(solver, &none);
+    }
     return enter_level(solver, prices) ? SP_OK : sp_fail_memory(solver->err);
 }
 
@@ -397,9 +402,11 @@ static enum sp_status search(struct solver *solver)
             continue;
         uint32_t level = solver->level_count;
         status = shrink(solver);
+        if (status != SP_OK || solver->is_over || level != solver->level_count || solver->exact != NULL)
+            continue;
         bool is_small = solver->entries <= FEW_ENTRIES ||
                         (solver->entries <= EXACT_ENTRIES && sp_bound_is_settled(solver->bound_state));
-        if (status != SP_OK || solver->is_over || level != solver->level_count || solver->exact != NULL || !is_small)
+        if (!is_small)
             continue;
         solver->exact = sp_exact_create(top(solver)->work, solver->bound_state, target_of(solver));
         if (solver->exact == NULL)
