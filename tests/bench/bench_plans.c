@@ -1,11 +1,12 @@
 /*
  * Our plans beside those that people write by hand (plan_grid.h), in the same cost model.
  *
- *   bench_plans [--list] MODEL CLUSTER
+ *   bench_plans [--list | --ours] MODEL CLUSTER [OBJECTIVE]
  *
  * A row for each objective: ours with its value, lower bound, gap, processor seconds and memory of the fullest device;
  * the best of the grid; ours / best, which should be at most 1. On a cluster of several kinds of devices the best plan
- * on one kind and the best equal split over all come on lines of their own. --list prints the whole grid.
+ * on one kind and the best equal split over all come on lines of their own. --list prints the whole grid, --ours makes
+ * none: only our plans, which is for profiling. With OBJECTIVE (throughput or latency) only that row.
  */
 #include <math.h>
 #include <stdio.h>
@@ -96,20 +97,24 @@ int main(int argc, char **argv)
 {
     struct plan_subject subject;
     struct plan_grid grid;
-    const bool lists = argc > 1 && strcmp(argv[1], "--list") == 0;
-    if (argc != 3 + lists) {
-        (void)fputs("usage: bench_plans [--list] MODEL CLUSTER\n", stderr);
+    const bool lists = argc > 1 && strcmp(argv[1], "--list") == 0, ours = argc > 1 && strcmp(argv[1], "--ours") == 0;
+    const int first = 1 + (lists || ours);
+    if (argc != first + 2 && argc != first + 3) {
+        (void)fputs("usage: bench_plans [--list | --ours] MODEL CLUSTER [throughput | latency]\n", stderr);
         return 2;
     }
-    const char *model = argv[1 + lists], *cluster = argv[2 + lists];
+    const char *model = argv[first], *cluster = argv[first + 1], *objective = argc > first + 2 ? argv[first + 2] : "";
     if (!plan_subject_open(&subject, model, cluster))
         return 1;
-    bool all = plan_grid_make(&subject, &grid);
+    grid = (struct plan_grid){0};
+    bool all = ours || plan_grid_make(&subject, &grid);
     if (all && lists)
         list_grid(&grid);
-    all = all && compare(&subject, &grid, SP_OBJECTIVE_THROUGHPUT, model, cluster);
+    if (strcmp(objective, "latency") != 0)
+        all = all && compare(&subject, &grid, SP_OBJECTIVE_THROUGHPUT, model, cluster);
     (void)fflush(stdout);
-    all = all && compare(&subject, &grid, SP_OBJECTIVE_LATENCY, model, cluster);
+    if (strcmp(objective, "throughput") != 0)
+        all = all && compare(&subject, &grid, SP_OBJECTIVE_LATENCY, model, cluster);
     plan_subject_close(&subject);
     return all ? 0 : 1;
 }
