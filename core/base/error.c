@@ -39,6 +39,7 @@ void sp_error_clear(struct sp_error *err)
     err->code[0] = err->where[0] = err->message[0] = '\0';
     err->limit = NULL;
     err->limit_value = err->actual = 0;
+    err->least_memory_bytes = err->too_little_memory_bytes = 0;
 }
 
 __attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, enum sp_status status, const char *code,

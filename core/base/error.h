@@ -40,6 +40,8 @@ struct sp_error {
     char message[SP_ERROR_MESSAGE_SIZE]; /* one full sentence */
     const char *limit;                   /* static name of the limit in base/limits.h, or NULL */
     int64_t limit_value, actual;         /* meaningful only when `limit` is set */
+    /* SP_ERR_NOFIT: with so many bytes on each device a plan was found, with so many none was; 0: not known. */
+    int64_t least_memory_bytes, too_little_memory_bytes;
 };
 
 /* Makes `err` empty (SP_OK). */

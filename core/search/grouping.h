@@ -41,6 +41,7 @@ struct sp_grouping_options {
     uint64_t max_moves;         /* evaluations of moves; 0 = the default, fewer for larger models (linear in sum) */
     uint32_t memory_step_count; /* shares of a device's memory to try in turn; 0 = the default 0.90, 0.95, 1.00 */
     double memory_steps[SP_MAX_MEMORY_STEPS];
+    bool is_trial; /* only whether something fits is asked: an error need not say how many devices would do */
     const struct sp_watch *watch;
 };
 

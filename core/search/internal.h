@@ -65,7 +65,7 @@ struct sp_search {
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
     enum sp_objective objective;
-    bool optimal;
+    bool optimal, is_trial;
     bool same_devices; /* all devices of one kind and one memory */
     bool uniform;      /* that, and one link level */
     bool cancelled;

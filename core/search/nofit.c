@@ -33,6 +33,7 @@ static enum sp_status fail_node(struct sp_search *search, uint32_t id, double by
         err->limit = "devices";
         err->limit_value = 0;
         err->actual = (int64_t)(bytes - capacity);
+        err->least_memory_bytes = (int64_t)fmin(bytes, 9e18);
     }
     return SP_ERR_NOFIT;
 }
@@ -159,6 +160,8 @@ enum sp_status sp_search_nofit(struct sp_search *search, const struct sp_candida
     const struct sp_cluster *cluster = search->cluster;
     uint32_t largest = 0, worst_node = 0, stuck = search->live[0], count = 0;
     double worst_bytes = -1;
+    if (search->is_trial)
+        return sp_fail(search->err, SP_ERR_NOFIT, "NO_FIT", "The model does not fit.");
     for (uint32_t i = 1; i < cluster->device_count; i++)
         if (sp_cluster_memory(cluster, i) > sp_cluster_memory(cluster, largest))
             largest = i;
@@ -197,6 +200,7 @@ enum sp_status sp_search_nofit(struct sp_search *search, const struct sp_candida
         err->limit = "devices";
         err->limit_value = count;
         err->actual = (int64_t)lacking;
+        err->least_memory_bytes = (int64_t)fmin(capacity + lacking, 9e18);
     }
     return SP_ERR_NOFIT;
 }

@@ -18,8 +18,9 @@ enum sp_status sp_joint_bounds(struct sp_arena *scratch, const struct sp_workloa
 
 /*
  * Always an error: SP_ERR_NOFIT. `closest` is the plan that lacks least (NULL: none was made): the message names its
- * tight device, the node at which it is fullest, the largest tensors that are alive then, and the memory with which it
- * would fit. `grouping` is the error of the search that splits no operator, or has status SP_OK.
+ * tight device, what of its memory are weights, the node at which it is fullest and the largest tensors that are alive
+ * then; err->least_memory_bytes is what it needs on each device, until least.h knows better. `grouping` is the error of
+ * the search that splits no operator, or has status SP_OK.
  */
 enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_candidate *closest,
                               const struct sp_error *grouping, struct sp_error *err);

@@ -19,6 +19,7 @@ struct sp_joint_candidate {
     struct sp_evaluation *evaluation;
     enum sp_search_strategy strategy;
     bool fits;
+    bool is_draft;       /* of a proposal without limits: evaluated as it is, without choosing again */
     double memory_bytes; /* of the fullest device */
     uint32_t devices_used;
 };
@@ -38,6 +39,8 @@ struct sp_joint {
     struct sp_strategy_table **tables; /* per option of the space, made when needed */
     struct sp_units *units;
     struct sp_joint_evaluator *evaluator;
+    struct sp_joint_candidate *ranked[2]; /* the best of all that fit, and the best one of another form: front.h */
+    struct sp_joint_candidate *beyond;    /* the best of those that lack memory, and nothing else */
     uint64_t explored, accepted;
     bool stopped;
 };
@@ -51,6 +54,7 @@ struct sp_proposal {
     const struct sp_profile *const *profiles; /* that stages may have */
     enum sp_objective objective;
     uint32_t max_stages, max_replicas; /* 0: any number */
+    bool is_draft;                     /* as if there were memory enough; strategies stay those of the profiles */
 };
 
 /* *ret_candidate is NULL where the stages' search finds nothing that fits its estimate, or its blocks cannot be

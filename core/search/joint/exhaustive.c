@@ -124,6 +124,18 @@ static void fill_trial(struct exhaust *e, struct sp_ways *const *ways)
     }
 }
 
+/* The trial's lists become the candidate's own: those of the trial change with the next plan. */
+static bool note_beyond(struct exhaust *e)
+{
+    const struct sp_joint_candidate *known = e->joint->beyond;
+    if (!sp_front_note_beyond(e->joint, e->trial))
+        return false;
+    if (e->joint->beyond == known)
+        return true;
+    e->trial = sp_joint_candidate_create(e->joint, SP_EXHAUST_DEVICES);
+    return e->trial != NULL;
+}
+
 /* Evaluates the stages at hand; a better plan stays, with everything in it. */
 static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
 {
@@ -133,20 +145,29 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     enum sp_status status = sp_joint_judge(joint, e->trial, e->err);
     if (status != SP_OK)
         return status;
-    if (!e->trial->fits || (e->best != NULL && !sp_front_better(joint->options->objective, e->trial, e->best))) {
-        sp_arena_rewind(joint->arena, mark);
+    const struct sp_joint_candidate *beyond = joint->beyond;
+    if (!e->trial->fits && !note_beyond(e))
+        return sp_fail_memory(e->err);
+    const bool is_best =
+        e->trial->fits && (e->best == NULL || sp_front_better(joint->options->objective, e->trial, e->best));
+    const bool is_ranked = e->trial->fits && sp_front_rank(joint, e->trial);
+    if (is_best)
+        e->best = e->trial;
+    if (!is_best && !is_ranked) {
+        if (joint->beyond == beyond)
+            sp_arena_rewind(joint->arena, mark);
         return SP_OK;
     }
-    e->best = e->trial;
     e->trial = sp_joint_candidate_create(joint, SP_EXHAUST_DEVICES);
     return e->trial == NULL ? sp_fail_memory(e->err) : SP_OK;
 }
 
-/* Whether these ways' computing alone is longer than what the best plan takes in all. */
+/* Whether these ways' computing alone is longer than what the runner-up takes in all. */
 static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bool of_fastest)
 {
     double interval = 0, latency = 0;
-    if (e->best == NULL || e->joint->options->objective == SP_OBJECTIVE_DEVICES)
+    const struct sp_joint_candidate *second = e->joint->ranked[1];
+    if (second == NULL || e->joint->options->objective == SP_OBJECTIVE_DEVICES)
         return false;
     for (uint32_t s = 0; s < e->stage_count; s++) {
         const double seconds = ways[s]->items[of_fastest ? 0 : e->way[s]].seconds;
@@ -155,8 +176,8 @@ static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bo
     }
     const double slack = 1 + 1e-9;
     return e->joint->options->objective == SP_OBJECTIVE_LATENCY
-               ? latency > e->best->evaluation->latency_seconds * slack
-               : interval > e->best->evaluation->interval_seconds * slack;
+               ? latency > second->evaluation->latency_seconds * slack
+               : interval > second->evaluation->interval_seconds * slack;
 }
 
 /* ---- counting through everything -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "cost/contract.h"
 
 #define DESCRIPTION_BYTES 4096
 #define DIFFERENT_STAGES  6 /* sizes of stages that a description lists */
@@ -52,10 +53,99 @@ static bool covers(const struct sp_joint_candidate *a, const struct sp_joint_can
            compare(a->memory_bytes, b->memory_bytes) <= 0 && a->devices_used <= b->devices_used;
 }
 
+/* ---- the runner-up ---------------------------------------------------------------------------------------------- */
+
+static uint64_t form_of(const struct sp_joint *joint, const struct sp_placement *placement, uint32_t stage)
+{
+    const uint64_t kind = joint->workload->kind_of[placement->stage_device[stage]];
+    return kind << 48 | (uint64_t)sp_placement_size(placement, stage) << 24 | sp_placement_replicas(placement, stage);
+}
+
+/* Whether as many stages of `b` as of `a` have the form of each stage of `a`. */
+static bool same_form(const struct sp_joint *joint, const struct sp_placement *a, const struct sp_placement *b)
+{
+    if (a->stage_count != b->stage_count)
+        return false;
+    for (uint32_t s = 0; s < a->stage_count; s++) {
+        const uint64_t form = form_of(joint, a, s);
+        int64_t surplus = 0;
+        if (s > 0 && form == form_of(joint, a, s - 1))
+            continue;
+        for (uint32_t i = 0; i < a->stage_count; i++)
+            surplus += (form_of(joint, a, i) == form) - (form_of(joint, b, i) == form);
+        if (surplus != 0)
+            return false;
+    }
+    return true;
+}
+
+bool sp_front_rank(struct sp_joint *joint, struct sp_joint_candidate *candidate)
+{
+    const enum sp_objective objective = joint->options->objective;
+    struct sp_joint_candidate **ranked = joint->ranked;
+    if (!candidate->fits || candidate == ranked[0] || candidate == ranked[1])
+        return false;
+    const bool leads = ranked[0] == NULL || sp_front_better(objective, candidate, ranked[0]);
+    if (ranked[0] != NULL && same_form(joint, &candidate->placement, &ranked[0]->placement)) {
+        if (leads)
+            ranked[0] = candidate;
+        return leads;
+    }
+    if (leads) {
+        ranked[1] = ranked[0];
+        ranked[0] = candidate;
+        return true;
+    }
+    if (ranked[1] != NULL && !sp_front_better(objective, candidate, ranked[1]))
+        return false;
+    ranked[1] = candidate;
+    return true;
+}
+
+const struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const struct sp_joint_candidate *plan)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const struct sp_joint_candidate *other = joint->ranked[i];
+        if (other != NULL && !same_form(joint, &other->placement, &plan->placement))
+            return other;
+    }
+    return NULL;
+}
+
+bool sp_front_note_beyond(struct sp_joint *joint, const struct sp_joint_candidate *candidate)
+{
+    const struct sp_joint_candidate *known = joint->beyond;
+    const enum sp_objective objective = joint->options->objective;
+    if (candidate->evaluation->worst_excess_bytes <= 0 || joint->options->constraints != NULL)
+        return true;
+    for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
+        if (sp_unable_nodes(joint->workload, candidate->evaluation->stages[s].compute_seconds) > 0)
+            return true;
+    }
+    if (known != NULL && objective == SP_OBJECTIVE_DEVICES &&
+        candidate->evaluation->worst_excess_bytes >= known->evaluation->worst_excess_bytes)
+        return true;
+    if (known != NULL && objective != SP_OBJECTIVE_DEVICES && !sp_front_better(objective, candidate, known))
+        return true;
+    struct sp_joint_candidate *copy = SP_NEW(joint->arena, struct sp_joint_candidate);
+    struct sp_sharded_stage *sharded =
+        SP_NEW_ARRAY(joint->arena, candidate->placement.stage_count, struct sp_sharded_stage);
+    if (copy == NULL || sharded == NULL)
+        return false;
+    *copy = *candidate;
+    if (candidate->sharded != NULL)
+        copy->sharded = memcpy(sharded, candidate->sharded, candidate->placement.stage_count * sizeof *sharded);
+    joint->beyond = copy;
+    return true;
+}
+
+/* ---- the front -------------------------------------------------------------------------------------------------- */
+
 bool sp_front_add(struct sp_joint *joint, struct sp_front *front, struct sp_joint_candidate *candidate)
 {
     const enum sp_objective objective = joint->options->objective;
     uint32_t kept = 0;
+    (void)sp_front_rank(joint, candidate);
     for (uint32_t i = 0; i < front->count; i++) {
         if (covers(front->plans[i], candidate) && !sp_front_better(objective, candidate, front->plans[i]))
             return true;

@@ -7,6 +7,7 @@
 #include "search/joint/exhaustive.h"
 #include "search/joint/front.h"
 #include "search/joint/keep.h"
+#include "search/joint/moment.h"
 #include "search/joint/pinned.h"
 #include "search/joint/relax.h"
 #include "search/joint/settle.h"
@@ -111,6 +112,12 @@ static enum sp_status start(struct search *search)
     return status;
 }
 
+/* Whether a plan was found where any will do. */
+static bool is_enough(const struct search *search)
+{
+    return search->joint.options->any_plan && search->front.count > 0;
+}
+
 /* Whether to go on; when the watch says no, what was found so far is the answer. */
 static bool goes_on(struct search *search, double fraction)
 {
@@ -122,7 +129,7 @@ static bool goes_on(struct search *search, double fraction)
                                                            : best->evaluation->interval_seconds;
     if (!search->joint.stopped && !sp_watch_tick(options->watch, "search", fraction, value, 0))
         search->joint.stopped = true;
-    return !search->joint.stopped;
+    return !search->joint.stopped && !is_enough(search);
 }
 
 static enum sp_status take(struct search *search, struct sp_joint_candidate *candidate,
@@ -146,7 +153,7 @@ static enum sp_status take(struct search *search, struct sp_joint_candidate *can
     if (search->closest == NULL ||
         candidate->evaluation->worst_excess_bytes < search->closest->evaluation->worst_excess_bytes)
         search->closest = candidate;
-    return SP_OK;
+    return sp_front_note_beyond(&search->joint, candidate) ? SP_OK : sp_fail_memory(search->err);
 }
 
 /* ---- profiles --------------------------------------------------------------------------------------------------- */
@@ -319,6 +326,36 @@ static enum sp_status polish(struct search *search)
     return status == SP_OK ? take(search, polished, best->strategy) : status;
 }
 
+/* The model cut as if there were memory enough: what memory is in the way of, if it is. */
+static enum sp_status look_beyond(struct search *search)
+{
+    const struct sp_joint *joint = &search->joint;
+    const struct sp_profile **profiles = SP_NEW_ARRAY(joint->arena, search->profile_count, const struct sp_profile *);
+    struct sp_joint_candidate *candidate;
+    uint32_t count = 0;
+    bool may_bind = false;
+    if (profiles == NULL)
+        return sp_fail_memory(search->err);
+    for (uint32_t i = 0; i < search->profile_count; i++) {
+        const struct sp_profile *profile = search->profiles[i];
+        if (count > 0 && profiles[count - 1]->option == profile->option)
+            continue; /* the second one of an option is within a limit */
+        profiles[count++] = profile;
+        may_bind = may_bind || profile->total_weight_bytes + profile->peak_bytes >
+                                   MEMORY_SHARE * joint->space->classes[profile->option->class_index].capacity;
+    }
+    if (!may_bind || search->front.count == 0 || joint->options->constraints != NULL ||
+        joint->options->strategy == SP_STRATEGY_TENSOR || !goes_on(search, 0.98))
+        return SP_OK;
+    const struct sp_proposal proposal = {.profile_count = count,
+                                         .profiles = profiles,
+                                         .objective = joint->options->objective,
+                                         .max_replicas = joint->options->max_replicas,
+                                         .is_draft = true};
+    enum sp_status status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
+    return status == SP_OK && candidate != NULL ? take(search, candidate, SP_STRATEGY_AUTO) : status;
+}
+
 /* ---- grouping --------------------------------------------------------------------------------------------------- */
 
 static enum sp_status try_grouping(struct search *search)
@@ -329,6 +366,7 @@ static enum sp_status try_grouping(struct search *search)
     sp_grouping_options_init(&options);
     options.objective = joint->options->objective;
     options.optimal = joint->options->optimal;
+    options.is_trial = joint->options->any_plan;
     options.watch = joint->options->watch;
     const struct sp_cluster *cluster = joint->cluster;
     const uint32_t most = stage_limit(search, 0);
@@ -368,6 +406,51 @@ static bool splits_operators(const struct sp_joint_candidate *candidate)
     return false;
 }
 
+static bool describe_plan(const struct search *search, const struct sp_joint_candidate *candidate,
+                          struct sp_front_plan *ret_plan)
+{
+    *ret_plan = (struct sp_front_plan){.description = sp_front_describe(search->joint.arena, &candidate->placement),
+                                       .strategy = candidate->strategy,
+                                       .stage_count = candidate->placement.stage_count,
+                                       .devices_used = candidate->devices_used,
+                                       .latency_seconds = candidate->evaluation->latency_seconds,
+                                       .interval_seconds = candidate->evaluation->interval_seconds,
+                                       .memory_bytes = candidate->memory_bytes};
+    return ret_plan->description != NULL;
+}
+
+/* The runner-up, and what memory is in the way of. */
+static enum sp_status list_others(struct search *search, struct sp_search_result *result)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_joint_candidate *best = search->front.plans[0], *beyond = joint->beyond;
+    struct sp_front_plan *second = SP_NEW(joint->arena, struct sp_front_plan);
+    struct sp_beyond_plan *other = SP_NEW(joint->arena, struct sp_beyond_plan);
+    struct sp_moment moment;
+    if (second == NULL || other == NULL)
+        return sp_fail_memory(search->err);
+    const struct sp_joint_candidate *runner_up = sp_front_second(joint, best);
+    if (runner_up != NULL && !describe_plan(search, runner_up, second))
+        return sp_fail_memory(search->err);
+    result->second = runner_up != NULL ? second : NULL;
+    result->is_proved = search->is_proved;
+    if (beyond == NULL || !sp_front_better(joint->options->objective, beyond, best))
+        return SP_OK;
+    enum sp_status status = sp_moment_of_stage(joint->arena, joint->workload, joint->cluster, &beyond->placement,
+                                               beyond->sharded, beyond->evaluation->worst_stage, &moment, search->err);
+    if (status != SP_OK)
+        return status;
+    const struct sp_stage_cost *cost = &beyond->evaluation->stages[moment.stage];
+    if (!describe_plan(search, beyond, &other->plan))
+        return sp_fail_memory(search->err);
+    other->device = cost->device;
+    other->node = moment.node == SP_NO_WORK ? NULL : joint->workload->nodes[moment.node].name;
+    other->needed_bytes = cost->total_bytes;
+    other->capacity_bytes = cost->capacity_bytes;
+    result->beyond = other;
+    return SP_OK;
+}
+
 static enum sp_status list_front(struct search *search, struct sp_search_result *result)
 {
     const uint32_t count = search->front.count < SP_FRONT_PLANS ? search->front.count : SP_FRONT_PLANS;
@@ -375,17 +458,9 @@ static enum sp_status list_front(struct search *search, struct sp_search_result 
     if (plans == NULL)
         return sp_fail_memory(search->err);
     for (uint32_t i = 0; i < count; i++) {
-        const struct sp_joint_candidate *candidate = search->front.plans[i];
-        plans[i] = (struct sp_front_plan){.description = sp_front_describe(search->joint.arena, &candidate->placement),
-                                          .strategy = candidate->strategy,
-                                          .stage_count = candidate->placement.stage_count,
-                                          .devices_used = candidate->devices_used,
-                                          .latency_seconds = candidate->evaluation->latency_seconds,
-                                          .interval_seconds = candidate->evaluation->interval_seconds,
-                                          .memory_bytes = candidate->memory_bytes,
-                                          .is_chosen = i == 0};
-        if (plans[i].description == NULL)
+        if (!describe_plan(search, search->front.plans[i], &plans[i]))
             return sp_fail_memory(search->err);
+        plans[i].is_chosen = i == 0;
     }
     result->front_count = count;
     result->front = plans;
@@ -427,6 +502,8 @@ static enum sp_status answer(struct search *search, struct sp_search_result **re
     }
     if (status == SP_OK)
         status = list_front(search, result);
+    if (status == SP_OK)
+        status = list_others(search, result);
     if (status == SP_OK)
         *ret_result = result;
     return status;
@@ -474,12 +551,15 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
             status = SP_OK;
         }
     }
+    done = done || is_enough(search);
     if (status == SP_OK && !done && strategy != SP_STRATEGY_GROUPING)
         status = make_profiles(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = propose_all(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = polish(search);
+    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
+        status = look_beyond(search);
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;
     if (status == SP_ERR_CANCELLED) {

@@ -55,6 +55,14 @@ struct sp_front_plan {
     bool is_chosen;
 };
 
+/* A better plan than the one that was chosen, if only the devices had more memory. */
+struct sp_beyond_plan {
+    struct sp_front_plan plan; /* memory_bytes: with so many on each device it would fit */
+    uint32_t device;           /* which lacks most: the first of its block */
+    const char *node;          /* at which that device is fullest; NULL: none of the stage runs */
+    double needed_bytes, capacity_bytes;
+};
+
 struct sp_search_result {
     struct sp_placement placement;
     struct sp_evaluation *evaluation;
@@ -68,7 +76,10 @@ struct sp_search_result {
     bool stopped;                           /* the watch ended the search */
     uint32_t front_count;                   /* ascending by the objective */
     const struct sp_front_plan *front;
-    uint32_t table_count; /* of the meshes that were looked at; entries may be NULL */
+    const struct sp_front_plan *second;  /* the best plan of another form (front.h) that was found; NULL: none was */
+    const struct sp_beyond_plan *beyond; /* the best that was seen; NULL: none was better */
+    bool is_proved;                      /* every plan was tried */
+    uint32_t table_count;                /* of the meshes that were looked at; entries may be NULL */
     struct sp_strategy_table **tables;
 };
 
@@ -78,6 +89,7 @@ struct sp_joint_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
     bool optimal;
+    bool any_plan;         /* the first plan that fits ends the search: only whether there is one is asked */
     uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;

@@ -51,7 +51,8 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .device_class = profile->option->class_index,
         .devices = profile->option->size,
         .max_replicas = proposal->max_replicas,
-        .memory_bytes = joint->space->classes[profile->option->class_index].capacity,
+        .memory_bytes =
+            proposal->is_draft ? SP_MAX_FIGURE : joint->space->classes[profile->option->class_index].capacity,
         .memory_scale = 1,
         .seconds = gather(joint->arena, units, nodes, seconds, true),
         .weight_bytes = gather(joint->arena, units, nodes, profile->weight_bytes, true),
@@ -223,6 +224,7 @@ static enum sp_status take_stages(struct sp_joint *joint, const struct sp_propos
     enum sp_status status = sp_joint_allot(joint, candidate, &allotted, err);
     if (status != SP_OK || !allotted)
         return status;
+    candidate->is_draft = proposal->is_draft;
     status = sp_joint_settle(joint, candidate, proposal->profiles, profile_of, err);
     if (status == SP_OK)
         *ret_candidate = candidate;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "search/constraints.h"
+#include "search/joint/least.h"
 #include "search/joint/relax.h"
 
 enum kind { KIND_MAX_STAGES, KIND_RESERVED, KIND_PINS, KIND_TOGETHER, KIND_SPECS, KIND_FORBID, KIND_COUNT };
@@ -71,6 +72,8 @@ static void name_kind(const struct sp_constraints *constraints, enum kind kind, 
     err->limit = said.limit;
     err->limit_value = said.limit_value;
     err->actual = said.actual;
+    err->least_memory_bytes = said.least_memory_bytes;
+    err->too_little_memory_bytes = said.too_little_memory_bytes;
     (void)sp_error_at(err, "%s/%s", constraints->where == NULL ? "" : constraints->where, kind_names[kind]);
 }
 
@@ -90,6 +93,7 @@ static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workl
         bool any;
         again.constraints = &relaxed;
         again.optimal = false;
+        again.any_plan = true;
         if (!relax(arena, kind, &relaxed, &room, &any))
             return sp_fail_memory(err);
         if (!any)
@@ -114,6 +118,8 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
     struct sp_error *why = err != NULL ? err : &none;
     enum sp_status status = sp_joint_search_once(arena, workload, net, cluster, options, ret_result, why);
     const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
+    if (status == SP_ERR_NOFIT)
+        status = sp_joint_least_memory(arena, workload, net, cluster, options, why);
     if (options->constraints == NULL || (status != SP_ERR_NOFIT && !excluded))
         return status;
     return find_culprit(arena, workload, net, cluster, options, why);

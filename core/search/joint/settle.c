@@ -5,6 +5,7 @@
 
 #include "cost/contract.h"
 
+#include "search/joint/front.h"
 #include "search/joint/keep.h"
 
 #define ROUNDS 5    /* of choosing under less memory, for stages that turn out not to fit */
@@ -250,7 +251,9 @@ enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate
     }
     if (status == SP_OK)
         status = sp_joint_judge(joint, candidate, err);
-    if (status == SP_OK)
+    if (status == SP_OK && !sp_front_note_beyond(joint, candidate))
+        status = sp_fail_memory(err);
+    if (status == SP_OK && !candidate->is_draft)
         status = choose_and_judge(&settling, err);
     return status;
 }

@@ -13,8 +13,10 @@
 
 struct buffer {
     double bytes;
-    uint32_t last; /* entry of the last use */
-    bool stays;    /* to the end of the stage: it is sent, or a result of the model */
+    uint32_t tensor, layout; /* as which it came into being */
+    uint32_t birth;          /* the entry at which it does, 0 also for what is there before */
+    uint32_t last;           /* entry of the last use */
+    bool stays;              /* to the end of the stage: it is sent, or a result of the model */
 };
 
 struct held {
@@ -35,14 +37,16 @@ struct counter {
     struct buffer *buffers;
     double start_bytes, *births;
     struct sp_intra_result *result;
-    struct sp_live_bytes *course; /* per entry, or NULL */
+    struct sp_live_bytes *course;   /* per entry, or NULL */
+    struct sp_intra_moment *moment; /* to be listed, or NULL */
     uint32_t use_capacity;
     struct sp_intra_use *uses;
 };
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-static enum sp_status new_buffer(struct counter *counter, double bytes, uint32_t entry, uint32_t *ret_buffer)
+static enum sp_status new_buffer(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
+                                 uint32_t *ret_buffer)
 {
     if (counter->buffer_count == counter->buffer_capacity) {
         uint32_t capacity = counter->buffer_capacity == 0 ? 256 : 2 * counter->buffer_capacity;
@@ -54,7 +58,12 @@ static enum sp_status new_buffer(struct counter *counter, double bytes, uint32_t
         counter->buffers = larger;
         counter->buffer_capacity = capacity;
     }
-    counter->buffers[counter->buffer_count] = (struct buffer){bytes, entry, false};
+    counter->buffers[counter->buffer_count] =
+        (struct buffer){.bytes = sp_strategy_local_bytes(counter->table, tensor, layout),
+                        .tensor = tensor,
+                        .layout = layout,
+                        .birth = entry,
+                        .last = entry};
     *ret_buffer = counter->buffer_count++;
     return SP_OK;
 }
@@ -74,8 +83,7 @@ static enum sp_status hold(struct counter *counter, uint32_t tensor, uint32_t la
 static enum sp_status hold_new(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
                                uint32_t *ret_buffer)
 {
-    enum sp_status status =
-        new_buffer(counter, sp_strategy_local_bytes(counter->table, tensor, layout), entry, ret_buffer);
+    enum sp_status status = new_buffer(counter, tensor, layout, entry, ret_buffer);
     return status == SP_OK ? hold(counter, tensor, layout, *ret_buffer) : status;
 }
 
@@ -137,10 +145,12 @@ static enum sp_status receive(struct counter *counter, uint32_t tensor, uint32_t
     if (status == SP_OK && root != tensor)
         status = hold(counter, root, layout, *ret_buffer);
     if (status == SP_OK && counter->buffer_count > before) {
-        if (work->kind == SP_WORK_INPUT)
+        if (work->kind == SP_WORK_INPUT) {
             counter->start_bytes += counter->buffers[before].bytes;
-        else
+            counter->buffers[before].birth = 0;
+        } else {
             counter->births[entry] += counter->buffers[before].bytes;
+        }
     }
     return status;
 }
@@ -262,12 +272,34 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
     return status;
 }
 
+/* What is alive while the node of an entry runs. */
+static enum sp_status list_alive(struct counter *counter, uint32_t entry)
+{
+    struct sp_intra_moment *moment = counter->moment;
+    *moment = (struct sp_intra_moment){.node = SP_NO_WORK};
+    if (counter->node_count == 0)
+        return SP_OK;
+    moment->node = counter->nodes[entry];
+    moment->workspace_bytes =
+        sp_strategy_of(counter->table, moment->node)->items[counter->strategy_of[entry]].workspace_bytes;
+    moment->alive = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_intra_alive);
+    if (!moment->alive)
+        return intra_no_memory(counter->err);
+    for (uint32_t b = 0; b < counter->buffer_count; b++) {
+        const struct buffer *buffer = &counter->buffers[b];
+        if (buffer->birth <= entry && (buffer->stays || buffer->last >= entry))
+            moment->alive[moment->count++] = (struct sp_intra_alive){buffer->tensor, buffer->layout, buffer->bytes};
+    }
+    return SP_OK;
+}
+
 /* The largest sum of what is alive, and where. */
 static enum sp_status find_peak(struct counter *counter)
 {
     struct sp_intra_result *result = counter->result;
     double *deaths = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
     double live = counter->start_bytes;
+    uint32_t peak = 0;
     if (!deaths)
         return intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++)
@@ -282,12 +314,13 @@ static enum sp_status find_peak(struct counter *counter)
         if (during > result->activation_peak_bytes) {
             result->activation_peak_bytes = during;
             result->peak_node = counter->nodes[i];
+            peak = i;
         }
         live -= deaths[i];
         if (counter->course)
             counter->course[i] = (struct sp_live_bytes){during, live};
     }
-    return SP_OK;
+    return counter->moment ? list_alive(counter, peak) : SP_OK;
 }
 
 static enum sp_status count_all(struct counter *counter)
@@ -324,7 +357,8 @@ static enum sp_status count_all(struct counter *counter)
 
 static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
                                const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *course,
-                               struct sp_intra_result **ret_result, struct sp_error *err)
+                               struct sp_intra_moment *moment, struct sp_intra_result **ret_result,
+                               struct sp_error *err)
 {
     struct sp_intra_result *result = SP_NEW(arena, struct sp_intra_result);
     uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
@@ -340,7 +374,8 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
                               .nodes = nodes,
                               .strategy_of = kept,
                               .result = result,
-                              .course = course};
+                              .course = course,
+                              .moment = moment};
     if (node_count > 0)
         memcpy(kept, strategy_of, node_count * sizeof *kept);
     result->node_count = node_count;
@@ -356,7 +391,7 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
                                  const uint32_t *nodes, const uint32_t *strategy_of,
                                  struct sp_intra_result **ret_result, struct sp_error *err)
 {
-    return evaluate(arena, table, node_count, nodes, strategy_of, NULL, ret_result, err);
+    return evaluate(arena, table, node_count, nodes, strategy_of, NULL, NULL, ret_result, err);
 }
 
 enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
@@ -365,9 +400,17 @@ enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_tabl
 {
     struct sp_arena_mark mark = sp_arena_mark(scratch);
     struct sp_intra_result *result;
-    enum sp_status status = evaluate(scratch, table, node_count, nodes, strategy_of, ret_course, &result, err);
+    enum sp_status status = evaluate(scratch, table, node_count, nodes, strategy_of, ret_course, NULL, &result, err);
     sp_arena_rewind(scratch, mark);
     return status;
+}
+
+enum sp_status sp_intra_fullest(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                                const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_moment *ret_moment,
+                                struct sp_error *err)
+{
+    struct sp_intra_result *result;
+    return evaluate(arena, table, node_count, nodes, strategy_of, NULL, ret_moment, &result, err);
 }
 
 enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,
