@@ -120,13 +120,14 @@ static bool make_row(struct contract *c, uint32_t number, uint32_t first, uint32
     if (made->inputs == NULL || made->outputs == NULL || made->seconds == NULL)
         return false;
     made->input_count = made->output_count = 0;
-    made->flops = made->bytes = made->inner_weight_bytes = 0;
+    made->flops = made->bytes = made->inner_weight_bytes = made->resident_bytes = 0;
     made->together = 0;
     for (uint32_t i = first; i < end; i++) {
         const struct sp_work_node *node = &given->nodes[i];
         made->flops += node->flops;
         made->bytes += node->bytes;
         made->inner_weight_bytes += node->inner_weight_bytes;
+        made->resident_bytes += node->resident_bytes;
         for (uint32_t k = 0; k < given->kind_count; k++)
             made->seconds[k] += node->seconds[k];
         list_operands(c, node->inputs, node->input_count, number, true, made->inputs, &made->input_count);

@@ -11,8 +11,9 @@
  *  - Latency of one request is the longest path over stages, compute plus transfers: a stage starts a request when all
  *    it receives has arrived, and sends when it has finished. What goes from one stage to one other goes one after the
  *    other; sends to different stages overlap, and so do parallel stages.
- *  - Memory of a device: its weights once; the largest sum of live activations over its nodes in order; and two buffers
- *    for each tensor that crosses its border (planners: 2 * (in + out)).
+ *  - Memory of a device: its weights once; the keys and values that its nodes keep (cache.h); the largest sum of live
+ * activations over its nodes in order; and two buffers for each tensor that crosses its border (planners: 2 * (in +
+ * out)).
  *  - Weights, also those that folded nodes make, are on every device that uses them and are never sent. Requests bring
  *    model inputs and take results without a cost.
  *
@@ -43,7 +44,7 @@ struct sp_stage_cost {
     double collective_seconds; /* of compute_seconds: spent in collectives between the stage's devices */
     double interval_seconds;   /* max of the three, divided by the replicas */
     double start_seconds;      /* when one request enters, counted from its arrival */
-    double weights_bytes, activations_peak_bytes, communication_bytes, total_bytes, capacity_bytes;
+    double weights_bytes, cache_bytes, activations_peak_bytes, communication_bytes, total_bytes, capacity_bytes;
 };
 
 struct sp_evaluation {

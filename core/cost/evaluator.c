@@ -211,6 +211,7 @@ void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placeme
         ret_cost->flops += node->flops;
         ret_cost->compute_seconds += node->seconds[kind];
         ret_cost->weights_bytes += node->inner_weight_bytes;
+        ret_cost->cache_bytes += node->resident_bytes;
         for (uint32_t j = 0; j < node->input_count; j++)
             note_input(&walk, node->inputs[j], i);
         for (uint32_t j = 0; j < node->output_count; j++)
@@ -218,7 +219,8 @@ void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placeme
     }
     ret_cost->activations_peak_bytes = live_peak(&walk, nodes, count, ret_course);
     ret_cost->communication_bytes = 2 * (walk.received_bytes + walk.sent_bytes);
-    ret_cost->total_bytes = ret_cost->weights_bytes + ret_cost->activations_peak_bytes + ret_cost->communication_bytes;
+    ret_cost->total_bytes = ret_cost->weights_bytes + ret_cost->cache_bytes + ret_cost->activations_peak_bytes +
+                            ret_cost->communication_bytes;
     ret_cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, device);
     ret_cost->interval_seconds = largest(ret_cost->compute_seconds, ret_cost->send_seconds, ret_cost->receive_seconds);
 }

@@ -48,6 +48,8 @@ struct sp_work_tensor {
     double transfer_seconds; /* with has_transfer_seconds: to send it, over whatever link; else its bytes say */
 };
 
+struct sp_work_cache; /* cache.h */
+
 struct sp_work_node {
     const char *name;           /* the node's name, or a made-up unique one ("MatMul_12") */
     const struct sp_node *node; /* NULL in a workload not made from a model */
@@ -55,8 +57,10 @@ struct sp_work_node {
     double flops, bytes;    /* work and memory traffic; 0 for folded nodes and views */
     double *seconds;        /* per device kind; INFINITY where that cannot run it */
     double *measured_scale; /* per kind: how many times the estimate `seconds` are; NULL: nobody measured (profile.h) */
-    double inner_weight_bytes; /* constants inside it: on its device, beside the weights among its inputs */
-    double workspace_bytes;    /* peak of the activations inside it, in memory only while it runs */
+    double inner_weight_bytes;         /* constants inside it: on its device, beside the weights among its inputs */
+    double workspace_bytes;            /* peak of the activations inside it, in memory only while it runs */
+    double resident_bytes;             /* kept on its device from request to request: keys and values (cache.h) */
+    const struct sp_work_cache *cache; /* what resident_bytes are made of, or NULL */
     uint32_t input_count, output_count;
     uint32_t *inputs, *outputs; /* tensor ids, distinct; inputs include what its subgraphs use by name */
     uint32_t together;          /* 0, or a number that all nodes have that must be on its device */

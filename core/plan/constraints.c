@@ -174,6 +174,52 @@ static enum sp_status read_ban(struct reading *r, json_t *json, const char *poin
     return read_tensor(r, json, pointer, &ban->tensor);
 }
 
+/* ---- keys and values --------------------------------------------------------------------------------------------- */
+
+static enum sp_status read_cache_object(struct reading *r, json_t *json, const char *pointer,
+                                        struct sp_cache_demand *demand)
+{
+    static const char *const members[] = {"sequences", "positions", "dtype"};
+    const char *dtype = NULL;
+    uint32_t sequences = 0, positions = 0;
+    enum sp_status status = pointer == NULL ? sp_fail_memory(r->reader.err)
+                                            : members_check(&r->reader, json, pointer, "A cache", members, 3);
+    if (status == SP_OK)
+        status = members_count(&r->reader, json, pointer, "sequences", INT32_MAX, &sequences);
+    if (status == SP_OK)
+        status = members_count(&r->reader, json, pointer, "positions", INT32_MAX, &positions);
+    if (status == SP_OK)
+        status = members_text(&r->reader, json, pointer, "dtype", SP_MAX_NAME_BYTES, &dtype);
+    if (status != SP_OK)
+        return status;
+    demand->sequences = sequences;
+    demand->positions = positions;
+    demand->dtype = dtype == NULL ? SP_DTYPE_UNDEFINED : sp_dtype_parse(dtype);
+    if (dtype != NULL && (sp_dtype_bits(demand->dtype) == 0))
+        return members_refuse(&r->reader, members_child(&r->reader, pointer, "dtype"), "CONSTRAINT_DTYPE",
+                              "'%.60s' is no element type that keys and values can have; float16 is one.", dtype);
+    return SP_OK;
+}
+
+static enum sp_status read_cache(struct reading *r, json_t *json, const char *pointer)
+{
+    static const struct members_range bytes = {"a number of bytes", 1, SP_MAX_FIGURE};
+    struct demand_cache *cache = &r->demands->cache;
+    const bool has_object = json_object_get(json, "kv_cache") != NULL;
+    const bool has_bytes = json_object_get(json, "kv_cache_bytes") != NULL;
+    if (has_object && has_bytes)
+        return members_refuse(&r->reader, members_child(&r->reader, pointer, "kv_cache_bytes"), "CONSTRAINT_CONFLICT",
+                              "The size of the cache is said by \"kv_cache\" or by \"kv_cache_bytes\", not by both.");
+    if (has_object) {
+        cache->member = "kv_cache";
+        return read_cache_object(r, json_object_get(json, "kv_cache"), members_child(&r->reader, pointer, "kv_cache"),
+                                 &cache->demand);
+    }
+    if (has_bytes)
+        cache->member = "kv_cache_bytes";
+    return members_number(&r->reader, json, pointer, "kv_cache_bytes", &bytes, false, &cache->demand.total_bytes);
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 typedef enum sp_status read_one(struct reading *r, json_t *json, const char *pointer, uint32_t index);
@@ -209,7 +255,8 @@ static enum sp_status read_list(struct reading *r, json_t *json, const char *poi
 enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 const struct sp_demands **ret_demands, struct sp_error *err)
 {
-    static const char *const members[] = {"max_stages", "reserved_bytes", "pins", "together", "specs", "forbid"};
+    static const char *const members[] = {"max_stages", "reserved_bytes", "kv_cache", "kv_cache_bytes",
+                                          "pins",       "together",       "specs",    "forbid"};
     static const struct members_range bytes = {"a number of bytes", 0, SP_MAX_FIGURE};
     struct reading r = {.reader = {arena, err}, .demands = SP_NEW(arena, struct sp_demands)};
     json_t *root = (json_t *)(uintptr_t)json;
@@ -225,6 +272,8 @@ enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, cons
         status = read_index(&r, root, pointer, "max_stages", 1, SP_MAX_DEVICES, &given, &d->max_stages);
     if (status == SP_OK)
         status = members_number(&r.reader, root, pointer, "reserved_bytes", &bytes, false, &d->reserved_bytes);
+    if (status == SP_OK)
+        status = read_cache(&r, root, pointer);
     if (status == SP_OK)
         status = read_list(&r, root, pointer, "pins", sizeof *d->pins, read_pin, &d->pins, &d->pin_count);
     if (status == SP_OK)
@@ -247,6 +296,21 @@ static void write_nodes(const struct demand_nodes *nodes, struct sp_json *json)
     for (uint32_t i = 0; i < nodes->count; i++)
         sp_json_string(json, nodes->patterns[i]);
     sp_json_end_array(json);
+}
+
+static void write_cache(const struct demand_cache *cache, struct sp_json *json)
+{
+    if (cache->demand.total_bytes > 0) {
+        sp_json_member_double(json, cache->member, cache->demand.total_bytes);
+        return;
+    }
+    sp_json_key(json, cache->member);
+    sp_json_begin_object(json);
+    sp_json_member_int(json, "sequences", (int64_t)cache->demand.sequences);
+    sp_json_member_int(json, "positions", (int64_t)cache->demand.positions);
+    if (cache->demand.dtype != SP_DTYPE_UNDEFINED)
+        sp_json_member_string(json, "dtype", sp_dtype_name(cache->demand.dtype));
+    sp_json_end_object(json);
 }
 
 static void write_pins(const struct sp_demands *demands, struct sp_json *json)
@@ -309,6 +373,8 @@ void sp_demands_write(const struct sp_demands *demands, struct sp_json *json)
         sp_json_member_int(json, "max_stages", demands->max_stages);
     if (demands->reserved_bytes > 0)
         sp_json_member_double(json, "reserved_bytes", demands->reserved_bytes);
+    if (demands->cache.member != NULL)
+        write_cache(&demands->cache, json);
     if (demands->pin_count > 0)
         write_pins(demands, json);
     if (demands->together_count > 0) {

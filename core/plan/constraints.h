@@ -4,6 +4,7 @@
  * against the workload that is searched (search/constraints.h says what each of them means).
  *
  *     {"max_stages": N, "reserved_bytes": B,
+ *      "kv_cache": {"sequences": N, "positions": N, "dtype"?: NAME}   or   "kv_cache_bytes": B,
  *      "pins": [{"nodes": PATTERN or [PATTERN, ..], "stage": N}, {"nodes": .., "device": N}],
  *      "together": [[PATTERN, ..], ..],
  *      "specs": [{"tensor": NAME, "shards": [4, 1]}],
@@ -27,6 +28,16 @@ enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, cons
 
 /* The same as one JSON object: members in a fixed order, what demands nothing left out. */
 void sp_demands_write(const struct sp_demands *demands, struct sp_json *json);
+
+/*
+ * Gives the attention nodes of `workload` the keys and values that are demanded (cost/cache.h); nothing where none are.
+ * Before the workload is contracted. `model` NULL: a graph of costs.
+ *
+ * SP_ERR_REQUEST "CONSTRAINT_NO_ATTENTION": there is no node that keeps any; "CONSTRAINT_CONFLICT": they are more than
+ * the memory of all devices.
+ */
+enum sp_status sp_demands_apply(const struct sp_demands *demands, struct sp_model *model,
+                                const struct sp_cluster *cluster, struct sp_workload *workload, struct sp_error *err);
 
 /* In terms of contraction->workload, for the search; names are those of `workload`. With `can_split` false (a graph of
    costs) no operator can be split: a demand for shards is refused, and one against them is kept anyway. */

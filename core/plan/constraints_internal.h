@@ -1,5 +1,6 @@
 #pragma once
 /* What constraints.c reads and constraints_resolve.c resolves. */
+#include "cost/cache.h"
 #include "plan/constraints.h"
 
 struct demand_nodes {
@@ -29,10 +30,17 @@ struct demand_ban {
     struct demand_nodes nodes;
 };
 
+/* Of keys and values: one of the two. */
+struct demand_cache {
+    const char *member; /* "kv_cache" or "kv_cache_bytes"; NULL: no such demand */
+    struct sp_cache_demand demand;
+};
+
 struct sp_demands {
     const char *where;
     uint32_t max_stages;
     double reserved_bytes;
+    struct demand_cache cache;
     uint32_t pin_count, together_count, spec_count, ban_count;
     struct demand_pin *pins;
     struct demand_nodes *together;

@@ -1,4 +1,5 @@
 /* Names and patterns become nodes and tensors of the workload that is searched. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -387,6 +388,42 @@ static enum sp_status check_reserved(const struct resolving *r)
     return SP_OK;
 }
 
+/* What can be had of a device. */
+static double room_of(const struct sp_demands *demands, const struct sp_cluster *cluster, uint32_t device)
+{
+    return fmax(0, sp_cluster_memory(cluster, device) - demands->reserved_bytes);
+}
+
+enum sp_status sp_demands_apply(const struct sp_demands *demands, struct sp_model *model,
+                                const struct sp_cluster *cluster, struct sp_workload *workload, struct sp_error *err)
+{
+    const struct resolving r = {.demands = demands, .err = err};
+    double kept = 0, room = 0;
+    uint32_t nodes = 0;
+    if (demands->cache.member == NULL)
+        return SP_OK;
+    const char *where = sp_arena_printf(workload->arena, "%s/%s", demands->where, demands->cache.member);
+    if (where == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status =
+        model == NULL ? SP_OK : sp_workload_cache(workload, model, &demands->cache.demand, &nodes, err);
+    if (status != SP_OK)
+        return status == SP_ERR_REQUEST ? sp_error_at(err, "%s", where) : status;
+    if (nodes == 0)
+        return refuse(&r, where, "CONSTRAINT_NO_ATTENTION",
+                      "A cache of keys and values is demanded, but the model has no attention that keeps any: neither "
+                      "an operator (Attention, GroupQueryAttention, MultiHeadAttention) nor MatMuls around a Softmax.");
+    for (uint32_t n = 0; n < workload->node_count; n++)
+        kept += workload->nodes[n].resident_bytes;
+    for (uint32_t d = 0; d < cluster->device_count; d++)
+        room += room_of(demands, cluster, d);
+    if (kept > room)
+        return refuse(&r, where, "CONSTRAINT_CONFLICT",
+                      "The keys and values of all sequences are %.0f bytes, but all %u devices together have %.0f.",
+                      kept, cluster->device_count, room);
+    return SP_OK;
+}
+
 enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demands *demands,
                                   const struct sp_workload *workload, const struct sp_contraction *contraction,
                                   const struct sp_cluster *cluster, bool can_split,
@@ -404,6 +441,7 @@ enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demand
     r.made->where = demands->where;
     r.made->max_stages = demands->max_stages;
     r.made->reserved_bytes = demands->reserved_bytes;
+    r.made->cache_member = demands->cache.member;
     enum sp_status status = check_reserved(&r);
     if (status == SP_OK)
         status = resolve_pins(&r);

@@ -291,6 +291,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     enum sp_status status = make_workload(job, cluster, &workload, err);
     if (status == SP_OK && options->profile != NULL)
         status = apply_profile(job, options->profile, cluster, workload, bindings, err);
+    if (status == SP_OK && options->constraints != NULL)
+        status = sp_demands_apply(options->constraints, job->model, cluster, workload, err);
     if (status == SP_OK)
         status = sp_workload_contract(job->arena, workload, cluster, &contraction, err);
     if (status == SP_OK && job->model != NULL)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost/cache.h"
 #include "plan/plan_json_internal.h"
 #include "plan/version.h"
 
@@ -192,6 +193,7 @@ static void write_memory(struct plan_json *c, const struct sp_stage_cost *cost, 
     sp_json_key(json, "memory");
     sp_json_begin_object(json);
     sp_json_member_double(json, "weights_bytes", cost->weights_bytes);
+    sp_json_member_double(json, "cache_bytes", cost->cache_bytes);
     sp_json_member_double(json, "activations_peak_bytes", cost->activations_peak_bytes);
     sp_json_member_double(json, "communication_bytes", cost->communication_bytes);
     sp_json_member_double(json, "total_bytes", cost->total_bytes);
@@ -225,6 +227,34 @@ static void write_devices(struct plan_json *c)
         sp_json_member_double(json, "communication_seconds", cost->send_seconds + cost->receive_seconds);
         sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - cost->interval_seconds));
         write_memory(c, cost, d, stage);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+/* The nodes that keep keys and values; no member where none do. */
+static void write_caches(struct plan_json *c)
+{
+    const struct sp_workload *workload = c->plan->workload;
+    struct sp_json *json = c->json;
+    uint32_t first = 0;
+    while (first < workload->node_count && workload->nodes[first].cache == NULL)
+        first++;
+    if (first == workload->node_count)
+        return;
+    sp_json_key(json, "caches");
+    sp_json_begin_array(json);
+    for (uint32_t n = first; n < workload->node_count; n++) {
+        const struct sp_work_node *node = &workload->nodes[n];
+        const struct sp_strategy *strategy = sp_plan_strategy(c->plan, n);
+        if (node->cache == NULL)
+            continue;
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "node", node->name);
+        sp_json_member_int(json, "stage", c->plan->result->placement.stage_of[n]);
+        sp_json_member_double(json, "demanded_bytes", node->cache->demanded_bytes);
+        sp_json_member_double(json, "bytes", node->resident_bytes);
+        sp_json_member_double(json, "device_bytes", strategy == NULL ? node->resident_bytes : strategy->resident_bytes);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -306,6 +336,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         write_estimate(&c);
         write_stages(&c);
         write_devices(&c);
+        write_caches(&c);
         plan_json_tensors(&c);
         plan_json_collectives(&c);
         write_diagnostics(&c);

@@ -29,7 +29,7 @@ static bool sort_nodes(struct sp_plan *plan)
 static double runtime_bytes(const struct sp_plan *plan, uint32_t stage)
 {
     const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
-    return cost->weights_bytes + cost->communication_bytes + plan->arena_bytes[stage];
+    return cost->weights_bytes + cost->cache_bytes + cost->communication_bytes + plan->arena_bytes[stage];
 }
 
 /* One note for all stages that fit, but not with an arena: it names the one that lacks most. */

@@ -120,6 +120,11 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
         sp_buf_text(buf, "\n");
     }
     block_line(plan, stage, buf);
+    if (cost->cache_bytes > 0) {
+        sp_buf_text(buf, "       of the memory of each device ");
+        sp_text_bytes(buf, cost->cache_bytes);
+        sp_buf_text(buf, " are keys and values\n");
+    }
     sp_buf_text(buf, "       because: ");
     sp_reason_stage(plan, stage, borders, cell);
     sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 16, SP_TEXT_COLUMNS);

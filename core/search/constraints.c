@@ -1,5 +1,6 @@
 #include "search/constraints.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- strategies -------------------------------------------------------------------------------------------------- */
@@ -185,6 +186,13 @@ static enum sp_status check_groups(struct sp_arena *scratch, const struct sp_con
     return SP_OK;
 }
 
+/* Whether the device has seconds for the node. */
+static bool can_run(const struct sp_workload *workload, uint32_t node, uint32_t device)
+{
+    const double seconds = workload->nodes[node].seconds[workload->kind_of[device]];
+    return isfinite(seconds) && (workload->unable_seconds <= 0 || seconds < workload->unable_seconds);
+}
+
 static enum sp_status check_ranges(const struct sp_constraints *constraints, const struct sp_workload *workload,
                                    const struct sp_cluster *cluster, struct sp_error *err)
 {
@@ -201,6 +209,10 @@ static enum sp_status check_ranges(const struct sp_constraints *constraints, con
             return conflict(err, constraints->device_where[n], NULL,
                             "Node '%.80s' is pinned to device %u, but the cluster has %u.", workload->nodes[n].name,
                             device, cluster->device_count);
+        if (device != SP_UNPINNED && !can_run(workload, n, device))
+            return conflict(err, constraints->device_where[n], NULL,
+                            "Node '%.80s' is pinned to device %u (%.80s), which cannot run it.",
+                            workload->nodes[n].name, device, sp_cluster_device(cluster, device)->name);
     }
     return SP_OK;
 }

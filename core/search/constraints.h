@@ -6,6 +6,7 @@
  *
  *   max_stages       a pipeline of at most so many stages
  *   reserved_bytes   of each device's memory, for others
+ *   cache            keys and values are kept (cost/cache.h): the workload's nodes have them as resident_bytes
  *   stage pins       a node is in this stage of the pipeline
  *   device pins      a node runs on this device (among others, where its stage has several)
  *   together         nodes are in one stage
@@ -29,6 +30,7 @@ struct sp_constraints {
     const char *where;   /* JSON pointer of them all, for messages; NULL: none */
     uint32_t max_stages; /* 0: any number */
     double reserved_bytes;
+    const char *cache_member; /* of the demand that gave the workload's nodes their resident_bytes; NULL: none */
     const uint32_t *stage_of, *device_of; /* per work node, SP_UNPINNED; NULL: no pins */
     const uint32_t *together_of;          /* per work node: the number of its group, SP_UNPINNED; NULL */
     uint32_t together_count;

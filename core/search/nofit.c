@@ -7,7 +7,7 @@ static double least_memory(struct sp_search *search, uint32_t id)
 {
     const struct sp_workload *workload = search->workload;
     const struct sp_work_node *node = &workload->nodes[id];
-    double bytes = node->inner_weight_bytes + node->workspace_bytes;
+    double bytes = node->inner_weight_bytes + node->resident_bytes + node->workspace_bytes;
     search->stamp++;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         uint32_t tensor = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];

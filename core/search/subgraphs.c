@@ -66,7 +66,7 @@ static void count_node(struct builder *b, uint32_t id, uint32_t cluster)
     b->cluster[id] = cluster;
     b->flops[cluster] += node->flops;
     b->seconds[cluster] += node->seconds[0];
-    b->bytes[cluster] += node->inner_weight_bytes;
+    b->bytes[cluster] += node->inner_weight_bytes + node->resident_bytes;
     for (uint32_t i = 0; i < node->input_count; i++) {
         uint32_t tensor = node->inputs[i];
         if (b->workload->tensors[tensor].kind == SP_WORK_WEIGHT && !b->weight_seen[tensor]) {
@@ -178,7 +178,7 @@ static bool fill_figures(struct sp_arena *arena, const struct sp_workload *workl
         uint32_t subgraph = subgraphs->of[id];
         subgraphs->flops[subgraph] += node->flops;
         subgraphs->seconds[subgraph] += node->seconds[0];
-        subgraphs->bytes[subgraph] += node->inner_weight_bytes;
+        subgraphs->bytes[subgraph] += node->inner_weight_bytes + node->resident_bytes;
         for (uint32_t i = 0; i < node->input_count; i++)
             if (subgraph < first[node->inputs[i]])
                 first[node->inputs[i]] = subgraph;

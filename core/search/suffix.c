@@ -127,7 +127,7 @@ static void add_node(struct suffix *suffix, uint32_t position)
     const struct sp_work_node *node = &search->workload->nodes[search->line[position]];
     double made = 0;
     suffix->side->compute += node->seconds[suffix->kind];
-    suffix->side->resident += node->inner_weight_bytes;
+    suffix->side->resident += node->inner_weight_bytes + node->resident_bytes;
     for (uint32_t i = 0; i < node->output_count; i++)
         made += add_output(suffix, node->outputs[i]);
     for (uint32_t i = 0; i < node->input_count; i++)

@@ -90,7 +90,7 @@ void sp_window_extend(struct sp_search *search, struct sp_window *window, uint32
     const struct sp_workload *workload = search->workload;
     const struct sp_work_node *node = &workload->nodes[search->line[position]];
     window->compute += node->seconds[window->kind];
-    window->weights += node->inner_weight_bytes;
+    window->weights += node->inner_weight_bytes + node->resident_bytes;
     for (uint32_t i = 0; i < node->input_count; i++)
         add_input(search, window, node->inputs[i], position);
     for (uint32_t i = 0; i < node->output_count; i++)

@@ -227,6 +227,7 @@ static enum sp_status evaluate_block(struct sp_joint_evaluator *evaluator, struc
     cost->compute_seconds = intra->compute_seconds + intra->communication_seconds;
     cost->collective_seconds = intra->communication_seconds;
     cost->weights_bytes = intra->weight_bytes;
+    cost->cache_bytes = intra->resident_bytes;
     cost->activations_peak_bytes = intra->activation_peak_bytes;
     return SP_OK;
 }
@@ -293,7 +294,8 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
         qsort(evaluation->transfers, count, sizeof *evaluation->transfers, by_tensor_and_stage);
     for (uint32_t s = 0; s < placement->stage_count; s++) {
         struct sp_stage_cost *cost = &evaluation->stages[s];
-        cost->total_bytes = cost->weights_bytes + cost->activations_peak_bytes + cost->communication_bytes;
+        cost->total_bytes =
+            cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
         cost->interval_seconds = largest(cost->compute_seconds, cost->send_seconds, cost->receive_seconds) /
                                  sp_placement_replicas(placement, s);
     }

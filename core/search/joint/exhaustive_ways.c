@@ -98,7 +98,7 @@ static enum sp_status make_way(struct sp_joint *joint, struct sp_strategy_table 
                                .intra = intra,
                                .border = layouts,
                                .seconds = intra->compute_seconds + intra->communication_seconds,
-                               .bytes = intra->weight_bytes + intra->activation_peak_bytes};
+                               .bytes = intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes};
     return SP_OK;
 }
 

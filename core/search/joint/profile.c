@@ -93,12 +93,12 @@ static void take_node(struct sp_profile *profile, const struct sp_workload *work
     const struct sp_work_node *node = &workload->nodes[n];
     if (profile->table == NULL) {
         profile->seconds[n] = node->seconds[profile->option->mesh.kind];
-        profile->weight_bytes[n] = node->inner_weight_bytes;
+        profile->weight_bytes[n] = node->inner_weight_bytes + node->resident_bytes;
         profile->held_bytes[n] = node->workspace_bytes;
     } else {
         const struct sp_strategy *strategy = &sp_strategy_of(profile->table, n)->items[profile->strategy_of[n]];
         profile->seconds[n] += strategy->compute_seconds + strategy->communication_seconds;
-        profile->weight_bytes[n] = node->inner_weight_bytes;
+        profile->weight_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
         profile->held_bytes[n] = strategy->workspace_bytes;
     }
     for (uint32_t i = 0; i < node->output_count; i++)

@@ -13,7 +13,7 @@ struct sp_profile {
     struct sp_strategy_table *table; /* NULL: one device, no operator is split */
     uint32_t *strategy_of;           /* per work node */
     double *seconds;                 /* per work node: on one device, with the collectives before and in it */
-    double *weight_bytes;            /* per work node: of one device, each weight at its first user */
+    double *weight_bytes;            /* per work node: of one device, each weight at its first user; what it keeps */
     double *held_bytes;              /* per work node: live activations while it runs, of one device */
     double *local_bytes;             /* per tensor: of one device, as its producer makes it */
     bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */

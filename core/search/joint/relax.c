@@ -7,8 +7,9 @@
 #include "search/joint/least.h"
 #include "search/joint/relax.h"
 
-enum kind { KIND_MAX_STAGES, KIND_RESERVED, KIND_PINS, KIND_TOGETHER, KIND_SPECS, KIND_FORBID, KIND_COUNT };
-static const char *const kind_names[] = {"max_stages", "reserved_bytes", "pins", "together", "specs", "forbid"};
+enum kind { KIND_MAX_STAGES, KIND_RESERVED, KIND_PINS, KIND_TOGETHER, KIND_SPECS, KIND_FORBID, KIND_CACHE, KIND_COUNT };
+static const char *const kind_names[] = {"max_stages", "reserved_bytes", "pins",    "together",
+                                         "specs",      "forbid",         "kv_cache"};
 
 /* Takes the splits of one sort out of `relaxed`; *ret_any says whether there were some. */
 static bool drop_splits(struct sp_arena *arena, bool forbidden, struct sp_constraints *relaxed, bool *ret_any)
@@ -28,9 +29,22 @@ static bool drop_splits(struct sp_arena *arena, bool forbidden, struct sp_constr
     return true;
 }
 
-/* Constraints without one kind, and a cluster to match; *ret_any is false where there are none of it. */
+/* The same work, of which nothing is kept from request to request. */
+static bool drop_cache(struct sp_arena *arena, struct sp_workload *workload)
+{
+    struct sp_work_node *nodes = SP_NEW_ARRAY(arena, workload->node_count, struct sp_work_node);
+    for (uint32_t n = 0; nodes != NULL && n < workload->node_count; n++) {
+        nodes[n] = workload->nodes[n];
+        nodes[n].resident_bytes = 0;
+        nodes[n].cache = NULL;
+    }
+    workload->nodes = nodes;
+    return nodes != NULL;
+}
+
+/* Constraints without one kind, and a cluster and a workload to match; *ret_any is false where there are none of it. */
 static bool relax(struct sp_arena *arena, enum kind kind, struct sp_constraints *relaxed, struct sp_cluster *cluster,
-                  bool *ret_any)
+                  struct sp_workload *workload, bool *ret_any)
 {
     *ret_any = false;
     switch (kind) {
@@ -53,6 +67,10 @@ static bool relax(struct sp_arena *arena, enum kind kind, struct sp_constraints 
         return true;
     case KIND_SPECS:
         return drop_splits(arena, false, relaxed, ret_any);
+    case KIND_CACHE:
+        *ret_any = relaxed->cache_member != NULL;
+        relaxed->cache_member = NULL;
+        return !*ret_any || drop_cache(arena, workload);
     default:
         *ret_any = relaxed->is_whole != NULL || relaxed->level_count > 0;
         relaxed->is_whole = NULL;
@@ -65,16 +83,16 @@ static bool relax(struct sp_arena *arena, enum kind kind, struct sp_constraints 
 static void name_kind(const struct sp_constraints *constraints, enum kind kind, struct sp_error *err)
 {
     const struct sp_error said = *err;
+    const char *name = kind == KIND_CACHE ? constraints->cache_member : kind_names[kind];
     sp_error_clear(err); /* or what was said first would stay */
-    (void)sp_fail(err, said.status, said.code, "Without the constraint \"%s\" (%.80s/%s) there is a plan. %s",
-                  kind_names[kind], constraints->where == NULL ? "" : constraints->where, kind_names[kind],
-                  said.message);
+    (void)sp_fail(err, said.status, said.code, "Without the constraint \"%s\" (%.80s/%s) there is a plan. %s", name,
+                  constraints->where == NULL ? "" : constraints->where, name, said.message);
     err->limit = said.limit;
     err->limit_value = said.limit_value;
     err->actual = said.actual;
     err->least_memory_bytes = said.least_memory_bytes;
     err->too_little_memory_bytes = said.too_little_memory_bytes;
-    (void)sp_error_at(err, "%s/%s", constraints->where == NULL ? "" : constraints->where, kind_names[kind]);
+    (void)sp_error_at(err, "%s/%s", constraints->where == NULL ? "" : constraints->where, name);
 }
 
 /* Tries without each kind; the first without which there is a plan is named. */
@@ -87,6 +105,7 @@ static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workl
         struct sp_arena_mark mark = sp_arena_mark(arena);
         struct sp_constraints relaxed = *options->constraints;
         struct sp_cluster room = *cluster;
+        struct sp_workload less = *workload;
         struct sp_joint_options again = *options;
         struct sp_search_result *result = NULL;
         struct sp_error ignored = {0};
@@ -94,11 +113,11 @@ static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workl
         again.constraints = &relaxed;
         again.optimal = false;
         again.any_plan = true;
-        if (!relax(arena, kind, &relaxed, &room, &any))
+        if (!relax(arena, kind, &relaxed, &room, &less, &any))
             return sp_fail_memory(err);
         if (!any)
             continue;
-        enum sp_status status = sp_joint_search_once(arena, workload, net, &room, &again, &result, &ignored);
+        enum sp_status status = sp_joint_search_once(arena, &less, net, &room, &again, &result, &ignored);
         if (status == SP_OK) {
             sp_search_result_release(result);
             name_kind(options->constraints, kind, err);

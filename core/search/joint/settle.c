@@ -87,7 +87,7 @@ static double stage_seconds(const struct sp_intra_result *intra)
 
 static double stage_bytes(const struct sp_intra_result *intra)
 {
-    return intra->weight_bytes + intra->activation_peak_bytes;
+    return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
 }
 
 /* The least time of the stage's operators within `limit`; what it has stays where that is as good. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "cost/cache.h"
 #include "infer/rules.h"
 #include "infer/same.h"
 #include "search/strategy/blocks_internal.h"
@@ -227,12 +228,21 @@ static void put_model_node(struct classifier *c, const struct sp_node *node)
     }
 }
 
+/* What a device keeps follows from these, however the node is split. */
+static void put_cache(struct classifier *c, const struct sp_work_node *work)
+{
+    put_real(c, work->resident_bytes);
+    put_real(c, work->cache == NULL ? 0 : work->cache->key_bytes);
+    put(c, work->cache == NULL ? 0 : (uint64_t)work->cache->heads);
+}
+
 static void put_figures(struct classifier *c, const struct sp_work_node *work)
 {
     put_real(c, work->flops);
     put_real(c, work->bytes);
     put_real(c, work->inner_weight_bytes);
     put_real(c, work->workspace_bytes);
+    put_cache(c, work);
     for (uint32_t i = 0; i < c->workload->kind_count; i++)
         put_real(c, work->seconds[i]);
 }

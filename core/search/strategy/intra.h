@@ -54,6 +54,7 @@ struct sp_intra_result {
     const uint32_t *strategy_of;                   /* per entry of options->nodes */
     double compute_seconds, communication_seconds; /* of all nodes in order; reshards and reductions */
     double weight_bytes, activation_peak_bytes;    /* one device */
+    double resident_bytes;                         /* one device: keys and values that its nodes keep */
     uint32_t peak_node;                            /* work node at which the peak is */
     double communication_bytes;                    /* sent by one device */
     uint32_t use_count;

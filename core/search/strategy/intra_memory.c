@@ -359,7 +359,7 @@ static double bytes_of(const struct memory *memory, const struct piece *piece, u
     const struct intra_member *member = &intra->members[piece->node];
     const struct sp_strategy *item = &member->strategies->items[strategy];
     if (piece->source == FROM_WEIGHTS)
-        return item->weight_bytes;
+        return item->weight_bytes + item->resident_bytes;
     if (piece->source == FROM_WORKSPACE)
         return item->workspace_bytes;
     uint32_t inputs = table->workload->nodes[member->node].node->input_count;

@@ -251,6 +251,7 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
     result->communication_seconds += strategy->communication_seconds;
     result->communication_bytes += strategy->communication_bytes;
     result->weight_bytes += strategy->weight_bytes;
+    result->resident_bytes += strategy->resident_bytes;
     for (uint32_t i = 0; i < node->input_count && status == SP_OK; i++) {
         if (!node->inputs[i])
             continue;

@@ -57,6 +57,7 @@ struct sp_strategy {
     double output_bytes;        /* of one device: activations that it makes, aliases not counted */
     double weight_bytes;        /* of one device: weights that only this node uses, and those inside it */
     double workspace_bytes;
+    double resident_bytes;   /* of one device: its part of the keys and values that the node keeps (cost/cache.h) */
     const uint32_t *layouts; /* per operand (inputs, then outputs): a layout of the table (sp_strategy_layout()) */
 };
 

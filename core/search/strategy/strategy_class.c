@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "cost/cache.h"
 #include "search/strategy/strategy_internal.h"
 
 #define HASHED_ELEMENTS 16 /* of known data; all are compared */
@@ -192,7 +193,8 @@ static bool is_same_node(const void *item, const void *key)
     const struct sp_node *a = left->node, *b = right->node;
     bool has_inside = strategy_has_inside(a);
     if (left->flops != right->flops || left->bytes != right->bytes || left->seconds[kind] != right->seconds[kind] ||
-        left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes)
+        left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes ||
+        left->resident_bytes != right->resident_bytes || !sp_cache_is_same(left->cache, right->cache))
         return false;
     if (a->op != b->op || a->version != b->version || a->input_count != b->input_count ||
         a->output_count != b->output_count || has_inside != strategy_has_inside(b))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost/cache.h"
 #include "ops/op.h"
 #include "search/strategy/strategy_internal.h"
 
@@ -51,7 +52,7 @@ static bool is_same_layouts(const void *item, const void *key)
 
 static double memory_of(const struct sp_strategy *strategy)
 {
-    return strategy->output_bytes + strategy->weight_bytes + strategy->workspace_bytes;
+    return strategy->output_bytes + strategy->weight_bytes + strategy->workspace_bytes + strategy->resident_bytes;
 }
 
 static double seconds_of(const struct sp_strategy *strategy)
@@ -213,7 +214,9 @@ static struct sp_strategy strategy_of_way(const struct maker *maker)
                                    .communication_bytes = way->communication_bytes,
                                    .output_bytes = output_bytes(maker),
                                    .weight_bytes = way->weight_bytes + maker->work->inner_weight_bytes,
-                                   .workspace_bytes = maker->work->workspace_bytes};
+                                   .workspace_bytes = maker->work->workspace_bytes,
+                                   .resident_bytes =
+                                       sp_cache_local_bytes(maker->work->cache, way->rule, maker->shards)};
     memcpy(strategy.factor_of, way->factor_of, sizeof strategy.factor_of);
     memset(strategy.scatter_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.scatter_of);
     return strategy;
@@ -337,7 +340,8 @@ static enum sp_status keep_whole(struct maker *maker)
                                    .bytes = work->bytes,
                                    .compute_seconds = work->seconds[maker->table->mesh.kind],
                                    .weight_bytes = work->inner_weight_bytes,
-                                   .workspace_bytes = work->workspace_bytes};
+                                   .workspace_bytes = work->workspace_bytes,
+                                   .resident_bytes = work->resident_bytes};
     memset(strategy.factor_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.factor_of);
     memset(strategy.scatter_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.scatter_of);
     for (uint32_t i = 0; i < work->output_count; i++)
