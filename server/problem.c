@@ -79,6 +79,8 @@ void problem_from_error(struct problem *problem, const struct sp_error *err)
         problem->limit_value = err->limit_value;
         problem->actual = err->actual;
     }
+    problem->least_memory_bytes = err->least_memory_bytes;
+    problem->too_little_memory_bytes = err->too_little_memory_bytes;
 }
 
 bool problem_from_errno(struct problem *problem, int error, const char *what)
@@ -136,6 +138,10 @@ void problem_write_members(const struct problem *problem, struct sp_json *json)
         sp_json_member_int(json, "limit_value", problem->limit_value);
         sp_json_member_int(json, "actual", problem->actual);
     }
+    if (problem->least_memory_bytes > 0) {
+        sp_json_member_int(json, "least_memory_bytes", problem->least_memory_bytes);
+        sp_json_member_int(json, "too_little_memory_bytes", problem->too_little_memory_bytes);
+    }
 }
 
 char *problem_to_text(const struct problem *problem)
@@ -172,6 +178,8 @@ void problem_from_json(struct problem *problem, const json_t *json)
     take_text(problem->limit, sizeof problem->limit, json, "limit");
     problem->limit_value = json_integer_value(json_object_get(json, "limit_value"));
     problem->actual = json_integer_value(json_object_get(json, "actual"));
+    problem->least_memory_bytes = json_integer_value(json_object_get(json, "least_memory_bytes"));
+    problem->too_little_memory_bytes = json_integer_value(json_object_get(json, "too_little_memory_bytes"));
     if (problem->code[0] == '\0')
         (void)snprintf(problem->code, sizeof problem->code, "INTERNAL");
     if (problem->detail[0] == '\0')

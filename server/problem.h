@@ -6,7 +6,8 @@
  * added and the limit's name is copied, because problems cross process borders and restarts.
  *
  * Its JSON (kept with a failed plan, sent by a worker, part of an answer) is
- *   {"code","status","detail","kind"?,"where"?,"limit"?,"limit_value"?,"actual"?}
+ *   {"code","status","detail","kind"?,"where"?,"limit"?,"limit_value"?,"actual"?,
+ *    "least_memory_bytes"?,"too_little_memory_bytes"?}
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,6 +24,7 @@ struct problem {
     char detail[SP_ERROR_MESSAGE_SIZE];
     char limit[64]; /* "" when no named limit was hit */
     int64_t limit_value, actual;
+    int64_t least_memory_bytes, too_little_memory_bytes; /* of base/error.h; 0: not known */
     const char *hint; /* what else the service offers, static; NULL: nothing. Only of this process's answers */
 };
 

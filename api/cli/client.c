@@ -246,6 +246,10 @@ enum sp_status client_problem_text(struct client *client, long status, const cha
         err->limit_value = json_integer_value(json_object_get(problem, "limit_value"));
         err->actual = json_integer_value(json_object_get(problem, "actual"));
     }
+    if (err != NULL) {
+        err->least_memory_bytes = json_integer_value(json_object_get(problem, "least_memory_bytes"));
+        err->too_little_memory_bytes = json_integer_value(json_object_get(problem, "too_little_memory_bytes"));
+    }
     json_decref(problem);
     return kind;
 }

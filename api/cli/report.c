@@ -59,6 +59,10 @@ static void print_json_error(const struct sp_error *err, const char *hint)
         sp_json_member_int(&json, "limit_value", err->limit_value);
         sp_json_member_int(&json, "actual", err->actual);
     }
+    if (err->least_memory_bytes > 0) {
+        sp_json_member_int(&json, "least_memory_bytes", err->least_memory_bytes);
+        sp_json_member_int(&json, "too_little_memory_bytes", err->too_little_memory_bytes);
+    }
     sp_json_member_string(&json, "hint", hint);
     sp_json_end_object(&json);
     sp_json_end_object(&json);

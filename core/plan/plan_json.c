@@ -4,6 +4,7 @@
 
 #include "cost/cache.h"
 #include "plan/plan_json_internal.h"
+#include "plan/plan_why.h"
 #include "plan/version.h"
 
 void plan_json_text(struct plan_json *c, const char *name)
@@ -334,6 +335,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         sp_json_begin_object(json);
         write_head(&c);
         write_estimate(&c);
+        sp_why_write_json(plan, json);
         write_stages(&c);
         write_devices(&c);
         write_caches(&c);

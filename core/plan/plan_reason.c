@@ -314,8 +314,7 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     slowest_node(plan, buf);
 }
 
-/* For each stage the one whose transfer to it arrives last, or SP_NO_STAGE; NULL without memory. */
-static uint32_t *last_senders(const struct sp_plan *plan)
+uint32_t *sp_reason_last_senders(const struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     uint32_t *sender = SP_NEW_ARRAY(plan->arena, evaluation->stage_count, uint32_t);
@@ -340,7 +339,7 @@ static uint32_t *last_senders(const struct sp_plan *plan)
 static void bottleneck_of_latency(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    uint32_t *sender = last_senders(plan);
+    uint32_t *sender = sp_reason_last_senders(plan);
     uint32_t stage = 0, slowest, on_path = 0;
     double compute = 0;
     if (sender == NULL) {

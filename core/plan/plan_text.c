@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan/internal.h"
+#include "plan/plan_why.h"
 #include "plan/text.h"
 
 #define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
@@ -294,6 +295,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         collectives(plan, &cell, buf);
         alternatives(plan, &cell, buf);
         estimate(plan, buf);
+        sp_why_write_text(plan, buf);
         notes(plan, buf);
     }
     if (sp_buf_failed(&cell))

@@ -112,20 +112,29 @@ const struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, c
     return NULL;
 }
 
+/* Of two plans that lack memory, whether the first one says more of what memory is in the way of. For fewer devices
+   that is what lacks least of those that have fewer than a plan that fits, while there is one. */
+static bool is_further(const struct sp_joint *joint, const struct sp_joint_candidate *a,
+                       const struct sp_joint_candidate *b)
+{
+    const struct sp_joint_candidate *best = joint->ranked[0];
+    if (joint->options->objective != SP_OBJECTIVE_DEVICES)
+        return sp_front_better(joint->options->objective, a, b);
+    if (best == NULL || a->devices_used >= best->devices_used || b->devices_used >= best->devices_used)
+        return a->devices_used < b->devices_used;
+    return a->evaluation->worst_excess_bytes < b->evaluation->worst_excess_bytes;
+}
+
 bool sp_front_note_beyond(struct sp_joint *joint, const struct sp_joint_candidate *candidate)
 {
     const struct sp_joint_candidate *known = joint->beyond;
-    const enum sp_objective objective = joint->options->objective;
     if (candidate->evaluation->worst_excess_bytes <= 0 || joint->options->constraints != NULL)
         return true;
     for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
         if (sp_unable_nodes(joint->workload, candidate->evaluation->stages[s].compute_seconds) > 0)
             return true;
     }
-    if (known != NULL && objective == SP_OBJECTIVE_DEVICES &&
-        candidate->evaluation->worst_excess_bytes >= known->evaluation->worst_excess_bytes)
-        return true;
-    if (known != NULL && objective != SP_OBJECTIVE_DEVICES && !sp_front_better(objective, candidate, known))
+    if (known != NULL && !is_further(joint, candidate, known))
         return true;
     struct sp_joint_candidate *copy = SP_NEW(joint->arena, struct sp_joint_candidate);
     struct sp_sharded_stage *sharded =

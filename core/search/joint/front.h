@@ -33,7 +33,8 @@ bool sp_front_rank(struct sp_joint *joint, struct sp_joint_candidate *candidate)
 const struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const struct sp_joint_candidate *plan);
 
 /* Keeps a copy of the candidate in joint->beyond where memory is all that it lacks, and it is the best of those, or for
-   SP_OBJECTIVE_DEVICES lacks least. Not under constraints, which it may break. False without memory. */
+   SP_OBJECTIVE_DEVICES lacks least of those with fewer devices. Not under constraints, which it may break. False
+   without memory. */
 bool sp_front_note_beyond(struct sp_joint *joint, const struct sp_joint_candidate *candidate);
 
 /* "2 stages of 4 devices, 1 of 8"; in `arena`, NULL without memory. */

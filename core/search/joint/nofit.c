@@ -46,6 +46,11 @@ static void describe(const struct sp_joint *joint, const struct sp_joint_candida
     sp_buf_text(buf, ", of which ");
     sp_text_bytes(buf, cost->weights_bytes);
     sp_buf_text(buf, " are weights");
+    if (cost->cache_bytes > 0) {
+        sp_buf_text(buf, ", ");
+        sp_text_bytes(buf, cost->cache_bytes);
+        sp_buf_text(buf, " caches");
+    }
     if (cost->communication_bytes > 0) {
         sp_buf_text(buf, ", ");
         sp_text_bytes(buf, cost->communication_bytes);

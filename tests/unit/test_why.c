@@ -1,0 +1,360 @@
+/*
+ * What a plan says of itself: what binds it, on models for which that is certain, and the second best plan, against all
+ * plans of chains.
+ */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "onnx_bytes.h"
+#include "plan/job.h"
+#include "plan/plan_why.h"
+#include "random_workload.h"
+
+struct planned {
+    struct sp_arena *arena;
+    struct sp_cluster *cluster;
+    struct sp_job *job;
+    struct sp_plan *plan;
+    struct sp_why why;
+    struct sp_error err;
+};
+
+static enum sp_status plan_bytes(struct planned *p, const void *bytes, size_t size, const char *cluster,
+                                 const struct sp_plan_options *options)
+{
+    const struct sp_job_options job_options = {.name = "graph"};
+    *p = (struct planned){.arena = sp_arena_create(NULL)};
+    p->cluster = cluster_from(p->arena, cluster);
+    const enum sp_status status =
+        sp_job_plan(bytes, size, &job_options, p->cluster, options, &p->job, &p->plan, &p->err);
+    if (status == SP_OK)
+        cr_assert(sp_plan_why(p->plan, &p->why));
+    return status;
+}
+
+static void make_plan(struct planned *p, const char *graph, const char *cluster, enum sp_objective objective)
+{
+    struct sp_plan_options options;
+    sp_plan_options_init(&options);
+    options.objective = objective;
+    cr_assert_eq(plan_bytes(p, graph, strlen(graph), cluster, &options), SP_OK, "%s", p->err.message);
+}
+
+static void release(struct planned *p)
+{
+    sp_job_destroy(p->job);
+    sp_arena_destroy(p->arena);
+}
+
+/* `count` devices X of `memory` bytes; links of 1e9 bytes per second. */
+static const char *devices(uint32_t count, double memory)
+{
+    static char text[512];
+    (void)snprintf(text, sizeof text,
+                   "{\"count\":%u,\"device\":{\"name\":\"X\",\"memory_bytes\":%.17g,\"memory_bandwidth\":1e12,"
+                   "\"flops\":{\"float32\":1e12},\"link_bandwidth\":1e9,\"link_latency\":0}}",
+                   count, memory);
+    return text;
+}
+
+struct chain {
+    uint32_t count;
+    double seconds[16], memory[16], edge_seconds[16]; /* the edge behind the node */
+};
+
+static const char *graph_of(const struct chain *chain)
+{
+    static char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof text, "{\"nodes\":[");
+    for (uint32_t i = 0; i < chain->count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%s{\"id\":\"n%u\",\"seconds\":%.17g,\"memory_bytes\":%.17g,\"output_bytes\":0}",
+                                 i == 0 ? "" : ",", i, chain->seconds[i], chain->memory[i]);
+    used += (size_t)snprintf(text + used, sizeof text - used, "],\"edges\":[");
+    for (uint32_t i = 0; i + 1 < chain->count; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s{\"from\":\"n%u\",\"to\":\"n%u\",\"seconds\":%.17g}",
+                             i == 0 ? "" : ",", i, i + 1, chain->edge_seconds[i]);
+    (void)snprintf(text + used, sizeof text - used, "]}");
+    return text;
+}
+
+/* ---- what binds ------------------------------------------------------------------------------------------------- */
+
+/* 3 s and 2 s + 2 s on two devices: all plans of so few nodes are tried. One device alone takes 7 s. */
+Test(why, bound_and_second_best_of_three_nodes)
+{
+    const struct chain chain = {3, {3, 2, 2}, {100, 100, 100}, {0}};
+    struct planned p;
+    make_plan(&p, graph_of(&chain), devices(2, 1e9), SP_OBJECTIVE_THROUGHPUT);
+    cr_expect_eq(p.why.kind, SP_BINDING_BOUND, "%s", p.why.sentence);
+    cr_expect_eq(p.why.stage, 1);
+    cr_expect_eq(p.why.first_device, p.plan->result->placement.stage_device[1]);
+    cr_expect_float_eq(p.why.seconds, 4, 1e-9);
+    cr_expect_float_eq(p.why.share, 1, 1e-9);
+    cr_expect_not_null(strstr(p.why.sentence, "No better plan exists"), "%s", p.why.sentence);
+    cr_assert_not_null(p.why.second, "%s", p.why.second_sentence);
+    cr_expect_eq(p.why.second->stage_count, 1);
+    cr_expect_float_eq(p.why.second->interval_seconds, 7, 1e-9);
+    cr_expect_float_eq(p.why.worse_by, 3, 1e-9);
+    cr_expect_float_eq(p.why.worse_share, 0.75, 1e-9);
+    cr_expect(p.why.fewer_devices && !p.why.less_memory && !p.why.less_interval && !p.why.less_latency);
+    release(&p);
+}
+
+/* The cut 3 | 2 + 2 needs 1100 bytes on the second device, which has 1000; 3 + 2 | 2 needs 600 on both. */
+Test(why, memory_binds_where_a_better_plan_lacks_nothing_else)
+{
+    const struct chain chain = {3, {3, 2, 2}, {100, 500, 600}, {0}};
+    struct planned p;
+    make_plan(&p, graph_of(&chain), devices(2, 1000), SP_OBJECTIVE_THROUGHPUT);
+    cr_expect_float_eq(p.plan->result->evaluation->interval_seconds, 5, 1e-9);
+    cr_assert_eq(p.why.kind, SP_BINDING_MEMORY, "%s", p.why.sentence);
+    cr_expect_float_eq(p.why.better_seconds, 4, 1e-9);
+    cr_expect_eq(p.why.needed_bytes, 1100);
+    cr_expect_eq(p.why.stage, SP_NO_STAGE);
+    cr_expect_eq(p.why.device_count, 1);
+    const double needed = p.why.needed_bytes;
+    release(&p);
+    make_plan(&p, graph_of(&chain), devices(2, needed), SP_OBJECTIVE_THROUGHPUT);
+    cr_expect_float_eq(p.plan->result->evaluation->interval_seconds, 4, 1e-9);
+    cr_expect_eq(p.why.kind, SP_BINDING_BOUND, "%s", p.why.sentence);
+    release(&p);
+    make_plan(&p, graph_of(&chain), devices(2, needed - 1), SP_OBJECTIVE_THROUGHPUT);
+    cr_expect_float_eq(p.plan->result->evaluation->interval_seconds, 5, 1e-9);
+    release(&p);
+}
+
+/* The same where not everything is tried: twelve nodes of 1 s, of which the last eight need 200 bytes each. Six on
+   each of two devices would be best; only five of the large ones fit on one. */
+Test(why, memory_binds_in_a_longer_chain)
+{
+    struct chain chain = {.count = 12};
+    struct planned p;
+    for (uint32_t i = 0; i < 12; i++) {
+        chain.seconds[i] = 1;
+        chain.memory[i] = i < 4 ? 10 : 200;
+    }
+    make_plan(&p, graph_of(&chain), devices(2, 1000), SP_OBJECTIVE_THROUGHPUT);
+    cr_expect_float_eq(p.plan->result->evaluation->interval_seconds, 7, 1e-9);
+    cr_assert_eq(p.why.kind, SP_BINDING_MEMORY, "%s", p.why.sentence);
+    cr_expect_float_eq(p.why.better_seconds, 6, 1e-9);
+    cr_expect_eq(p.why.needed_bytes, 1200);
+    release(&p);
+}
+
+/* Ten nodes of 1 s that must be on two devices, and 20 s to send whatever crosses. */
+Test(why, links_bind_where_what_is_apart_must_be_sent)
+{
+    struct chain chain = {.count = 10};
+    struct planned p;
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_plan_options options;
+    struct sp_error err = {0};
+    json_t *json = json_loads("{\"pins\":[{\"nodes\":\"n0\",\"device\":0},{\"nodes\":\"n9\",\"device\":1}]}", 0, NULL);
+    for (uint32_t i = 0; i < 10; i++) {
+        chain.seconds[i] = 1;
+        chain.edge_seconds[i] = 20;
+    }
+    sp_plan_options_init(&options);
+    cr_assert_eq(sp_demands_parse(arena, json, "", &options.constraints, &err), SP_OK, "%s", err.message);
+    const char *graph = graph_of(&chain);
+    cr_assert_eq(plan_bytes(&p, graph, strlen(graph), devices(2, 1e9), &options), SP_OK, "%s", p.err.message);
+    cr_expect_eq(p.why.kind, SP_BINDING_LINK, "%s", p.why.sentence);
+    cr_expect_float_eq(p.why.seconds, 20, 1e-9);
+    cr_expect_float_eq(p.why.share, 1, 1e-9);
+    release(&p);
+    json_decref(json);
+    sp_arena_destroy(arena);
+}
+
+static const struct {
+    const char *what;
+    struct onnx_mlp model;
+    enum sp_binding kind;
+} products[] = {
+    /* 512 rows per weight read: 256 FLOPs for each byte; the device does 9.75 for each byte it reads. */
+    {"many rows", {.layers = 8, .width = 4096, .batch = "512"}, SP_BINDING_COMPUTE},
+    /* One row: half a FLOP for each byte. */
+    {"one row", {.layers = 8, .width = 8192, .batch = "1"}, SP_BINDING_MEMORY_BANDWIDTH},
+    /* 16 x 16 products take nanoseconds; an operator's launch takes 7 us. */
+    {"tiny", {.layers = 8, .width = 16, .batch = "4"}, SP_BINDING_LAUNCH},
+};
+
+/* On one device, where nothing is sent; the figures are those of the catalog: 19.5e12 FLOP/s, 2.0e12 bytes/s. */
+Test(why, arithmetic_bandwidth_and_launches)
+{
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        struct planned p;
+        struct sp_buf file;
+        struct sp_plan_options options;
+        sp_plan_options_init(&options);
+        options.objective = i % 2 == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
+        onnx_mlp(&file, &products[i].model);
+        cr_assert_eq(plan_bytes(&p, file.data, file.size, "{\"device\":\"a100-sxm4-80gb\",\"count\":1}", &options),
+                     SP_OK, "%s", p.err.message);
+        /* One device: the bound says that nothing is better, and the sentence what the time goes to. */
+        static const char *const words[] = {"arithmetic", "memory bandwidth", "launching operators"};
+        cr_expect_eq(p.why.kind, SP_BINDING_BOUND, "%s: %s", products[i].what, p.why.sentence);
+        cr_expect_not_null(strstr(p.why.sentence, words[products[i].kind]), "%s: %s", products[i].what, p.why.sentence);
+        cr_expect_gt(p.why.share, 0.5, "%s: %s", products[i].what, p.why.sentence);
+        cr_expect_null(p.why.second);
+        cr_expect_not_null(strstr(p.why.second_sentence, "no second best"), "%s", p.why.second_sentence);
+        release(&p);
+        sp_buf_release(&file);
+    }
+}
+
+/* Two layers of 3 s and 3.1 s of arithmetic cannot be halved exactly by whole operators, nor by their bound. */
+Test(why, arithmetic_binds_where_the_bound_is_not_reached)
+{
+    struct chain chain = {.count = 9};
+    struct planned p;
+    for (uint32_t i = 0; i < 9; i++)
+        chain.seconds[i] = 1 + (i % 2 == 0 ? 0.3 : 0);
+    make_plan(&p, graph_of(&chain), devices(2, 1e9), SP_OBJECTIVE_THROUGHPUT);
+    cr_expect_eq(p.why.kind, SP_BINDING_COMPUTE, "%s", p.why.sentence);
+    cr_expect_eq(p.why.stage, p.plan->result->evaluation->bottleneck_stage);
+    cr_expect_float_eq(p.why.seconds, p.plan->result->evaluation->interval_seconds, 1e-9);
+    cr_expect_not_null(p.why.node);
+    release(&p);
+}
+
+Test(why, the_fewest_devices_are_bound_by_memory_or_are_one)
+{
+    const struct chain chain = {3, {3, 2, 2}, {100, 500, 600}, {0}};
+    struct planned p;
+    make_plan(&p, graph_of(&chain), devices(3, 1000), SP_OBJECTIVE_DEVICES);
+    cr_expect_eq(p.plan->result->evaluation->stage_count, 2);
+    cr_assert_eq(p.why.kind, SP_BINDING_MEMORY, "%s", p.why.sentence);
+    cr_expect_eq(p.why.needed_bytes, 1200);
+    cr_assert_not_null(p.why.second, "%s", p.why.second_sentence);
+    cr_expect_eq(p.why.second->devices_used, 3);
+    cr_expect_eq(p.why.worse_by, 1);
+    release(&p);
+    make_plan(&p, graph_of(&chain), devices(3, 1200), SP_OBJECTIVE_DEVICES);
+    cr_expect_eq(p.why.kind, SP_BINDING_BOUND, "%s", p.why.sentence);
+    cr_expect_eq(p.why.second->devices_used, 2);
+    release(&p);
+}
+
+/* ---- the second best -------------------------------------------------------------------------------------------- */
+
+/* The shortest interval of a chain in exactly `stages` stages of one device, or infinity: all cuts, as bits between
+   neighbours. A stage's interval is the longest of its computing, what it sends and what it receives. */
+static double shortest(const struct chain *chain, uint32_t stages, double memory)
+{
+    double best = INFINITY;
+    for (uint32_t cuts = 0; cuts < 1u << (chain->count - 1); cuts++) {
+        double interval = 0, compute = 0, held = 0;
+        bool fits = true;
+        if ((uint32_t)__builtin_popcount(cuts) + 1 != stages)
+            continue;
+        for (uint32_t i = 0; i < chain->count; i++) {
+            compute += chain->seconds[i];
+            held += chain->memory[i];
+            fits = fits && held <= memory;
+            interval = fmax(interval, compute);
+            if (i + 1 == chain->count || (cuts >> i & 1) == 0)
+                continue;
+            interval = fmax(interval, chain->edge_seconds[i]);
+            compute = held = 0;
+        }
+        best = fits ? fmin(best, interval) : best;
+    }
+    return best;
+}
+
+/* Equal devices: plans differ in form where they differ in the number of stages. */
+Test(why, second_best_of_chains_is_that_of_all_cuts)
+{
+    uint64_t seed = 5;
+    uint32_t none = 0, some = 0;
+    for (uint32_t round = 0; round < 120; round++) {
+        struct chain chain = {.count = 2 + pick(&seed, 5)};
+        const uint32_t count = 1 + pick(&seed, 4);
+        const double memory = 100 * (2 + pick(&seed, 10));
+        double best = INFINITY, second = INFINITY;
+        uint32_t best_stages = 0;
+        struct planned p;
+        struct sp_plan_options options;
+        for (uint32_t i = 0; i < chain.count; i++) {
+            chain.seconds[i] = 1 + pick(&seed, 50) / 10.0;
+            chain.memory[i] = 100 * pick(&seed, 4);
+            chain.edge_seconds[i] = pick(&seed, 40) / 10.0;
+        }
+        for (uint32_t k = 1; k <= count && k <= chain.count; k++) {
+            const double interval = shortest(&chain, k, memory);
+            if (interval < best - 1e-9) {
+                second = best;
+                best = interval;
+                best_stages = k;
+            } else {
+                second = fmin(second, interval);
+            }
+        }
+        sp_plan_options_init(&options);
+        const char *graph = graph_of(&chain);
+        const enum sp_status status = plan_bytes(&p, graph, strlen(graph), devices(count, memory), &options);
+        cr_assert_eq(status == SP_OK, isfinite(best), "round %u: %s", round, p.err.message);
+        if (status == SP_OK) {
+            cr_assert_float_eq(p.plan->result->evaluation->interval_seconds, best, 1e-9, "round %u", round);
+            cr_assert_eq(p.why.second != NULL, isfinite(second), "round %u: %s", round, p.why.second_sentence);
+        }
+        if (status == SP_OK && p.why.second != NULL) {
+            cr_assert_float_eq(p.why.second->interval_seconds, second, 1e-9, "round %u: %g, brute force %g", round,
+                               p.why.second->interval_seconds, second);
+            cr_assert_float_eq(p.why.worse_by, second - best, 1e-9);
+            cr_assert_neq(p.why.second->stage_count, p.plan->result->evaluation->stage_count);
+        }
+        (void)best_stages;
+        none += status == SP_OK && p.why.second == NULL;
+        some += status == SP_OK && p.why.second != NULL;
+        release(&p);
+    }
+    cr_assert_gt(none, 5);
+    cr_assert_gt(some, 30);
+}
+
+/* ---- as JSON and text ------------------------------------------------------------------------------------------- */
+
+static json_t *json_of(const struct sp_plan *plan)
+{
+    struct sp_buf text;
+    struct sp_json json;
+    sp_buf_init(&text, (size_t)1 << 24);
+    sp_json_init_buf(&json, false, &text);
+    sp_plan_write_json(plan, 0, &json);
+    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+    json_t *parsed = json_loadb(text.data, text.size, 0, NULL);
+    cr_assert_not_null(parsed);
+    sp_buf_release(&text);
+    return parsed;
+}
+
+Test(why, json_and_text_say_the_same)
+{
+    const struct chain chain = {3, {3, 2, 2}, {100, 500, 600}, {0}};
+    struct planned p;
+    struct sp_buf text;
+    make_plan(&p, graph_of(&chain), devices(2, 1000), SP_OBJECTIVE_THROUGHPUT);
+    json_t *json = json_of(p.plan), *why = json_object_get(json, "why");
+    const json_t *binding = json_object_get(why, "binding"), *second = json_object_get(why, "second_best");
+    cr_expect_str_eq(json_string_value(json_object_get(binding, "kind")), "memory");
+    cr_expect(json_is_null(json_object_get(binding, "stage")));
+    cr_expect_eq(json_array_size(json_object_get(binding, "devices")), 1);
+    cr_expect_str_eq(json_string_value(json_object_get(binding, "sentence")), p.why.sentence);
+    cr_expect_eq(json_number_value(json_object_get(binding, "needed_bytes")), 1100);
+    cr_expect(json_is_null(second)); /* on one device all would need 1200 bytes */
+    cr_expect_str_eq(json_string_value(json_object_get(why, "no_second_best")), p.why.second_sentence);
+    sp_buf_init(&text, (size_t)1 << 20);
+    sp_plan_write_text(p.plan, &text);
+    cr_expect_not_null(strstr(text.data, "Why         Memory: "), "%s", text.data);
+    cr_expect_not_null(strstr(text.data, "no second best"), "%s", text.data);
+    sp_buf_release(&text);
+    json_decref(json);
+    release(&p);
+}
