@@ -201,6 +201,22 @@ static void make(struct random_stages *random, uint64_t *state, uint32_t nodes)
     }
 }
 
+/* Where nothing is free, no edge goes back in the order of the stages. */
+static void expect_order(const struct sp_stages_result *result, int round)
+{
+    const struct sp_stages_problem *problem = oracle.problem;
+    for (uint32_t s = 0; s < result->stage_count; s++) {
+        if (problem->options[result->stages[s].option].is_free)
+            return;
+    }
+    for (uint32_t t = 0; t < problem->tensor_count; t++) {
+        for (uint32_t i = 0; i < problem->tensors[t].consumer_count; i++)
+            cr_assert_leq(result->stage_of[problem->tensors[t].producer],
+                          result->stage_of[problem->tensors[t].consumers[i]], "round %d: tensor %u goes back", round,
+                          t);
+    }
+}
+
 /* The value is that of the stages it gives, by the clock of this file. */
 static void expect_stages(const struct sp_stages_result *result, int round)
 {
@@ -225,6 +241,7 @@ static void expect_stages(const struct sp_stages_result *result, int round)
         nodes |= set;
     }
     cr_assert_eq(nodes, (1u << oracle.problem->node_count) - 1);
+    expect_order(result, round);
     double value = time_of(&oracle, &all);
     cr_assert_float_eq(value, result->value, 1e-9, "round %d: %g, not %g", round, result->value, value);
 }

@@ -160,6 +160,49 @@ static enum sp_status anneal_in_rounds(struct latency_search *search)
     return status;
 }
 
+/* Notes that the edges that leave a slot's nodes begin, or no longer begin, in a slot that is still to come. */
+static void count_waits(const struct latency_search *search, const uint32_t *slot_of, uint32_t unit, uint32_t by,
+                        uint32_t *waits)
+{
+    const struct sp_latency_graph *graph = search->graph;
+    for (uint32_t i = graph->nodes.start[unit]; i < graph->nodes.start[unit + 1]; i++) {
+        const uint32_t node = graph->nodes.list[i];
+        for (uint32_t j = graph->after.start[node]; j < graph->after.start[node + 1]; j++) {
+            const uint32_t slot = slot_of[graph->unit_of[graph->after.list[j]]];
+            waits[slot] += slot != slot_of[unit] ? by : 0;
+        }
+    }
+}
+
+/* The units by their slots, these in an order in which no edge goes back; of several the one with the first unit. Nodes
+   of free slots run one by one, so these may wait for each other: then the first one is taken all the same. */
+static bool order_units(const struct latency_search *search, const uint32_t *slot_of, uint32_t slots, uint32_t units,
+                        uint32_t *ret_order)
+{
+    struct sp_arena *scratch = search->run->scratch;
+    uint32_t *waits = SP_NEW_ARRAY(scratch, (size_t)slots + 1, uint32_t), taken = 0;
+    bool *is_taken = SP_NEW_ARRAY(scratch, (size_t)slots + 1, bool);
+    if (waits == NULL || is_taken == NULL)
+        return false;
+    for (uint32_t u = 0; u < units; u++)
+        count_waits(search, slot_of, u, 1, waits);
+    while (taken < units) {
+        uint32_t next = slots;
+        for (uint32_t u = 0; u < units && (next == slots || waits[next] > 0); u++) {
+            if (!is_taken[slot_of[u]] && (next == slots || waits[slot_of[u]] == 0))
+                next = slot_of[u];
+        }
+        is_taken[next] = true;
+        for (uint32_t u = 0; u < units; u++) {
+            if (slot_of[u] != next)
+                continue;
+            ret_order[taken++] = u;
+            count_waits(search, slot_of, u, UINT32_MAX, waits); /* one less for each */
+        }
+    }
+    return true;
+}
+
 /* Slots in use are stages; free units with one option together, or where its memory is small each by itself. */
 static enum sp_status deliver(struct latency_search *search, const struct sp_stages_prepared *prepared,
                               struct sp_stages_solution *solution)
@@ -170,11 +213,13 @@ static enum sp_status deliver(struct latency_search *search, const struct sp_sta
     uint32_t *place = SP_NEW_ARRAY(run->scratch, (size_t)best->slot_count + 1, uint32_t);
     solution->choices = SP_NEW_ARRAY(run->scratch, (size_t)units + 1, struct sp_stages_choice);
     solution->stage_of = SP_NEW_ARRAY(run->scratch, units, uint32_t);
-    if (place == NULL || solution->choices == NULL || solution->stage_of == NULL)
+    uint32_t *order = SP_NEW_ARRAY(run->scratch, units, uint32_t);
+    if (place == NULL || solution->choices == NULL || solution->stage_of == NULL || order == NULL ||
+        !order_units(search, best->slot_of, best->slot_count, units, order))
         return sp_fail_memory(run->err);
     solution->stage_count = 0;
-    for (uint32_t u = 0; u < units; u++) {
-        uint32_t slot = best->slot_of[u], option = best->choices[slot].option;
+    for (uint32_t i = 0; i < units; i++) {
+        uint32_t u = order[i], slot = best->slot_of[u], option = best->choices[slot].option;
         bool is_by_itself =
             sp_assign_is_free(prepared->problem, option) && prepared->problem->options[option].memory_bytes < INFINITY;
         if (place[slot] == 0 || is_by_itself) {

@@ -125,7 +125,8 @@ struct sp_stages_result {
     bool is_stopped;
     double value, bound; /* of the objective */
     uint32_t stage_count;
-    struct sp_stage *stages;  /* contiguous: in an order in which no forward edge goes back */
+    struct sp_stage *stages;  /* contiguous: in an order in which no forward edge goes back; so for LATENCY, unless an
+                                 option is free */
     const uint32_t *stage_of; /* per node */
     uint64_t ideals;          /* counted, 0 where it was not exact */
     uint64_t work;
