@@ -18,6 +18,7 @@
 #define EXACT_ENTRIES  1000000 /* of all tables: branch and bound is for less */
 #define EXACT_WORK     150000000
 #define DIVE_ROUNDS    3 /* between dives, once the bound is cool */
+#define VAIN_DIVES     4 /* in a row, until they may take twice as long */
 #define DEFAULT_WORK   2000000000u
 #define DEFAULT_SWEEPS 1000
 /* Reducing again costs searches what they remember: only when this much goes, or, when the bound is settled, less. */
@@ -46,7 +47,9 @@ struct solver {
     int64_t ceiling; /* every choice that is not forbidden costs less */
     uint64_t work, round_work, entries;
     uint64_t task_work[MAX_LANES + 1];
-    uint32_t rounds, dives;
+    uint32_t rounds, dives, vain_dives;
+    uint64_t dive_work;       /* of dives beside branch and bound */
+    uint64_t since_dive;      /* what branch and bound took since the last one */
     bool is_stopped, is_over; /* by `stop`, the watch or the work limit; nothing is left to do */
     struct sp_error *err;
 };
@@ -300,11 +303,21 @@ static void spread_best(struct solver *solver)
         sp_improver_offer(solver->improvers[i], states);
 }
 
+/* Beside branch and bound, which takes as long as they do, dives that find nothing soon have more time. */
+static void note_dive(struct solver *solver, uint64_t work, bool is_better)
+{
+    solver->vain_dives = is_better || solver->exact == NULL ? 0 : solver->vain_dives + 1;
+    if (solver->vain_dives < VAIN_DIVES)
+        return;
+    solver->vain_dives = 0;
+    solver->dive_work = 2 * work;
+}
+
 /* Searches where the bound's relaxation is, with more states now and fewer then; every other time with the best choice
-   among them. */
+   among them, and always once branch and bound has begun, which looks for the others itself. */
 static enum sp_status dive(struct solver *solver)
 {
-    static const double shares[] = {0.02, 0.1, 0.005, 0.05, 0.001, 0.2};
+    static const double shares[] = {0.02, 0.1, 0.005, 0.05, 0.001, 0.2}, near[] = {0.1, 0.05, 0.2, 0.02};
     const struct sp_reduced *reduced = top(solver)->reduced;
     struct sp_arena_mark mark = sp_arena_mark(solver->scratch);
     uint32_t *states = SP_NEW_ARRAY(solver->scratch, reduced->variable_count, uint32_t);
@@ -317,13 +330,20 @@ static enum sp_status dive(struct solver *solver)
                               .executor = solver->options->executor,
                               .stop = solver->options->stop,
                               .budget = solver->options->budget};
-    if (solver->is_feasible && solver->dives % 2 == 1)
+    const bool was_feasible = solver->is_feasible;
+    const int64_t was = solver->cost;
+    if (was_feasible && (solver->exact != NULL || solver->dives % 2 == 1))
         options.keep = project_best(solver);
+    if (solver->exact != NULL && solver->dive_work > options.work)
+        options.work = solver->dive_work;
+    if (was_feasible && solver->exact != NULL)
+        options.share = near[solver->dives % (sizeof(near) / sizeof(near[0]))];
     solver->dives++;
     bool is_found = false;
     enum sp_status status = sp_dive(solver->bound_state, &options, states, &is_found, &solver->work, solver->err);
     if (status == SP_OK && is_found)
         status = take_states(solver, states);
+    note_dive(solver, options.work, solver->is_feasible && (!was_feasible || solver->cost < was));
     sp_arena_rewind(solver->scratch, mark);
     return status;
 }
@@ -355,6 +375,7 @@ static enum sp_status exact_round(struct solver *solver)
     int64_t cost, bound;
     sp_exact_run(solver->exact, EXACT_WORK, solver->options->executor, solver->options->stop);
     solver->work += sp_exact_work(solver->exact) - before;
+    solver->since_dive += sp_exact_work(solver->exact) - before;
     const uint32_t *states = sp_exact_best(solver->exact, &cost);
     enum sp_status status = states == NULL ? SP_OK : take_states(solver, states);
     bound = sp_exact_bound(solver->exact);
@@ -367,6 +388,10 @@ static enum sp_status exact_round(struct solver *solver)
     for (uint32_t i = 1; i <= solver->lane_count; i++)
         solver->work += solver->task_work[i];
     status = gather(solver);
+    if (status == SP_OK && solver->entries > FEW_ENTRIES && solver->since_dive >= solver->dive_work) {
+        solver->since_dive = 0;
+        status = dive(solver);
+    }
     sp_exact_offer(solver->exact, target_of(solver));
     return status;
 }
