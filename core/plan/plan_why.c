@@ -201,11 +201,13 @@ static void bind_memory(const struct sp_plan *plan, struct sp_why *why, struct s
     why->needed_bytes = ceil(beyond->plan.memory_bytes + plan->cluster->reserved_bytes);
     why->better_seconds =
         plan->objective == SP_OBJECTIVE_LATENCY ? beyond->plan.latency_seconds : beyond->plan.interval_seconds;
-    sp_buf_printf(buf, "Memory: %s would ", beyond->plan.description);
     if (plan->objective == SP_OBJECTIVE_DEVICES) {
-        sp_buf_printf(buf, "do with %u devices instead of %u", beyond->plan.devices_used, sp_plan_devices_used(plan));
+        const uint32_t fewer = beyond->plan.devices_used;
+        sp_buf_printf(buf, "Memory: %u device%s would do instead of %u", fewer, fewer == 1 ? "" : "s",
+                      sp_plan_devices_used(plan));
     } else {
-        sp_buf_printf(buf, "have %s of ", plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
+        sp_buf_printf(buf, "Memory: %s would have %s of ", beyond->plan.description,
+                      plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
         sp_text_seconds(buf, why->better_seconds);
         sp_buf_printf(buf, ", %.1f %% less", 100 * (value - why->better_seconds) / value);
     }
@@ -302,23 +304,33 @@ static void say_better(const struct sp_why *why, struct sp_buf *buf)
     sp_buf_text(buf, ".");
 }
 
-static void say_second(const struct sp_plan *plan, const struct sp_why *why, struct sp_buf *buf)
+/* "an interval of 22.8 ms, 4.95 ms (27.8 %) more" */
+static void say_seconds(const char *what, double seconds, double chosen, struct sp_buf *buf)
+{
+    sp_buf_printf(buf, "%s of ", what);
+    sp_text_seconds(buf, seconds);
+    if (!is_less(chosen, seconds)) {
+        sp_buf_text(buf, is_less(seconds, chosen) ? ", which is less" : ", which is the same");
+        return;
+    }
+    sp_buf_text(buf, ", ");
+    sp_text_seconds(buf, seconds - chosen);
+    sp_buf_printf(buf, " (%.3g %%) more", 100 * (seconds - chosen) / chosen);
+}
+
+static void say_second(const struct sp_plan *plan, const struct sp_why *why, const struct sp_front_plan *chosen,
+                       struct sp_buf *buf)
 {
     const struct sp_front_plan *second = why->second;
     sp_buf_printf(buf, "The second best, %s, ", second->description);
-    if (plan->objective == SP_OBJECTIVE_DEVICES)
+    if (plan->objective == SP_OBJECTIVE_DEVICES && why->worse_by > 0) {
         sp_buf_printf(buf, "uses %u devices, %.0f more", second->devices_used, why->worse_by);
-    else {
-        sp_buf_printf(buf, "has %s of ", plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
-        sp_text_seconds(buf,
-                        plan->objective == SP_OBJECTIVE_LATENCY ? second->latency_seconds : second->interval_seconds);
-        if (why->worse_by > 0) {
-            sp_buf_text(buf, ", ");
-            sp_text_seconds(buf, why->worse_by);
-            sp_buf_printf(buf, " (%.3g %%) more", 100 * why->worse_share);
-        } else {
-            sp_buf_text(buf, ", which is the same");
-        }
+    } else if (plan->objective == SP_OBJECTIVE_LATENCY) {
+        say_seconds("has a latency", second->latency_seconds, chosen->latency_seconds, buf);
+    } else {
+        if (plan->objective == SP_OBJECTIVE_DEVICES)
+            sp_buf_text(buf, "uses as many devices and ");
+        say_seconds("has an interval", second->interval_seconds, chosen->interval_seconds, buf);
     }
     say_better(why, buf);
 }
@@ -347,7 +359,7 @@ static void explain_second(const struct sp_plan *plan, struct sp_why *why, struc
     why->less_latency = is_less(why->second->latency_seconds, chosen->latency_seconds);
     why->less_memory = is_less(why->second->memory_bytes, chosen->memory_bytes);
     why->fewer_devices = why->second->devices_used < chosen->devices_used;
-    say_second(plan, why, buf);
+    say_second(plan, why, chosen, buf);
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */

@@ -326,12 +326,28 @@ static enum sp_status polish(struct search *search)
     return status == SP_OK ? take(search, polished, best->strategy) : status;
 }
 
-/* The model cut as if there were memory enough: what memory is in the way of, if it is. */
+/* A plan as if there were memory enough, strategies as the profiles have them: what memory is in the way of, if it is.
+ */
+static enum sp_status draft(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
+                            bool is_whole)
+{
+    const struct sp_proposal proposal = {.profile_count = count,
+                                         .profiles = profiles,
+                                         .objective = search->joint.options->objective,
+                                         .max_replicas = search->joint.options->max_replicas,
+                                         .is_draft = true};
+    struct sp_joint_candidate *candidate = NULL;
+    enum sp_status status = is_whole ? sp_joint_propose_whole(&search->joint, &proposal, &candidate, search->err)
+                                     : sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
+    return status == SP_OK && candidate != NULL ? take(search, candidate, SP_STRATEGY_AUTO) : status;
+}
+
+/* Everything on one block of each size, and the model cut into stages: where it may be that memory is in the way. */
 static enum sp_status look_beyond(struct search *search)
 {
     const struct sp_joint *joint = &search->joint;
     const struct sp_profile **profiles = SP_NEW_ARRAY(joint->arena, search->profile_count, const struct sp_profile *);
-    struct sp_joint_candidate *candidate;
+    enum sp_status status = SP_OK;
     uint32_t count = 0;
     bool may_bind = false;
     if (profiles == NULL)
@@ -344,16 +360,13 @@ static enum sp_status look_beyond(struct search *search)
         may_bind = may_bind || profile->total_weight_bytes + profile->peak_bytes >
                                    MEMORY_SHARE * joint->space->classes[profile->option->class_index].capacity;
     }
-    if (!may_bind || search->front.count == 0 || joint->options->constraints != NULL ||
-        joint->options->strategy == SP_STRATEGY_TENSOR || !goes_on(search, 0.98))
+    if (!may_bind || search->front.count == 0 || joint->options->constraints != NULL || !goes_on(search, 0.98))
         return SP_OK;
-    const struct sp_proposal proposal = {.profile_count = count,
-                                         .profiles = profiles,
-                                         .objective = joint->options->objective,
-                                         .max_replicas = joint->options->max_replicas,
-                                         .is_draft = true};
-    enum sp_status status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
-    return status == SP_OK && candidate != NULL ? take(search, candidate, SP_STRATEGY_AUTO) : status;
+    for (uint32_t i = 0; i < count && status == SP_OK && joint->options->strategy != SP_STRATEGY_PIPELINE; i++)
+        status = draft(search, &profiles[i], 1, true);
+    if (status == SP_OK && joint->options->strategy != SP_STRATEGY_TENSOR)
+        status = draft(search, profiles, count, false);
+    return status;
 }
 
 /* ---- grouping --------------------------------------------------------------------------------------------------- */
