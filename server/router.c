@@ -30,7 +30,7 @@ const struct route routes[] = {
     {"POST", "/v1/models/{id}/infer", BODY_SHARDING, model_infer_begin, model_infer_finish, NULL,
      "complete the annotations of a model"},
     {"POST", "/v1/plans", BODY_EITHER, plans_submit_begin, plans_submit_finish,
-     "devices device objective strategy batch name", "plan a model"},
+     "devices device choose objective strategy batch what_if name", "plan a model"},
     {"GET", "/v1/plans", BODY_IGNORED, NULL, plans_list_finish, "page_size page_token", "plans, newest first"},
     {"GET", "/v1/plans/{id}", BODY_IGNORED, NULL, plan_get_finish, NULL, "state and plan"},
     {"DELETE", "/v1/plans/{id}", BODY_IGNORED, NULL, plan_delete_finish, NULL, "cancel and delete a plan"},

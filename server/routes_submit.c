@@ -5,16 +5,16 @@
 
 #include "ingest.h"
 #include "jobs.h"
-#include "plan/job.h"
+#include "plan/variants.h"
 #include "respond.h"
 #include "routes.h"
 #include "store.h"
 #include "text.h"
 
 /*
- * POST /v1/plans. A submission is brought into one canonical form, {"cluster","objective","options"}, whichever way it
- * came; it is checked here, so that a wrong one is refused at once, and stored with the plan for the worker. With the
- * model as the body the query is checked before the body is read.
+ * POST /v1/plans. A submission is brought into one canonical form, {"cluster" or "sweep","objective","options"},
+ * whichever way it came; it is checked here, so that a wrong one is refused at once, and stored with the plan for the
+ * worker. With the model as the body the query is checked before the body is read.
  */
 
 struct submission {
@@ -38,17 +38,18 @@ static struct submission *new_submission(struct request *request)
     return submission;
 }
 
-/* The library checks cluster, objective and options; its JSON pointers fit the request. */
+/* The library checks cluster or sweep, objective and options; its JSON pointers fit the request. */
 static bool check_request(const json_t *request, struct problem *problem)
 {
     struct sp_budget budget = {.limit = 32u << 20};
     struct sp_arena *arena = sp_arena_create(&budget);
-    struct sp_cluster *cluster;
+    struct sp_plan_target target;
     struct sp_plan_options options;
     struct sp_error err = {0};
     if (arena == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    if (sp_cluster_parse(arena, json_object_get(request, "cluster"), "/cluster", &cluster, &err) == SP_OK)
+    if (sp_plan_target_parse(arena, json_object_get(request, "cluster"), json_object_get(request, "sweep"), &target,
+                             &err) == SP_OK)
         (void)sp_plan_options_parse(arena, json_object_get(request, "objective"), json_object_get(request, "options"),
                                     &options, &err);
     if (err.status != SP_OK)
@@ -90,16 +91,17 @@ static bool take_members(struct submission *submission, const json_t *body, stru
     json_t *value;
     const char *model = json_string_value(json_object_get(body, "model"));
     if (!json_is_object(body))
-        return wrong_member(problem, "", "The body must be an object with \"model\" and \"cluster\".");
+        return wrong_member(problem, "", "The body must be an object with \"model\" and \"cluster\" or \"sweep\".");
     json_object_foreach((json_t *)(uintptr_t)body, key, value)
     {
         if (strcmp(key, "model") == 0 || strcmp(key, "constraints") == 0)
             continue;
         char pointer[256];
         (void)snprintf(pointer, sizeof pointer, "/%.200s", key);
-        if (strcmp(key, "cluster") != 0 && strcmp(key, "objective") != 0 && strcmp(key, "options") != 0)
+        if (strcmp(key, "cluster") != 0 && strcmp(key, "sweep") != 0 && strcmp(key, "objective") != 0 &&
+            strcmp(key, "options") != 0)
             return wrong_member(problem, pointer,
-                                "This member is not known; known are model, cluster, objective, options "
+                                "This member is not known; known are model, cluster, sweep, objective, options "
                                 "and constraints.");
         if (json_object_set(submission->request, key, value) != 0)
             return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
@@ -107,9 +109,10 @@ static bool take_members(struct submission *submission, const json_t *body, stru
     if (model == NULL || !text_is_hex(model, 64))
         return wrong_member(problem, "/model",
                             "\"model\" must be the id of a stored model, 64 lower-case hexadecimal digits.");
-    if (json_object_get(body, "cluster") == NULL)
+    if (json_object_get(body, "cluster") == NULL && json_object_get(body, "sweep") == NULL)
         return wrong_member(problem, "/cluster",
-                            "\"cluster\" is missing; give one like {\"device\": \"a100-sxm4-80gb\", \"count\": 4}.");
+                            "\"cluster\" is missing; give one like {\"device\": \"a100-sxm4-80gb\", \"count\": 4}, or "
+                            "a \"sweep\" over several.");
     (void)snprintf(submission->model, sizeof submission->model, "%s", model);
     return true;
 }
@@ -132,33 +135,81 @@ static bool parse_body(struct request *request, struct submission *submission, s
 
 /* ---- the query form ---- */
 
-static bool parse_query(const struct request *request, struct submission *submission, struct problem *problem)
+/* Adds the parts of "1,2,4" or "l4-24gb,h100-sxm-80gb" to an array; false where one is none of its kind. */
+static bool add_parts(json_t *array, const char *list, bool are_counts)
+{
+    char *copy = strdup(list), *rest = copy, *part;
+    bool ok = copy != NULL;
+    while (ok && (part = strsep(&rest, ",")) != NULL) {
+        int64_t count = 0;
+        ok = are_counts ? text_to_int(part, 1, INT32_MAX, &count) : part[0] != '\0';
+        ok = ok && json_array_append_new(array, are_counts ? json_integer(count) : json_string(part)) == 0;
+    }
+    free(copy);
+    return ok;
+}
+
+/* "cluster" of one number of devices of one type; "sweep" of several, or where one is to be chosen. */
+static bool put_target(json_t *request, json_t *counts, json_t *types, const char *choose)
+{
+    json_t *target;
+    const bool is_one = choose == NULL && json_array_size(counts) == 1 && json_array_size(types) == 1;
+    if (is_one)
+        target = json_pack("{s:O, s:O}", "device", json_array_get(types, 0), "count", json_array_get(counts, 0));
+    else
+        target = json_pack("{s:O, s:O}", "devices", counts, "types", types);
+    const bool ok = target != NULL &&
+                    (choose == NULL || json_object_set_new(target, "choose", json_string(choose)) == 0) &&
+                    json_object_set(request, is_one ? "cluster" : "sweep", target) == 0;
+    json_decref(target);
+    return ok;
+}
+
+static bool take_target(const struct request *request, struct submission *submission, struct problem *problem)
 {
     const char *devices = request_parameter(request, "devices"), *device = request_parameter(request, "device");
+    json_t *counts = json_array(), *types = json_array();
+    bool ok;
+    if (counts == NULL || types == NULL)
+        ok = problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    else if (devices == NULL || !add_parts(counts, devices, true))
+        ok = problem_set(problem, 422, "BAD_REQUEST",
+                         "With a model as the body, ?devices=N&device=NAME says what to plan for; 'devices' must be a "
+                         "number from 1 up, or several with commas between them.");
+    else if (device == NULL || !add_parts(types, device, false))
+        ok = problem_set(problem, 422, "BAD_REQUEST",
+                         "?device=NAME is missing, or has an empty part; GET /v1/devices lists the names.");
+    else
+        ok = put_target(submission->request, counts, types, request_parameter(request, "choose")) ||
+             problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    json_decref(counts);
+    json_decref(types);
+    return ok;
+}
+
+static bool parse_query(const struct request *request, struct submission *submission, struct problem *problem)
+{
     const char *objective = request_parameter(request, "objective"), *batch = request_parameter(request, "batch");
-    const char *strategy = request_parameter(request, "strategy");
-    int64_t count, batch_value = 0;
-    if (devices == NULL || !text_to_int(devices, 1, INT32_MAX, &count))
-        return problem_set(
-            problem, 422, "BAD_REQUEST",
-            "With a model as the body, ?devices=N&device=NAME says what to plan for; 'devices' must be a "
-            "number from 1 up.");
-    if (device == NULL)
-        return problem_set(problem, 422, "BAD_REQUEST", "?device=NAME is missing; GET /v1/devices lists the names.");
+    const char *strategy = request_parameter(request, "strategy"), *what_if = request_parameter(request, "what_if");
+    int64_t batch_value = 0;
     if (batch != NULL && !text_to_int(batch, 1, INT32_MAX, &batch_value))
         return problem_set(problem, 422, "BAD_REQUEST", "'batch' must be a number from 1 up.");
-    submission->request = json_pack("{s:{s:s, s:I}}", "cluster", "device", device, "count", (json_int_t)count);
+    if (what_if != NULL && strcmp(what_if, "true") != 0 && strcmp(what_if, "false") != 0)
+        return problem_set(problem, 422, "BAD_REQUEST", "'what_if' must be true or false.");
+    submission->request = json_object();
     json_t *options = json_object();
     bool ok = submission->request != NULL && options != NULL;
     ok =
         ok && (objective == NULL || json_object_set_new(submission->request, "objective", json_string(objective)) == 0);
     ok = ok && (batch == NULL || json_object_set_new(options, "batch", json_integer(batch_value)) == 0);
     ok = ok && (strategy == NULL || json_object_set_new(options, "strategy", json_string(strategy)) == 0);
+    if (what_if != NULL && strcmp(what_if, "true") == 0)
+        ok = ok && json_object_set_new(options, "what_if", json_true()) == 0;
     ok = ok && (json_object_size(options) == 0 || json_object_set(submission->request, "options", options) == 0);
     json_decref(options);
     if (!ok)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    return check_request(submission->request, problem);
+    return take_target(request, submission, problem) && check_request(submission->request, problem);
 }
 
 /* ---- queuing ---- */

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "files.h"
+#include "plan/variants.h"
 #include "server.h"
 #include "server_limits.h"
 #include "worker_internal.h"
@@ -77,7 +78,7 @@ void work_plan(struct work *work, struct problem *problem)
     struct sp_error err = {0};
     struct sp_job_options job_options;
     struct sp_plan_options options;
-    struct sp_cluster *cluster = NULL;
+    struct sp_plan_target target;
     struct sp_job *job = NULL;
     struct sp_plan *result = NULL;
     struct output *output = malloc(sizeof *output);
@@ -87,7 +88,8 @@ void work_plan(struct work *work, struct problem *problem)
         goto cleanup;
     }
     work_options(work, &job_options);
-    if (sp_cluster_parse(arena, json_object_get(request, "cluster"), "/cluster", &cluster, &err) != SP_OK ||
+    if (sp_plan_target_parse(arena, json_object_get(request, "cluster"), json_object_get(request, "sweep"), &target,
+                             &err) != SP_OK ||
         sp_plan_options_parse(arena, json_object_get(request, "objective"), json_object_get(request, "options"),
                               &options, &err) != SP_OK) {
         work_take_error(work, &err, problem);
@@ -97,7 +99,7 @@ void work_plan(struct work *work, struct problem *problem)
         work->seconds = (uint64_t)(options.time_limit_seconds + 0.999);
         work->deadline_ms = work->started_ms + (uint64_t)(options.time_limit_seconds * 1000);
     }
-    if (sp_job_plan(work->bytes, work->size, &job_options, cluster, &options, &job, &result, &err) != SP_OK) {
+    if (sp_plan_answer(arena, work->bytes, work->size, &job_options, &target, &options, &job, &result, &err) != SP_OK) {
         work_take_error(work, &err, problem);
         goto cleanup;
     }

@@ -32,6 +32,7 @@ enum exit_code {
 #define CLI_MAX_TEXT_BYTES        ((size_t)1 << 30)   /* of one answer held in memory */
 #define CLI_MAX_TIME_LIMIT        1e9                 /* seconds */
 #define CLI_MAX_BYTES             1e24                /* of a limit on memory */
+#define CLI_DEFAULT_DEVICE        "a100-sxm4-80gb"
 
 /* What all commands take. */
 struct common {
@@ -237,8 +238,8 @@ struct plan_request {
     struct input input;
     struct sp_plan_options options;
     struct dims dims;
-    struct sp_buf cluster;                     /* JSON text */
-    json_t *cluster_json;                      /* the same, parsed */
+    json_t *target;                            /* the request's member "cluster", or */
+    bool is_sweep;                             /* "sweep" */
     const char *annotated;                     /* -o, or NULL */
     const char *plan_path;                     /* --plan, or NULL */
     const char *emit;                          /* --emit, or NULL */
@@ -248,6 +249,22 @@ struct plan_request {
     struct sp_arena *arena;                    /* of the profile and the constraints, or NULL */
     struct progress progress;                  /* started */
 };
+
+/* ---- plan_target.c ---- */
+
+/* What the options say of devices; NULL where one is not given. */
+struct plan_devices {
+    const char *devices; /* a number, or several: "1,2,4" */
+    const char *device;  /* a name, or several */
+    const char *cluster; /* a file */
+    const char *choose;  /* "smallest" or "best" */
+};
+/* Whether it is one whole number of 1 or more, or several with commas between them. */
+bool is_count_list(const char *text);
+/* Whether several clusters are asked about. */
+bool is_sweep(const struct plan_devices *devices);
+/* The member "cluster", or "sweep", of the request; the caller's. Devices are there, or a file. */
+enum sp_status load_target(const struct plan_devices *devices, json_t **ret_target, struct sp_error *err);
 
 /* ---- remote.c ---- */
 

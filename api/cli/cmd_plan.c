@@ -4,19 +4,24 @@
 #include <string.h>
 
 #include "cli.h"
+#include "plan/variants.h"
 #include "threads/executor.h"
 
-#define DEFAULT_DEVICE "a100-sxm4-80gb"
-
 static const char help[] =
-    "Usage: shardplan plan MODEL --devices N [--device TYPE] [OPTIONS]\n"
-    "       shardplan plan MODEL --cluster FILE [OPTIONS]\n"
+    "Usage: shardplan plan MODEL --devices N[,N..] [--device TYPE[,TYPE..]] [OPTIONS]\n"
+    "       shardplan plan MODEL --cluster FILE [--devices N[,N..]] [OPTIONS]\n"
     "\n"
     "Searches how the model runs on several devices.\n"
     "\n"
-    "  --devices N          that many devices of one type\n"
-    "  --device TYPE        a type of 'shardplan devices'; " DEFAULT_DEVICE " when not given\n"
+    "  --devices N[,N..]    that many devices of one type; several numbers are all planned and\n"
+    "                       compared. With --cluster: the first N devices of the cluster\n"
+    "  --device TYPE[,..]   a type of 'shardplan devices', or several that are compared;\n"
+    "                       " CLI_DEFAULT_DEVICE " when not given\n"
     "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
+    "  --choose WHICH       of several clusters: smallest (default), the fewest devices that fit, or\n"
+    "                       best by the objective\n"
+    "  --what-if            also say what one more device, one fewer, faster links, more or less\n"
+    "                       memory and faster devices would bring\n"
     "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
     "  --strategy NAME      grouping or pipeline: whole operators, stages of one device; tensor: one\n"
     "                       stage, operators split over its devices; auto (default): the best of all\n"
@@ -39,8 +44,8 @@ static const char help[] =
     "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
 
 struct arguments {
-    const char *model, *device, *cluster;
-    int64_t devices;
+    const char *model;
+    struct plan_devices target;
     bool wants_help;
 };
 
@@ -66,6 +71,8 @@ enum {
     OPT_DEVICES,
     OPT_DEVICE,
     OPT_CLUSTER,
+    OPT_CHOOSE,
+    OPT_WHAT_IF,
     OPT_OBJECTIVE,
     OPT_STRATEGY,
     OPT_REPLICAS,
@@ -88,6 +95,8 @@ static const struct option options[] = {
     {"devices", required_argument, NULL, OPT_DEVICES},
     {"device", required_argument, NULL, OPT_DEVICE},
     {"cluster", required_argument, NULL, OPT_CLUSTER},
+    {"choose", required_argument, NULL, OPT_CHOOSE},
+    {"what-if", no_argument, NULL, OPT_WHAT_IF},
     {"objective", required_argument, NULL, OPT_OBJECTIVE},
     {"strategy", required_argument, NULL, OPT_STRATEGY},
     {"replicas", required_argument, NULL, OPT_REPLICAS},
@@ -157,6 +166,31 @@ static int take_option(struct common *common, int option, const char *value, str
     }
 }
 
+/* One option that says which devices there are. */
+static int take_target(struct common *common, int option, const char *value, struct plan_devices *target)
+{
+    enum sp_sweep_choice choice;
+    switch (option) {
+    case OPT_DEVICES:
+        target->devices = value;
+        if (!is_count_list(value))
+            return report_usage(
+                common, "--devices takes a whole number of 1 or more, or several like 1,2,4, not '%.64s'.", value);
+        return EXIT_DONE;
+    case OPT_CHOOSE:
+        target->choose = value;
+        if (!sp_sweep_choice_parse(value, &choice))
+            return report_usage(common, "--choose takes smallest or best, not '%.64s'.", value);
+        return EXIT_DONE;
+    case OPT_DEVICE:
+        target->device = value;
+        return EXIT_DONE;
+    default:
+        target->cluster = value;
+        return EXIT_DONE;
+    }
+}
+
 static int parse(int argc, char **argv, struct common *common, struct arguments *arguments,
                  struct plan_request *request)
 {
@@ -174,14 +208,13 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
             common->server = optarg;
             break;
         case OPT_DEVICES:
-            if (!parse_integer(optarg, 1, &arguments->devices))
-                code = report_usage(common, "--devices takes a whole number of 1 or more, not '%.64s'.", optarg);
-            break;
         case OPT_DEVICE:
-            arguments->device = optarg;
-            break;
         case OPT_CLUSTER:
-            arguments->cluster = optarg;
+        case OPT_CHOOSE:
+            code = take_target(common, option, optarg, &arguments->target);
+            break;
+        case OPT_WHAT_IF:
+            request->options.what_if = true;
             break;
         case OPT_FIRST_FIT:
             request->options.optimal = false;
@@ -208,16 +241,19 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
 
 static int check(struct common *common, const struct arguments *arguments, const struct plan_request *request)
 {
-    if (arguments->cluster != NULL && (arguments->devices > 0 || arguments->device != NULL))
-        return report_usage(common, "--cluster already names the devices: leave out --devices and --device.");
-    if (arguments->cluster == NULL && arguments->devices == 0)
+    const struct plan_devices *target = &arguments->target;
+    if (target->cluster != NULL && target->device != NULL)
+        return report_usage(common, "--cluster already names the types of devices: leave out --device.");
+    if (target->cluster == NULL && target->devices == NULL)
         return report_usage(common, "The devices are missing: --devices N or --cluster FILE.");
-    if (is_dash(arguments->cluster) && is_dash(arguments->model))
+    if (target->choose != NULL && target->devices == NULL)
+        return report_usage(common, "--choose is for several clusters: give --devices N,N.. too.");
+    if (is_dash(target->cluster) && is_dash(arguments->model))
         return report_usage(common, "The model and the cluster cannot both come from standard input.");
     if (request->profile_device != NULL && request->profile_path == NULL)
         return report_usage(common, "--profile-device says what a profile was measured on: give --profile FILE too.");
     if (is_dash(request->constraints_path) + is_dash(request->profile_path) + is_dash(arguments->model) +
-            is_dash(arguments->cluster) >
+            is_dash(target->cluster) >
         1)
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
@@ -225,39 +261,6 @@ static int check(struct common *common, const struct arguments *arguments, const
     if (!settle_server(common))
         return report_usage(common, "The server must be a URL like http://127.0.0.1:8080.");
     return EXIT_DONE;
-}
-
-/* ---- the cluster ---- */
-
-/* The request's cluster as JSON text: the file's, or made of --devices and --device. */
-static enum sp_status load_cluster(const struct arguments *arguments, struct plan_request *request,
-                                   struct sp_error *err)
-{
-    json_error_t where;
-    if (arguments->cluster != NULL) {
-        enum sp_status status =
-            read_small_file(arguments->cluster, CLI_MAX_CLUSTER_BYTES, "CLI_MAX_CLUSTER_BYTES", &request->cluster, err);
-        if (status != SP_OK)
-            return status;
-    } else {
-        struct sp_json json;
-        sp_buf_init(&request->cluster, CLI_MAX_CLUSTER_BYTES);
-        sp_json_init_buf(&json, false, &request->cluster);
-        sp_json_begin_object(&json);
-        sp_json_member_string(&json, "device", arguments->device != NULL ? arguments->device : DEFAULT_DEVICE);
-        sp_json_member_int(&json, "count", arguments->devices);
-        sp_json_end_object(&json);
-        if (sp_json_finish(&json, NULL) != SP_OK)
-            return sp_fail_memory(err);
-    }
-    const char *text = request->cluster.data != NULL ? request->cluster.data : "";
-    request->cluster_json = json_loadb(text, request->cluster.size, JSON_REJECT_DUPLICATES, &where);
-    if (request->cluster_json == NULL) {
-        (void)sp_fail(err, SP_ERR_MALFORMED, "CLUSTER_NOT_JSON", "The cluster is not valid JSON: %s.", where.text);
-        return sp_error_at(err, "line %d, column %d of '%s'", where.line, where.column,
-                           arguments->cluster != NULL ? arguments->cluster : "--device");
-    }
-    return SP_OK;
 }
 
 /* ---- measured times ---- */
@@ -434,16 +437,29 @@ static enum sp_status print_plan(const struct common *common, const struct plan_
     return status;
 }
 
+/* Pointers are into the file of a cluster, else into what a daemon would be sent. */
+static enum sp_status parse_target(struct sp_arena *arena, const struct plan_request *request,
+                                   struct sp_plan_target *ret_target, struct sp_error *err)
+{
+    struct sp_cluster *cluster;
+    if (request->is_sweep)
+        return sp_plan_target_parse(arena, NULL, request->target, ret_target, err);
+    enum sp_status status = sp_cluster_parse(arena, request->target, "", &cluster, err);
+    if (status == SP_OK)
+        *ret_target = (struct sp_plan_target){.cluster = cluster};
+    return status;
+}
+
 static enum sp_status plan_offline(const struct common *common, struct plan_request *request, struct sp_error *err)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_threads *threads = sp_threads_create(0);
-    struct sp_cluster *cluster;
+    struct sp_plan_target target;
     struct sp_job *job = NULL;
     struct sp_plan *plan;
     enum sp_status status = arena == NULL || threads == NULL ? sp_fail_memory(err) : SP_OK;
     if (status == SP_OK)
-        status = sp_cluster_parse(arena, request->cluster_json, "", &cluster, err);
+        status = parse_target(arena, request, &target, err);
     if (status == SP_OK)
         status = input_hash(&request->input, err);
     if (status != SP_OK)
@@ -454,8 +470,8 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
         .watch = &request->progress.watch,
         .executor = sp_threads_executor(threads),
     };
-    status = sp_job_plan(request->input.bytes, request->input.size, &job_options, cluster, &request->options, &job,
-                         &plan, err);
+    status = sp_plan_answer(arena, request->input.bytes, request->input.size, &job_options, &target, &request->options,
+                            &job, &plan, err);
     double seconds = progress_elapsed(&request->progress);
     progress_clear(&request->progress);
     if (status == SP_ERR_CANCELLED && request->progress.timed_out) {
@@ -498,7 +514,8 @@ int cmd_plan(int argc, char **argv, struct common *common)
     request.options.dim_count = request.dims.count;
     request.options.dim_names = request.dims.names;
     request.options.dim_values = request.dims.values;
-    status = load_cluster(&arguments, &request, &err);
+    status = load_target(&arguments.target, &request.target, &err);
+    request.is_sweep = is_sweep(&arguments.target);
     request.model = arguments.model;
     request.arena = sp_arena_create(NULL);
     if (status == SP_OK && request.arena == NULL)
@@ -513,8 +530,8 @@ int cmd_plan(int argc, char **argv, struct common *common)
         code = report_error(common, &err, NULL);
         goto out;
     }
-    if (arguments.cluster == NULL && arguments.device == NULL)
-        print_note("no --device is given: " DEFAULT_DEVICE " is assumed ('shardplan devices' lists the others)");
+    if (arguments.target.cluster == NULL && arguments.target.device == NULL)
+        print_note("no --device is given: " CLI_DEFAULT_DEVICE " is assumed ('shardplan devices' lists the others)");
     progress_init(&request.progress, request.options.time_limit_seconds);
     if (common->server != NULL) {
         code = remote_plan(common, &request);
@@ -528,8 +545,7 @@ int cmd_plan(int argc, char **argv, struct common *common)
 out:
     input_close(&request.input);
     sp_arena_destroy(request.arena);
-    json_decref(request.cluster_json);
-    sp_buf_release(&request.cluster);
+    json_decref(request.target);
     dims_release(&request.dims);
     return code;
 }

@@ -1,5 +1,6 @@
 /* The commands, done by a daemon: same verbs, same output, same exit codes. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
@@ -176,8 +177,12 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     sp_json_init_buf(&json, false, body);
     sp_json_begin_object(&json);
     sp_json_member_string(&json, "model", request->input.sha256);
-    sp_json_key(&json, "cluster");
-    sp_json_raw(&json, request->cluster.data, request->cluster.size);
+    char *target = json_dumps(request->target, JSON_COMPACT);
+    if (target == NULL)
+        return sp_fail_memory(err);
+    sp_json_key(&json, request->is_sweep ? "sweep" : "cluster");
+    sp_json_raw(&json, target, strlen(target));
+    free(target);
     sp_json_member_string(&json, "objective", sp_objective_name(options->objective));
     sp_json_key(&json, "options");
     sp_json_begin_object(&json);
@@ -195,6 +200,8 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     }
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
+    if (options->what_if)
+        sp_json_member_bool(&json, "what_if", true);
     sp_json_end_object(&json);
     if (options->constraints != NULL) {
         sp_json_key(&json, "constraints");

@@ -69,6 +69,8 @@
 #define SP_MAX_DEVICES       65536 /* devices of one cluster */
 #define SP_MAX_MESH_AXES     16    /* link levels of one cluster */
 #define SP_MAX_DEVICE_GROUPS 256   /* device groups of one cluster: each kind of device has its own time per node */
+#define SP_MAX_VARIANTS      64    /* clusters of one sweep, each of which is planned */
+#define SP_MAX_WHAT_IF_KINDS 16    /* kinds of devices that one more and one fewer are looked at for */
 
 /* Graphs that are cut into stages. */
 #define SP_MAX_STAGE_OPTIONS 4096      /* ways in which a stage may run */

@@ -201,6 +201,8 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     }
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
+    if (options->what_if)
+        sp_json_member_bool(&json, "what_if", true);
     sp_json_end_object(&json);
     if (sp_json_finish(&json, NULL) == SP_OK)
         text = sp_arena_string(arena, buf.data, buf.size);

@@ -42,6 +42,7 @@ struct sp_plan_options {
     const char *const *dim_names;
     const int64_t *dim_values;
     bool optimal; /* move until no move helps; false: the first placement that fits */
+    bool what_if; /* sp_plan_answer() (plan/variants.h) looks at changed clusters, too; here only recorded */
     uint64_t seed;
     const struct sp_profile *profile;     /* measured times (plan/profile.h), or NULL; must outlive the job */
     const struct sp_demands *constraints; /* plan/constraints.h, or NULL; must outlive the job */
@@ -54,10 +55,10 @@ void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
  * Reads "objective" (a string) and the members of `options` ("strategy", "batch", "dims": {NAME: N}, "optimal", "seed",
- * "profile", "time_limit_seconds", "constraints") of a request. json may be NULL. Strings stay owned by `json`; arrays
- * are in `arena`. Constraints are a member of a request of their own, so that their errors' pointers begin with
- * "/constraints". Unknown members, wrong types and strategies that this version does not have are SP_ERR_REQUEST with a
- * JSON pointer.
+ * "profile", "time_limit_seconds", "what_if", "constraints") of a request. json may be NULL. Strings stay owned by
+ * `json`; arrays are in `arena`. Constraints are a member of a request of their own, so that their errors' pointers
+ * begin with "/constraints". Unknown members, wrong types and strategies that this version does not have are
+ * SP_ERR_REQUEST with a JSON pointer.
  */
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
                                      struct sp_plan_options *ret_options, struct sp_error *err);

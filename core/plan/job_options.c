@@ -108,6 +108,15 @@ static enum sp_status parse_replicas(const json_t *json, const char *pointer, st
     return status;
 }
 
+static enum sp_status parse_flag(const json_t *json, const char *pointer, const char *name, bool *ret_flag,
+                                 struct sp_error *err)
+{
+    if (!json_is_boolean(json))
+        return refuse(err, pointer, "\"%s\" must be true or false.", name);
+    *ret_flag = json_is_true(json);
+    return SP_OK;
+}
+
 static enum sp_status parse_dims(struct sp_arena *arena, const json_t *json, const char *parent,
                                  struct sp_plan_options *options, struct sp_error *err)
 {
@@ -163,12 +172,10 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     if (strcmp(name, "constraints") == 0)
         return sp_demands_parse(arena, value, "/constraints", &options->constraints, err);
-    if (strcmp(name, "optimal") == 0) {
-        if (!json_is_boolean(value))
-            return refuse(err, pointer, "\"optimal\" must be true or false.");
-        options->optimal = json_is_true(value);
-        return SP_OK;
-    }
+    if (strcmp(name, "optimal") == 0)
+        return parse_flag(value, pointer, name, &options->optimal, err);
+    if (strcmp(name, "what_if") == 0)
+        return parse_flag(value, pointer, name, &options->what_if, err);
     if (strcmp(name, "seed") == 0) {
         if (!json_is_integer(value) || json_integer_value(value) < 0)
             return refuse(err, pointer, "The seed must be a whole number of 0 or more.");
@@ -184,7 +191,7 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     return refuse(err, pointer,
                   "There is no option '%.64s'; known are strategy, replicas, batch, dims, optimal, seed, profile, "
-                  "constraints and time_limit_seconds.",
+                  "what_if, constraints and time_limit_seconds.",
                   name);
 }
 

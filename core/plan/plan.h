@@ -41,6 +41,7 @@ struct sp_plan {
     const char *bottleneck;   /* one sentence */
     uint32_t note_count;
     const struct sp_plan_note *notes;
+    const struct sp_variants *sweep, *what_if; /* plan/variants.h; NULL: not asked for */
     /* Set by sp_plan_finish(): nodes by stage, in order; stage s has stage_begin[s]..stage_begin[s + 1]. */
     uint32_t *stage_nodes, *stage_begin;
     double *arena_bytes;     /* per stage: cost/reuse.h, of one device */

@@ -5,6 +5,7 @@
 #include "cost/cache.h"
 #include "plan/plan_json_internal.h"
 #include "plan/plan_why.h"
+#include "plan/variants.h"
 #include "plan/version.h"
 
 void plan_json_text(struct plan_json *c, const char *name)
@@ -343,6 +344,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         plan_json_collectives(&c);
         write_diagnostics(&c);
         write_search(&c, search_seconds);
+        sp_variants_write_json(plan, json);
         sp_json_end_object(json);
     }
     sp_buf_release(&text);

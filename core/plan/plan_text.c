@@ -4,6 +4,7 @@
 #include "plan/internal.h"
 #include "plan/plan_why.h"
 #include "plan/text.h"
+#include "plan/variants.h"
 
 #define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
 #define SP_TEXT_TRANSFERS 16  /* transfers listed before they are only counted */
@@ -296,6 +297,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         alternatives(plan, &cell, buf);
         estimate(plan, buf);
         sp_why_write_text(plan, buf);
+        sp_variants_write_text(plan, buf);
         notes(plan, buf);
     }
     if (sp_buf_failed(&cell))
