@@ -90,12 +90,19 @@ class Plans(DaemonCase):
         body = {"model": self.store(big), "cluster": tiny}
         answer = self.problem("POST", "/v1/plans", body, 422, Prefer="wait=30")
         self.assertEqual(answer.json["kind"], "nofit")
+        self.assertGreater(answer.json["least_memory_bytes"], answer.json["too_little_memory_bytes"])
+        self.assertGreaterEqual(answer.json["too_little_memory_bytes"], 1e9)
         plan = answer.headers["Location"]
         done = self.ask("GET", plan).json
         self.assertEqual(done["state"], "failed")
         self.assertEqual((done["error"]["code"], done["error"]["status"]), (answer.json["code"], 422))
+        self.assertEqual(done["error"]["least_memory_bytes"], answer.json["least_memory_bytes"])
         self.assertIn(answer.json["code"], self.ask("GET", plan, Accept="text/plain").text)
         self.problem("GET", plan + "/model", status=409, code="PLAN_NOT_READY")
+        tiny["groups"][0]["device"]["memory_bytes"] = answer.json["least_memory_bytes"]
+        self.ask("POST", "/v1/plans", body, 200, Prefer="wait=60")
+        tiny["groups"][0]["device"]["memory_bytes"] = answer.json["too_little_memory_bytes"]
+        self.problem("POST", "/v1/plans", body, 422, Prefer="wait=60")
 
     def test_wrong_requests(self):
         name = self.store()

@@ -436,7 +436,42 @@ class Plan(Case):
             "name": "tiny", "memory_bytes": 1e6, "memory_bandwidth": 1e9, "flops": {"float32": 1e9}}}],
             "mesh": [{"name": "bus", "size": 2, "bandwidth": 1e9, "latency": 1e-6}]}).encode())
         result = self.done("plan", self.mlp(4, 512), "--cluster", cluster, "--json", status=3)
-        self.assertEqual(json.loads(result.stdout)["error"]["status"], "nofit")
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual(error["status"], "nofit")
+        self.assertGreater(error["too_little_memory_bytes"], 1e6 - 1)
+        self.assertIn(f"({error['least_memory_bytes']} bytes) on each device it would fit", error["message"])
+
+    def test_the_memory_that_would_do_does(self):
+        def plan(limit, status):
+            cluster = self.file(f"{limit}.json", json.dumps({
+                "groups": [{"count": 2, "device": {"name": "roomy", "memory_bytes": 1e9, "memory_bandwidth": 1e9,
+                                                   "flops": {"float32": 1e9}}}],
+                "mesh": [{"name": "bus", "size": 2, "bandwidth": 1e9, "latency": 1e-6}],
+                "memory_limit_bytes": limit}).encode())
+            return json.loads(self.done("plan", path, "--cluster", cluster, "--json", status=status).stdout)
+
+        path = self.mlp(4, 512)
+        error = plan(1e6, 3)["error"]
+        least, little = error["least_memory_bytes"], error["too_little_memory_bytes"]
+        self.assertLess(little, least)
+        self.assertLessEqual(least - little, 0.001 * least)
+        self.assertEqual(error["code"], "NO_PLAN_FITS")
+        self.assertRegex(error["message"], r"on device \d+ \(roomy\).* are weights.*fullest at node '")
+        self.assertLessEqual(max(d["memory"]["total_bytes"] for d in plan(least, 0)["devices"]), least)
+        self.assertEqual(plan(little, 3)["error"]["least_memory_bytes"] > little, True)
+
+    def test_why(self):
+        plan = self.plan(self.mlp(8, 4096), 2)
+        binding, second = plan["why"]["binding"], plan["why"]["second_best"]
+        self.assertIn(binding["kind"], ("compute", "memory_bandwidth", "launch", "link", "bound"))
+        self.assertTrue(binding["sentence"].endswith("."))
+        found = [other for other in plan["search"]["alternatives"] if other["description"] == second["description"]]
+        self.assertFalse(any(other["chosen"] for other in found), found)
+        self.assertAlmostEqual(second["worse_by"],
+                               max(0, second["interval_seconds"] - plan["estimate"]["interval_seconds"]), delta=1e-12)
+        text = self.done("plan", self.mlp(8, 4096), "--devices", "2", *DEVICE).stdout.decode()
+        self.assertIn("\nWhy         ", text)
+        self.assertIn("The second best, " + second["description"].split()[0], text)
 
     def test_arenas_that_do_not_fit(self):
         """a (4000 bytes) is dead when b (8000) and c (12000) are made, but d, like a, gets its memory later: 20000 bytes
