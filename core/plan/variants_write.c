@@ -2,9 +2,9 @@
 #include "plan/text.h"
 #include "plan/variants_internal.h"
 
-#define NAME_COLUMNS        44
-#define SWEEP_COLUMNS       48
-#define DESCRIPTION_COLUMNS 30
+#define NAME_COLUMNS        42
+#define SWEEP_COLUMNS       40
+#define DESCRIPTION_COLUMNS 28
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
@@ -111,9 +111,9 @@ static void name_cell(struct sp_buf *buf, struct sp_buf *text, const char *name,
 static void figure_cells(struct sp_buf *buf, struct sp_buf *text, const struct sp_variant *row)
 {
     sp_text_seconds(text, row->latency_seconds);
-    cell(buf, text, 10);
+    cell(buf, text, 9);
     sp_text_seconds(text, row->interval_seconds);
-    cell(buf, text, 10);
+    cell(buf, text, 9);
     sp_text_bytes(text, row->memory_bytes);
     cell(buf, text, 10);
     sp_buf_text(buf, "  ");
@@ -128,7 +128,7 @@ static void state_cell(struct sp_buf *buf, const struct sp_variant *row)
 static void sweep_lines(const struct sp_variants *rows, struct sp_buf *text, struct sp_buf *buf)
 {
     bool has_pareto = false;
-    sp_buf_printf(buf, "\n%-*s%10s%10s%10s  Plan\n", SWEEP_COLUMNS + 1, "Clusters that were asked about", "Latency",
+    sp_buf_printf(buf, "\n%-*s%9s%9s%10s  Plan\n", SWEEP_COLUMNS + 1, "Clusters that were asked about", "Latency",
                   "Interval", "Memory");
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sp_variant *row = &rows->rows[i];
@@ -153,7 +153,7 @@ static void sweep_lines(const struct sp_variants *rows, struct sp_buf *text, str
 
 static void what_if_lines(const struct sp_variants *rows, struct sp_buf *text, struct sp_buf *buf)
 {
-    sp_buf_printf(buf, "\n%-*s%8s%10s%10s%10s  Plan\n", NAME_COLUMNS + 1, "What if", "Gain", "Latency", "Interval",
+    sp_buf_printf(buf, "\n%-*s%8s%9s%9s%10s  Plan\n", NAME_COLUMNS + 1, "What if", "Gain", "Latency", "Interval",
                   "Memory");
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sp_variant *row = &rows->rows[i];
