@@ -140,7 +140,7 @@ class Usage(Case):
     def test_help_names_every_option(self):
         text = self.done("plan", "--help").stdout.decode()
         for option in ("devices", "device", "cluster", "objective", "strategy", "batch", "dim", "time-limit",
-                       "first-fit", "seed", "output", "plan", "json", "server", "constraints"):
+                       "first-fit", "seed", "output", "plan", "json", "server", "constraints", "choose", "what-if"):
             self.assertIn(f"--{option}", text)
 
     def test_wrong_usage_ends_with_2(self):
@@ -165,7 +165,7 @@ class Usage(Case):
             ["plan", *devices],
             ["plan", model, "--devices", "0"],
             ["plan", model, "--devices", "-1"],
-            ["plan", model, "--devices", "2,4"],
+            ["plan", model, "--devices", "2,4,2"],
             ["plan", model, "--devices", "two"],
             ["plan", model, "--devices", "99999999999999999999"],
             ["plan", model, "--devices", "9999999"],
