@@ -216,6 +216,11 @@ static bool is_worthwhile(const struct sp_space_option *option, const struct gro
     return growth->class_index != option->class_index || growth->disappointed < DISAPPOINTMENTS || !growth->fits;
 }
 
+static bool has_pins(const struct sp_constraints *constraints)
+{
+    return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
+}
+
 static enum sp_status make_profiles(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
@@ -223,7 +228,7 @@ static enum sp_status make_profiles(struct search *search)
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < joint->space->option_count; i++) {
         const uint32_t first = search->profile_count;
-        if (!is_worthwhile(&joint->space->options[i], &growth) ||
+        if ((!has_pins(joint->options->constraints) && !is_worthwhile(&joint->space->options[i], &growth)) ||
             !goes_on(search, 0.4 * i / joint->space->option_count))
             continue;
         status = profile_option(search, &joint->space->options[i]);
@@ -244,11 +249,6 @@ static uint32_t stage_limit(const struct search *search, uint32_t max_stages)
     const struct sp_constraints *constraints = search->joint.options->constraints;
     const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
     return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
-}
-
-static bool has_pins(const struct sp_constraints *constraints)
-{
-    return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
 }
 
 static enum sp_status propose(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
@@ -277,6 +277,25 @@ static enum sp_status propose(struct search *search, const struct sp_profile *co
     status = sp_joint_propose_pinned(&search->joint, &proposal, &candidate, search->err);
     if (status == SP_OK && candidate != NULL)
         status = take(search, candidate, strategy);
+    return status;
+}
+
+/* With pins: stages of any blocks, and replicas of them. */
+static enum sp_status propose_mixed(struct search *search)
+{
+    const enum sp_search_strategy strategy = search->joint.options->strategy;
+    const struct sp_proposal proposal = {.profile_count = search->profile_count,
+                                         .profiles = (const struct sp_profile *const *)search->profiles,
+                                         .objective = search->joint.options->objective,
+                                         .max_stages = stage_limit(search, strategy == SP_STRATEGY_TENSOR ? 1 : 0),
+                                         .max_replicas = search->joint.options->max_replicas};
+    struct sp_joint_candidate *candidates[PINNED_CANDIDATES];
+    uint32_t count = 0;
+    if (!has_pins(search->joint.options->constraints) || !goes_on(search, 0.92))
+        return SP_OK;
+    enum sp_status status = sp_joint_propose_mixed(&search->joint, &proposal, candidates, &count, search->err);
+    for (uint32_t i = 0; i < count && status == SP_OK; i++)
+        status = take(search, candidates[i], strategy);
     return status;
 }
 
@@ -310,7 +329,7 @@ static enum sp_status propose_all(struct search *search)
     if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
         goes_on(search, 0.9))
         status = propose(search, profiles, count, 0, SP_STRATEGY_AUTO);
-    return status;
+    return status == SP_OK ? propose_mixed(search) : status;
 }
 
 /* The best one once more: choices that memory binds end before they are the best that there are. */

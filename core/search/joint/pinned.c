@@ -121,15 +121,13 @@ static bool is_edge(const struct sp_workload *workload, const struct sp_work_ten
            !workload->nodes[tensor->producer].folded;
 }
 
-/* Pins are carried along the edges: forwards as the earliest stage, backwards as the latest. */
-static bool make_line(struct cutting *c)
+bool sp_joint_pin_bounds(const struct sp_joint *joint, uint32_t **ret_earliest, uint32_t **ret_latest)
 {
-    const struct sp_workload *workload = c->joint->workload;
-    const uint32_t *pin = c->joint->options->constraints->stage_of;
-    uint32_t *earliest = SP_NEW_ARRAY(c->joint->arena, workload->node_count, uint32_t);
-    uint32_t *latest = SP_NEW_ARRAY(c->joint->arena, workload->node_count, uint32_t);
-    c->line = SP_NEW_ARRAY(c->joint->arena, workload->node_count, struct place);
-    if (earliest == NULL || latest == NULL || c->line == NULL)
+    const struct sp_workload *workload = joint->workload;
+    const uint32_t *pin = joint->options->constraints->stage_of;
+    uint32_t *earliest = SP_NEW_ARRAY(joint->arena, workload->node_count, uint32_t);
+    uint32_t *latest = SP_NEW_ARRAY(joint->arena, workload->node_count, uint32_t);
+    if (earliest == NULL || latest == NULL)
         return false;
     for (uint32_t n = 0; n < workload->node_count; n++) {
         const struct sp_work_node *node = &workload->nodes[n];
@@ -149,6 +147,18 @@ static bool make_line(struct cutting *c)
                 latest[tensor->producer] = latest[n];
         }
     }
+    *ret_earliest = earliest;
+    *ret_latest = latest;
+    return true;
+}
+
+static bool make_line(struct cutting *c)
+{
+    const struct sp_workload *workload = c->joint->workload;
+    uint32_t *earliest, *latest;
+    c->line = SP_NEW_ARRAY(c->joint->arena, workload->node_count, struct place);
+    if (c->line == NULL || !sp_joint_pin_bounds(c->joint, &earliest, &latest))
+        return false;
     for (uint32_t n = 0; n < workload->node_count; n++) {
         if (!workload->nodes[n].folded)
             c->line[c->length++] = (struct place){n, earliest[n], latest[n]};
