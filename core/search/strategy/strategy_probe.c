@@ -422,6 +422,26 @@ static bool has_middle(const struct strategy_way *way)
     return false;
 }
 
+/* What the layouts say that a device has of the weights that this node alone uses, each layout of each once: a device
+   has it, also where the operator's function needs less of it, or nothing but its value. */
+static double stated_weight_bytes(const struct strategy_way *way)
+{
+    const struct sp_workload *workload = way->table->workload;
+    double sum = 0;
+    for (uint32_t input = 0; input < way->rule->input_count; input++) {
+        const struct sp_value *value = way->model_node->inputs[input];
+        uint32_t first = 0;
+        if (!value || !way->table->is_own_weight[value->id])
+            continue;
+        while (way->model_node->inputs[first] != value || way->layouts[first] != way->layouts[input])
+            first++;
+        if (first == input)
+            sum += workload->tensors[sp_work_root(workload, value->id)].bytes *
+                   strategy_layout_share(way->table, value, way->layouts[input]);
+    }
+    return sum;
+}
+
 enum sp_status strategy_probe(struct strategy_way *way, struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(way->table->scratch);
@@ -437,6 +457,7 @@ enum sp_status strategy_probe(struct strategy_way *way, struct sp_error *err)
             probe.coordinate[a] = way->table->mesh.size[a] / 2;
         status = probe_device(&probe, err);
     }
+    way->weight_bytes = fmax(way->weight_bytes, stated_weight_bytes(way));
     sp_arena_rewind(way->table->scratch, mark);
     return status;
 }
