@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "onnx_files.h"
+#include "recount.h"
 
 void planned_make(struct planned_model *ret_model, struct sp_buf file, int64_t devices)
 {
@@ -20,6 +21,7 @@ void planned_make(struct planned_model *ret_model, struct sp_buf file, int64_t d
     cr_assert_eq(sp_job_plan(model->file.data, model->file.size, &job_options, model->cluster, &options, &model->job,
                              &model->plan, &err),
                  SP_OK, "%s", err.message);
+    recount_expect_result(model->plan->workload, model->plan->cluster, model->plan->result);
     cr_assert_eq(sp_subject_from_plan(model->job, model->plan, &model->subject, &err), SP_OK, "%s", err.message);
 }
 

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "recount.h"
+
 uint32_t sharded_choose_any(const void *context, uint32_t node, const struct sp_strategies *strategies)
 {
     uint64_t mixed = (*(const uint64_t *)context + node + 1) * 0x9e3779b97f4a7c15u;
@@ -145,6 +147,7 @@ void sharded_make(struct sharded_model *ret_model, struct sp_buf file, const str
                                    &result->evaluation, &err),
                  SP_OK, "%s", err.message);
     result->sharded = sharded;
+    recount_expect(workload, model->planned.cluster, &result->placement, sharded, result->evaluation, false);
     finish(model, plan, result);
 }
 
@@ -171,6 +174,7 @@ void sharded_search(struct sharded_model *ret_model, struct sp_buf file, int64_t
     cr_assert_eq(sp_net_create(arena, (struct sp_model *)(uintptr_t)plan->model, &net, &err), SP_OK);
     cr_assert_eq(sp_joint_search(arena, workload, net, plan->cluster, options, &model->found, &err), SP_OK, "%s",
                  err.message);
+    recount_expect_result(workload, plan->cluster, model->found);
     plan->strategy = sp_search_strategy_name(model->found->strategy);
     finish(model, plan, model->found);
 }

@@ -3,6 +3,7 @@
 #include "onnx/reader.h"
 #include "onnx_bytes.h"
 #include "plan/job.h"
+#include "recount.h"
 
 /* Two stages, annotated and read again. */
 struct annotated {
@@ -51,6 +52,7 @@ static void make(struct annotated *a, int64_t devices, enum sp_objective objecti
     cr_assert_eq(sp_cluster_uniform(a->arena, "a100-sxm4-80gb", devices, &cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(a->file.data, a->file.size, NULL, cluster, &options, &a->job, &a->plan, &err), SP_OK, "%s",
                  err.message);
+    recount_expect_result(a->plan->workload, a->plan->cluster, a->plan->result);
     cr_assert_eq(sp_plan_annotate(a->plan, &splice, &err), SP_OK, "%s", err.message);
     splice_to_buf(splice, &a->file, &a->result);
     sp_splice_destroy(splice);

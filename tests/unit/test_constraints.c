@@ -11,6 +11,7 @@
 #include "expect_op.h"
 #include "infer/net.h"
 #include "plan/constraints.h"
+#include "recount.h"
 #include "search/joint/joint.h"
 
 #define PROBLEMS    120
@@ -444,6 +445,7 @@ Test(constraints, plans_keep_random_constraints)
         if (status == SP_OK) {
             planned++;
             expect_kept(&problem, &demanded, result);
+            recount_expect_result(problem.workload, problem.cluster, result);
             sp_search_result_release(result);
         } else {
             refused++;

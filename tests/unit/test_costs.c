@@ -7,6 +7,7 @@
 #include "cost/contract.h"
 #include "plan/job.h"
 #include "random_workload.h"
+#include "recount.h"
 #include "json/json.h"
 
 struct planned {
@@ -25,7 +26,10 @@ static enum sp_status try_plan(struct planned *p, const char *text, const char *
     p->cluster = cluster_from(p->arena, cluster);
     sp_plan_options_init(&asked);
     asked.objective = objective;
-    return sp_job_plan(text, strlen(text), &options, p->cluster, &asked, &p->job, &p->plan, &p->err);
+    enum sp_status status = sp_job_plan(text, strlen(text), &options, p->cluster, &asked, &p->job, &p->plan, &p->err);
+    if (status == SP_OK)
+        recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);
+    return status;
 }
 
 static void make_plan(struct planned *p, const char *text, const char *cluster)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "random_workload.h"
+#include "recount.h"
 
 /* 100 bytes per second and 1 second latency between any two devices. */
 #define SLOW_PAIR                                                                                                      \
@@ -43,6 +44,7 @@ static struct sp_evaluation *evaluate(const struct sp_workload *work, const stru
     struct sp_placement placement = {stage_count, stage_of, stage_device};
     struct sp_evaluation *evaluation = NULL;
     cr_assert_eq(sp_evaluate(arena, work, cluster, &placement, &evaluation, &err), SP_OK, "%s", err.message);
+    recount_expect(work, cluster, &placement, NULL, evaluation, false);
     return evaluation;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "build_workload.h"
+#include "recount.h"
 #include "search/grouping.h"
 
 static struct sp_arena *arena;
@@ -28,7 +29,10 @@ static enum sp_status group(const struct sp_workload *workload, const struct sp_
     options.objective = objective;
     sp_error_clear(&error);
     *ret_result = NULL;
-    return sp_group(arena, workload, cluster, &options, ret_result, &error);
+    enum sp_status status = sp_group(arena, workload, cluster, &options, ret_result, &error);
+    if (status == SP_OK)
+        recount_expect(workload, cluster, &(*ret_result)->placement, NULL, (*ret_result)->evaluation, true);
+    return status;
 }
 
 static struct sp_grouping_result *must_group(const struct sp_workload *workload, const struct sp_cluster *cluster,

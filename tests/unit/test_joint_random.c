@@ -12,6 +12,7 @@
 #include "build_model.h"
 #include "expect_op.h"
 #include "infer/net.h"
+#include "recount.h"
 #include "search/joint/bounds.h"
 #include "search/joint/evaluate.h"
 #include "search/joint/joint.h"
@@ -20,6 +21,7 @@
 #define MAX_NODES  6
 #define MAX_STAGES 4
 #define MOST_PLANS 60000 /* of one problem; larger ones are made smaller */
+#define SAMPLED    256   /* of so many plans the memory of one is counted again */
 
 struct problem {
     struct build build;
@@ -181,7 +183,8 @@ static void judge(struct every *every)
     cr_assert_eq(
         sp_joint_evaluate(scratch, problem->workload, problem->cluster, &placement, sharded, &evaluation, &err), SP_OK,
         "%s", err.message);
-    every->plans++;
+    if (every->plans++ % SAMPLED == 0)
+        recount_expect(problem->workload, problem->cluster, &placement, sharded, evaluation, false);
     every->least_interval = fmin(every->least_interval, evaluation->interval_seconds);
     every->least_latency = fmin(every->least_latency, evaluation->latency_seconds);
     if (evaluation->worst_excess_bytes <= 0)
@@ -308,6 +311,7 @@ static void compare(const struct problem *problem, const struct every *every, ui
     cr_expect(is_near(value, every->best), "problem %u: %.17g, the best of %llu plans is %.17g", number, value,
               (unsigned long long)every->plans, every->best);
     cr_expect(evaluation->worst_excess_bytes <= 0, "problem %u: it does not fit", number);
+    recount_expect_result(problem->workload, problem->cluster, result);
     sp_search_result_release(result);
 
     /* The bounds that hold for every plan, whether it fits or not. */
