@@ -15,10 +15,12 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     struct variants_run *run = context;
     const bool searches = strcmp(phase, "search") == 0;
     const double within = searches ? READING_SHARE + (1 - READING_SHARE) * fraction : READING_SHARE * fraction;
-    (void)lower_bound_seconds;               /* of this cluster alone */
+    /* The bound is of this cluster alone. */
+    if (run->is_over)
+        return sp_watch_tick(run->job_options.watch, phase, fraction, best_seconds, lower_bound_seconds);
     run->within = fmax(run->within, within); /* a model may be read again */
     if (!run->stopped)
-        run->stopped = !sp_watch_tick(run->job_options->watch, run->phase, (run->done + run->within) / run->total,
+        run->stopped = !sp_watch_tick(run->job_options.watch, run->phase, (run->done + run->within) / run->total,
                                       run->best_seconds > 0 ? run->best_seconds : best_seconds, 0);
     return !run->stopped;
 }
@@ -47,7 +49,7 @@ enum sp_status variants_take_figures(struct sp_arena *arena, const struct sp_pla
 /* What a job of its own may take beside the plan that is held; false: nothing. */
 static bool budget_left(const struct variants_run *run, size_t *ret_bytes)
 {
-    const size_t limit = run->job_options->memory_budget != 0 ? run->job_options->memory_budget : SP_DEFAULT_JOB_BYTES;
+    const size_t limit = run->job_options.memory_budget != 0 ? run->job_options.memory_budget : SP_DEFAULT_JOB_BYTES;
     const size_t held = run->held != NULL ? run->held->budget.used : 0;
     *ret_bytes = limit > held ? limit - held : 0;
     return limit > held;
@@ -72,25 +74,24 @@ static enum sp_status close_row(struct variants_run *run, const struct sp_error 
 enum sp_status variants_look(struct variants_run *run, const struct sp_cluster *cluster, struct sp_variant *row,
                              struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *ret_why)
 {
-    const struct sp_watch watch = {.tick = tick, .context = run};
-    struct sp_job_options job_options = *run->job_options;
+    struct sp_job_options job_options = run->job_options;
     struct sp_job *job = NULL;
     struct sp_plan *plan = NULL;
     struct sp_error failed = {0};
-    enum sp_status status;
     row->devices_available = cluster->device_count;
     run->within = 0;
-    job_options.watch = &watch;
-    if (!sp_watch_tick(&watch, "read", 0, 0, 0))
-        status = sp_fail(ret_why, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+    run->watch = (struct sp_watch){.tick = tick, .context = run};
+    job_options.watch = &run->watch;
+    if (!sp_watch_tick(&run->watch, "read", 0, 0, 0))
+        (void)sp_fail(ret_why, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
     else if (!budget_left(run, &job_options.memory_budget))
-        status = sp_fail_memory(ret_why);
+        (void)sp_fail_memory(ret_why);
     else
-        status = sp_job_plan(run->bytes, run->size, &job_options, cluster, run->options, &job, &plan, ret_why);
+        (void)sp_job_plan(run->bytes, run->size, &job_options, cluster, run->options, &job, &plan, ret_why);
     run->done++;
-    if (status != SP_OK)
+    if (plan == NULL)
         return close_row(run, ret_why, row, ret_why);
-    status = variants_take_figures(run->arena, plan, row, &failed);
+    enum sp_status status = variants_take_figures(run->arena, plan, row, &failed);
     if (status == SP_OK && plan->result->stopped)
         row->message = "The search was stopped before its end: this is the best plan found until then.";
     if (status != SP_OK || ret_job == NULL) {
@@ -212,7 +213,7 @@ static enum sp_status sweep_one(struct sweeping *s, uint32_t i, struct sp_error 
     row->device = s->sweep->devices[i];
     s->run->held = s->job;
     enum sp_status status = variants_look(s->run, s->sweep->clusters[i], row, &job, &plan, &why);
-    if (status != SP_OK || job == NULL) {
+    if (status != SP_OK || plan == NULL) {
         note_error(s, i, &why);
         if (status != SP_OK && err != NULL)
             *err = why;
@@ -267,9 +268,9 @@ static enum sp_status plan_sweep(struct variants_run *run, const struct sp_sweep
     run->total = sweep->count;
     for (uint32_t i = 0; status == SP_OK && i < sweep->count; i++)
         status = sweep_one(&s, i, err);
-    if (status == SP_OK && s.job == NULL)
+    if (status == SP_OK && s.plan == NULL)
         status = none_fits(&s, err);
-    if (status != SP_OK) {
+    if (status != SP_OK || s.plan == NULL) {
         sp_job_destroy(s.job);
         return status;
     }
@@ -291,28 +292,32 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const void *bytes, uint64_
                               struct sp_error *err)
 {
     static const struct sp_job_options defaults;
-    struct variants_run run = {.arena = arena,
-                               .bytes = bytes,
-                               .size = size,
-                               .job_options = job_options != NULL ? job_options : &defaults,
-                               .options = options};
+    struct variants_run *run = SP_NEW(arena, struct variants_run);
     const struct sp_cluster *cluster = target->cluster;
     struct sp_job *job = NULL;
     struct sp_plan *plan = NULL;
     enum sp_status status;
+    if (run == NULL)
+        return sp_fail_memory(err);
+    *run = (struct variants_run){.arena = arena,
+                                 .bytes = bytes,
+                                 .size = size,
+                                 .job_options = job_options != NULL ? *job_options : defaults,
+                                 .options = options};
     if (target->sweep != NULL)
-        status = plan_sweep(&run, target->sweep, &job, &plan, &cluster, err);
+        status = plan_sweep(run, target->sweep, &job, &plan, &cluster, err);
     else
         status = sp_job_plan(bytes, size, job_options, cluster, options, &job, &plan, err);
     if (status == SP_ERR_NOFIT && target->sweep == NULL && options->what_if)
-        variants_explain_nofit(&run, cluster, err);
-    if (status != SP_OK)
+        variants_explain_nofit(run, cluster, err);
+    if (plan == NULL)
         return status;
     if (options->what_if) {
-        run.held = job;
-        run.stopped = run.stopped || plan->result->stopped;
-        status = variants_what_if(&run, cluster, plan, err);
+        run->held = job;
+        run->stopped = run->stopped || plan->result->stopped;
+        status = variants_what_if(run, cluster, plan, err);
     }
+    run->is_over = true;
     if (status != SP_OK) {
         sp_job_destroy(job);
         return status;

@@ -5,12 +5,12 @@
 #include "plan/internal.h"
 #include "plan/variants.h"
 
-/* One request, while its clusters are looked at. */
+/* One request, while its clusters are looked at. It lives as long as the plan, whose job keeps the watch. */
 struct variants_run {
     struct sp_arena *arena; /* of the rows */
     const void *bytes;
     uint64_t size;
-    const struct sp_job_options *job_options; /* of the request */
+    struct sp_job_options job_options; /* of the request */
     const struct sp_plan_options *options;
 
     const struct sp_job *held; /* its plan stays in memory meanwhile; NULL: none */
@@ -19,6 +19,8 @@ struct variants_run {
     double best_seconds;       /* as the watch is told; 0: what the search says */
     double within;             /* of the one that is looked at, so far */
     bool stopped;              /* by the watch */
+    bool is_over;              /* all have been looked at: what is done with the plan now is told as it is */
+    struct sp_watch watch;     /* of the clusters' jobs */
 };
 
 /*
