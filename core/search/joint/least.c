@@ -7,7 +7,8 @@
 #include "base/units.h"
 #include "search/joint/relax.h"
 
-#define GALLOP 4 /* how many times further each step goes down while plans are found */
+#define GALLOP   4  /* how many times further each step goes down while plans are found */
+#define PATIENCE 10 /* with so few searches all go to halving */
 
 struct bisection {
     struct sp_arena *arena;
@@ -72,29 +73,26 @@ static double needed_memory(const struct bisection *b, const struct sp_search_re
 }
 
 /* Searches with so many bytes, and takes what comes of it. */
-static enum sp_status try_bytes(struct bisection *b, double bytes)
+static void try_bytes(struct bisection *b, double bytes)
 {
     struct sp_arena_mark mark = sp_arena_mark(b->arena);
     struct sp_search_result *result = NULL;
     struct sp_error why = {0};
     const struct sp_cluster *raised = raise(b->arena, b->cluster, bytes);
-    if (raised == NULL)
-        return SP_ERR_MEMORY;
-    enum sp_status status = sp_joint_search_once(b->arena, b->workload, b->net, raised, &b->options, &result, &why);
+    enum sp_status status = SP_ERR_MEMORY;
+    if (raised != NULL)
+        status = sp_joint_search_once(b->arena, b->workload, b->net, raised, &b->options, &result, &why);
     b->searches++;
-    if (status == SP_OK && result->stopped) {
-        b->stopped = true;
-    } else if (status == SP_OK) {
+    if (status == SP_OK && !result->stopped) {
         b->found = bytes;
         b->needed = needed_memory(b, result);
     } else if (status == SP_ERR_NOFIT || status == SP_ERR_REQUEST) {
         b->failed = bytes; /* the latter: constraints leave nothing */
     } else {
-        b->stopped = true;
+        b->stopped = true; /* by the watch, or for want of memory: that nothing fits is known anyway */
     }
     sp_search_result_release(result);
     sp_arena_rewind(b->arena, mark);
-    return status == SP_ERR_MEMORY ? status : SP_OK;
 }
 
 /* ---- bisection -------------------------------------------------------------------------------------------------- */
@@ -129,15 +127,19 @@ static double least_owned(const struct sp_cluster *cluster)
 }
 
 /* The first number with which there is a plan: the guess, else so much that nothing lacks. */
-static enum sp_status find_enough(struct bisection *b, double guess)
+static void find_enough(struct bisection *b, double guess)
 {
-    enum sp_status status = SP_OK;
     b->failed = least_owned(b->cluster);
     if (guess > b->failed)
-        status = try_bytes(b, guess);
-    if (status == SP_OK && b->found == 0 && goes_on(b))
-        status = try_bytes(b, fmax(everything(b), 2 * fmax(b->failed, guess)));
-    return status;
+        try_bytes(b, guess);
+    if (b->found == 0 && goes_on(b))
+        try_bytes(b, fmax(everything(b), 2 * fmax(b->failed, guess)));
+}
+
+/* The middle of a wide gap is that of magnitudes. */
+static double middle(double failed, double found)
+{
+    return found > 2 * failed && failed > 0 ? floor(sqrt(failed * found)) : floor((failed + found) / 2);
 }
 
 /*
@@ -145,24 +147,22 @@ static enum sp_status find_enough(struct bisection *b, double guess)
  * is tried first is just below what the last plan needs, then ever further below it. Once that fails, the middle; and
  * what the plan needs itself, which nobody has tried yet.
  */
-static enum sp_status close_in(struct bisection *b)
+static void close_in(struct bisection *b)
 {
-    enum sp_status status = SP_OK;
-    bool gallops = true;
+    bool gallops = b->most_searches > PATIENCE;
     double reach = step_of(b->found);
-    while (status == SP_OK && goes_on(b) && b->found - b->failed > step_of(b->found)) {
+    while (goes_on(b) && b->found - b->failed > step_of(b->found)) {
         const double found = b->found;
         const double top = b->needed < found && b->needed > b->failed ? b->needed : found;
-        double bytes = floor((top + b->failed) / 2);
+        double bytes = middle(b->failed, top);
         if (gallops && top - reach > b->failed)
             bytes = top - reach;
         else if (top < found && top - b->failed <= step_of(top))
             bytes = top;
-        status = try_bytes(b, bytes);
+        try_bytes(b, bytes);
         gallops = gallops && b->found < found;
         reach *= GALLOP;
     }
-    return status;
 }
 
 /* ---- the sentence ----------------------------------------------------------------------------------------------- */
@@ -213,9 +213,9 @@ static uint32_t searches_for(const struct sp_workload *workload, const struct sp
                                           : (uint32_t)searches;
 }
 
-enum sp_status sp_joint_least_memory(struct sp_arena *arena, const struct sp_workload *workload,
-                                     const struct sp_net *net, const struct sp_cluster *cluster,
-                                     const struct sp_joint_options *options, struct sp_error *err)
+void sp_joint_least_memory(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
+                           const struct sp_cluster *cluster, const struct sp_joint_options *options,
+                           struct sp_error *err)
 {
     struct watcher watcher = {options->watch};
     const struct sp_watch watch = {.tick = tick, .context = &watcher};
@@ -229,15 +229,10 @@ enum sp_status sp_joint_least_memory(struct sp_arena *arena, const struct sp_wor
     const double guess = ceil((double)err->least_memory_bytes + cluster->reserved_bytes);
     b.options.any_plan = true;
     b.options.watch = &watch;
-    enum sp_status status = find_enough(&b, err->least_memory_bytes > 0 ? guess : 0);
-    if (status == SP_OK && b.found > 0)
-        status = close_in(&b);
-    if (status != SP_OK) {
-        sp_error_clear(err);
-        return sp_fail_memory(err);
-    }
+    find_enough(&b, err->least_memory_bytes > 0 ? guess : 0);
+    if (b.found > 0)
+        close_in(&b);
     err->least_memory_bytes = b.found > 0 ? whole_bytes(b.found) : 0;
     err->too_little_memory_bytes = b.found > 0 ? whole_bytes(b.failed) : 0;
     add_sentence(&b);
-    return err->status;
 }

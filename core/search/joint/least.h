@@ -12,8 +12,11 @@
  *
  * The two are closed in on by bisection until they differ by at most SP_LEAST_SHARE of the larger one (or by one byte),
  * or until SP_LEAST_SEARCHES searches were made, fewer for large models (SP_LEAST_WORK), or until the watch says stop;
- * then the sentence says that less might do. A search that ends at the first plan and one that looks for the best ask
- * for the same memory, so the answer holds for both.
+ * then the sentence says that what lies between was not tried. A search that ends at the first plan and one that looks
+ * for the best ask for the same memory, so the answer holds for both.
+ *
+ * The search is no proof where it does not try everything: that it finds nothing with some memory does not mean that
+ * there is nothing, and it may find something with a little less again.
  *
  * Where not even the memory for the whole model on each device helps, memory is not what lacks: both stay 0, and the
  * sentence says so.
@@ -27,9 +30,9 @@
 
 /*
  * `err` holds the SP_ERR_NOFIT of a search with these very arguments; err->least_memory_bytes may have a first guess.
- * Its numbers are set and a sentence is added to its message, in front of which it stays as it was. Only memory can be
- * an error: then `err` becomes that one.
+ * Its numbers are set and a sentence is added to its message, where there is room for it. Where memory for more
+ * searches is missing, the answer is what is known by then.
  */
-enum sp_status sp_joint_least_memory(struct sp_arena *arena, const struct sp_workload *workload,
-                                     const struct sp_net *net, const struct sp_cluster *cluster,
-                                     const struct sp_joint_options *options, struct sp_error *err);
+void sp_joint_least_memory(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
+                           const struct sp_cluster *cluster, const struct sp_joint_options *options,
+                           struct sp_error *err);

@@ -138,7 +138,7 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
     enum sp_status status = sp_joint_search_once(arena, workload, net, cluster, options, ret_result, why);
     const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
     if (status == SP_ERR_NOFIT)
-        status = sp_joint_least_memory(arena, workload, net, cluster, options, why);
+        sp_joint_least_memory(arena, workload, net, cluster, options, why);
     if (options->constraints == NULL || (status != SP_ERR_NOFIT && !excluded))
         return status;
     return find_culprit(arena, workload, net, cluster, options, why);
