@@ -11,6 +11,7 @@
 #include "search/joint/pinned.h"
 #include "search/joint/relax.h"
 #include "search/joint/settle.h"
+#include "search/joint/vary.h"
 
 #define WORTHWHILE      0.98 /* of the time on smaller blocks: what larger ones must be below */
 #define DISAPPOINTMENTS 2    /* sizes in a row that are not, until no larger ones are tried */
@@ -102,8 +103,9 @@ static enum sp_status start(struct search *search)
         return status;
     if (joint->options->constraints != NULL)
         forbid_levels(joint->options->constraints, joint->space);
-    joint->tables = SP_NEW_ARRAY(joint->arena, joint->space->option_count, struct sp_strategy_table *);
-    search->profiles = SP_NEW_ARRAY(joint->arena, (size_t)2 * joint->space->option_count, struct sp_profile *);
+    const size_t most_options = SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES;
+    joint->tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
+    search->profiles = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_profile *);
     joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
     if (joint->tables == NULL || search->profiles == NULL || joint->evaluator == NULL)
         return sp_fail_memory(search->err);
@@ -221,6 +223,38 @@ static bool has_pins(const struct sp_constraints *constraints)
     return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
 }
 
+/* What a stage may have at most: 0 is any number. */
+static uint32_t stage_limit(const struct search *search, uint32_t max_stages)
+{
+    const struct sp_constraints *constraints = search->joint.options->constraints;
+    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
+    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
+}
+
+/* Further meshes for the blocks that promise most, where a stage may be all of a plan. */
+static enum sp_status vary_meshes(struct search *search)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_space_option *promising[SP_VARY_MOST];
+    enum sp_status status = SP_OK;
+    if (has_pins(joint->options->constraints) ||
+        (joint->options->objective != SP_OBJECTIVE_LATENCY && joint->options->strategy != SP_STRATEGY_TENSOR &&
+         stage_limit(search, 0) != 1))
+        return SP_OK;
+    const uint32_t count =
+        sp_vary_blocks(joint, search->profile_count, (const struct sp_profile *const *)search->profiles, promising);
+    for (uint32_t i = 0; status == SP_OK && i < count; i++) {
+        uint32_t cuts[SP_SPACE_CUTS];
+        const uint32_t cut_count = sp_space_cuts(promising[i], cuts);
+        for (uint32_t c = 0; status == SP_OK && c < cut_count && goes_on(search, 0.4); c++) {
+            const struct sp_space_option *further = sp_space_add_mesh(joint->space, promising[i], cuts[c]);
+            if (further != NULL)
+                status = profile_option(search, further);
+        }
+    }
+    return status;
+}
+
 static enum sp_status make_profiles(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
@@ -236,20 +270,14 @@ static enum sp_status make_profiles(struct search *search)
             note_growth(joint, search->profiles[first], &growth);
     }
     if (status == SP_OK && search->profile_count > 0)
+        status = vary_meshes(search);
+    if (status == SP_OK && search->profile_count > 0)
         status =
             sp_units_create(joint->arena, joint->workload, search->profiles[0]->seconds, &joint->units, search->err);
     return status;
 }
 
 /* ---- proposals -------------------------------------------------------------------------------------------------- */
-
-/* What a stage may have at most: 0 is any number. */
-static uint32_t stage_limit(const struct search *search, uint32_t max_stages)
-{
-    const struct sp_constraints *constraints = search->joint.options->constraints;
-    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
-    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
-}
 
 static enum sp_status propose(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
                               uint32_t max_stages, enum sp_search_strategy strategy)
@@ -299,6 +327,24 @@ static enum sp_status propose_mixed(struct search *search)
     return status;
 }
 
+/* Stages of any options. */
+static enum sp_status propose_together(struct search *search)
+{
+    const struct sp_profile *const *profiles = (const struct sp_profile *const *)search->profiles;
+    const uint32_t count = search->profile_count;
+    const struct sp_profile **together = SP_NEW_ARRAY(search->joint.arena, count, const struct sp_profile *);
+    uint32_t kept = 0;
+    if (together == NULL)
+        return sp_fail_memory(search->err);
+    for (uint32_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
+            ;
+        for (uint32_t i = first; i < next && sp_vary_gains(first, next, profiles); i++)
+            together[kept++] = profiles[i];
+    }
+    return propose(search, together, kept, 0, SP_STRATEGY_AUTO);
+}
+
 /* Each option alone: one stage, and as many as it likes; then all of them together. */
 static enum sp_status propose_all(struct search *search)
 {
@@ -315,6 +361,8 @@ static enum sp_status propose_all(struct search *search)
         if (strategy != SP_STRATEGY_PIPELINE)
             status =
                 propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
+        if (!sp_vary_gains(first, next, profiles))
+            continue;
         if (status == SP_OK && strategy != SP_STRATEGY_TENSOR)
             status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
         for (uint32_t i = first; next > first + 1 && i < next && status == SP_OK &&
@@ -328,7 +376,7 @@ static enum sp_status propose_all(struct search *search)
     }
     if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
         goes_on(search, 0.9))
-        status = propose(search, profiles, count, 0, SP_STRATEGY_AUTO);
+        status = propose_together(search);
     return status == SP_OK ? propose_mixed(search) : status;
 }
 

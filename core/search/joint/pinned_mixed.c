@@ -362,7 +362,7 @@ static void note_plan(struct found *found, struct sp_joint_candidate *candidate)
 static enum sp_status search_plans(struct mixed *m, struct found *found, struct sp_error *err)
 {
     for (uint32_t round = 0; round < ROUNDS && found->count < PINNED_CANDIDATES; round++) {
-        struct sp_joint_candidate *candidate;
+        struct sp_joint_candidate *candidate = NULL;
         bool is_done = !find_stages(m);
         if (!is_done) {
             enum sp_status status = make_plan(m, &candidate, err);

@@ -136,6 +136,37 @@ static void make_mesh(struct sp_space_option *option)
         mesh->size[mesh->axis_count++] = minor;
 }
 
+/* Whether one of the mesh's axes ends `cut` devices from the innermost. */
+static bool ends_axis(const struct sp_strategy_mesh *mesh, uint32_t cut)
+{
+    uint32_t inner = 1;
+    for (uint32_t a = mesh->axis_count; a-- > 0 && inner < cut;)
+        inner *= mesh->size[a];
+    return inner == cut;
+}
+
+/* Whether the links divide a part of so many devices evenly, and it them. */
+static bool follows_levels(const struct sp_space_option *option, uint32_t cut)
+{
+    uint32_t inner = 1;
+    for (uint32_t l = option->mesh.links.level_count; l-- > 0;) {
+        inner *= option->levels[l].size;
+        if (inner % cut != 0 && cut % inner != 0)
+            return false;
+    }
+    return option->size % cut == 0;
+}
+
+uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[SP_SPACE_CUTS])
+{
+    uint32_t count = 0;
+    for (uint32_t cut = 2; cut <= option->size / 2 && count < SP_SPACE_CUTS; cut++) {
+        if (follows_levels(option, cut) && !ends_axis(&option->mesh, cut))
+            ret_cuts[count++] = cut;
+    }
+    return count;
+}
+
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 static void add_option(struct sp_space *space, uint32_t class_index, uint32_t size)
@@ -186,6 +217,22 @@ static void add_options(struct sp_space *space, uint32_t class_index, uint32_t l
     }
 }
 
+const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const struct sp_space_option *option,
+                                                uint32_t cut)
+{
+    struct sp_space_option *further = &space->options[space->option_count];
+    if (space->option_count == SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES)
+        return NULL;
+    *further = *option;
+    further->is_further = true;
+    further->mesh.links.levels = further->levels;
+    further->mesh.axis_count = 2;
+    further->mesh.size[0] = option->size / cut;
+    further->mesh.size[1] = cut;
+    space->option_count++;
+    return further;
+}
+
 enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
                                struct sp_error *err)
@@ -194,7 +241,7 @@ enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload 
     if (space == NULL)
         return sp_fail_memory(err);
     space->cluster = cluster;
-    space->options = SP_NEW_ARRAY(arena, SP_SPACE_MAX_OPTIONS, struct sp_space_option);
+    space->options = SP_NEW_ARRAY(arena, SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES, struct sp_space_option);
     if (space->options == NULL)
         return sp_fail_memory(err);
     enum sp_status status = find_classes(arena, workload, space, err);

@@ -11,10 +11,18 @@
  * A block's mesh has one axis for each level it spans, and the innermost level is cut once more where it is large, so
  * that data and tensor parallelism may share it. Any factor may take several axes, so finer meshes have the coarser
  * ones' strategies too.
+ *
+ * An axis may as well end inside a level, or span one and part of the next: tensor parallelism over two nodes of eight
+ * devices, data parallelism over four such pairs. A block may have further meshes, of two axes each, as options of
+ * their own (sp_space_add_mesh()).
+ *
+ *     8 nodes of 8:  mesh 8 x 2 x 4; further ones 2 x 32, 4 x 16, 32 x 2
  */
 #include "search/strategy/strategy.h"
 
-#define SP_SPACE_MAX_OPTIONS 64
+#define SP_SPACE_MAX_OPTIONS 64 /* sizes of blocks, of all classes */
+#define SP_SPACE_MAX_MESHES  64 /* further ones */
+#define SP_SPACE_CUTS        16 /* further meshes of one block */
 #define SP_SPACE_LEVELS      16 /* link levels that a block may span; clusters with more have blocks of one device */
 
 struct sp_space_class {
@@ -25,6 +33,7 @@ struct sp_space_class {
 
 struct sp_space_option {
     uint32_t class_index, size; /* devices of one block */
+    bool is_further;            /* another mesh of the blocks of an option before it */
     struct sp_strategy_mesh mesh;
     struct sp_mesh_level levels[SP_SPACE_LEVELS]; /* mesh.links.levels */
 };
@@ -33,13 +42,21 @@ struct sp_space {
     const struct sp_cluster *cluster;
     uint32_t class_count, option_count;
     struct sp_space_class *classes;
-    struct sp_space_option *options; /* by class, then by size */
+    struct sp_space_option *options; /* by class, then by size; behind them those of further meshes */
 };
 
 /* With `largest` 1 there are blocks of one device only. */
 enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
                                struct sp_error *err);
+
+/* Where a mesh of two axes may end the inner one, ascending: in how many devices, so that links change only where an
+   axis ends or along the whole of it, and the option's own mesh does not end an axis there. */
+uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[SP_SPACE_CUTS]);
+
+/* Adds an option for the same blocks with such a mesh; NULL where there are too many. Others stay where they are. */
+const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const struct sp_space_option *option,
+                                                uint32_t cut);
 
 /* The first device from `from` on (in the option's class) at which a block of this option may begin, so that `blocks`
    of them follow one another; UINT32_MAX: there is none. */
