@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.join(TOP, "tests/tools"))
 sys.dont_write_bytecode = True
 
 import onnx_make  # noqa: E402
+import recount  # noqa: E402
 
 CLI = os.environ.get("SHARDPLAN", os.path.join(TOP, "build/sanitized/api/cli/shardplan"))
 DAEMON = os.environ.get("SHARDPLAND", os.path.join(TOP, "build/sanitized/server/shardpland"))
@@ -40,8 +41,10 @@ def clean_environment(**more):
 
 
 def run(*arguments, stdin=None, environment=None, cwd=None, program=CLI):
-    return subprocess.run(
-        [program, *arguments],
+    """Runs the program; the memory of each plan that it makes is counted again."""
+    command = recount.Command(arguments if program == CLI else (), stdin, cwd)
+    done = subprocess.run(
+        [program, *(command.arguments if program == CLI else arguments)],
         input=stdin,
         stdin=None if stdin is not None else subprocess.DEVNULL,
         capture_output=True,
@@ -49,6 +52,8 @@ def run(*arguments, stdin=None, environment=None, cwd=None, program=CLI):
         cwd=cwd,
         env=environment or clean_environment(),
     )
+    command.finish(done.returncode, done.stdout)
+    return done
 
 
 class Case(unittest.TestCase):
