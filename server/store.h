@@ -44,7 +44,7 @@ struct plan_row {
     int64_t seq;
     char id[STORE_ID_SIZE];
     char model[65];
-    char *request; /* JSON: {"cluster","objective","options"} */
+    char *request; /* JSON: {"cluster" or "sweep","objective","options"} */
     enum plan_state state;
     int64_t attempts, crashes;
     char *error;                                 /* JSON of problem.h, or NULL */

@@ -4,7 +4,7 @@
  *
  *   <- {"job":ID,"kind":KIND,"model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
  *       "form":"json", "text" or "model","sync":bool,"body":N}, then N bytes: a client's JSON
- *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster":..,"objective":..,"options":..}}
+ *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster" or "sweep":..,"objective":..,"options":..}}
  *   -> {"job":ID,"event":"started"}
  *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}
  *   -> {"job":ID,"event":"done","resident_bytes":N}
