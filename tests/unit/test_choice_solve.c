@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "random_choice.h"
+#include "search/choice/bound.h"
 #include "search/choice/reduce.h"
 #include "threads/executor.h"
 
@@ -175,5 +176,24 @@ Test(choice_solve, refuses_what_is_not_well_formed)
     edge.v = 0;
     cr_assert_eq(sp_choice_solve(arena, &bad, &options, &result, &err), SP_ERR_REQUEST);
     cr_assert_str_eq(err.code, "CHOICE_EDGE");
+    sp_arena_destroy(arena);
+}
+
+/* Where nothing is left to choose the bound is what it costs, however much more a search may hope for. */
+Test(choice_solve, bounds_what_is_no_choice)
+{
+    static const uint32_t first[] = {0, 1, 2};
+    static const int64_t cost[] = {3, 4}, usage[] = {1, 1}, begin[] = {0, 0}, last[] = {1, 1}, between[] = {5};
+    const struct sp_choice_edge edge = {0, 1, between};
+    const struct sp_choice_problem problem = {2, 1, first, cost, usage, begin, last, &edge, 2};
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_reduced *reduced = NULL;
+    uint64_t work = 0;
+    cr_assert_eq(sp_reduce(arena, &problem, NULL, &reduced, NULL), SP_OK);
+    cr_assert_eq(reduced->variable_count, 0);
+    struct sp_bound_state *bound = sp_bound_create(arena, reduced);
+    cr_assert_not_null(bound);
+    cr_expect_eq(sp_bound_improve(bound, 1000, INT64_MAX, NULL, &work), 12);
+    cr_expect_eq(work, 0);
     sp_arena_destroy(arena);
 }

@@ -211,6 +211,8 @@ int64_t sp_bound_improve(struct sp_bound_state *state, uint64_t work, int64_t ta
 {
     uint64_t start = state->work;
     state->stop = stop;
+    if (state->reduced->variable_count == 0)
+        return sp_bound_best(state); /* sweeps would do no work, and so never end */
     if (!state->has_started)
         begin(state, target);
     while (state->work - start < work && (stop == NULL || !*stop) && sp_bound_rounded(state->best) < target) {
