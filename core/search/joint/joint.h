@@ -24,6 +24,9 @@
  * its own memory, borders move while that helps, and every candidate is evaluated exactly. What is not dominated in
  * latency, interval, memory per device and devices is kept as the front.
  *
+ * A block's mesh has axes as the links have levels (space.h). Where a stage may be all of a plan (for a latency, or one
+ * stage is asked for) the blocks that promise most are tried with axes that end elsewhere, too (vary.h).
+ *
  * Equal questions get equal answers, whatever the number of threads.
  */
 #include "base/executor.h"
