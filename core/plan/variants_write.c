@@ -4,7 +4,7 @@
 
 #define NAME_COLUMNS        42
 #define SWEEP_COLUMNS       40
-#define DESCRIPTION_COLUMNS 28
+#define DESCRIPTION_COLUMNS 60 /* of the last cell: only plans of many kinds of stages are that long */
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
