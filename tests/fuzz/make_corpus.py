@@ -237,6 +237,26 @@ COSTS = {
     "nothing": '{"nodes":[],"edges":[]}',
 }
 
+CONSTRAINTS = {
+    "nothing": '{}',
+    "every-member": '{"max_stages":2,"reserved_bytes":1000,"pins":[{"nodes":"first","stage":0},{"nodes":["s*","sum"],"stage":1}],'
+                    '"together":[["relu","sec?nd"]],"specs":[{"tensor":"b","shards":[2,1,1]}],"forbid":[{"tensor":"w","axis":1},'
+                    '{"nodes":"sum"},{"level":"far"}]}',
+    "devices": '{"pins":[{"nodes":"first","device":3},{"nodes":"second","device":0}]}',
+    "backwards": '{"pins":[{"nodes":"second","stage":0},{"nodes":"first","stage":1}]}',
+    "one-stage": '{"max_stages":1,"specs":[{"tensor":"c","shards":[1,2,2]}]}',
+    "split-and-not": '{"specs":[{"tensor":"y","shards":[4]}],"forbid":[{"tensor":"y","axis":0}]}',
+    "whole": '{"specs":[{"tensor":"w","shards":[1,1]}],"forbid":[{"nodes":["*"]},{"level":"near"}]}',
+    "all-together": '{"together":[["*"]],"max_stages":4}',
+    "kept": '{"kv_cache":{"sequences":2,"positions":64,"dtype":"float16"},"max_stages":1}',
+    "kept-bytes": '{"kv_cache_bytes":100000,"reserved_bytes":1}',
+    "kept-too-much": '{"kv_cache_bytes":1e15}',
+    "no-memory": '{"reserved_bytes":999999}',
+    "nobody": '{"pins":[{"nodes":"nobody","stage":0}]}',
+    "wrong": '{"pins":[{"nodes":[],"stage":-1}],"specs":[{"tensor":"","shards":[0]}]}',
+    "stages-and-devices": '{"pins":[{"nodes":"first","stage":1},{"nodes":"first","device":2}]}',
+}
+
 PROFILE = {
     "nodes": '{"device":"cpu-core","nodes":{"a":1e-3,"b":{"cpu-core":0,"t4-16gb":2},"":5}}',
     "events": '{"events":[{"cat":"Session","name":"model_run","ts":1,"dur":9},{"cat":"Node","name":"n_kernel_time","ts":2,"dur":3},'
@@ -329,6 +349,7 @@ def main():
     write_folder("ort_spec", {name: text.encode() for name, text in ORT_SPEC.items()})
     write_folder("shardy", {name: text.encode() for name, text in SHARDY.items()})
     write_folder("json", {name: text.encode() for name, text in JSON.items()})
+    write_folder("constraints", {name: text.encode() for name, text in CONSTRAINTS.items()})
     write_folder("costs", {name: text.encode() for name, text in COSTS.items()})
     write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})
     write_folder("recipe", RECIPES)
