@@ -314,6 +314,8 @@ Test(stages_latency, little_work, .timeout = 250)
 #define BLOCKS 10
 #define NODES  (4 * BLOCKS)
 
+#define SOME_WORK 100000000 /* seconds under the sanitizers; what is asked of the chain needs no more */
+
 struct chain {
     struct sp_stages_problem problem;
     struct sp_stages_node nodes[NODES];
@@ -396,8 +398,8 @@ Test(stages_latency, threads_and_seeds)
     int runs = 0;
     struct sp_executor executor = {.run = run_threads, .context = &runs, .threads = 4};
     make_chain(&chain, 3, 8);
-    struct sp_stages_options alone = {.seed = 7, .work_limit = 100000000};
-    struct sp_stages_options lent = {.seed = 7, .work_limit = 100000000, .executor = &executor};
+    struct sp_stages_options alone = {.seed = 7, .work_limit = SOME_WORK};
+    struct sp_stages_options lent = {.seed = 7, .work_limit = SOME_WORK, .executor = &executor};
     const struct sp_stages_result *first = solve(&chain.problem, &alone), *again = solve(&chain.problem, &alone),
                                   *threads = solve(&chain.problem, &lent);
     cr_assert_eq(first->value, again->value);
@@ -419,7 +421,8 @@ Test(stages_latency, ample_memory)
     make_chain(&chain, 1, NODES);
     for (uint32_t v = 0; v < NODES; v++)
         sum += chain.fast[v];
-    const struct sp_stages_result *result = solve(&chain.problem, &(struct sp_stages_options){.seed = 1});
+    const struct sp_stages_result *result =
+        solve(&chain.problem, &(struct sp_stages_options){.seed = 1, .work_limit = SOME_WORK});
     cr_assert(result->is_feasible);
     cr_expect_leq(result->value, sum + 1e-9);
     cr_expect_leq(result->bound, result->value + 1e-9);
@@ -431,7 +434,8 @@ Test(stages_latency, small_memory)
 {
     struct chain chain;
     make_chain(&chain, 3, 8);
-    const struct sp_stages_result *result = solve(&chain.problem, &(struct sp_stages_options){.seed = 1});
+    const struct sp_stages_result *result =
+        solve(&chain.problem, &(struct sp_stages_options){.seed = 1, .work_limit = SOME_WORK});
     double path = 0;
     for (uint32_t b = 0; b < BLOCKS; b++)
         path += chain.fast[4 * b] + fmax(chain.fast[4 * b + 1], chain.fast[4 * b + 2]) + chain.fast[4 * b + 3];
@@ -454,7 +458,8 @@ Test(stages_latency, stops)
     int ticks = 0;
     struct sp_watch watch = {.tick = stop_at_once, .context = &ticks};
     make_chain(&chain, 3, 8);
-    const struct sp_stages_result *all = solve(&chain.problem, &(struct sp_stages_options){.seed = 1});
+    const struct sp_stages_result *all =
+        solve(&chain.problem, &(struct sp_stages_options){.seed = 1, .work_limit = SOME_WORK});
     const struct sp_stages_result *result =
         solve(&chain.problem, &(struct sp_stages_options){.seed = 1, .stop = &stop});
     cr_expect(result->is_stopped);
