@@ -308,6 +308,56 @@ Test(strategy, reshards_cost_what_the_planner_says)
     sp_strategy_table_destroy(table);
 }
 
+/* Whether a layout cuts axes that a tensor has. */
+static bool fits(const struct sp_strategy_table *table, uint32_t layout, uint32_t rank)
+{
+    const struct strategy_layout *cut = table->layouts[layout];
+    return cut->cut_count == 0 || cut->axes[cut->cut_count - 1] < rank;
+}
+
+/* Answers are kept for all tensors of as many bytes, up to the names of axes; they are those to the question itself. */
+Test(strategy, reshards_of_all_tensors_cost_what_each_costs_alone)
+{
+    static const char *const names[] = {"A", "B", "C", "D", "E", "F", "G"};
+    uint32_t state = 1, draws[3], compared = 0;
+    start(18);
+    input("A", "24,16,8");
+    input("B", "8,24,16");
+    input("C", "12,10");
+    build_weight(&build, "W", SP_DTYPE_FLOAT, "8,16");
+    build_node(&build, "MatMul", "A W", "D");
+    build_node(&build, "Transpose", "B", "E");
+    build_node(&build, "Relu", "D", "F");
+    build_node(&build, "Softmax", "C", "G");
+    build_outputs(&build, "E F G");
+    strategy_model_built(&subject, "a100-sxm4-80gb", 8);
+    struct sp_strategy_table *table = strategy_table_of(&subject, 3, (uint32_t[]){2, 2, 2});
+    for (uint32_t i = 0; i < 20000; i++) {
+        for (uint32_t k = 0; k < 3; k++) {
+            state = state * 1664525u + 1013904223u; /* Numerical Recipes, section 7.1 */
+            draws[k] = state >> 8;
+        }
+        const struct sp_value *value = build_value(&build, names[draws[0] % 7]);
+        const struct sp_shape *shape = &value->type.shape;
+        uint32_t from = draws[1] % table->layout_count, to = draws[2] % table->layout_count;
+        int64_t extents[3];
+        double bytes, want_bytes;
+        if (!fits(table, from, shape->rank) || !fits(table, to, shape->rank))
+            continue;
+        for (uint32_t a = 0; a < shape->rank; a++)
+            extents[a] = shape->dims[a].value;
+        double cost = strategy_reshard(table, value->id, from, to, &bytes);
+        double want = sp_reshard_cost(table->costs, shape->rank, extents, 4, sp_strategy_layout(table, from),
+                                      sp_strategy_layout(table, to), &want_bytes);
+        cr_expect(fabs(cost - want) <= 1e-12 * want && fabs(bytes - want_bytes) <= 1e-12 * want_bytes,
+                  "%s from %u to %u: %.17g and %.17g, not %.17g and %.17g", value->name, from, to, cost, bytes, want,
+                  want_bytes);
+        compared += want > 0;
+    }
+    cr_expect_gt(compared, 5000, "%u", compared);
+    sp_strategy_table_destroy(table);
+}
+
 /* An axis of 8 over two nodes of four has two digits, and its collectives use both levels of links. */
 Test(strategy, axes_are_cut_where_links_change)
 {

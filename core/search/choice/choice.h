@@ -45,7 +45,9 @@ struct sp_choice_problem {
 
 struct sp_choice_options {
     uint64_t seed;
-    uint64_t work_limit; /* 0: the default, which grows with the problem */
+    uint64_t work_limit; /* 0: the default, which grows with the problem. Less than a bound takes: there is none but
+                            what reducing gives, and searches do as much as they need to come round, which is more than
+                            a small limit and grows with the problem */
     uint32_t lanes;      /* searches side by side, each with random numbers of its own; 0: SP_CHOICE_LANES. The result
                             depends on it, and not on how many threads the executor has. */
     const struct sp_executor *executor;

@@ -275,9 +275,9 @@ void sp_reducer_fix(struct sp_reducer *reducer, uint32_t v)
     reducer->is_infeasible |= reducer->fixed_cost >= SP_CHOICE_INFINITE;
 }
 
-/* The best state of v for a state s of u (where there is a view) and x of w. */
+/* The best state of v for a state s of u (where there is a view). */
 static uint32_t best_state(const struct sp_reducer_node *node, const struct sp_reducer_view *u, uint32_t s,
-                           const struct sp_reducer_view *w, uint32_t x, int64_t *ret_cost)
+                           int64_t *ret_cost)
 {
     uint32_t best = node->alive[0];
     *ret_cost = SP_CHOICE_INFINITE;
@@ -286,8 +286,6 @@ static uint32_t best_state(const struct sp_reducer_node *node, const struct sp_r
         int64_t cost = node->cost[state];
         if (u != NULL)
             cost = sp_choice_add(cost, sp_reducer_cost(u, state, s));
-        if (w != NULL)
-            cost = sp_choice_add(cost, sp_reducer_cost(w, state, x));
         if (cost < *ret_cost) {
             *ret_cost = cost;
             best = state;
@@ -307,12 +305,75 @@ static void eliminate_leaf(struct sp_reducer *reducer, uint32_t v, uint32_t e)
     for (uint32_t i = to->alive_count; i-- > 0;) {
         uint32_t s = to->alive[i];
         int64_t cost;
-        map[s] = best_state(&reducer->nodes[v], &view, s, NULL, 0, &cost);
+        map[s] = best_state(&reducer->nodes[v], &view, s, &cost);
         to->cost[s] = sp_choice_add(to->cost[s], cost);
         if (to->cost[s] >= SP_CHOICE_INFINITE)
             sp_reducer_kill_state(reducer, view.other, s);
     }
     add_step(reducer, v, view.other, SP_NO_NODE, map);
+}
+
+/* What eliminating one node works on: its neighbours' sides of the tables, close together. */
+struct pairs {
+    int64_t *beside;       /* [alive state of v][alive state of w] */
+    int64_t *least, *most; /* per alive state of v: of its row */
+    int64_t *best;         /* per alive state of w */
+    uint32_t *taken;       /* likewise: v's state */
+};
+
+static bool take_pairs(struct sp_reducer *reducer, const struct sp_reducer_node *v, const struct sp_reducer_view *view,
+                       const struct sp_reducer_node *w, struct pairs *ret_pairs)
+{
+    size_t rows = v->alive_count, columns = w->alive_count, entries = (rows + 2) * columns + 2 * rows;
+    if (entries > reducer->pairs) {
+        reducer->pairs = 2 * entries;
+        reducer->room_of_pairs = take(reducer, reducer->scratch, reducer->pairs, sizeof(int64_t));
+        if (reducer->room_of_pairs == NULL)
+            return false;
+    }
+    ret_pairs->beside = reducer->room_of_pairs;
+    ret_pairs->least = ret_pairs->beside + rows * columns;
+    ret_pairs->most = ret_pairs->least + rows;
+    ret_pairs->best = ret_pairs->most + rows;
+    ret_pairs->taken = (uint32_t *)(ret_pairs->best + columns);
+    for (size_t k = 0; k < rows; k++) {
+        int64_t *row = ret_pairs->beside + k * columns, least = SP_CHOICE_INFINITE, most = 0;
+        for (size_t j = 0; j < columns; j++) {
+            row[j] = sp_choice_add(sp_reducer_cost(view, v->alive[k], w->alive[j]), 0);
+            least = row[j] < least ? row[j] : least;
+            most = row[j] > most ? row[j] : most;
+        }
+        ret_pairs->least[k] = least;
+        ret_pairs->most[k] = most;
+    }
+    return true;
+}
+
+/* For each state of w the best of v beside state s of u. Rows that are nowhere less than another one is everywhere are
+   not looked at. What is added here is at most SP_CHOICE_INFINITE, so that sums need no care. */
+static void find_best(const struct sp_reducer_node *v, const struct sp_reducer_view *view, uint32_t s, uint32_t columns,
+                      const struct pairs *pairs)
+{
+    int64_t *best = pairs->best, enough = SP_CHOICE_INFINITE;
+    uint32_t *taken = pairs->taken;
+    for (uint32_t j = 0; j < columns; j++) {
+        best[j] = SP_CHOICE_INFINITE;
+        taken[j] = v->alive[0];
+    }
+    for (uint32_t k = 0; k < v->alive_count; k++) {
+        const uint32_t state = v->alive[k];
+        const int64_t *row = pairs->beside + (size_t)k * columns;
+        const int64_t own = sp_choice_add(v->cost[state], sp_reducer_cost(view, state, s));
+        if (own + pairs->least[k] >= enough)
+            continue;
+        enough = own + pairs->most[k] < enough ? own + pairs->most[k] : enough;
+        for (uint32_t j = 0; j < columns; j++) {
+            const int64_t cost = own + row[j];
+            const bool is_less = cost < best[j];
+            best[j] = is_less ? cost : best[j];
+            taken[j] = is_less ? state : taken[j];
+        }
+    }
 }
 
 static void eliminate_between(struct sp_reducer *reducer, uint32_t v, uint32_t e, uint32_t f)
@@ -322,13 +383,17 @@ static void eliminate_between(struct sp_reducer *reducer, uint32_t v, uint32_t e
     size_t count = (size_t)u->states * w->states;
     uint32_t *map = take(reducer, reducer->arena, count, sizeof(*map));
     int64_t *table = take(reducer, reducer->scratch, count, sizeof(*table));
-    if (map == NULL || table == NULL)
+    struct pairs pairs;
+    if (map == NULL || table == NULL || !take_pairs(reducer, &reducer->nodes[v], &next, w, &pairs))
         return;
-    for (uint32_t i = 0; i < u->alive_count; i++)
+    for (uint32_t i = 0; i < u->alive_count; i++) {
+        const size_t row = (size_t)u->alive[i] * w->states;
+        find_best(&reducer->nodes[v], &view, u->alive[i], w->alive_count, &pairs);
         for (uint32_t j = 0; j < w->alive_count; j++) {
-            size_t at = (size_t)u->alive[i] * w->states + w->alive[j];
-            map[at] = best_state(&reducer->nodes[v], &view, u->alive[i], &next, w->alive[j], &table[at]);
+            map[row + w->alive[j]] = pairs.taken[j];
+            table[row + w->alive[j]] = pairs.best[j];
         }
+    }
     sp_reducer_drop_edge(reducer, e);
     sp_reducer_drop_edge(reducer, f);
     sp_reducer_add_table(reducer, view.other, next.other, table, e);
@@ -341,7 +406,7 @@ void sp_reducer_eliminate(struct sp_reducer *reducer, uint32_t v)
     uint32_t index = 0, e = sp_reducer_next_link(reducer, v, &index), f = sp_reducer_next_link(reducer, v, &index);
     if (e == UINT32_MAX) {
         int64_t cost;
-        node->alive[0] = best_state(node, NULL, 0, NULL, 0, &cost);
+        node->alive[0] = best_state(node, NULL, 0, &cost);
         node->alive_count = 1;
         sp_reducer_fix(reducer, v);
         return;

@@ -63,6 +63,8 @@ struct sp_reducer {
     uint32_t *slots, slot_bits, slots_used;
     struct sp_reduce_step *steps;
     uint32_t step_count;
+    int64_t *room_of_pairs; /* of elimination: grows */
+    size_t pairs;
     uint32_t moment_count, use_count;
     struct sp_reducer_use *uses;
     int64_t *limit, *room, *moment_of; /* per moment; room is the limit less what all states use */

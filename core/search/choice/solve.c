@@ -14,6 +14,8 @@
 #define MAX_LANES      16
 #define ROUND_SWEEPS   30      /* of the bound in a round, when it takes as long as the searches */
 #define LEAST_WORK     1000000 /* of a round */
+#define LEAST_SWEEPS   16      /* of each search in a round, whatever the limit of work */
+#define BOUND_SWEEPS   31      /* what the bound does before it first tells anything */
 #define FEW_ENTRIES    5000    /* branch and bound begins at once */
 #define EXACT_ENTRIES  1000000 /* of all tables: branch and bound is for less */
 #define EXACT_WORK     150000000
@@ -50,6 +52,7 @@ struct solver {
     uint32_t rounds, dives, vain_dives;
     uint64_t dive_work;       /* of dives beside branch and bound */
     uint64_t since_dive;      /* what branch and bound took since the last one */
+    bool is_unbounded;        /* the limit of work is less than a bound takes: searches only */
     bool is_stopped, is_over; /* by `stop`, the watch or the work limit; nothing is left to do */
     struct sp_error *err;
 };
@@ -189,6 +192,19 @@ static bool make_lanes(struct solver *solver)
     return true;
 }
 
+/* As much as the bound and the searches gain from, or, where a given limit is less than that, as much as it allows: but
+   enough for the searches to come round. */
+static void size_rounds(struct solver *solver)
+{
+    const uint64_t limit = solver->options->work_limit, least = 2 * LEAST_SWEEPS * solver->entries;
+    solver->round_work = 2 * ROUND_SWEEPS * solver->entries;
+    solver->is_unbounded = limit > 0 && BOUND_SWEEPS * solver->entries > limit;
+    if (limit > 0 && solver->round_work > limit)
+        solver->round_work = limit > least ? limit : least;
+    if (solver->round_work < LEAST_WORK)
+        solver->round_work = LEAST_WORK;
+}
+
 static bool enter_level(struct solver *solver, const double *prices)
 {
     struct level *level = top(solver);
@@ -197,9 +213,7 @@ static bool enter_level(struct solver *solver, const double *prices)
         return false;
     solver->entries = count_entries(level->reduced);
     solver->ceiling = find_ceiling(level->reduced);
-    solver->round_work = 2 * ROUND_SWEEPS * solver->entries;
-    if (solver->round_work < LEAST_WORK)
-        solver->round_work = LEAST_WORK;
+    size_rounds(solver);
     solver->bound_state = sp_bound_create(level->work, level->reduced);
     if (solver->bound_state == NULL)
         return false;
@@ -270,6 +284,8 @@ static void run_task(void *argument, uint32_t index)
     struct solver *solver = argument;
     const volatile bool *stop = solver->options->stop;
     solver->task_work[index] = 0;
+    if (index == 0 && solver->is_unbounded)
+        return;
     if (index == 0)
         (void)sp_bound_improve(solver->bound_state, solver->round_work,
                                target_of(solver) - top(solver)->reduced->fixed_cost, stop, &solver->task_work[0]);
@@ -363,6 +379,8 @@ static enum sp_status bound_round(struct solver *solver)
     if (status != SP_OK || is_told_to_stop(solver))
         return status;
     spread_best(solver);
+    if (solver->is_unbounded)
+        return SP_OK;
     const double *above = sp_bound_reduced_costs(solver->bound_state);
     for (uint32_t i = 0; i < solver->lane_count; i++)
         sp_improver_guide(solver->improvers[i], sp_bound_prices(solver->bound_state), above);

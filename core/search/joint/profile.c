@@ -34,7 +34,7 @@ static enum sp_status find_unable(struct sp_arena *arena, struct sp_profile *pro
     return SP_OK;
 }
 
-/* Chooses strategies; *ret_chosen is false where none is within the limit. */
+/* Chooses strategies; *ret_chosen is false where none is within the limit. Nothing that is made in `arena` stays. */
 static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_request *request,
                              const struct sp_split_rules *rules, struct sp_profile *profile, bool *ret_chosen,
                              struct sp_error *err)
@@ -190,9 +190,14 @@ enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile
         return sp_fail_memory(err);
     profile->option = request->option;
     profile->table = request->table;
+    profile->is_free = isinf(request->memory_limit);
     enum sp_status status = find_unable(arena, profile, &rules, err);
-    if (status == SP_OK && request->table != NULL)
-        status = choose(arena, request, &rules, profile, &chosen, err);
+    if (status == SP_OK && request->table != NULL) {
+        struct sp_arena *scratch =
+            sp_arena_create(sp_arena_budget(arena)); /* a problem takes far more than its answer */
+        status = scratch == NULL ? sp_fail_memory(err) : choose(scratch, request, &rules, profile, &chosen, err);
+        sp_arena_destroy(scratch);
+    }
     if (status == SP_OK && chosen)
         status = take_figures(arena, profile, request->workload, err);
     if (status == SP_OK)

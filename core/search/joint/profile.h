@@ -16,6 +16,7 @@ struct sp_profile {
     double *weight_bytes;            /* per work node: of one device, each weight at its first user; what it keeps */
     double *held_bytes;              /* per work node: live activations while it runs, of one device */
     double *local_bytes;             /* per tensor: of one device, as its producer makes it */
+    bool is_free;                    /* strategies were chosen under no limit of memory */
     bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
     double total_seconds, total_weight_bytes, peak_bytes;
     double sent_share; /* of the bytes of activations, how much one device has on average: what a border costs */

@@ -11,6 +11,10 @@
 #define ROUNDS 5    /* of choosing under less memory, for stages that turn out not to fit */
 #define SPARE  1.02 /* how much more than what lacked is taken off */
 
+/* Different nodes of a stage that are many: its strategies were chosen with all others of the model, and if it were
+   alone only those at its borders would be others. Where they fit they stay. */
+#define MANY_NODES 4096
+
 #define POLISH_WORK (20 * SP_JOINT_CHOICE_WORK) /* of all stages of one candidate */
 
 struct settling {
@@ -18,6 +22,7 @@ struct settling {
     struct sp_joint_candidate *candidate;
     double *reserved; /* per stage: bytes that its strategies may not use */
     bool *hopeless;   /* per stage: no choice is within its memory */
+    bool *settled;    /* per stage: another choice gains nothing as long as this one fits */
     uint64_t work;    /* of one choice */
 };
 
@@ -105,24 +110,27 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
                                         .work_limit = settling->work,
                                         .executor = joint->options->executor,
                                         .watch = joint->options->watch};
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(joint->arena));
     struct sp_intra *intra;
     struct sp_choice_result *choice;
-    struct sp_intra_result *result;
+    struct sp_intra_result *result = NULL;
+    if (scratch == NULL)
+        return sp_fail_memory(err);
     if (sp_constraints_split(rules.constraints)) {
         intra_options.blocks = NULL;
         intra_options.allowed = sp_split_allowed;
         intra_options.context = &rules;
     }
-    enum sp_status status = sp_intra_create(joint->arena, stage->table, &intra_options, &intra, err);
+    enum sp_status status = sp_intra_create(scratch, stage->table, &intra_options, &intra, err);
     if (status == SP_OK)
-        status = sp_choice_solve(joint->arena, sp_intra_problem(intra), &options, &choice, err);
-    if (status != SP_OK)
-        return status;
-    settling->hopeless[s] = !choice->is_feasible;
-    if (!choice->is_feasible)
-        return SP_OK;
-    status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
-    if (status != SP_OK)
+        status = sp_choice_solve(scratch, sp_intra_problem(intra), &options, &choice, err);
+    if (status == SP_OK) {
+        settling->hopeless[s] = !choice->is_feasible;
+        if (choice->is_feasible)
+            status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
+    }
+    sp_arena_destroy(scratch);
+    if (status != SP_OK || result == NULL)
         return status;
     const bool fits = stage->intra != NULL && stage_bytes(stage->intra) <= limit;
     if (fits && stage_seconds(stage->intra) <= stage_seconds(result))
@@ -153,7 +161,8 @@ static enum sp_status choose_stages(struct settling *settling, bool all, struct 
     for (uint32_t s = 0; s < count; s++) {
         const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
         uint32_t same = 0;
-        if (candidate->sharded[s].table == NULL || (!all && cost->total_bytes <= cost->capacity_bytes))
+        const bool is_good = !all || settling->settled[s];
+        if (candidate->sharded[s].table == NULL || (is_good && cost->total_bytes <= cost->capacity_bytes))
             continue;
         while (same < chosen_count && !same_stage(settling, chosen[same], s))
             same++;
@@ -233,8 +242,33 @@ static enum sp_status start_settling(struct settling *settling, struct sp_joint 
                                   .candidate = candidate,
                                   .reserved = SP_NEW_ARRAY(joint->arena, count, double),
                                   .hopeless = SP_NEW_ARRAY(joint->arena, count, bool),
+                                  .settled = SP_NEW_ARRAY(joint->arena, count, bool),
                                   .work = work};
-    return settling->reserved == NULL || settling->hopeless == NULL ? sp_fail_memory(err) : SP_OK;
+    return settling->reserved == NULL || settling->hopeless == NULL || settling->settled == NULL ? sp_fail_memory(err)
+                                                                                                 : SP_OK;
+}
+
+/* Whether a stage has many nodes that are no repetition of others in it. */
+static enum sp_status has_many(const struct settling *settling, uint32_t s, bool *ret_many, struct sp_error *err)
+{
+    const struct sp_joint *joint = settling->joint;
+    const struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
+    struct sp_arena_mark mark = sp_arena_mark(joint->arena);
+    uint32_t different = 0;
+    *ret_many = false;
+    if (stage->node_count <= MANY_NODES || stage->table == NULL)
+        return SP_OK;
+    bool *seen = SP_NEW_ARRAY(joint->arena, joint->workload->node_count, bool);
+    if (seen == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < stage->node_count; i++) {
+        const uint32_t same = joint->blocks->same_as[stage->nodes[i]];
+        different += !seen[same];
+        seen[same] = true;
+    }
+    sp_arena_rewind(joint->arena, mark);
+    *ret_many = different > MANY_NODES;
+    return SP_OK;
 }
 
 enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate *candidate,
@@ -246,8 +280,14 @@ enum sp_status sp_joint_settle(struct sp_joint *joint, struct sp_joint_candidate
     if (status == SP_OK)
         status = list_nodes(&settling, err);
     for (uint32_t s = 0; status == SP_OK && s < candidate->placement.stage_count; s++) {
-        if (profiles[profile_of[s]]->table != NULL)
-            status = take_strategies(&settling, s, profiles[profile_of[s]], err);
+        const struct sp_profile *profile = profiles[profile_of[s]];
+        if (profile->table == NULL)
+            continue;
+        status = take_strategies(&settling, s, profile, err);
+        if (status == SP_OK && profile->is_free)
+            status = has_many(&settling, s, &settling.settled[s], err);
+        if (profile->is_free && candidate->sharded[s].node_count == joint->units->live_count)
+            settling.settled[s] = true; /* the same question */
     }
     if (status == SP_OK)
         status = sp_joint_judge(joint, candidate, err);
@@ -270,6 +310,8 @@ enum sp_status sp_joint_polish(struct sp_joint *joint, const struct sp_joint_can
     *copy = *candidate;
     copy->sharded = memcpy(sharded, candidate->sharded, count * sizeof *sharded);
     enum sp_status status = start_settling(&settling, joint, copy, POLISH_WORK / count, err);
+    for (uint32_t s = 0; status == SP_OK && s < count; s++)
+        status = has_many(&settling, s, &settling.settled[s], err);
     if (status == SP_OK)
         status = choose_and_judge(&settling, err);
     if (status == SP_OK)
