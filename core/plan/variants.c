@@ -211,6 +211,7 @@ static enum sp_status sweep_one(struct sweeping *s, uint32_t i, struct sp_error 
     struct sp_job *job = NULL;
     struct sp_plan *plan = NULL;
     row->device = s->sweep->devices[i];
+    row->is_mixed = s->sweep->clusters[i]->group_count > 1;
     s->run->held = s->job;
     enum sp_status status = variants_look(s->run, s->sweep->clusters[i], row, &job, &plan, &why);
     if (status != SP_OK || plan == NULL) {

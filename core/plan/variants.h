@@ -35,6 +35,7 @@ enum sp_variant_state {
 struct sp_variant {
     const char *change;         /* what if: "one more l4-24gb"; NULL in a sweep */
     const char *device;         /* sweep: "l4-24gb", "4 x l4-24gb + 2 x cpu-core"; else NULL */
+    bool is_mixed;              /* sweep: of several groups */
     uint32_t devices_available; /* of the variant's cluster */
     enum sp_variant_state state;
     /* With SP_VARIANT_FITS: */

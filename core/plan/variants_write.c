@@ -134,8 +134,11 @@ static void sweep_lines(const struct sp_variants *rows, struct sp_buf *text, str
         const struct sp_variant *row = &rows->rows[i];
         struct sp_buf name;
         sp_buf_init(&name, SP_REASON_BYTES);
-        sp_buf_printf(&name, "%3u device%s %s", row->devices_available,
-                      row->devices_available == 1 ? ": " : "s:", row->device);
+        if (!row->is_mixed)
+            sp_buf_printf(&name, "%3u device%s %s", row->devices_available,
+                          row->devices_available == 1 ? ": " : "s:", row->device);
+        else
+            sp_buf_printf(&name, "  %s", row->device); /* of several groups: it has the numbers */
         name_cell(buf, text, name.data != NULL ? name.data : "", SWEEP_COLUMNS);
         sp_buf_release(&name);
         if (row->state != SP_VARIANT_FITS) {

@@ -144,6 +144,17 @@ class Variants(test_cli.Case):
         self.assertFalse([row for row in plan["what_if"] if "speed" in row["change"]])
         self.assertTrue([row for row in plan["what_if"] if "links" in row["change"]])
 
+    def test_graphs_of_costs(self):
+        """The decoder runs on the processor alone, which is the first device; times are given, so that none is faster."""
+        examples = os.path.join(test_cli.TOP, "api/examples")
+        plan = valid(self.json("plan", os.path.join(examples, "costs.json"), "--cluster",
+                               os.path.join(examples, "costs-cluster.json"), "--devices", "1,3", "--choose", "best",
+                               "--what-if"))
+        self.assertEqual([row["devices_available"] for row in plan["sweep"]], [1, 3])
+        self.assertTrue(all(row["fits"] for row in plan["sweep"]))
+        self.assertFalse([row for row in plan["what_if"] if "speed" in row["change"]])
+        self.assertTrue(all(row["gain"] >= 0 for row in plan["what_if"] if "twice" in row["change"]))
+
     def test_a_plan_of_a_sweep_is_exported_again(self):
         path, saved = self.mlp(), self.path("plan.json")
         plan = self.plan(path, "1,2", "--choose", "best", "--what-if", "--plan", saved)

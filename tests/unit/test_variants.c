@@ -224,6 +224,29 @@ Test(variants, no_improvement_is_shown_as_a_loss)
     }
 }
 
+Test(variants, what_is_reserved_stays_reserved)
+{
+    char text[512], options[256];
+    struct asked a = begin(cluster_of(text, sizeof text, 1, 2.5 * DEEP_BYTES), NULL);
+    (void)snprintf(options, sizeof options, "{\"what_if\": true, \"constraints\": {\"reserved_bytes\": %.0f}}",
+                   0.4 * DEEP_BYTES);
+    json_t *json = load(options);
+    cr_assert_eq(sp_plan_options_parse(a.arena, NULL, json, &a.options, &a.err), SP_OK, "%s", a.err.message);
+    cr_assert_eq(ask(&a), SP_OK, "%s", a.err.message);
+    /* 2.5 / 2 - 0.4 is less than the weights take. */
+    cr_expect_eq(row_of(a.plan->what_if, "half the memory on every device")->state, SP_VARIANT_NOFIT);
+    sp_job_destroy(a.job);
+    json_decref(json);
+    (void)snprintf(options, sizeof options, "{\"what_if\": true, \"constraints\": {\"reserved_bytes\": %.0f}}",
+                   0.1 * DEEP_BYTES);
+    json = load(options);
+    cr_assert_eq(sp_plan_options_parse(a.arena, NULL, json, &a.options, &a.err), SP_OK, "%s", a.err.message);
+    cr_assert_eq(ask(&a), SP_OK, "%s", a.err.message);
+    cr_expect_eq(row_of(a.plan->what_if, "half the memory on every device")->state, SP_VARIANT_FITS);
+    json_decref(json);
+    end(&a);
+}
+
 Test(variants, what_does_not_fit_is_told_what_would_help)
 {
     char text[512];
