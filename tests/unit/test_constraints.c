@@ -42,6 +42,13 @@ Test(constraints, what_is_wrong_is_refused_with_its_place)
         {"{\"max_stages\": 1.5}", "/constraints/max_stages"},
         {"{\"reserved_bytes\": -1}", "/constraints/reserved_bytes"},
         {"{\"reserved_bytes\": \"1\"}", "/constraints/reserved_bytes"},
+        {"{\"kv_cache\": 3}", "/constraints/kv_cache"},
+        {"{\"kv_cache\": {\"sequences\": 2}}", "/constraints/kv_cache"},
+        {"{\"kv_cache\": {\"sequences\": 0, \"positions\": 1}}", "/constraints/kv_cache/sequences"},
+        {"{\"kv_cache\": {\"sequences\": 1, \"positions\": 1, \"heads\": 1}}", "/constraints/kv_cache/heads"},
+        {"{\"kv_cache\": {\"sequences\": 1, \"positions\": 1, \"dtype\": \"string\"}}", "/constraints/kv_cache/dtype"},
+        {"{\"kv_cache_bytes\": 0}", "/constraints/kv_cache_bytes"},
+        {"{\"kv_cache_bytes\": 1, \"kv_cache\": {\"sequences\": 1, \"positions\": 1}}", "/constraints/kv_cache_bytes"},
         {"{\"pins\": {}}", "/constraints/pins"},
         {"{\"pins\": [3]}", "/constraints/pins/0"},
         {"{\"pins\": [{\"nodes\": \"a\"}]}", "/constraints/pins/0"},
@@ -126,6 +133,36 @@ Test(constraints, are_written_in_one_form)
         cr_expect(json_equal(got, want), "%s", buf.data);
         json_decref(got);
         json_decref(want);
+        sp_buf_release(&buf);
+        sp_arena_destroy(arena);
+    }
+}
+
+Test(constraints, caches_are_written_as_they_were_read)
+{
+    static const char *const texts[] = {
+        "{\"kv_cache\":{\"sequences\":16,\"positions\":8192}}",
+        "{\"kv_cache\":{\"sequences\":1,\"positions\":1,\"dtype\":\"float16\"},\"pins\":[{\"nodes\":[\"a\"],"
+        "\"stage\":0}]}",
+        "{\"kv_cache_bytes\":3.0}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct sp_arena *arena = sp_arena_create(NULL);
+        const struct sp_demands *demands = NULL;
+        struct sp_error err = {0};
+        struct sp_json json;
+        struct sp_buf buf;
+        cr_assert_eq(read_text(arena, texts[i], &demands, &err), SP_OK, "%s", err.message);
+        sp_buf_init(&buf, 4096);
+        sp_json_init_buf(&json, false, &buf);
+        sp_demands_write(demands, &json);
+        cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+        json_t *got = json_loads(buf.data, 0, NULL);
+        if (json_object_get(got, "kv_cache_bytes") != NULL)
+            cr_expect_eq(json_number_value(json_object_get(got, "kv_cache_bytes")), 3);
+        else
+            cr_expect_str_eq(buf.data, texts[i]);
+        json_decref(got);
         sp_buf_release(&buf);
         sp_arena_destroy(arena);
     }
@@ -237,6 +274,53 @@ Test(constraints, what_cannot_be_is_named)
         cr_expect_str_eq(problem.err.where, cases[i].where, "%s: %s", cases[i].text, problem.err.where);
         cr_expect_not_null(strstr(problem.err.message, cases[i].says), "%s: %s", cases[i].text, problem.err.message);
     }
+    close_problem(&problem);
+}
+
+/* The layers have no attention, and a device that has no seconds for a node cannot have it. */
+Test(constraints, what_the_model_or_a_device_cannot_do_is_named)
+{
+    const struct sp_demands *demands = NULL;
+    const struct sp_constraints *constraints = NULL;
+    struct problem problem;
+    open_problem(&problem, 1e9);
+    cr_assert_eq(read_text(problem.arena, "{\"kv_cache_bytes\": 1000}", &demands, &problem.err), SP_OK);
+    cr_expect_eq(sp_demands_apply(demands, problem.build.model, problem.cluster, problem.workload, &problem.err),
+                 SP_ERR_REQUEST);
+    cr_expect_str_eq(problem.err.code, "CONSTRAINT_NO_ATTENTION");
+    cr_expect_str_eq(problem.err.where, "/constraints/kv_cache_bytes");
+    problem.workload->nodes[1].seconds[0] = INFINITY;
+    cr_expect_eq(resolve(&problem, "{\"pins\": [{\"nodes\": \"Relu_1\", \"device\": 2}]}", &constraints),
+                 SP_ERR_REQUEST);
+    cr_expect_str_eq(problem.err.code, "CONSTRAINT_CONFLICT");
+    cr_expect_str_eq(problem.err.where, "/constraints/pins/0");
+    cr_expect_not_null(strstr(problem.err.message, "cannot run it"), "%s", problem.err.message);
+    close_problem(&problem);
+}
+
+/* Attention keeps 2 * 4 * 16 floats of a position: of 1e9 positions 5.12e11 bytes, and the 4 devices have 4e9. */
+Test(constraints, more_than_all_memory_is_a_conflict)
+{
+    const struct sp_demands *demands = NULL;
+    struct problem problem;
+    open_problem(&problem, 1e9);
+    struct sp_workload *workload = NULL;
+    struct build attention;
+    build_init(&attention, 23);
+    build_input(&attention, "q", SP_DTYPE_FLOAT, "1,4,8,16");
+    build_node(&attention, "Attention", "q q q", "y");
+    build_outputs(&attention, "y");
+    cr_assert_eq(build_infer(&attention), SP_OK, "%s", attention.err.message);
+    cr_assert_eq(sp_workload_from_model(problem.arena, attention.model, problem.cluster, NULL, &workload, &problem.err),
+                 SP_OK);
+    cr_assert_eq(read_text(problem.arena, "{\"kv_cache\": {\"sequences\": 1000, \"positions\": 1000000}}", &demands,
+                           &problem.err),
+                 SP_OK);
+    cr_expect_eq(sp_demands_apply(demands, attention.model, problem.cluster, workload, &problem.err), SP_ERR_REQUEST);
+    cr_expect_str_eq(problem.err.code, "CONSTRAINT_CONFLICT");
+    cr_expect_not_null(strstr(problem.err.message, "512000000000"), "%s", problem.err.message);
+    cr_expect_not_null(strstr(problem.err.message, "4000000000"), "%s", problem.err.message);
+    build_release(&attention);
     close_problem(&problem);
 }
 

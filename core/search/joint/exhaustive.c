@@ -6,6 +6,7 @@
 #include "search/internal.h"
 #include "search/joint/exhaustive_ways.h"
 #include "search/joint/front.h"
+#include "search/joint/keep.h"
 #include "search/joint/settle.h"
 
 #define MAX_FORMS 64 /* options times replicas of a stage */
@@ -142,6 +143,12 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     struct sp_joint *joint = e->joint;
     struct sp_arena_mark mark = sp_arena_mark(joint->arena);
     fill_trial(e, ways);
+    if (joint->options->constraints != NULL &&
+        sp_constraints_keep(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
+                            &e->trial->placement, e->trial->sharded, NULL) != SP_OK) {
+        sp_arena_rewind(joint->arena, mark);
+        return SP_OK;
+    }
     enum sp_status status = sp_joint_judge(joint, e->trial, e->err);
     if (status != SP_OK)
         return status;

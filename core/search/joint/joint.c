@@ -618,8 +618,9 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
     enum sp_status status = start(search);
     bool done = false;
     /* Ways of which others are better in all that is asked of a plan are none of those that are tried, so constraints
-       might leave nothing of what is. */
-    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING && search->joint.options->constraints == NULL)
+       on strategies might leave nothing of what is. */
+    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING &&
+        !sp_constraints_split(search->joint.options->constraints))
         status = try_everything(search, &done);
     if (status == SP_OK && !done && (strategy == SP_STRATEGY_AUTO || strategy == SP_STRATEGY_GROUPING)) {
         status = try_grouping(search);

@@ -33,7 +33,7 @@ enum sp_status sp_joint_propose_pinned(struct sp_joint *joint, const struct sp_p
                                        struct sp_joint_candidate **ret_candidate, struct sp_error *err);
 
 #define PINNED_WORK       4e7 /* stages that one search for stages of any profiles looks at */
-#define PINNED_CANDIDATES 4
+#define PINNED_CANDIDATES 8
 
 /* Stages of any of the proposal's profiles that keep all pins, with replicas: up to PINNED_CANDIDATES plans that fit,
    or one that does not. */

@@ -15,6 +15,7 @@ struct maker {
     const double **seconds; /* per profile */
     uint32_t *group_size;   /* per group of nodes that are together */
     uint32_t *group_here;   /* the same, in the piece at hand */
+    uint32_t *place_of;     /* per node: its place in `live` */
     uint32_t *stamp;        /* per node: the piece it was last in */
     uint32_t *seen;         /* per tensor: the piece it was last received in */
     uint32_t piece;         /* number of the piece at hand */
@@ -122,7 +123,7 @@ static bool list_places(struct maker *maker)
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-static void add_received(struct maker *maker, struct pinned_piece *piece, uint32_t n)
+static void add_received(struct maker *maker, struct pinned_piece *piece, uint32_t n, struct pinned_received *list)
 {
     const struct sp_workload *workload = maker->joint->workload;
     const struct sp_work_node *node = &workload->nodes[n];
@@ -132,8 +133,10 @@ static void add_received(struct maker *maker, struct pinned_piece *piece, uint32
             maker->stamp[tensor->producer] == maker->piece || maker->seen[node->inputs[i]] == maker->piece)
             continue;
         maker->seen[node->inputs[i]] = maker->piece;
-        piece->received_count++;
-        piece->received_bytes += tensor->bytes;
+        if (piece->received_count < PINNED_RECEIVED)
+            list[piece->received_count++] = (struct pinned_received){maker->place_of[tensor->producer], tensor->bytes};
+        else
+            list[PINNED_RECEIVED - 1].bytes += tensor->bytes;
     }
 }
 
@@ -183,6 +186,7 @@ static enum sp_status fill_piece(struct maker *maker, uint32_t from, uint32_t to
     struct pinned_piece *piece = &maker->cuts->pieces[(size_t)from * cuts->count + to];
     const uint32_t first = cuts->sets != NULL ? 0 : cuts->ends[from];
     const uint32_t end = cuts->sets != NULL ? cuts->live_count : cuts->ends[to];
+    struct pinned_received list[PINNED_RECEIVED] = {0};
     *piece = (struct pinned_piece){.stage = SP_UNPINNED, .low = UINT32_MAX};
     if (cuts->sets != NULL && (cuts->sets[from] & ~cuts->sets[to]) != 0)
         return SP_OK;
@@ -205,9 +209,15 @@ static enum sp_status fill_piece(struct maker *maker, uint32_t from, uint32_t to
             continue;
         piece->is_possible = add_pins(maker, piece, cuts->live[i]);
         add_figures(maker, piece, cuts->live[i]);
-        add_received(maker, piece, cuts->live[i]);
+        add_received(maker, piece, cuts->live[i], list);
     }
     piece->is_possible = piece->is_possible && are_groups_whole(maker);
+    if (!piece->is_possible || piece->received_count == 0)
+        return SP_OK;
+    piece->received = SP_NEW_ARRAY(maker->joint->arena, piece->received_count, struct pinned_received);
+    if (piece->received == NULL)
+        return sp_fail_memory(err);
+    memcpy(piece->received, list, piece->received_count * sizeof *list);
     return SP_OK;
 }
 
@@ -218,11 +228,14 @@ static bool prepare(struct maker *maker)
     maker->seconds = SP_NEW_ARRAY(arena, maker->proposal->profile_count, const double *);
     maker->group_size = SP_NEW_ARRAY(arena, (size_t)c->together_count + 1, uint32_t);
     maker->group_here = SP_NEW_ARRAY(arena, (size_t)c->together_count + 1, uint32_t);
+    maker->place_of = SP_NEW_ARRAY(arena, maker->joint->workload->node_count, uint32_t);
     maker->stamp = SP_NEW_ARRAY(arena, maker->joint->workload->node_count, uint32_t);
     maker->seen = SP_NEW_ARRAY(arena, maker->joint->workload->tensor_count, uint32_t);
-    if (maker->seconds == NULL || maker->group_size == NULL || maker->group_here == NULL || maker->stamp == NULL ||
-        maker->seen == NULL)
+    if (maker->seconds == NULL || maker->group_size == NULL || maker->group_here == NULL || maker->place_of == NULL ||
+        maker->stamp == NULL || maker->seen == NULL)
         return false;
+    for (uint32_t i = 0; i < maker->cuts->live_count; i++)
+        maker->place_of[maker->cuts->live[i]] = i;
     for (uint32_t i = 0; c->together_of != NULL && i < maker->cuts->live_count; i++) {
         if (c->together_of[maker->cuts->live[i]] != SP_UNPINNED)
             maker->group_size[c->together_of[maker->cuts->live[i]]]++;

@@ -11,12 +11,18 @@
 #define PINNED_CUTS   96
 #define PINNED_IDEALS 14 /* models of so many nodes that run, or fewer, are cut in any way that has so few cuts */
 
+#define PINNED_RECEIVED 8
+struct pinned_received {
+    uint32_t place; /* in `live`: who makes it */
+    double bytes;
+};
+
 struct pinned_piece {
     bool is_possible;        /* it may be a stage by its pins and groups */
     uint32_t stage;          /* where its nodes are pinned to one, or SP_UNPINNED */
     uint32_t low, high;      /* the first and last device that nodes of it are pinned to; low > high: none */
-    uint32_t received_count; /* tensors that come from outside */
-    double received_bytes;
+    uint32_t received_count; /* tensors that come from outside, the first PINNED_RECEIVED of them: */
+    struct pinned_received *received;
     double *seconds, *weights, *held; /* per profile */
 };
 

@@ -13,7 +13,8 @@
 #define MOST_STAGES 64
 #define MOST_STATES 512 /* kept for one cut and number of stages */
 #define ALL_PLACES  8   /* devices of clusters on which blocks are tried everywhere */
-#define ROUNDS      24  /* searches, each without the stages that did not fit before */
+#define ROUNDS      12  /* searches, each without the stages that did not fit before */
+#define MODES       4   /* ways to estimate what stages take */
 #define TIE         1e-9
 
 /* What a stage may be: blocks of a profile's option, and where they may stand. */
@@ -47,6 +48,7 @@ struct mixed {
     struct state *states; /* [stages][cut][width] */
     uint32_t *counts;     /* [stages][cut] */
     bool *banned;         /* [option of the form][piece]: did not fit */
+    bool is_wary;         /* layouts do not fit: what a block sends is brought together first */
     bool is_hopeful;      /* stages may turn out to need less than the profiles say */
     /* The last stages found. */
     uint32_t stage_count;
@@ -176,29 +178,41 @@ static bool may_be(const struct mixed *m, const struct form *form, uint32_t from
            !m->banned[(option * m->cuts->count + from) * m->cuts->count + to];
 }
 
-/* Seconds that what goes into the piece takes from the stage before, in which most of it is made. */
-static double receive_seconds(const struct mixed *m, const struct state *before, const struct form *form,
-                              uint32_t device, const struct pinned_piece *piece)
+struct step {
+    uint32_t stages, from, parent, to; /* behind a state of so many stages, up to a cut */
+};
+
+/* Seconds that what goes into the piece takes, from the stages in which it is made. */
+static double receive_seconds(const struct mixed *m, const struct step *step, const struct form *form, uint32_t device)
 {
-    const struct form *other = &m->forms[before->form];
-    if (piece->received_count == 0)
-        return 0;
-    const struct sp_mesh_level *link = sp_cluster_link(m->joint->cluster, before->device, device);
-    return piece->received_count * link->latency +
-           piece->received_bytes * fmax(form->sent_share, other->sent_share) / link->bandwidth;
+    const struct pinned_piece *piece = sp_pinned_piece(m->cuts, step->from, step->to);
+    double seconds = 0;
+    for (uint32_t i = 0; i < piece->received_count && step->stages > 0; i++) {
+        uint32_t stages = step->stages, end = step->from;
+        const struct state *maker = &states_at(m, stages, end)[step->parent];
+        while (stages > 1 && !sp_pinned_has(m->cuts, maker->cut, end, piece->received[i].place)) {
+            end = maker->cut;
+            maker = &states_at(m, --stages, end)[maker->parent];
+        }
+        const struct sp_mesh_level *link = sp_cluster_link(m->joint->cluster, maker->device, device);
+        const double share = m->is_wary ? 1 : fmax(form->sent_share, m->forms[maker->form].sent_share);
+        seconds += link->latency + piece->received[i].bytes * share / link->bandwidth;
+    }
+    return seconds;
 }
 
 /* The stages with one more at a place. */
-static struct state extend(const struct mixed *m, uint32_t stages, const struct state *before, uint32_t form_index,
-                           uint32_t place, const struct pinned_piece *piece)
+static struct state extend(const struct mixed *m, const struct step *step, uint32_t form_index, uint32_t place)
 {
+    const struct pinned_piece *piece = sp_pinned_piece(m->cuts, step->from, step->to);
+    const struct state *before = &states_at(m, step->stages, step->from)[step->parent];
     const struct form *form = &m->forms[form_index];
     const uint32_t device = form->places[place];
-    const double receive = stages == 0 ? 0 : receive_seconds(m, before, form, device, piece);
+    const double receive = receive_seconds(m, step, form, device);
     const double compute = piece->seconds[form->profile], path = receive + compute;
     /* The sender is as busy with it as the receiver. */
     double load = fmax(compute, receive) / form->replicas;
-    if (stages > 0)
+    if (step->stages > 0)
         load = fmax(load, receive / m->forms[before->form].replicas);
     struct state after = {.taken = before->taken | form->cells[place],
                           .device = device,
@@ -221,14 +235,9 @@ static struct state extend(const struct mixed *m, uint32_t stages, const struct 
     return after;
 }
 
-struct step {
-    uint32_t stages, from, parent, to; /* behind a state of so many stages, up to a cut */
-};
-
 static void add_stage(const struct mixed *m, const struct step *step, uint32_t form, uint32_t place)
 {
-    struct state after = extend(m, step->stages, &states_at(m, step->stages, step->from)[step->parent], form, place,
-                                sp_pinned_piece(m->cuts, step->from, step->to));
+    struct state after = extend(m, step, form, place);
     after.cut = step->from;
     after.parent = step->parent;
     keep(m, step->stages + 1, step->to, &after);
@@ -342,10 +351,17 @@ static bool ban(struct mixed *m, const struct sp_joint_candidate *candidate)
     return any;
 }
 
+struct tried {
+    uint32_t stage_count;
+    struct state *stages;
+};
+
 struct found {
     struct sp_joint_candidate **fitting;
     uint32_t count;
     struct sp_joint_candidate *closest; /* that does not fit, but lacks least */
+    uint32_t tried_count;
+    struct tried tried[MODES * ROUNDS];
 };
 
 static void note_plan(struct found *found, struct sp_joint_candidate *candidate)
@@ -357,25 +373,55 @@ static void note_plan(struct found *found, struct sp_joint_candidate *candidate)
         found->closest = candidate;
 }
 
-/* Searches with the profiles' memory until something fits; then with what a stage needs at least, since its strategies
-   are chosen again. */
-static enum sp_status search_plans(struct mixed *m, struct found *found, struct sp_error *err)
+/* Whether these stages were made a plan of before; else notes them. */
+static bool is_known(const struct mixed *m, struct found *found)
+{
+    for (uint32_t i = 0; i < found->tried_count; i++) {
+        const struct tried *tried = &found->tried[i];
+        uint32_t s = 0;
+        while (tried->stage_count == m->stage_count && s < m->stage_count && tried->stages[s].cut == m->chosen[s].cut &&
+               tried->stages[s].form == m->chosen[s].form && tried->stages[s].place == m->chosen[s].place)
+            s++;
+        if (tried->stage_count == m->stage_count && s == m->stage_count)
+            return true;
+    }
+    struct tried *tried = &found->tried[found->tried_count];
+    *tried = (struct tried){m->stage_count, SP_NEW_ARRAY(m->joint->arena, m->stage_count, struct state)};
+    if (tried->stages != NULL) { /* or it is made again */
+        memcpy(tried->stages, m->chosen, m->stage_count * sizeof *tried->stages);
+        found->tried_count++;
+    }
+    return false;
+}
+
+/* Searches until something fits. */
+static enum sp_status search_mode(struct mixed *m, struct found *found, struct sp_error *err)
 {
     for (uint32_t round = 0; round < ROUNDS && found->count < PINNED_CANDIDATES; round++) {
         struct sp_joint_candidate *candidate = NULL;
-        bool is_done = !find_stages(m);
-        if (!is_done) {
-            enum sp_status status = make_plan(m, &candidate, err);
-            if (status != SP_OK)
-                return status;
-            note_plan(found, candidate);
-            is_done = candidate->fits || !ban(m, candidate) || (!m->is_hopeful && round >= ROUNDS / 3);
-        }
-        if (is_done && m->is_hopeful)
+        if (!find_stages(m) || is_known(m, found))
             return SP_OK;
-        m->is_hopeful = m->is_hopeful || is_done;
+        enum sp_status status = make_plan(m, &candidate, err);
+        if (status != SP_OK)
+            return status;
+        note_plan(found, candidate);
+        if (candidate->fits || !ban(m, candidate))
+            return SP_OK;
     }
     return SP_OK;
+}
+
+/* With the profiles' memory, and with what a stage needs at least, since its strategies are chosen again; with what
+   devices send of a tensor, and with all of it. */
+static enum sp_status search_plans(struct mixed *m, struct found *found, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t mode = 0; mode < MODES && status == SP_OK; mode++) {
+        m->is_wary = mode % 2 != 0;
+        m->is_hopeful = mode >= 2;
+        status = search_mode(m, found, err);
+    }
+    return status;
 }
 
 /* ---- the search -------------------------------------------------------------------------------------------------- */
@@ -420,7 +466,7 @@ static bool prepare(struct mixed *m)
     const struct sp_constraints *constraints = m->joint->options->constraints;
     const uint32_t devices = m->joint->cluster->device_count, cuts = m->cuts->count;
     uint32_t places = 1;
-    m->cell = (devices + 63) / 64;
+    m->cell = 1 + (devices - 1) / 64;
     m->forms = SP_NEW_ARRAY(m->joint->arena, MOST_FORMS, struct form);
     if (m->forms == NULL)
         return false;
@@ -462,6 +508,7 @@ enum sp_status sp_joint_propose_mixed(struct sp_joint *joint, const struct sp_pr
             break;
         status = prepare(&m) ? search_plans(&m, &found, err) : sp_fail_memory(err);
         is_done = m.cuts->sets != NULL; /* all cuts: whatever the line */
+        found.tried_count = 0;
     }
     if (found.count == 0 && found.closest != NULL)
         ret_candidates[found.count++] = found.closest;
