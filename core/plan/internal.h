@@ -22,6 +22,7 @@ struct sp_job {
     char sha256[65];
     const struct sp_watch *watch;
     const struct sp_executor *executor;
+    bool skip_least;                 /* of the options */
     struct sp_search_result *result; /* of the plan that was made, or NULL */
 };
 
@@ -116,7 +117,8 @@ bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders);
 /* Sentences (without the final dot for `because` members). */
 void sp_reason_tensor(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf);
-/* For each stage the one whose transfer to it arrives last, or SP_NO_STAGE; in the plan's arena, NULL without memory. */
+/* For each stage the one whose transfer to it arrives last, or SP_NO_STAGE; in the plan's arena, NULL without memory.
+ */
 uint32_t *sp_reason_last_senders(const struct sp_plan *plan);
 void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
 

@@ -51,6 +51,7 @@ static struct sp_job *create(const struct sp_model_file *file, const struct sp_j
     job->hash_seed = options->hash_seed;
     job->watch = options->watch;
     job->executor = options->executor;
+    job->skip_least = options->skip_least;
     job->file = *file;
     job->name = strdup(options->name != NULL ? options->name : "");
     job->arena = sp_arena_create(&job->budget);
@@ -311,6 +312,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.max_replicas = options->max_replicas;
     joint.seed = options->seed;
     joint.executor = job->executor;
+    joint.skip_least = job->skip_least;
     joint.watch = job->watch;
     status = sp_joint_search(job->arena, contraction.workload, net, cluster, &joint, &job->result, err);
     if (status == SP_OK)
