@@ -93,7 +93,7 @@ Test(plan_json, every_member_of_the_contract_is_there)
 {
     static const char *const members[] = {"plan",        "id",          "model",  "cluster", "objective",
                                           "options",     "estimate",    "stages", "devices", "tensors",
-                                          "collectives", "diagnostics", "search"};
+                                          "collectives", "diagnostics", "search", "why"};
     static const char *const estimate[] = {"latency_seconds", "throughput_per_second", "communication_bytes",
                                            "lower_bound_seconds", "gap"};
     struct planned p;
