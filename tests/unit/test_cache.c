@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cost/cache.h"
+#include "plan/job.h"
 #include "recount.h"
 #include "search/joint/joint.h"
 #include "strategy_models.h"
@@ -340,4 +341,58 @@ Test(cache, plans_have_room_for_it)
     cr_assert_eq(plan(SP_STRATEGY_GROUPING, &result), SP_OK, "%s", subject.err.message);
     expect_held(result);
     sp_search_result_release(result);
+}
+
+/* The plan of a file says what each device keeps, and of which node; its four devices together keep what is demanded:
+   2 layers * 2 heads * 16 * 2 * 2 bytes of float16 for each of 64 * 4096 positions. */
+Test(cache, the_plan_says_it)
+{
+    static const char text[] = "{\"kv_cache\": {\"sequences\": 64, \"positions\": 4096, \"dtype\": \"float16\"}}";
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_plan_options options;
+    struct sp_cluster *cluster;
+    struct sp_error err = {0};
+    struct sp_job *job;
+    struct sp_plan *plan;
+    struct sp_json json;
+    struct sp_buf buf;
+    char path[1024];
+    size_t size;
+    (void)snprintf(path, sizeof path, "%s/models/llama_tiny.onnx", data_folder());
+    unsigned char *bytes = data_read(path, &size);
+    if (bytes == NULL)
+        cr_skip("the test data is not here");
+    json_t *demanded = json_loads(text, 0, NULL);
+    sp_plan_options_init(&options);
+    cr_assert_eq(sp_demands_parse(arena, demanded, "/constraints", &options.constraints, &err), SP_OK);
+    cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
+    cr_assert_eq(sp_job_plan(bytes, size, NULL, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);
+    sp_buf_init(&buf, (size_t)1 << 24);
+    sp_json_init_buf(&json, false, &buf);
+    sp_plan_write_json(plan, 0, &json);
+    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+    json_t *read = json_loads(buf.data, 0, NULL), *devices = json_object_get(read, "devices");
+    const json_t *caches = json_object_get(read, "caches");
+    double demanded_bytes = 0, kept = 0;
+    for (size_t i = 0; i < json_array_size(caches); i++)
+        demanded_bytes += json_number_value(json_object_get(json_array_get(caches, i), "demanded_bytes"));
+    EXPECT_NEAR(demanded_bytes, 64.0 * 4096 * 2 * 2 * 16 * 2 * 2);
+    for (size_t d = 0; d < json_array_size(devices); d++) {
+        const json_t *device = json_array_get(devices, d), *memory = json_object_get(device, "memory");
+        double of_stage = 0;
+        for (size_t i = 0; i < json_array_size(caches); i++) {
+            const json_t *cache = json_array_get(caches, i);
+            if (json_equal(json_object_get(cache, "stage"), json_object_get(device, "stage")))
+                of_stage += json_number_value(json_object_get(cache, "device_bytes"));
+        }
+        EXPECT_NEAR(json_number_value(json_object_get(memory, "cache_bytes")), of_stage);
+        kept += of_stage;
+    }
+    cr_expect_geq(kept, demanded_bytes);
+    json_decref(read);
+    json_decref(demanded);
+    sp_buf_release(&buf);
+    sp_job_destroy(job);
+    sp_arena_destroy(arena);
+    free(bytes);
 }
