@@ -5,8 +5,7 @@
 
 #include "cost/cache_internal.h"
 
-#define MOST_STEPS 32 /* values that are looked at on one side of a Softmax, operators that may be before an operand   \
-                       */
+#define MOST_STEPS 32 /* values on one side of a Softmax, operators before an operand: what is looked at */
 
 static const char *const elementwise[] = {"Add",  "Sub",  "Mul", "Div", "Where",   "Cast",
                                           "Clip", "Tanh", "Max", "Min", "Dropout", "Identity"};
