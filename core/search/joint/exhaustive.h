@@ -12,6 +12,7 @@
 #define SP_EXHAUST_DEVICES 4
 #define SP_EXHAUST_WAYS    (1u << 16) /* strategies of all nodes multiplied: more are not tried */
 
-/* *ret_best is the best plan that fits and keeps the constraints, which must say nothing about strategies; NULL where none does or the model is not tiny (*ret_tried says which). */
+/* *ret_best is the best plan that fits and keeps the constraints, which must say nothing about strategies; NULL where
+   none does or the model is not tiny (*ret_tried says which). */
 enum sp_status sp_joint_exhaust(struct sp_joint *joint, struct sp_joint_candidate **ret_best, bool *ret_tried,
                                 struct sp_error *err);
