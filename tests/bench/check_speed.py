@@ -14,7 +14,7 @@ With --set nothing is compared, but shown: what completion takes when the weight
 The peer needs Debian's libonnx-dev, which this project does not depend on: apt-get install libonnx-dev libprotobuf-dev.
 Without it only our times are shown. Nothing is asserted; times are of this machine.
 
-    meson setup build/bench --buildtype=release -Db_lto=true && ninja -C build/bench   # built as the product is
+    meson setup build/bench --buildtype=release -Db_lto=true && ninja -C build/bench   # built as the image is
     tests/bench/check_speed.py [--build build/bench] [--runs 8] [--nodes 100000]
 """
 import argparse
