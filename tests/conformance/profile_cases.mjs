@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
 
 const TOP = join(dirname(fileURLToPath(import.meta.url)), '../..');
+const RECOUNT = join(TOP, 'tests/tools/recount.py');
 const CLI = process.env.SHARDPLAN ?? join(TOP, 'build/api/cli/shardplan');
 const MODEL = join(TOP, 'tests/data/transformer_tiny.onnx');
 const RUNS = 6;
@@ -52,6 +53,7 @@ async function check(folder, level, least) {
   const profile = await measure(folder, level), expected = medians(profile), file = join(folder, `${level}.plan.json`);
   const plan = JSON.parse(shardplan('plan', MODEL, '--devices', '2', '--device', 'cpu-core', '--profile', profile, '--plan',
     file, '--json'));
+  execFileSync('python3', [RECOUNT, file, MODEL], { stdio: ['ignore', 'inherit', 'inherit'] });
   const kept = plan.options.profile.nodes;
   if (Object.keys(kept).length !== expected.size) problems.push(`${Object.keys(kept).length} names, not ${expected.size}`);
   for (const [name, seconds] of expected) {

@@ -12,6 +12,7 @@ import ort from 'onnxruntime-node';
 import { externalFiles } from './wire.mjs';
 
 const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const recount = path.join(top, 'tests/tools/recount.py');
 const cli = process.env.SHARDPLAN ?? path.join(top, 'build/api/cli/shardplan');
 const shared = process.env.SHARDPLAN_TEST_DATA ?? path.join(top, '../shared/data');
 const device = 'a100-sxm4-80gb';
@@ -113,7 +114,10 @@ async function checkModel(file, folder) {
     const stripped = path.join(folder, 'stripped.onnx');
     for (const old of [annotated, stripped]) fs.rmSync(old, { force: true });
     await report(`plan: ${name}`, () => {
-      execFileSync(cli, ['plan', copy, '--device', device, '--devices', String(count), '-o', annotated], { stdio: 'pipe' });
+      const plan = path.join(folder, 'plan.json');
+      execFileSync(cli, ['plan', copy, '--device', device, '--devices', String(count), '-o', annotated, '--plan', plan],
+        { stdio: 'pipe' });
+      execFileSync('python3', [recount, plan, copy], { stdio: ['ignore', 'inherit', 'inherit'] });
       if (fs.readFileSync(annotated).equals(original)) throw new Error('nothing was annotated');
     });
     if (!fs.existsSync(annotated)) continue;

@@ -14,6 +14,7 @@
 
 #include "../unit/build_sharded.h"
 #include "../unit/data_files.h"
+#include "../unit/recount.h"
 #include "infer/forward.h"
 #include "infer/propagate.h"
 #include "onnx/reader.h"
@@ -240,6 +241,8 @@ static enum sp_status plan(struct test *test, uint32_t dim_count, const char *co
     enum sp_status status = sp_cluster_parse(test->arena, json, "", &cluster, &test->err);
     if (status == SP_OK)
         status = sp_job_plan(test->bytes, test->size, &job_options, cluster, &options, &job, &made, &test->err);
+    if (status == SP_OK)
+        recount_expect_result(made->workload, made->cluster, made->result);
     if (status == SP_OK && made->result->placement.stage_count < 2)
         status = sp_fail(&test->err, SP_ERR_REQUEST, "ONE_STAGE", "The plan has one stage only.");
     if (status == SP_OK)

@@ -367,6 +367,7 @@ Test(cache, the_plan_says_it)
     cr_assert_eq(sp_demands_parse(arena, demanded, "/constraints", &options.constraints, &err), SP_OK);
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(bytes, size, NULL, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);
+    recount_expect_result(plan->workload, plan->cluster, plan->result);
     sp_buf_init(&buf, (size_t)1 << 24);
     sp_json_init_buf(&json, false, &buf);
     sp_plan_write_json(plan, 0, &json);

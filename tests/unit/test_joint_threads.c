@@ -8,6 +8,7 @@
 #include "data_files.h"
 #include "onnx_bytes.h"
 #include "plan/job.h"
+#include "recount.h"
 #include "threads/executor.h"
 
 #define RUNS 10
@@ -41,6 +42,7 @@ static void plan_text(const struct question *question, const struct sp_executor 
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(question->bytes, question->size, &job_options, cluster, &options, &job, &plan, &err),
                  SP_OK, "%s", err.message);
+    recount_expect_result(plan->workload, plan->cluster, plan->result);
     sp_buf_init(ret_text, (size_t)1 << 26);
     sp_json_init_buf(&json, false, ret_text);
     sp_plan_write_json(plan, 0.25, &json);

@@ -7,6 +7,7 @@
 #include "build_model.h"
 #include "infer/net.h"
 #include "random_workload.h"
+#include "recount.h"
 #include "search/joint/joint.h"
 #include "search/joint/space.h"
 
@@ -139,6 +140,7 @@ static void expect_all_twelve(enum sp_objective objective, enum sp_search_strate
     options.objective = objective;
     options.strategy = strategy;
     cr_assert_eq(sp_joint_search(arena, workload, net, cluster, &options, &result, &err), SP_OK, "%s", err.message);
+    recount_expect_result(workload, cluster, result);
     double whole = 0;
     for (uint32_t n = 0; n < workload->node_count; n++)
         whole += workload->nodes[n].folded ? 0 : workload->nodes[n].seconds[0];

@@ -15,6 +15,7 @@
 #include "infer/net.h"
 #include "plan/job.h"
 #include "random_workload.h"
+#include "recount.h"
 #include "search/joint/joint.h"
 #include "search/joint/least.h"
 #include "search/joint/moment.h"
@@ -47,6 +48,8 @@ static enum sp_status search(const struct question *q, double limit, struct sp_e
     cluster.memory_limit_bytes = limit;
     struct sp_arena_mark mark = sp_arena_mark(q->arena);
     enum sp_status status = sp_joint_search(q->arena, q->workload, q->net, &cluster, &q->options, &result, err);
+    if (status == SP_OK)
+        recount_expect_result(q->workload, &cluster, result);
     sp_search_result_release(result);
     sp_arena_rewind(q->arena, mark);
     return status;
@@ -205,6 +208,8 @@ Test(nofit, least_memory_of_a_real_model)
         sp_error_clear(&err);
         const enum sp_status status = sp_job_plan(bytes, size, NULL, cluster, &options, &job, &plan, &err);
         cr_assert_eq(status, step == 1 ? SP_OK : SP_ERR_NOFIT, "%.0f bytes: %s", limit, err.message);
+        if (status == SP_OK)
+            recount_expect_result(plan->workload, plan->cluster, plan->result);
         sp_job_destroy(job);
         if (step == 0) {
             cr_assert_gt(err.least_memory_bytes, 20000, "%s", err.message);
@@ -298,6 +303,7 @@ Test(nofit, what_is_alive_adds_up_to_the_peak_of_whole_operators)
         q.options.optimal = false;
         cr_assert_eq(sp_joint_search(q.arena, q.workload, NULL, q.cluster, &q.options, &result, &err), SP_OK, "%s",
                      err.message);
+        recount_expect_result(q.workload, q.cluster, result);
         expect_moments(&q, result);
         sp_search_result_release(result);
         sp_arena_destroy(q.arena);
@@ -322,6 +328,7 @@ Test(nofit, what_is_alive_adds_up_to_the_peak_of_split_operators)
         q.options.objective = SP_OBJECTIVE_LATENCY;
         cr_assert_eq(sp_joint_search(q.arena, q.workload, q.net, q.cluster, &q.options, &result, &err), SP_OK, "%s",
                      err.message);
+        recount_expect_result(q.workload, q.cluster, result);
         expect_moments(&q, result);
         split += result->sharded != NULL;
         sp_search_result_release(result);

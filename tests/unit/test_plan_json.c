@@ -2,6 +2,7 @@
 
 #include "onnx_bytes.h"
 #include "plan/job.h"
+#include "recount.h"
 
 /* One planned model and its JSON. */
 struct planned {
@@ -39,9 +40,11 @@ static enum sp_status make(struct planned *p, const struct onnx_mlp *model, int6
     const struct sp_job_options job_options = {.name = "mlp.onnx", .sha256 = "00ff"};
     enum sp_status status =
         sp_job_plan(p->file.data, p->file.size, &job_options, p->cluster, options, &p->job, &p->plan, &p->err);
-    if (status == SP_OK)
-        p->json = plan_json(p->plan);
-    return status;
+    if (status != SP_OK)
+        return status;
+    recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);
+    p->json = plan_json(p->plan);
+    return SP_OK;
 }
 
 static void release(struct planned *p)
@@ -329,6 +332,7 @@ Test(plan_json, a_stopped_search_is_noted)
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s",
                  err.message);
+    recount_expect_result(plan->workload, plan->cluster, plan->result);
     json_t *json = plan_json(plan);
     cr_assert_not_null(find(json_object_get(json, "diagnostics"), "code", "SEARCH_STOPPED"));
     json_decref(json);
@@ -359,6 +363,7 @@ Test(plan_json, any_budget_ends_well)
         if (status == SP_OK) {
             struct sp_buf text;
             struct sp_json json;
+            recount_expect_result(plan->workload, plan->cluster, plan->result);
             sp_buf_init(&text, (size_t)1 << 24);
             sp_json_init_buf(&json, false, &text);
             sp_plan_write_json(plan, 0, &json);

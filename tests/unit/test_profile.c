@@ -4,6 +4,7 @@
 
 #include "plan/job.h"
 #include "random_workload.h"
+#include "recount.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------------
  */
@@ -269,6 +270,7 @@ Test(profile, a_plan_with_a_real_profile)
     const struct sp_cluster *cluster = cluster_from(arena, "{\"device\":" DEVICE("X") ",\"count\":1}");
     cr_assert_eq(sp_job_plan(model, strlen(model), &options, cluster, &asked, &job, &plan, &err), SP_OK, "%s",
                  err.message);
+    recount_expect_result(plan->workload, plan->cluster, plan->result);
     cr_assert_eq(plan->workload->node_count, 6);
     for (uint32_t i = 0; i < 6; i++)
         cr_expect_float_eq(plan->workload->nodes[i].seconds[0], medians[i] * 1e-6, 1e-15);

@@ -3,6 +3,7 @@
 
 #include "onnx_bytes.h"
 #include "plan/variants.h"
+#include "recount.h"
 
 /* Six layers of 4096 x 4096 float32: 402,653,184 bytes of weights. */
 static const struct onnx_mlp deep = {.layers = 6, .width = 4096, .batch = "512"};
@@ -48,8 +49,11 @@ static struct asked begin(const char *cluster, const char *sweep)
 
 static enum sp_status ask(struct asked *a)
 {
-    return sp_plan_answer(a->arena, a->file.data, a->file.size, &a->job_options, &a->target, &a->options, &a->job,
-                          &a->plan, &a->err);
+    const enum sp_status status = sp_plan_answer(a->arena, a->file.data, a->file.size, &a->job_options, &a->target,
+                                                 &a->options, &a->job, &a->plan, &a->err);
+    if (status == SP_OK)
+        recount_expect_result(a->plan->workload, a->plan->cluster, a->plan->result);
+    return status;
 }
 
 static void end(struct asked *a)
@@ -92,6 +96,7 @@ static enum sp_status plan_alone(const struct asked *a, const struct sp_cluster 
     memset(ret_row, 0, sizeof *ret_row);
     if (status != SP_OK)
         return status;
+    recount_expect_result(plan->workload, plan->cluster, plan->result);
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     *ret_row = (struct sp_variant){.latency_seconds = evaluation->latency_seconds,
                                    .interval_seconds = evaluation->interval_seconds,

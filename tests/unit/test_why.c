@@ -12,6 +12,7 @@
 #include "plan/job.h"
 #include "plan/plan_why.h"
 #include "random_workload.h"
+#include "recount.h"
 
 struct planned {
     struct sp_arena *arena;
@@ -30,8 +31,10 @@ static enum sp_status plan_bytes(struct planned *p, const void *bytes, size_t si
     p->cluster = cluster_from(p->arena, cluster);
     const enum sp_status status =
         sp_job_plan(bytes, size, &job_options, p->cluster, options, &p->job, &p->plan, &p->err);
-    if (status == SP_OK)
-        cr_assert(sp_plan_why(p->plan, &p->why));
+    if (status != SP_OK)
+        return status;
+    recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);
+    cr_assert(sp_plan_why(p->plan, &p->why));
     return status;
 }
 
