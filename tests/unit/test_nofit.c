@@ -188,6 +188,19 @@ Test(nofit, reserved_memory_counts)
 
 /* ---- files of data ---------------------------------------------------------------------------------------------- */
 
+/* The figure after some words of a message: "12.5 kB" is 12500. */
+static double figure_after(const char *message, const char *words)
+{
+    const char *at = strstr(message, words);
+    char *end;
+    cr_assert_not_null(at, "\"%s\" is not in: %s", words, message);
+    const double value = strtod(at + strlen(words), &end);
+    static const char prefixes[] = "BkMGT";
+    const char *prefix = strchr(prefixes, end[1]);
+    cr_assert_not_null(prefix, "%s", message);
+    return value * pow(1000, (double)(prefix - prefixes));
+}
+
 Test(nofit, least_memory_of_a_real_model)
 {
     char path[1024];
@@ -215,6 +228,10 @@ Test(nofit, least_memory_of_a_real_model)
             cr_assert_gt(err.least_memory_bytes, 20000, "%s", err.message);
             cr_expect_not_null(strstr(err.message, "it is fullest at node '"), "%s", err.message);
             cr_expect_not_null(strstr(err.message, " are weights"), "%s", err.message);
+            /* The plan that is described is the one that fits then; figures have four digits at most. */
+            const double needed = figure_after(err.message, "it needs ");
+            cr_expect_leq(needed, 1.01 * (double)err.least_memory_bytes, "%s", err.message);
+            cr_expect_float_eq(figure_after(err.message, "lacks "), needed - limit, 0.01 * needed, "%s", err.message);
             limit = (double)err.least_memory_bytes;
         } else {
             limit = floor(limit * 0.98);

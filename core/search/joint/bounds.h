@@ -16,11 +16,24 @@ enum sp_status sp_joint_bounds(struct sp_arena *scratch, const struct sp_workloa
                                const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
                                struct sp_error *err);
 
+/* A plan that does not fit. */
+struct sp_lacking_plan {
+    const struct sp_placement *placement;
+    const struct sp_sharded_stage *sharded; /* per stage; NULL: no operator is split */
+    const struct sp_evaluation *evaluation; /* the capacities in it are not looked at */
+};
+
+/* Makes `err`, which is not NULL, the SP_ERR_NOFIT that says where on the cluster's devices the plan lacks most memory,
+   what of it are weights, the node at which it is fullest and the largest tensors that are alive then. Other errors
+   are those of making that sentence. */
+enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_workload *workload,
+                                      const struct sp_cluster *cluster, const struct sp_lacking_plan *plan,
+                                      struct sp_error *err);
+
 /*
- * Always an error: SP_ERR_NOFIT. `closest` is the plan that lacks least (NULL: none was made): the message names its
- * tight device, what of its memory are weights, the node at which it is fullest and the largest tensors that are alive
- * then; err->least_memory_bytes is what it needs on each device, until least.h knows better. `grouping` is the error of
- * the search that splits no operator, or has status SP_OK.
+ * Always an error: SP_ERR_NOFIT. `closest` is the plan that lacks least (NULL: none was made), which is described as
+ * above; err->least_memory_bytes is what it needs on each device, until least.h knows better. `grouping` is the error
+ * of the search that splits no operator, or has status SP_OK.
  */
 enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_candidate *closest,
                               const struct sp_error *grouping, struct sp_error *err);

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/units.h"
+#include "search/joint/bounds.h"
 #include "search/joint/relax.h"
 
 #define GALLOP   4  /* how many times further each step goes down while plans are found */
@@ -18,8 +19,9 @@ struct bisection {
     struct sp_joint_options options;
     uint32_t searches, most_searches;
     bool stopped;
-    double needed;        /* of each device, by the plan that was found last */
-    double found, failed; /* 0: with none, yet */
+    double needed;           /* of each device, by the plan that was found last */
+    double found, failed;    /* 0: with none, yet */
+    struct sp_error closest; /* describes the plan that was found last; or has status SP_OK */
     struct sp_error *err;
 };
 
@@ -86,6 +88,10 @@ static void try_bytes(struct bisection *b, double bytes)
     if (status == SP_OK && !result->stopped) {
         b->found = bytes;
         b->needed = needed_memory(b, result);
+        const struct sp_lacking_plan plan = {&result->placement, result->sharded, result->evaluation};
+        sp_error_clear(&b->closest);
+        if (sp_joint_describe_lack(b->arena, b->workload, b->cluster, &plan, &b->closest) != SP_OK)
+            sp_error_clear(&b->closest); /* what was known before is said then */
     } else if (status == SP_ERR_NOFIT || status == SP_ERR_REQUEST) {
         b->failed = bytes; /* the latter: constraints leave nothing */
     } else {
@@ -234,5 +240,9 @@ void sp_joint_least_memory(struct sp_arena *arena, const struct sp_workload *wor
         close_in(&b);
     err->least_memory_bytes = b.found > 0 ? whole_bytes(b.found) : 0;
     err->too_little_memory_bytes = b.found > 0 ? whole_bytes(b.failed) : 0;
+    /* What the search of whole operators says of devices is kept where it is all that was asked for. */
+    if (b.closest.status == SP_ERR_NOFIT && net != NULL && options->strategy != SP_STRATEGY_GROUPING &&
+        strcmp(err->code, b.closest.code) == 0)
+        memcpy(err->message, b.closest.message, sizeof err->message);
     add_sentence(&b);
 }

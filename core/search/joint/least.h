@@ -30,8 +30,9 @@
 
 /*
  * `err` holds the SP_ERR_NOFIT of a search with these very arguments; err->least_memory_bytes may have a first guess.
- * Its numbers are set and a sentence is added to its message, where there is room for it. Where memory for more
- * searches is missing, the answer is what is known by then.
+ * Its numbers are set and a sentence is added to its message, where there is room for it; the plan that the message
+ * describes as the closest is the one that was found with the least memory. Where memory for more searches is missing,
+ * the answer is what is known by then.
  */
 void sp_joint_least_memory(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
                            const struct sp_cluster *cluster, const struct sp_joint_options *options,

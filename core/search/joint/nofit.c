@@ -1,4 +1,6 @@
 /* Nothing fits: the plan that lacks least says where, when and of what there is too much. */
+#include <math.h>
+
 #include "base/buf.h"
 #include "base/units.h"
 #include "search/joint/bounds.h"
@@ -31,18 +33,15 @@ static void name_tensors(const struct sp_workload *workload, const struct sp_mom
     }
 }
 
-static void describe(const struct sp_joint *joint, const struct sp_joint_candidate *closest,
-                     const struct sp_moment *moment, struct sp_buf *buf)
+static void describe_stage(const struct sp_workload *workload, const struct sp_cluster *cluster,
+                           const struct sp_stage_cost *cost, double capacity, const struct sp_moment *moment,
+                           struct sp_buf *buf)
 {
-    const struct sp_stage_cost *cost = &closest->evaluation->stages[moment->stage];
-    const uint32_t stages = closest->placement.stage_count;
-    sp_buf_printf(buf, "No plan fits. The closest has %u stage%s and lacks ", stages, stages == 1 ? "" : "s");
-    sp_text_bytes(buf, cost->total_bytes - cost->capacity_bytes);
-    sp_buf_printf(buf, " on device %u (%s): it needs ", cost->device,
-                  sp_cluster_device(joint->cluster, cost->device)->name);
+    sp_text_bytes(buf, cost->total_bytes - capacity);
+    sp_buf_printf(buf, " on device %u (%s): it needs ", cost->device, sp_cluster_device(cluster, cost->device)->name);
     sp_text_bytes(buf, cost->total_bytes);
     sp_buf_text(buf, " of ");
-    sp_text_bytes(buf, cost->capacity_bytes);
+    sp_text_bytes(buf, capacity);
     sp_buf_text(buf, ", of which ");
     sp_text_bytes(buf, cost->weights_bytes);
     sp_buf_text(buf, " are weights");
@@ -57,10 +56,44 @@ static void describe(const struct sp_joint *joint, const struct sp_joint_candida
         sp_buf_text(buf, " buffers of transfers");
     }
     if (moment->node != SP_NO_WORK) {
-        sp_buf_printf(buf, "; it is fullest at node '%.60s'", joint->workload->nodes[moment->node].name);
-        name_tensors(joint->workload, moment, buf);
+        sp_buf_printf(buf, "; it is fullest at node '%.60s'", workload->nodes[moment->node].name);
+        name_tensors(workload, moment, buf);
     }
     sp_buf_text(buf, ".");
+}
+
+enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_workload *workload,
+                                      const struct sp_cluster *cluster, const struct sp_lacking_plan *plan,
+                                      struct sp_error *err)
+{
+    const struct sp_evaluation *evaluation = plan->evaluation;
+    struct sp_moment moment;
+    struct sp_buf buf;
+    double most = -INFINITY, capacity = 0;
+    uint32_t worst = 0;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *cost = &evaluation->stages[s];
+        const double own = sp_cluster_memory(cluster, cost->device) - cluster->reserved_bytes;
+        if (cost->total_bytes - own <= most)
+            continue;
+        most = cost->total_bytes - own;
+        capacity = own;
+        worst = s;
+    }
+    const enum sp_status status =
+        sp_moment_of_stage(arena, workload, cluster, plan->placement, plan->sharded, worst, &moment, err);
+    if (status != SP_OK)
+        return status;
+    sp_buf_init(&buf, (size_t)4 * SENTENCE_BYTES);
+    sp_buf_printf(&buf, "No plan fits. The closest has %u stage%s and lacks ", evaluation->stage_count,
+                  evaluation->stage_count == 1 ? "" : "s");
+    describe_stage(workload, cluster, &evaluation->stages[worst], capacity, &moment, &buf);
+    if (sp_buf_failed(&buf))
+        (void)sp_fail_memory(err);
+    else
+        (void)sp_fail(err, SP_ERR_NOFIT, "NO_PLAN_FITS", "%s", buf.data);
+    sp_buf_release(&buf);
+    return err->status == SP_ERR_NOFIT ? SP_OK : err->status;
 }
 
 enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_candidate *closest,
@@ -68,8 +101,6 @@ enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_cand
 {
     struct sp_error none = {0};
     struct sp_error *why = err != NULL ? err : &none;
-    struct sp_moment moment;
-    struct sp_buf buf;
     if (joint->options->any_plan || closest == NULL || (grouping->status == SP_ERR_NOFIT && joint->net == NULL)) {
         if (grouping->status != SP_OK)
             *why = *grouping;
@@ -77,20 +108,11 @@ enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_cand
             sp_fail(why, SP_ERR_NOFIT, "NO_PLAN_FITS", "No plan fits the devices' memory.");
         return SP_ERR_NOFIT;
     }
-    const enum sp_status status = sp_moment_of_stage(joint->arena, joint->workload, joint->cluster, &closest->placement,
-                                                     closest->sharded, closest->evaluation->worst_stage, &moment, why);
+    const struct sp_lacking_plan plan = {&closest->placement, closest->sharded, closest->evaluation};
+    const enum sp_status status = sp_joint_describe_lack(joint->arena, joint->workload, joint->cluster, &plan, why);
     if (status != SP_OK)
         return status;
-    sp_buf_init(&buf, (size_t)4 * SENTENCE_BYTES);
-    describe(joint, closest, &moment, &buf);
-    if (sp_buf_failed(&buf))
-        (void)sp_fail_memory(why);
-    else
-        sp_fail(why, SP_ERR_NOFIT, "NO_PLAN_FITS", "%s", buf.data);
-    sp_buf_release(&buf);
-    if (why->status != SP_ERR_NOFIT)
-        return why->status;
-    if (grouping->status == SP_ERR_NOFIT) {
+    if (grouping->status == SP_ERR_NOFIT && grouping->limit_value > 0) {
         why->limit = grouping->limit;
         why->limit_value = grouping->limit_value;
         why->actual = grouping->actual;
