@@ -341,6 +341,25 @@ RECIPES = {
 }
 
 
+SWEEP = {
+    "array": '[1, 2]',
+    "both": '{"devices": [1], "types": ["l4-24gb"], "cluster": {"device": "l4-24gb", "count": 1}}',
+    "described": '{"devices": [2], "types": [{"name": "mine", "memory_bytes": 48e9, "memory_bandwidth": 900e9, "fl'
+                 'ops": {"float32": 40e12}, "link_bandwidth": 50e9}]}',
+    "huge": '{"devices": [4294967297, -1, 1e300], "types": ["l4-24gb"]}',
+    "many": '{"devices": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31'
+            ',32,33], "types": ["l4-24gb", "t4-16gb"]}',
+    "none": '{"devices": [], "types": []}',
+    "prefixes": '{"devices": [1, 3], "cluster": {"groups": [{"name": "a", "count": 2, "device": "l4-24gb"}, {"nam'
+                'e": "b", "count": 2, "device": "t4-16gb"}], "mesh": [{"name": "node", "size": 2, "bandwidth": 25'
+                'e9, "latency": 5e-6}, {"name": "gpu", "size": 2, "bandwidth": 300e9, "latency": 2e-6}]}, "choose'
+                '": "smallest"}',
+    "twice": '{"devices": [1, 1], "types": ["l4-24gb"]}',
+    "types": '{"devices": [1, 2, 4], "types": ["l4-24gb", "h100-sxm-80gb"], "choose": "best"}',
+    "unknown": '{"devices": [1], "types": ["l4-24gb"], "chose": "best"}',
+}
+
+
 def main():
     write_folder("op_sharding", {name: encode(notation) for name, notation in OP_SHARDING.items()})
     write_folder("hlo", {name: text.encode() for name, text in HLO.items()})
@@ -352,6 +371,7 @@ def main():
     write_folder("constraints", {name: text.encode() for name, text in CONSTRAINTS.items()})
     write_folder("costs", {name: text.encode() for name, text in COSTS.items()})
     write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})
+    write_folder("sweep", {name: text.encode() for name, text in SWEEP.items()})
     write_folder("recipe", RECIPES)
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
