@@ -135,56 +135,22 @@ static bool parse_body(struct request *request, struct submission *submission, s
 
 /* ---- the query form ---- */
 
-/* Adds the parts of "1,2,4" or "l4-24gb,h100-sxm-80gb" to an array; false where one is none of its kind. */
-static bool add_parts(json_t *array, const char *list, bool are_counts)
-{
-    char *copy = strdup(list), *rest = copy, *part;
-    bool ok = copy != NULL;
-    while (ok && (part = strsep(&rest, ",")) != NULL) {
-        int64_t count = 0;
-        ok = are_counts ? text_to_int(part, 1, INT32_MAX, &count) : part[0] != '\0';
-        ok = ok && json_array_append_new(array, are_counts ? json_integer(count) : json_string(part)) == 0;
-    }
-    free(copy);
-    return ok;
-}
-
-/* "cluster" of one number of devices of one type; "sweep" of several, or where one is to be chosen. */
-static bool put_target(json_t *request, json_t *counts, json_t *types, const char *choose)
-{
-    json_t *target;
-    const bool is_one = choose == NULL && json_array_size(counts) == 1 && json_array_size(types) == 1;
-    if (is_one)
-        target = json_pack("{s:O, s:O}", "device", json_array_get(types, 0), "count", json_array_get(counts, 0));
-    else
-        target = json_pack("{s:O, s:O}", "devices", counts, "types", types);
-    const bool ok = target != NULL &&
-                    (choose == NULL || json_object_set_new(target, "choose", json_string(choose)) == 0) &&
-                    json_object_set(request, is_one ? "cluster" : "sweep", target) == 0;
-    json_decref(target);
-    return ok;
-}
-
 static bool take_target(const struct request *request, struct submission *submission, struct problem *problem)
 {
-    const char *devices = request_parameter(request, "devices"), *device = request_parameter(request, "device");
-    json_t *counts = json_array(), *types = json_array();
-    bool ok;
-    if (counts == NULL || types == NULL)
-        ok = problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    else if (devices == NULL || !add_parts(counts, devices, true))
-        ok = problem_set(problem, 422, "BAD_REQUEST",
-                         "With a model as the body, ?devices=N&device=NAME says what to plan for; 'devices' must be a "
-                         "number from 1 up, or several with commas between them.");
-    else if (device == NULL || !add_parts(types, device, false))
-        ok = problem_set(problem, 422, "BAD_REQUEST",
-                         "?device=NAME is missing, or has an empty part; GET /v1/devices lists the names.");
-    else
-        ok = put_target(submission->request, counts, types, request_parameter(request, "choose")) ||
-             problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    json_decref(counts);
-    json_decref(types);
-    return ok;
+    const struct sp_plan_lists lists = {.devices = request_parameter(request, "devices"),
+                                        .types = request_parameter(request, "device"),
+                                        .choose = request_parameter(request, "choose")};
+    if (lists.devices == NULL || !sp_is_count_list(lists.devices))
+        return problem_set(
+            problem, 422, "BAD_REQUEST",
+            "With a model as the body, ?devices=N&device=NAME says what to plan for; 'devices' must be a "
+            "number from 1 up, or several with commas between them.");
+    json_t *target = sp_plan_lists_json(&lists);
+    if (target == NULL)
+        return problem_set(problem, 422, "BAD_REQUEST",
+                           "?device=NAME is missing, or has an empty part; GET /v1/devices lists the names.");
+    return json_object_set_new(submission->request, sp_plan_lists_sweep(&lists) ? "sweep" : "cluster", target) == 0 ||
+           problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
 }
 
 static bool parse_query(const struct request *request, struct submission *submission, struct problem *problem)

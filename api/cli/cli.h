@@ -259,12 +259,9 @@ struct plan_devices {
     const char *cluster; /* a file */
     const char *choose;  /* "smallest" or "best" */
 };
-/* Whether it is one whole number of 1 or more, or several with commas between them. */
-bool is_count_list(const char *text);
-/* Whether several clusters are asked about. */
-bool is_sweep(const struct plan_devices *devices);
 /* The member "cluster", or "sweep", of the request; the caller's. Devices are there, or a file. */
-enum sp_status load_target(const struct plan_devices *given, json_t **ret_target, struct sp_error *err);
+enum sp_status load_target(const struct plan_devices *given, json_t **ret_target, bool *ret_is_sweep,
+                           struct sp_error *err);
 
 /* ---- remote.c ---- */
 

@@ -173,7 +173,7 @@ static int take_target(struct common *common, int option, const char *value, str
     switch (option) {
     case OPT_DEVICES:
         target->devices = value;
-        if (!is_count_list(value))
+        if (!sp_is_count_list(value))
             return report_usage(
                 common, "--devices takes a whole number of 1 or more, or several like 1,2,4, not '%.64s'.", value);
         return EXIT_DONE;
@@ -514,8 +514,7 @@ int cmd_plan(int argc, char **argv, struct common *common)
     request.options.dim_count = request.dims.count;
     request.options.dim_names = request.dims.names;
     request.options.dim_values = request.dims.values;
-    status = load_target(&arguments.target, &request.target, &err);
-    request.is_sweep = is_sweep(&arguments.target);
+    status = load_target(&arguments.target, &request.target, &request.is_sweep, &err);
     request.model = arguments.model;
     request.arena = sp_arena_create(NULL);
     if (status == SP_OK && request.arena == NULL)

@@ -1,49 +1,8 @@
 /* What `plan` plans for: one cluster, or several that are compared. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-
-/* Adds the parts of a list like "1,2,4" to an array; false for an empty part, or one that is not wanted. */
-static bool add_parts(json_t *array, const char *list, json_t *(*make)(const char *part))
-{
-    char *copy = strdup(list), *rest = copy, *part;
-    bool ok = copy != NULL;
-    while (ok && (part = strsep(&rest, ",")) != NULL)
-        ok = part[0] != '\0' && json_array_append_new(array, make(part)) == 0;
-    free(copy);
-    return ok;
-}
-
-static json_t *make_count(const char *part)
-{
-    int64_t value;
-    return parse_integer(part, 1, &value) ? json_integer(value) : NULL;
-}
-
-static json_t *make_name(const char *part)
-{
-    return json_string(part);
-}
-
-bool is_count_list(const char *text)
-{
-    json_t *counts = json_array();
-    const bool ok = counts != NULL && add_parts(counts, text, make_count);
-    json_decref(counts);
-    return ok;
-}
-
-static bool is_list(const char *text)
-{
-    return text != NULL && strchr(text, ',') != NULL;
-}
-
-bool is_sweep(const struct plan_devices *devices)
-{
-    return is_list(devices->devices) || is_list(devices->device) || devices->choose != NULL ||
-           (devices->cluster != NULL && devices->devices != NULL);
-}
+#include "plan/variants.h"
 
 static enum sp_status load_file(const char *path, json_t **ret_json, struct sp_error *err)
 {
@@ -61,58 +20,23 @@ static enum sp_status load_file(const char *path, json_t **ret_json, struct sp_e
     return status;
 }
 
-/* {"device": NAME, "count": N} */
-static json_t *make_uniform(const struct plan_devices *devices)
+enum sp_status load_target(const struct plan_devices *given, json_t **ret_target, bool *ret_is_sweep,
+                           struct sp_error *err)
 {
-    json_t *cluster = json_object();
-    if (cluster == NULL || json_object_set_new(cluster, "device", json_string(devices->device)) != 0 ||
-        json_object_set_new(cluster, "count", make_count(devices->devices)) != 0) {
-        json_decref(cluster);
-        return NULL;
+    struct sp_plan_lists lists = {.devices = given->devices,
+                                  .types = given->device != NULL ? given->device : CLI_DEFAULT_DEVICE,
+                                  .choose = given->choose};
+    if (given->cluster != NULL) {
+        enum sp_status status = load_file(given->cluster, &lists.cluster, err);
+        if (status != SP_OK)
+            return status;
     }
-    return cluster;
-}
-
-/* {"devices": [..], "types": [..] or "cluster": {..}, "choose": ..}; takes the cluster. */
-static json_t *make_sweep(const struct plan_devices *devices, json_t *cluster)
-{
-    json_t *sweep = json_object(), *counts = json_array(), *types = json_array();
-    bool ok = sweep != NULL && counts != NULL && types != NULL && add_parts(counts, devices->devices, make_count);
-    if (ok && cluster == NULL)
-        ok = add_parts(types, devices->device, make_name) && json_object_set(sweep, "types", types) == 0;
-    if (ok && cluster != NULL)
-        ok = json_object_set(sweep, "cluster", cluster) == 0;
-    ok = ok && json_object_set(sweep, "devices", counts) == 0;
-    if (ok && devices->choose != NULL)
-        ok = json_object_set_new(sweep, "choose", json_string(devices->choose)) == 0;
-    json_decref(cluster);
-    json_decref(counts);
-    json_decref(types);
-    if (!ok) {
-        json_decref(sweep);
-        return NULL;
-    }
-    return sweep;
-}
-
-enum sp_status load_target(const struct plan_devices *given, json_t **ret_target, struct sp_error *err)
-{
-    struct plan_devices devices = *given;
-    json_t *cluster = NULL;
-    enum sp_status status = SP_OK;
-    if (devices.device == NULL)
-        devices.device = CLI_DEFAULT_DEVICE;
-    if (devices.cluster != NULL)
-        status = load_file(devices.cluster, &cluster, err);
-    if (status != SP_OK)
-        return status;
-    if (is_sweep(given))
-        *ret_target = make_sweep(&devices, cluster);
-    else
-        *ret_target = cluster != NULL ? cluster : make_uniform(&devices);
+    *ret_is_sweep = sp_plan_lists_sweep(&lists);
+    *ret_target = sp_plan_lists_json(&lists);
+    json_decref(lists.cluster);
     if (*ret_target != NULL)
         return SP_OK;
-    if (!is_list(devices.device))
+    if (strchr(lists.types, ',') == NULL)
         return sp_fail_memory(err);
     return sp_fail(err, SP_ERR_REQUEST, "DEVICE_LIST",
                    "--device takes one name or several, like h100-sxm-80gb,l4-24gb; a part of this list is empty or no "

@@ -89,6 +89,25 @@ struct sp_plan_target {
 enum sp_status sp_plan_target_parse(struct sp_arena *arena, const json_t *cluster, const json_t *sweep,
                                     struct sp_plan_target *ret_target, struct sp_error *err);
 
+/* A request's target as people write it in a command or a query; NULL where something is not given. */
+struct sp_plan_lists {
+    const char *devices; /* a number of devices, or several: "1,2,4" */
+    const char *types;   /* names of devices: "l4-24gb,h100-sxm-80gb" */
+    json_t *cluster;     /* described, in place of types */
+    const char *choose;
+};
+
+/* Whether it is a whole number from 1 up, or several with commas between them. */
+bool sp_is_count_list(const char *text);
+
+/* Whether several clusters are asked about, or one is to be chosen. */
+bool sp_plan_lists_sweep(const struct sp_plan_lists *lists);
+
+/* The member "sweep" of a request where sp_plan_lists_sweep() says so, else "cluster": of `devices` and `types`, or the
+   described one itself. The caller's; NULL where a list has an empty part or one that is no number or no UTF-8, and
+   without memory. */
+json_t *sp_plan_lists_json(const struct sp_plan_lists *lists);
+
 /* "smallest" and "best". */
 bool sp_sweep_choice_parse(const char *name, enum sp_sweep_choice *ret_choice);
 

@@ -1,4 +1,6 @@
 /* Which clusters a request asks about. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -21,6 +23,76 @@ bool sp_sweep_choice_parse(const char *name, enum sp_sweep_choice *ret_choice)
     }
     return false;
 }
+
+/* ---- as people write it ------------------------------------------------------------------------------------------ */
+
+static json_t *make_count(const char *part)
+{
+    char *end;
+    if (part[0] < '0' || part[0] > '9') /* strtoll would skip blanks and take a sign */
+        return NULL;
+    errno = 0;
+    const long long value = strtoll(part, &end, 10);
+    return errno == 0 && *end == '\0' && value >= 1 ? json_integer(value) : NULL;
+}
+
+static json_t *make_name(const char *part)
+{
+    return part[0] != '\0' ? json_string(part) : NULL;
+}
+
+/* The parts between commas as an array; NULL where one cannot be made. */
+static json_t *make_list(const char *text, json_t *(*make)(const char *part))
+{
+    json_t *array = json_array();
+    char *copy = strdup(text), *rest = copy, *part;
+    bool ok = array != NULL && copy != NULL;
+    while (ok && (part = strsep(&rest, ",")) != NULL)
+        ok = json_array_append_new(array, make(part)) == 0;
+    free(copy);
+    if (ok)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+bool sp_is_count_list(const char *text)
+{
+    json_t *counts = make_list(text, make_count);
+    json_decref(counts);
+    return counts != NULL;
+}
+
+static bool is_list(const char *text)
+{
+    return text != NULL && strchr(text, ',') != NULL;
+}
+
+bool sp_plan_lists_sweep(const struct sp_plan_lists *lists)
+{
+    return is_list(lists->devices) || is_list(lists->types) || lists->choose != NULL ||
+           (lists->cluster != NULL && lists->devices != NULL);
+}
+
+json_t *sp_plan_lists_json(const struct sp_plan_lists *lists)
+{
+    const bool is_sweep = sp_plan_lists_sweep(lists);
+    if (!is_sweep && lists->cluster != NULL)
+        return json_incref(lists->cluster);
+    json_t *counts = lists->devices != NULL ? make_list(lists->devices, make_count) : NULL;
+    json_t *types = lists->cluster == NULL && lists->types != NULL ? make_list(lists->types, make_name) : NULL;
+    json_t *target = NULL;
+    if (counts != NULL && !is_sweep && types != NULL)
+        target = json_pack("{s:O, s:O}", "device", json_array_get(types, 0), "count", json_array_get(counts, 0));
+    else if (counts != NULL && (types != NULL || lists->cluster != NULL))
+        target = json_pack("{s:O, s:O, s:s*}", "devices", counts, types != NULL ? "types" : "cluster",
+                           types != NULL ? types : lists->cluster, "choose", lists->choose);
+    json_decref(counts);
+    json_decref(types);
+    return target;
+}
+
+/* ---- as requests have it ----------------------------------------------------------------------------------------- */
 
 /* What is read, and the parts of the request that are looked at together. */
 struct reading {

@@ -5,35 +5,12 @@ op_type 4, attribute 5, device_configurations 10; TensorProto.name 8; ValueInfoP
 graphs 11; NodeDeviceConfigurationProto.sharding_spec 2, pipeline_stage 3; ShardingSpecProto.tensor_name 1, device 2.
 """
 
+import os
+import sys
 
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 
-
-def fields(data):
-    """The fields of one message as (number, value); bytes for length-delimited ones."""
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = varint(data, at)
-        elif kind == 2:
-            size, at = varint(data, at)
-            value, at = data[at:at + size], at + size
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-            value, at = data[at:at + size], at + size
-        else:
-            raise ValueError(f"wire type {kind} at {at}")
-        yield tag >> 3, value
+from wire_fields import fields, integers  # noqa: E402
 
 
 def text(data):
@@ -42,17 +19,6 @@ def text(data):
 
 def names(message, number):
     return [text(value) for field, value in fields(message) if field == number]
-
-
-def integers(value):
-    """A repeated integer field's entry: one number, or a packed run of them."""
-    if isinstance(value, int):
-        return [value]
-    result, at = [], 0
-    while at < len(value):
-        number, at = varint(value, at)
-        result.append(number)
-    return result
 
 
 class Node:

@@ -11,6 +11,8 @@ AttributeProto.g 6, graphs 11; TensorProto.dims 1, data_type 2, name 8; SparseTe
 import collections
 import json
 
+from wire_fields import fields, integers
+
 BITS = {"float32": 32, "uint8": 8, "int8": 8, "uint16": 16, "int16": 16, "int32": 32, "int64": 64, "bool": 8,
         "float16": 16, "float64": 64, "uint32": 32, "uint64": 64, "complex64": 64, "complex128": 128, "bfloat16": 16,
         "float8e4m3fn": 8, "float8e4m3fnuz": 8, "float8e5m2": 8, "float8e5m2fnuz": 8, "uint4": 4, "int4": 4,
@@ -49,47 +51,8 @@ class Facts:
 # ---- ONNX files ----
 
 
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def fields(data):
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = varint(data, at)
-        elif kind == 2:
-            size, at = varint(data, at)
-            value, at = data[at:at + size], at + size
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-            value, at = data[at:at + size], at + size
-        else:
-            raise ValueError(f"wire type {kind} at {at}")
-        yield tag >> 3, value
-
-
 def text(value):
     return bytes(value).decode(errors="replace")
-
-
-def integers(value):
-    if isinstance(value, int):
-        return [value]
-    result, at = [], 0
-    while at < len(value):
-        number, at = varint(value, at)
-        result.append(number)
-    return result
 
 
 def read_tensor(message):

@@ -3,6 +3,7 @@
  * strategy_models - a model of the test data or one that was built, with its workload on equal devices and the net that
  * strategies are made from; for tests of core/search/strategy.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,11 @@
 #include "onnx/reader.h"
 #include "ops/shapes.h"
 #include "search/strategy/strategy.h"
+
+/* Sums in another order. */
+#define EXPECT_NEAR(value, want)                                                                                       \
+    cr_expect(fabs((value) - (want)) <= 1e-9 * fabs((double)(want)), "%s is %.17g, not %.17g", #value,                 \
+              (double)(value), (double)(want))
 
 struct strategy_model {
     struct sp_arena *arena;

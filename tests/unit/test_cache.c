@@ -26,10 +26,6 @@ static void end(void)
 
 TestSuite(cache, .fini = end);
 
-#define EXPECT_NEAR(value, want)                                                                                       \
-    cr_expect(fabs((value) - (want)) <= 1e-9 * fabs((double)(want)), "%s is %.17g, not %.17g", #value,                 \
-              (double)(value), (double)(want))
-
 /* Applies a demand; how many nodes keep something. */
 static uint32_t apply(const struct sp_cache_demand *demand)
 {

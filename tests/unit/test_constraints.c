@@ -98,6 +98,21 @@ Test(constraints, there_is_a_limit)
     sp_arena_destroy(arena);
 }
 
+/* Demands that are read, as they are written. */
+static void write_again(const char *text, struct sp_buf *ret_buf)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    const struct sp_demands *demands = NULL;
+    struct sp_error err = {0};
+    struct sp_json json;
+    cr_assert_eq(read_text(arena, text, &demands, &err), SP_OK, "%s", err.message);
+    sp_buf_init(ret_buf, 4096);
+    sp_json_init_buf(&json, false, ret_buf);
+    sp_demands_write(demands, &json);
+    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+    sp_arena_destroy(arena);
+}
+
 /* Members in a fixed order, a lone pattern as a list, what demands nothing left out; and that reads as itself. */
 Test(constraints, are_written_in_one_form)
 {
@@ -113,16 +128,8 @@ Test(constraints, are_written_in_one_form)
         wanted,
     };
     for (size_t i = 0; i < 2; i++) {
-        struct sp_arena *arena = sp_arena_create(NULL);
-        const struct sp_demands *demands = NULL;
-        struct sp_error err = {0};
-        struct sp_json json;
         struct sp_buf buf;
-        cr_assert_eq(read_text(arena, texts[i], &demands, &err), SP_OK, "%s", err.message);
-        sp_buf_init(&buf, 4096);
-        sp_json_init_buf(&json, false, &buf);
-        sp_demands_write(demands, &json);
-        cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+        write_again(texts[i], &buf);
         json_t *got = json_loads(buf.data, 0, NULL), *want = json_loads(wanted, 0, NULL);
         cr_expect_eq(strcspn(buf.data, "m"), strcspn(wanted, "m"));
         json_object_set_new(want, "reserved_bytes",
@@ -134,7 +141,6 @@ Test(constraints, are_written_in_one_form)
         json_decref(got);
         json_decref(want);
         sp_buf_release(&buf);
-        sp_arena_destroy(arena);
     }
 }
 
@@ -147,16 +153,8 @@ Test(constraints, caches_are_written_as_they_were_read)
         "{\"kv_cache_bytes\":3.0}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct sp_arena *arena = sp_arena_create(NULL);
-        const struct sp_demands *demands = NULL;
-        struct sp_error err = {0};
-        struct sp_json json;
         struct sp_buf buf;
-        cr_assert_eq(read_text(arena, texts[i], &demands, &err), SP_OK, "%s", err.message);
-        sp_buf_init(&buf, 4096);
-        sp_json_init_buf(&json, false, &buf);
-        sp_demands_write(demands, &json);
-        cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+        write_again(texts[i], &buf);
         json_t *got = json_loads(buf.data, 0, NULL);
         if (json_object_get(got, "kv_cache_bytes") != NULL)
             cr_expect_eq(json_number_value(json_object_get(got, "kv_cache_bytes")), 3);
@@ -164,7 +162,6 @@ Test(constraints, caches_are_written_as_they_were_read)
             cr_expect_str_eq(buf.data, texts[i]);
         json_decref(got);
         sp_buf_release(&buf);
-        sp_arena_destroy(arena);
     }
 }
 

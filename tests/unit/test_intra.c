@@ -27,14 +27,6 @@ static const char *const models[] = {"bert_tiny.onnx", "gpt2_tiny.onnx", "llama_
                                      "moe_tiny.onnx",  "lstm_tiny.onnx", "unet_tiny.onnx"};
 #define MODELS (sizeof models / sizeof models[0])
 
-static bool is_near(double value, double want)
-{
-    return fabs(value - want) <= 1e-9 * fabs(want);
-}
-
-#define EXPECT_NEAR(value, want)                                                                                       \
-    cr_expect(is_near(value, (double)(want)), "%s is %.17g, not %.17g", #value, (double)(value), (double)(want))
-
 /* A few roundings to parts of a second are between them. */
 #define EXPECT_COST(cost, want)                                                                                        \
     cr_expect(fabs((double)(cost) / SP_INTRA_SECOND - (want)) <= 16 / SP_INTRA_SECOND, "%.17g, not %.17g",             \

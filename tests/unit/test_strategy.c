@@ -23,10 +23,6 @@ static void end(void)
 
 TestSuite(strategy, .fini = end);
 
-#define EXPECT_NEAR(value, want)                                                                                       \
-    cr_expect(fabs((value) - (want)) <= 1e-9 * fabs((double)(want)), "%s is %.17g, not %.17g", #value,                 \
-              (double)(value), (double)(want))
-
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
 static struct sp_strategy_table *product(const char *a, const char *b, uint32_t axis_count, const uint32_t *sizes)
