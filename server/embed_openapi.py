@@ -1,7 +1,7 @@
 """Turns api/openapi.yaml into a C source with the same contract as JSON.
 
 Reads the subset of YAML that the contract is written in: block mappings and sequences, plain and single-quoted
-scalars, flow sequences of plain scalars, and folded text (>-). Anything else is an error, not a guess.
+scalars, flow sequences of plain scalars, {}, and folded text (>-). Anything else is an error, not a guess.
 """
 
 import json
@@ -32,6 +32,8 @@ def scalar(text, number):
         if len(text) < 2 or not text.endswith("'"):
             fail(number, "unterminated string")
         return text[1:-1].replace("''", "'")
+    if text == "{}":
+        return {}
     if text.startswith("["):
         if not text.endswith("]"):
             fail(number, "unterminated sequence")
@@ -44,6 +46,8 @@ def scalar(text, number):
         return None
     if re.fullmatch(r"-?\d+", text):
         return int(text)
+    if re.fullmatch(r"-?\d+\.\d+(?:e[-+]?\d+)?", text):
+        return float(text)
     return text
 
 
@@ -113,7 +117,7 @@ def load(path):
 def main():
     text = json.dumps(load(sys.argv[1]), separators=(",", ":"), ensure_ascii=True)
     with open(sys.argv[2], "w", encoding="ascii") as out:
-        out.write('#include "openapi.h"\n\nconst char openapi_json[] =\n')
+        out.write('#include "routes/openapi.h"\n\nconst char openapi_json[] =\n')
         for start in range(0, len(text), 100):
             piece = text[start : start + 100].replace("\\", "\\\\").replace('"', '\\"')
             out.write(f'    "{piece}"\n')

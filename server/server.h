@@ -2,31 +2,38 @@
 /*
  * server - the parts of the daemon and how they hang together.
  *
+ *   acceptor: a thread that counts connections and hands them to
  *   HTTP threads (libmicrohttpd)          main thread (libuv)              worker processes
  *   guard, route, upload, answer   -->    jobs: queue, waiters      -->    read, plan, write
  *            |                            worker pool, signals                    |
- *            +---- store (SQLite) --------+                             job folders of the data folder
+ *            |                            ledger: a thread for         job folders of the data folder
+ *            +---- store -----------------what the jobs tell the store
  *
- * Requests that must wait (an inspection, Prefer: wait) are suspended and resumed by the main thread. HTTP threads
- * reach the main thread only through jobs.h and connections.h, which queue under a mutex and wake the loop.
+ * The main thread never waits for the store or a disk: the ledger does (jobs/ledger.h). Requests that must wait (an
+ * inspection, Prefer: wait) are suspended and resumed by the main thread. HTTP threads reach the main thread only
+ * through jobs.h and connections.h, which queue under a mutex and wake the loop.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "config.h"
+#include "config/config.h"
 
 struct server {
     const struct config *config;
+    struct auth *auth;
     struct store *store;
     struct jobs *jobs;
+    struct answers *answers;
     struct metrics *metrics;
     struct connections *connections;
-    /* Publishing a blob and its row, or removing both, happens under this lock: the pair never splits. */
-    pthread_mutex_t models_mutex;
-    atomic_bool draining;              /* SIGTERM was received */
+    char owner[33];                    /* this daemon's name in a shared store, random */
+    atomic_bool leaving;               /* SIGTERM was received: not ready, but serving for --shutdown-delay */
+    atomic_bool draining;              /* no new work is taken */
+    atomic_uint_fast64_t heartbeat_ms; /* when the main loop turned last */
     atomic_size_t loaded_splice_bytes; /* held by downloads, see SPD_MAX_LOADED_SPLICES */
 };
 
 /* Milliseconds of a clock that never jumps. */
 uint64_t server_now_ms(void);
+uint64_t server_now_us(void); /* microseconds of the same clock */

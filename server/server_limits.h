@@ -5,49 +5,122 @@
  * Nothing that a client or a worker sends may size a buffer, a table, a queue or a wait without one of these.
  */
 
+/* What the daemon is told. */
+#define SPD_MAX_CONFIG_BYTES (64u * 1024) /* the file of --config */
+#define SPD_LOG_REPEATS      500          /* lines of one event in a second; more become a count */
+#define SPD_HEARTBEAT_MS     10000u       /* /livez fails when the main loop has not turned for so long */
+#define SPD_READY_MS         200u         /* between looks of /readyz at the store */
+#define SPD_HEALTH_SECONDS   5            /* --healthcheck gives up */
+
+/* Who may ask. */
+#define SPD_MAX_TOKENS_BYTES (1u << 20) /* the file of tokens */
+#define SPD_MAX_PRINCIPALS   2000u      /* in it */
+#define SPD_MIN_TOKEN_BYTES  32u        /* of a token: shorter ones are not made by a machine */
+#define SPD_MAX_TOKEN_BYTES  512u
+#define SPD_MAX_PEM_BYTES    (1u << 20) /* a file of certificates or a key */
+
 /* HTTP. */
-#define SPD_CONNECTION_BYTES   (256u * 1024) /* MHD's memory per connection: headers and the read buffer */
-#define SPD_MAX_CONNECTIONS    128u          /* times SPD_CONNECTION_BYTES bounds the HTTP side's memory */
-#define SPD_HTTP_THREADS       4u            /* threads of the HTTP library's pool */
-#define SPD_MAX_URI_BYTES      8192          /* request target */
-#define SPD_MAX_JSON_BYTES     (256u * 1024) /* body of a JSON request; jansson takes up to 70 times as much */
-#define SPD_MAX_SHARDING_BODY  (1u << 20)    /* body of a request about shardings; only workers look into it */
-#define SPD_MAX_IGNORED_BODY   (64u * 1024)  /* body of a request that has no use for one */
-#define SPD_MAX_REQUEST_ID     64            /* X-Request-Id that is echoed */
-#define SPD_MAX_KEY_BYTES      255           /* Idempotency-Key */
-#define SPD_MAX_MODEL_NAME     255           /* ?name= */
-#define SPD_IDLE_SECONDS       30            /* silence on a connection */
-#define SPD_HEADER_SECONDS     15            /* from connect, or the last answer, to a complete header */
-#define SPD_SLOW_BODY_SECONDS  30            /* after that a body must have come at SPD_SLOW_BODY_RATE on average */
-#define SPD_SLOW_BODY_RATE     1024          /* bytes per second */
-#define SPD_MAX_WAIT_SECONDS   60            /* Prefer: wait */
-#define SPD_LINGER_SECONDS     2             /* reading on after an early refusal, so that the answer arrives */
-#define SPD_LINGER_BYTES       (256u << 20) /* and how much of it: reading and dropping is cheap, the time is the limit */
-#define SPD_MAX_LINGERING      32           /* connections at a time in that state */
-#define SPD_DEFAULT_MAX_UPLOAD (16ull << 30) /* bytes of one uploaded model */
-#define SPD_MAX_TABLE_BYTES    (8u << 20)    /* the table of operators as an answer */
-#define SPD_MAX_PAGE           500           /* items of one page */
-#define SPD_DEFAULT_PAGE       50
-#define SPD_MAX_LOADED_SPLICES (256u << 20) /* bytes of splices that downloads hold in memory together */
-#define SPD_READ_BLOCK         (64u * 1024) /* bytes per read of a streamed answer */
+#define SPD_CONNECTION_BYTES      (256u * 1024) /* MHD's memory per connection: headers and the read buffer */
+#define SPD_DEFAULT_CONNECTIONS   2048u         /* times SPD_CONNECTION_BYTES bounds the HTTP side's memory */
+#define SPD_MAX_CONNECTIONS       20000u        /* what --max-connections may say */
+#define SPD_SPARE_DESCRIPTORS     1024u         /* open files beside the connections: uploads, downloads, workers */
+#define SPD_MIN_DESCRIPTORS       128u          /* with fewer the daemon does not start */
+#define SPD_MAX_ADMIN_CONNECTIONS 64u           /* of --admin-listen, on top of the others */
+#define SPD_PEER_SHARE            2u            /* one address may have this part of all connections: a half */
+#define SPD_LISTEN_BACKLOG        511           /* connections that wait to be accepted */
+#define SPD_HTTP_THREADS          4u            /* threads of the HTTP library's pool */
+#define SPD_MAX_URI_BYTES         8192          /* request target */
+#define SPD_MAX_JSON_BYTES        (256u * 1024) /* body of a JSON request; jansson takes up to 70 times as much */
+#define SPD_MAX_SHARDING_BODY     (1u << 20)    /* body of a request about shardings; only workers look into it */
+#define SPD_MAX_IGNORED_BODY      (64u * 1024)  /* body of a request that has no use for one */
+#define SPD_MAX_REQUEST_ID        64            /* X-Request-Id that is echoed */
+#define SPD_MAX_KEY_BYTES         255           /* Idempotency-Key */
+#define SPD_MAX_MODEL_NAME        255           /* ?name= */
+#define SPD_IDLE_SECONDS          30            /* silence on a connection */
+#define SPD_HEADER_SECONDS        15            /* from connect, or the last answer, to a complete header */
+#define SPD_SLOW_BODY_SECONDS     30            /* after that a body must have come at SPD_SLOW_BODY_RATE on average */
+#define SPD_SLOW_BODY_RATE        1024          /* bytes per second */
+#define SPD_RATE_SECONDS          45            /* the window in which the rate of bodies and answers is measured */
+#define SPD_MAX_HEADERS           100u          /* of one request */
+#define SPD_MAX_HEADER_BYTES      (32u * 1024)  /* request line and headers together */
+#define SPD_CERTIFICATE_LOOK_MS   2000u         /* between looks whether certificate or key have changed */
+#define SPD_MAX_WAIT_SECONDS      60            /* Prefer: wait */
+#define SPD_LINGER_SECONDS        2             /* reading on after an early refusal, so that the answer arrives */
+#define SPD_LINGER_BYTES          (256u << 20) /* and how much of it: reading and dropping is cheap, the time is the limit */
+#define SPD_MAX_LINGERING         32           /* connections at a time in that state */
+#define SPD_DEFAULT_MAX_UPLOAD    (16ull << 30) /* bytes of one uploaded model */
+#define SPD_MAX_TABLE_BYTES       (8u << 20)    /* the table of operators as an answer */
+#define SPD_MAX_PAGE              500           /* items of one page */
+#define SPD_DEFAULT_PAGE          50
+#define SPD_MAX_LOOKED_AT         5000         /* rows that are looked at for one page with a filter */
+#define SPD_MAX_LOADED_SPLICES    (256u << 20) /* bytes of splices that downloads hold in memory together */
+#define SPD_ANSWERS_BYTES         (32u << 20)  /* of finished plans that are kept in memory as they are sent */
+#define SPD_MAX_ANSWER_BYTES      (2u << 20)   /* of one of them */
+#define SPD_READ_BLOCK            (64u * 1024) /* bytes per read of a streamed answer */
+
+/* Compressed bodies and answers. */
+#define SPD_MAX_CODINGS      2u           /* in one Content-Encoding */
+#define SPD_CODING_BLOCK     (64u * 1024) /* bytes that a decoder hands on at a time */
+#define SPD_WINDOW_LOG       23           /* of zstd frames that are read: 8 MiB, as RFC 9659 says */
+#define SPD_MAX_RATIO        250u         /* bytes that come out for each that came in, */
+#define SPD_RATIO_FREE_BYTES (64u << 20)  /* beyond so many */
+#define SPD_MAX_DECODERS     48u          /* at a time; each may hold SPD_MAX_CODINGS windows */
+#define SPD_MAX_ENCODERS     64u          /* at a time; more answers are sent as they are */
+#define SPD_MIN_CODED_BYTES  1024u        /* of an answer: smaller ones are not compressed */
+#define SPD_ZSTD_LEVEL       3
+#define SPD_GZIP_LEVEL       6
+
+#define SPD_JSON_RESERVE (1u << 20) /* what reading and writing JSON goes on with when memory runs out */
 
 /* Jobs. */
-#define SPD_MAX_QUEUED_PLANS    1000u /* accepted and not started; more are answered 503 */
-#define SPD_MAX_WAITING_TASKS   64u   /* requests that wait for a worker; more are answered 503 */
-#define SPD_MAX_CRASHES         2     /* workers that may die over one job before it fails */
-#define SPD_MAX_ATTEMPTS        20    /* starts of one job, restarts of the daemon included */
-#define SPD_MAX_WORKERS         64
-#define SPD_DEFAULT_JOB_MEMORY  (2ull << 30) /* bytes: the graph, its shapes and the search */
-#define SPD_DEFAULT_JOB_SECONDS 300u
-#define SPD_SHARDING_SECONDS    30u   /* of one convert or reshard request, when jobs may take longer */
-#define SPD_JOB_GRACE_SECONDS   5u    /* a worker that is silent so long after its time budget is killed */
-#define SPD_STORE_RETRY_MS      1000u /* between attempts to tell a full disk how a plan ended */
-#define SPD_DRAIN_SECONDS       10u   /* how long SIGTERM lets running jobs finish before they are queued again */
-#define SPD_RETRY_AFTER_SECONDS 5u    /* what Retry-After says */
+#define SPD_DEFAULT_QUEUED_PLANS  1000u /* accepted and not started; more are answered 503 */
+#define SPD_MAX_WAITING_TASKS     64u   /* requests that wait for a worker; more are answered 503 */
+#define SPD_MAX_CRASHES           2     /* workers that may die over one job before it fails */
+#define SPD_MAX_ATTEMPTS          20    /* starts of one job, restarts of the daemon included */
+#define SPD_MAX_WORKERS           64
+#define SPD_DEFAULT_JOB_MEMORY    (2ull << 30) /* bytes: the graph, its shapes and the search */
+#define SPD_DEFAULT_JOB_SECONDS   300u
+#define SPD_SHARDING_SECONDS      30u   /* of one convert or reshard request, when jobs may take longer */
+#define SPD_JOB_GRACE_SECONDS     5u    /* a worker that is silent so long after its time budget is killed */
+#define SPD_STORE_RETRY_MS        1000u /* between attempts to tell a full disk how a plan ended */
+#define SPD_DEFAULT_DRAIN_SECONDS 10u   /* how long SIGTERM lets running jobs finish before they are queued again */
+#define SPD_DEFAULT_LEASE_SECONDS 15u   /* a daemon that is silent so long loses its plans */
+#define SPD_DEFAULT_KEEP_SECONDS  (30u * 86400) /* a finished plan is deleted so long after */
+#define SPD_RETRY_AFTER_SECONDS   5u            /* what Retry-After says */
+#define SPD_CANCEL_GRACE_MS       5000u         /* a worker that was asked to stop and does not is killed after that */
+#define SPD_RESULT_SHARE          10u           /* a part of --job-seconds, one in ten, is left for writing results */
+#define SPD_MAX_RESULT_SECONDS    10u           /* but at most so much of it */
+#define SPD_CLAIM_MS              1000u         /* between looks for queued plans of which nobody told */
+#define SPD_MAX_LOOKS             4096u         /* changes of plans that are looked at singly; with more, at all */
+
+/* Events. */
+#define SPD_EVENT_RING        64    /* events of a plan that are kept for clients that come back */
+#define SPD_EVENT_INTERVAL_MS 500u  /* between events of progress in one phase */
+#define SPD_EVENT_RETRY_MS    2000  /* after that a client that lost its stream comes back */
+#define SPD_HEARTBEAT_SECONDS 15u   /* of silence on a stream, then a comment is sent */
+#define SPD_STREAM_SHARE      2u    /* streams may be this part of the connections: a half */
+#define SPD_STREAM_BYTES      2048u /* the library's buffer for what is read from a stream */
+
+/* The store. */
+#define SPD_STORE_PATIENCE_MS 2000u        /* a call gives up when the server of the store is silent so long */
+#define SPD_STORE_OPEN_MS     10000u       /* at start it may be away so long */
+#define SPD_STORE_MIGRATE_MS  600000u      /* bringing the schema up to date may take so long */
+#define SPD_STORE_CONNECTIONS 8u           /* to PostgreSQL, beside the one that listens */
+#define SPD_KEEP_KEY_SECONDS  (24u * 3600) /* an Idempotency-Key is remembered so long */
+#define SPD_TOUCH_MS          60000        /* a download marks a model as used when it was not for so long */
+#define SPD_MAX_EVICTED       4096u        /* unused models that are looked at to make room for one */
+#define SPD_BEAT_MS           1000u        /* between renewals of leases; less than a third of --lease-seconds */
+#define SPD_EXPIRE_MS         60000u       /* between looks for plans that are kept no longer */
+#define SPD_EXPIRE_BATCH      200          /* of which so many go at a time */
+#define SPD_STORE_STOP_MS     5000u        /* a daemon that ends tells the store for so long how its plans ended */
+#define SPD_PROGRESS_MS       1000u        /* between what the store is told of a running plan */
+#define SPD_SWEEP_MS          3600000u     /* between sweeps of a shared data folder */
 
 /* Worker processes. */
 #define SPD_MAX_LINE_BYTES       (1u << 20)     /* one line of the worker protocol, either way */
 #define SPD_WORKER_RECYCLE_BYTES (48ull << 20)  /* a worker that stays larger than this after a job is replaced */
+#define SPD_MAX_WORKER_WORDS     (64u * 1024)   /* of what one writes to standard error over a job */
+#define SPD_MAX_CRASH_REPORTS    20u            /* kept in DATA/crashes; the oldest goes first */
 #define SPD_PROGRESS_INTERVAL_MS 100            /* between progress lines */
 #define SPD_WORKER_RESPAWN_MS    500            /* pause before a worker that died idle is replaced */
 #define SPD_ADDRESS_SPACE_SLACK  (256ull << 20) /* code, stacks and libraries on top of file and budget */

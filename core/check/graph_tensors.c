@@ -20,6 +20,8 @@ static bool stays_inside(const char *location)
     const char *at = location;
     if (*at == '/' || *at == '\\')
         return false;
+    if (((*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z')) && at[1] == ':')
+        return false; /* a drive */
     while (*at != '\0') {
         const size_t length = strcspn(at, "/\\");
         if (length == 2 && at[0] == '.' && at[1] == '.')

@@ -245,7 +245,9 @@ bool sp_note_stopped(struct sp_bindings *bindings)
     bindings->notes[bindings->note_count++] = (struct sp_plan_note){
         .code = "SEARCH_STOPPED",
         .severity = "note",
-        .message = "The time limit ended the search: this is the best placement found until then.",
+        .message =
+            "The search was ended early, by its time limit or because that was asked for: this is the best placement "
+            "found until then.",
         .hint = "Give it more time to look for a better one.",
     };
     return true;

@@ -36,7 +36,7 @@ static enum sp_status check_search(const json_t *plan, struct sp_error *err)
         const char *code = json_string_value(json_object_get(json_array_get(notes, i), "code"));
         if (code != NULL && strcmp(code, "SEARCH_STOPPED") == 0)
             return sp_fail(err, SP_ERR_REQUEST, "PLAN_STOPPED",
-                           "A time limit ended the search for this plan, so it cannot be made again; plan without a "
+                           "The search for this plan was ended early, so it cannot be made again; plan without a "
                            "limit, or export the annotated model instead.");
     }
     return SP_OK;

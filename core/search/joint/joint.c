@@ -56,7 +56,27 @@ struct search {
     bool is_proved;                            /* every plan was tried */
     struct sp_error unkept;                    /* of the last candidate that broke a constraint, or SP_OK */
     struct sp_error *err;
+
+    /* What the caller's watch sees: the parts of the search count in units of their own, and begin again and again. */
+    struct sp_joint_options options; /* of the caller, with a watch between */
+    const struct sp_watch *outer;
+    struct sp_watch watch;
+    bool groups; /* in the search for groupings, which knows seconds */
+    double fraction, best_seconds, bound_seconds;
+    struct sp_lower_bounds bounds;
+    bool has_bounds;
 };
+
+static bool tick(void *context, const char *phase, double fraction, double best_seconds, double lower_bound_seconds)
+{
+    struct search *search = context;
+    (void)phase;
+    (void)fraction;
+    (void)lower_bound_seconds;
+    if (search->groups && best_seconds > 0)
+        search->best_seconds = best_seconds;
+    return sp_watch_tick(search->outer, "search", search->fraction, search->best_seconds, search->bound_seconds);
+}
 
 enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
                               struct sp_strategy_table **ret_table, struct sp_error *err)
@@ -123,13 +143,8 @@ static bool is_enough(const struct search *search)
 /* Whether to go on; when the watch says no, what was found so far is the answer. */
 static bool goes_on(struct search *search, double fraction)
 {
-    const struct sp_joint_options *options = search->joint.options;
-    const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
-    double value = 0;
-    if (best != NULL)
-        value = options->objective == SP_OBJECTIVE_LATENCY ? best->evaluation->latency_seconds
-                                                           : best->evaluation->interval_seconds;
-    if (!search->joint.stopped && !sp_watch_tick(options->watch, "search", fraction, value, 0))
+    search->fraction = fmax(search->fraction, fraction);
+    if (!search->joint.stopped && !sp_watch_tick(search->joint.options->watch, "search", 0, 0, 0))
         search->joint.stopped = true;
     return !search->joint.stopped && !is_enough(search);
 }
@@ -150,8 +165,14 @@ static enum sp_status take(struct search *search, struct sp_joint_candidate *can
             return SP_OK;
         }
     }
-    if (candidate->fits)
-        return sp_front_add(&search->joint, &search->front, candidate) ? SP_OK : sp_fail_memory(search->err);
+    if (candidate->fits) {
+        if (!sp_front_add(&search->joint, &search->front, candidate))
+            return sp_fail_memory(search->err);
+        const struct sp_evaluation *best = search->front.plans[0]->evaluation;
+        search->best_seconds =
+            joint->options->objective == SP_OBJECTIVE_LATENCY ? best->latency_seconds : best->interval_seconds;
+        return SP_OK;
+    }
     if (search->closest == NULL ||
         candidate->evaluation->worst_excess_bytes < search->closest->evaluation->worst_excess_bytes)
         search->closest = candidate;
@@ -455,7 +476,9 @@ static enum sp_status try_grouping(struct search *search)
         if (cluster == NULL)
             return sp_fail_memory(search->err);
     }
+    search->groups = joint->options->strategy == SP_STRATEGY_GROUPING; /* else others judge its plans anew */
     enum sp_status status = sp_group(joint->arena, joint->workload, cluster, &options, &grouping, search->err);
+    search->groups = false;
     if (status != SP_OK)
         return status;
     struct sp_joint_candidate *candidate = SP_NEW(joint->arena, struct sp_joint_candidate);
@@ -476,6 +499,31 @@ static enum sp_status try_grouping(struct search *search)
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
+
+/* What no plan can be better than. */
+static enum sp_status find_bounds(struct search *search)
+{
+    const struct sp_joint *joint = &search->joint;
+    const bool whole = joint->options->strategy == SP_STRATEGY_GROUPING ||
+                       (joint->options->max_replicas == 1 && joint->space->option_count == joint->space->class_count);
+    if (search->has_bounds)
+        return SP_OK;
+    search->has_bounds = true;
+    return whole ? sp_lower_bounds(joint->arena, joint->workload, joint->cluster, &search->bounds, search->err)
+                 : sp_joint_bounds(joint->arena, joint->workload, joint->cluster, &search->bounds, search->err);
+}
+
+/* The bound is told to whoever watches, from the beginning. */
+static enum sp_status tell_bounds(struct search *search)
+{
+    const enum sp_objective objective = search->joint.options->objective;
+    if (search->outer == NULL || search->joint.options->any_plan)
+        return SP_OK;
+    enum sp_status status = find_bounds(search);
+    search->bound_seconds =
+        objective == SP_OBJECTIVE_LATENCY ? search->bounds.latency_seconds : search->bounds.interval_seconds;
+    return status;
+}
 
 static bool splits_operators(const struct sp_joint_candidate *candidate)
 {
@@ -569,11 +617,8 @@ static enum sp_status answer(struct search *search, struct sp_search_result **re
         result->subgraphs = search->grouping->subgraphs;
         result->memory_share = best == search->grouped ? search->grouping->memory_share : 1;
     }
-    const bool whole = joint->options->strategy == SP_STRATEGY_GROUPING ||
-                       (joint->options->max_replicas == 1 && joint->space->option_count == joint->space->class_count);
-    enum sp_status status =
-        whole ? sp_lower_bounds(joint->arena, joint->workload, joint->cluster, &result->bounds, search->err)
-              : sp_joint_bounds(joint->arena, joint->workload, joint->cluster, &result->bounds, search->err);
+    enum sp_status status = find_bounds(search);
+    result->bounds = search->bounds;
     if (status == SP_OK && search->is_proved) {
         if (joint->options->objective == SP_OBJECTIVE_LATENCY)
             result->bounds.latency_seconds = best->evaluation->latency_seconds;
@@ -617,6 +662,8 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
     struct sp_error *err = search->err, nofit = {0};
     enum sp_status status = start(search);
     bool done = false;
+    if (status == SP_OK)
+        status = tell_bounds(search);
     /* Ways of which others are better in all that is asked of a plan are none of those that are tried, so constraints
        on strategies might leave nothing of what is. */
     if (status == SP_OK && strategy != SP_STRATEGY_GROUPING &&
@@ -662,9 +709,14 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
                                     const struct sp_joint_options *options, struct sp_search_result **ret_result,
                                     struct sp_error *err)
 {
-    struct search search = {
-        .joint = {.arena = arena, .workload = workload, .net = net, .cluster = cluster, .options = options},
-        .err = err};
+    struct search search = {.joint = {.arena = arena, .workload = workload, .net = net, .cluster = cluster},
+                            .err = err,
+                            .options = *options,
+                            .outer = options->watch};
+    search.joint.options = &search.options;
+    search.watch = (struct sp_watch){.tick = tick, .context = &search};
+    if (search.outer != NULL)
+        search.options.watch = &search.watch;
     enum sp_status status = run(&search, ret_result);
     if (status != SP_OK) {
         for (uint32_t i = 0; search.joint.tables != NULL && i < search.joint.space->option_count; i++)

@@ -1,0 +1,147 @@
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#define ZLIB_CONST
+#include <zlib.h>
+#include <zstd.h>
+
+#include "http/coding.h"
+#include "server_limits.h"
+
+struct encoder {
+    enum coding coding;
+    ZSTD_CStream *zstd;
+    z_stream gzip;
+    bool gzip_ready;
+};
+
+static atomic_uint encoders;
+
+const char *coding_name(enum coding coding)
+{
+    return coding == CODING_ZSTD ? "zstd" : coding == CODING_GZIP ? "gzip" : "identity";
+}
+
+/* ---- which one ---- */
+
+/* The q value behind a name, in thousandths; 1000 without one, 0 for one that cannot be read. */
+static int quality(const char *text, size_t size)
+{
+    const char *end = text + size, *at = memchr(text, '=', size);
+    int value = 0, scale = 1000;
+    if (at == NULL)
+        return 1000;
+    for (at++; at < end && (*at == ' ' || *at == '\t'); at++)
+        ;
+    if (at == end || (*at != '0' && *at != '1'))
+        return 0;
+    value = (*at++ - '0') * 1000;
+    for (at += at < end && *at == '.'; at < end && *at >= '0' && *at <= '9' && scale > 1; at++) {
+        scale /= 10;
+        value += (*at - '0') * scale;
+    }
+    return value > 1000 ? 1000 : value;
+}
+
+enum coding coding_wanted(const char *accept_encoding)
+{
+    int zstd = -1, gzip = -1, any = 0, identity = 0;
+    for (const char *at = accept_encoding; at != NULL && *at != '\0';) {
+        at += strspn(at, " \t,");
+        size_t size = strcspn(at, ","), name = strcspn(at, " \t,;");
+        int value = quality(at + name, size - name);
+        if (name == 4 && strncasecmp(at, "zstd", 4) == 0)
+            zstd = value;
+        else if ((name == 4 && strncasecmp(at, "gzip", 4) == 0) || (name == 6 && strncasecmp(at, "x-gzip", 6) == 0))
+            gzip = value;
+        else if (name == 8 && strncasecmp(at, "identity", 8) == 0)
+            identity = value;
+        else if (name == 1 && *at == '*')
+            any = value;
+        at += size;
+    }
+    zstd = zstd < 0 ? any : zstd;
+    gzip = gzip < 0 ? any : gzip;
+    int best = zstd >= gzip ? zstd : gzip;
+    if (best == 0 || best < identity)
+        return CODING_NONE;
+    return best == zstd ? CODING_ZSTD : CODING_GZIP;
+}
+
+bool coding_pays(const char *type)
+{
+    static const char *const types[] = {"application/json",       "application/jsonl", "application/yaml",
+                                        "application/x-protobuf", "text/plain",        "text/csv"};
+    size_t length = strcspn(type, "; ");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strlen(types[i]) == length && strncmp(type, types[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- coding ---- */
+
+struct encoder *encoder_create(enum coding coding)
+{
+    struct encoder *encoder = calloc(1, sizeof *encoder);
+    if (encoder == NULL)
+        return NULL;
+    encoder->coding = coding;
+    bool ok = atomic_fetch_add(&encoders, 1) < SPD_MAX_ENCODERS;
+    if (ok && coding == CODING_GZIP) {
+        ok = encoder->gzip_ready =
+            deflateInit2(&encoder->gzip, SPD_GZIP_LEVEL, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK;
+    } else if (ok) {
+        encoder->zstd = ZSTD_createCStream();
+        ok = encoder->zstd != NULL &&
+             !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, SPD_ZSTD_LEVEL)) &&
+             !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_checksumFlag, 1));
+    }
+    if (ok)
+        return encoder;
+    encoder_destroy(encoder);
+    return NULL;
+}
+
+static bool step_gzip(z_stream *gzip, const void *in, size_t in_size, size_t *ret_taken, void *out, size_t out_size,
+                      size_t *ret_written, bool last, bool *ret_ended)
+{
+    unsigned given = in_size < UINT32_MAX ? (unsigned)in_size : UINT32_MAX;
+    unsigned room = out_size < UINT32_MAX ? (unsigned)out_size : UINT32_MAX;
+    gzip->next_in = in;
+    gzip->avail_in = given;
+    gzip->next_out = out;
+    gzip->avail_out = room;
+    int result = deflate(gzip, last && given == in_size ? Z_FINISH : Z_NO_FLUSH);
+    *ret_taken = given - gzip->avail_in;
+    *ret_written = room - gzip->avail_out;
+    *ret_ended = result == Z_STREAM_END;
+    return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
+}
+
+bool encoder_step(struct encoder *encoder, const void *in, size_t in_size, size_t *ret_taken, void *out,
+                  size_t out_size, size_t *ret_written, bool last, bool *ret_ended)
+{
+    if (encoder->coding == CODING_GZIP)
+        return step_gzip(&encoder->gzip, in, in_size, ret_taken, out, out_size, ret_written, last, ret_ended);
+    ZSTD_inBuffer from = {in, in_size, 0};
+    ZSTD_outBuffer to = {out, out_size, 0};
+    size_t left = ZSTD_compressStream2(encoder->zstd, &to, &from, last ? ZSTD_e_end : ZSTD_e_continue);
+    *ret_taken = from.pos;
+    *ret_written = to.pos;
+    *ret_ended = last && left == 0;
+    return !ZSTD_isError(left);
+}
+
+void encoder_destroy(struct encoder *encoder)
+{
+    if (encoder == NULL)
+        return;
+    (void)ZSTD_freeCStream(encoder->zstd);
+    if (encoder->gzip_ready)
+        (void)deflateEnd(&encoder->gzip);
+    free(encoder);
+    (void)atomic_fetch_sub(&encoders, 1);
+}

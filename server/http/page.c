@@ -1,0 +1,151 @@
+#include "http/page.h"
+
+#include <endian.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <string.h>
+
+#include "http/respond.h"
+#include "server_limits.h"
+#include "util/text.h"
+
+#define PAGE_BYTES ((size_t)8 << 20)
+
+/* ---- tokens ---- */
+
+/* 16 bytes as 22 letters that need no escape in a query. */
+#define TOKEN_SIZE 22
+
+struct token {
+    uint64_t before;  /* big-endian */
+    uint8_t check[8]; /* the first bytes of a hash */
+};
+
+static bool make_check(const char *list, struct token *token)
+{
+    uint8_t digest[32];
+    char text[256];
+    int length = snprintf(text, sizeof text, "%s %llx", list, (unsigned long long)be64toh(token->before));
+    if (length < 0 || (size_t)length >= sizeof text ||
+        gnutls_hash_fast(GNUTLS_DIG_SHA256, text, (size_t)length, digest) != 0)
+        return false;
+    memcpy(token->check, digest, sizeof token->check);
+    return true;
+}
+
+static bool write_token(const struct page *page, char ret[TOKEN_SIZE + 1])
+{
+    struct token token = {.before = htobe64((uint64_t)page->before)};
+    gnutls_datum_t text = {0};
+    if (!make_check(page->list, &token) ||
+        gnutls_base64_encode2(&(gnutls_datum_t){(unsigned char *)&token, sizeof token}, &text) != 0)
+        return false;
+    for (int i = 0; i < TOKEN_SIZE; i++) {
+        char c = (char)text.data[i];
+        ret[i] = (char)(c == '+' ? '-' : c == '/' ? '_' : c);
+    }
+    ret[TOKEN_SIZE] = '\0';
+    gnutls_free(text.data);
+    return true;
+}
+
+static bool read_token(const char *text, const char *list, int64_t *ret_before)
+{
+    char padded[] = "AAAAAAAAAAAAAAAAAAAAAA==";
+    struct token token, should;
+    gnutls_datum_t bytes = {0};
+    if (strlen(text) != TOKEN_SIZE)
+        return false;
+    for (int i = 0; i < TOKEN_SIZE; i++)
+        padded[i] = (char)(text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i]);
+    if (gnutls_base64_decode2(&(gnutls_datum_t){(unsigned char *)padded, sizeof padded - 1}, &bytes) != 0)
+        return false;
+    bool ok = bytes.size == sizeof token;
+    if (ok)
+        memcpy(&token, bytes.data, sizeof token);
+    gnutls_free(bytes.data);
+    if (!ok)
+        return false;
+    should = token;
+    *ret_before = (int64_t)be64toh(token.before);
+    return make_check(list, &should) && memcmp(&should, &token, sizeof token) == 0 && *ret_before > 0;
+}
+
+/* ---- pages ---- */
+
+bool page_begin(struct page *page, struct request *request, const char *name, const char *filters,
+                enum verdict *ret_verdict)
+{
+    const char *size_text = request_parameter(request, "page_size");
+    const char *token = request_parameter(request, "page_token");
+    int64_t size = SPD_DEFAULT_PAGE;
+    *page = (struct page){.request = request, .before = INT64_MAX};
+    (void)snprintf(page->list, sizeof page->list, "%s %s", name, filters);
+    if (size_text != NULL && !text_to_int(size_text, 1, INT64_MAX, &size)) {
+        *ret_verdict = respond_error(request, 400, "BAD_PAGE_SIZE", "page_size must be a number from 1 up.");
+        return false;
+    }
+    if (token != NULL && !read_token(token, page->list, &page->before)) {
+        *ret_verdict = respond_error(request, 400, "BAD_PAGE_TOKEN",
+                                     "page_token must be the next_page_token of an answer to the same query.");
+        return false;
+    }
+    page->size = size > SPD_MAX_PAGE ? SPD_MAX_PAGE : (int)size;
+    sp_buf_init(&page->buf, PAGE_BYTES);
+    sp_json_init_buf(&page->json, false, &page->buf);
+    sp_json_begin_object(&page->json);
+    sp_json_key(&page->json, name);
+    sp_json_begin_array(&page->json);
+    return true;
+}
+
+bool page_fill(struct page *page, bool (*list)(struct page *page, int limit))
+{
+    int looked = 0, limit;
+    do {
+        limit = page->size - page->count + 1; /* one more tells whether there is a next page */
+        page->seen = 0;
+        if (!list(page, limit))
+            return false;
+        looked += page->seen;
+    } while (page->seen == limit && !page->more && looked < SPD_MAX_LOOKED_AT);
+    page->more = page->more || page->seen == limit;
+    return true;
+}
+
+bool page_item(struct page *page, int64_t seq, bool wanted)
+{
+    page->seen++;
+    if (page->more || (wanted && page->count == page->size)) {
+        page->more = true;
+        return false;
+    }
+    page->before = seq;
+    if (!wanted)
+        return false;
+    page->count++;
+    sp_json_begin_object(&page->json);
+    return true;
+}
+
+void page_item_end(struct page *page)
+{
+    sp_json_end_object(&page->json);
+}
+
+enum verdict page_finish(struct page *page, struct request *request, bool ok)
+{
+    char token[TOKEN_SIZE + 1];
+    sp_json_end_array(&page->json);
+    if (page->more) {
+        ok = ok && write_token(page, token);
+        sp_json_member_string(&page->json, "next_page_token", ok ? token : "");
+    }
+    sp_json_end_object(&page->json);
+    if (!ok || sp_json_finish(&page->json, NULL) != SP_OK) {
+        sp_buf_release(&page->buf);
+        return respond_error(request, 503, "STORE_UNAVAILABLE",
+                             "The store does not answer at the moment; try again later.");
+    }
+    return respond_buf(request, 200, "application/json", &page->buf);
+}

@@ -1,0 +1,114 @@
+#include "http/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server_limits.h"
+#include "store/files.h"
+#include "util/text.h"
+
+struct upload {
+    char *path;
+    int fd;
+    gnutls_hash_hd_t hash;
+    uint64_t size, max_bytes, flushed;
+    bool kept;
+};
+
+struct upload *upload_create(const char *data, const char *owner, uint64_t max_bytes, struct problem *problem)
+{
+    struct upload *upload = calloc(1, sizeof *upload);
+    if (upload == NULL) {
+        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return NULL;
+    }
+    upload->fd = -1;
+    upload->max_bytes = max_bytes;
+    upload->path = files_temporary(data, owner);
+    if (upload->path == NULL || gnutls_hash_init(&upload->hash, GNUTLS_DIG_SHA256) != 0) {
+        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        upload_destroy(upload);
+        return NULL;
+    }
+    upload->fd = open(upload->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (upload->fd < 0) {
+        (void)problem_from_errno(problem, errno, "Creating a file for the upload");
+        upload_destroy(upload);
+        return NULL;
+    }
+    return upload;
+}
+
+bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem)
+{
+    if (size > upload->max_bytes - upload->size)
+        return problem_set_limit(
+            problem, 413, "MODEL_TOO_LARGE", "--max-upload", (int64_t)upload->max_bytes, (int64_t)(upload->size + size),
+            "The model is larger than the %" PRIu64 " bytes that this service accepts.", upload->max_bytes);
+    if (gnutls_hash(upload->hash, bytes, size) != 0)
+        return problem_set(problem, 500, "INTERNAL", "Hashing the upload failed.");
+    const char *from = bytes;
+    size_t left = size;
+    while (left > 0) {
+        ssize_t written = write(upload->fd, from, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return problem_from_errno(problem, errno, "Writing the upload");
+        from += written;
+        left -= (size_t)written;
+    }
+    upload->size += size;
+    /* Starts the disk early, so that making the file durable at the end does not take long. */
+    if (upload->size - upload->flushed >= SPD_WRITEBACK_BYTES) {
+        (void)sync_file_range(upload->fd, (off_t)upload->flushed, (off_t)(upload->size - upload->flushed),
+                              SYNC_FILE_RANGE_WRITE);
+        upload->flushed = upload->size;
+    }
+    return true;
+}
+
+bool upload_finish(struct upload *upload, char ret_id[65], struct problem *problem)
+{
+    unsigned char digest[32];
+    gnutls_hash_output(upload->hash, digest);
+    text_to_hex(digest, sizeof digest, ret_id);
+    int fd = upload->fd;
+    upload->fd = -1;
+    if (close(fd) != 0)
+        return problem_from_errno(problem, errno, "Writing the upload");
+    return true;
+}
+
+const char *upload_path(const struct upload *upload)
+{
+    return upload->path;
+}
+
+uint64_t upload_size(const struct upload *upload)
+{
+    return upload->size;
+}
+
+void upload_keep(struct upload *upload)
+{
+    upload->kept = true;
+}
+
+void upload_destroy(struct upload *upload)
+{
+    if (upload == NULL)
+        return;
+    if (upload->fd >= 0)
+        (void)close(upload->fd);
+    if (!upload->kept && upload->path != NULL)
+        (void)unlink(upload->path);
+    if (upload->hash != NULL)
+        gnutls_hash_deinit(upload->hash, NULL);
+    free(upload->path);
+    free(upload);
+}

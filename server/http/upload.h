@@ -1,0 +1,32 @@
+#pragma once
+/*
+ * upload - a model on its way from the socket to the disk.
+ *
+ * Bytes go to a file in tmp while SHA-256 runs along; memory stays flat. Until upload_keep() is called, destroying the
+ * upload (the client left, the model is invalid) removes the file, so nothing half-stored remains. The file is made
+ * durable by the worker that inspects it, not here, so that no HTTP thread waits for a disk.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/problem.h"
+
+struct upload;
+
+/* A new empty file of this daemon in tmp of `data`; at most `max_bytes` will be taken. NULL with a problem. */
+struct upload *upload_create(const char *data, const char *owner, uint64_t max_bytes, struct problem *problem);
+
+/* Appends. False with a problem: 413 over the maximum, 507 when the disk is full. */
+bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem);
+
+/* Ends the file. The id is the SHA-256 in hexadecimal digits. */
+bool upload_finish(struct upload *upload, char ret_id[65], struct problem *problem);
+
+const char *upload_path(const struct upload *upload);
+uint64_t upload_size(const struct upload *upload);
+
+/* The file has found its place: destroying the upload leaves it alone. */
+void upload_keep(struct upload *upload);
+
+void upload_destroy(struct upload *upload); /* NULL is allowed */

@@ -1,0 +1,98 @@
+#pragma once
+/*
+ * internal - what the files of the job queue share.
+ *
+ * A task is one assignment of a plan or an errand to a worker. Tasks are touched by the main thread only, except
+ * `progress` and the list of tasks, which HTTP threads read under the mutex.
+ *
+ *   a plan:  claimed -> TASK_READY -> TASK_RUNNING -> TASK_ENDING -> the store knows
+ *   errand:                          TASK_RUNNING -> done
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "jobs/events.h"
+#include "jobs/jobs.h"
+#include "jobs/ledger.h"
+#include "worker/pool.h"
+
+enum task_state {
+    TASK_READY,   /* a plan that waits for its worker, when an errand took that first */
+    TASK_RUNNING, /* a worker has it */
+    TASK_ENDING,  /* its end is being told to the store */
+};
+
+struct task {
+    struct task *next;
+    enum task_state state;
+    struct errand *errand; /* of an errand; else NULL, and: */
+    struct order *order;   /* the claim of the plan, which becomes the order that ends it; NULL while ending */
+    char plan[STORE_ID_SIZE];
+    int64_t attempt, crashes;
+    double waited; /* seconds in the queue */
+
+    unsigned seconds; /* its time */
+    char *line;       /* what the worker was told */
+    uint64_t started_ms, deadline_ms;
+    bool taken;       /* the worker has said that it works on it */
+    bool cancelled;   /* asked to stop */
+    uint64_t stop_ms; /* when it is killed then */
+    struct job_progress progress;
+    uint64_t phase_ms; /* since when it is in its phase */
+    uint64_t told_ms;  /* when the store was last told of its progress */
+};
+
+struct waiter {
+    struct waiter *next;
+    struct request *request;
+    char plan[STORE_ID_SIZE];
+    uint64_t deadline_ms;
+};
+
+struct jobs {
+    struct server *server;
+    uv_async_t wake;
+    struct pool *pool;
+    struct ledger *ledger;
+    struct events *events;
+
+    /* Main thread. */
+    bool draining, stopping;
+    bool claiming;     /* an ORDER_CLAIM is under way */
+    uint64_t claim_ms; /* no claim before that */
+    uint64_t look_ms;  /* when to look whether the plans that run here are still ours */
+    uint64_t watch_ms; /* when to look at watched plans that run elsewhere */
+    uint64_t sweep_ms;
+    uint64_t patience_ms; /* until when jobs_stop() waits for the store */
+    bool sweeping;
+    uv_work_t sweep;
+
+    atomic_bool changed; /* there may be queued plans */
+    atomic_bool sweep_stop;
+
+    pthread_mutex_t mutex; /* guards the rest */
+    struct task *tasks;
+    struct errand *first, *last;
+    unsigned errand_count;
+    struct waiter *waiters;
+    bool closed;     /* no more errands and waiters */
+    bool has_closed; /* nor may the loop be woken */
+    unsigned workers, busy;
+};
+
+/* tasks.c, main thread */
+void jobs_dispatch(struct jobs *jobs);
+void jobs_message(void *context, void *job, const json_t *message);
+void jobs_gone(void *context, void *job, const char *how, int signal_number, const char *words);
+void jobs_claimed(struct jobs *jobs, struct order *order);               /* takes the order */
+void jobs_ended(struct jobs *jobs, const struct order *order);           /* the store knows */
+void jobs_cancel_task(struct jobs *jobs, struct task *task);             /* ask it to stop */
+void jobs_drop_task(struct jobs *jobs, struct task *task);               /* it is nobody's any more */
+void jobs_requeue(struct jobs *jobs, const char *plan, int64_t attempt); /* one that nobody here knows */
+void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms);               /* deadlines, progress */
+unsigned jobs_count(const struct jobs *jobs, enum task_state from, enum task_state to);
+struct task *jobs_find(struct jobs *jobs, const char *plan); /* mutex held, or main thread */
+
+/* jobs.c */
+void jobs_kick(struct jobs *jobs);                     /* any thread: there may be something to do */
+void jobs_notify(struct jobs *jobs, const char *plan); /* main thread: resumes whoever waits for this plan */

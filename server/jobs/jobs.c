@@ -1,0 +1,413 @@
+#include "jobs/jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "http/request.h"
+#include "jobs/internal.h"
+#include "observe/log.h"
+#include "observe/metrics.h"
+#include "server_limits.h"
+#include "store/files.h"
+
+/* ---- waiters ---- */
+
+/* Takes the waiters that `matches` out of the list and resumes them. A NULL plan with no time matches all. */
+static void resume_waiters(struct jobs *jobs, const char *plan, uint64_t now_ms, bool all)
+{
+    struct waiter *ready = NULL;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    for (struct waiter **at = &jobs->waiters; *at != NULL;) {
+        struct waiter *waiter = *at;
+        if (all || (plan != NULL && strcmp(plan, waiter->plan) == 0) || waiter->deadline_ms <= now_ms) {
+            *at = waiter->next;
+            waiter->next = ready;
+            ready = waiter;
+        } else {
+            at = &waiter->next;
+        }
+    }
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    while (ready != NULL) {
+        struct waiter *waiter = ready;
+        ready = waiter->next;
+        request_resume(waiter->request);
+        free(waiter);
+    }
+}
+
+void jobs_notify(struct jobs *jobs, const char *plan)
+{
+    resume_waiters(jobs, plan, 0, false);
+}
+
+void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, unsigned seconds)
+{
+    struct waiter *waiter = calloc(1, sizeof *waiter);
+    bool waits = false;
+    if (waiter != NULL) {
+        waiter->request = request;
+        (void)snprintf(waiter->plan, sizeof waiter->plan, "%s", plan);
+        waiter->deadline_ms = server_now_ms() + seconds * 1000u;
+        (void)pthread_mutex_lock(&jobs->mutex);
+        if (!jobs->closed) {
+            waiter->next = jobs->waiters;
+            jobs->waiters = waiter;
+            waits = true;
+        }
+        (void)pthread_mutex_unlock(&jobs->mutex);
+    }
+    if (waits) {
+        ledger_look(jobs->ledger, plan); /* it may have finished since it was submitted */
+        return;
+    }
+    free(waiter);
+    request_resume(request); /* answers with what is known */
+}
+
+/* ---- changes in the store ---- */
+
+void jobs_changed(struct jobs *jobs, const char *plan)
+{
+    atomic_store(&jobs->changed, true);
+    ledger_look(jobs->ledger, plan);
+    jobs_kick(jobs);
+}
+
+/* Plans of this daemon that the store has otherwise. True: one is here as the row says. */
+static bool compare_tasks(struct jobs *jobs, const struct order *look)
+{
+    const struct plan_row *row = look->found == STORE_DONE ? &look->row : NULL;
+    bool runs = row != NULL && row->state == PLAN_RUNNING, is_here = false;
+    for (struct task *task = jobs->tasks, *next; task != NULL; task = next) {
+        next = task->next;
+        if (task->errand != NULL || strcmp(task->plan, look->plan) != 0)
+            continue;
+        if (runs && row->attempts == task->attempt)
+            is_here = true;
+        if (task->state == TASK_ENDING)
+            continue; /* which the store says now, or soon */
+        if (!runs || row->attempts != task->attempt)
+            jobs_drop_task(jobs, task);
+        else if (row->cancel_requested)
+            jobs_cancel_task(jobs, task);
+    }
+    return is_here;
+}
+
+static void tidy_up(struct jobs *jobs, const char *plan)
+{
+    struct order *order = calloc(1, sizeof *order);
+    if (order == NULL)
+        return; /* swept at the next start */
+    order->kind = ORDER_TIDY;
+    (void)snprintf(order->plan, sizeof order->plan, "%s", plan);
+    ledger_order(jobs->ledger, order);
+}
+
+/* What the store says of a plan of which something has changed. */
+static void looked(struct jobs *jobs, const struct order *look)
+{
+    const struct plan_row *row = &look->row;
+    bool is_here = compare_tasks(jobs, look);
+    if (look->found == STORE_NOT_FOUND) {
+        events_end(jobs->events, look->plan, NULL);
+        jobs_notify(jobs, look->plan);
+        if (jobs_find(jobs, look->plan) == NULL)
+            tidy_up(jobs, look->plan); /* else when its process is gone */
+    } else if (row->state == PLAN_QUEUED) {
+        events_progress(jobs->events, look->plan, PLAN_QUEUED, &row->progress);
+    } else if (row->state != PLAN_RUNNING) {
+        events_end(jobs->events, look->plan, row);
+        jobs_notify(jobs, look->plan);
+    } else if (!is_here) {
+        events_progress(jobs->events, look->plan, PLAN_RUNNING, &row->progress);
+        if (strcmp(row->owner, jobs->server->owner) == 0)
+            jobs_requeue(jobs, look->plan, row->attempts);
+    }
+}
+
+static void take_answers(struct jobs *jobs)
+{
+    struct order *list = ledger_answers(jobs->ledger);
+    while (list != NULL) {
+        struct order *order = list;
+        list = order->next;
+        order->next = NULL;
+        if (order->kind == ORDER_CLAIM) {
+            jobs_claimed(jobs, order);
+            continue;
+        }
+        if (order->kind == ORDER_LOOK)
+            looked(jobs, order);
+        else
+            jobs_ended(jobs, order);
+        order_release(order);
+    }
+}
+
+static void look_at(void *context, const char *plan)
+{
+    struct jobs *jobs = context;
+    ledger_look(jobs->ledger, plan);
+}
+
+static void look_at_tasks(struct jobs *jobs)
+{
+    for (const struct task *task = jobs->tasks; task != NULL; task = task->next) {
+        if (task->errand == NULL)
+            look_at(jobs, task->plan);
+    }
+}
+
+/* The store was away: what it would have told meanwhile is asked. */
+static void look_at_all(struct jobs *jobs)
+{
+    look_at_tasks(jobs);
+    events_watched(jobs->events, false, look_at, jobs);
+    (void)pthread_mutex_lock(&jobs->mutex);
+    for (const struct waiter *waiter = jobs->waiters; waiter != NULL; waiter = waiter->next)
+        look_at(jobs, waiter->plan);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+/* ---- files of shared folders ---- */
+
+static void sweep(uv_work_t *work)
+{
+    const struct jobs *jobs = work->data;
+    files_sweep(jobs->server->config->data, jobs->server->store, &jobs->sweep_stop);
+}
+
+static void swept(uv_work_t *work, int status)
+{
+    struct jobs *jobs = work->data;
+    (void)status;
+    jobs->sweeping = false;
+}
+
+/* What daemons that died left in the folder; a folder of one daemon is swept at its start. */
+static void sweep_if_due(struct jobs *jobs, uint64_t now_ms)
+{
+    if (jobs->server->config->store[0] == '\0' || jobs->sweeping || now_ms < jobs->sweep_ms)
+        return;
+    jobs->sweep_ms = now_ms + SPD_SWEEP_MS;
+    jobs->sweep.data = jobs;
+    jobs->sweeping = uv_queue_work(jobs->wake.loop, &jobs->sweep, sweep, swept) == 0;
+}
+
+/* ---- the queue, any thread ---- */
+
+bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem)
+{
+    bool taken = false;
+    errand->next = NULL;
+    errand->queued_ms = server_now_ms();
+    (void)pthread_mutex_lock(&jobs->mutex);
+    unsigned waiting = jobs->errand_count;
+    if (!jobs->closed && waiting < SPD_MAX_WAITING_TASKS) {
+        if (jobs->last != NULL)
+            jobs->last->next = errand;
+        else
+            jobs->first = errand;
+        jobs->last = errand;
+        jobs->errand_count++;
+        taken = true;
+    }
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    if (!taken)
+        return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_WAITING_TASKS", SPD_MAX_WAITING_TASKS,
+                                 (int64_t)waiting + 1, "Too many requests wait for a worker; try again later.");
+    jobs_kick(jobs);
+    return true;
+}
+
+void jobs_kick(struct jobs *jobs)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    if (!jobs->has_closed)
+        (void)uv_async_send(&jobs->wake);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+struct events *jobs_events(struct jobs *jobs)
+{
+    return jobs->events;
+}
+
+bool jobs_progress(struct jobs *jobs, const char *plan, struct job_progress *ret_progress)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    const struct task *task = jobs_find(jobs, plan);
+    if (task != NULL)
+        *ret_progress = task->progress;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return task != NULL;
+}
+
+void jobs_stats(struct jobs *jobs, struct job_stats *ret_stats)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    *ret_stats = (struct job_stats){.workers = jobs->workers, .busy = jobs->busy, .waiting = jobs->errand_count};
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+/* ---- life ---- */
+
+static void update_stats(struct jobs *jobs)
+{
+    unsigned workers = pool_alive(jobs->pool), busy = pool_busy(jobs->pool);
+    (void)pthread_mutex_lock(&jobs->mutex);
+    jobs->workers = workers;
+    jobs->busy = busy;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+static void woken(uv_async_t *async)
+{
+    struct jobs *jobs = async->data;
+    take_answers(jobs);
+    jobs_dispatch(jobs);
+    update_stats(jobs);
+}
+
+static void worker_ended(void *context, const char *how)
+{
+    struct jobs *jobs = context;
+    metrics_worker_ended(jobs->server->metrics, how);
+}
+
+static void wake_up(void *context)
+{
+    jobs_kick(context);
+}
+
+struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs == NULL)
+        return NULL;
+    jobs->server = server;
+    uint64_t now = server_now_ms();
+    jobs->look_ms = now;
+    jobs->sweep_ms = now + SPD_SWEEP_MS;
+    (void)pthread_mutex_init(&jobs->mutex, NULL);
+    if (uv_async_init(loop, &jobs->wake, woken) != 0) {
+        free(jobs);
+        return NULL;
+    }
+    jobs->wake.data = jobs;
+    struct pool_callbacks callbacks = {
+        .idle = wake_up, .message = jobs_message, .gone = jobs_gone, .ended = worker_ended, .context = jobs};
+    jobs->events = events_create(server->config->max_connections / SPD_STREAM_SHARE);
+    jobs->ledger = jobs->events != NULL ? ledger_create(server, wake_up, jobs) : NULL;
+    /* The running program itself, even when its file was replaced by an update meanwhile. */
+    if (jobs->ledger != NULL)
+        jobs->pool = pool_create(loop, "/proc/self/exe", server->config->data, server->config->workers + 1, &callbacks);
+    if (jobs->pool == NULL) {
+        uv_close((uv_handle_t *)&jobs->wake, NULL);
+        return NULL;
+    }
+    return jobs;
+}
+
+void jobs_tick(struct jobs *jobs, uint64_t now_ms)
+{
+    jobs_check_tasks(jobs, now_ms);
+    resume_waiters(jobs, NULL, now_ms, false);
+    events_tick(jobs->events, now_ms);
+    if (now_ms >= jobs->look_ms) {
+        jobs->look_ms = now_ms + (uint64_t)jobs->server->config->lease_seconds * 1000 / 3;
+        look_at_tasks(jobs);
+    }
+    if (ledger_look_at_all(jobs->ledger))
+        look_at_all(jobs);
+    if (now_ms >= jobs->watch_ms) {
+        jobs->watch_ms = now_ms + SPD_PROGRESS_MS;
+        events_watched(jobs->events, true, look_at, jobs); /* nobody tells of progress */
+    }
+    sweep_if_due(jobs, now_ms);
+    jobs_dispatch(jobs);
+    update_stats(jobs);
+}
+
+bool jobs_quiet(struct jobs *jobs)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    bool waited_for = jobs->first != NULL; /* HTTP threads append */
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    if (waited_for || jobs_count(jobs, TASK_READY, TASK_RUNNING) > 0)
+        return false;
+    if (jobs->stopping && server_now_ms() >= jobs->patience_ms)
+        return true; /* what the store was not told is queued again when the leases end, or at the next start */
+    return jobs->tasks == NULL && !jobs->claiming;
+}
+
+void jobs_drain(struct jobs *jobs)
+{
+    jobs->draining = true;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    jobs->closed = true;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    resume_waiters(jobs, NULL, 0, true);
+    events_close(jobs->events);
+}
+
+/* Errands that never reached a worker. */
+static void fail_errands(struct jobs *jobs)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    struct errand *list = jobs->first;
+    jobs->first = jobs->last = NULL;
+    jobs->errand_count = 0;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    while (list != NULL) {
+        struct errand *errand = list;
+        list = errand->next;
+        (void)problem_set(&errand->problem, 503, "STOPPING", "The service is stopping; send the request again.");
+        errand->done(errand);
+    }
+}
+
+void jobs_stop(struct jobs *jobs)
+{
+    jobs_drain(jobs);
+    jobs->stopping = true;
+    jobs->patience_ms = server_now_ms() + SPD_STORE_STOP_MS;
+    atomic_store(&jobs->sweep_stop, true);
+    fail_errands(jobs);
+    for (struct task *task = jobs->tasks, *next; task != NULL; task = next) {
+        next = task->next;
+        if (task->state == TASK_READY)
+            jobs_gone(jobs, task, "stopped", 0, "");
+    }
+    pool_stop(jobs->pool);
+}
+
+void jobs_close(struct jobs *jobs)
+{
+    ledger_stop(jobs->ledger);
+    (void)pthread_mutex_lock(&jobs->mutex);
+    jobs->has_closed = true;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    uv_close((uv_handle_t *)&jobs->wake, NULL);
+}
+
+void jobs_destroy(struct jobs *jobs)
+{
+    if (jobs == NULL)
+        return;
+    while (jobs->tasks != NULL) {
+        struct task *task = jobs->tasks;
+        jobs->tasks = task->next;
+        order_release(task->order);
+        free(task->line);
+        free(task);
+    }
+    ledger_destroy(jobs->ledger);
+    pool_destroy(jobs->pool);
+    events_destroy(jobs->events);
+    (void)pthread_mutex_destroy(&jobs->mutex);
+    free(jobs);
+}

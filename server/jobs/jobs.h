@@ -1,0 +1,88 @@
+#pragma once
+/*
+ * jobs - what is waiting for a worker, what runs, and who waits for it.
+ *
+ * Two kinds of work share the workers. Plans are durable: the queue is the store, jobs_changed() only says that it
+ * changed, and all talk with it is the ledger's (ledger.h). Errands (an inspection, a check, the conversion of a
+ * sharding) belong to a request that is suspended meanwhile; they go first, and the pool has one worker more than plans
+ * may use, so an upload never waits for a long search.
+ *
+ * A worker that dies over a job costs it one retry (SPD_MAX_CRASHES deaths fail it); one that dies before it took the
+ * job costs nothing. A job over its time is failed at once, and its worker is replaced. A worker whose plan shall be
+ * cancelled is asked to stop, and has SPD_CANCEL_GRACE_MS to write the best plan that it has; then it is killed.
+ * Callers in HTTP threads only queue and wake; everything happens in the main thread.
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "store/store.h"
+#include "util/problem.h"
+
+struct events;
+struct jobs;
+struct request;
+struct server;
+
+enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
+
+/* Work that a request waits for. Owned by the request, untouched by it until `done`. */
+struct errand {
+    const char *kind;      /* "inspect", "check", "infer", "export", "convert", "reshard"; static */
+    const char *output;    /* path of the result */
+    const char *request;   /* id of the request that waits, for reports */
+    enum answer_form form; /* ANSWER_MODEL: the result is a splice or a recipe over the model */
+
+    /* What it is about; NULL with "convert" and "reshard", which therefore get little time. */
+    const char *model; /* path of the file */
+    const char *id;    /* its SHA-256 */
+    const char *name;
+    bool sync; /* make the model file and the result durable */
+
+    /* The client's JSON, or NULL. Only a worker looks into it. */
+    const char *body;
+    size_t body_size;
+
+    void (*done)(struct errand *errand); /* main thread; `problem` says how it went */
+    void *context;
+    struct problem problem;
+
+    struct errand *next; /* of jobs.c */
+    int attempts, crashes;
+    uint64_t queued_ms;
+};
+
+struct job_stats {
+    unsigned workers, busy, waiting;
+};
+
+/* Main thread. */
+struct jobs *jobs_create(struct server *server, uv_loop_t *loop); /* NULL without memory; starts the workers */
+void jobs_tick(struct jobs *jobs, uint64_t now_ms);               /* several times a second */
+/* Nothing runs, nobody waits, and the store knows everything. After jobs_stop() the last is waited for only so long. */
+bool jobs_quiet(struct jobs *jobs);
+void jobs_drain(struct jobs *jobs);   /* start no more plans; everybody who waits for one or watches one is answered */
+void jobs_stop(struct jobs *jobs);    /* queue running plans again, fail errands, end the workers */
+void jobs_close(struct jobs *jobs);   /* when it is quiet and HTTP has stopped: leave the loop and the store alone */
+void jobs_destroy(struct jobs *jobs); /* when the loop has run dry and the store is closed; NULL is allowed */
+
+/* Any thread. */
+
+/* Queues an errand; the request must be suspended already. False with a problem when too many wait. */
+bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem);
+
+/* Resumes the (suspended) request when the plan is finished, after `seconds`, or when the daemon stops. */
+void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, unsigned seconds);
+
+/* A plan changed in the store (store.h): what nobody wants any more is ended here, the folder of one that was deleted
+   is removed, and who waits for it looks again. NULL: anything may have changed. */
+void jobs_changed(struct jobs *jobs, const char *plan);
+
+/* Progress of a plan that runs here; false when it does not. */
+bool jobs_progress(struct jobs *jobs, const char *plan, struct job_progress *ret_progress);
+
+/* What tells clients about plans (events.h). */
+struct events *jobs_events(struct jobs *jobs);
+
+void jobs_stats(struct jobs *jobs, struct job_stats *ret_stats);

@@ -1,0 +1,411 @@
+#include "jobs/ledger.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "observe/log.h"
+#include "server.h"
+#include "server_limits.h"
+#include "store/files.h"
+
+struct queue {
+    struct order *first, *last;
+    unsigned count;
+    uint64_t due_ms; /* not before, since the store refused the first one */
+};
+
+struct ledger {
+    struct server *server;
+    void (*answered)(void *context);
+    void *context;
+    pthread_t thread;
+
+    pthread_mutex_t mutex; /* guards the members up to the next blank line */
+    pthread_cond_t work;
+    struct queue queues[ORDER_KINDS];
+    struct queue answers;
+    bool look_at_all, stopped;
+
+    unsigned turn; /* the kind that is looked at first: each has its turn */
+    uint64_t beat_ms, reclaim_ms, expire_ms;
+};
+
+void order_release(struct order *order)
+{
+    if (order == NULL)
+        return;
+    store_release_plan(&order->row);
+    free(order->error);
+    free(order->name);
+    free(order);
+}
+
+static void push(struct queue *queue, struct order *order)
+{
+    order->next = NULL;
+    if (queue->last != NULL)
+        queue->last->next = order;
+    else
+        queue->first = order;
+    queue->last = order;
+    queue->count++;
+}
+
+static struct order *pop(struct queue *queue)
+{
+    struct order *order = queue->first;
+    queue->first = order->next;
+    if (queue->first == NULL)
+        queue->last = NULL;
+    queue->count--;
+    order->next = NULL;
+    return order;
+}
+
+/* Back to where it was taken from. */
+static void unpop(struct queue *queue, struct order *order)
+{
+    order->next = queue->first;
+    queue->first = order;
+    if (queue->last == NULL)
+        queue->last = order;
+    queue->count++;
+}
+
+/* ---- orders, from any thread ---- */
+
+void ledger_order(struct ledger *ledger, struct order *order)
+{
+    struct order *dropped = NULL;
+    (void)pthread_mutex_lock(&ledger->mutex);
+    /* What is queued here while the store is away would be old when it is back. */
+    if (order->kind == ORDER_PROGRESS && ledger->queues[ORDER_PROGRESS].count >= SPD_MAX_WORKERS)
+        dropped = order;
+    else
+        push(&ledger->queues[order->kind], order);
+    (void)pthread_cond_signal(&ledger->work);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    order_release(dropped);
+}
+
+void ledger_look(struct ledger *ledger, const char *plan)
+{
+    struct order *order = plan != NULL ? calloc(1, sizeof *order) : NULL;
+    if (order != NULL) {
+        order->kind = ORDER_LOOK;
+        (void)snprintf(order->plan, sizeof order->plan, "%s", plan);
+    }
+    (void)pthread_mutex_lock(&ledger->mutex);
+    if (order != NULL && ledger->queues[ORDER_LOOK].count < SPD_MAX_LOOKS) {
+        push(&ledger->queues[ORDER_LOOK], order);
+        order = NULL;
+    } else {
+        ledger->look_at_all = true;
+    }
+    (void)pthread_cond_signal(&ledger->work);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    order_release(order);
+}
+
+struct order *ledger_answers(struct ledger *ledger)
+{
+    (void)pthread_mutex_lock(&ledger->mutex);
+    struct order *list = ledger->answers.first;
+    ledger->answers = (struct queue){0};
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    return list;
+}
+
+bool ledger_look_at_all(struct ledger *ledger)
+{
+    (void)pthread_mutex_lock(&ledger->mutex);
+    /* With many looks under way still, those come first. */
+    bool all = ledger->look_at_all && ledger->queues[ORDER_LOOK].count < SPD_MAX_LOOKS / 2;
+    if (all)
+        ledger->look_at_all = false;
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    return all;
+}
+
+/* ---- doing them, in the thread ---- */
+
+static void remove_plan(const struct ledger *ledger, const char *plan)
+{
+    char *folder = files_plan_folder(ledger->server->config->data, plan);
+    if (folder != NULL)
+        files_remove_folder(folder);
+    free(folder);
+}
+
+static void remove_attempt(const struct ledger *ledger, const char *plan, int64_t attempt)
+{
+    char *folder = files_attempt_folder(ledger->server->config->data, plan, attempt);
+    if (folder != NULL)
+        files_remove_folder(folder);
+    free(folder);
+}
+
+static void claim(struct ledger *ledger, struct order *order)
+{
+    struct model_row model = {0};
+    order->found = store_claim(ledger->server->store, &order->row);
+    if (order->found != STORE_DONE) {
+        order->row = (struct plan_row){0};
+        return;
+    }
+    memcpy(order->plan, order->row.id, sizeof order->plan);
+    order->attempt = order->row.attempts;
+    if (store_get_model(ledger->server->store, order->row.tenant, order->row.model, &model) == STORE_DONE) {
+        order->name = model.name; /* what to call the model in the plan: nothing else depends on it */
+        model.name = NULL;
+    }
+    store_release_model(&model);
+}
+
+/* False when the store does not say at the moment. */
+static bool tidy(const struct ledger *ledger, const struct order *order)
+{
+    struct plan_row row;
+    enum store_found found = store_get_plan(ledger->server->store, NULL, order->plan, &row);
+    if (found == STORE_ERROR)
+        return false;
+    if (found == STORE_NOT_FOUND) {
+        remove_plan(ledger, order->plan);
+        return true;
+    }
+    /* The attempt that counts may be this very one: the store took its end, and the answer was lost on the way. */
+    if (row.attempts > order->attempt)
+        remove_attempt(ledger, order->plan, order->attempt);
+    store_release_plan(&row);
+    return true;
+}
+
+static bool tell_end(struct ledger *ledger, struct order *order)
+{
+    struct store *store = ledger->server->store;
+    order->changed = order->requeue ? store_requeue(store, order->plan, order->attempt, order->crashed)
+                                    : store_finish(store, order->plan, order->attempt, order->state, order->has_result,
+                                                   order->error);
+    if (order->changed == STORE_BROKEN)
+        return false;
+    if (order->changed == STORE_LOST)
+        return tidy(ledger, order);
+    if (order->requeue)
+        remove_attempt(ledger, order->plan, order->attempt);
+    else if (!order->has_result)
+        remove_plan(ledger, order->plan);
+    else if (order->attempt > 1)
+        files_remove_attempts(ledger->server->config->data, order->plan, order->attempt);
+    return true;
+}
+
+/* Whether that is done; else it is tried again later. */
+static bool work(struct ledger *ledger, struct order *order)
+{
+    switch (order->kind) {
+    case ORDER_CLAIM:
+        claim(ledger, order);
+        return true;
+    case ORDER_END:
+        return tell_end(ledger, order);
+    case ORDER_LOOK:
+        order->found = store_get_plan(ledger->server->store, NULL, order->plan, &order->row);
+        if (order->found != STORE_DONE)
+            order->row = (struct plan_row){0};
+        return order->found != STORE_ERROR;
+    case ORDER_PROGRESS:
+        store_progress(ledger->server->store, order->plan, order->attempt, &order->progress);
+        return true;
+    default:
+        return tidy(ledger, order);
+    }
+}
+
+/* ---- what is done by itself ---- */
+
+static void reclaim(struct ledger *ledger)
+{
+    int64_t count = store_reclaim(ledger->server->store, false);
+    if (count > 0)
+        LOG(LOG_WARNING, "plans of silent daemons queued again", log_i("count", count));
+}
+
+struct expired {
+    struct ledger *ledger;
+    int count;
+};
+
+static void plan_expired(void *context, const char *id)
+{
+    struct expired *expired = context;
+    expired->count++;
+    remove_plan(expired->ledger, id);
+}
+
+/* Whether there may be more. */
+static bool expire(struct ledger *ledger)
+{
+    struct expired expired = {.ledger = ledger};
+    const struct config *config = ledger->server->config;
+    int64_t now = store_time(ledger->server->store);
+    if (now == 0)
+        return false;
+    int64_t before = config->keep_seconds > 0 ? now - (int64_t)config->keep_seconds * 1000 : 0;
+    (void)store_expire(ledger->server->store, before, SPD_EXPIRE_BATCH, plan_expired, &expired);
+    if (expired.count > 0)
+        LOG(LOG_INFO, "old plans deleted", log_i("count", expired.count));
+    return expired.count == SPD_EXPIRE_BATCH;
+}
+
+/* Does one thing that is due; false when nothing is. */
+static bool do_due(struct ledger *ledger, uint64_t now)
+{
+    if (now >= ledger->beat_ms) {
+        ledger->beat_ms = now + SPD_BEAT_MS;
+        (void)store_beat(ledger->server->store);
+    } else if (now >= ledger->reclaim_ms) {
+        ledger->reclaim_ms = now + (uint64_t)ledger->server->config->lease_seconds * 1000 / 3;
+        reclaim(ledger);
+    } else if (now >= ledger->expire_ms) {
+        ledger->expire_ms = expire(ledger) ? now : now + SPD_EXPIRE_MS;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static uint64_t next_due(const struct ledger *ledger)
+{
+    uint64_t due = ledger->beat_ms < ledger->reclaim_ms ? ledger->beat_ms : ledger->reclaim_ms;
+    return due < ledger->expire_ms ? due : ledger->expire_ms;
+}
+
+/* ---- the thread; the mutex is held between its steps ---- */
+
+/* The queue that has its turn, or NULL; *ret_due is when the next one has. */
+static struct queue *pick(struct ledger *ledger, uint64_t now, uint64_t *ret_due)
+{
+    for (unsigned i = 0; i < ORDER_KINDS; i++) {
+        struct queue *queue = &ledger->queues[(ledger->turn + i) % ORDER_KINDS];
+        if (queue->first == NULL)
+            continue;
+        if (queue->due_ms <= now) {
+            ledger->turn = (ledger->turn + i + 1) % ORDER_KINDS;
+            return queue;
+        }
+        if (queue->due_ms < *ret_due)
+            *ret_due = queue->due_ms;
+    }
+    return NULL;
+}
+
+static void rest(struct ledger *ledger, uint64_t milliseconds)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t nanoseconds = (uint64_t)until.tv_nsec + milliseconds % 1000 * 1000000;
+    until.tv_sec += (time_t)(milliseconds / 1000 + nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    (void)pthread_cond_timedwait(&ledger->work, &ledger->mutex, &until);
+}
+
+static void do_order(struct ledger *ledger, struct queue *queue)
+{
+    struct order *order = pop(queue);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    bool done = work(ledger, order);
+    bool answers = done && order->kind != ORDER_PROGRESS && order->kind != ORDER_TIDY;
+    if (done && !answers)
+        order_release(order);
+    (void)pthread_mutex_lock(&ledger->mutex);
+    if (!done) {
+        unpop(queue, order);
+        queue->due_ms = server_now_ms() + SPD_STORE_RETRY_MS;
+    }
+    if (!answers)
+        return;
+    push(&ledger->answers, order);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    ledger->answered(ledger->context);
+    (void)pthread_mutex_lock(&ledger->mutex);
+}
+
+static void *run(void *context)
+{
+    struct ledger *ledger = context;
+    (void)pthread_mutex_lock(&ledger->mutex);
+    while (!ledger->stopped) {
+        uint64_t now = server_now_ms(), due = next_due(ledger);
+        struct queue *queue = NULL;
+        if (now >= due) {
+            (void)pthread_mutex_unlock(&ledger->mutex);
+            (void)do_due(ledger, now);
+            (void)pthread_mutex_lock(&ledger->mutex);
+            /* An order between two of these: many old plans hold nobody up. */
+            now = server_now_ms();
+        }
+        queue = pick(ledger, now, &due);
+        if (queue != NULL)
+            do_order(ledger, queue);
+        else if (!ledger->stopped && due > now)
+            rest(ledger, due - now);
+    }
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+struct ledger *ledger_create(struct server *server, void (*answered)(void *context), void *context)
+{
+    struct ledger *ledger = calloc(1, sizeof *ledger);
+    pthread_condattr_t attributes;
+    if (ledger == NULL)
+        return NULL;
+    ledger->server = server;
+    ledger->answered = answered;
+    ledger->context = context;
+    ledger->reclaim_ms = ledger->beat_ms = server_now_ms(); /* the start itself has reclaimed what there was */
+    (void)pthread_mutex_init(&ledger->mutex, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&ledger->work, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (pthread_create(&ledger->thread, NULL, run, ledger) != 0) {
+        (void)pthread_cond_destroy(&ledger->work);
+        (void)pthread_mutex_destroy(&ledger->mutex);
+        free(ledger);
+        return NULL;
+    }
+    return ledger;
+}
+
+static void forget(struct queue *queue)
+{
+    while (queue->first != NULL)
+        order_release(pop(queue));
+}
+
+void ledger_stop(struct ledger *ledger)
+{
+    (void)pthread_mutex_lock(&ledger->mutex);
+    ledger->stopped = true;
+    (void)pthread_cond_signal(&ledger->work);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    (void)pthread_join(ledger->thread, NULL);
+}
+
+void ledger_destroy(struct ledger *ledger)
+{
+    if (ledger == NULL)
+        return;
+    for (unsigned i = 0; i < ORDER_KINDS; i++)
+        forget(&ledger->queues[i]);
+    forget(&ledger->answers);
+    (void)pthread_cond_destroy(&ledger->work);
+    (void)pthread_mutex_destroy(&ledger->mutex);
+    free(ledger);
+}

@@ -1,0 +1,71 @@
+#pragma once
+/*
+ * ledger - the thread in which the jobs talk to the store, and remove files.
+ *
+ * A store in another machine may hang, and so may a disk. The main loop must turn all the same: it serves the workers,
+ * the heartbeats and the deadlines. So it never calls the store; it queues orders here, and takes the answers when it
+ * is woken. What the store refuses at the moment is tried again every SPD_STORE_RETRY_MS, for as long as it takes: an
+ * answer means that the store knows. Orders of one kind are done in the order in which they came.
+ *
+ * By itself the thread renews the leases of this daemon, queues plans again whose daemon is silent, and deletes plans
+ * that are kept no longer.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/store.h"
+
+struct ledger;
+struct server;
+struct task;
+
+enum order_kind {
+    ORDER_CLAIM,    /* `found` and `row`, `name` of its model; STORE_ERROR is an answer too */
+    ORDER_END,      /* how an attempt ended: `changed`, never STORE_BROKEN */
+    ORDER_LOOK,     /* `found`, never STORE_ERROR, and `row` */
+    ORDER_PROGRESS, /* no answer; forgotten when the store refuses */
+    ORDER_TIDY,     /* no answer: removes the files of an attempt, when the store does not need them */
+    ORDER_KINDS,
+};
+
+struct order {
+    struct order *next;
+    enum order_kind kind;
+    char plan[STORE_ID_SIZE];
+    int64_t attempt;
+    struct task *task; /* of the asker */
+
+    /* ORDER_END */
+    bool requeue, crashed; /* else: */
+    enum plan_state state;
+    bool has_result;
+    char *error; /* owned, or NULL */
+    enum store_changed changed;
+
+    /* ORDER_CLAIM and ORDER_LOOK */
+    enum store_found found;
+    struct plan_row row; /* owned when found */
+    char *name;          /* owned */
+
+    struct job_progress progress; /* ORDER_PROGRESS */
+};
+
+/* NULL without memory. `answered` is called in the thread when there are answers. */
+struct ledger *ledger_create(struct server *server, void (*answered)(void *context), void *context);
+
+/* Ends the thread, after the call that it is in; what is queued then stays undone. */
+void ledger_stop(struct ledger *ledger);
+void ledger_destroy(struct ledger *ledger); /* after the stop; NULL is allowed */
+
+/* Any thread. The order is the ledger's until it comes back as an answer. */
+void ledger_order(struct ledger *ledger, struct order *order);
+
+/* Any thread: an ORDER_LOOK. NULL, or when too many are queued: see ledger_look_at_all(). */
+void ledger_look(struct ledger *ledger, const char *plan);
+
+/* Main thread: the answers so far, oldest first, linked by `next`; release each. */
+struct order *ledger_answers(struct ledger *ledger);
+void order_release(struct order *order); /* NULL is allowed */
+
+/* Main thread: whether anything may have changed since the last question. */
+bool ledger_look_at_all(struct ledger *ledger);

@@ -1,0 +1,336 @@
+#include <gnutls/crypto.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "auth/auth.h"
+#include "http/connections.h"
+#include "http/http.h"
+#include "http/sockets.h"
+#include "jobs/jobs.h"
+#include "life/life.h"
+#include "life/notify.h"
+#include "observe/log.h"
+#include "observe/metrics.h"
+#include "routes/answers.h"
+#include "server.h"
+#include "server_limits.h"
+#include "store/files.h"
+#include "store/store.h"
+#include "util/text.h"
+
+#define TICK_MS        100
+#define STATUS_MS      1000 /* between looks at what STATUS= should say */
+#define LAST_ANSWER_MS 2000 /* answers that are being sent when everything else has ended */
+
+enum phase {
+    PHASE_STARTING, /* serving, but no worker was there yet */
+    PHASE_SERVING,
+    PHASE_LEAVING,  /* not ready, but serving: --shutdown-delay */
+    PHASE_DRAINING, /* no more connections: --drain */
+    PHASE_STOPPING, /* running plans go back to the queue */
+    PHASE_ENDED,
+};
+
+struct daemon {
+    struct server server;
+    struct http *http;
+    struct notify *notify;
+    unsigned passed_sockets; /* by the service manager */
+    uv_loop_t loop;
+    uv_signal_t terminate, interrupt, reload;
+    uv_timer_t timer;
+    enum phase phase;
+    uint64_t deadline_ms; /* when a phase after PHASE_SERVING ends */
+    uint64_t status_ms;   /* when the manager was told what the daemon does, and the phase that it was told */
+    enum phase status_phase;
+};
+
+/* ---- stopping ---- */
+
+static void leave(struct daemon *daemon, uint64_t now)
+{
+    daemon->phase = PHASE_LEAVING;
+    daemon->deadline_ms = now + (uint64_t)daemon->server.config->shutdown_delay_seconds * 1000;
+    atomic_store(&daemon->server.leaving, true);
+    notify_stopping(daemon->notify);
+}
+
+static void drain(struct daemon *daemon, uint64_t now)
+{
+    daemon->phase = PHASE_DRAINING;
+    daemon->deadline_ms = now + (uint64_t)daemon->server.config->drain_seconds * 1000;
+    LOG(LOG_INFO, "draining", log_i("seconds", daemon->server.config->drain_seconds));
+    atomic_store(&daemon->server.draining, true);
+    http_quiesce(daemon->http);
+    jobs_drain(daemon->server.jobs);
+}
+
+static void stop_jobs(struct daemon *daemon, uint64_t now)
+{
+    daemon->phase = PHASE_STOPPING;
+    daemon->deadline_ms = now + LAST_ANSWER_MS;
+    jobs_stop(daemon->server.jobs);
+}
+
+/* Everything is closed, and the loop runs dry. */
+static void end(struct daemon *daemon)
+{
+    daemon->phase = PHASE_ENDED;
+    if (daemon->http != NULL)
+        http_stop(daemon->http);
+    jobs_close(daemon->server.jobs);
+    connections_stop(daemon->server.connections);
+    uv_close((uv_handle_t *)&daemon->terminate, NULL);
+    uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    uv_close((uv_handle_t *)&daemon->reload, NULL);
+    uv_close((uv_handle_t *)&daemon->timer, NULL);
+}
+
+/* The HTTP library is stopped when no request is suspended any more (it would abort the process otherwise): every task
+   of a killed worker has been reported when there are none. */
+static void go_on_stopping(struct daemon *daemon, uint64_t now)
+{
+    bool quiet = jobs_quiet(daemon->server.jobs), answered = daemon->http == NULL || http_active(daemon->http) == 0;
+    if (daemon->phase == PHASE_LEAVING && now >= daemon->deadline_ms)
+        drain(daemon, now);
+    else if (daemon->phase == PHASE_DRAINING && (quiet || now >= daemon->deadline_ms))
+        stop_jobs(daemon, now);
+    else if (daemon->phase == PHASE_STOPPING && quiet && (answered || now >= daemon->deadline_ms))
+        end(daemon);
+}
+
+/* ---- signals ---- */
+
+static void asked_to_stop(uv_signal_t *handle, int signal_number)
+{
+    struct daemon *daemon = handle->data;
+    uint64_t now = server_now_ms();
+    LOG(LOG_INFO, "stopping", log_i("signal", signal_number));
+    if (daemon->phase < PHASE_LEAVING) {
+        leave(daemon, now);
+        go_on_stopping(daemon, now);
+        return;
+    }
+    /* The second signal: at once. */
+    if (daemon->phase == PHASE_LEAVING)
+        drain(daemon, now);
+    if (daemon->phase == PHASE_DRAINING)
+        daemon->deadline_ms = now;
+}
+
+static void asked_to_reload(uv_signal_t *handle, int signal_number)
+{
+    struct daemon *daemon = handle->data;
+    struct problem problem = {0};
+    (void)signal_number;
+    if (daemon->phase >= PHASE_LEAVING)
+        return;
+    notify_reloading(daemon->notify);
+    if (auth_reload(daemon->server.auth, &problem))
+        LOG(LOG_INFO, "tokens reloaded");
+    else
+        LOG(LOG_ERROR, "tokens not reloaded, the old ones stay", log_s("code", problem.code),
+            log_s("detail", problem.detail));
+    problem = (struct problem){0};
+    if (!http_reload(daemon->http, &problem))
+        LOG(LOG_ERROR, "certificate not reloaded, the old one stays", log_s("code", problem.code),
+            log_s("detail", problem.detail));
+    notify_ready(daemon->notify);
+}
+
+/* ---- turning ---- */
+
+static void tell_status(struct daemon *daemon, const struct job_stats *stats, uint64_t now)
+{
+    static const char *const words[] = {"Starting", "Serving", "Leaving", "Draining", "Stopping", "Stopped"};
+    if (now - daemon->status_ms < STATUS_MS && daemon->phase == daemon->status_phase)
+        return;
+    daemon->status_ms = now;
+    daemon->status_phase = daemon->phase;
+    notify_status(daemon->notify, "%s; %u of %u workers busy, %u requests wait for one", words[daemon->phase],
+                  stats->busy, stats->workers, stats->waiting);
+}
+
+static void ticked(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+    struct job_stats stats;
+    uint64_t now = server_now_ms();
+    atomic_store(&daemon->server.heartbeat_ms, now);
+    log_tick();
+    connections_tick(daemon->server.connections, now);
+    if (daemon->http != NULL)
+        http_tick(daemon->http, now);
+    if (daemon->phase < PHASE_STOPPING)
+        jobs_tick(daemon->server.jobs, now);
+    jobs_stats(daemon->server.jobs, &stats);
+    if (daemon->phase == PHASE_STARTING && stats.workers > 0) {
+        daemon->phase = PHASE_SERVING;
+        notify_ready(daemon->notify);
+    }
+    if (stats.workers > 0 || daemon->phase >= PHASE_LEAVING)
+        notify_alive(daemon->notify, now);
+    tell_status(daemon, &stats, now);
+    go_on_stopping(daemon, now);
+}
+
+/* ---- starting ---- */
+
+/* Several daemons may use one PostgreSQL and one data folder. */
+static bool is_shared(const struct config *config)
+{
+    return config->store[0] != '\0';
+}
+
+/* Threads of the store and of HTTP: somebody changed a plan. Nobody listens before the jobs are there. */
+static void store_changed(void *context, const char *plan)
+{
+    const struct daemon *daemon = context;
+    answers_forget(daemon->server.answers, plan);
+    if (daemon->server.jobs != NULL)
+        jobs_changed(daemon->server.jobs, plan);
+}
+
+static void store_called(void *context, const char *name, bool ok, double seconds)
+{
+    struct daemon *daemon = context;
+    metrics_store_call(daemon->server.metrics, name, ok, seconds);
+}
+
+static bool open_store(struct daemon *daemon, struct problem *problem)
+{
+    const struct config *config = daemon->server.config;
+    char *path = NULL;
+    struct store_options options = {.url = config->store,
+                                    .password_file = config->store_password_file,
+                                    .lease_seconds = config->lease_seconds,
+                                    .called = store_called,
+                                    .changed = store_changed,
+                                    .context = daemon};
+    (void)snprintf(options.owner, sizeof options.owner, "%s", daemon->server.owner);
+    if (asprintf(&path, "%s/shardplan.db", config->data) < 0)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    options.path = path;
+    bool ok = store_open(&options, &daemon->server.store, problem);
+    free(path);
+    if (!ok)
+        return false;
+    int64_t reclaimed = store_reclaim(daemon->server.store, !is_shared(config));
+    if (reclaimed < 0)
+        return problem_set(problem, 500, "STORE_ERROR", "The plans of the store could not be looked through.");
+    if (reclaimed > 0)
+        LOG(LOG_INFO, "plans queued again after an interruption", log_i("count", reclaimed));
+    files_sweep(config->data, daemon->server.store, NULL);
+    return true;
+}
+
+static bool start_handles(struct daemon *daemon, struct problem *problem)
+{
+    (void)uv_signal_init(&daemon->loop, &daemon->terminate);
+    (void)uv_signal_init(&daemon->loop, &daemon->interrupt);
+    (void)uv_signal_init(&daemon->loop, &daemon->reload);
+    (void)uv_timer_init(&daemon->loop, &daemon->timer);
+    daemon->terminate.data = daemon->interrupt.data = daemon->reload.data = daemon->timer.data = daemon;
+    if (uv_signal_start(&daemon->terminate, asked_to_stop, SIGTERM) != 0 ||
+        uv_signal_start(&daemon->interrupt, asked_to_stop, SIGINT) != 0 ||
+        uv_signal_start(&daemon->reload, asked_to_reload, SIGHUP) != 0 ||
+        uv_timer_start(&daemon->timer, ticked, 0, TICK_MS) != 0)
+        return problem_set(problem, 500, "INTERNAL", "Signals or timers could not be set up.");
+    return true;
+}
+
+static bool start_parts(struct daemon *daemon, struct problem *problem)
+{
+    struct server *server = &daemon->server;
+    if (!start_handles(daemon, problem))
+        return false;
+    server->connections = connections_create(&daemon->loop);
+    server->jobs = server->connections != NULL ? jobs_create(server, &daemon->loop) : NULL;
+    if (server->jobs == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    return http_start(server, daemon->passed_sockets, &daemon->http, problem);
+}
+
+/* One connection is one descriptor, and downloads, uploads and workers need some more. */
+static void raise_descriptor_limit(const struct config *config)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)config->max_connections + SPD_SPARE_DESCRIPTORS + SPD_MAX_ADMIN_CONNECTIONS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* what there is limits the connections (connections.h) */
+}
+
+/* The daemon's name among those that share a store. */
+static bool choose_name(struct server *server, struct problem *problem)
+{
+    unsigned char random[16];
+    if (gnutls_rnd(GNUTLS_RND_NONCE, random, sizeof random) != 0)
+        return problem_set(problem, 500, "INTERNAL", "There are no random numbers.");
+    text_to_hex(random, sizeof random, server->owner);
+    return true;
+}
+
+static bool start(struct daemon *daemon, int *ret_lock, struct problem *problem)
+{
+    const struct config *config = daemon->server.config;
+    daemon->server.metrics = metrics_create();
+    daemon->server.answers = answers_create();
+    atomic_store(&daemon->server.heartbeat_ms, server_now_ms());
+    if (daemon->server.metrics == NULL || daemon->server.answers == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    return choose_name(&daemon->server, problem) && auth_create(config, &daemon->server.auth, problem) &&
+           files_open(config->data, is_shared(config), ret_lock, problem) && open_store(daemon, problem) &&
+           files_make_temporary(config->data, daemon->server.owner, problem) && start_parts(daemon, problem);
+}
+
+static int run(struct daemon *daemon)
+{
+    struct problem problem = {0};
+    int lock = -1;
+    bool started = start(daemon, &lock, &problem);
+    /* Jobs that began in a start that failed are stopped as any others are: their threads use everything else. */
+    if (!started && daemon->server.jobs != NULL)
+        stop_jobs(daemon, server_now_ms());
+    if (daemon->server.jobs != NULL) {
+        (void)uv_run(&daemon->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&daemon->loop);
+        connections_destroy(daemon->server.connections);
+    }
+    store_close(daemon->server.store); /* whose threads may tell the jobs until then */
+    jobs_destroy(daemon->server.jobs);
+    auth_destroy(daemon->server.auth);
+    answers_destroy(daemon->server.answers);
+    metrics_destroy(daemon->server.metrics);
+    if (lock >= 0)
+        (void)close(lock);
+    if (started)
+        LOG(LOG_INFO, "stopped");
+    else
+        LOG(LOG_ERROR, "not started", log_s("code", problem.code), log_s("detail", problem.detail));
+    return started ? 0 : 4;
+}
+
+int life_serve(const struct config *config)
+{
+    static struct daemon daemon;
+    int status = 4;
+    daemon.server.config = config;
+    daemon.passed_sockets = sockets_take_passed();
+    log_init(config->log_json, (enum log_level)config->log_level);
+    (void)signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(config);
+    daemon.notify = notify_create();
+    if (uv_loop_init(&daemon.loop) == 0)
+        status = run(&daemon);
+    else
+        LOG(LOG_ERROR, "not started: no event loop");
+    notify_destroy(daemon.notify);
+    log_end();
+    return status;
+}

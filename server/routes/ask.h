@@ -1,0 +1,33 @@
+#pragma once
+/*
+ * ask - a request that one errand of a worker answers, about a sharding or a model.
+ *
+ *   ask_begin()   the headers: what is accepted, the body's type
+ *   ask_worker()  and the two after it: hand the body to a worker as it came, suspend, and send what the worker wrote
+ *
+ * Whether the body is JSON at all is found out in the worker, where neither its size in memory nor a defect can harm
+ * the daemon.
+ */
+#include "http/request.h"
+
+/* What a route asks; static. */
+struct ask {
+    const char *kind;  /* of the errand */
+    bool has_defaults; /* a request without a body makes sense */
+    bool gives_model;  /* the annotated model too, to clients that prefer application/octet-stream */
+};
+
+/* A route's begin(): VERDICT_GO_ON, or an early refusal. */
+enum verdict ask_begin(struct request *request, const struct ask *ask);
+/* Refuses a client that accepts none of the answers; VERDICT_GO_ON otherwise. */
+enum verdict ask_accepts(struct request *request, const struct ask *ask);
+
+/* A route's finish(): about nothing but the body; about the stored model `request->id`; or about the model that the
+   request has uploaded, which is forgotten afterwards (`body`, from malloc, is then what is asked; it is taken). */
+enum verdict ask_worker(struct request *request, const struct ask *ask);
+enum verdict ask_about_model(struct request *request, const struct ask *ask);
+enum verdict ask_about_upload(struct request *request, const struct ask *ask, char *body);
+
+/* A file that a worker makes of the stored model with this id, sent as `type` (static). `body`, from malloc, says what
+   to make, for the worker; it is taken. */
+enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body);

@@ -1,0 +1,144 @@
+#include "routes/derived.h"
+
+#include <errno.h>
+#include <gnutls/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "observe/log.h"
+#include "realize/recipe.h"
+#include "store/files.h"
+#include "util/text.h"
+
+struct derived {
+    struct server *server;
+    struct sp_splice *splice; /* or */
+    struct sp_recipe *recipe;
+    size_t counted; /* of server->loaded_splice_bytes */
+    int blob;
+};
+
+static bool read_blob(void *context, uint64_t offset, void *bytes, size_t size)
+{
+    const struct derived *derived = context;
+    return files_read_at(derived->blob, offset, bytes, size);
+}
+
+/* A stored model is one file: recipes that need others are refused when they are opened. */
+static bool read_source(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
+{
+    return source == 0 && read_blob(context, offset, bytes, size);
+}
+
+static enum sp_status read_some(struct derived *derived, uint64_t offset, void *bytes, size_t size, size_t *ret_size,
+                                struct sp_error *err)
+{
+    struct sp_source source = {.read = read_blob, .context = derived};
+    struct sp_recipe_reader reader = {.read = read_source, .context = derived};
+    if (derived->splice != NULL)
+        return sp_splice_read(derived->splice, &source, offset, bytes, size, ret_size, err);
+    return sp_recipe_read(derived->recipe, &reader, offset, bytes, size, ret_size, err);
+}
+
+static bool read_derived(void *context, uint64_t offset, void *bytes, size_t size)
+{
+    char *to = bytes;
+    while (size > 0) {
+        size_t got = 0;
+        struct sp_error err = {0};
+        if (read_some(context, offset, to, size, &got, &err) != SP_OK || got == 0)
+            return false;
+        to += got;
+        offset += got;
+        size -= got;
+    }
+    return true;
+}
+
+static void free_derived(void *context)
+{
+    struct derived *derived = context;
+    if (derived->blob >= 0)
+        (void)close(derived->blob);
+    sp_splice_destroy(derived->splice);
+    sp_recipe_destroy(derived->recipe);
+    (void)atomic_fetch_sub(&derived->server->loaded_splice_bytes, derived->counted);
+    free(derived);
+}
+
+/* The same model and the same file over it are the same bytes. */
+static bool digest(const char *model, const void *bytes, size_t size, char *ret_digest)
+{
+    unsigned char result[32];
+    gnutls_hash_hd_t hash;
+    if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
+        return false;
+    bool ok = gnutls_hash(hash, model, strlen(model)) == 0 && gnutls_hash(hash, bytes, size) == 0;
+    gnutls_hash_deinit(hash, result);
+    text_to_hex(result, sizeof result, ret_digest);
+    return ok;
+}
+
+/* What a worker saved, by its first bytes. */
+static bool load(struct derived *derived, const void *bytes, size_t size, uint64_t blob_size)
+{
+    struct sp_error err = {0};
+    if (size >= 8 && memcmp(bytes, "SPRECIP1", 8) == 0)
+        return sp_recipe_load(bytes, size, &derived->recipe, &err) == SP_OK &&
+               sp_recipe_source_count(derived->recipe) == 1;
+    return sp_splice_load(bytes, size, &derived->splice, &err) == SP_OK &&
+           sp_splice_original_size(derived->splice) == blob_size;
+}
+
+/* Reads the file; its size counts against what all downloads together may hold. */
+static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t blob_size, const char *model,
+                      char *ret_digest, struct problem *problem)
+{
+    size_t held = atomic_fetch_add(&derived->server->loaded_splice_bytes, (size_t)size) + (size_t)size;
+    derived->counted = (size_t)size;
+    if (held > SPD_MAX_LOADED_SPLICES && held > size)
+        return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_LOADED_SPLICES", SPD_MAX_LOADED_SPLICES, (int64_t)held,
+                                 "Too many downloads of large plans run at this moment; try again later.");
+    void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);
+    if (bytes == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    bool ok = files_read_at(fd, 0, bytes, (size_t)size);
+    if (!ok)
+        (void)problem_from_errno(problem, errno, "Reading the result");
+    if (ok && !load(derived, bytes, (size_t)size, blob_size)) {
+        LOG(LOG_ERROR, "stored result damaged", log_s("model", model));
+        ok = false;
+    }
+    if (ok && ret_digest != NULL && !digest(model, bytes, (size_t)size, ret_digest))
+        ok = problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    free(bytes);
+    return ok;
+}
+
+bool derived_open(struct server *server, const char *model, const char *path, const char *damaged,
+                  struct stream *ret_stream, char *ret_digest, struct problem *problem)
+{
+    uint64_t size = 0, blob_size = 0;
+    struct derived *derived = calloc(1, sizeof *derived);
+    if (derived == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    derived->server = server;
+    char *blob = files_blob(server->config->data, model);
+    derived->blob = blob != NULL ? files_open_read(blob, &blob_size) : -1;
+    free(blob);
+    int fd = path != NULL ? files_open_read(path, &size) : -1;
+    bool ok = derived->blob >= 0 && fd >= 0 && read_file(derived, fd, size, blob_size, model, ret_digest, problem);
+    if (fd >= 0)
+        (void)close(fd);
+    if (!ok) {
+        free_derived(derived);
+        return problem_set(problem, 500, damaged, "The stored result or its model cannot be read.");
+    }
+    *ret_stream = (struct stream){.size = derived->splice != NULL ? sp_splice_size(derived->splice)
+                                                                  : sp_recipe_size(derived->recipe),
+                                  .read = read_derived,
+                                  .release = free_derived,
+                                  .context = derived};
+    return true;
+}

@@ -1,0 +1,101 @@
+/*
+ * Files that are made of a plan: a worker makes the plan again from its question, which takes milliseconds, and saves
+ * how the file is put together; the answer streams it out of the stored model.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/files.h"
+#include "http/respond.h"
+#include "routes/ask.h"
+#include "routes/routes.h"
+#include "store/files.h"
+#include "store/store.h"
+#include "util/json_memory.h"
+
+/* What is made: see worker_export.c. */
+struct wanted {
+    const char *format;
+    int64_t device, part;
+};
+
+static char *make_body(const struct request *request, const struct plan_row *plan, const struct wanted *wanted)
+{
+    char *path = files_plan_file(request->server->config->data, plan->id, plan->attempts, "plan.json"), *body = NULL;
+    json_t *json = path != NULL ? json_pack("{s:s, s:s, s:I, s:I}", "plan", path, "format", wanted->format, "device",
+                                            (json_int_t)wanted->device, "part", (json_int_t)wanted->part)
+                                : NULL;
+    if (json != NULL)
+        body = json_memory_text(json, JSON_COMPACT);
+    json_decref(json);
+    free(path);
+    return body;
+}
+
+static enum verdict send_file(struct request *request, const struct wanted *wanted)
+{
+    struct plan_row row;
+    enum verdict verdict;
+    enum store_found found = store_get_plan(request->server->store, request_view(request), request->id, &row);
+    if (found != STORE_DONE)
+        return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
+    if (!row.has_result) {
+        verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can be made of it.",
+                                store_state_name(row.state));
+    } else {
+        char *body = make_body(request, &row, wanted);
+        const char *type = sp_file_media_type(wanted->format, wanted->device);
+        verdict = body != NULL ? ask_for_file(request, "export", row.model, type, body)
+                               : respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
+    store_release_plan(&row);
+    return verdict;
+}
+
+enum verdict plan_simulation_finish(struct request *request)
+{
+    return send_file(request, &(struct wanted){"simulation", SP_FILE_NO_DEVICE, 0});
+}
+
+enum verdict plan_timeline_finish(struct request *request)
+{
+    return send_file(request, &(struct wanted){"perfetto", SP_FILE_NO_DEVICE, 0});
+}
+
+enum verdict plan_export_finish(struct request *request)
+{
+    if (sp_file_media_type(request->item, SP_FILE_NO_DEVICE) == NULL)
+        return respond_error(request, 404, "UNKNOWN_FORMAT",
+                             "There is no export format '%s'; the contract at /openapi.json lists them.",
+                             request->item);
+    return send_file(request, &(struct wanted){request->item, SP_FILE_NO_DEVICE, 0});
+}
+
+/* A whole number of a path or a query, with at most nine digits. */
+static bool read_number(const char *text, int64_t *ret_number)
+{
+    size_t length = strlen(text);
+    if (length == 0 || length > 9 || strspn(text, "0123456789") != length)
+        return false;
+    *ret_number = strtol(text, NULL, 10);
+    return true;
+}
+
+enum verdict plan_device_model_finish(struct request *request)
+{
+    const char *format = request_parameter(request, "format"), *part = request_parameter(request, "part");
+    struct wanted wanted = {.format = format != NULL ? format : "ort-collectives"};
+    enum sp_realize_target target;
+    if (!read_number(request->item, &wanted.device))
+        return respond_error(request, 404, "NO_SUCH_DEVICE", "A device is a number, not '%s'.", request->item);
+    if (part != NULL && !read_number(part, &wanted.part))
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter part is a whole number, with 9 digits at most.");
+    if (strcmp(wanted.format, "ort") != 0 && !sp_file_is_of_devices(wanted.format, &target))
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter format is ort-collectives, tensorrt, sessions or ort.");
+    if (strcmp(wanted.format, "ort") == 0 && wanted.part != 0)
+        return respond_error(request, 404, "NO_SUCH_PART", "With the format ort a device has one model.");
+    return send_file(request, &wanted);
+}

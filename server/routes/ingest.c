@@ -1,0 +1,192 @@
+#include "routes/ingest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "http/respond.h"
+#include "http/upload.h"
+#include "jobs/jobs.h"
+#include "observe/metrics.h"
+#include "routes/room.h"
+#include "routes/routes.h"
+#include "store/files.h"
+#include "store/store.h"
+#include "util/text.h"
+
+struct ingest {
+    struct errand inspection;
+    char id[65];
+    char *output;
+    bool known; /* stored before this request */
+    struct room *room;
+};
+
+void ingest_destroy(struct ingest *ingest)
+{
+    if (ingest == NULL)
+        return;
+    if (ingest->output != NULL)
+        (void)unlink(ingest->output); /* gone already when the model was published */
+    free(ingest->output);
+    room_release(ingest->room);
+    free(ingest);
+}
+
+/* The type without parameters and blanks equals `name`. */
+static bool type_is(const char *type, const char *name)
+{
+    size_t length = strcspn(type, "; \t");
+    return length == strlen(name) && strncasecmp(type, name, length) == 0;
+}
+
+bool ingest_is_model_type(const char *type)
+{
+    return type == NULL || type_is(type, "application/octet-stream") || type_is(type, "application/x-protobuf") ||
+           type_is(type, "application/protobuf") || type_is(type, "application/x-onnx") ||
+           type_is(type, "application/json"); /* a description; the worker sees by itself what it gets */
+}
+
+static bool check_headers(struct request *request, struct problem *problem)
+{
+    const char *type = request_header(request, "Content-Type");
+    const char *name = request_parameter(request, "name");
+    uint64_t most = request->server->config->max_upload;
+    if (!ingest_is_model_type(type))
+        return problem_set(
+            problem, 415, "UNSUPPORTED_MEDIA_TYPE",
+            "A model is sent as application/octet-stream, application/x-protobuf or, described in JSON, as "
+            "application/json, not as '%.64s' "
+            "(with curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE, or -T FILE).",
+            type);
+    if (name != NULL && (strlen(name) > SPD_MAX_MODEL_NAME || !text_is_printable(name)))
+        return problem_set(problem, 422, "BAD_NAME", "name must be printable text of at most %d bytes.",
+                           SPD_MAX_MODEL_NAME);
+    if (!request->has_body && !request->has_length)
+        return problem_set(problem, 411, "LENGTH_REQUIRED",
+                           "Send the model as the body, with Content-Length or chunked.");
+    if (request->content_length > most)
+        return problem_set_limit(problem, 413, "MODEL_TOO_LARGE", "--max-upload", (int64_t)most,
+                                 (int64_t)request->content_length,
+                                 "The model is larger than the %" PRIu64 " bytes that this service accepts.", most);
+    if (request->server->config->max_store > 0 && request->content_length > request->server->config->max_store)
+        return problem_set_limit(problem, 507, "STORE_FULL", "--max-store", (int64_t)request->server->config->max_store,
+                                 (int64_t)request->content_length,
+                                 "The model is larger than all models together may be here.");
+    if (request->content_length > files_free_bytes(request->server->config->data))
+        return problem_set(problem, 507, "DISK_FULL", "The disk of the data folder has no room for %" PRIu64 " bytes.",
+                           request->content_length);
+    return true;
+}
+
+enum verdict ingest_begin(struct request *request)
+{
+    struct problem problem = {0};
+    if (atomic_load(&request->server->draining))
+        return respond_error(request, 503, "STOPPING", "The service is stopping; send the request again.");
+    if (!check_headers(request, &problem))
+        return respond_problem(request, &problem);
+    request->body_kind = BODY_MODEL;
+    request->upload = upload_create(request->server->config->data, request->server->owner,
+                                    request->server->config->max_upload, &problem);
+    return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
+}
+
+static void inspected(struct errand *inspection)
+{
+    request_resume(inspection->context);
+}
+
+enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct request *request))
+{
+    struct problem problem = {0};
+    struct ingest *ingest = calloc(1, sizeof *ingest);
+    if (ingest == NULL)
+        return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    request->ingest = ingest;
+    if (!upload_finish(request->upload, ingest->id, &problem))
+        return respond_problem(request, &problem);
+    metrics_upload(request->server->metrics, upload_size(request->upload));
+    enum store_found found = store_find_model(request->server->store, request->principal.tenant, ingest->id);
+    if (found == STORE_ERROR)
+        return store_is_away(request);
+    /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. */
+    ingest->known = found == STORE_DONE;
+    if (ingest->known) {
+        store_touch_model(request->server->store, request->principal.tenant, ingest->id);
+        return step(request);
+    }
+    ingest->output = files_temporary(request->server->config->data, request->server->owner);
+    if (ingest->output == NULL)
+        return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    const char *name = request_parameter(request, "name");
+    ingest->inspection = (struct errand){
+        .kind = "inspect",
+        .model = upload_path(request->upload),
+        .id = ingest->id,
+        .name = name != NULL ? name : "",
+        .output = ingest->output,
+        .request = request->request_id,
+        .sync = true,
+        .done = inspected,
+        .context = request,
+    };
+    enum verdict verdict = request_suspend(request, step);
+    if (!jobs_send(request->server->jobs, &ingest->inspection, &problem)) {
+        ingest->inspection.problem = problem;
+        request_resume(request);
+    }
+    return verdict;
+}
+
+/* Moves the files to their places and adds the row, as one step for everybody else. */
+static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
+{
+    struct server *server = request->server;
+    const struct config *config = server->config;
+    const struct store_quota quota = {.tenant_models = config->tenant_models,
+                                      .tenant_bytes = (int64_t)config->tenant_bytes};
+    struct model_row row = {.name = (char *)(uintptr_t)ingest->inspection.name,
+                            .bytes = (int64_t)upload_size(request->upload)};
+    memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
+    memcpy(row.id, ingest->id, sizeof row.id);
+    if (!room_take(server, row.id, upload_size(request->upload), &ingest->room, problem) ||
+        !store_lock_model(server->store, row.id, problem))
+        return false;
+    bool ok = files_publish(config->data, row.tenant, row.id, upload_path(request->upload), ingest->output, problem);
+    if (ok) {
+        upload_keep(request->upload);
+        enum store_added added = store_add_model(server->store, &row, &quota, problem);
+        ok = added == STORE_ADDED || added == STORE_EXISTS;
+        /* When the store does not tell whether somebody has it, the files stay for a sweep to judge. */
+        if (!ok && store_find_model(server->store, NULL, row.id) == STORE_NOT_FOUND)
+            files_remove_blob(config->data, row.id);
+        else if (!ok && store_find_model(server->store, row.tenant, row.id) == STORE_NOT_FOUND)
+            files_remove_inspection(config->data, row.tenant, row.id);
+    }
+    store_unlock_model(server->store, row.id);
+    room_settle(ingest->room);
+    return ok;
+}
+
+bool ingest_inspected(const struct request *request, const char **ret_id, struct problem *problem)
+{
+    const struct ingest *ingest = request->ingest;
+    *ret_id = ingest->id;
+    if (ingest->inspection.problem.status == 0)
+        return true;
+    *problem = ingest->inspection.problem;
+    if (strcmp(problem->kind, sp_status_name(SP_ERR_MODEL)) == 0)
+        problem->hint = "POST /v1/check says what is wrong with a model that cannot be stored.";
+    return false;
+}
+
+bool ingest_settle(struct request *request, const char **ret_id, bool *ret_new, struct problem *problem)
+{
+    struct ingest *ingest = request->ingest;
+    *ret_new = !ingest->known;
+    return ingest_inspected(request, ret_id, problem) && (ingest->known || publish(request, ingest, problem));
+}

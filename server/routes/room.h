@@ -1,0 +1,30 @@
+#pragma once
+/*
+ * room - keeps the files of all models within --max-store.
+ *
+ * Who wants to store a model takes room for it first. Where there is too little, models that no plan refers to are
+ * removed, of any tenant, those first that were unused longest, but none that a request holds at the moment. What a
+ * request has taken counts until its model is in the store, so requests at the same time do not take the same room;
+ * while it is being stored it may count twice, and then one model more than needed goes.
+ * Daemons that share a store do not know of each other's, so together they may exceed the limit by what they take in at
+ * one moment.
+ *
+ * Whether the bytes are stored already, perhaps by another tenant, makes no difference: that must not show.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/problem.h"
+
+struct room;
+struct server;
+
+/* Takes room for a model and holds it against eviction. Without a limit (*ret_room is NULL) there always is. False with
+   a problem: 507 STORE_FULL, 503. Deletes files: not to be called with the lock of a model. */
+bool room_take(struct server *server, const char *id, uint64_t bytes, struct room **ret_room, struct problem *problem);
+
+/* The model is stored, or will not be: its bytes are counted by the store or not at all. It is still held. */
+void room_settle(struct room *room); /* NULL is allowed */
+
+/* The request is over. */
+void room_release(struct room *room); /* NULL is allowed */

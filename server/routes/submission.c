@@ -1,0 +1,235 @@
+#include "routes/submission.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "plan/variants.h"
+#include "util/json_memory.h"
+#include "util/text.h"
+
+static void free_submission(void *state)
+{
+    struct submission *submission = state;
+    json_decref(submission->request);
+    free(submission);
+}
+
+/* Cache-Control: no-cache or no-store among its directives. */
+static bool asks_anew(const char *control)
+{
+    return control != NULL && (strcasestr(control, "no-cache") != NULL || strcasestr(control, "no-store") != NULL);
+}
+
+struct submission *submission_create(struct request *request)
+{
+    struct submission *submission = calloc(1, sizeof *submission);
+    request->state = submission;
+    request->free_state = submission != NULL ? free_submission : NULL;
+    if (submission != NULL)
+        submission->anew = asks_anew(request_header(request, "Cache-Control"));
+    return submission;
+}
+
+const char *submission_priority_name(enum plan_priority priority)
+{
+    return priority > PRIORITY_NORMAL ? "high" : priority < PRIORITY_NORMAL ? "low" : "normal";
+}
+
+/* The library checks cluster or sweep, objective and options; its JSON pointers fit the request. */
+static bool check_request(const json_t *request, struct problem *problem)
+{
+    struct sp_budget budget = {.limit = 32u << 20};
+    struct sp_arena *arena = sp_arena_create(&budget);
+    struct sp_plan_target target;
+    struct sp_plan_options options;
+    struct sp_error err = {0};
+    if (arena == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    if (sp_plan_target_parse(arena, json_object_get(request, "cluster"), json_object_get(request, "sweep"), &target,
+                             &err) == SP_OK)
+        (void)sp_plan_options_parse(arena, json_object_get(request, "objective"), json_object_get(request, "options"),
+                                    &options, &err);
+    if (err.status != SP_OK)
+        problem_from_error(problem, &err);
+    sp_arena_destroy(arena);
+    return err.status == SP_OK;
+}
+
+#define WRONG_PRIORITY "The priority must be low, normal or high."
+
+static bool read_priority(const char *name, enum plan_priority *ret_priority)
+{
+    for (int i = PRIORITY_LOW; i <= PRIORITY_HIGH; i++) {
+        if (name != NULL && strcmp(name, submission_priority_name((enum plan_priority)i)) == 0) {
+            *ret_priority = (enum plan_priority)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool wrong_member(struct problem *problem, const char *pointer, const char *message)
+{
+    (void)problem_set(problem, 422, "BAD_REQUEST", "%s", message);
+    (void)snprintf(problem->where, sizeof problem->where, "%s", pointer);
+    return false;
+}
+
+/* A parameter that is true or false; false when it is not there. */
+static bool take_flag(const struct request *request, const char *name, bool *ret_flag, struct problem *problem)
+{
+    const char *text = request_parameter(request, name);
+    if (text != NULL && strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return problem_set(problem, 422, "BAD_REQUEST", "'%s' must be true or false.", name);
+    *ret_flag = text != NULL && strcmp(text, "true") == 0;
+    return true;
+}
+
+/* ---- the JSON form ---- */
+
+/* Constraints are kept among the options, where a plan has them: it is made again from what stands there. */
+static bool take_constraints(struct submission *submission, json_t *constraints, struct problem *problem)
+{
+    const json_t *given = json_object_get(submission->request, "options");
+    if (constraints == NULL || (given != NULL && !json_is_object(given)))
+        return true; /* what is no object is refused with the options */
+    if (json_object_get(given, "constraints") != NULL)
+        return wrong_member(problem, "/constraints", "The constraints are given twice, here and among the options.");
+    json_t *options = given != NULL ? json_copy((json_t *)(uintptr_t)given) : json_object();
+    if (options == NULL || json_object_set(options, "constraints", constraints) != 0 ||
+        json_object_set(submission->request, "options", options) != 0) {
+        json_decref(options);
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
+    json_decref(options);
+    return true;
+}
+
+/* Members that are no part of the question. */
+static bool is_ours(const char *key)
+{
+    static const char *const ours[] = {"model", "constraints", "priority", "validate_only"};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        if (strcmp(key, ours[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* How the plan is to be treated. */
+static bool take_treatment(struct submission *submission, const json_t *body, struct problem *problem)
+{
+    const json_t *priority = json_object_get(body, "priority"), *validate = json_object_get(body, "validate_only");
+    if (priority != NULL && !read_priority(json_string_value(priority), &submission->priority))
+        return wrong_member(problem, "/priority", WRONG_PRIORITY);
+    if (validate != NULL && !json_is_boolean(validate))
+        return wrong_member(problem, "/validate_only", "\"validate_only\" must be true or false.");
+    submission->validate_only = submission->validate_only || json_is_true(validate);
+    return true;
+}
+
+static bool take_members(struct submission *submission, const json_t *body, struct problem *problem)
+{
+    const char *key;
+    json_t *value;
+    const char *model = json_string_value(json_object_get(body, "model"));
+    if (!json_is_object(body))
+        return wrong_member(problem, "", "The body must be an object with \"model\" and \"cluster\" or \"sweep\".");
+    json_object_foreach((json_t *)(uintptr_t)body, key, value)
+    {
+        if (is_ours(key))
+            continue;
+        char pointer[256];
+        (void)snprintf(pointer, sizeof pointer, "/%.200s", key);
+        if (strcmp(key, "cluster") != 0 && strcmp(key, "sweep") != 0 && strcmp(key, "objective") != 0 &&
+            strcmp(key, "options") != 0)
+            return wrong_member(problem, pointer,
+                                "This member is not known; known are model, cluster, sweep, objective, options, "
+                                "constraints, priority and validate_only.");
+        if (json_object_set(submission->request, key, value) != 0)
+            return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
+    if (model == NULL || !text_is_hex(model, 64))
+        return wrong_member(problem, "/model",
+                            "\"model\" must be the id of a stored model, 64 lower-case hexadecimal digits.");
+    if (json_object_get(body, "cluster") == NULL && json_object_get(body, "sweep") == NULL)
+        return wrong_member(problem, "/cluster",
+                            "\"cluster\" is missing; give one like {\"device\": \"a100-sxm4-80gb\", \"count\": 4}, or "
+                            "a \"sweep\" over several.");
+    (void)snprintf(submission->model, sizeof submission->model, "%s", model);
+    return true;
+}
+
+bool submission_from_body(const struct request *request, struct submission *submission, struct problem *problem)
+{
+    json_error_t error;
+    (void)json_memory_was_short(); /* of an earlier request */
+    json_t *body = json_loadb(request->body.data != NULL ? request->body.data : "", request->body.size,
+                              JSON_REJECT_DUPLICATES, &error);
+    if (body == NULL && json_memory_was_short())
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    if (body == NULL)
+        return problem_set(problem, 400, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.", error.line,
+                           error.column, error.text);
+    submission->request = json_object();
+    bool ok = take_flag(request, "validate_only", &submission->validate_only, problem) &&
+              take_members(submission, body, problem) && take_treatment(submission, body, problem) &&
+              take_constraints(submission, json_object_get(body, "constraints"), problem) &&
+              check_request(submission->request, problem);
+    json_decref(body);
+    if (json_memory_was_short() && !ok) {
+        *problem = (struct problem){0}; /* what was found wrong may be what there was no memory for */
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
+    return ok;
+}
+
+/* ---- the query form ---- */
+
+static bool take_target(const struct request *request, struct submission *submission, struct problem *problem)
+{
+    const struct sp_plan_lists lists = {.devices = request_parameter(request, "devices"),
+                                        .types = request_parameter(request, "device"),
+                                        .choose = request_parameter(request, "choose")};
+    if (lists.devices == NULL || !sp_is_count_list(lists.devices))
+        return problem_set(
+            problem, 422, "BAD_REQUEST",
+            "With a model as the body, ?devices=N&device=NAME says what to plan for; 'devices' must be a "
+            "number from 1 up, or several with commas between them.");
+    json_t *target = sp_plan_lists_json(&lists);
+    if (target == NULL)
+        return problem_set(problem, 422, "BAD_REQUEST",
+                           "?device=NAME is missing, or has an empty part; GET /v1/devices lists the names.");
+    return json_object_set_new(submission->request, sp_plan_lists_sweep(&lists) ? "sweep" : "cluster", target) == 0 ||
+           problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+}
+
+bool submission_from_query(const struct request *request, struct submission *submission, struct problem *problem)
+{
+    const char *objective = request_parameter(request, "objective"), *batch = request_parameter(request, "batch");
+    const char *strategy = request_parameter(request, "strategy"), *priority = request_parameter(request, "priority");
+    bool what_if = false;
+    int64_t batch_value = 0;
+    if (batch != NULL && !text_to_int(batch, 1, INT32_MAX, &batch_value))
+        return problem_set(problem, 422, "BAD_REQUEST", "'batch' must be a number from 1 up.");
+    if (priority != NULL && !read_priority(priority, &submission->priority))
+        return problem_set(problem, 422, "BAD_REQUEST", WRONG_PRIORITY);
+    if (!take_flag(request, "what_if", &what_if, problem) ||
+        !take_flag(request, "validate_only", &submission->validate_only, problem))
+        return false;
+    submission->request = json_object();
+    json_t *options = json_object();
+    bool ok = submission->request != NULL && options != NULL;
+    ok =
+        ok && (objective == NULL || json_object_set_new(submission->request, "objective", json_string(objective)) == 0);
+    ok = ok && (batch == NULL || json_object_set_new(options, "batch", json_integer(batch_value)) == 0);
+    ok = ok && (strategy == NULL || json_object_set_new(options, "strategy", json_string(strategy)) == 0);
+    if (what_if)
+        ok = ok && json_object_set_new(options, "what_if", json_true()) == 0;
+    ok = ok && (json_object_size(options) == 0 || json_object_set(submission->request, "options", options) == 0);
+    json_decref(options);
+    if (!ok)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    return take_target(request, submission, problem) && check_request(submission->request, problem);
+}

@@ -1,0 +1,29 @@
+#pragma once
+/*
+ * submission - what POST /v1/plans asks for, brought into one canonical form, whichever way it came:
+ * {"cluster" or "sweep","objective","options"}. It is checked here, so that a wrong one is refused at once, and stored
+ * with the plan for the worker.
+ */
+#include <jansson.h>
+
+#include "http/request.h"
+#include "store/store.h"
+
+struct submission {
+    json_t *request; /* canonical form */
+    char model[65];  /* "": the model is the body */
+    char plan[STORE_ID_SIZE];
+    enum plan_priority priority;
+    bool anew;          /* Cache-Control: no-cache: an equal plan that is there does not answer */
+    bool validate_only; /* nothing is to be made */
+    bool reused;        /* a plan that was there answers */
+};
+
+/* The state of the request from now on; NULL without memory. */
+struct submission *submission_create(struct request *request);
+
+/* From a JSON body, and from the query of a request whose body is the model. False with a problem. */
+bool submission_from_body(const struct request *request, struct submission *submission, struct problem *problem);
+bool submission_from_query(const struct request *request, struct submission *submission, struct problem *problem);
+
+const char *submission_priority_name(enum plan_priority priority); /* "low", "normal", "high" */

@@ -1,0 +1,236 @@
+#include <gnutls/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http/record.h"
+#include "http/respond.h"
+#include "jobs/jobs.h"
+#include "routes/ingest.h"
+#include "routes/routes.h"
+#include "routes/submission.h"
+#include "store/store.h"
+#include "util/json_memory.h"
+#include "util/text.h"
+#include "version.h"
+
+/*
+ * POST /v1/plans. With the model as the body the query is checked before the body is read. Equal questions of a tenant
+ * share one plan, unless the client says Cache-Control: no-cache.
+ */
+
+/* ---- queuing ---- */
+
+static bool check_key(const char *key)
+{
+    size_t length = key != NULL ? strlen(key) : 1;
+    if (length == 0 || length > SPD_MAX_KEY_BYTES)
+        return false;
+    for (const char *c = key; c != NULL && *c != '\0'; c++) {
+        if (*c <= 0x20 || *c >= 0x7f)
+            return false;
+    }
+    return true;
+}
+
+/* A hash of everything that makes two submissions the same one (with the priority), or two questions (with the version
+   of who answers). */
+static bool fingerprint(const char *model, const char *canonical, const char *more, char ret[65])
+{
+    unsigned char digest[32];
+    gnutls_hash_hd_t hash;
+    if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
+        return false;
+    bool ok = gnutls_hash(hash, model, strlen(model)) == 0 && gnutls_hash(hash, canonical, strlen(canonical)) == 0 &&
+              gnutls_hash(hash, more, strlen(more)) == 0;
+    gnutls_hash_deinit(hash, digest);
+    text_to_hex(digest, sizeof digest, ret);
+    return ok;
+}
+
+static enum verdict submitted(struct request *request)
+{
+    const struct submission *submission = request->state;
+    return plan_answer(request, submission->plan, PLAN_SUBMITTED | (submission->reused ? PLAN_REUSED : 0));
+}
+
+static enum verdict answer_refused(struct request *request, enum store_added added, const struct problem *problem)
+{
+    struct problem full = {0};
+    switch (added) {
+    case STORE_KEY_REUSED:
+        return respond_error(request, 422, "IDEMPOTENCY_KEY_REUSED",
+                             "This Idempotency-Key was used for another request.");
+    case STORE_NO_MODEL:
+        return respond_error(request, 404, "MODEL_NOT_FOUND", "There is no model with this id; upload it first.");
+    case STORE_FULL:
+        (void)problem_set_limit(&full, 503, "QUEUE_FULL", "--max-queued-plans",
+                                request->server->config->max_queued_plans, request->server->config->max_queued_plans,
+                                "Too many plans are queued; try again later.");
+        return respond_problem(request, &full);
+    default:
+        return respond_problem(request, problem);
+    }
+}
+
+/* Makes the plan durable, or finds the one that answers already; its id is in the submission then. */
+static enum store_added add_plan(const struct request *request, struct submission *submission, struct problem *problem)
+{
+    const struct config *config = request->server->config;
+    struct plan_row row = {.priority = submission->priority};
+    unsigned char random[16];
+    char print[65], question[65];
+    const struct store_quota quota = {.queued_plans = config->max_queued_plans, .tenant_plans = config->tenant_plans};
+    const struct store_question asked = {.key = request_header(request, "Idempotency-Key"),
+                                         .fingerprint = print,
+                                         .question = question,
+                                         .reuse = !submission->anew};
+    enum store_added added = STORE_FAILED;
+    char *canonical = json_memory_text(submission->request, JSON_COMPACT | JSON_SORT_KEYS);
+    if (canonical == NULL ||
+        !fingerprint(submission->model, canonical, submission_priority_name(submission->priority), print) ||
+        !fingerprint(submission->model, canonical, SPD_VERSION, question) ||
+        gnutls_rnd(GNUTLS_RND_NONCE, random, sizeof random) != 0) {
+        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    } else {
+        text_to_hex(random, sizeof random, row.id);
+        memcpy(row.model, submission->model, sizeof row.model);
+        memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
+        row.request = canonical;
+        added = store_add_plan(request->server->store, &row, &asked, &quota, problem);
+        submission->reused = added == STORE_REUSED;
+        memcpy(submission->plan, row.id, sizeof submission->plan);
+    }
+    free(canonical);
+    return added;
+}
+
+/* Everything is known: makes the plan durable, then answers or waits for it. */
+static enum verdict queue_plan(struct request *request, struct submission *submission)
+{
+    struct problem problem = {0};
+    unsigned seconds = request_wait_seconds(request);
+    enum store_added added = add_plan(request, submission, &problem);
+    if (added != STORE_ADDED && added != STORE_EXISTS && added != STORE_REUSED)
+        return answer_refused(request, added, &problem);
+    LOG_REQUEST(LOG_INFO, "plan submitted", request, log_s("plan", submission->plan), log_s("model", submission->model),
+                log_s("new", added == STORE_ADDED ? "yes" : "no"));
+    request_add_header(request, "Location", "/v1/plans/%s", submission->plan);
+    bool async = request_prefers_async(request);
+    if (seconds == 0) {
+        if (async)
+            request_add_header(request, "Preference-Applied", "respond-async");
+        return submitted(request);
+    }
+    request_add_header(request, "Preference-Applied", async ? "respond-async, wait=%u" : "wait=%u", seconds);
+    enum verdict verdict = request_suspend(request, submitted);
+    jobs_wait(request->server->jobs, request, submission->plan, seconds);
+    return verdict;
+}
+
+/* validate_only: everything was checked, and nothing was made. */
+static enum verdict answer_valid(struct request *request, const struct submission *submission, const char *model)
+{
+    struct sp_buf buf;
+    struct sp_json json;
+    char *canonical = json_memory_text(submission->request, JSON_COMPACT);
+    sp_buf_init(&buf, SPD_MAX_JSON_BYTES * 2);
+    sp_json_init_buf(&json, false, &buf);
+    sp_json_begin_object(&json);
+    sp_json_member_bool(&json, "valid", true);
+    sp_json_member_string(&json, "model", model);
+    sp_json_member_string(&json, "priority", submission_priority_name(submission->priority));
+    sp_json_key(&json, "request");
+    sp_json_raw(&json, canonical != NULL ? canonical : "", canonical != NULL ? strlen(canonical) : 0);
+    sp_json_end_object(&json);
+    if (sp_json_finish(&json, NULL) != SP_OK || canonical == NULL)
+        buf.failed = true;
+    free(canonical);
+    return respond_buf(request, 200, "application/json", &buf);
+}
+
+/* The model of a question that is only checked must be there all the same. */
+static enum verdict validate(struct request *request, const struct submission *submission)
+{
+    switch (store_find_model(request->server->store, request->principal.tenant, submission->model)) {
+    case STORE_DONE:
+        return answer_valid(request, submission, submission->model);
+    case STORE_NOT_FOUND:
+        return answer_refused(request, STORE_NO_MODEL, NULL);
+    default:
+        return store_is_away(request);
+    }
+}
+
+static enum verdict model_validated(struct request *request)
+{
+    struct problem problem = {0};
+    const char *id;
+    if (!ingest_inspected(request, &id, &problem))
+        return respond_problem(request, &problem);
+    return answer_valid(request, request->state, id);
+}
+
+static enum verdict model_settled(struct request *request)
+{
+    struct problem problem = {0};
+    struct submission *submission = request->state;
+    const char *id;
+    bool is_new;
+    if (!ingest_settle(request, &id, &is_new, &problem))
+        return respond_problem(request, &problem);
+    memcpy(submission->model, id, sizeof submission->model);
+    return queue_plan(request, submission);
+}
+
+/* ---- the route ---- */
+
+enum verdict plans_submit_begin(struct request *request)
+{
+    struct problem problem = {0};
+    const char *type = request_header(request, "Content-Type"), *key = request_header(request, "Idempotency-Key");
+    if (request_accepts(request, "application/json") == 0 && request_accepts(request, "text/plain") == 0)
+        return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers application/json or text/plain.");
+    if (!check_key(key))
+        return respond_error(request, 400, "BAD_IDEMPOTENCY_KEY",
+                             "Idempotency-Key must be 1 to %d visible ASCII characters.", SPD_MAX_KEY_BYTES);
+    if (atomic_load(&request->server->draining))
+        return respond_error(request, 503, "STOPPING", "The service is stopping; send the request again.");
+    if (type != NULL && strncasecmp(type, "application/json", 16) == 0) {
+        if (request->parameter_count > (request_parameter(request, "validate_only") != NULL ? 1 : 0))
+            return respond_error(
+                request, 400, "UNKNOWN_PARAMETER",
+                "With a JSON body everything but validate_only is said in the body, not in the query.");
+        if (request->has_length && request->content_length > SPD_MAX_JSON_BYTES)
+            return respond_error(request, 413, "BODY_TOO_LARGE", "A JSON request may have %u bytes.",
+                                 SPD_MAX_JSON_BYTES);
+        request->body_kind = BODY_JSON;
+        return VERDICT_GO_ON;
+    }
+    if (!ingest_is_model_type(type))
+        return respond_error(request, 415, "UNSUPPORTED_MEDIA_TYPE",
+                             "A plan is asked for as application/json, or with the model itself as "
+                             "application/octet-stream and ?devices=N&device=NAME.");
+    struct submission *submission = submission_create(request);
+    if (submission == NULL)
+        return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    if (!submission_from_query(request, submission, &problem))
+        return respond_problem(request, &problem);
+    return ingest_begin(request);
+}
+
+enum verdict plans_submit_finish(struct request *request)
+{
+    struct problem problem = {0};
+    struct submission *submission;
+    if (request->body_kind == BODY_MODEL) {
+        submission = request->state;
+        return ingest_finish(request, submission->validate_only ? model_validated : model_settled);
+    }
+    submission = submission_create(request);
+    if (submission == NULL)
+        return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    if (!submission_from_body(request, submission, &problem))
+        return respond_problem(request, &problem);
+    return submission->validate_only ? validate(request, submission) : queue_plan(request, submission);
+}

@@ -1,0 +1,366 @@
+#include "store/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "observe/log.h"
+#include "store/store.h"
+#include "util/text.h"
+
+__attribute__((format(printf, 1, 2))) static char *path_of(const char *format, ...)
+{
+    char *path = NULL;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&path, format, args);
+    va_end(args);
+    return length < 0 ? NULL : path;
+}
+
+char *files_blob(const char *data, const char *id)
+{
+    return path_of("%s/blobs/%.2s/%s", data, id, id + 2);
+}
+
+/* Tenants' names are not for file names: their hash is. The tenant "" has none. */
+char *files_inspection(const char *data, const char *tenant, const char *id)
+{
+    unsigned char digest[32];
+    char print[65] = "";
+    if (*tenant != '\0') {
+        if (gnutls_hash_fast(GNUTLS_DIG_SHA256, tenant, strlen(tenant), digest) != 0)
+            return NULL;
+        text_to_hex(digest, 8, print);
+    }
+    return path_of("%s/blobs/%.2s/%s%s%s.json", data, id, id + 2, *tenant != '\0' ? "-" : "", print);
+}
+
+char *files_plan_folder(const char *data, const char *id)
+{
+    return path_of("%s/plans/%s", data, id);
+}
+
+char *files_attempt_folder(const char *data, const char *id, int64_t attempt)
+{
+    return path_of("%s/plans/%s/%lld", data, id, (long long)attempt);
+}
+
+char *files_plan_file(const char *data, const char *id, int64_t attempt, const char *name)
+{
+    return path_of("%s/plans/%s/%lld/%s", data, id, (long long)attempt, name);
+}
+
+char *files_temporary(const char *data, const char *owner)
+{
+    static atomic_uint_fast64_t counter;
+    return path_of("%s/tmp/%s/%llu", data, owner, (unsigned long long)atomic_fetch_add(&counter, 1));
+}
+
+/* mkdir -p with mode 0700. */
+static bool make_folders(const char *path)
+{
+    char *copy = strdup(path);
+    bool ok = copy != NULL;
+    for (char *slash = copy; ok && slash != NULL;) {
+        slash = strchr(slash + 1, '/');
+        if (slash != NULL)
+            *slash = '\0';
+        ok = mkdir(copy, 0700) == 0 || errno == EEXIST;
+        if (slash != NULL)
+            *slash = '/';
+    }
+    free(copy);
+    return ok;
+}
+
+static bool make_sub_folder(const char *data, const char *name, struct problem *problem)
+{
+    char *path = path_of("%s/%s", data, name);
+    bool ok = path != NULL && make_folders(path);
+    if (!ok)
+        (void)problem_from_errno(problem, errno, "Creating the data folder");
+    free(path);
+    return ok;
+}
+
+bool files_make_temporary(const char *data, const char *owner, struct problem *problem)
+{
+    char own[128];
+    (void)snprintf(own, sizeof own, "tmp/%s", owner);
+    return make_sub_folder(data, own, problem);
+}
+
+bool files_open(const char *data, bool is_shared, int *ret_lock, struct problem *problem)
+{
+    if (!make_sub_folder(data, "tmp", problem) || !make_sub_folder(data, "blobs", problem) ||
+        !make_sub_folder(data, "plans", problem))
+        return false;
+    char *path = path_of("%s/lock", data);
+    if (path == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int error = errno;
+    free(path);
+    if (fd < 0)
+        return problem_from_errno(problem, error, "Opening the lock file of the data folder");
+    if (flock(fd, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+        error = errno;
+        (void)close(fd);
+        if (error == EWOULDBLOCK)
+            return problem_set(problem, 409, "DATA_FOLDER_IN_USE",
+                               "Another daemon uses the data folder %s; stop it or give another folder with --data.",
+                               data);
+        return problem_from_errno(problem, error, "Locking the data folder");
+    }
+    *ret_lock = fd;
+    return true;
+}
+
+/* ---- removing ---- */
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Calls `each` with the name and the path of every entry of a folder. */
+static void for_each_entry(const char *path, void (*each)(void *context, const char *path, const char *name),
+                           void *context)
+{
+    DIR *folder = path != NULL ? opendir(path) : NULL;
+    const struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        char *inner = is_dots(entry->d_name) ? NULL : path_of("%s/%s", path, entry->d_name);
+        if (inner != NULL)
+            each(context, inner, entry->d_name);
+        free(inner);
+    }
+    if (folder != NULL)
+        (void)closedir(folder);
+}
+
+static void remove_file(void *context, const char *path, const char *name)
+{
+    (void)context;
+    (void)name;
+    (void)unlink(path);
+}
+
+/* Removes a folder of plain files, or a plain file. */
+static void remove_flat(void *context, const char *path, const char *name)
+{
+    (void)context;
+    (void)name;
+    if (unlink(path) == 0 || errno == ENOENT)
+        return;
+    for_each_entry(path, remove_file, NULL);
+    if (rmdir(path) != 0 && errno != ENOENT)
+        LOG(LOG_WARNING, "folder not removed", log_s("path", path), log_s("error", strerrordesc_np(errno)));
+}
+
+void files_remove_folder(const char *path)
+{
+    for_each_entry(path, remove_flat, NULL);
+    if (rmdir(path) != 0 && errno != ENOENT)
+        LOG(LOG_WARNING, "folder not removed", log_s("path", path), log_s("error", strerrordesc_np(errno)));
+}
+
+static void remove_older_attempt(void *context, const char *path, const char *name)
+{
+    const int64_t *before = context;
+    int64_t attempt;
+    if (text_to_int(name, 0, INT64_MAX, &attempt) && attempt < *before)
+        remove_flat(NULL, path, name);
+}
+
+void files_remove_attempts(const char *data, const char *id, int64_t before)
+{
+    char *path = files_plan_folder(data, id);
+    for_each_entry(path, remove_older_attempt, &before);
+    free(path);
+}
+
+/* ---- sweeping ---- */
+
+struct sweep {
+    const char *data;
+    struct store *store;
+    const char *prefix; /* of the ids in a folder of blobs */
+    const atomic_bool *stop;
+};
+
+static bool is_stopped(const struct sweep *sweep)
+{
+    return sweep->stop != NULL && atomic_load(sweep->stop);
+}
+
+static void sweep_temporary(void *context, const char *path, const char *name)
+{
+    const struct sweep *sweep = context;
+    if (!is_stopped(sweep) && !store_owner_lives(sweep->store, name) && unlink(path) != 0)
+        files_remove_folder(path);
+}
+
+static void sweep_plan(void *context, const char *path, const char *name)
+{
+    const struct sweep *sweep = context;
+    struct plan_row row;
+    if (is_stopped(sweep))
+        return;
+    switch (store_get_plan(sweep->store, NULL, name, &row)) {
+    case STORE_DONE:
+        files_remove_attempts(sweep->data, name, row.attempts);
+        store_release_plan(&row);
+        break;
+    case STORE_NOT_FOUND:
+        LOG(LOG_INFO, "orphan removed", log_s("plan", name));
+        files_remove_folder(path);
+        break;
+    default:
+        break;
+    }
+}
+
+/* A blob, or its inspection with something behind the name. The lock holds off who would publish it just now. */
+static void sweep_blob(void *context, const char *path, const char *name)
+{
+    const struct sweep *sweep = context;
+    struct problem problem = {0};
+    char id[65] = "";
+    if (strlen(name) >= 62) {
+        memcpy(id, sweep->prefix, 2);
+        memcpy(id + 2, name, 62);
+    }
+    if (is_stopped(sweep) || !text_is_hex(id, 64) || store_find_model(sweep->store, NULL, id) != STORE_NOT_FOUND ||
+        !store_lock_model(sweep->store, id, &problem))
+        return;
+    if (store_find_model(sweep->store, NULL, id) == STORE_NOT_FOUND) {
+        LOG(LOG_INFO, "orphan removed", log_s("blob", name));
+        (void)unlink(path);
+    }
+    store_unlock_model(sweep->store, id);
+}
+
+static void sweep_blob_folder(void *context, const char *path, const char *name)
+{
+    struct sweep sweep = *(struct sweep *)context;
+    sweep.prefix = name;
+    if (text_is_hex(name, 2))
+        for_each_entry(path, sweep_blob, &sweep);
+}
+
+void files_sweep(const char *data, struct store *store, const atomic_bool *stop)
+{
+    struct sweep sweep = {.data = data, .store = store, .stop = stop};
+    char *tmp = path_of("%s/tmp", data), *plans = path_of("%s/plans", data), *blobs = path_of("%s/blobs", data);
+    for_each_entry(tmp, sweep_temporary, &sweep);
+    for_each_entry(plans, sweep_plan, &sweep);
+    for_each_entry(blobs, sweep_blob_folder, &sweep);
+    free(tmp);
+    free(plans);
+    free(blobs);
+}
+
+bool files_sync_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool ok = fsync(fd) == 0;
+    int error = errno;
+    (void)close(fd);
+    errno = error;
+    return ok;
+}
+
+bool files_publish(const char *data, const char *tenant, const char *id, const char *upload, const char *inspection,
+                   struct problem *problem)
+{
+    char *folder = path_of("%s/blobs/%.2s", data, id);
+    char *blobs = path_of("%s/blobs", data);
+    char *blob = files_blob(data, id);
+    char *described = files_inspection(data, tenant, id);
+    bool ok = folder != NULL && blobs != NULL && blob != NULL && described != NULL;
+    if (!ok)
+        errno = ENOMEM;
+    ok = ok && make_folders(folder) && rename(inspection, described) == 0 && rename(upload, blob) == 0 &&
+         files_sync_folder(folder) && files_sync_folder(blobs);
+    if (!ok)
+        (void)problem_from_errno(problem, errno, "Storing the model");
+    free(folder);
+    free(blobs);
+    free(blob);
+    free(described);
+    return ok;
+}
+
+static void remove_of_blob(void *context, const char *path, const char *name)
+{
+    if (strncmp(name, context, 62) == 0)
+        (void)unlink(path);
+}
+
+void files_remove_blob(const char *data, const char *id)
+{
+    char *folder = path_of("%s/blobs/%.2s", data, id), rest[63];
+    (void)snprintf(rest, sizeof rest, "%s", id + 2);
+    for_each_entry(folder, remove_of_blob, rest);
+    free(folder);
+}
+
+void files_remove_inspection(const char *data, const char *tenant, const char *id)
+{
+    char *path = files_inspection(data, tenant, id);
+    if (path != NULL)
+        (void)unlink(path);
+    free(path);
+}
+
+int files_open_read(const char *path, uint64_t *ret_size)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        (void)close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    *ret_size = (uint64_t)info.st_size;
+    return fd;
+}
+
+bool files_read_at(int fd, uint64_t offset, void *bytes, size_t size)
+{
+    char *to = bytes;
+    while (size > 0) {
+        ssize_t got = pread(fd, to, size, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+uint64_t files_free_bytes(const char *data)
+{
+    struct statvfs info;
+    if (statvfs(data, &info) != 0)
+        return UINT64_MAX;
+    return (uint64_t)info.f_bavail * info.f_frsize;
+}

@@ -1,0 +1,66 @@
+#pragma once
+/*
+ * files - the data folder, and how files become durable in it.
+ *
+ *   DATA/lock                 held by the one daemon that uses the folder, or shared by all daemons of one PostgreSQL
+ *   DATA/shardplan.db         models and plans (store.h), unless PostgreSQL has them
+ *   DATA/tmp/OWNER/           uploads and inspections under way of one daemon; removed when it is dead
+ *   DATA/blobs/ab/abcdef..    model files by SHA-256; behind the same name the inspection of each tenant that has it
+ *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice
+ *
+ * A row of the store is the truth: files come before their row and go after it, so a crash leaves only orphans, which
+ * files_sweep() removes. Functions that can fail fill a problem (507 when the disk is full).
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/problem.h"
+
+struct store;
+
+/* Creates the folders (mode 0700) and takes the lock; *ret_lock is a descriptor that keeps it. A folder in use by
+   another daemon is a problem, unless both share it. */
+bool files_open(const char *data, bool is_shared, int *ret_lock, struct problem *problem);
+
+/* Makes the folder of this daemon's temporary files. When the store knows that the daemon lives, and not before: a
+   sweep of another one would remove it. */
+bool files_make_temporary(const char *data, const char *owner, struct problem *problem);
+
+/* Removes what no row of the store refers to, and what dead daemons left in tmp. At start, or of a shared folder at any
+   time. What the store does not tell at the moment stays. Ends early when *stop becomes true; NULL: never. */
+void files_sweep(const char *data, struct store *store, const atomic_bool *stop);
+
+/* Paths, malloc'ed; NULL without memory. `id` must be checked to be hexadecimal. */
+char *files_blob(const char *data, const char *id);
+char *files_inspection(const char *data, const char *tenant, const char *id);
+char *files_plan_folder(const char *data, const char *id);
+char *files_attempt_folder(const char *data, const char *id, int64_t attempt);
+char *files_plan_file(const char *data, const char *id, int64_t attempt, const char *name);
+char *files_temporary(const char *data, const char *owner); /* a new unique path in tmp */
+
+/* Moves an uploaded file and the tenant's inspection to their places and makes both durable. */
+bool files_publish(const char *data, const char *tenant, const char *id, const char *upload, const char *inspection,
+                   struct problem *problem);
+
+/* Removes the blob and all inspections; the inspection of one tenant. */
+void files_remove_blob(const char *data, const char *id);
+void files_remove_inspection(const char *data, const char *tenant, const char *id);
+
+/* Removes a folder with what is in it, two levels deep; what is not there is fine. */
+void files_remove_folder(const char *path);
+
+/* Removes the plan's attempts before this one. */
+void files_remove_attempts(const char *data, const char *id, int64_t before);
+
+/* Makes the entries of a folder durable. False with errno. */
+bool files_sync_folder(const char *path);
+
+/* Opens for reading, never following a link at the end; *ret_size is its size. -1 with errno. */
+int files_open_read(const char *path, uint64_t *ret_size);
+
+/* Reads exactly `size` bytes at an offset. */
+bool files_read_at(int fd, uint64_t offset, void *bytes, size_t size);
+
+/* Bytes that an ordinary process may still write; UINT64_MAX when unknown. */
+uint64_t files_free_bytes(const char *data);

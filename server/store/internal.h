@@ -1,0 +1,80 @@
+#pragma once
+/*
+ * internal - what an implementation of the store provides: the functions of store.h, as a table.
+ *
+ * Each store begins with `struct store`. store.c counts and times the calls and hands them on; what the functions do is
+ * said in store.h. `release` functions, names of states and the like are no matter of an implementation.
+ */
+#include "store/store.h"
+
+struct store_ops {
+    void (*close)(struct store *store);
+    bool (*ping)(struct store *store, struct problem *problem);
+    bool (*lock_model)(struct store *store, const char *id, struct problem *problem);
+    void (*unlock_model)(struct store *store, const char *id);
+
+    enum store_added (*add_model)(struct store *store, const struct model_row *row, const struct store_quota *quota,
+                                  struct problem *problem);
+    enum store_found (*find_model)(struct store *store, const char *tenant, const char *id);
+    enum store_found (*get_model)(struct store *store, const char *tenant, const char *id, struct model_row *ret_row);
+    bool (*touch_model)(struct store *store, const char *tenant, const char *id);
+    enum store_found (*delete_model)(struct store *store, const char *tenant, const char *id, bool *ret_last);
+    bool (*list_models)(struct store *store, const char *tenant, int64_t before, int limit,
+                        void (*each)(void *context, const struct model_row *row), void *context);
+    bool (*unused_models)(struct store *store, int limit, void (*each)(void *context, const struct model_row *row),
+                          void *context);
+
+    enum store_added (*add_plan)(struct store *store, struct plan_row *row, const struct store_question *question,
+                                 const struct store_quota *quota, struct problem *problem);
+    enum store_found (*find_plan)(struct store *store, const char *tenant, const char *id);
+    enum store_found (*get_plan)(struct store *store, const char *tenant, const char *id, struct plan_row *ret_row);
+    bool (*list_plans)(struct store *store, const char *tenant, int64_t before, int limit,
+                       void (*each)(void *context, const struct plan_row *row), void *context);
+    enum store_found (*claim)(struct store *store, struct plan_row *ret_row); /* STORE_NOT_FOUND: nothing is queued */
+    bool (*beat)(struct store *store);
+    bool (*progress)(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);
+    enum store_changed (*finish)(struct store *store, const char *id, int64_t attempt, enum plan_state state,
+                                 bool has_result, const char *error);
+    enum store_changed (*requeue)(struct store *store, const char *id, int64_t attempt, bool crashed);
+    enum store_found (*cancel)(struct store *store, const char *tenant, const char *id);
+    enum store_found (*delete_plan)(struct store *store, const char *tenant, const char *id);
+    int64_t (*reclaim)(struct store *store, bool all);
+    bool (*expire)(struct store *store, int64_t finished_before, int limit, void (*each)(void *context, const char *id),
+                   void *context);
+    int64_t (*time)(struct store *store);
+    bool (*owner_lives)(struct store *store, const char *owner);
+    bool (*count)(struct store *store, struct store_counts *ret_counts);
+};
+
+struct store {
+    const struct store_ops *ops;
+    char owner[STORE_OWNER_SIZE];
+    unsigned lease_seconds;
+    void (*changed)(void *context, const char *plan);
+    void (*called)(void *context, const char *name, bool ok, double seconds);
+    void *context;
+};
+
+/* Tells whoever listens; no lock of the store may be held. */
+static inline void store_tell(const struct store *store, const char *plan)
+{
+    if (store->changed != NULL)
+        store->changed(store->context, plan);
+}
+
+/* What all implementations begin with. */
+void store_init(struct store *store, const struct store_ops *ops, const struct store_options *options);
+
+/* The implementations. */
+bool sqlite_open(const struct store_options *options, struct store **ret_store, struct problem *problem);
+bool postgres_open(const struct store_options *options, struct store **ret_store, struct problem *problem);
+
+/* What the plan that failed after SPD_MAX_ATTEMPTS starts says, as JSON of problem.h. */
+#define STORE_INTERRUPTED                                                                                              \
+    "{\"status\":500,\"code\":\"INTERRUPTED_TOO_OFTEN\",\"detail\":\"The plan was started many times and the daemon "  \
+    "died each time.\"}"
+
+/* The refusals that both make alike; they return STORE_QUOTA. */
+enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have);
+enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have);
+enum store_added store_over_plans(struct problem *problem, const struct store_quota *quota, int64_t have);

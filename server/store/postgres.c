@@ -1,0 +1,172 @@
+#include "store/postgres.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the store as a whole ---- */
+
+/* Why the server cannot be asked. */
+static void say_why(struct pg_store *store, struct problem *problem)
+{
+    char reason[sizeof store->reason];
+    (void)pthread_mutex_lock(&store->mutex);
+    pg_copy(reason, sizeof reason, store->away ? store->reason : "the connection broke or is busy");
+    (void)pthread_mutex_unlock(&store->mutex);
+    (void)problem_set(problem, 503, "STORE_UNAVAILABLE", "PostgreSQL cannot be reached: %s.", reason);
+}
+
+static bool ping(struct store *base, struct problem *problem)
+{
+    struct pg_call call;
+    int64_t read_only = -1;
+    if (pg_begin(&call, base, "looking whether the database can be written", NULL))
+        read_only = pg_number(
+            PG_QUERY(&call, "SELECT (pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on')::int"));
+    (void)pg_end(&call);
+    if (read_only > 0)
+        (void)problem_set(problem, 503, "STORE_READ_ONLY", "The database cannot be written at the moment.");
+    else if (read_only < 0)
+        say_why((struct pg_store *)base, problem);
+    return read_only == 0;
+}
+
+/* A lock of the session; this thread goes on on its connection. */
+static bool lock_model(struct store *base, const char *id, struct problem *problem)
+{
+    struct pg_call call;
+    if (pg_begin(&call, base, "waiting for a model", problem) &&
+        pg_count(PG_QUERY(&call, "SELECT pg_advisory_lock($1::int, hashtext($2::text))", pg_i(PG_LOCK_MODEL),
+                          pg_s(id))) >= 0)
+        pg_hold(&call);
+    return pg_end(&call);
+}
+
+static void unlock_model(struct store *base, const char *id)
+{
+    struct pg_call call;
+    struct pg_connection *held = pg_held((struct pg_store *)base);
+    if (pg_begin(&call, base, "giving a model free", NULL) &&
+        pg_count(PG_QUERY(&call, "SELECT pg_advisory_unlock($1::int, hashtext($2::text))", pg_i(PG_LOCK_MODEL),
+                          pg_s(id))) < 0 &&
+        held != NULL)
+        held->broken = true; /* the lock ends with the session */
+    (void)pg_end(&call);
+    pg_release((struct pg_store *)base);
+}
+
+static int64_t clock_of_store(struct store *base)
+{
+    struct pg_call call;
+    int64_t now = -1;
+    if (pg_begin(&call, base, "reading the clock", NULL))
+        now = pg_number(PG_QUERY(&call, "SELECT " PG_NOW));
+    return pg_end(&call) && now > 0 ? now : 0;
+}
+
+static void count_plans(struct pg_call *call, struct store_counts *counts)
+{
+    PGresult *rows = PG_QUERY(call, "SELECT state, count(*), greatest(" PG_NOW " - min(created_at), 0) FROM plans "
+                                    "GROUP BY state");
+    for (int i = 0; rows != NULL && i < PQntuples(rows); i++) {
+        enum plan_state state = store_state_of(pg_text_at(rows, i, 0));
+        counts->plans[state] = pg_int_at(rows, i, 1);
+        if (state == PLAN_QUEUED)
+            counts->oldest_seconds = (double)pg_int_at(rows, i, 2) / 1000;
+    }
+    PQclear(rows);
+}
+
+static bool count(struct store *base, struct store_counts *ret_counts)
+{
+    struct pg_call call;
+    struct store_counts counts = {0};
+    if (pg_begin(&call, base, "counting", NULL)) {
+        count_plans(&call, &counts);
+        PGresult *rows = PG_QUERY(&call, "SELECT coalesce(sum(rows), 0), count(*), coalesce(sum(bytes), 0) FROM "
+                                         "(SELECT count(*) AS rows, max(bytes) AS bytes FROM models GROUP BY id) AS m");
+        if (rows != NULL) {
+            counts.models = pg_int_at(rows, 0, 0);
+            counts.blobs = pg_int_at(rows, 0, 1);
+            counts.blob_bytes = pg_int_at(rows, 0, 2);
+        }
+        PQclear(rows);
+    }
+    bool ok = pg_end(&call);
+    if (ok)
+        *ret_counts = counts;
+    return ok;
+}
+
+/* A daemon that ends in peace is known to be gone at once. */
+static void say_goodbye(struct store *base)
+{
+    struct pg_call call;
+    if (pg_begin(&call, base, "saying goodbye", NULL))
+        PQclear(PG_QUERY(&call, "DELETE FROM daemons WHERE owner = $1", pg_s(base->owner)));
+    (void)pg_end(&call);
+}
+
+static void close_store(struct store *base)
+{
+    struct pg_store *store = (struct pg_store *)base;
+    if (store->has_listener)
+        say_goodbye(base);
+    pg_pool_stop(store);
+    pg_address_free(&store->address);
+    free(store);
+}
+
+static const struct store_ops ops = {
+    .close = close_store,
+    .ping = ping,
+    .lock_model = lock_model,
+    .unlock_model = unlock_model,
+    .add_model = pg_add_model,
+    .find_model = pg_find_model,
+    .get_model = pg_get_model,
+    .touch_model = pg_touch_model,
+    .delete_model = pg_delete_model,
+    .list_models = pg_list_models,
+    .unused_models = pg_unused_models,
+    .add_plan = pg_add_plan,
+    .find_plan = pg_find_plan,
+    .get_plan = pg_get_plan,
+    .list_plans = pg_list_plans,
+    .claim = pg_claim,
+    .beat = pg_beat,
+    .progress = pg_progress,
+    .finish = pg_finish,
+    .requeue = pg_requeue,
+    .cancel = pg_cancel,
+    .delete_plan = pg_delete_plan,
+    .reclaim = pg_reclaim,
+    .expire = pg_expire,
+    .time = clock_of_store,
+    .owner_lives = pg_owner_lives,
+    .count = count,
+};
+
+bool postgres_open(const struct store_options *options, struct store **ret_store, struct problem *problem)
+{
+    struct pg_store *store = calloc(1, sizeof *store);
+    if (store == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    store_init(&store->base, &ops, options);
+    if (!pg_address_read(&store->address, options, problem)) {
+        pg_address_free(&store->address);
+        free(store);
+        return false;
+    }
+    bool ok = pg_pool_start(store, problem) && pg_migrate(store, problem);
+    /* From the first beat on others know that this daemon lives. */
+    if (ok && !pg_beat(&store->base))
+        ok = problem_set(problem, 503, "STORE_UNAVAILABLE", "The database went away while the daemon started.");
+    if (ok && !pg_listen_start(store))
+        ok = problem_set(problem, 503, "OUT_OF_MEMORY", "The thread that listens cannot be started.");
+    if (!ok) {
+        close_store(&store->base);
+        return false;
+    }
+    *ret_store = &store->base;
+    return true;
+}

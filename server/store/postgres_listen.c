@@ -1,0 +1,89 @@
+#include <poll.h>
+#include <string.h>
+
+#include "observe/log.h"
+#include "server.h"
+#include "store/postgres.h"
+
+#define LOOK_MS  5000 /* between looks whether the server still answers */
+#define PAUSE_MS 500  /* before the next attempt to connect */
+
+/* Waits for bytes from the server. False at the end of the store. */
+static bool wait_for_news(const struct pg_store *store, const PGconn *conn, int milliseconds)
+{
+    struct pollfd fds[2] = {{.fd = store->wake, .events = POLLIN}, {.fd = PQsocket(conn), .events = POLLIN}};
+    (void)poll(fds, conn != NULL ? 2 : 1, milliseconds);
+    return fds[0].revents == 0;
+}
+
+/* Asks something and waits for the answer. */
+static bool ask(const struct pg_store *store, PGconn *conn, const char *sql)
+{
+    PGresult *result = NULL;
+    if (PQsendQuery(conn, sql) != 0)
+        result = pg_await(conn, store->wake, server_now_ms() + SPD_STORE_PATIENCE_MS);
+    ExecStatusType status = PQresultStatus(result);
+    PQclear(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+/* Hands on what came: "OWNER PLAN". What this daemon said itself it knows. */
+static void hand_on(const struct pg_store *store, PGconn *conn)
+{
+    PGnotify *news;
+    while ((news = PQnotifies(conn)) != NULL) {
+        const char *blank = strchr(news->extra, ' ');
+        size_t length = blank != NULL ? (size_t)(blank - news->extra) : 0;
+        bool is_own = strlen(store->base.owner) == length && strncmp(news->extra, store->base.owner, length) == 0;
+        if (blank == NULL)
+            store_tell(&store->base, NULL);
+        else if (!is_own && strlen(blank + 1) < STORE_ID_SIZE)
+            store_tell(&store->base, blank + 1);
+        PQfreemem(news);
+    }
+}
+
+/* Listens until the connection breaks. */
+static void listen_on(const struct pg_store *store, PGconn *conn)
+{
+    uint64_t look_at = server_now_ms() + LOOK_MS;
+    if (!ask(store, conn, "LISTEN " PG_CHANNEL))
+        return;
+    store_tell(&store->base, NULL); /* what happened before is not told again */
+    while (wait_for_news(store, conn, LOOK_MS) && PQconsumeInput(conn) != 0 && PQstatus(conn) == CONNECTION_OK) {
+        hand_on(store, conn);
+        if (server_now_ms() >= look_at) {
+            if (!ask(store, conn, "SELECT 1"))
+                return;
+            hand_on(store, conn);
+            look_at = server_now_ms() + LOOK_MS;
+        }
+    }
+}
+
+static void *listen_always(void *context)
+{
+    struct pg_store *store = context;
+    char reason[256];
+    do {
+        PGconn *conn =
+            pg_connect(&store->address, store->wake, server_now_ms() + SPD_STORE_PATIENCE_MS, reason, sizeof reason);
+        if (conn != NULL) {
+            listen_on(store, conn);
+            pg_disconnect(conn);
+        }
+    } while (wait_for_news(store, NULL, PAUSE_MS));
+    return NULL;
+}
+
+bool pg_listen_start(struct pg_store *store)
+{
+    store->has_listener = pthread_create(&store->listener, NULL, listen_always, store) == 0;
+    return store->has_listener;
+}
+
+void pg_listen_stop(struct pg_store *store)
+{
+    if (store->has_listener)
+        (void)pthread_join(store->listener, NULL);
+}

@@ -1,0 +1,90 @@
+#pragma once
+/*
+ * sqlite - what the files of the SQLite store share: one connection behind a mutex, and small helpers.
+ *
+ * A call takes the mutex, runs statements, gives the mutex back, and only then tells who listens. The helpers expect
+ * the mutex to be held. Statements are compiled once; their texts are literals, which are told apart by address.
+ */
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "store/internal.h"
+
+#define SQLITE_STATEMENTS 48
+
+struct sqlite_store {
+    struct store base;
+    pthread_mutex_t mutex;
+    pthread_mutex_t models; /* store_lock_model(): one daemon, so one lock serves all models */
+    sqlite3 *db;
+    struct {
+        const char *sql;
+        sqlite3_stmt *statement;
+    } statements[SQLITE_STATEMENTS];
+};
+
+struct sqlite_store *sqlite_lock(struct store *store); /* takes the mutex */
+void sqlite_unlock(struct sqlite_store *store);
+
+/* Logs what the database said, sets the problem (which may be NULL), returns false. */
+bool sqlite_fail(struct sqlite_store *store, const char *what, struct problem *problem);
+bool sqlite_exec_text(struct sqlite_store *store, const char *sql);
+
+/* The statement of a literal, ready to be bound; NULL (logged) when it cannot be compiled. sqlite_end() after use. */
+sqlite3_stmt *sqlite_begin(struct sqlite_store *store, const char *sql);
+void sqlite_end(sqlite3_stmt *statement);                               /* NULL is allowed */
+void sqlite_text(sqlite3_stmt *statement, int index, const char *text); /* NULL binds null; not copied */
+void sqlite_int(sqlite3_stmt *statement, int index, int64_t value);
+const char *sqlite_column(sqlite3_stmt *statement, int column);
+
+/* Runs a statement that returns no rows and ends it; NULL is a failure. The count of changed rows, or -1. */
+int sqlite_run(struct sqlite_store *store, sqlite3_stmt *statement, const char *what, struct problem *problem);
+
+/* The one number that a query without parameters, or with one or two texts, returns; -1 on failure. */
+int64_t sqlite_number(struct sqlite_store *store, const char *sql, const char *first, const char *second);
+
+/* A transaction. The commit rolls back when it fails or `ok` is false, and tells whether everything is durable. */
+bool sqlite_begin_transaction(struct sqlite_store *store, const char *what, struct problem *problem);
+bool sqlite_commit(struct sqlite_store *store, bool ok, const char *what, struct problem *problem);
+
+/* Steps a query for one row: STORE_DONE, STORE_NOT_FOUND or, logged, STORE_ERROR. */
+enum store_found sqlite_row(struct sqlite_store *store, sqlite3_stmt *statement, const char *what);
+
+/* sqlite_models.c */
+enum store_added sqlite_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
+                                  struct problem *problem);
+enum store_found sqlite_find_model(struct store *base, const char *tenant, const char *id);
+enum store_found sqlite_get_model(struct store *base, const char *tenant, const char *id, struct model_row *ret_row);
+bool sqlite_touch_model(struct store *base, const char *tenant, const char *id);
+enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last);
+bool sqlite_list_models(struct store *base, const char *tenant, int64_t before, int limit,
+                        void (*each)(void *context, const struct model_row *row), void *context);
+bool sqlite_unused_models(struct store *base, int limit, void (*each)(void *context, const struct model_row *row),
+                          void *context);
+
+/* sqlite_plans.c */
+enum store_added sqlite_add_plan(struct store *base, struct plan_row *row, const struct store_question *question,
+                                 const struct store_quota *quota, struct problem *problem);
+enum store_found sqlite_find_plan(struct store *base, const char *tenant, const char *id);
+enum store_found sqlite_get_plan(struct store *base, const char *tenant, const char *id, struct plan_row *ret_row);
+bool sqlite_list_plans(struct store *base, const char *tenant, int64_t before, int limit,
+                       void (*each)(void *context, const struct plan_row *row), void *context);
+enum store_found sqlite_delete_plan(struct store *base, const char *tenant, const char *id);
+bool sqlite_expire(struct store *base, int64_t finished_before, int limit, void (*each)(void *context, const char *id),
+                   void *context);
+bool sqlite_read_plan(sqlite3_stmt *statement, struct plan_row *row); /* SQLITE_PLAN_COLUMNS */
+
+#define SQLITE_PLAN_COLUMNS                                                                                            \
+    "seq, tenant, id, model, request, priority, state, cancel_requested, has_result, owner, attempts, crashes, "       \
+    "error, "                                                                                                          \
+    "created_at, started_at, finished_at"
+
+/* sqlite_queue.c */
+enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row);
+bool sqlite_beat(struct store *base);
+bool sqlite_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
+enum store_changed sqlite_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
+                                 bool has_result, const char *error);
+enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
+enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id);
+int64_t sqlite_reclaim(struct store *base, bool all);

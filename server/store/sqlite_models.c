@@ -1,0 +1,186 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/sqlite.h"
+#include "util/times.h"
+
+#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at"
+
+static bool read_model(sqlite3_stmt *statement, struct model_row *row)
+{
+    memset(row, 0, sizeof *row);
+    const char *tenant = sqlite_column(statement, 1), *id = sqlite_column(statement, 2);
+    const char *name = sqlite_column(statement, 3);
+    row->seq = sqlite3_column_int64(statement, 0);
+    (void)snprintf(row->tenant, sizeof row->tenant, "%s", tenant != NULL ? tenant : "");
+    (void)snprintf(row->id, sizeof row->id, "%s", id != NULL ? id : "");
+    row->name = name != NULL ? strdup(name) : NULL; /* NULL: no memory */
+    row->bytes = sqlite3_column_int64(statement, 4);
+    row->created_at = sqlite3_column_int64(statement, 5);
+    row->used_at = sqlite3_column_int64(statement, 6);
+    return row->name != NULL && row->id[0] != '\0';
+}
+
+/* Whether the quota has room for the model. */
+static enum store_added check_quota(struct sqlite_store *store, const struct model_row *row,
+                                    const struct store_quota *quota, struct problem *problem)
+{
+    int64_t have = sqlite_number(store, "SELECT count(*) FROM models WHERE tenant = ?1", row->tenant, NULL);
+    int64_t bytes =
+        sqlite_number(store, "SELECT coalesce(sum(bytes), 0) FROM models WHERE tenant = ?1", row->tenant, NULL);
+    if (have < 0 || bytes < 0) {
+        (void)sqlite_fail(store, "adding a model", problem);
+        return STORE_FAILED;
+    }
+    if (quota->tenant_models > 0 && have >= quota->tenant_models)
+        return store_over_models(problem, quota, have);
+    if (quota->tenant_bytes > 0 && row->bytes > quota->tenant_bytes - bytes)
+        return store_over_bytes(problem, quota, bytes + row->bytes);
+    return STORE_ADDED;
+}
+
+static enum store_added insert_model(struct sqlite_store *store, const struct model_row *row, struct problem *problem)
+{
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "INSERT INTO models (tenant, id, name, bytes, created_at, used_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)");
+    sqlite_text(statement, 1, row->tenant);
+    sqlite_text(statement, 2, row->id);
+    sqlite_text(statement, 3, row->name);
+    sqlite_int(statement, 4, row->bytes);
+    sqlite_int(statement, 5, times_now());
+    return sqlite_run(store, statement, "adding a model", problem) >= 0 ? STORE_ADDED : STORE_FAILED;
+}
+
+/* How many rows the model has: of the tenant, or of all (NULL). -1 on failure. */
+static int64_t count_rows(struct sqlite_store *store, const char *tenant, const char *id)
+{
+    return sqlite_number(store, "SELECT count(*) FROM models WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)", id,
+                         tenant);
+}
+
+enum store_added sqlite_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
+                                  struct problem *problem)
+{
+    enum store_added result = STORE_FAILED;
+    struct sqlite_store *store = sqlite_lock(base);
+    if (sqlite_begin_transaction(store, "adding a model", problem)) {
+        int64_t known = count_rows(store, row->tenant, row->id);
+        if (known == 0)
+            result = check_quota(store, row, quota, problem);
+        else if (known > 0)
+            result = STORE_EXISTS;
+        else
+            (void)sqlite_fail(store, "adding a model", problem);
+        if (result == STORE_ADDED)
+            result = insert_model(store, row, problem);
+        if (!sqlite_commit(store, result == STORE_ADDED, "adding a model", problem) && result == STORE_ADDED)
+            result = STORE_FAILED;
+    }
+    sqlite_unlock(store);
+    return result;
+}
+
+enum store_found sqlite_find_model(struct store *base, const char *tenant, const char *id)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    int64_t rows = count_rows(store, tenant, id);
+    sqlite_unlock(store);
+    return rows < 0 ? STORE_ERROR : rows > 0 ? STORE_DONE : STORE_NOT_FOUND;
+}
+
+enum store_found sqlite_get_model(struct store *base, const char *tenant, const char *id, struct model_row *ret_row)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "SELECT " COLUMNS " FROM models WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2) "
+                            "ORDER BY seq LIMIT 1");
+    sqlite_text(statement, 1, id);
+    sqlite_text(statement, 2, tenant);
+    enum store_found found = sqlite_row(store, statement, "reading a model");
+    if (found == STORE_DONE && !read_model(statement, ret_row)) {
+        store_release_model(ret_row);
+        found = STORE_ERROR;
+    }
+    sqlite_end(statement);
+    sqlite_unlock(store);
+    return found;
+}
+
+/* Rows, newest first or, of unused models, unused longest first. Ends the statement. */
+static bool read_models(struct sqlite_store *store, sqlite3_stmt *statement,
+                        void (*each)(void *context, const struct model_row *row), void *context)
+{
+    enum store_found found;
+    bool complete = true;
+    while ((found = sqlite_row(store, statement, "listing models")) == STORE_DONE) {
+        struct model_row row;
+        bool read = read_model(statement, &row);
+        if (read)
+            each(context, &row);
+        complete = complete && read;
+        store_release_model(&row);
+    }
+    sqlite_end(statement);
+    return complete && found == STORE_NOT_FOUND;
+}
+
+bool sqlite_list_models(struct store *base, const char *tenant, int64_t before, int limit,
+                        void (*each)(void *context, const struct model_row *row), void *context)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "SELECT " COLUMNS " FROM models WHERE seq < ?1 AND (?2 IS NULL OR tenant = ?2) "
+                            "ORDER BY seq DESC LIMIT ?3");
+    sqlite_int(statement, 1, before);
+    sqlite_text(statement, 2, tenant);
+    sqlite_int(statement, 3, limit);
+    bool ok = read_models(store, statement, each, context);
+    sqlite_unlock(store);
+    return ok;
+}
+
+bool sqlite_unused_models(struct store *base, int limit, void (*each)(void *context, const struct model_row *row),
+                          void *context)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "SELECT " COLUMNS " FROM models WHERE NOT EXISTS (SELECT 1 FROM plans WHERE plans.model = models.id) "
+               "ORDER BY used_at, seq LIMIT ?1");
+    sqlite_int(statement, 1, limit);
+    bool ok = read_models(store, statement, each, context);
+    sqlite_unlock(store);
+    return ok;
+}
+
+bool sqlite_touch_model(struct store *base, const char *tenant, const char *id)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(store, "UPDATE models SET used_at = ?3 WHERE tenant = ?1 AND id = ?2");
+    sqlite_text(statement, 1, tenant);
+    sqlite_text(statement, 2, id);
+    sqlite_int(statement, 3, times_now());
+    int changed = sqlite_run(store, statement, "marking a model as used", NULL);
+    sqlite_unlock(store);
+    return changed >= 0;
+}
+
+enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last)
+{
+    enum store_found found = STORE_ERROR;
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(store, "DELETE FROM models WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)");
+    sqlite_text(statement, 1, id);
+    sqlite_text(statement, 2, tenant);
+    int step = statement != NULL ? sqlite3_step(statement) : SQLITE_ERROR;
+    if (step == SQLITE_DONE)
+        found = sqlite3_changes(store->db) > 0 ? STORE_DONE : STORE_NOT_FOUND;
+    else if ((step & 0xff) == SQLITE_CONSTRAINT)
+        found = STORE_IN_USE;
+    else
+        (void)sqlite_fail(store, "deleting a model", NULL);
+    sqlite_end(statement);
+    /* When nobody can tell whether others have it, the files stay; a sweep finds them. */
+    *ret_last = found == STORE_DONE && count_rows(store, NULL, id) == 0;
+    sqlite_unlock(store);
+    return found;
+}

@@ -1,0 +1,157 @@
+#include <string.h>
+
+#include "server_limits.h"
+#include "store/sqlite.h"
+#include "util/times.h"
+
+/*
+ * The queue. One daemon uses the database, so a lease is as good as the daemon: store_reclaim() at its start is where
+ * leases of an earlier life end, and there is nothing to renew.
+ */
+
+/* The queued plan of `row` becomes running, in the store and in the row. */
+static bool take(const struct store *base, struct sqlite_store *store, struct plan_row *row)
+{
+    int64_t now = times_now();
+    sqlite3_stmt *statement = sqlite_begin(store, "UPDATE plans SET state = 'running', attempts = attempts + 1, "
+                                                  "started_at = ?1, owner = ?2 WHERE seq = ?3 AND state = 'queued'");
+    sqlite_int(statement, 1, now);
+    sqlite_text(statement, 2, base->owner);
+    sqlite_int(statement, 3, row->seq);
+    if (sqlite_run(store, statement, "claiming a plan", NULL) != 1)
+        return false;
+    row->state = PLAN_RUNNING;
+    row->attempts++;
+    row->started_at = now;
+    memcpy(row->owner, base->owner, sizeof row->owner);
+    return true;
+}
+
+enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(
+        store,
+        "SELECT " SQLITE_PLAN_COLUMNS " FROM plans WHERE seq = ("
+        "SELECT queued.seq FROM plans AS queued LEFT JOIN (SELECT tenant, count(*) AS running FROM plans WHERE "
+        "state = 'running' GROUP BY tenant) AS busy ON busy.tenant = queued.tenant WHERE queued.state = 'queued' "
+        "ORDER BY coalesce(busy.running, 0), queued.priority DESC, queued.seq LIMIT 1)");
+    enum store_found found = sqlite_row(store, statement, "claiming a plan");
+    bool read = found == STORE_DONE && sqlite_read_plan(statement, ret_row);
+    sqlite_end(statement);
+    /* The change comes last: a plan that could not be read, for want of memory, stays queued. */
+    if (found == STORE_DONE && (!read || !take(base, store, ret_row))) {
+        store_release_plan(ret_row);
+        found = STORE_ERROR;
+    }
+    sqlite_unlock(store);
+    if (found == STORE_DONE)
+        store_tell(base, ret_row->id);
+    return found;
+}
+
+bool sqlite_beat(struct store *base)
+{
+    (void)base;
+    return true;
+}
+
+/* Nobody else can ask, and a disk flush for each line of progress would be dear. */
+bool sqlite_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress)
+{
+    (void)base;
+    (void)id;
+    (void)attempt;
+    (void)progress;
+    return true;
+}
+
+/* Runs an update of one attempt's plan (?1 id, ?2 attempt, ?3 time; the rest is bound already). */
+static enum store_changed change(struct store *base, struct sqlite_store *store, sqlite3_stmt *statement,
+                                 const char *id, int64_t attempt, const char *what)
+{
+    sqlite_text(statement, 1, id);
+    sqlite_int(statement, 2, attempt);
+    sqlite_int(statement, 3, times_now());
+    int changed = sqlite_run(store, statement, what, NULL);
+    sqlite_unlock(store);
+    if (changed > 0)
+        store_tell(base, id);
+    return changed < 0 ? STORE_BROKEN : changed > 0 ? STORE_CHANGED : STORE_LOST;
+}
+
+enum store_changed sqlite_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
+                                 bool has_result, const char *error)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "UPDATE plans SET state = ?4, error = ?5, has_result = ?6, finished_at = ?3, owner = '' WHERE id = ?1 "
+               "AND attempts = ?2 AND state = 'running'");
+    sqlite_text(statement, 4, store_state_name(state));
+    sqlite_text(statement, 5, error);
+    sqlite_int(statement, 6, has_result);
+    return change(base, store, statement, id, attempt, "finishing a plan");
+}
+
+enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "UPDATE plans SET state = CASE WHEN cancel_requested THEN 'cancelled' ELSE 'queued' END, "
+               "finished_at = CASE WHEN cancel_requested THEN ?3 ELSE 0 END, crashes = crashes + ?4, owner = '' "
+               "WHERE id = ?1 AND attempts = ?2 AND state = 'running'");
+    sqlite_int(statement, 4, crashed);
+    return change(base, store, statement, id, attempt, "queuing a plan again");
+}
+
+enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "UPDATE plans SET cancel_requested = 1, "
+                            "finished_at = CASE WHEN state = 'queued' THEN ?3 ELSE finished_at END, "
+                            "state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END "
+                            "WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2) AND state IN ('queued', 'running')");
+    sqlite_text(statement, 1, id);
+    sqlite_text(statement, 2, tenant);
+    sqlite_int(statement, 3, times_now());
+    int changed = sqlite_run(store, statement, "cancelling a plan", NULL);
+    sqlite_unlock(store);
+    if (changed < 0)
+        return STORE_ERROR;
+    if (changed == 0)
+        return sqlite_find_plan(base, tenant, id); /* finished, or not there */
+    store_tell(base, id);
+    return STORE_DONE;
+}
+
+int64_t sqlite_reclaim(struct store *base, bool all)
+{
+    int64_t total = 0;
+    if (!all)
+        return 0; /* this daemon lives */
+    struct sqlite_store *store = sqlite_lock(base);
+    bool ok = sqlite_begin_transaction(store, "recovering", NULL);
+    if (ok) {
+        sqlite3_stmt *statement = sqlite_begin(
+            store, "UPDATE plans SET state = 'cancelled', finished_at = ?1, owner = '' WHERE state = 'running' AND "
+                   "cancel_requested = 1");
+        sqlite_int(statement, 1, times_now());
+        int cancelled = sqlite_run(store, statement, "recovering", NULL);
+        statement = sqlite_begin(store, "UPDATE plans SET state = 'failed', finished_at = ?1, error = ?3, owner = '' "
+                                        "WHERE state = 'running' AND attempts >= ?2");
+        sqlite_int(statement, 1, times_now());
+        sqlite_int(statement, 2, SPD_MAX_ATTEMPTS);
+        sqlite_text(statement, 3, STORE_INTERRUPTED);
+        int failed = sqlite_run(store, statement, "recovering", NULL);
+        int queued = sqlite_run(
+            store, sqlite_begin(store, "UPDATE plans SET state = 'queued', owner = '' WHERE state = 'running'"),
+            "recovering", NULL);
+        ok = sqlite_commit(store, cancelled >= 0 && failed >= 0 && queued >= 0, "recovering", NULL);
+        total = (int64_t)cancelled + failed + queued;
+    }
+    sqlite_unlock(store);
+    if (ok && total > 0)
+        store_tell(base, NULL);
+    return ok ? total : -1;
+}

@@ -1,0 +1,260 @@
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults/faults.h"
+#include "server.h"
+#include "store/internal.h"
+
+static const char *const state_names[PLAN_STATE_COUNT] = {"queued", "running", "succeeded", "failed", "cancelled"};
+
+const char *store_state_name(enum plan_state state)
+{
+    return state < PLAN_STATE_COUNT ? state_names[state] : "unknown";
+}
+
+enum plan_state store_state_of(const char *name)
+{
+    for (int i = 0; i < PLAN_STATE_COUNT; i++) {
+        if (name != NULL && strcmp(name, state_names[i]) == 0)
+            return (enum plan_state)i;
+    }
+    return PLAN_FAILED;
+}
+
+void store_release_model(struct model_row *row)
+{
+    free(row->name);
+    row->name = NULL;
+}
+
+void store_release_plan(struct plan_row *row)
+{
+    free(row->request);
+    free(row->error);
+    row->request = row->error = NULL;
+}
+
+/* ---- refusals ---- */
+
+enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have)
+{
+    (void)problem_set_limit(problem, 429, "QUOTA_MODELS", "--tenant-models", quota->tenant_models, have + 1,
+                            "This tenant may store %lld models and has %lld; delete some first.",
+                            (long long)quota->tenant_models, (long long)have);
+    return STORE_QUOTA;
+}
+
+enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have)
+{
+    (void)problem_set_limit(problem, 429, "QUOTA_BYTES", "--tenant-bytes", quota->tenant_bytes, would_have,
+                            "This tenant may store %lld bytes of models and would have %lld; delete some first.",
+                            (long long)quota->tenant_bytes, (long long)would_have);
+    return STORE_QUOTA;
+}
+
+enum store_added store_over_plans(struct problem *problem, const struct store_quota *quota, int64_t have)
+{
+    (void)problem_set_limit(problem, 429, "QUOTA_PLANS", "--tenant-plans", quota->tenant_plans, have + 1,
+                            "This tenant may have %lld plans queued or running and has %lld; wait for some to finish.",
+                            (long long)quota->tenant_plans, (long long)have);
+    return STORE_QUOTA;
+}
+
+/* ---- opening ---- */
+
+void store_init(struct store *store, const struct store_ops *ops, const struct store_options *options)
+{
+    *store = (struct store){.ops = ops,
+                            .lease_seconds = options->lease_seconds,
+                            .changed = options->changed,
+                            .called = options->called,
+                            .context = options->context};
+    memcpy(store->owner, options->owner, sizeof store->owner);
+}
+
+bool store_open(const struct store_options *options, struct store **ret_store, struct problem *problem)
+{
+    bool remote = options->url != NULL && options->url[0] != '\0';
+    struct store *store = NULL;
+    if (!(remote ? postgres_open : sqlite_open)(options, &store, problem))
+        return false;
+    *ret_store = store;
+    return true;
+}
+
+void store_close(struct store *store)
+{
+    if (store != NULL)
+        store->ops->close(store);
+}
+
+/* ---- the calls, counted and timed ---- */
+
+/* Ends a call that began at `start`; returns what is passed in. */
+static bool counted(const struct store *store, const char *name, bool ok, uint64_t start)
+{
+    if (store->called != NULL)
+        store->called(store->context, name, ok, (double)(server_now_us() - start) / 1e6);
+    return ok;
+}
+
+/* What a call that tests make fail says. */
+static bool away(struct problem *problem)
+{
+    return problem_set(problem, 503, "STORE_UNAVAILABLE", "The store does not answer at the moment; try again later.");
+}
+
+static enum store_added not_added(struct problem *problem)
+{
+    (void)away(problem);
+    return STORE_FAILED;
+}
+
+#define CALL(type, name, failed, broken, ...)                                                                          \
+    uint64_t start = server_now_us();                                                                                  \
+    type result = faults_hit(FAULT_STORE) ? broken : store->ops->name(__VA_ARGS__);                                    \
+    (void)counted(store, #name, !(failed), start);                                                                     \
+    return result
+
+bool store_ping(struct store *store, struct problem *problem)
+{
+    CALL(bool, ping, !result, away(problem), store, problem);
+}
+
+bool store_lock_model(struct store *store, const char *id, struct problem *problem)
+{
+    CALL(bool, lock_model, !result, away(problem), store, id, problem);
+}
+
+void store_unlock_model(struct store *store, const char *id)
+{
+    store->ops->unlock_model(store, id);
+}
+
+enum store_added store_add_model(struct store *store, const struct model_row *row, const struct store_quota *quota,
+                                 struct problem *problem)
+{
+    CALL(enum store_added, add_model, result == STORE_FAILED, not_added(problem), store, row, quota, problem);
+}
+
+enum store_found store_find_model(struct store *store, const char *tenant, const char *id)
+{
+    CALL(enum store_found, find_model, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
+}
+
+enum store_found store_get_model(struct store *store, const char *tenant, const char *id, struct model_row *ret_row)
+{
+    CALL(enum store_found, get_model, result == STORE_ERROR, STORE_ERROR, store, tenant, id, ret_row);
+}
+
+void store_touch_model(struct store *store, const char *tenant, const char *id)
+{
+    uint64_t start = server_now_us();
+    (void)counted(store, "touch_model", store->ops->touch_model(store, tenant, id), start);
+}
+
+enum store_found store_delete_model(struct store *store, const char *tenant, const char *id, bool *ret_last)
+{
+    CALL(enum store_found, delete_model, result == STORE_ERROR, STORE_ERROR, store, tenant, id, ret_last);
+}
+
+bool store_list_models(struct store *store, const char *tenant, int64_t before, int limit,
+                       void (*each)(void *context, const struct model_row *row), void *context)
+{
+    CALL(bool, list_models, !result, false, store, tenant, before, limit, each, context);
+}
+
+bool store_unused_models(struct store *store, int limit, void (*each)(void *context, const struct model_row *row),
+                         void *context)
+{
+    CALL(bool, unused_models, !result, false, store, limit, each, context);
+}
+
+enum store_added store_add_plan(struct store *store, struct plan_row *row, const struct store_question *question,
+                                const struct store_quota *quota, struct problem *problem)
+{
+    CALL(enum store_added, add_plan, result == STORE_FAILED, not_added(problem), store, row, question, quota, problem);
+}
+
+enum store_found store_find_plan(struct store *store, const char *tenant, const char *id)
+{
+    CALL(enum store_found, find_plan, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
+}
+
+enum store_found store_get_plan(struct store *store, const char *tenant, const char *id, struct plan_row *ret_row)
+{
+    CALL(enum store_found, get_plan, result == STORE_ERROR, STORE_ERROR, store, tenant, id, ret_row);
+}
+
+bool store_list_plans(struct store *store, const char *tenant, int64_t before, int limit,
+                      void (*each)(void *context, const struct plan_row *row), void *context)
+{
+    CALL(bool, list_plans, !result, false, store, tenant, before, limit, each, context);
+}
+
+enum store_found store_claim(struct store *store, struct plan_row *ret_row)
+{
+    CALL(enum store_found, claim, result == STORE_ERROR, STORE_ERROR, store, ret_row);
+}
+
+bool store_beat(struct store *store)
+{
+    CALL(bool, beat, !result, false, store);
+}
+
+void store_progress(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress)
+{
+    uint64_t start = server_now_us();
+    bool ok = !faults_hit(FAULT_STORE) && store->ops->progress(store, id, attempt, progress);
+    (void)counted(store, "progress", ok, start);
+}
+
+enum store_changed store_finish(struct store *store, const char *id, int64_t attempt, enum plan_state state,
+                                bool has_result, const char *error)
+{
+    CALL(enum store_changed, finish, result == STORE_BROKEN, STORE_BROKEN, store, id, attempt, state, has_result,
+         error);
+}
+
+enum store_changed store_requeue(struct store *store, const char *id, int64_t attempt, bool crashed)
+{
+    CALL(enum store_changed, requeue, result == STORE_BROKEN, STORE_BROKEN, store, id, attempt, crashed);
+}
+
+enum store_found store_cancel(struct store *store, const char *tenant, const char *id)
+{
+    CALL(enum store_found, cancel, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
+}
+
+enum store_found store_delete_plan(struct store *store, const char *tenant, const char *id)
+{
+    CALL(enum store_found, delete_plan, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
+}
+
+int64_t store_reclaim(struct store *store, bool all)
+{
+    CALL(int64_t, reclaim, result < 0, -1, store, all);
+}
+
+bool store_expire(struct store *store, int64_t finished_before, int limit, void (*each)(void *context, const char *id),
+                  void *context)
+{
+    CALL(bool, expire, !result, false, store, finished_before, limit, each, context);
+}
+
+int64_t store_time(struct store *store)
+{
+    CALL(int64_t, time, result == 0, 0, store);
+}
+
+bool store_owner_lives(struct store *store, const char *owner)
+{
+    return store->ops->owner_lives(store, owner);
+}
+
+bool store_count(struct store *store, struct store_counts *ret_counts)
+{
+    CALL(bool, count, !result, false, store, ret_counts);
+}

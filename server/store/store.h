@@ -1,0 +1,245 @@
+#pragma once
+/*
+ * store - what must survive: who has which models, and every plan that was accepted.
+ *
+ * A plan is a job until it is finished. Its life:
+ *
+ *   store_add_plan() -> queued --store_claim()--> running --store_finish()--> succeeded | failed | cancelled
+ *                          ^  \                     |
+ *                          |   \-- store_cancel() --|--> cancelled      store_cancel() of a running plan only asks:
+ *                          +---- store_requeue() ---+                   whoever runs it ends it, with its best so far
+ *
+ * Several daemons may share a store (PostgreSQL). Who claims a plan has a lease on it, which store_beat() renews; when
+ * it ends, store_reclaim() of any daemon queues the plan again. Each claim counts `attempts` up, and that number guards
+ * everything that the claimant does later: a daemon that was thought dead cannot finish what another one has taken
+ * over. Results lie in files of the attempt (files.h), so two attempts never write the same file.
+ *
+ * Every change is durable when the call returns (SQLite: WAL with synchronous=FULL; PostgreSQL: synchronous_commit), so
+ * an answer of 202 may be sent as soon as store_add_plan() returns.
+ *
+ * Tenants (auth/principal.h). A `tenant` that is passed in restricts what is seen to that tenant's rows; NULL sees all.
+ * The same file may be a model of several tenants: there is one blob, and a row for each.
+ *
+ * Any thread may call. Calls take milliseconds (a disk flush) or, when a server is away, fail within
+ * SPD_STORE_PATIENCE_MS with STORE_UNAVAILABLE problems and work again by themselves when it is back. Strings in rows
+ * are malloc'ed and belong to the row; times are milliseconds since 1970 by the store's clock and only shown, or
+ * compared with times of the same store.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "auth/principal.h"
+#include "util/problem.h"
+
+#define STORE_ID_SIZE    33 /* 32 hexadecimal digits and a NUL */
+#define STORE_OWNER_SIZE 33
+
+struct store;
+
+enum plan_state {
+    PLAN_QUEUED,
+    PLAN_RUNNING,
+    PLAN_SUCCEEDED,
+    PLAN_FAILED,
+    PLAN_CANCELLED,
+    PLAN_STATE_COUNT,
+};
+
+enum plan_priority { PRIORITY_LOW = -1, PRIORITY_NORMAL = 0, PRIORITY_HIGH = 1 };
+
+struct model_row {
+    int64_t seq; /* grows with each row; what pages count by */
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    char id[65];
+    char *name; /* what the client called the model, may be "" */
+    int64_t bytes, created_at, used_at;
+};
+
+/* What a running plan last said of itself. */
+struct job_progress {
+    char phase[32];
+    double fraction, best_seconds, lower_bound_seconds; /* the two: 0 while unknown */
+};
+
+struct plan_row {
+    int64_t seq;
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    char id[STORE_ID_SIZE];
+    char model[65];
+    char *request; /* JSON: {"cluster" or "sweep","objective","options"} */
+    enum plan_priority priority;
+    enum plan_state state;
+    bool cancel_requested; /* somebody wants a running plan to end */
+    bool has_result; /* there are result files of the last attempt: always when succeeded, perhaps when cancelled */
+    char owner[STORE_OWNER_SIZE]; /* the daemon that runs it, "" */
+    int64_t attempts, crashes;
+    char *error; /* JSON of problem.h, or NULL */
+    struct job_progress progress;
+    int64_t created_at, started_at, finished_at; /* 0: not yet */
+};
+
+struct store_options {
+    const char *path;             /* of the SQLite file */
+    const char *url;              /* "" or a connection string of libpq: then PostgreSQL */
+    const char *password_file;    /* "" or where the password of `url` is */
+    char owner[STORE_OWNER_SIZE]; /* this daemon, a random number in hexadecimal digits */
+    unsigned lease_seconds;
+
+    /* Called with the name of each call, whether it worked, and how long it took. NULL when nobody counts. */
+    void (*called)(void *context, const char *name, bool ok, double seconds);
+
+    /* Called from any thread after a plan changed, by whichever daemon; NULL: anything may have changed (the store was
+       away). Must be quick and must not call the store. NULL when nobody listens. */
+    void (*changed)(void *context, const char *plan);
+    void *context;
+};
+
+/* What an addition did. */
+enum store_added {
+    STORE_ADDED,
+    STORE_EXISTS, /* a model: it was there. A plan: its key was used for the same request, and row->id is that plan */
+    STORE_REUSED, /* a plan: the same question was asked before, and row->id is the plan that answers it */
+    STORE_KEY_REUSED, /* the key was used for another request */
+    STORE_NO_MODEL,
+    STORE_FULL,  /* too many plans are queued */
+    STORE_QUOTA, /* the tenant has as much as it may have; `problem` says of what */
+    STORE_FAILED,
+};
+
+/* What a look, a removal or a cancellation found. */
+enum store_found {
+    STORE_DONE,
+    STORE_NOT_FOUND,
+    STORE_IN_USE, /* plans refer to the model */
+    STORE_ERROR,  /* the store is away or broken at the moment: nothing is known */
+};
+
+/* What a change by a claimant found. */
+enum store_changed {
+    STORE_CHANGED,
+    STORE_LOST,   /* the plan is not this attempt's any more: deleted, or taken over */
+    STORE_BROKEN, /* the store refuses at the moment: try again */
+};
+
+/* What a tenant, and all together, may have. 0: no limit. */
+struct store_quota {
+    int64_t queued_plans; /* of all tenants */
+    int64_t tenant_plans; /* queued and running */
+    int64_t tenant_models;
+    int64_t tenant_bytes; /* of its models */
+};
+
+/* What makes two submissions the same one. */
+struct store_question {
+    const char *key;         /* Idempotency-Key of this tenant, or NULL; kept for SPD_KEEP_KEY_SECONDS */
+    const char *fingerprint; /* a hash of the request as it came */
+    const char *question;    /* a hash of model, canonical request and version: equal ones have equal answers */
+    bool reuse;              /* a queued, running or succeeded plan of the same question may answer */
+};
+
+const char *store_state_name(enum plan_state state);
+enum plan_state store_state_of(const char *name); /* PLAN_FAILED for what is none */
+
+/* Opens or creates the store and brings its schema up to date. SQLite checks its integrity first. */
+bool store_open(const struct store_options *options, struct store **ret_store, struct problem *problem);
+void store_close(struct store *store); /* NULL is allowed */
+
+/* Whether the store can be written now. */
+bool store_ping(struct store *store, struct problem *problem);
+
+/*
+ * Holds off everybody, other daemons included, who would publish or remove the files of this model, until the unlock.
+ * The pair of a blob and its rows never splits when both change in between. False when the store is away.
+ */
+bool store_lock_model(struct store *store, const char *id, struct problem *problem);
+void store_unlock_model(struct store *store, const char *id);
+
+/* ---- models ---- */
+
+/* Adds a row of row->tenant, row->id, row->name, row->bytes. With STORE_QUOTA and STORE_FAILED `problem` is set. */
+enum store_added store_add_model(struct store *store, const struct model_row *row, const struct store_quota *quota,
+                                 struct problem *problem);
+enum store_found store_find_model(struct store *store, const char *tenant, const char *id);
+/* With a NULL tenant the oldest row. */
+enum store_found store_get_model(struct store *store, const char *tenant, const char *id, struct model_row *ret_row);
+void store_release_model(struct model_row *row);
+/* The tenant's model is of use now, so it is evicted later; of no consequence when it fails. */
+void store_touch_model(struct store *store, const char *tenant, const char *id);
+/* Removes the tenant's row (all rows with NULL); *ret_last tells whether no tenant has the model any more. */
+enum store_found store_delete_model(struct store *store, const char *tenant, const char *id, bool *ret_last);
+
+/* Calls `each` with up to `limit` models with seq < before, newest first; the row is only valid in the call, which must
+   not call the store. */
+bool store_list_models(struct store *store, const char *tenant, int64_t before, int limit,
+                       void (*each)(void *context, const struct model_row *row), void *context);
+
+/* Up to `limit` models that no plan refers to, those first that were unused longest. */
+bool store_unused_models(struct store *store, int limit, void (*each)(void *context, const struct model_row *row),
+                         void *context);
+
+/* ---- plans ---- */
+
+/*
+ * Queues a plan: `row` has id, tenant, model, request and priority. The tenant must have the model. With STORE_EXISTS
+ * and STORE_REUSED row->id becomes the id of the plan that is there. With STORE_QUOTA and STORE_FAILED `problem` is
+ * set.
+ */
+enum store_added store_add_plan(struct store *store, struct plan_row *row, const struct store_question *question,
+                                const struct store_quota *quota, struct problem *problem);
+enum store_found store_find_plan(struct store *store, const char *tenant, const char *id);
+enum store_found store_get_plan(struct store *store, const char *tenant, const char *id, struct plan_row *ret_row);
+void store_release_plan(struct plan_row *row);
+bool store_list_plans(struct store *store, const char *tenant, int64_t before, int limit,
+                      void (*each)(void *context, const struct plan_row *row), void *context);
+
+/*
+ * A queued plan becomes running, with a lease of this daemon, and is returned; STORE_NOT_FOUND when there is none.
+ * Which one: of the tenant that has fewest running; of these the one with the highest priority; of these the
+ * oldest.
+ */
+enum store_found store_claim(struct store *store, struct plan_row *ret_row);
+
+/* Renews the leases of all plans that this daemon runs. */
+bool store_beat(struct store *store);
+
+/* What others may see of a running plan; of no consequence when it fails. */
+void store_progress(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);
+
+/* running -> `state` (succeeded, failed or cancelled). `error` is NULL unless it failed. */
+enum store_changed store_finish(struct store *store, const char *id, int64_t attempt, enum plan_state state,
+                                bool has_result, const char *error);
+
+/* running -> queued, or cancelled when that was asked for; `crashed` counts a worker's death against the plan. */
+enum store_changed store_requeue(struct store *store, const char *id, int64_t attempt, bool crashed);
+
+/* A queued plan is cancelled, a running one is asked to end; finished plans stay as they are: STORE_DONE. */
+enum store_found store_cancel(struct store *store, const char *tenant, const char *id);
+enum store_found store_delete_plan(struct store *store, const char *tenant, const char *id);
+
+/*
+ * Running plans whose lease has ended are queued again, or failed when they were started SPD_MAX_ATTEMPTS times, or
+ * cancelled when that was asked for. With `all` the leases do not matter: at the start of the only daemon of a store.
+ * Returns how many, or -1.
+ */
+int64_t store_reclaim(struct store *store, bool all);
+
+/* Deletes up to `limit` plans that finished before this time, and old keys; `each` gets the ids, after the commit. */
+bool store_expire(struct store *store, int64_t finished_before, int limit, void (*each)(void *context, const char *id),
+                  void *context);
+
+/* Milliseconds since 1970 by the store's clock; 0 when it is away. */
+int64_t store_time(struct store *store);
+
+/* ---- the daemons of a shared store ---- */
+
+/* Whether the daemon with this name beats, or did so in the last ten leases. Of SQLite only this one does. */
+bool store_owner_lives(struct store *store, const char *owner);
+
+struct store_counts {
+    int64_t plans[PLAN_STATE_COUNT];
+    double oldest_seconds;     /* of the queued plans */
+    int64_t models;            /* rows */
+    int64_t blobs, blob_bytes; /* different files */
+};
+
+bool store_count(struct store *store, struct store_counts *ret_counts);

@@ -1,0 +1,71 @@
+#include "util/json_memory.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server_limits.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Alignas(max_align_t) unsigned char reserve[SPD_JSON_RESERVE];
+static size_t used, blocks; /* what is given back is used again when nothing is out any more */
+static _Thread_local bool was_short;
+
+static void *take_reserve(size_t size)
+{
+    void *block = NULL;
+    size_t whole = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    (void)pthread_mutex_lock(&mutex);
+    if (whole >= size && whole <= sizeof reserve - used) {
+        block = reserve + used;
+        used += whole;
+        blocks++;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return block;
+}
+
+static void *allocate(size_t size)
+{
+    void *block = malloc(size);
+    if (block != NULL)
+        return block;
+    was_short = true;
+    return take_reserve(size);
+}
+
+static void release(void *block)
+{
+    if ((uintptr_t)block < (uintptr_t)reserve || (uintptr_t)block >= (uintptr_t)(reserve + sizeof reserve)) {
+        free(block);
+        return;
+    }
+    (void)pthread_mutex_lock(&mutex);
+    if (--blocks == 0)
+        used = 0;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+void json_memory_set_up(void)
+{
+    json_set_alloc_funcs(allocate, release);
+}
+
+char *json_memory_text(const json_t *json, size_t flags)
+{
+    bool before = was_short;
+    was_short = false;
+    char *made = json_dumps(json, flags), *text = made != NULL && !was_short ? strdup(made) : NULL;
+    if (made != NULL)
+        release(made);
+    was_short = was_short || before;
+    return text;
+}
+
+bool json_memory_was_short(void)
+{
+    bool result = was_short;
+    was_short = false;
+    return result;
+}

@@ -1,0 +1,51 @@
+/*
+ * An errand about a plan: a file that is made of it, saved as a recipe over the model's file.
+ *
+ *   {"plan": PATH of the plan's JSON, "format": NAME, "device": -1 or a device, "part": of its models}
+ */
+#include <string.h>
+
+#include "export/files.h"
+#include "worker/internal.h"
+
+static enum sp_status read_plan(const json_t *request, json_t **ret_plan, struct sp_file_request *file,
+                                struct sp_error *err)
+{
+    const char *path;
+    json_int_t device, part;
+    json_error_t where;
+    if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:s, s:I, s:I}", "plan", &path, "format", &file->format,
+                    "device", &device, "part", &part) != 0)
+        return sp_fail(err, SP_ERR_INTERNAL, "BAD_ERRAND", "A worker was not told which file to make of which plan.");
+    file->device = device;
+    file->part = (uint32_t)part;
+    *ret_plan = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    if (*ret_plan == NULL)
+        return sp_fail(err, SP_ERR_IO, "PLAN_DAMAGED", "The stored plan cannot be read.");
+    return SP_OK;
+}
+
+enum sp_status work_export(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
+{
+    struct sp_job_options options;
+    struct sp_subject *subject = NULL;
+    struct sp_recipe *recipe = NULL;
+    json_t *plan = NULL;
+    /* The files that a stored model's weights may lie in are not here: what is made refers to them. */
+    struct sp_file_request file = {.external = SP_EXTERNAL_REFER};
+    struct sp_sink sink = work_sink(output);
+    work_options(work, &options);
+    enum sp_status status = read_plan(request, &plan, &file, err);
+    if (status == SP_OK)
+        status = sp_subject_from_json(work->bytes, work->size, &options, plan, &subject, err);
+    json_decref(plan);
+    file.subject = subject;
+    file.watch = options.watch;
+    if (status == SP_OK)
+        status = sp_file_create(&file, &recipe, err);
+    if (status == SP_OK)
+        status = sp_recipe_save(recipe, &sink, err);
+    sp_recipe_destroy(recipe);
+    sp_subject_destroy(subject);
+    return status;
+}

@@ -1,0 +1,61 @@
+#pragma once
+/*
+ * internal - what the sources of the worker process share.
+ *
+ * A job is a plan, or an errand that answers one request into one file. Errands are functions of one type, in a table
+ * by kind (worker.c): the model is mapped already when the job names one, and `request` is the JSON that came behind
+ * the line, NULL when nothing came.
+ */
+#include "base/cancel.h"
+#include "plan/job.h"
+#include "worker/worker.h"
+
+/* What is asked for. */
+enum work_form { WORK_JSON, WORK_TEXT, WORK_MODEL };
+
+/* What a job line says. Strings belong to `line`. */
+struct work {
+    json_t *line;
+    const char *job, *kind, *model, *sha256, *name, *out;
+    enum work_form form;
+    uint64_t memory, seconds;
+    uint64_t started_ms, deadline_ms, reported_ms;
+    const char *phase; /* that was reported last; NULL: none */
+    double best_seconds, lower_bound_seconds;
+    const char *limit; /* what says how many seconds there are */
+    struct sp_watch watch;
+    const void *bytes; /* the mapped model */
+    uint64_t size;
+    size_t body_size; /* bytes behind the line */
+    bool timed_out;
+    bool stopped; /* something was cut short: the time was over, or the daemon asked for an end */
+};
+
+/* Reports that the job is in this phase now. */
+void work_phase(struct work *work, const char *phase);
+
+void work_options(struct work *work, struct sp_job_options *options);
+void work_take_error(const struct work *work, const struct sp_error *err, struct problem *problem);
+
+/* Writes the text, unless it failed for want of memory, and releases it. */
+enum sp_status work_write_text(struct output *output, struct sp_buf *buf, enum sp_status status, struct sp_error *err);
+/* An output as the sink of a splice. */
+struct sp_sink work_sink(struct output *output);
+
+/* worker.c: one job in this process, which is locked up in `folder` before. Returns as worker_replay(). */
+int work_again(const char *folder, const char *line, const char *body, size_t body_size);
+
+/* plan.c */
+void work_plan(struct work *work, struct problem *problem);
+
+/* models.c: errands about a model */
+enum sp_status work_inspect(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+enum sp_status work_check(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+enum sp_status work_infer(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+
+/* export.c: an errand about a plan */
+enum sp_status work_export(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+
+/* sharding.c: errands without a model */
+enum sp_status work_convert(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+enum sp_status work_reshard(struct work *work, const json_t *request, struct output *output, struct sp_error *err);

@@ -1,0 +1,313 @@
+#include "worker/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED true
+#else
+#define IS_SANITIZED false
+#endif
+
+#define MAX_DESCRIPTORS 16
+
+/* ---- limits ---- */
+
+/* Both limits: nobody raises them again. */
+static bool limit(__rlimit_resource_t resource, rlim_t value)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) != 0)
+        return false;
+    if (value > now.rlim_max)
+        value = now.rlim_max;
+    return setrlimit(resource, &(struct rlimit){value, value}) == 0;
+}
+
+static bool set_limits(const struct sandbox *sandbox)
+{
+    return limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, sandbox->file_bytes) &&
+           (IS_SANITIZED || (limit(RLIMIT_NOFILE, MAX_DESCRIPTORS) && limit(RLIMIT_NPROC, 0)));
+}
+
+/* ---- landlock: the system calls have no functions in the C library ---- */
+
+/* Rights that later kernels know too; names by version, so that old headers compile. */
+#define RIGHT_REFER    (1ull << 13)
+#define RIGHT_TRUNCATE (1ull << 14)
+#define RIGHT_IOCTL    (1ull << 15)
+
+/* Connecting and binding of TCP (version 4), abstract sockets and signals to others (version 6). */
+struct ruleset {
+    uint64_t files, network, scoped;
+};
+
+#define ALL_OF_NETWORK 3ull
+#define ALL_OF_SCOPED  3ull
+
+static struct ruleset ruleset_of(long version)
+{
+    struct ruleset rules = {.files = (1ull << 13) - 1};
+    if (version >= 2)
+        rules.files |= RIGHT_REFER;
+    if (version >= 3)
+        rules.files |= RIGHT_TRUNCATE;
+    if (version >= 4)
+        rules.network = ALL_OF_NETWORK;
+    if (version >= 5)
+        rules.files |= RIGHT_IOCTL;
+    if (version >= 6)
+        rules.scoped = ALL_OF_SCOPED;
+    return rules;
+}
+
+static size_t ruleset_size(long version)
+{
+    return version >= 6   ? sizeof(struct ruleset)
+           : version >= 4 ? offsetof(struct ruleset, scoped)
+                          : offsetof(struct ruleset, network);
+}
+
+static bool allow_folders(int rules, const char *const folders[SANDBOX_FOLDERS], uint64_t rights)
+{
+    bool ok = true;
+    for (int i = 0; i < SANDBOX_FOLDERS && folders[i] != NULL && ok; i++) {
+        struct landlock_path_beneath_attr below = {
+            .allowed_access = rights,
+            .parent_fd = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC),
+        };
+        ok = below.parent_fd >= 0 && syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0u) == 0;
+        if (below.parent_fd >= 0) {
+            int error = errno;
+            (void)close(below.parent_fd);
+            errno = error;
+        }
+    }
+    return ok;
+}
+
+/* What is missing, switched off, or kept from the programs of a container. */
+static bool is_missing(int error)
+{
+    return error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == EPERM || error == EACCES;
+}
+
+/* *ret_raised stays false where the kernel has no landlock. */
+static bool raise_landlock(const struct sandbox *sandbox, bool *ret_raised)
+{
+    const uint64_t reads = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    const uint64_t writes = reads | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+                            LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+                            LANDLOCK_ACCESS_FS_REMOVE_DIR;
+    long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (version < 1)
+        return is_missing(errno);
+    struct ruleset handled = ruleset_of(version);
+    int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, ruleset_size(version), 0u);
+    if (rules < 0)
+        return false;
+    bool ok = allow_folders(rules, sandbox->reads, reads) &&
+              allow_folders(rules, sandbox->writes, writes | (handled.files & RIGHT_TRUNCATE)) &&
+              syscall(SYS_landlock_restrict_self, rules, 0u) == 0;
+    int error = errno;
+    (void)close(rules);
+    errno = error;
+    *ret_raised = ok;
+    return ok;
+}
+
+/* ---- seccomp ---- */
+
+/* Names that an architecture lacks are skipped. */
+static const int allowed[] = {
+    /* reading and writing what is open */
+    SCMP_SYS(read),
+    SCMP_SYS(readv),
+    SCMP_SYS(pread64),
+    SCMP_SYS(write),
+    SCMP_SYS(writev),
+    SCMP_SYS(pwrite64),
+    SCMP_SYS(lseek),
+    SCMP_SYS(fsync),
+    SCMP_SYS(fdatasync),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+    /* files: landlock says which */
+    SCMP_SYS(open),
+    SCMP_SYS(openat),
+    SCMP_SYS(close),
+    SCMP_SYS(stat),
+    SCMP_SYS(fstat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(statx),
+    SCMP_SYS(mkdir),
+    SCMP_SYS(mkdirat),
+    SCMP_SYS(rename),
+    SCMP_SYS(renameat),
+    SCMP_SYS(renameat2),
+    SCMP_SYS(unlink),
+    SCMP_SYS(unlinkat),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
+    /* memory, without mmap() and mprotect() */
+    SCMP_SYS(brk),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
+    SCMP_SYS(sysinfo), /* qsort() asks how large the machine is and takes no error for an answer */
+    /* time, chance, and what ends a process; kill() and its like go to this process only, see below */
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(futex),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(getpid),
+    SCMP_SYS(gettid),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+};
+
+/* What libraries ask and can do without. */
+static const int refused[] = {
+    SCMP_SYS(ioctl),       SCMP_SYS(readlink),          SCMP_SYS(readlinkat), SCMP_SYS(getcwd),  SCMP_SYS(uname),
+    SCMP_SYS(getppid),     SCMP_SYS(sched_getaffinity), SCMP_SYS(prctl),      SCMP_SYS(getuid),  SCMP_SYS(geteuid),
+    SCMP_SYS(sched_yield), SCMP_SYS(getdents64),        SCMP_SYS(statfs),     SCMP_SYS(fstatfs),
+};
+
+/* The sanitizers' run-time maps, looks at itself, and at the end at its leaks from a thread. */
+static const int sanitized[] = {
+    SCMP_SYS(mmap),
+    SCMP_SYS(mprotect),
+    SCMP_SYS(prctl),
+    SCMP_SYS(ioctl),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(clone),
+    SCMP_SYS(clone3),
+    SCMP_SYS(ptrace),
+    SCMP_SYS(wait4),
+    SCMP_SYS(prlimit64),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(rseq),
+    SCMP_SYS(getppid),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(getuid),
+    SCMP_SYS(arch_prctl),
+    SCMP_SYS(uname),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(getcwd),
+    SCMP_SYS(tgkill),
+    SCMP_SYS(kill),
+    SCMP_SYS(fcntl),
+    SCMP_SYS(fork),
+    SCMP_SYS(vfork),
+    SCMP_SYS(execve),
+    SCMP_SYS(pipe),
+    SCMP_SYS(pipe2),
+    SCMP_SYS(dup2),
+    SCMP_SYS(dup),
+    SCMP_SYS(setrlimit),
+    SCMP_SYS(getrlimit),
+    SCMP_SYS(geteuid),
+    SCMP_SYS(getegid),
+    SCMP_SYS(getgid),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(process_vm_readv),
+};
+
+static bool add_all(scmp_filter_ctx filter, uint32_t action, const int *calls, size_t count)
+{
+    bool ok = true;
+    for (size_t i = 0; i < count && ok; i++)
+        ok = calls[i] < 0 || seccomp_rule_add(filter, action, calls[i], 0) == 0; /* negative: not of this machine */
+    return ok;
+}
+
+#define ADD_ALL(filter, action, calls) add_all(filter, action, calls, sizeof(calls) / sizeof(calls)[0])
+
+static bool add_when(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condition)
+{
+    return call < 0 || seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &condition) == 0;
+}
+
+/* Calls that only do no harm with some arguments. */
+static bool add_conditions(scmp_filter_ctx filter)
+{
+    const unsigned plain[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
+    const int self = getpid();
+    bool ok = add_when(filter, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
+              add_when(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
+              add_when(filter, SCMP_SYS(prlimit64), SCMP_A0_32(SCMP_CMP_EQ, 0)) &&
+              add_when(filter, SCMP_SYS(kill), SCMP_A0_32(SCMP_CMP_EQ, (unsigned)self)) &&
+              add_when(filter, SCMP_SYS(tgkill), SCMP_A0_32(SCMP_CMP_EQ, (unsigned)self));
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        ok = ok && add_when(filter, SCMP_SYS(fcntl), SCMP_A1_32(SCMP_CMP_EQ, plain[i]));
+    return ok;
+}
+
+static bool raise_seccomp(bool *ret_raised)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
+    int error = ENOMEM;
+    bool ok = filter != NULL &&
+              (IS_SANITIZED ? ADD_ALL(filter, SCMP_ACT_ALLOW, sanitized)
+                            : add_conditions(filter) && ADD_ALL(filter, SCMP_ACT_ERRNO(EPERM), refused)) &&
+              ADD_ALL(filter, SCMP_ACT_ALLOW, allowed);
+    if (ok) {
+        error = -seccomp_load(filter);
+        ok = error == 0;
+    }
+    seccomp_release(filter);
+    errno = error;
+    *ret_raised = ok;
+    return ok || is_missing(error);
+}
+
+bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_walls)
+{
+    *ret_walls = (struct sandbox_walls){0};
+    (void)close_range(STDERR_FILENO + 1, ~0u, 0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return false;
+    ret_walls->no_new_privs = true;
+    if (!IS_SANITIZED && !raise_landlock(sandbox, &ret_walls->landlock))
+        return false;
+    ret_walls->limits = set_limits(sandbox);
+    return ret_walls->limits && raise_seccomp(&ret_walls->seccomp);
+}
+
+void sandbox_describe(const struct sandbox_walls *walls, char *ret, int size)
+{
+    const struct {
+        bool is_up;
+        const char *name;
+    } all[] = {{walls->no_new_privs, "no_new_privs"},
+               {walls->limits, "limits"},
+               {walls->landlock, "landlock"},
+               {walls->seccomp, "seccomp"}};
+    int used = 0;
+    *ret = '\0';
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && used < size; i++) {
+        if (all[i].is_up)
+            used += snprintf(ret + used, (size_t)(size - used), "%s%s", used > 0 ? " " : "", all[i].name);
+    }
+}

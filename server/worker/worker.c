@@ -1,0 +1,405 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server.h"
+#include "server_limits.h"
+#include "store/files.h"
+#include "util/text.h"
+#include "worker/internal.h"
+#include "worker/last_words.h"
+#include "worker/sandbox.h"
+
+/* ---- the pipe ---- */
+
+static bool send_line(json_t *message)
+{
+    char *text = message != NULL ? json_dumps(message, JSON_COMPACT) : NULL;
+    bool ok = text != NULL;
+    size_t size = ok ? strlen(text) : 0;
+    if (ok)
+        text[size++] = '\n'; /* takes the place of the NUL */
+    for (size_t sent = 0; ok && sent < size;) {
+        ssize_t written = write(STDOUT_FILENO, text + sent, size - sent);
+        if (written < 0 && errno != EINTR)
+            ok = false;
+        else if (written > 0)
+            sent += (size_t)written;
+    }
+    free(text);
+    json_decref(message);
+    return ok;
+}
+
+static bool send_outcome(const struct work *work, struct problem *problem)
+{
+    json_t *message = json_pack("{s:s, s:s, s:b}", "job", work->job, "event", problem->status == 0 ? "done" : "error",
+                                "stopped", work->stopped);
+    if (message != NULL && problem->status != 0) {
+        text_clean(problem->detail); /* cutting a message at its size may have split a character */
+        text_clean(problem->where);
+        char *text = problem_to_text(problem);
+        json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+        free(text);
+        if (json != NULL)
+            (void)json_object_set_new(message, "problem", json);
+    }
+    return send_line(message);
+}
+
+static bool send_progress(struct work *work, const char *phase, double fraction)
+{
+    work->reported_ms = server_now_ms();
+    work->phase = phase;
+    return send_line(json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "job", work->job, "event", "progress", "phase", phase,
+                               "fraction", fraction, "best_seconds", work->best_seconds, "lower_bound_seconds",
+                               work->lower_bound_seconds));
+}
+
+void work_phase(struct work *work, const char *phase)
+{
+    (void)send_progress(work, phase, 0);
+}
+
+/* Phases that are over in a moment are reported too, because their times are measured. The search changes between two
+   of its own all the time. */
+static bool is_new_phase(const struct work *work, const char *phase)
+{
+    bool searches = strcmp(phase, "search") == 0 || strcmp(phase, "stages") == 0;
+    return work->phase == NULL || (strcmp(phase, work->phase) != 0 && !searches) ||
+           (searches && strcmp(work->phase, "search") != 0 && strcmp(work->phase, "stages") != 0);
+}
+
+static volatile sig_atomic_t stop_asked; /* WORKER_STOP_SIGNAL came */
+
+static void ask_to_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_asked = 1;
+}
+
+/* The library's heartbeat: reports progress and stops the job when its time is over, or when that is asked for. */
+static bool tick(void *context, const char *phase, double fraction, double best_seconds, double lower_bound_seconds)
+{
+    struct work *work = context;
+    uint64_t now = server_now_ms();
+    if (stop_asked || now > work->deadline_ms) {
+        work->timed_out = work->timed_out || !stop_asked;
+        work->stopped = true;
+        return false;
+    }
+    work->best_seconds = best_seconds;
+    work->lower_bound_seconds = lower_bound_seconds;
+    if (now - work->reported_ms < SPD_PROGRESS_INTERVAL_MS && !is_new_phase(work, phase))
+        return true;
+    return send_progress(work, phase, fraction);
+}
+
+/* ---- limits of the process ---- */
+
+static void set_limit(int resource, uint64_t value)
+{
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max != RLIM_INFINITY && value > limit.rlim_max ? limit.rlim_max : value;
+    (void)setrlimit((__rlimit_resource_t)resource, &limit);
+}
+
+/* A second wall behind the library's own budget and clock: the kernel's. */
+static void limit_job(const struct work *work)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        set_limit(RLIMIT_CPU, (uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec + work->seconds +
+                                  SPD_JOB_GRACE_SECONDS);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadow memory alone is terabytes */
+    set_limit(RLIMIT_AS, work->memory + work->memory / 4 + work->size + SPD_ADDRESS_SPACE_SLACK);
+#endif
+}
+
+/* The folders that a job's paths lie in. */
+static bool lock_up(const char *data, const char *const *reads, const char *const *writes, char *walls, int size)
+{
+    char *paths[2 * SANDBOX_FOLDERS] = {0};
+    struct sandbox sandbox = {.file_bytes = SPD_MAX_RESULT_BYTES};
+    struct sandbox_walls up;
+    const struct sigaction stop = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+    bool ok = true;
+    for (int i = 0; ok && reads[i] != NULL; i++) {
+        ok = asprintf(&paths[i], "%s/%s", data, reads[i]) >= 0;
+        sandbox.reads[i] = paths[i];
+    }
+    for (int i = 0; ok && writes[i] != NULL; i++) {
+        ok = asprintf(&paths[SANDBOX_FOLDERS + i], "%s/%s", data, writes[i]) >= 0;
+        sandbox.writes[i] = paths[SANDBOX_FOLDERS + i];
+    }
+    (void)signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG instead */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigaction(WORKER_STOP_SIGNAL, &stop, NULL);
+    last_words_set_up();
+    ok = ok && sandbox_enter(&sandbox, &up);
+    if (ok)
+        sandbox_describe(&up, walls, size);
+    for (int i = 0; i < 2 * SANDBOX_FOLDERS; i++)
+        free(paths[i]);
+    return ok;
+}
+
+/* ---- the model ---- */
+
+static bool map_model(struct work *work, bool sync, struct problem *problem)
+{
+    int fd = files_open_read(work->model, &work->size);
+    if (fd < 0)
+        return problem_from_errno(problem, errno, "Opening the model");
+    bool ok = !sync || fsync(fd) == 0;
+    if (!ok)
+        (void)problem_from_errno(problem, errno, "Storing the model");
+    if (ok && work->size > 0) {
+        limit_job(work);
+        void *bytes = mmap(NULL, work->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        ok = bytes != MAP_FAILED;
+        if (ok) {
+            work->bytes = bytes;
+            /* Weights are skipped: reading ahead would only fill memory with them. */
+            (void)madvise(bytes, work->size, MADV_RANDOM);
+        } else {
+            (void)problem_from_errno(problem, errno, "Mapping the model");
+        }
+    }
+    (void)close(fd);
+    return ok;
+}
+
+static void unmap_model(struct work *work)
+{
+    if (work->size > 0 && work->bytes != NULL)
+        (void)munmap((void *)(uintptr_t)work->bytes, work->size);
+    work->bytes = NULL;
+}
+
+void work_options(struct work *work, struct sp_job_options *options)
+{
+    *options = (struct sp_job_options){
+        .memory_budget = work->memory,
+        .hash_seed = server_now_ms() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid(),
+        .name = work->name[0] != '\0' ? work->name : NULL,
+        .sha256 = work->sha256,
+        .watch = &work->watch,
+    };
+}
+
+void work_take_error(const struct work *work, const struct sp_error *err, struct problem *problem)
+{
+    if (work->timed_out && err->status == SP_ERR_CANCELLED)
+        (void)problem_set_limit(problem, 422, "TIME_LIMIT", work->limit, (int64_t)work->seconds, (int64_t)work->seconds,
+                                "The job took longer than its %llu seconds and was stopped; give it a smaller model or "
+                                "a longer time limit.",
+                                (unsigned long long)work->seconds);
+    else
+        problem_from_error(problem, err);
+}
+
+/* ---- errands ---- */
+
+static const struct {
+    const char *kind;
+    enum sp_status (*answer)(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+} errands[] = {
+    {"inspect", work_inspect}, {"check", work_check},     {"infer", work_infer},
+    {"export", work_export},   {"convert", work_convert}, {"reshard", work_reshard},
+};
+
+/* A request about a model may be empty; one without a model says everything in its body. */
+static enum sp_status load_request(const struct work *work, const char *body, json_t **ret_request,
+                                   struct sp_error *err)
+{
+    json_error_t error;
+    if (work->body_size == 0 && work->model[0] != '\0')
+        return SP_OK;
+    *ret_request = json_loadb(body, work->body_size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (*ret_request != NULL)
+        return SP_OK;
+    if (json_error_code(&error) == json_error_out_of_memory)
+        return sp_fail_memory(err);
+    return sp_fail(err, SP_ERR_MALFORMED, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.",
+                   error.line, error.column, error.text);
+}
+
+static enum sp_status answer(struct work *work, const char *body, struct output *output, struct sp_error *err)
+{
+    json_t *request = NULL;
+    size_t i = 0;
+    while (i < sizeof errands / sizeof errands[0] && strcmp(errands[i].kind, work->kind) != 0)
+        i++;
+    if (i == sizeof errands / sizeof errands[0])
+        return sp_fail(err, SP_ERR_INTERNAL, "UNKNOWN_ERRAND", "A worker does not know the errand '%.32s'.",
+                       work->kind);
+    enum sp_status status = load_request(work, body, &request, err);
+    if (status == SP_OK)
+        status = errands[i].answer(work, request, output, err);
+    json_decref(request);
+    return status;
+}
+
+static void run_errand(struct work *work, const char *body, struct problem *problem)
+{
+    struct sp_error err = {0};
+    struct problem failed = {0};
+    struct output *output = malloc(sizeof *output);
+    if (output == NULL) {
+        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return;
+    }
+    output_open(output, work->out);
+    output->is_scratch = !json_is_true(json_object_get(work->line, "sync"));
+    enum sp_status status = answer(work, body, output, &err);
+    bool closed = output_close(output, status == SP_OK, &failed);
+    if (status != SP_OK)
+        work_take_error(work, &err, problem);
+    else if (!closed)
+        *problem = failed;
+    free(output);
+}
+
+/* ---- jobs ---- */
+
+static enum work_form form_of(const json_t *line)
+{
+    const char *form = json_string_value(json_object_get(line, "form"));
+    return form == NULL || strcmp(form, "json") == 0 ? WORK_JSON : strcmp(form, "text") == 0 ? WORK_TEXT : WORK_MODEL;
+}
+
+static bool read_work(const char *text, size_t size, struct work *work)
+{
+    json_int_t memory = 0, seconds = 0, body = 0;
+    memset(work, 0, sizeof *work);
+    work->bytes = "";
+    work->line = json_loadb(text, size, 0, NULL);
+    if (work->line == NULL ||
+        json_unpack(work->line, "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s?I}", "job", &work->job, "kind", &work->kind,
+                    "model", &work->model, "sha256", &work->sha256, "name", &work->name, "out", &work->out, "memory",
+                    &memory, "seconds", &seconds, "body", &body) != 0 ||
+        memory <= 0 || seconds <= 0 || body < 0 || body > SPD_MAX_SHARDING_BODY) {
+        json_decref(work->line);
+        work->line = NULL;
+        return false;
+    }
+    work->form = form_of(work->line);
+    work->memory = (uint64_t)memory;
+    work->seconds = (uint64_t)seconds;
+    work->body_size = (size_t)body;
+    work->started_ms = server_now_ms();
+    work->deadline_ms = work->started_ms + work->seconds * 1000;
+    work->limit = "--job-seconds";
+    work->watch = (struct sp_watch){.tick = tick, .context = work};
+    return true;
+}
+
+/* Does the job and tells how it went. False when nobody can be told. */
+static bool run_work(struct work *work, const char *body, bool *ret_done)
+{
+    struct problem problem = {0};
+    bool has_model = work->model[0] != '\0';
+    stop_asked = 0; /* before the daemon knows that this job is taken: it asks afterwards */
+    (void)send_line(json_pack("{s:s, s:s}", "job", work->job, "event", "started"));
+    if (!has_model)
+        limit_job(work);
+    if (!has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
+        if (strcmp(work->kind, "plan") == 0)
+            work_plan(work, &problem);
+        else
+            run_errand(work, body, &problem);
+    }
+    unmap_model(work);
+    (void)malloc_trim(0);
+    *ret_done = problem.status == 0;
+    return send_outcome(work, &problem);
+}
+
+/* What has come of the next job: a line, and with some kinds a body behind it. */
+struct inbox {
+    struct sp_buf bytes;
+    size_t line; /* size of the line with its end, 0: not complete */
+    struct work work;
+};
+
+static void init_inbox(struct inbox *inbox)
+{
+    json_decref(inbox->work.line);
+    sp_buf_release(&inbox->bytes);
+    *inbox = (struct inbox){0};
+    sp_buf_init(&inbox->bytes, SPD_MAX_LINE_BYTES + SPD_MAX_SHARDING_BODY);
+}
+
+/* Takes more bytes; runs the job when it is complete. False when the input makes no sense or nobody listens. */
+static bool take_bytes(struct inbox *inbox, const char *bytes, size_t size)
+{
+    const char *end = inbox->line == 0 ? memchr(bytes, '\n', size) : NULL;
+    if (end != NULL)
+        inbox->line = inbox->bytes.size + (size_t)(end + 1 - bytes);
+    sp_buf_append(&inbox->bytes, bytes, size);
+    if (sp_buf_failed(&inbox->bytes) || (inbox->line == 0 && inbox->bytes.size > SPD_MAX_LINE_BYTES))
+        return false;
+    if (end != NULL && !read_work(inbox->bytes.data, inbox->line - 1, &inbox->work))
+        return false;
+    /* One job at a time: nothing follows it before its answer. */
+    if (inbox->line == 0 || inbox->bytes.size < inbox->line + inbox->work.body_size)
+        return true;
+    bool done, sent = run_work(&inbox->work, inbox->bytes.data + inbox->line, &done);
+    init_inbox(inbox); /* a large buffer is not kept for the next job */
+    return sent;
+}
+
+int worker_main(long parent, const char *data)
+{
+    static const char *const reads[] = {"blobs", "plans", "tmp", NULL}, *const writes[] = {"plans", "tmp", NULL};
+    char walls[128];
+    (void)signal(SIGINT, SIG_IGN); /* a terminal's ^C reaches the whole group; the daemon decides */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != (pid_t)parent)
+        return 0; /* the daemon died before the line above */
+    if (!lock_up(data, reads, writes, walls, sizeof walls)) {
+        (void)fprintf(stderr, "the worker could not give up its rights: %s\n", strerrordesc_np(errno));
+        return 4;
+    }
+    (void)send_line(json_pack("{s:s, s:s}", "event", "ready", "walls", walls));
+    struct inbox inbox = {0};
+    init_inbox(&inbox);
+    static char buffer[64 * 1024];
+    for (;;) {
+        ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || !take_bytes(&inbox, buffer, (size_t)got))
+            break;
+    }
+    init_inbox(&inbox);
+    return 0;
+}
+
+int work_again(const char *folder, const char *line, const char *body, size_t body_size)
+{
+    static const char *const reads[] = {".", NULL}, *const writes[] = {"replay", NULL};
+    struct work work;
+    char walls[128];
+    bool done = false;
+    if (!read_work(line, strlen(line), &work) || work.body_size != body_size) {
+        (void)fprintf(stderr, "shardpland: the kept job makes no sense\n");
+        return 2;
+    }
+    if (!lock_up(folder, reads, writes, walls, sizeof walls)) {
+        (void)fprintf(stderr, "shardpland: the process could not give up its rights: %s\n", strerrordesc_np(errno));
+        return 2;
+    }
+    bool told = run_work(&work, body, &done);
+    json_decref(work.line);
+    return told && done ? 0 : 1;
+}
