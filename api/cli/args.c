@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "cli.h"
 
@@ -69,24 +68,5 @@ bool dims_add(struct dims *dims, const char *text)
     if (dims->names[dims->count] == NULL)
         return false;
     dims->count++;
-    return true;
-}
-
-bool settle_server(struct common *common)
-{
-    const char *given = common->server != NULL ? common->server : getenv("SHARDPLAN_SERVER");
-    static char url[2048];
-    if (given == NULL || given[0] == '\0') {
-        common->server = NULL;
-        return true;
-    }
-    size_t length = strlen(given);
-    while (length > 0 && given[length - 1] == '/')
-        length--;
-    if (length >= sizeof url || (strncasecmp(given, "http://", 7) != 0 && strncasecmp(given, "https://", 8) != 0))
-        return false;
-    memcpy(url, given, length);
-    url[length] = '\0';
-    common->server = url;
     return true;
 }

@@ -34,11 +34,15 @@ enum exit_code {
 #define CLI_MAX_BYTES             1e24                /* of a limit on memory */
 #define CLI_DEFAULT_DEVICE        "a100-sxm4-80gb"
 
-/* What all commands take. */
+/* What all commands take. Credentials come from files or the environment: a command line is there for all to read. */
 struct common {
     const char *command; /* "plan" */
     bool json;
-    const char *server; /* URL without a trailing slash, or NULL: offline */
+    const char *server;      /* URL without a trailing slash, or NULL: offline */
+    const char *token_file;  /* holds a bearer token; NULL: SHARDPLAN_TOKEN, or none */
+    const char *ca_file;     /* authorities of the server's certificate; NULL: the system's */
+    const char *certificate; /* of the client, or NULL */
+    const char *key;         /* its private key; NULL: in the same file */
 };
 
 /* ---- report.c ---- */
@@ -69,8 +73,30 @@ bool parse_integer(const char *text, int64_t least, int64_t *ret_value);
 bool parse_seconds(const char *text, double *ret_value);
 /* A number of bytes of 1 or more, like 80e9. */
 bool parse_bytes(const char *text, double *ret_value);
-/* The server of the environment, unless one was given; its trailing slashes cut off. False when it is no http URL. */
-bool settle_server(struct common *common);
+
+/* ---- server_options.c: which daemon, and who asks it ---- */
+
+enum { OPT_SERVER = 1000, OPT_TOKEN_FILE, OPT_CA_FILE, OPT_CERTIFICATE, OPT_KEY };
+
+/* In the option table of every command that a daemon can do. */
+#define SERVER_OPTIONS                                                                                                 \
+    {"server", required_argument, NULL, OPT_SERVER}, {"token-file", required_argument, NULL, OPT_TOKEN_FILE},          \
+        {"ca-file", required_argument, NULL, OPT_CA_FILE},                                                             \
+        {"client-certificate", required_argument, NULL, OPT_CERTIFICATE},                                              \
+    {                                                                                                                  \
+        "client-key", required_argument, NULL, OPT_KEY                                                                 \
+    }
+#define SERVER_OPTION_COUNT 5
+
+/* Keeps the value of one of these; false when it is another option. */
+bool take_server_option(struct common *common, int option, const char *value);
+/* What was not given is taken from the environment, and the URL's trailing slashes are cut off. EXIT_DONE, or what is
+   wrong with them has been told. */
+int settle_server(struct common *common);
+/* The same for a command that only a daemon can do. */
+int need_server(struct common *common);
+/* Whether the URL leads to this machine and nowhere else. */
+bool is_loopback_url(const char *url);
 
 /* ---- input.c ---- */
 
@@ -109,6 +135,8 @@ enum sp_status output_splice(struct output *output, const struct sp_splice *spli
 bool output_write(void *output, const void *bytes, size_t size);
 /* For what writes by itself: `copy` takes ranges of the input. */
 struct sp_sink output_sink(struct output *output);
+/* Empties it, so that it can be written from the start again; false where what was written is gone. */
+bool output_restart(struct output *output);
 /* Puts the file in its place. */
 enum sp_status output_commit(struct output *output, struct sp_error *err);
 /* Tells people that what was committed refers to files of weights that are beside the input, if it does and is not. */
@@ -188,6 +216,8 @@ double progress_elapsed(const struct progress *progress);
 /* Set by SIGINT and SIGTERM. */
 extern volatile sig_atomic_t interrupted;
 double now_seconds(void);
+/* A signal ends it early. */
+void pause_seconds(double seconds);
 
 /* ---- sharding.c: options that become a request, and requests to convert and reshard ---- */
 
@@ -220,6 +250,33 @@ enum sp_status put_spec(json_t *request, const char *member, const char *spec, s
 /* Asks the library or the server and prints the answer; returns the exit code. */
 int answer_sharding(const struct common *common, bool is_reshard, const json_t *request);
 
+/* ---- verbs.c: commands with verbs of their own, like `models show ID` ---- */
+
+struct verb {
+    const char *name; /* NULL ends a table */
+    bool takes_one;   /* an id, or a file */
+};
+
+/* How a daemon is reached and who asks it, for the help of commands that only a daemon can do. */
+#define SERVER_HELP                                                                                                    \
+    "  --server URL         the daemon (or the variable SHARDPLAN_SERVER)\n"                                           \
+    "  --token-file FILE    holds the token that it asks for (or SHARDPLAN_TOKEN_FILE, or the token itself\n"          \
+    "                       in SHARDPLAN_TOKEN)\n"                                                                     \
+    "  --ca-file FILE       the authority of its certificate, when it is your own (or SHARDPLAN_CA_FILE)\n"            \
+    "  --client-certificate FILE, --client-key FILE\n"                                                                 \
+    "                       who asks, for daemons that want a certificate\n"
+
+/* The verb behind the options, "list" where there is none, and its argument, NULL where it takes none. */
+int take_verb(const struct common *common, int argc, char **argv, const struct verb *verbs, const char **ret_verb,
+              const char **ret_argument);
+/* A time as a server writes it, cut to seconds: "2026-11-22 18:30:05". */
+void write_time(const char *stamp, char *text, size_t size);
+enum sp_status print_value(const json_t *json, struct sp_error *err);
+/* {"NAME": value} */
+enum sp_status print_list(const char *name, json_t *value, struct sp_error *err);
+/* How the thing with this id is now: a line for people, {"id", "state"} for machines. */
+enum sp_status print_done(const struct common *common, const char *id, const char *state, struct sp_error *err);
+
 /* ---- commands ---- */
 
 int cmd_check(int argc, char **argv, struct common *common);
@@ -228,6 +285,9 @@ int cmd_operators(int argc, char **argv, struct common *common);
 int cmd_convert(int argc, char **argv, struct common *common);
 int cmd_export(int argc, char **argv, struct common *common);
 int cmd_inspect(int argc, char **argv, struct common *common);
+int cmd_jobs(int argc, char **argv, struct common *common);
+int cmd_models(int argc, char **argv, struct common *common);
+int cmd_plans(int argc, char **argv, struct common *common);
 int cmd_plan(int argc, char **argv, struct common *common);
 int cmd_devices(int argc, char **argv, struct common *common);
 int cmd_reshard(int argc, char **argv, struct common *common);
@@ -246,6 +306,7 @@ struct plan_request {
     const char *model;                         /* its path */
     const char *profile_path, *profile_device; /* or NULL */
     const char *constraints_path;              /* or NULL */
+    const char *priority;                      /* among a daemon's plans, or NULL */
     struct sp_arena *arena;                    /* of the profile and the constraints, or NULL */
     struct progress progress;                  /* started */
 };

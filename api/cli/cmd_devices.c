@@ -30,11 +30,11 @@ static int run_local(const struct common *common)
 
 int cmd_devices(int argc, char **argv, struct common *common)
 {
-    enum { OPT_HELP = 256, OPT_JSON, OPT_SERVER };
+    enum { OPT_HELP = 256, OPT_JSON };
     static const struct option options[] = {
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
-        {"server", required_argument, NULL, OPT_SERVER},
+        SERVER_OPTIONS,
         {NULL, 0, NULL, 0},
     };
     struct sp_error err = {0};
@@ -48,16 +48,15 @@ int cmd_devices(int argc, char **argv, struct common *common)
             return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
         case OPT_JSON:
             break;
-        case OPT_SERVER:
-            common->server = optarg;
-            break;
         default:
-            return report_bad_option(common, option, argv[optind - 1]);
+            if (!take_server_option(common, option, optarg))
+                return report_bad_option(common, option, argv[optind - 1]);
         }
     }
     if (optind != argc)
         return report_usage(common, "'devices' takes no argument.");
-    if (!settle_server(common))
-        return report_usage(common, "The server must be a URL like http://127.0.0.1:8080.");
+    int code = settle_server(common);
+    if (code != EXIT_DONE)
+        return code;
     return common->server != NULL ? remote_devices(common) : run_local(common);
 }

@@ -16,7 +16,7 @@ static const char help_head[] =
     "  --configuration NAME     of an annotated model, where it has several\n"
     "  --device N               whose model the format ort writes; device 0 when not given\n"
     "  --json                   for machines: what was written, and the notes\n"
-    "  --server URL             a plan that the daemon keeps, by its ID there; files are exported offline\n"
+    "  --server URL             asks the daemon for a plan that it keeps, by its ID there; files are exported here\n"
     "\n";
 
 static const char help_tail[] = "\n"
@@ -184,6 +184,12 @@ static int export_from_server(const struct common *common, const struct export_a
     return code;
 }
 
+/* The id of a plan; anything else is a file, which is here. */
+static bool is_on_server(const struct common *common, const struct export_arguments *arguments)
+{
+    return common->server != NULL && is_plan_id(arguments->source);
+}
+
 static int check(const struct common *common, struct export_arguments *arguments)
 {
     const char *model = arguments->model;
@@ -196,9 +202,8 @@ static int check(const struct common *common, struct export_arguments *arguments
                             arguments->format);
     if (is_of_devices(arguments->format) && strcmp(arguments->path, "-") == 0)
         return report_usage(common, "The devices' models are several files: give their folder with -o DIR.");
-    if (common->server != NULL && (model != NULL || arguments->configuration != NULL || !is_plan_id(arguments->source)))
-        return report_usage(common, "With a server, export takes the ID of one of its plans and no model; files are "
-                                    "exported offline: leave out --server and SHARDPLAN_SERVER.");
+    if (is_on_server(common, arguments) && (model != NULL || arguments->configuration != NULL))
+        return report_usage(common, "The server has the model of its plan: leave out --model and --configuration.");
     if (model != NULL && strcmp(model, "-") == 0 && strcmp(arguments->source, "-") == 0)
         return report_usage(common, "The plan and the model cannot both come from standard input.");
     if (model != NULL && arguments->configuration != NULL)
@@ -239,7 +244,8 @@ int cmd_export(int argc, char **argv, struct common *common)
     arguments.source = argv[optind];
     code = check(common, &arguments);
     if (code == EXIT_DONE)
-        code = common->server != NULL ? export_from_server(common, &arguments) : run_export(common, &arguments);
+        code =
+            is_on_server(common, &arguments) ? export_from_server(common, &arguments) : run_export(common, &arguments);
 out:
     sp_buf_release(&help);
     return code;

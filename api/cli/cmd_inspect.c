@@ -47,11 +47,10 @@ static int run_local(const struct common *common, struct input *input, bool valu
 
 int cmd_inspect(int argc, char **argv, struct common *common)
 {
-    enum { OPT_HELP = 256, OPT_JSON, OPT_SERVER, OPT_VALUES, OPT_DIM };
+    enum { OPT_HELP = 256, OPT_JSON, OPT_VALUES, OPT_DIM };
     static const struct option options[] = {
-        {"help", no_argument, NULL, OPT_HELP},           {"json", no_argument, NULL, OPT_JSON},
-        {"server", required_argument, NULL, OPT_SERVER}, {"values", no_argument, NULL, OPT_VALUES},
-        {"dim", required_argument, NULL, OPT_DIM},       {NULL, 0, NULL, 0},
+        {"help", no_argument, NULL, OPT_HELP},     {"json", no_argument, NULL, OPT_JSON},     SERVER_OPTIONS,
+        {"values", no_argument, NULL, OPT_VALUES}, {"dim", required_argument, NULL, OPT_DIM}, {NULL, 0, NULL, 0},
     };
     struct dims dims = {0};
     struct input input = {.fd = -1};
@@ -68,9 +67,6 @@ int cmd_inspect(int argc, char **argv, struct common *common)
             goto out;
         case OPT_JSON:
             break;
-        case OPT_SERVER:
-            common->server = optarg;
-            break;
         case OPT_VALUES:
             values = true;
             break;
@@ -81,6 +77,8 @@ int cmd_inspect(int argc, char **argv, struct common *common)
             }
             break;
         default:
+            if (take_server_option(common, option, optarg))
+                break;
             code = report_bad_option(common, option, argv[optind - 1]);
             goto out;
         }
@@ -89,10 +87,9 @@ int cmd_inspect(int argc, char **argv, struct common *common)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
         goto out;
     }
-    if (!settle_server(common)) {
-        code = report_usage(common, "The server must be a URL like http://127.0.0.1:8080.");
+    code = settle_server(common);
+    if (code != EXIT_DONE)
         goto out;
-    }
     if (input_open(argv[optind], &input, &err) != SP_OK)
         code = report_error(common, &err, NULL);
     else if (common->server != NULL)

@@ -41,7 +41,9 @@ static const char help[] =
     "  --emit DIR           write plan.json, annotated.onnx, simulation.onnx, a model for each\n"
     "                       device with manifest.json, and timeline.pftrace into this folder\n"
     "  --json               the plan as JSON on standard output\n"
-    "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
+    "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER); an interrupt then cancels the\n"
+    "                       plan and takes the best that was found, a second one leaves\n"
+    "  --priority WHICH     among your plans on the daemon: low, normal (default) or high\n";
 
 struct arguments {
     const char *model;
@@ -67,7 +69,6 @@ static int take_strategy(const struct common *common, const char *name, struct p
 enum {
     OPT_HELP = 256,
     OPT_JSON,
-    OPT_SERVER,
     OPT_DEVICES,
     OPT_DEVICE,
     OPT_CLUSTER,
@@ -85,13 +86,14 @@ enum {
     OPT_PROFILE_DEVICE,
     OPT_PLAN,
     OPT_CONSTRAINTS,
-    OPT_EMIT
+    OPT_EMIT,
+    OPT_PRIORITY
 };
 
 static const struct option options[] = {
     {"help", no_argument, NULL, OPT_HELP},
     {"json", no_argument, NULL, OPT_JSON},
-    {"server", required_argument, NULL, OPT_SERVER},
+    SERVER_OPTIONS,
     {"devices", required_argument, NULL, OPT_DEVICES},
     {"device", required_argument, NULL, OPT_DEVICE},
     {"cluster", required_argument, NULL, OPT_CLUSTER},
@@ -111,6 +113,7 @@ static const struct option options[] = {
     {"plan", required_argument, NULL, OPT_PLAN},
     {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
     {"emit", required_argument, NULL, OPT_EMIT},
+    {"priority", required_argument, NULL, OPT_PRIORITY},
     {NULL, 0, NULL, 0},
 };
 
@@ -161,6 +164,11 @@ static int take_option(struct common *common, int option, const char *value, str
     case OPT_EMIT:
         request->emit = value;
         return EXIT_DONE;
+    case OPT_PRIORITY:
+        request->priority = value;
+        if (strcmp(value, "low") != 0 && strcmp(value, "normal") != 0 && strcmp(value, "high") != 0)
+            return report_usage(common, "--priority takes low, normal or high, not '%.64s'.", value);
+        return EXIT_DONE;
     default:
         return EXIT_USAGE;
     }
@@ -204,9 +212,6 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
             return EXIT_DONE;
         case OPT_JSON:
             break;
-        case OPT_SERVER:
-            common->server = optarg;
-            break;
         case OPT_DEVICES:
         case OPT_DEVICE:
         case OPT_CLUSTER:
@@ -230,7 +235,8 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
             code = report_bad_option(common, option, argv[optind - 1]);
             break;
         default:
-            code = take_option(common, option, optarg, request);
+            if (!take_server_option(common, option, optarg))
+                code = take_option(common, option, optarg, request);
         }
     }
     if (code == EXIT_DONE && optind + 1 != argc)
@@ -258,9 +264,10 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
         return report_usage(common, "Only one result can go to standard output.");
-    if (!settle_server(common))
-        return report_usage(common, "The server must be a URL like http://127.0.0.1:8080.");
-    return EXIT_DONE;
+    int code = settle_server(common);
+    if (code == EXIT_DONE && request->priority != NULL && common->server == NULL)
+        code = report_usage(common, "--priority is for the plans of a daemon: give --server URL too.");
+    return code;
 }
 
 /* ---- measured times ---- */

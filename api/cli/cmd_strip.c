@@ -12,7 +12,8 @@ static const char help[] =
     "Takes the multi-device annotations off a model. What 'shardplan plan' annotated comes back byte for byte.\n"
     "\n"
     "  -o, --output OUT   where to write the model; '-' is standard output\n"
-    "  --json             for machines\n";
+    "  --json             for machines\n"
+    "  --server URL       changes nothing: all that it takes is in the file, so it is done here\n";
 
 /* Reads, strips and writes; the file appears only when it is complete. */
 static enum sp_status strip(const struct input *input, const char *path, uint64_t *ret_size, struct sp_error *err)
@@ -69,6 +70,7 @@ int cmd_strip(int argc, char **argv, struct common *common)
     static const struct option options[] = {
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
+        SERVER_OPTIONS,
         {"output", required_argument, NULL, 'o'},
         {NULL, 0, NULL, 0},
     };
@@ -90,7 +92,8 @@ int cmd_strip(int argc, char **argv, struct common *common)
             path = optarg;
             break;
         default:
-            return report_bad_option(common, option, argv[optind - 1]);
+            if (!take_server_option(common, option, optarg))
+                return report_bad_option(common, option, argv[optind - 1]);
         }
     }
     if (optind + 1 != argc)

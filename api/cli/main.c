@@ -22,9 +22,14 @@ static const char usage[] =
     "  reshard                the way from one sharding of a tensor to another, and what it costs\n"
     "  operators [NAME]       the operators and their sharding rules\n"
     "  devices                the built-in device catalog\n"
+    "  models, plans, jobs    what a daemon keeps and works on: list, show, fetch, cancel, watch, delete\n"
     "\n"
     "Every command takes --help and --json. MODEL may be '-': standard input. With --server URL (or SHARDPLAN_SERVER)\n"
-    "the work is done by a daemon; the output is the same.\n"
+    "the work is done by a daemon; the output is the same. Where the daemon asks for a token: --token-file FILE, or "
+    "the\n"
+    "variables SHARDPLAN_TOKEN_FILE or SHARDPLAN_TOKEN; where it asks for a certificate: --client-certificate FILE "
+    "and\n"
+    "--client-key FILE; where an authority of your own signed its certificate: --ca-file FILE (or SHARDPLAN_CA_FILE).\n"
     "\n"
     "Exit status: 0 done; 1 the model or the plan has errors; 2 wrong usage or unreadable input; 3 no plan fits;\n"
     "4 server or I/O failure.\n";
@@ -35,11 +40,9 @@ static const struct {
 } commands[] = {
     {"inspect", cmd_inspect}, {"check", cmd_check},     {"infer", cmd_infer},     {"plan", cmd_plan},
     {"strip", cmd_strip},     {"convert", cmd_convert}, {"reshard", cmd_reshard}, {"operators", cmd_operators},
-    {"devices", cmd_devices}, {"export", cmd_export},
+    {"devices", cmd_devices}, {"export", cmd_export},   {"models", cmd_models},   {"plans", cmd_plans},
+    {"jobs", cmd_jobs},
 };
-
-/* Verbs of the product that this version does not have yet deserve more than "unknown command". */
-static const char *const later[] = {"models", "plans", "jobs"};
 
 static void on_signal(int number)
 {
@@ -88,7 +91,7 @@ static int run(int argc, char **argv)
     struct common common = {.json = wants_json(argc, argv)};
     if (argc < 2)
         return report_usage(&common, "A command is missing: inspect, check, infer, plan, strip, export, convert, "
-                                     "reshard, operators or devices.");
+                                     "reshard, operators, devices, models, plans or jobs.");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
         return print_text(&common, usage);
     if (strcmp(argv[1], "--version") == 0)
@@ -101,10 +104,6 @@ static int run(int argc, char **argv)
             continue;
         common.command = commands[i].name;
         return wants_help ? commands[i].run(2, help, &common) : commands[i].run(argc - 1, argv + 1, &common);
-    }
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(name, later[i]) == 0)
-            return report_usage(&common, "This version does not have the command '%s'.", name);
     }
     return report_usage(&common, "There is no command '%.64s'.", name);
 }

@@ -135,6 +135,11 @@ enum sp_status output_splice(struct output *output, const struct sp_splice *spli
                       : sp_fail(err, SP_ERR_IO, "FILE_NOT_WRITABLE", "Cannot write '%s' to its end.", output->path);
 }
 
+bool output_restart(struct output *output)
+{
+    return output->temporary != NULL && lseek(output->fd, 0, SEEK_SET) == 0 && ftruncate(output->fd, 0) == 0;
+}
+
 enum sp_status output_commit(struct output *output, struct sp_error *err)
 {
     int fd = output->fd;

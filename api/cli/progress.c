@@ -17,6 +17,13 @@ double now_seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+void pause_seconds(double seconds)
+{
+    struct timespec time = {.tv_sec = (time_t)seconds};
+    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+    (void)nanosleep(&time, NULL);
+}
+
 static bool tick(void *context, const char *phase, double fraction, double best, double bound)
 {
     struct progress *progress = context;

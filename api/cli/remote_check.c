@@ -77,7 +77,7 @@ int remote_check(const struct common *common, struct input *input, const json_t 
     progress_init(&progress, 0);
     enum sp_status status = check_path(input, request, &path, &err);
     if (status == SP_OK)
-        status = client_open(common->server, &client, &err);
+        status = client_open(common, &client, &err);
     if (status == SP_OK) {
         struct answer answer;
         const struct call call = {
@@ -140,9 +140,9 @@ int remote_infer(const struct common *common, struct input *input, const json_t 
     sp_buf_init(&body, CLI_MAX_CLUSTER_BYTES);
     enum sp_status status = write_body(request, &body, &err);
     if (status == SP_OK)
-        status = client_open(common->server, &client, &err);
+        status = client_open(common, &client, &err);
     if (status == SP_OK)
-        status = client_ensure_model(client, input, &progress, &err);
+        status = client_ensure_model(client, input, NULL, &progress, NULL, &err);
     (void)snprintf(route, sizeof route, "/v1/models/%s/infer", input->sha256);
     if (status == SP_OK && path != NULL) {
         status = output_open(path, NULL, &output, &err);
@@ -176,7 +176,7 @@ int remote_operators(const struct common *common, const char *name)
         sp_buf_text(&path, "?name=");
     enum sp_status status = name == NULL || add_escaped(&path, name) ? SP_OK : sp_fail_memory(&err);
     if (status == SP_OK)
-        status = client_open(common->server, &client, &err);
+        status = client_open(common, &client, &err);
     if (status == SP_OK) {
         struct answer answer;
         const struct call call = {.method = "GET", .path = path.data, .accept = wanted(common)};

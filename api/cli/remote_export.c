@@ -106,12 +106,13 @@ static enum sp_status download_devices(struct client *client, const char *id, co
 
 /* ---- plan --emit ------------------------------------------------------------------------------------------------ */
 
-/* A server has the model's file and no other. */
-static enum sp_status tell_about_weights(struct client *client, const char *sha256, struct sp_error *err)
+/* A server has the model's file and no other. *ret_costs: it is a graph of costs, which nothing can run. */
+static enum sp_status look_at_model(struct client *client, const char *sha256, bool *ret_costs, struct sp_error *err)
 {
     struct answer answer;
     char route[MAX_PATH];
     const char *member;
+    char format[16];
     size_t size;
     (void)snprintf(route, sizeof route, "/v1/models/%s", sha256);
     const struct call call = {.method = "GET", .path = route};
@@ -119,6 +120,9 @@ static enum sp_status tell_about_weights(struct client *client, const char *sha2
     if (status == SP_OK && json_member(answer.body.data, answer.body.size, "external_data", &member, &size))
         print_note("the server does not have the files that the model's weights lie in; what is written refers to "
                    "them, so they must come to lie beside that");
+    *ret_costs = status == SP_OK &&
+                 json_member_word(answer.body.data, answer.body.size, "format", format, sizeof format) &&
+                 strcmp(format, "costs") == 0;
     sp_buf_release(&answer.body);
     return status;
 }
@@ -127,14 +131,18 @@ enum sp_status client_emit(struct client *client, const char *id, const char *sh
                            struct sp_error *err)
 {
     static const char *const files[][2] = {
-        {"model", "annotated.onnx"}, {"simulation", "simulation.onnx"}, {"timeline", "timeline.pftrace"}};
+        {"timeline", "timeline.pftrace"}, {"model", "annotated.onnx"}, {"simulation", "simulation.onnx"}};
     char route[MAX_PATH];
-    enum sp_status status = tell_about_weights(client, sha256, err);
-    for (size_t i = 0; status == SP_OK && i < sizeof files / sizeof files[0]; i++) {
+    bool is_costs = false;
+    enum sp_status status = look_at_model(client, sha256, &is_costs, err);
+    const size_t count = is_costs ? 1 : sizeof files / sizeof files[0];
+    for (size_t i = 0; status == SP_OK && i < count; i++) {
         (void)snprintf(route, sizeof route, "/v1/plans/%s/%s", id, files[i][0]);
         status = download_into(client, route, folder, files[i][1], err);
     }
-    if (status == SP_OK)
+    if (status == SP_OK && is_costs)
+        print_note("a graph of costs has no operators: there are a plan and a timeline, and no models");
+    else if (status == SP_OK)
         status = download_devices(client, id, folder, "ort-collectives", err);
     return status;
 }
@@ -146,21 +154,27 @@ bool is_plan_id(const char *text)
     return strlen(text) == ID_LENGTH && strspn(text, "0123456789abcdef") == ID_LENGTH;
 }
 
-int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device)
+enum sp_status client_export(struct client *client, const char *id, const char *format, const char *path,
+                             int64_t device, struct sp_error *err)
 {
-    struct client *client = NULL;
-    struct sp_error err = {0};
     enum sp_realize_target target;
     char route[MAX_PATH];
-    enum sp_status status = client_open(common->server, &client, &err);
     if (strcmp(format, "ort") == 0 && device != SP_FILE_NO_DEVICE)
         (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=ort", id, (long long)device);
     else
         (void)snprintf(route, sizeof route, "/v1/plans/%s/exports/%s", id, format);
-    if (status == SP_OK && sp_file_is_of_devices(format, &target))
-        status = download_devices(client, id, path, format, &err);
-    else if (status == SP_OK)
-        status = client_download(client, route, path, &err);
+    if (sp_file_is_of_devices(format, &target))
+        return download_devices(client, id, path, format, err);
+    return client_download(client, route, path, err);
+}
+
+int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device)
+{
+    struct client *client = NULL;
+    struct sp_error err = {0};
+    enum sp_status status = client_open(common, &client, &err);
+    if (status == SP_OK)
+        status = client_export(client, id, format, path, device, &err);
     client_close(client);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }

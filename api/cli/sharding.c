@@ -110,16 +110,16 @@ static int put_value(const struct common *common, const struct member_option *op
 int parse_members(struct common *common, int argc, char **argv, const struct member_option *members, size_t count,
                   const char *help, json_t *request, bool *ret_help)
 {
-    enum { OPT_HELP = 256, OPT_JSON, OPT_SERVER, OPT_MEMBER };
+    enum { OPT_HELP = 256, OPT_JSON, OPT_MEMBER, COMMON_COUNT = 2 + SERVER_OPTION_COUNT };
     char letters[MAX_MEMBER_OPTIONS * 2 + 4] = ":h";
-    struct option options[MAX_MEMBER_OPTIONS + 4] = {
+    struct option options[MAX_MEMBER_OPTIONS + COMMON_COUNT + 1] = {
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
-        {"server", required_argument, NULL, OPT_SERVER},
+        SERVER_OPTIONS,
     };
     int option, code = EXIT_DONE;
     for (size_t i = 0; i < count && i < MAX_MEMBER_OPTIONS; i++)
-        options[i + 3] =
+        options[i + COMMON_COUNT] =
             (struct option){members[i].name, members[i].kind == MEMBER_FLAG ? no_argument : required_argument, NULL,
                             OPT_MEMBER + (int)i};
     for (size_t i = 0; i < count && i < MAX_MEMBER_OPTIONS; i++) {
@@ -136,9 +136,9 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
             (void)fputs(help, stdout);
             return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
         }
-        if (option == OPT_SERVER)
-            common->server = optarg;
-        else if (option == ':' || option == '?')
+        if (take_server_option(common, option, optarg))
+            continue;
+        if (option == ':' || option == '?')
             code = report_bad_option(common, option, argv[optind - 1]);
         for (size_t i = 0; i < count && option < OPT_HELP; i++) {
             if (members[i].kind == MEMBER_LOCAL && members[i].least == option)
@@ -147,9 +147,7 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
         if (option >= OPT_MEMBER)
             code = put_value(common, &members[option - OPT_MEMBER], optarg, request);
     }
-    if (code == EXIT_DONE && !settle_server(common))
-        code = report_usage(common, "The server must be a URL like http://127.0.0.1:8080.");
-    return code;
+    return code == EXIT_DONE ? settle_server(common) : code;
 }
 
 /* ---- answers ---- */
