@@ -19,10 +19,11 @@ def model(number):
 
 class DaemonCase(unittest.TestCase):
     options = ("--workers", "2")
+    where = None  # as Daemon's `store`
 
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon(*cls.options)
+        cls.daemon = Daemon(*cls.options, store=cls.where)
         cls.daemon.start()
 
     @classmethod
@@ -49,13 +50,15 @@ class DaemonCase(unittest.TestCase):
         return self.ask("POST", "/v1/models", data, (200, 201)).json["id"]
 
     def submit(self, data=TINY, **members):
-        """Stores the model and asks for a plan; the plan's id."""
+        """Stores the model and asks for a plan of its own, also of an old question; the plan's id."""
         body = {"model": self.store(data), "cluster": CLUSTER, **members}
-        return self.ask("POST", "/v1/plans", body, 202).json["id"]
+        return self.ask("POST", "/v1/plans", body, 202, Cache_Control="no-cache").json["id"]
 
     def no_temporary_files(self, patience=10):
         """Files go when the connection is done with, a moment after the answer."""
         self.daemon.wait_for(lambda: not self.temporary_files(), "the removal of temporary files", patience)
 
     def temporary_files(self):
-        return os.listdir(os.path.join(self.daemon.data, "tmp"))
+        """In the folders of all daemons that used the data folder."""
+        tmp = os.path.join(self.daemon.data, "tmp")
+        return [name for owner in os.listdir(tmp) for name in os.listdir(os.path.join(tmp, owner))]

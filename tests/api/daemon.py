@@ -4,6 +4,7 @@ Every answer that goes through Daemon.request() is held to the contract (contrac
 """
 
 import atexit
+import gzip
 import http.client
 import json
 import os
@@ -21,17 +22,37 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import contract  # noqa: E402
+import postgres  # noqa: E402
 import recount  # noqa: E402
+import zstd  # noqa: E402
 
 PROGRAM = os.environ.get("SHARDPLAND", os.path.join(TOP, "build/server/shardpland"))
-PATIENCE = 60  # seconds until something that must happen counts as hanging
+PATIENCE = int(os.environ.get("SHARDPLAN_TEST_PATIENCE", "60"))  # seconds until something that must happen counts as hanging
+STORE = os.environ.get("SHARDPLAN_TEST_STORE", "sqlite")  # or postgres: what daemons use that are not told
+LEASE = 3  # seconds, the least; those of a daemon that was killed end before anybody wonders
+
+_server = None  # of PostgreSQL
+
+
+def postgres_server():
+    """The PostgreSQL server that all tests of this process share."""
+    global _server
+    if _server is None:
+        _server = postgres.Server()
+        _server.start()
+        atexit.register(_server.close)
+    return _server
+
+
+CODINGS = {None: bytes, "gzip": gzip.decompress, "zstd": zstd.decompress}
 
 
 class Answer:
     def __init__(self, status, headers, body):
         self.status = status
         self.headers = headers
-        self.body = body
+        self.wire = body  # as it came
+        self.body = CODINGS[headers.get("Content-Encoding")](body) if body else body
 
     @property
     def json(self):
@@ -46,13 +67,18 @@ class Answer:
 
 
 class Daemon:
-    def __init__(self, *options, data=None):
+    def __init__(self, *options, data=None, store=None):
         self.folder = None
         if data is None:
             self.folder = tempfile.TemporaryDirectory(prefix="shardpland-")
             data = os.path.join(self.folder.name, "data")
         self.data = data
-        self.options = options
+        self.store = store  # the URL of a database; None: as SHARDPLAN_TEST_STORE says, "": SQLite
+        if store is None and STORE == "postgres":
+            self.store = postgres_server().url(postgres_server().new_database())
+        self.options = [*(["--store", self.store, "--lease-seconds", str(LEASE)] if self.store else []), *options]
+        self.token = None  # sent with each request
+        self.tls = None  # an ssl.SSLContext: the daemon is asked through it
         self.process = None
         self.contract = None
         self.recounted = set()  # ids of plans whose memory was counted again
@@ -199,6 +225,8 @@ class Daemon:
     # ---- requests ----
 
     def connect(self):
+        if self.tls is not None:
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=self.tls)
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
     def raw_status(self, path):
@@ -213,6 +241,8 @@ class Daemon:
 
     def request(self, method, path, body=None, headers=None, check=True, chunked=False):
         headers = dict(headers or {})
+        if self.token is not None:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
             headers.setdefault("Content-Type", "application/json")

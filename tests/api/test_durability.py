@@ -17,7 +17,8 @@ class Durability(unittest.TestCase):
         daemon.freeze()
         plans = []
         for number in range(count):
-            answer = daemon.request("POST", "/v1/plans", {"model": models[number % 3], "cluster": CLUSTER})
+            body = {"model": models[number % 3], "cluster": CLUSTER}
+            answer = daemon.request("POST", "/v1/plans", body, {"Cache-Control": "no-cache"})
             self.assertEqual(answer.status, 202, answer)
             plans.append(answer.json["id"])
         return plans
@@ -79,8 +80,9 @@ class Durability(unittest.TestCase):
             self.assertEqual(daemon.get(f"/v1/models/{name}/content").body, TINY)
 
     def test_one_daemon_per_folder(self):
+        """Those of one PostgreSQL share it (test_shared), but with nobody else."""
         with Daemon("--workers", "1") as daemon:
-            second = daemon.spawn()
+            second = Daemon("--workers", "1", data=daemon.data, store="").spawn()
             _, errors = second.communicate(timeout=30)
             self.assertEqual(second.returncode, 4)
             self.assertIn(b"DATA_FOLDER_IN_USE", errors)
@@ -94,7 +96,7 @@ class Durability(unittest.TestCase):
 
             def wait():
                 body = {"model": daemon.get(f"/v1/plans/{plans[0]}").json["model"], "cluster": CLUSTER}
-                answers.append(daemon.request("POST", "/v1/plans", body, {"Prefer": "wait=50"}))
+                answers.append(daemon.request("POST", "/v1/plans", body, {"Prefer": "wait=50", "Cache-Control": "no-cache"}))
 
             thread = threading.Thread(target=wait)
             thread.start()

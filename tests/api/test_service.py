@@ -48,7 +48,7 @@ class Service(DaemonCase):
         self.problem("GET", "/nothing", status=404, code="NOT_FOUND")
         self.problem("GET", "/v1/models/xyz", status=404, code="NOT_FOUND")
         answer = self.problem("PUT", "/v1/models", b"x", 405, "METHOD_NOT_ALLOWED")
-        self.assertEqual(answer.headers["Allow"], "POST, GET, HEAD")
+        self.assertEqual(answer.headers["Allow"], "POST, GET, HEAD, OPTIONS")
         self.problem("BREW", "/livez", status=405)
         self.problem("GET", "/livez?verbose=1", status=400, code="UNKNOWN_PARAMETER")
 

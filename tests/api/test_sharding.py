@@ -143,7 +143,7 @@ class Refused(ShardingCase):
                 self.refused(path, body, "MEMBER_TYPE", **json_type)
             self.refused(path, b"{}", "UNSUPPORTED_MEDIA_TYPE", status=415, Content_Type="text/plain")
             self.refused(path, b"{}", "UNSUPPORTED_MEDIA_TYPE", status=415, Content_Type="application/jsonp")
-            self.refused(path, b"{}", "UNSUPPORTED_ENCODING", status=415, Content_Encoding="gzip", **json_type)
+            self.refused(path, b"{}", "UNSUPPORTED_CONTENT_ENCODING", status=415, Content_Encoding="br", **json_type)
             self.refused(path, b"{}", "NOT_ACCEPTABLE", status=406, Accept="image/png", **json_type)
             self.refused(path, b" " * ((1 << 20) + 1), "BODY_TOO_LARGE", status=413, **json_type)
             self.problem("GET", path, status=405)

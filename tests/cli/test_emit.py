@@ -385,14 +385,20 @@ class Server(Emits, test_cli.DaemonCase):
         answer = json.loads(self.remote("export", plan, "--format", "csv", "-o", self.path("x"), "--json").stdout)
         self.assertEqual(answer, {"format": "csv", "media_type": "text/csv; charset=utf-8"})
 
+    def test_files_are_exported_here(self):
+        model = self.model()
+        self.emit(model)
+        for arguments in ([self.path("out/annotated.onnx")], [self.path("out/plan.json"), "--model", model]):
+            arguments = ["export", *arguments, "--format", "csv"]
+            self.assertEqual(self.done(*arguments, "--server", "http://127.0.0.1:1").stdout, self.done(*arguments).stdout)
+
     def test_errors(self):
         model = self.model()
         plan = self.on_server(model, "out")
         for status, code, arguments in (
                 (1, "PART_OF_THE_DEVICES", [plan, "--format", "ort"]),
                 (2, "NO_DEVICE", [plan, "--format", "ort", "--device", "7"]),
-                (2, "USAGE", [self.path("out/plan.json"), "--format", "csv"]),
-                (2, "USAGE", [self.path("out/annotated.onnx"), "--format", "csv"]),
+                (2, "MODEL_MISSING", [self.path("out/plan.json"), "--format", "csv"]),
                 (2, "USAGE", [plan, "--model", model, "--format", "csv"]),
                 (2, "USAGE", [plan, "--format", "sessions"]),
                 (4, "PLAN_NOT_FOUND", ["0" * 32, "--format", "csv"]),

@@ -142,7 +142,8 @@ class Export(test_cli.Case):
             file.write(text.replace('"seed":0', '"seed":1', 1))
         for code, arguments in (("USAGE", []), ("USAGE", [annotated]), ("USAGE", [annotated, "--format", "word"]),
                                 ("USAGE", [annotated, annotated, "--format", "csv"]),
-                                ("USAGE", [annotated, "--format", "csv", "--server", "http://127.0.0.1:1"]),
+                                ("USAGE", ["0" * 32, "--model", model, "--format", "csv", "--server",
+                                           "http://127.0.0.1:1"]),
                                 ("USAGE", [annotated, "--format", "csv", "--json"]),
                                 ("USAGE", ["-", "--model", "-", "--format", "csv"]),
                                 ("USAGE", [plan, "--model", model, "--configuration", "a", "--format", "csv"]),

@@ -31,6 +31,13 @@ NOT_IN_CORE = re.compile(
     r"getenv|secure_getenv|setenv|time|clock|clock_gettime|gettimeofday|socket|connect|pthread_(?!once)\w+|fork|exec\w+|system|"
     r"posix_spawnp?|rand|srand|random|getrandom|syslog|mmap(64)?|signal|sigaction|__(f?printf|vfprintf|fread)_chk)$")
 
+# What may ask the clock of the wall: lines of the log, the start of the process, rows of the store, ends of tokens, reports
+# of crashes, and ids of events, which are never smaller than the one before.
+WALL_CLOCK = {"server/util/times.c", "server/util/times.h", "server/observe/log.c", "server/observe/metrics.c",
+              "server/store/sqlite.c", "server/store/sqlite_models.c", "server/store/sqlite_plans.c",
+              "server/store/sqlite_queue.c", "server/http/identify.c", "server/auth/token_command.c",
+              "server/jobs/crashes.c", "server/jobs/events.c"}
+
 
 def sources(*folders):
     for folder in folders:
@@ -59,6 +66,16 @@ def check_arrows(problems):
                 problems.append(f"{path}: core must not include {name}")
 
 
+def check_clocks(problems):
+    """The clock of the wall may jump: nothing in the daemon waits by it. It is only shown, stored, or compared with times
+    that people have written."""
+    for path in sources("server"):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if re.search(r"CLOCK_REALTIME|\btimes_now\(|\bgettimeofday\(|\btime\(", re.sub(r"/\*.*?\*/", "", text, flags=re.S)) and path not in WALL_CLOCK:
+            problems.append(f"{path}: the clock of the wall; server_now_ms() never jumps")
+
+
 def check_files(problems):
     for path in sources("core", "server", "api", "tests"):
         with open(path, encoding="utf-8") as file:
@@ -81,6 +98,7 @@ def check_calls(problems, library):
 def main():
     problems = []
     check_arrows(problems)
+    check_clocks(problems)
     check_files(problems)
     check_calls(problems, "build/core/libshardplan.a")
     print("\n".join(problems))

@@ -1,209 +1,245 @@
-#include <criterion/criterion.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.h"
-#include "server_limits.h"
-#include "store.h"
+#include "open_store.h"
 
-/* Each test has a database of its own in a new folder. */
-static char folder[64], path[96];
-static struct store *store;
+/* What every store does. The tenant of what names none is "". */
 
-static void open_again(void)
-{
-    struct problem problem = {0};
-    store_close(store);
-    store = NULL;
-    cr_assert(store_open(path, &store, &problem), "%s", problem.detail);
-}
-
-static void set_up(void)
-{
-    (void)snprintf(folder, sizeof folder, "/tmp/shardplan-store-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/test.db", folder);
-    open_again();
-}
-
-static void tear_down(void)
-{
-    store_close(store);
-    store = NULL;
-    files_remove_folder(folder);
-}
-
-TestSuite(store, .init = set_up, .fini = tear_down);
-
-static const char model_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-static const char model_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-
-static void add_model(const char *id, const char *name)
-{
-    struct problem problem = {0};
-    cr_assert(store_add_model(store, id, name, 42, &problem), "%s", problem.detail);
-}
-
-/* A plan whose id is `number` in decimal digits. */
-static enum store_added add_plan(int number, const char *model, const char *key, const char *print, char ret_id[33])
-{
-    struct problem problem = {0};
-    struct plan_row row = {0};
-    char request[] = "{}";
-    (void)snprintf(row.id, sizeof row.id, "%032d", number);
-    (void)snprintf(row.model, sizeof row.model, "%s", model);
-    row.request = request;
-    enum store_added added = store_add_plan(store, &row, key, print, 3, &problem);
-    memcpy(ret_id, row.id, 33);
-    return added;
-}
-
-static enum plan_state state_of(const char *id)
-{
-    struct plan_row row;
-    cr_assert(store_get_plan(store, id, &row));
-    enum plan_state state = row.state;
-    store_release_plan(&row);
-    return state;
-}
-
-static void claim(const char *id, int attempts)
-{
-    struct plan_row row;
-    cr_assert(store_claim(store, &row));
-    cr_expect_str_eq(row.id, id);
-    cr_expect_eq(row.state, PLAN_RUNNING);
-    cr_expect_eq(row.attempts, attempts);
-    cr_expect_gt(row.started_at, 0);
-    store_release_plan(&row);
-}
-
-Test(store, models_are_kept_once)
+BOTH_STORES(models_are_kept_once_for_each_tenant)
 {
     struct model_row row;
-    add_model(model_a, "first");
-    add_model(model_a, "second");
-    open_again();
-    cr_assert(store_get_model(store, model_a, &row));
-    cr_expect_str_eq(row.name, "first");
+    bool last;
+    ADD_MODEL("", model_a);
+    cr_expect_eq(add_model_of(store, "", model_a, 43, (struct store_quota){0}), STORE_EXISTS);
+    open_store_again();
+    cr_assert_eq(store_get_model(store, "", model_a, &row), STORE_DONE);
+    cr_expect_str_eq(row.name, "a model");
     cr_expect_eq(row.bytes, 42);
+    cr_expect_gt(row.created_at, 1600000000000, "milliseconds since 1970");
     store_release_model(&row);
-    cr_expect_not(store_get_model(store, model_b, &row));
-    cr_expect_eq(store_delete_model(store, model_b), STORE_NOT_FOUND);
-    cr_expect_eq(store_delete_model(store, model_a), STORE_DONE);
-    cr_expect_not(store_has_model(store, model_a));
+    cr_expect_eq(store_get_model(store, "", model_b, &row), STORE_NOT_FOUND);
+    cr_expect_eq(store_find_model(store, "team", model_a), STORE_NOT_FOUND);
+    ADD_MODEL("team", model_a);
+    cr_expect_eq(store_find_model(store, "team", model_a), STORE_DONE);
+    cr_assert_eq(store_get_model(store, NULL, model_a, &row), STORE_DONE);
+    cr_expect_str_eq(row.tenant, "", "the oldest row");
+    store_release_model(&row);
+    cr_expect_eq(store_delete_model(store, "", model_b, &last), STORE_NOT_FOUND);
+    cr_expect_eq(store_delete_model(store, "", model_a, &last), STORE_DONE);
+    cr_expect_not(last, "the other tenant has it");
+    cr_expect_eq(store_delete_model(store, "team", model_a, &last), STORE_DONE);
+    cr_expect(last);
+    cr_expect_eq(store_find_model(store, NULL, model_a), STORE_NOT_FOUND);
 }
 
-Test(store, a_model_with_plans_stays)
+BOTH_STORES(a_model_with_plans_stays)
 {
-    char id[33];
-    add_model(model_a, "");
-    cr_assert_eq(add_plan(1, model_a, NULL, "p", id), STORE_ADDED);
-    cr_expect_eq(store_delete_model(store, model_a), STORE_IN_USE);
-    cr_expect_eq(store_delete_plan(store, id), STORE_DONE);
-    cr_expect_eq(store_delete_plan(store, id), STORE_NOT_FOUND);
-    cr_expect_eq(store_delete_model(store, model_a), STORE_DONE);
+    char id[STORE_ID_SIZE];
+    bool last;
+    ADD_MODEL("", model_a);
+    ADD_MODEL("team", model_a);
+    MUST_ADD_PLAN(id, .number = 1);
+    cr_expect_eq(store_delete_model(store, "", model_a, &last), STORE_IN_USE);
+    cr_expect_not(last);
+    cr_expect_eq(store_delete_model(store, NULL, model_a, &last), STORE_IN_USE);
+    cr_expect_eq(store_find_model(store, "team", model_a), STORE_DONE, "all or nothing");
+    cr_expect_eq(store_delete_plan(store, "team", id), STORE_NOT_FOUND, "it is not that tenant's");
+    cr_expect_eq(store_delete_plan(store, "", id), STORE_DONE);
+    cr_expect_eq(store_delete_plan(store, "", id), STORE_NOT_FOUND);
+    cr_expect_eq(store_delete_model(store, NULL, model_a, &last), STORE_DONE);
+    cr_expect(last);
 }
 
-Test(store, plans_need_their_model_and_room)
+BOTH_STORES(tenants_have_quotas)
 {
-    char id[33];
-    cr_expect_eq(add_plan(1, model_a, NULL, "p", id), STORE_NO_MODEL);
-    add_model(model_a, "");
+    char id[STORE_ID_SIZE];
+    cr_expect_eq(add_model_of(store, "a", model_a, 100, (struct store_quota){.tenant_bytes = 99}), STORE_QUOTA);
+    cr_expect_eq(add_model_of(store, "a", model_a, 99, (struct store_quota){.tenant_bytes = 99}), STORE_ADDED);
+    cr_expect_eq(add_model_of(store, "a", model_b, 1, (struct store_quota){.tenant_bytes = 99}), STORE_QUOTA);
+    cr_expect_eq(add_model_of(store, "a", model_b, 1, (struct store_quota){.tenant_models = 1}), STORE_QUOTA);
+    cr_expect_eq(add_model_of(store, "b", model_b, 1, (struct store_quota){.tenant_models = 1}), STORE_ADDED);
+    struct store_quota two = {.tenant_plans = 2};
+    cr_expect_eq(ADD_PLAN(id, .number = 1, .tenant = "a", .quota = two), STORE_ADDED);
+    cr_expect_eq(ADD_PLAN(id, .number = 2, .tenant = "a", .quota = two), STORE_ADDED);
+    cr_expect_eq(claim_number(store), 1);
+    cr_expect_eq(ADD_PLAN(id, .number = 3, .tenant = "a", .quota = two), STORE_QUOTA, "a running plan counts");
+    cr_expect_eq(ADD_PLAN(id, .number = 4, .tenant = "b", .model = model_b, .quota = two), STORE_ADDED);
+    cr_expect_eq(store_finish(store, "00000000000000000000000000000001", 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(ADD_PLAN(id, .number = 3, .tenant = "a", .quota = two), STORE_ADDED);
+}
+
+BOTH_STORES(plans_need_their_model_and_room)
+{
+    char id[STORE_ID_SIZE];
+    struct store_quota three = {.queued_plans = 3};
+    ADD_MODEL("team", model_a);
+    cr_expect_eq(ADD_PLAN(id, .number = 1), STORE_NO_MODEL, "only the other tenant has it");
+    ADD_MODEL("", model_a);
     for (int i = 1; i <= 3; i++)
-        cr_expect_eq(add_plan(i, model_a, NULL, "p", id), STORE_ADDED);
-    cr_expect_eq(add_plan(4, model_a, NULL, "p", id), STORE_FULL);
-    claim("00000000000000000000000000000001", 1);
-    cr_expect_eq(add_plan(4, model_a, NULL, "p", id), STORE_ADDED, "a running plan does not count as queued");
+        cr_expect_eq(ADD_PLAN(id, .number = i, .quota = three), STORE_ADDED);
+    cr_expect_eq(ADD_PLAN(id, .number = 4, .tenant = "team", .quota = three), STORE_FULL);
+    must_claim(store, "00000000000000000000000000000001", 1);
+    cr_expect_eq(ADD_PLAN(id, .number = 4, .quota = three), STORE_ADDED, "a running plan does not count as queued");
 }
 
-Test(store, an_idempotency_key_names_one_request)
+BOTH_STORES(an_idempotency_key_names_one_request)
 {
-    char first[33], second[33];
-    add_model(model_a, "");
-    cr_assert_eq(add_plan(1, model_a, "key", "print", first), STORE_ADDED);
-    open_again();
-    cr_expect_eq(add_plan(2, model_a, "key", "print", second), STORE_EXISTS);
+    char first[STORE_ID_SIZE], second[STORE_ID_SIZE];
+    ADD_MODEL("", model_a);
+    ADD_MODEL("team", model_a);
+    MUST_ADD_PLAN(first, .number = 1, .key = "key", .question = "q");
+    open_store_again();
+    cr_expect_eq(ADD_PLAN(second, .number = 2, .key = "key"), STORE_EXISTS);
     cr_expect_str_eq(second, first);
-    cr_expect_eq(add_plan(3, model_a, "key", "other", second), STORE_KEY_REUSED);
-    cr_expect_eq(add_plan(4, model_a, "key 2", "print", second), STORE_ADDED);
+    cr_expect_eq(ADD_PLAN(second, .number = 3, .key = "key", .print = "other"), STORE_KEY_REUSED);
+    cr_expect_eq(ADD_PLAN(second, .number = 4, .key = "key 2"), STORE_ADDED);
+    cr_expect_eq(ADD_PLAN(second, .number = 5, .key = "key", .tenant = "team"), STORE_ADDED, "a key is a tenant's");
+    cr_expect_eq(ADD_PLAN(second, .number = 6, .key = "key 3", .question = "q", .reuse = true), STORE_REUSED);
+    cr_expect_eq(ADD_PLAN(second, .number = 7, .key = "key 3", .question = "x"), STORE_EXISTS);
+    cr_expect_str_eq(second, first, "the plan that answered keeps the key");
+    cr_assert_eq(store_delete_plan(store, "", first), STORE_DONE);
+    cr_expect_eq(ADD_PLAN(second, .number = 8, .key = "key"), STORE_ADDED, "keys go with their plans");
 }
 
-Test(store, plans_are_claimed_in_order_and_finish_once)
+BOTH_STORES(equal_questions_have_one_plan)
 {
-    char one[33], two[33];
+    char first[STORE_ID_SIZE], id[STORE_ID_SIZE];
+    ADD_MODEL("", model_a);
+    ADD_MODEL("team", model_a);
+    MUST_ADD_PLAN(first, .number = 1, .question = "q", .reuse = true);
+    cr_expect_eq(ADD_PLAN(id, .number = 2, .question = "q", .reuse = true), STORE_REUSED);
+    cr_expect_str_eq(id, first);
+    cr_expect_eq(ADD_PLAN(id, .number = 3, .question = "q", .reuse = true, .tenant = "team"), STORE_ADDED);
+    cr_expect_eq(ADD_PLAN(id, .number = 4, .question = "q"), STORE_ADDED, "who wants no reuse gets none");
+    cr_assert_eq(store_cancel(store, "", id), STORE_DONE);
+    must_claim(store, first, 1);
+    cr_expect_eq(ADD_PLAN(id, .number = 5, .question = "q", .reuse = true), STORE_REUSED, "it runs");
+    cr_assert_eq(store_cancel(store, "", first), STORE_DONE);
+    cr_expect_eq(ADD_PLAN(id, .number = 6, .question = "q", .reuse = true), STORE_ADDED, "nobody wants the other one");
+    cr_expect_eq(claim_number(store), 3);
+    must_claim(store, id, 1);
+    cr_assert_eq(store_finish(store, id, 1, PLAN_FAILED, false, "{}"), STORE_CHANGED);
+    cr_expect_eq(ADD_PLAN(id, .number = 7, .question = "q", .reuse = true), STORE_ADDED, "a failure answers nothing");
+}
+
+BOTH_STORES(tenants_take_turns)
+{
+    char id[STORE_ID_SIZE];
+    ADD_MODEL("a", model_a);
+    ADD_MODEL("b", model_a);
+    for (int i = 1; i <= 3; i++)
+        MUST_ADD_PLAN(id, .number = i, .tenant = "a");
+    MUST_ADD_PLAN(id, .number = 4, .tenant = "a", .priority = PRIORITY_HIGH);
+    MUST_ADD_PLAN(id, .number = 5, .tenant = "b", .priority = PRIORITY_LOW);
+    MUST_ADD_PLAN(id, .number = 6, .tenant = "b");
+    /* Fewest running first; of these the highest priority; of these the oldest. */
+    static const int order[] = {4, 6, 1, 5, 2, 3, 0};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        cr_expect_eq(claim_number(store), order[i], "claim %zu", i);
+}
+
+BOTH_STORES(plans_finish_once)
+{
+    char one[STORE_ID_SIZE], two[STORE_ID_SIZE];
     struct plan_row row;
-    add_model(model_a, "");
-    cr_assert_eq(add_plan(9, model_a, NULL, "p", one), STORE_ADDED);
-    cr_assert_eq(add_plan(2, model_a, NULL, "p", two), STORE_ADDED);
-    claim(one, 1);
-    claim(two, 1);
-    cr_expect_not(store_claim(store, &row));
-    cr_expect(store_finish(store, one, NULL));
-    cr_expect(store_finish(store, two, "{\"code\":\"X\"}"));
-    cr_expect_not(store_finish(store, one, "{}"), "a finished plan does not change");
-    cr_assert(store_get_plan(store, two, &row));
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(one, .number = 9);
+    MUST_ADD_PLAN(two, .number = 2);
+    cr_expect_eq(store_finish(store, one, 0, PLAN_SUCCEEDED, true, NULL), STORE_LOST, "it does not run");
+    must_claim(store, one, 1);
+    must_claim(store, two, 1);
+    cr_expect_eq(claim_number(store), 0);
+    cr_expect_str_eq(plan_of(one).owner, "first");
+    cr_expect_eq(store_finish(store, one, 2, PLAN_SUCCEEDED, true, NULL), STORE_LOST, "another attempt");
+    cr_expect_eq(store_finish(store, one, 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, two, 1, PLAN_FAILED, false, "{\"code\":\"X\"}"), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, one, 1, PLAN_FAILED, false, "{}"), STORE_LOST, "a finished plan does not change");
+    cr_assert_eq(store_get_plan(store, "", two, &row), STORE_DONE);
     cr_expect_eq(row.state, PLAN_FAILED);
+    cr_expect_not(row.has_result);
     cr_expect_str_eq(row.error, "{\"code\":\"X\"}");
     cr_expect_geq(row.finished_at, row.started_at);
     store_release_plan(&row);
-    cr_expect_eq(state_of(one), PLAN_SUCCEEDED);
+    cr_expect_eq(plan_of(one).state, PLAN_SUCCEEDED);
+    cr_expect(plan_of(one).has_result);
+    cr_expect_str_eq(plan_of(one).owner, "");
+    cr_expect_eq(store_get_plan(store, "team", one, &row), STORE_NOT_FOUND);
+    cr_expect_eq(store_find_plan(store, "team", one), STORE_NOT_FOUND);
+    cr_expect_eq(store_find_plan(store, NULL, one), STORE_DONE);
 }
 
-Test(store, crashes_are_counted_and_interruptions_are_not)
+BOTH_STORES(crashes_are_counted_and_interruptions_are_not)
 {
-    char id[33];
-    struct plan_row row;
-    add_model(model_a, "");
-    cr_assert_eq(add_plan(1, model_a, NULL, "p", id), STORE_ADDED);
-    claim(id, 1);
-    cr_expect(store_requeue(store, id, true));
-    claim(id, 2);
-    cr_expect(store_requeue(store, id, false));
-    cr_expect_not(store_requeue(store, id, false), "it is queued already");
-    cr_assert(store_get_plan(store, id, &row));
-    cr_expect_eq(row.crashes, 1);
-    cr_expect_eq(row.attempts, 2);
-    store_release_plan(&row);
+    char id[STORE_ID_SIZE];
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(id, .number = 1);
+    must_claim(store, id, 1);
+    cr_expect_eq(store_requeue(store, id, 1, true), STORE_CHANGED);
+    must_claim(store, id, 2);
+    cr_expect_eq(store_requeue(store, id, 1, true), STORE_LOST, "the first attempt has ended");
+    cr_expect_eq(store_requeue(store, id, 2, false), STORE_CHANGED);
+    cr_expect_eq(store_requeue(store, id, 2, false), STORE_LOST, "it is queued already");
+    cr_expect_eq(plan_of(id).crashes, 1);
+    cr_expect_eq(plan_of(id).attempts, 2);
 }
 
-Test(store, cancelling_wins_over_a_late_result)
+BOTH_STORES(cancelling_ends_what_waits_and_asks_what_runs)
 {
-    char id[33];
-    add_model(model_a, "");
-    cr_assert_eq(add_plan(1, model_a, NULL, "p", id), STORE_ADDED);
-    claim(id, 1);
-    cr_expect_eq(store_cancel(store, id), STORE_DONE);
-    cr_expect_not(store_finish(store, id, NULL));
-    cr_expect_not(store_requeue(store, id, true));
-    cr_expect_eq(state_of(id), PLAN_CANCELLED);
-    cr_expect_eq(store_cancel(store, id), STORE_DONE, "cancelling twice is fine");
-    cr_expect_eq(store_cancel(store, "0"), STORE_NOT_FOUND);
+    char queued[STORE_ID_SIZE], runs[STORE_ID_SIZE], late[STORE_ID_SIZE];
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(runs, .number = 1);
+    MUST_ADD_PLAN(late, .number = 2);
+    MUST_ADD_PLAN(queued, .number = 3);
+    must_claim(store, runs, 1);
+    must_claim(store, late, 1);
+    cr_expect_eq(store_cancel(store, "team", queued), STORE_NOT_FOUND);
+    cr_expect_eq(store_cancel(store, "", queued), STORE_DONE);
+    cr_expect_eq(plan_of(queued).state, PLAN_CANCELLED);
+    cr_expect_gt(plan_of(queued).finished_at, 0);
+    cr_expect_eq(claim_number(store), 0);
+    cr_expect_eq(store_cancel(store, "", runs), STORE_DONE);
+    cr_expect_eq(plan_of(runs).state, PLAN_RUNNING);
+    cr_expect(plan_of(runs).cancel_requested);
+    cr_expect_eq(store_requeue(store, runs, 1, false), STORE_CHANGED);
+    cr_expect_eq(plan_of(runs).state, PLAN_CANCELLED);
+    cr_expect_eq(store_cancel(store, NULL, late), STORE_DONE);
+    cr_expect_eq(store_finish(store, late, 1, PLAN_CANCELLED, true, NULL), STORE_CHANGED, "with its best so far");
+    cr_expect(plan_of(late).has_result);
+    cr_expect_eq(store_cancel(store, "", late), STORE_DONE, "cancelling twice is fine");
+    cr_expect_eq(store_cancel(store, "", "0"), STORE_NOT_FOUND);
 }
 
-Test(store, recovery_queues_what_was_running)
+BOTH_STORES(recovery_queues_what_was_running)
 {
-    char id[33], other[33];
-    int64_t counts[PLAN_STATE_COUNT], models;
-    double oldest;
-    add_model(model_a, "");
-    cr_assert_eq(add_plan(1, model_a, NULL, "p", id), STORE_ADDED);
-    cr_assert_eq(add_plan(2, model_a, NULL, "p", other), STORE_ADDED);
-    claim(id, 1);
-    open_again();
-    cr_expect_eq(store_recover(store), 1);
-    cr_expect_eq(state_of(id), PLAN_QUEUED);
-    cr_assert(store_counts(store, counts, &oldest, &models));
-    cr_expect_eq(counts[PLAN_QUEUED], 2);
-    cr_expect_eq(counts[PLAN_RUNNING], 0);
-    cr_expect_eq(models, 1);
+    char id[STORE_ID_SIZE], second[STORE_ID_SIZE], unwanted[STORE_ID_SIZE];
+    struct store_counts counts;
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(unwanted, .number = 3);
+    MUST_ADD_PLAN(id, .number = 1);
+    MUST_ADD_PLAN(second, .number = 2);
+    must_claim(store, unwanted, 1);
+    must_claim(store, id, 1);
+    cr_assert_eq(store_cancel(store, "", unwanted), STORE_DONE);
+    open_store_again();
+    cr_expect_eq(store_reclaim(store, true), 2);
+    cr_expect_eq(plan_of(id).state, PLAN_QUEUED);
+    cr_expect_eq(plan_of(unwanted).state, PLAN_CANCELLED);
+    cr_assert(store_count(store, &counts));
+    cr_expect_eq(counts.plans[PLAN_QUEUED], 2);
+    cr_expect_eq(counts.plans[PLAN_RUNNING], 0);
+    cr_expect_eq(counts.plans[PLAN_CANCELLED], 1);
+    cr_expect_geq(counts.oldest_seconds, 0);
+    cr_expect_lt(counts.oldest_seconds, 60);
     /* A plan that is interrupted again and again is given up. */
     for (int attempt = 2; attempt <= SPD_MAX_ATTEMPTS; attempt++) {
-        claim(id, attempt);
-        cr_expect_eq(store_recover(store), attempt < SPD_MAX_ATTEMPTS ? 1 : 0);
+        must_claim(store, id, attempt);
+        cr_expect_eq(store_reclaim(store, true), 1);
     }
-    cr_expect_eq(state_of(id), PLAN_FAILED);
+    struct plan_row row;
+    cr_assert_eq(store_get_plan(store, NULL, id, &row), STORE_DONE);
+    cr_expect_eq(row.state, PLAN_FAILED);
+    cr_expect_not_null(strstr(row.error, "INTERRUPTED_TOO_OFTEN"));
+    store_release_plan(&row);
 }
 
 static void collect(void *context, const struct plan_row *row)
@@ -213,34 +249,137 @@ static void collect(void *context, const struct plan_row *row)
     *last = row->seq;
 }
 
-Test(store, lists_are_newest_first)
+static void name_model(void *context, const struct model_row *row)
 {
-    char id[33];
-    int64_t last = INT64_MAX;
-    add_model(model_a, "");
-    for (int i = 1; i <= 3; i++)
-        cr_assert_eq(add_plan(i, model_a, NULL, "p", id), STORE_ADDED);
-    cr_expect(store_list_plans(store, INT64_MAX, 2, collect, &last));
-    cr_expect_eq(last, 2);
-    cr_expect(store_list_plans(store, last, 2, collect, &last));
-    cr_expect_eq(last, 1);
+    char *ids = context;
+    (void)snprintf(ids + strlen(ids), 8, "%c", row->id[0]);
 }
 
-Test(store, a_newer_schema_is_refused)
+BOTH_STORES(lists_are_newest_first)
+{
+    char id[STORE_ID_SIZE], ids[16] = "";
+    int64_t last = INT64_MAX;
+    ADD_MODEL("", model_a);
+    ADD_MODEL("", model_b);
+    ADD_MODEL("team", model_b);
+    for (int i = 1; i <= 3; i++)
+        MUST_ADD_PLAN(id, .number = i);
+    MUST_ADD_PLAN(id, .number = 4, .tenant = "team", .model = model_b);
+    cr_expect(store_list_plans(store, "", INT64_MAX, 2, collect, &last));
+    int64_t second = last;
+    cr_expect(store_list_plans(store, "", last, 2, collect, &last));
+    cr_expect_lt(last, second, "one was left");
+    second = last;
+    cr_expect(store_list_plans(store, "", last, 2, collect, &last));
+    cr_expect_eq(last, second, "and none behind it");
+    cr_expect(store_list_models(store, "", INT64_MAX, 5, name_model, ids));
+    cr_expect_str_eq(ids, "ba");
+    cr_expect(store_list_models(store, NULL, INT64_MAX, 1, name_model, ids));
+    cr_expect_str_eq(ids, "bab");
+}
+
+BOTH_STORES(unused_models_are_those_of_no_plan)
+{
+    char id[STORE_ID_SIZE], ids[16] = "";
+    ADD_MODEL("", model_a);
+    ADD_MODEL("", model_b);
+    MUST_ADD_PLAN(id, .number = 1, .model = model_a);
+    cr_expect(store_unused_models(store, 5, name_model, ids));
+    cr_expect_str_eq(ids, "b");
+    cr_assert_eq(store_delete_plan(store, "", id), STORE_DONE);
+    (void)usleep(2000);
+    MUST_ADD_PLAN(id, .number = 2, .model = model_a);
+    cr_assert_eq(store_delete_plan(store, "", id), STORE_DONE);
+    ids[0] = '\0';
+    cr_expect(store_unused_models(store, 5, name_model, ids));
+    cr_expect_str_eq(ids, "ba", "a was used later");
+    (void)usleep(2000);
+    store_touch_model(store, "", model_b);
+    store_touch_model(store, "team", model_a); /* which that tenant does not have */
+    ids[0] = '\0';
+    cr_expect(store_unused_models(store, 5, name_model, ids));
+    cr_expect_str_eq(ids, "ab", "now b was");
+}
+
+static void count_id(void *context, const char *id)
+{
+    int *count = context;
+    *count += strlen(id) == 32;
+}
+
+BOTH_STORES(old_plans_expire)
+{
+    char done[STORE_ID_SIZE], failed[STORE_ID_SIZE], runs[STORE_ID_SIZE];
+    int count = 0;
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(done, .number = 1);
+    MUST_ADD_PLAN(failed, .number = 2);
+    MUST_ADD_PLAN(runs, .number = 3);
+    must_claim(store, done, 1);
+    must_claim(store, failed, 1);
+    must_claim(store, runs, 1);
+    cr_assert_eq(store_finish(store, done, 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_assert_eq(store_finish(store, failed, 1, PLAN_FAILED, false, "{}"), STORE_CHANGED);
+    cr_expect(store_expire(store, plan_of(done).finished_at, 10, count_id, &count));
+    cr_expect_eq(count, 0, "not yet");
+    int64_t later = store_time(store) + 1000;
+    cr_expect(store_expire(store, later, 1, count_id, &count));
+    cr_expect_eq(count, 1);
+    cr_expect_eq(store_find_plan(store, NULL, done), STORE_NOT_FOUND, "the oldest goes first");
+    cr_expect(store_expire(store, later, 10, count_id, &count));
+    cr_expect_eq(count, 2);
+    cr_expect_eq(plan_of(runs).state, PLAN_RUNNING);
+}
+
+BOTH_STORES(changes_are_told)
+{
+    char id[STORE_ID_SIZE];
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(id, .number = 1);
+    cr_expect_eq(told(id), 1);
+    must_claim(store, id, 1);
+    cr_expect_eq(told(id), 2);
+    cr_assert_eq(store_cancel(store, "", id), STORE_DONE);
+    cr_expect_eq(told(id), 3);
+    cr_assert_eq(store_requeue(store, id, 1, false), STORE_CHANGED);
+    cr_expect_eq(told(id), 4);
+    cr_assert_eq(store_delete_plan(store, "", id), STORE_DONE);
+    cr_expect_eq(told(id), 5);
+}
+
+BOTH_STORES(rows_and_files_are_counted)
+{
+    struct store_counts counts;
+    struct problem problem = {0};
+    ADD_MODEL("", model_a);
+    ADD_MODEL("team", model_a);
+    ADD_MODEL("team", model_b);
+    cr_assert(store_count(store, &counts));
+    cr_expect_eq(counts.models, 3);
+    cr_expect_eq(counts.blobs, 2);
+    cr_expect_eq(counts.blob_bytes, 84);
+    cr_expect(store_ping(store, &problem), "%s", problem.detail);
+    cr_expect(store_owner_lives(store, "first"));
+    cr_expect_not(store_owner_lives(store, "nobody"));
+    cr_expect(store_beat(store));
+}
+
+Test(sqlite, a_newer_schema_is_refused, .init = open_sqlite_store, .fini = close_stores)
 {
     struct problem problem = {0};
     struct store *newer = NULL;
-    char command[160];
+    char log[160];
     store_close(store);
     store = NULL;
     /* user_version is the 32-bit big-endian number at byte 60 of a database without a log (SQLite's file format). */
-    FILE *file = fopen(path, "r+be");
+    FILE *file = fopen(store_place(), "r+be");
     cr_assert_not_null(file);
     cr_assert_eq(fseek(file, 60, SEEK_SET), 0);
     cr_assert_eq(fwrite("\0\0\3\347", 1, 4, file), 4u);
     (void)fclose(file);
-    (void)snprintf(command, sizeof command, "%s-wal", path);
-    (void)unlink(command);
-    cr_expect_not(store_open(path, &newer, &problem));
+    (void)snprintf(log, sizeof log, "%s-wal", store_place());
+    (void)unlink(log);
+    struct store_options options = store_options_of("first");
+    cr_expect_not(store_open(&options, &newer, &problem));
     cr_expect_str_eq(problem.code, "STORE_TOO_NEW");
 }

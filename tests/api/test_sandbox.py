@@ -1,0 +1,149 @@
+"""What workers have given up: seen from outside, and tried from inside by a program that enters the same sandbox."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import daemon as harness
+from cases import CLUSTER, TINY
+from daemon import Daemon
+
+PROBE = os.environ.get("SANDBOX_PROBE", os.path.join(harness.TOP, "build/sanitized/tests/api/sandbox_probe"))
+
+# What the kernel kills for, and what it refuses with which error (landlock(7), seccomp(2), write(2), open(2)).
+KILLED = ["socket", "unix_socket", "execve", "fork", "thread", "ptrace", "mount", "kill_other", "kill_all", "code",
+          "make_code", "memory_file", "bpf"]
+REFUSED = {"limits": "EPERM", "passwd": "EACCES", "environment": "EACCES", "root": "EACCES", "above": "EACCES",
+           "link": "EACCES", "write_outside": "EACCES", "write_input": "EACCES", "change_input": "EACCES",
+           "remove_input": "EACCES", "move_out": "EACCES", "descriptors": "EMFILE", "inherited": "EBADF",
+           "large_file": "EFBIG", "harmless": "EPERM"}
+
+
+def is_sanitized():
+    with open(harness.PROGRAM, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
+def fields(pid, name):
+    with open(f"/proc/{pid}/{name}", encoding="ascii", errors="replace") as file:
+        return dict(line.rstrip("\n").split(":", 1) for line in file if ":" in line)
+
+
+def limits(pid):
+    with open(f"/proc/{pid}/limits", encoding="ascii") as file:
+        return {line[:26].strip(): line[26:].split()[:2] for line in file}
+
+
+class Workers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon("--workers", "2")
+        cls.daemon.start()
+        cls.plan = cls.daemon.request(
+            "POST", "/v1/plans", {"model": cls.daemon.upload(TINY).json["id"], "cluster": CLUSTER}).json["id"]
+        cls.daemon.finished(cls.plan)
+        cls.daemon.wait_for(lambda: len(cls.daemon.workers()) == 3, "three workers")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.close()
+
+    def each_worker(self, look, what):
+        """Waits until `look` holds for all workers; one that is replaced after a job is gone in between."""
+
+        def holds():
+            try:
+                workers = self.daemon.workers()
+                return len(workers) == 3 and all(look(pid) for pid in workers)
+            except (FileNotFoundError, ProcessLookupError, KeyError):
+                return False
+
+        self.daemon.wait_for(holds, what)
+
+    def test_rights(self):
+        def locked_up(pid):
+            status = fields(pid, "status")
+            return [status[name].strip() for name in ("Seccomp", "NoNewPrivs", "Threads")] == ["2", "1", "1"]
+
+        self.each_worker(locked_up, "workers that are locked up")
+
+    def test_descriptors(self):
+        self.each_worker(lambda pid: sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"], "few descriptors")
+
+    def test_limits(self):
+        wanted = {"Max core file size": ["0", "0"], "Max file size": [str(4 << 30)] * 2}  # SPD_MAX_RESULT_BYTES
+        if not is_sanitized():
+            wanted.update({"Max open files": ["16", "16"], "Max processes": ["0", "0"]})
+        self.each_worker(lambda pid: wanted.items() <= limits(pid).items(), f"the limits {wanted}")
+
+    def test_log(self):
+        events = [event for event in map(json.loads, self.daemon.log) if event["event"] == "sandbox"]
+        self.assertEqual(len(events), 1, "one line, not one for each worker")
+        walls = events[0]["walls"].split()
+        for wall in ["no_new_privs", "limits", "seccomp"] + ([] if is_sanitized() else ["landlock"]):
+            self.assertIn(wall, walls)
+
+    def test_memory_and_time_of_a_job(self):
+        """Whoever worked on something has limits of memory and processor time."""
+        if is_sanitized():
+            self.skipTest("the sanitizers' shadow takes terabytes of addresses")
+        found = [limits(pid) for pid in self.daemon.workers()]
+        self.assertTrue(any(entry["Max address space"][0] != "unlimited" for entry in found), found)
+        self.assertTrue(any(entry["Max cpu time"][0] != "unlimited" for entry in found), found)
+
+
+class Tries(unittest.TestCase):
+    def setUp(self):
+        if not os.path.exists(PROBE):
+            self.skipTest(f"{PROBE} is not built")
+        self.folder = tempfile.TemporaryDirectory(prefix="shardpland-sandbox-")
+        self.addCleanup(self.folder.cleanup)
+        for name in ("in", "out"):
+            os.mkdir(os.path.join(self.folder.name, name))
+        for name, text in (("in/file", "content\n"), ("secret", "x")):
+            with open(os.path.join(self.folder.name, name), "w", encoding="ascii") as file:
+                file.write(text)
+        os.symlink("../secret", os.path.join(self.folder.name, "in/link"))
+
+    def run_probe(self, name):
+        """With a descriptor 9 that the sandbox must close."""
+        source = os.open("/dev/null", os.O_WRONLY)
+        os.dup2(source, 9)
+        try:
+            return subprocess.run([PROBE, self.folder.name, name], capture_output=True, pass_fds=[9], timeout=30,
+                                  check=False)
+        finally:
+            os.close(9)
+            if source != 9:
+                os.close(source)
+
+    def test_walls(self):
+        self.assertEqual(self.run_probe("walls").stdout.split(), [b"no_new_privs", b"limits", b"landlock", b"seccomp"])
+
+    def test_killed(self):
+        for name in KILLED:
+            with self.subTest(name):
+                self.assertEqual(self.run_probe(name).returncode, -signal.SIGSYS)
+
+    def test_refused(self):
+        for name, error in REFUSED.items():
+            with self.subTest(name):
+                ended = self.run_probe(name)
+                self.assertEqual((ended.returncode, ended.stdout.decode().strip()), (1, error))
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["in", "out", "secret"])
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder.name, "in"))), ["file", "link"])
+
+    def test_work_goes_on(self):
+        ended = self.run_probe("work")
+        self.assertEqual((ended.returncode, ended.stdout), (0, b""))
+
+    def test_last_words(self):
+        for name, number in (("abort", signal.SIGABRT), ("fault", signal.SIGSEGV)):
+            ended = self.run_probe(name)
+            self.assertEqual(ended.returncode, -number)
+            self.assertIn(f"died of signal {int(number)}".encode(), ended.stderr)
+            self.assertIn(os.path.basename(PROBE).encode() + b"(", ended.stderr, "a frame of the program")
+        self.assertIn(b"at address 0x0", self.run_probe("fault").stderr)

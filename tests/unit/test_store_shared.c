@@ -1,0 +1,314 @@
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "open_store.h"
+
+/* Many threads on one store, and several daemons on one PostgreSQL. */
+
+#define THREADS 8
+
+static void run_threads(void *(*work)(void *context))
+{
+    pthread_t threads[THREADS];
+    for (intptr_t i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, work, (void *)i), 0); /* NOLINT: a number, not an address */
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+}
+
+/* Every second thread works for the other daemon, where there is one. */
+static struct store *store_of(const void *thread)
+{
+    return other != NULL && (intptr_t)thread % 2 != 0 ? other : store;
+}
+
+static atomic_int added, reused, refused, claimed[200];
+
+static void *ask_the_same(void *thread)
+{
+    char id[STORE_ID_SIZE];
+    for (int i = 0; i < 25; i++) {
+        struct wish wish = {
+            .number = (int)(intptr_t)thread * 100 + i + 1, .question = i % 2 != 0 ? "x" : "y", .reuse = true};
+        switch (add_plan_to(store_of(thread), wish, id)) {
+        case STORE_ADDED:
+            added++;
+            break;
+        case STORE_REUSED:
+            reused++;
+            break;
+        default:
+            break;
+        }
+    }
+    return NULL;
+}
+
+static void *use_the_same_key(void *thread)
+{
+    char id[STORE_ID_SIZE];
+    for (int i = 0; i < 25; i++) {
+        struct wish wish = {.number = 10000 + (int)(intptr_t)thread * 100 + i, .key = "key"};
+        enum store_added result = add_plan_to(store_of(thread), wish, id);
+        added += result == STORE_ADDED;
+        reused += result == STORE_EXISTS;
+    }
+    return NULL;
+}
+
+static void *fill_the_quota(void *thread)
+{
+    char id[STORE_ID_SIZE];
+    for (int i = 0; i < 25; i++) {
+        struct wish wish = {
+            .number = 20000 + (int)(intptr_t)thread * 100 + i, .tenant = "team", .quota = {.tenant_plans = 30}};
+        enum store_added result = add_plan_to(store_of(thread), wish, id);
+        added += result == STORE_ADDED;
+        refused += result == STORE_QUOTA;
+    }
+    return NULL;
+}
+
+static void *claim_all(void *thread)
+{
+    int number;
+    while ((number = claim_number(store_of(thread))) != 0)
+        claimed[number]++;
+    return NULL;
+}
+
+static void check_storm(void)
+{
+    ADD_MODEL("", model_a);
+    ADD_MODEL("team", model_a);
+    run_threads(ask_the_same);
+    cr_expect_eq(added, 2, "one for each of the two questions");
+    cr_expect_eq(reused, THREADS * 25 - 2);
+    added = reused = 0;
+    run_threads(use_the_same_key);
+    cr_expect_eq(added, 1);
+    cr_expect_eq(reused, THREADS * 25 - 1);
+    added = 0;
+    run_threads(fill_the_quota);
+    cr_expect_eq(added, 30);
+    cr_expect_eq(refused, THREADS * 25 - 30);
+}
+
+static void check_claims(void)
+{
+    char id[STORE_ID_SIZE];
+    ADD_MODEL("", model_a);
+    for (int i = 1; i <= 60; i++)
+        MUST_ADD_PLAN(id, .number = i);
+    run_threads(claim_all);
+    for (int i = 1; i <= 60; i++)
+        cr_expect_eq(claimed[i], 1, "plan %d", i);
+}
+
+static atomic_int inside;
+
+static void *lock_in_turn(void *thread)
+{
+    struct problem problem = {0};
+    struct store *mine = store_of(thread);
+    for (int i = 0; i < 10; i++) {
+        cr_assert(store_lock_model(mine, model_a, &problem), "%s", problem.detail);
+        cr_expect_eq(atomic_fetch_add(&inside, 1), 0);
+        cr_expect_neq(store_find_model(mine, NULL, model_a), STORE_ERROR);
+        atomic_fetch_sub(&inside, 1);
+        store_unlock_model(mine, model_a);
+    }
+    return NULL;
+}
+
+BOTH_STORES(threads_ask_one_question_once)
+{
+    check_storm();
+}
+
+BOTH_STORES(threads_claim_each_plan_once)
+{
+    check_claims();
+}
+
+BOTH_STORES(a_model_is_locked_by_one_thread)
+{
+    run_threads(lock_in_turn);
+}
+
+/* ---- several daemons ---- */
+
+POSTGRES_STORE(daemons_ask_one_question_once)
+{
+    open_other_store();
+    check_storm();
+}
+
+POSTGRES_STORE(daemons_claim_each_plan_once)
+{
+    open_other_store();
+    check_claims();
+}
+
+POSTGRES_STORE(a_model_is_locked_by_one_daemon)
+{
+    open_other_store();
+    run_threads(lock_in_turn);
+}
+
+/* Leases of these tests are one second. */
+POSTGRES_STORE(a_plan_is_taken_over_when_its_lease_ends)
+{
+    char id[STORE_ID_SIZE];
+    open_other_store();
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(id, .number = 1);
+    must_claim(store, id, 1);
+    cr_expect_eq(store_reclaim(other, false), 0);
+    for (int i = 0; i < 4; i++) {
+        (void)usleep(400000);
+        cr_expect(store_beat(store));
+        cr_expect_eq(store_reclaim(other, false), 0, "it is renewed");
+    }
+    (void)usleep(1100000);
+    cr_expect_eq(store_reclaim(other, false), 1);
+    cr_expect_eq(store_reclaim(store, false), 0, "once");
+    must_claim(other, id, 2);
+    cr_expect_str_eq(plan_of(id).owner, "other");
+    cr_expect(store_beat(store), "which is about its own plans only");
+    cr_expect_eq(store_finish(store, id, 1, PLAN_SUCCEEDED, true, NULL), STORE_LOST);
+    cr_expect_eq(store_requeue(store, id, 1, false), STORE_LOST);
+    cr_expect_eq(store_finish(other, id, 2, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+}
+
+POSTGRES_STORE(daemons_know_who_lives)
+{
+    cr_expect_not(store_owner_lives(store, "other"));
+    open_other_store();
+    cr_expect(store_owner_lives(store, "other"));
+    cr_expect(store_owner_lives(other, "first"));
+    /* Ten leases of a second. */
+    tell_postgres("UPDATE shardplan.daemons SET beat_at = beat_at - 11000 WHERE owner = 'other'");
+    cr_expect_not(store_owner_lives(store, "other"));
+    cr_expect(store_beat(other));
+    cr_expect(store_owner_lives(store, "other"));
+}
+
+static bool soon(const char *plan, int count)
+{
+    for (int i = 0; i < 500 && told(plan) < count; i++)
+        (void)usleep(10000);
+    return told(plan) >= count;
+}
+
+POSTGRES_STORE(daemons_hear_of_one_another)
+{
+    char id[STORE_ID_SIZE];
+    struct job_progress progress = {.phase = "search", .fraction = 0.5, .best_seconds = 0.1};
+    open_other_store();
+    cr_assert(soon("", 2), "both listen");
+    ADD_MODEL("", model_a);
+    MUST_ADD_PLAN(id, .number = 1);
+    cr_expect(soon(id, 2), "here and there");
+    must_claim(other, id, 1);
+    store_progress(other, id, 1, &progress);
+    struct plan_row row = plan_of(id);
+    cr_expect_str_eq(row.progress.phase, "search");
+    cr_expect_eq(row.progress.fraction, 0.5);
+    cr_expect_eq(row.progress.best_seconds, 0.1);
+    store_progress(other, id, 7, &progress);
+    cr_assert_eq(store_cancel(store, "", id), STORE_DONE);
+    cr_expect(soon(id, 6));
+    (void)usleep(100000);
+    cr_expect_eq(told(id), 6, "two for each of the three changes");
+}
+
+/* ---- a server that goes away ---- */
+
+POSTGRES_STORE(lost_connections_are_replaced)
+{
+    struct problem problem = {0};
+    ADD_MODEL("", model_a);
+    cr_assert(soon("", 1));
+    for (int i = 1; i <= 3; i++) {
+        tell_postgres("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shardplan' AND "
+                      "datname = current_database()");
+        cr_expect_eq(store_find_model(store, "", model_a), STORE_DONE);
+        cr_expect(soon("", i + 1), "who listens may have missed something");
+    }
+    /* A lock that was lost is not silently done without. */
+    cr_assert(store_lock_model(store, model_a, &problem), "%s", problem.detail);
+    tell_postgres("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shardplan' AND "
+                  "datname = current_database()");
+    cr_expect_eq(store_find_model(store, "", model_a), STORE_ERROR);
+    cr_expect_eq(store_find_model(store, "", model_a), STORE_ERROR);
+    store_unlock_model(store, model_a);
+    cr_expect_eq(store_find_model(store, "", model_a), STORE_DONE);
+}
+
+POSTGRES_STORE(a_call_gives_up_in_time)
+{
+    struct problem problem = {0};
+    struct timespec start, end;
+    open_other_store();
+    cr_assert(store_lock_model(store, model_a, &problem));
+    (void)clock_gettime(CLOCK_MONOTONIC, &start);
+    cr_expect_not(store_lock_model(other, model_a, &problem));
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    double seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
+    cr_expect_lt(seconds, SPD_STORE_PATIENCE_MS / 1000.0 + 0.5);
+    cr_expect_str_eq(problem.code, "STORE_UNAVAILABLE");
+    store_unlock_model(store, model_a);
+    problem = (struct problem){0};
+    cr_expect(store_lock_model(other, model_a, &problem), "%s", problem.detail);
+    store_unlock_model(other, model_a);
+}
+
+/* ---- opening ---- */
+
+static void *open_and_close(void *thread)
+{
+    struct problem problem = {0};
+    struct store *opened = NULL;
+    char owner[STORE_OWNER_SIZE];
+    (void)snprintf(owner, sizeof owner, "thread %d", (int)(intptr_t)thread);
+    struct store_options options = store_options_of(owner);
+    cr_expect(store_open(&options, &opened, &problem), "%s", problem.detail);
+    store_close(opened);
+    return NULL;
+}
+
+POSTGRES_STORE(daemons_start_at_once)
+{
+    store_close(store);
+    store = NULL;
+    tell_postgres("DROP SCHEMA shardplan CASCADE");
+    run_threads(open_and_close);
+}
+
+/* Opens with another URL; what is refused. */
+static void must_refuse(const char *url, const char *code, const char *not_said)
+{
+    struct problem problem = {0};
+    struct store *opened = NULL;
+    struct store_options options = store_options_of("refused");
+    options.url = url;
+    cr_expect_not(store_open(&options, &opened, &problem));
+    cr_expect_str_eq(problem.code, code);
+    cr_expect_null(strstr(problem.detail, not_said), "%s", problem.detail);
+}
+
+POSTGRES_STORE(what_cannot_be_opened_is_refused)
+{
+    tell_postgres("UPDATE shardplan.schema_version SET version = 999");
+    must_refuse(store_place(), "STORE_TOO_NEW", "?");
+}
+
+Test(postgres, secrets_are_not_repeated)
+{
+    must_refuse("postgresql://user:hunter2@localhost/x", "BAD_STORE", "hunter2");
+    must_refuse("postgresql://user:hun%00ter2@localhost/x", "BAD_STORE", "ter2");
+    must_refuse("host=localhost password=hunter2 nonsense", "BAD_STORE", "hunter2");
+}
