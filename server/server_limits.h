@@ -102,19 +102,20 @@
 #define SPD_STREAM_BYTES      2048u /* the library's buffer for what is read from a stream */
 
 /* The store. */
-#define SPD_STORE_PATIENCE_MS 2000u        /* a call gives up when the server of the store is silent so long */
-#define SPD_STORE_OPEN_MS     10000u       /* at start it may be away so long */
-#define SPD_STORE_MIGRATE_MS  600000u      /* bringing the schema up to date may take so long */
-#define SPD_STORE_CONNECTIONS 8u           /* to PostgreSQL, beside the one that listens */
-#define SPD_KEEP_KEY_SECONDS  (24u * 3600) /* an Idempotency-Key is remembered so long */
-#define SPD_TOUCH_MS          60000        /* a download marks a model as used when it was not for so long */
-#define SPD_MAX_EVICTED       4096u        /* unused models that are looked at to make room for one */
-#define SPD_BEAT_MS           1000u        /* between renewals of leases; less than a third of --lease-seconds */
-#define SPD_EXPIRE_MS         60000u       /* between looks for plans that are kept no longer */
-#define SPD_EXPIRE_BATCH      200          /* of which so many go at a time */
-#define SPD_STORE_STOP_MS     5000u        /* a daemon that ends tells the store for so long how its plans ended */
-#define SPD_PROGRESS_MS       1000u        /* between what the store is told of a running plan */
-#define SPD_SWEEP_MS          3600000u     /* between sweeps of a shared data folder */
+#define SPD_STORE_PATIENCE_MS  2000u        /* a call gives up when the server of the store is silent so long */
+#define SPD_STORE_OPEN_MS      10000u       /* at start it may be away so long */
+#define SPD_STORE_MIGRATE_MS   600000u      /* bringing the schema up to date may take so long */
+#define SPD_STORE_CONNECTIONS  8u           /* to PostgreSQL, beside the one that listens */
+#define SPD_KEEP_KEY_SECONDS   (24u * 3600) /* an Idempotency-Key is remembered so long */
+#define SPD_TOUCH_MS           60000        /* a download marks a model as used when it was not for so long */
+#define SPD_MAX_EVICTED        4096u        /* unused models that are looked at to make room for one */
+#define SPD_MAX_ROOM_LOOKS     8u           /* at what is stored and reserved, while both change */
+#define SPD_BEAT_MS            1000u        /* between renewals of leases; less than a third of --lease-seconds */
+#define SPD_EXPIRE_MS          60000u       /* between looks for plans that are kept no longer */
+#define SPD_EXPIRE_BATCH       200          /* of which so many go at a time */
+#define SPD_STORE_STOP_MS      5000u        /* a daemon that ends tells the store for so long how its plans ended */
+#define SPD_PROGRESS_MS        1000u        /* between what the store is told of a running plan */
+#define SPD_SWEEP_MS           3600000u     /* between sweeps of a shared data folder */
 
 /* Worker processes. */
 #define SPD_MAX_LINE_BYTES       (1u << 20)     /* one line of the worker protocol, either way */

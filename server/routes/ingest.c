@@ -153,8 +153,7 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
                             .bytes = (int64_t)upload_size(request->upload)};
     memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
     memcpy(row.id, ingest->id, sizeof row.id);
-    if (!room_take(server, row.id, upload_size(request->upload), &ingest->room, problem) ||
-        !store_lock_model(server->store, row.id, problem))
+    if (!room_take(server, &row, &ingest->room, problem) || !store_lock_model(server->store, row.id, problem))
         return false;
     bool ok = files_publish(config->data, row.tenant, row.id, upload_path(request->upload), ingest->output, problem);
     if (ok) {

@@ -13,8 +13,9 @@
 
 struct room {
     struct room *next;
-    char id[65];
-    uint64_t bytes; /* that the store does not count yet */
+    char tenant[SPD_MAX_PRINCIPAL + 1], id[65];
+    uint64_t bytes; /* that the store does not count, unless there is a row */
+    bool has_row;   /* at the last look: the tenant has the model */
 };
 
 /* All that are taken; the lock is held over an eviction, too, so that two do not evict for the same need. */
@@ -97,16 +98,66 @@ static bool evict_unused(struct server *server, uint64_t need)
     return freed >= need;
 }
 
+/* Somebody before it in the list takes the same room. */
+static bool is_double(const struct room *of)
+{
+    for (const struct room *room = rooms; room != of; room = room->next) {
+        if (room->bytes > 0 && strcmp(room->id, of->id) == 0 && strcmp(room->tenant, of->tenant) == 0)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t reserved(void)
+{
+    uint64_t bytes = 0;
+    for (const struct room *room = rooms; room != NULL; room = room->next)
+        bytes += room->has_row || is_double(room) ? 0 : room->bytes;
+    return bytes;
+}
+
+/* Looks which of the models that room is taken for have their row, with which the store counts them. */
+static bool look_for_rows(struct server *server, bool *ret_changed)
+{
+    *ret_changed = false;
+    for (struct room *room = rooms; room != NULL; room = room->next) {
+        enum store_found found =
+            room->bytes > 0 ? store_find_model(server->store, room->tenant, room->id) : STORE_NOT_FOUND;
+        if (found == STORE_ERROR)
+            return false;
+        *ret_changed = *ret_changed || room->has_row != (found == STORE_DONE);
+        room->has_row = found == STORE_DONE;
+    }
+    return true;
+}
+
+/* All that is stored and reserved. Rows come while others count, so what does not fit is counted until the rows were
+   the same before and after; where they never are, it is rather too much. */
+static bool count_taken(struct server *server, uint64_t most, uint64_t *ret_taken)
+{
+    for (struct room *room = rooms; room != NULL; room = room->next)
+        room->has_row = false;
+    bool changed = true;
+    for (unsigned look = 0; changed && look < SPD_MAX_ROOM_LOOKS; look++) {
+        struct store_counts counts;
+        if (!store_count(server->store, &counts))
+            return false;
+        *ret_taken = (uint64_t)counts.blob_bytes + reserved();
+        if (look == 0 && *ret_taken <= most)
+            return true;
+        if (!look_for_rows(server, &changed))
+            return false;
+    }
+    return true;
+}
+
+/* For all rooms, the new one among them. */
 static bool make_room(struct server *server, uint64_t bytes, struct problem *problem)
 {
-    struct store_counts counts;
-    uint64_t most = server->config->max_store, taken = bytes;
-    if (!store_count(server->store, &counts))
+    uint64_t most = server->config->max_store, taken = 0;
+    if (!count_taken(server, most, &taken))
         return problem_set(problem, 503, "STORE_UNAVAILABLE",
                            "The store does not answer at the moment; try again later.");
-    for (const struct room *room = rooms; room != NULL; room = room->next)
-        taken += room->bytes;
-    taken += (uint64_t)counts.blob_bytes;
     if (taken <= most || (bytes <= most && evict_unused(server, taken - most)))
         return true;
     return problem_set_limit(problem, 507, "STORE_FULL", "--max-store", (int64_t)most, (int64_t)taken,
@@ -115,7 +166,7 @@ static bool make_room(struct server *server, uint64_t bytes, struct problem *pro
                              most);
 }
 
-bool room_take(struct server *server, const char *id, uint64_t bytes, struct room **ret_room, struct problem *problem)
+bool room_take(struct server *server, const struct model_row *row, struct room **ret_room, struct problem *problem)
 {
     *ret_room = NULL;
     if (server->config->max_store == 0)
@@ -123,12 +174,15 @@ bool room_take(struct server *server, const char *id, uint64_t bytes, struct roo
     struct room *room = calloc(1, sizeof *room);
     if (room == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    (void)snprintf(room->id, sizeof room->id, "%s", id);
+    (void)snprintf(room->tenant, sizeof room->tenant, "%s", row->tenant);
+    (void)snprintf(room->id, sizeof room->id, "%s", row->id);
+    room->bytes = (uint64_t)row->bytes;
     (void)pthread_mutex_lock(&lock);
     room->next = rooms; /* held already while others go */
     rooms = room;
-    bool ok = make_room(server, bytes, problem);
-    room->bytes = ok ? bytes : 0;
+    bool ok = make_room(server, room->bytes, problem);
+    if (!ok)
+        room->bytes = 0;
     (void)pthread_mutex_unlock(&lock);
     if (!ok) {
         room_release(room);

@@ -4,8 +4,7 @@
  *
  * Who wants to store a model takes room for it first. Where there is too little, models that no plan refers to are
  * removed, of any tenant, those first that were unused longest, but none that a request holds at the moment. What a
- * request has taken counts until its model is in the store, so requests at the same time do not take the same room;
- * while it is being stored it may count twice, and then one model more than needed goes.
+ * request has taken counts until its model is in the store, so requests at the same time do not take the same room.
  * Daemons that share a store do not know of each other's, so together they may exceed the limit by what they take in at
  * one moment.
  *
@@ -16,12 +15,14 @@
 
 #include "util/problem.h"
 
+struct model_row;
 struct room;
 struct server;
 
-/* Takes room for a model and holds it against eviction. Without a limit (*ret_room is NULL) there always is. False with
-   a problem: 507 STORE_FULL, 503. Deletes files: not to be called with the lock of a model. */
-bool room_take(struct server *server, const char *id, uint64_t bytes, struct room **ret_room, struct problem *problem);
+/* Takes room for the model of this tenant, id and size, and holds it against eviction. Without a limit (*ret_room is
+   NULL) there always is. False with a problem: 507 STORE_FULL, 503. Deletes files: not to be called with the lock of a
+   model. */
+bool room_take(struct server *server, const struct model_row *row, struct room **ret_room, struct problem *problem);
 
 /* The model is stored, or will not be: its bytes are counted by the store or not at all. It is still held. */
 void room_settle(struct room *room); /* NULL is allowed */
