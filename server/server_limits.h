@@ -109,6 +109,8 @@
 #define SPD_KEEP_KEY_SECONDS   (24u * 3600) /* an Idempotency-Key is remembered so long */
 #define SPD_TOUCH_MS           60000        /* a download marks a model as used when it was not for so long */
 #define SPD_MAX_EVICTED        4096u        /* unused models that are looked at to make room for one */
+#define SPD_MAX_SUBMISSIONS    32u          /* of one request, when its plan is deleted before the answer; */
+#define SPD_WAITED_SUBMISSIONS 8u           /* those that are waited for */
 #define SPD_MAX_ROOM_LOOKS     8u           /* at what is stored and reserved, while both change */
 #define SPD_BEAT_MS            1000u        /* between renewals of leases; less than a third of --lease-seconds */
 #define SPD_EXPIRE_MS          60000u       /* between looks for plans that are kept no longer */

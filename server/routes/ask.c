@@ -19,6 +19,7 @@ struct asking {
     char *model, *output, *body; /* paths, and a body that is not the request's */
     char id[65];                 /* of the model */
     const char *type;            /* of an answer that is a file */
+    bool of_plan;                /* that the request names */
     struct model_row row;
 };
 
@@ -93,7 +94,10 @@ static enum verdict settled(struct request *request)
     const struct asking *asking = request->state;
     const struct errand *errand = &asking->errand;
     uint64_t size;
-    /* It may have been deleted before the worker opened it. */
+    /* What it is about may have been deleted before the worker opened it. */
+    if (asking->of_plan && errand->problem.status >= 500 &&
+        store_find_plan(request->server->store, NULL, request->id) == STORE_NOT_FOUND)
+        return plan_missing(request);
     if (request->id[0] != '\0' && errand->problem.status >= 500 &&
         store_find_model(request->server->store, NULL, asking->id) == STORE_NOT_FOUND)
         return model_missing(request);
@@ -196,6 +200,7 @@ enum verdict ask_for_file(struct request *request, const char *kind, const char 
     }
     asking->body = body;
     asking->type = type;
+    asking->of_plan = true;
     if (request_accepts(request, type) == 0)
         return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers %.*s.", (int)strcspn(type, ";"), type);
     enum store_found found = store_get_model(request->server->store, request_view(request), model, &asking->row);

@@ -20,6 +20,20 @@ enum verdict plan_missing(struct request *request)
     return respond_error(request, 404, "PLAN_NOT_FOUND", "There is no plan with this id.");
 }
 
+/* What is answered in place of a result that cannot be opened, or of a plan that is gone. A plan's files go after its
+   row, so they are no matter of a plan that was deleted meanwhile. */
+static enum verdict plan_gone(struct request *request, unsigned how)
+{
+    return (how & PLAN_SUBMITTED) != 0 ? VERDICT_GO_ON : plan_missing(request);
+}
+
+static enum verdict result_missing(struct request *request, const struct plan_row *row, unsigned how)
+{
+    if (store_find_plan(request->server->store, row->tenant, row->id) == STORE_NOT_FOUND)
+        return plan_gone(request, how);
+    return respond_error(request, 500, "PLAN_DAMAGED", "The stored plan cannot be read.");
+}
+
 static int open_result(const struct request *request, const struct plan_row *row, const char *name, uint64_t *ret_size)
 {
     char *path = files_plan_file(request->server->config->data, row->id, row->attempts, name);
@@ -144,7 +158,8 @@ static void free_framed(void *context)
 /* How a plan is answered. */
 struct form {
     int status;
-    bool with_plan, reused;
+    unsigned how; /* PLAN_SUBMITTED, PLAN_REUSED */
+    bool with_plan;
     bool tagged;         /* with an ETag, and preconditions are looked at */
     uint64_t generation; /* of the kept answers, before the store was asked */
 };
@@ -188,7 +203,7 @@ static enum verdict answer_kept(struct request *request, const struct kept_answe
 /* An administrator's answer names the tenant, so it is not the one that others get. */
 static bool may_keep(const struct request *request, const struct plan_row *row, const struct form *form)
 {
-    return form->tagged && !form->reused && (request_view(request) != NULL || row->tenant[0] == '\0');
+    return form->tagged && (form->how & PLAN_REUSED) == 0 && (request_view(request) != NULL || row->tenant[0] == '\0');
 }
 
 /* The whole answer in memory, kept for the next one who asks. NULL where that is not possible. */
@@ -228,7 +243,7 @@ static enum verdict answer_with_plan(struct request *request, const struct plan_
         free(framed);
         sp_buf_release(head);
         return no_memory ? respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.")
-                         : respond_error(request, 500, "PLAN_DAMAGED", "The stored plan cannot be read.");
+                         : result_missing(request, row, form->how);
     }
     framed->head = *head;
     const struct kept_answer *answer = etag != NULL ? keep(request, row, form, framed, etag) : NULL;
@@ -252,7 +267,7 @@ static enum verdict answer_json(struct request *request, const struct plan_row *
     sp_json_init_buf(&json, false, &head);
     sp_json_begin_object(&json);
     write_summary(&json, request, row);
-    if (form->reused)
+    if ((form->how & PLAN_REUSED) != 0)
         sp_json_member_bool(&json, "reused", true);
     write_progress(&json, request, row);
     sp_json_key(&json, "request");
@@ -276,7 +291,7 @@ static enum verdict answer_text(struct request *request, const struct plan_row *
     if (row->has_result) {
         int fd = open_result(request, row, "plan.txt", &size);
         if (fd < 0)
-            return respond_error(request, 500, "PLAN_DAMAGED", "The stored plan cannot be read.");
+            return result_missing(request, row, form->how);
         return respond_file(request, 200, type, fd, size, tag);
     }
     struct sp_buf buf;
@@ -319,13 +334,11 @@ enum verdict plan_answer(struct request *request, const char *id, unsigned how)
         return answer_kept(request, kept);
     enum store_found found = store_get_plan(request->server->store, request_view(request), id, &row);
     if (found != STORE_DONE)
-        return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
+        return found == STORE_NOT_FOUND ? plan_gone(request, how) : store_is_away(request);
     bool waited = submitted && request_wait_seconds(request) > 0;
     bool open = row.state == PLAN_QUEUED || row.state == PLAN_RUNNING;
-    struct form form = {.status = submitted && (open || !waited) ? 202 : 200,
-                        .reused = (how & PLAN_REUSED) != 0,
-                        .tagged = tagged,
-                        .generation = generation};
+    struct form form = {
+        .status = submitted && (open || !waited) ? 202 : 200, .how = how, .tagged = tagged, .generation = generation};
     /* An acceptance never carries the plan, even when the same request was planned before. */
     form.with_plan = row.has_result && form.status == 200;
     if (form.tagged)
@@ -467,7 +480,7 @@ enum verdict plan_model_finish(struct request *request)
     struct plan_row row;
     struct stream stream;
     char etag[PLAN_ETAG_SIZE];
-    bool ok = false;
+    bool ok = false, gone = false;
     enum store_found found = store_get_plan(request->server->store, request_view(request), request->id, &row);
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
@@ -481,11 +494,12 @@ enum verdict plan_model_finish(struct request *request)
         char *splice = files_plan_file(request->server->config->data, row.id, row.attempts, "annotated.splice");
         ok = derived_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
         free(splice);
+        gone = !ok && store_find_plan(request->server->store, row.tenant, row.id) == STORE_NOT_FOUND;
     }
     write_etag(&row, "-model", etag);
     request->modified = row.finished_at;
     store_release_plan(&row);
     if (!ok)
-        return respond_problem(request, &problem);
+        return gone ? plan_missing(request) : respond_problem(request, &problem);
     return respond_stream(request, 200, "application/octet-stream", &stream, etag[0] != '\0' ? etag : NULL);
 }

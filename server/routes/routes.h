@@ -60,7 +60,8 @@ enum verdict plan_device_model_finish(struct request *request);
 /* The 404 of plans. */
 enum verdict plan_missing(struct request *request);
 
-/* What a plan is at the moment: 200 or 202 with the JSON, or text when the client prefers it. */
+/* What a plan is at the moment: 200 or 202 with the JSON, or text when the client prefers it. Of a plan that is deleted
+   VERDICT_GO_ON when it was submitted, so that it can be submitted again, and else the 404. */
 enum {
     PLAN_SUBMITTED = 1, /* the answer to a submission */
     PLAN_REUSED = 2,    /* which this plan was there to answer */

@@ -17,6 +17,8 @@ struct submission {
     bool anew;          /* Cache-Control: no-cache: an equal plan that is there does not answer */
     bool validate_only; /* nothing is to be made */
     bool reused;        /* a plan that was there answers */
+    unsigned rounds;    /* how often it was submitted: again when somebody deleted the plan before the answer */
+    uint64_t until_ms;  /* how long the client waits for the plan */
 };
 
 /* The state of the request from now on; NULL without memory. */

@@ -16,7 +16,8 @@
 
 /*
  * POST /v1/plans. With the model as the body the query is checked before the body is read. Equal questions of a tenant
- * share one plan, unless the client says Cache-Control: no-cache.
+ * share one plan, unless the client says Cache-Control: no-cache. One of them may delete it while others are about to
+ * get it: theirs is made again.
  */
 
 /* ---- queuing ---- */
@@ -46,12 +47,6 @@ static bool fingerprint(const char *model, const char *canonical, const char *mo
     gnutls_hash_deinit(hash, digest);
     text_to_hex(digest, sizeof digest, ret);
     return ok;
-}
-
-static enum verdict submitted(struct request *request)
-{
-    const struct submission *submission = request->state;
-    return plan_answer(request, submission->plan, PLAN_SUBMITTED | (submission->reused ? PLAN_REUSED : 0));
 }
 
 static enum verdict answer_refused(struct request *request, enum store_added added, const struct problem *problem)
@@ -105,27 +100,67 @@ static enum store_added add_plan(const struct request *request, struct submissio
     return added;
 }
 
+/* VERDICT_GO_ON when the plan is gone: another client, with which it was shared perhaps, deleted it. */
+static enum verdict answer_submitted(struct request *request)
+{
+    const struct submission *submission = request->state;
+    unsigned headers = request->header_count;
+    request_add_header(request, "Location", "/v1/plans/%s", submission->plan);
+    enum verdict verdict =
+        plan_answer(request, submission->plan, PLAN_SUBMITTED | (submission->reused ? PLAN_REUSED : 0));
+    if (verdict == VERDICT_GO_ON)
+        request->header_count = headers;
+    return verdict;
+}
+
+/* Waiting is only begun once, and the rest of it is left to a plan that is submitted again. Where all who wait delete
+   what they get, the last of them would never get any, so that ends. */
+static unsigned wait_seconds(struct request *request, struct submission *submission)
+{
+    unsigned seconds = request_wait_seconds(request);
+    bool async = request_prefers_async(request);
+    uint64_t now = server_now_ms();
+    if (submission->rounds > SPD_WAITED_SUBMISSIONS)
+        return 0;
+    if (submission->rounds > 1)
+        return submission->until_ms > now ? (unsigned)((submission->until_ms - now + 999) / 1000) : 0;
+    submission->until_ms = now + seconds * 1000u;
+    if (seconds > 0)
+        request_add_header(request, "Preference-Applied", async ? "respond-async, wait=%u" : "wait=%u", seconds);
+    else if (async)
+        request_add_header(request, "Preference-Applied", "respond-async");
+    return seconds;
+}
+
+static enum verdict waited(struct request *request);
+
 /* Everything is known: makes the plan durable, then answers or waits for it. */
 static enum verdict queue_plan(struct request *request, struct submission *submission)
 {
-    struct problem problem = {0};
-    unsigned seconds = request_wait_seconds(request);
-    enum store_added added = add_plan(request, submission, &problem);
-    if (added != STORE_ADDED && added != STORE_EXISTS && added != STORE_REUSED)
-        return answer_refused(request, added, &problem);
-    LOG_REQUEST(LOG_INFO, "plan submitted", request, log_s("plan", submission->plan), log_s("model", submission->model),
-                log_s("new", added == STORE_ADDED ? "yes" : "no"));
-    request_add_header(request, "Location", "/v1/plans/%s", submission->plan);
-    bool async = request_prefers_async(request);
-    if (seconds == 0) {
-        if (async)
-            request_add_header(request, "Preference-Applied", "respond-async");
-        return submitted(request);
+    while (submission->rounds++ < SPD_MAX_SUBMISSIONS) {
+        struct problem problem = {0};
+        enum store_added added = add_plan(request, submission, &problem);
+        if (added != STORE_ADDED && added != STORE_EXISTS && added != STORE_REUSED)
+            return answer_refused(request, added, &problem);
+        LOG_REQUEST(LOG_INFO, "plan submitted", request, log_s("plan", submission->plan),
+                    log_s("model", submission->model), log_s("new", added == STORE_ADDED ? "yes" : "no"));
+        unsigned seconds = wait_seconds(request, submission);
+        if (seconds > 0) {
+            enum verdict verdict = request_suspend(request, waited);
+            jobs_wait(request->server->jobs, request, submission->plan, seconds);
+            return verdict;
+        }
+        enum verdict verdict = answer_submitted(request);
+        if (verdict != VERDICT_GO_ON)
+            return verdict;
     }
-    request_add_header(request, "Preference-Applied", async ? "respond-async, wait=%u" : "wait=%u", seconds);
-    enum verdict verdict = request_suspend(request, submitted);
-    jobs_wait(request->server->jobs, request, submission->plan, seconds);
-    return verdict;
+    return plan_missing(request);
+}
+
+static enum verdict waited(struct request *request)
+{
+    enum verdict verdict = answer_submitted(request);
+    return verdict == VERDICT_GO_ON ? queue_plan(request, request->state) : verdict;
 }
 
 /* validate_only: everything was checked, and nothing was made. */

@@ -176,6 +176,75 @@ class Submissions(DaemonCase):
         other = self.ask("POST", "/v1/plans", {**body, "objective": "throughput"}, 202).json
         self.assertNotIn(other["id"], (first["id"], anew["id"]))
 
+    def test_deleted_by_others_at_that_moment(self):
+        """Many ask the same, and each deletes what it got: all get a plan, and never hear of one that is gone."""
+        body = {"model": self.store(model(419)), "cluster": CLUSTER}
+        seen = []
+
+        def ask_and_delete(number):
+            for _ in range(30):
+                answer = self.daemon.request("POST", "/v1/plans", body, {"Prefer": "wait=50"} if number % 2 else {})
+                seen.append((answer.status, answer.json.get("code")))
+                if answer.status < 300:
+                    gone = self.daemon.request("DELETE", answer.headers["Location"])
+                    seen.append((gone.status, "deleted" if gone.status == 404 else None))
+
+        threads = [threading.Thread(target=ask_and_delete, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertLessEqual(set(seen), {(200, None), (202, None), (204, None), (404, "deleted")})
+        self.assertIn((404, "deleted"), seen)  # some were shared
+
+    def submitted(self, plan):
+        """How often a request came to this plan."""
+        return sum('"plan submitted"' in line and plan in line for line in self.daemon.log)
+
+    def test_deleted_while_others_wait(self):
+        """They get another one, which they share again."""
+        body, answers = {"model": self.store(model(417)), "cluster": CLUSTER}, []
+        threads = [threading.Thread(target=lambda: answers.append(
+            self.daemon.request("POST", "/v1/plans", body, {"Prefer": "wait=50"}))) for _ in range(3)]
+        self.daemon.freeze()
+        try:
+            plan = self.ask("POST", "/v1/plans", body, 202).json["id"]
+            for thread in threads:
+                thread.start()
+            self.daemon.wait_for(lambda: self.submitted(plan) == 4, "three that wait")
+            self.ask("DELETE", f"/v1/plans/{plan}", expect=204)
+            found = lambda: self.ask("GET", f"/v1/plans?model={body['model']}").json["plans"]
+            other = self.daemon.wait_for(found, "another plan")[0]["id"]
+            self.daemon.wait_for(lambda: self.submitted(other) == 3, "the three")
+        finally:
+            self.daemon.thaw()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([(answer.status, answer.json.get("id"), answer.json.get("state")) for answer in answers],
+                         [(200, other, "succeeded")] * 3, answers)
+        self.assertEqual(sorted(answer.json.get("reused", False) for answer in answers), [False, True, True])
+        for answer in answers:
+            self.assertEqual(answer.headers.get_all("Location"), ["/v1/plans/" + other])
+            self.assertEqual(answer.headers.get_all("Preference-Applied"), ["wait=50"])
+
+    def test_one_key_from_uploads_at_once(self):
+        """Two requests that are under way with one key are one, also when the model comes with them."""
+        answers = []
+
+        def send():
+            answers.append(self.daemon.upload(model(418), QUERY, **{"Idempotency-Key": "both", "Cache-Control": "no-cache",
+                                                                    "Prefer": "wait=50"}))
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({answer.status for answer in answers}, {200}, answers)
+        self.assertEqual(len({answer.body for answer in answers}), 1)
+        self.assertEqual(len({answer.headers["Location"] for answer in answers}), 1)
+        self.assertEqual(len(self.ask("GET", f"/v1/plans?model={answers[0].json['model']}").json["plans"]), 1)
+
     def test_a_plan_that_failed_does_not_answer(self):
         body = {"model": self.store(model(421)), "cluster": CLUSTER, "options": {"dims": {"none": 3}}}
         first = self.ask("POST", "/v1/plans", body, 202).json["id"]
