@@ -122,7 +122,8 @@ static void look_at_queue(const struct store_state *store, unsigned most, struct
                   most);
 }
 
-static void look(struct server *server, struct conditions *conditions)
+/* Why the store fails names hosts and users, so that is for operators, and for the log. */
+static void look(struct server *server, bool verbose, struct conditions *conditions)
 {
     const struct config *config = server->config;
     struct job_stats stats;
@@ -143,7 +144,8 @@ static void look(struct server *server, struct conditions *conditions)
     else if (store.writable)
         not_ready(conditions, "store", "STORE_UNAVAILABLE", "The store cannot be read.");
     else
-        not_ready(conditions, "store", "STORE_UNAVAILABLE", "The store cannot be written: %s", store.why);
+        not_ready(conditions, "store", "STORE_UNAVAILABLE", "The store cannot be written%s%s", verbose ? ": " : ".",
+                  verbose ? store.why : "");
     if (store.counted)
         look_at_queue(&store, config->max_queued_plans, conditions);
 }
@@ -177,7 +179,7 @@ enum verdict readyz_finish(struct request *request)
     char text[4096];
     if (verbose && (request->principal.scopes & SCOPE_ADMIN) == 0)
         return respond_error(request, 403, "INSUFFICIENT_SCOPE", "The list of conditions is for the scope admin.");
-    look(request->server, &conditions);
+    look(request->server, verbose, &conditions);
     write_conditions(&conditions, verbose, text, sizeof text - 1);
     for (unsigned i = 0; i < conditions.count; i++) {
         if (!conditions.list[i].ok)
