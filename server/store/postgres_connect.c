@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@ static const char set_up[] = "SET statement_timeout = 1500;"
                              "SET client_min_messages = warning;"
                              "SET search_path = shardplan;"
                              "SELECT set_config('synchronous_commit', 'on', false)"
-                             " WHERE current_setting('synchronous_commit') = 'off'";
+                             " WHERE current_setting('synchronous_commit') = 'off';"
+                             "SELECT pg_backend_pid()";
 
 /* ---- the address ---- */
 
@@ -182,12 +184,25 @@ static bool finish_connecting(PGconn *conn, int wake, uint64_t deadline_ms)
     return status == PGRES_POLLING_OK;
 }
 
+/* Settings, prepared statements, locks and LISTEN belong to a session. A pooler makes up the number of the process that
+   a client is told; whether it keeps to one session for each client only who runs it knows. */
+static void look_for_pooler(const PGconn *conn, const PGresult *pid)
+{
+    static atomic_bool told;
+    if (PQntuples(pid) == 1 && strtol(PQgetvalue(pid, 0, 0), NULL, 10) != PQbackendPID(conn) &&
+        !atomic_exchange(&told, true))
+        LOG(LOG_WARNING, "store is behind a pooler",
+            log_s("detail", "It must pool sessions: transactions of other clients in between break locks and news."));
+}
+
 static bool begin_session(PGconn *conn, int wake, uint64_t deadline_ms)
 {
     PGresult *result = NULL;
     if (PQsetnonblocking(conn, 1) == 0 && PQsendQuery(conn, set_up) != 0)
         result = pg_await(conn, wake, deadline_ms);
-    bool ok = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK;
+    bool ok = PQresultStatus(result) == PGRES_TUPLES_OK;
+    if (ok)
+        look_for_pooler(conn, result);
     PQclear(result);
     return ok;
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import tempfile
 import threading
 import time
@@ -15,6 +16,52 @@ from running import SWEEP, Stream, made
 
 COUNT = 3
 ANEW = {"Cache-Control": "no-cache"}
+
+
+class Pooler(threading.Thread):
+    """Between a daemon and PostgreSQL: tells each client a made-up number of its process, as PgBouncer does."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server = server
+        self.folder = tempfile.TemporaryDirectory(prefix="shardpland-pooler-")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(f"{self.folder.name}/.s.PGSQL.{server.port}")
+        self.listener.listen()
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{self.server.folder.name}/.s.PGSQL.{self.server.port}")
+        threading.Thread(target=self.pass_on, args=(client, server), daemon=True).start()
+        started = b""
+        while b"K\0\0\0\x0c" not in started or len(started.partition(b"K\0\0\0\x0c")[2]) < 8:
+            started += server.recv(65536)
+        before, key, after = started.partition(b"K\0\0\0\x0c")
+        client.sendall(before + key + b"\x01\x02\x03\x04" + after[4:])
+        self.pass_on(server, client)
+
+    @staticmethod
+    def pass_on(source, target):
+        try:
+            while piece := source.recv(65536):
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.folder.cleanup()
 
 
 @unittest.skipIf(postgres.missing(), postgres.missing())
@@ -195,6 +242,16 @@ class Shared(unittest.TestCase):
         attempts = sorted(self.daemons[0].get(f"/v1/plans/{plan}").json["attempts"] for plan in plans)
         self.assertEqual(attempts, [1] * (2 * COUNT - 1) + [2])
 
+    def test_a_pooler_is_told_of_once(self):
+        self.assertFalse([line for daemon in self.daemons for line in daemon.log if "behind a pooler" in line])
+        pooler = Pooler(self.server)
+        url = self.server.url(self.server.new_database()).replace(self.server.folder.name, pooler.folder.name)
+        with Daemon("--workers", "1", store=url) as daemon:
+            self.assertEqual(daemon.upload(TINY).status, 201)
+            told = [json.loads(line) for line in daemon.log if "behind a pooler" in line]
+            self.assertEqual([line["level"] for line in told], ["warning"])
+        pooler.close()
+
     # ---- PostgreSQL goes away ----
 
     def check_away(self):
@@ -204,7 +261,10 @@ class Shared(unittest.TestCase):
 
         for daemon in self.daemons:
             answer = daemon.wait_for(lambda: refuses(daemon), "the news")  # pylint: disable=cell-var-from-loop
-            self.assertIn("PostgreSQL", answer.text)
+            self.assertIn("The store cannot be written.", answer.json["detail"])
+            self.assertNotIn(self.server.folder.name, answer.text)  # where the server is, as libpq says, is for operators
+            why = daemon.wait_for(lambda: "PostgreSQL cannot be reached" in (a := daemon.get("/readyz?verbose")).text and a, "why")  # pylint: disable=cell-var-from-loop
+            self.assertIn(self.server.folder.name, why.json["detail"])
             self.assertEqual(daemon.get("/livez").status, 200)
             answer = daemon.request("POST", "/v1/plans", {"model": self.model, "cluster": CLUSTER})
             self.assertEqual(answer.status, 503, answer)
