@@ -22,6 +22,7 @@
 struct server {
     const struct config *config;
     struct auth *auth;
+    struct folder *folder; /* of the data */
     struct store *store;
     struct jobs *jobs;
     struct answers *answers;

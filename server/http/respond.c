@@ -12,6 +12,7 @@
 #include "http/stream.h"
 #include "http/tls.h"
 #include "observe/log.h"
+#include "store/folder.h"
 #include "util/text.h"
 
 /* Nothing that is served here is a page with parts of others, and nothing may be kept by caches on the way unless its
@@ -132,9 +133,16 @@ static void write_problem(const struct request *request, const struct problem *p
         buf->failed = true;
 }
 
+/* What fails for no reason of its own fails because the data folder is away, while it is. */
+static struct problem blame(const struct request *request, const struct problem *problem)
+{
+    struct problem folder = {0};
+    return problem->status == 500 && !folder_look(request->server->folder, &folder) ? folder : *problem;
+}
+
 enum verdict respond_problem(struct request *request, const struct problem *problem)
 {
-    struct problem clean = *problem;
+    struct problem clean = blame(request, problem);
     struct sp_buf buf;
     text_clean(clean.detail);
     text_clean(clean.where);

@@ -64,6 +64,7 @@ struct jobs {
     uint64_t watch_ms; /* when to look at watched plans that run elsewhere */
     uint64_t sweep_ms;
     uint64_t patience_ms; /* until when jobs_stop() waits for the store */
+    unsigned generation;  /* of the folder that the workers have rights on */
     bool sweeping;
     uv_work_t sweep;
 

@@ -10,6 +10,7 @@
 #include "observe/metrics.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "store/folder.h"
 
 /* ---- waiters ---- */
 
@@ -190,7 +191,8 @@ static void swept(uv_work_t *work, int status)
 /* What daemons that died left in the folder; a folder of one daemon is swept at its start. */
 static void sweep_if_due(struct jobs *jobs, uint64_t now_ms)
 {
-    if (jobs->server->config->store[0] == '\0' || jobs->sweeping || now_ms < jobs->sweep_ms)
+    if (jobs->server->config->store[0] == '\0' || jobs->sweeping || now_ms < jobs->sweep_ms ||
+        !folder_usable(jobs->server->folder))
         return;
     jobs->sweep_ms = now_ms + SPD_SWEEP_MS;
     jobs->sweep.data = jobs;
@@ -290,6 +292,7 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
         return NULL;
     jobs->server = server;
     uint64_t now = server_now_ms();
+    jobs->generation = folder_generation(server->folder);
     jobs->look_ms = now;
     jobs->sweep_ms = now + SPD_SWEEP_MS;
     (void)pthread_mutex_init(&jobs->mutex, NULL);

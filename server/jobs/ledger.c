@@ -10,6 +10,7 @@
 #include "server.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "store/folder.h"
 
 struct queue {
     struct order *first, *last;
@@ -151,6 +152,11 @@ static void remove_attempt(const struct ledger *ledger, const char *plan, int64_
 static void claim(struct ledger *ledger, struct order *order)
 {
     struct model_row model = {0};
+    struct problem problem = {0};
+    if (!folder_look(ledger->server->folder, &problem)) {
+        order->found = STORE_ERROR;
+        return;
+    }
     order->found = store_claim(ledger->server->store, &order->row);
     if (order->found != STORE_DONE) {
         order->row = (struct plan_row){0};
@@ -183,9 +189,25 @@ static bool tidy(const struct ledger *ledger, const struct order *order)
     return true;
 }
 
+/* A file of the plan could not be read or written. */
+static void judge_failure(const struct ledger *ledger, struct order *order)
+{
+    struct problem problem = {0};
+    if (!order->of_files || order->judged || order->attempt >= SPD_MAX_ATTEMPTS)
+        return;
+    order->judged = true;
+    bool is_away = !folder_look(ledger->server->folder, &problem);
+    order->crashed = !is_away;
+    order->requeue = is_away || order->crashes + 1 < SPD_MAX_CRASHES;
+    if (order->requeue)
+        LOG(LOG_WARNING, "plan queued again", log_s("plan", order->plan), log_s("reason", "files"),
+            log_s("folder", is_away ? problem.code : "usable"));
+}
+
 static bool tell_end(struct ledger *ledger, struct order *order)
 {
     struct store *store = ledger->server->store;
+    judge_failure(ledger, order);
     order->changed = order->requeue ? store_requeue(store, order->plan, order->attempt, order->crashed)
                                     : store_finish(store, order->plan, order->attempt, order->state, order->has_result,
                                                    order->error);

@@ -7,6 +7,9 @@
  * is woken. What the store refuses at the moment is tried again every SPD_STORE_RETRY_MS, for as long as it takes: an
  * answer means that the store knows. Orders of one kind are done in the order in which they came.
  *
+ * No plan is claimed while the data folder cannot be written (store/folder.h), and one that failed for that is queued
+ * again. The same failure in a folder that is as it should be counts as a crash does: the plan is tried once more.
+ *
  * By itself the thread renews the leases of this daemon, queues plans again whose daemon is silent, and deletes plans
  * that are kept no longer.
  */
@@ -37,6 +40,8 @@ struct order {
 
     /* ORDER_END */
     bool requeue, crashed; /* else: */
+    bool of_files, judged; /* a failure to read or write a file; `requeue` says what became of it */
+    int64_t crashes;       /* so far */
     enum plan_state state;
     bool has_result;
     char *error; /* owned, or NULL */

@@ -8,6 +8,7 @@
 #include "server.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "store/folder.h"
 #include "util/json_memory.h"
 
 struct task *jobs_find(struct jobs *jobs, const char *plan)
@@ -103,14 +104,21 @@ static void requeue(struct jobs *jobs, struct task *task, bool crashed)
     tell_end(jobs, task);
 }
 
-static void finish_plan(struct jobs *jobs, struct task *task, enum plan_state state, bool has_result,
-                        const struct problem *problem)
+static void tell_finished(struct jobs *jobs, const struct task *task, enum plan_state state, const char *outcome)
 {
     double elapsed = task->started_ms != 0 ? (double)(server_now_ms() - task->started_ms) / 1000 : 0;
     metrics_job(jobs->server->metrics, "plan", store_state_name(state), task->waited, elapsed);
-    LOG(LOG_INFO, "plan finished", log_s("plan", task->plan),
-        log_s("outcome", problem != NULL ? problem->code : store_state_name(state)),
+    LOG(LOG_INFO, "plan finished", log_s("plan", task->plan), log_s("outcome", outcome),
         log_i("ms", (int64_t)(elapsed * 1000)));
+}
+
+static void finish_plan(struct jobs *jobs, struct task *task, enum plan_state state, bool has_result,
+                        const struct problem *problem)
+{
+    task->order->of_files = problem != NULL && problem_is_of_files(problem);
+    task->order->crashes = task->crashes;
+    if (!task->order->of_files) /* else it is not known yet whether that is the end */
+        tell_finished(jobs, task, state, problem != NULL ? problem->code : store_state_name(state));
     task->order->state = state;
     task->order->has_result = has_result;
     task->order->error = problem != NULL ? problem_to_text(problem) : NULL;
@@ -123,6 +131,8 @@ void jobs_ended(struct jobs *jobs, const struct order *order)
 {
     struct task *task = order->task;
     if (task != NULL) {
+        if (order->of_files && !order->requeue)
+            tell_finished(jobs, task, order->state, "IO_ERROR");
         unlink_task(jobs, task);
         events_leave(jobs->events, task->plan);
         free_task(task);
@@ -307,9 +317,19 @@ static void claim(struct jobs *jobs)
     ledger_order(jobs->ledger, order);
 }
 
+static void renew_workers(struct jobs *jobs)
+{
+    unsigned generation = folder_generation(jobs->server->folder);
+    if (generation == jobs->generation)
+        return;
+    jobs->generation = generation;
+    pool_renew(jobs->pool);
+}
+
 void jobs_dispatch(struct jobs *jobs)
 {
     struct worker *worker;
+    renew_workers(jobs);
     if (atomic_exchange(&jobs->changed, false))
         jobs->claim_ms = 0;
     while (!jobs->stopping && (worker = pool_idle(jobs->pool)) != NULL) {

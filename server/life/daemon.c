@@ -19,6 +19,7 @@
 #include "server.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "store/folder.h"
 #include "store/store.h"
 #include "util/text.h"
 
@@ -205,7 +206,8 @@ static bool open_store(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
     char *path = NULL;
-    struct store_options options = {.url = config->store,
+    struct store_options options = {.folder = daemon->server.folder,
+                                    .url = config->store,
                                     .password_file = config->store_password_file,
                                     .lease_seconds = config->lease_seconds,
                                     .called = store_called,
@@ -276,7 +278,17 @@ static bool choose_name(struct server *server, struct problem *problem)
     return true;
 }
 
-static bool start(struct daemon *daemon, int *ret_lock, struct problem *problem)
+static bool open_folder(struct server *server, struct problem *problem)
+{
+    const struct config *config = server->config;
+    int lock;
+    if (!files_open(config->data, is_shared(config), &lock, problem))
+        return false;
+    server->folder = folder_create(config->data, server->owner, is_shared(config), lock);
+    return server->folder != NULL || problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+}
+
+static bool start(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
     daemon->server.metrics = metrics_create();
@@ -285,15 +297,14 @@ static bool start(struct daemon *daemon, int *ret_lock, struct problem *problem)
     if (daemon->server.metrics == NULL || daemon->server.answers == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     return choose_name(&daemon->server, problem) && auth_create(config, &daemon->server.auth, problem) &&
-           files_open(config->data, is_shared(config), ret_lock, problem) && open_store(daemon, problem) &&
+           open_folder(&daemon->server, problem) && open_store(daemon, problem) &&
            files_make_temporary(config->data, daemon->server.owner, problem) && start_parts(daemon, problem);
 }
 
 static int run(struct daemon *daemon)
 {
     struct problem problem = {0};
-    int lock = -1;
-    bool started = start(daemon, &lock, &problem);
+    bool started = start(daemon, &problem);
     /* Jobs that began in a start that failed are stopped as any others are: their threads use everything else. */
     if (!started && daemon->server.jobs != NULL)
         stop_jobs(daemon, server_now_ms());
@@ -307,8 +318,7 @@ static int run(struct daemon *daemon)
     auth_destroy(daemon->server.auth);
     answers_destroy(daemon->server.answers);
     metrics_destroy(daemon->server.metrics);
-    if (lock >= 0)
-        (void)close(lock);
+    folder_destroy(daemon->server.folder);
     if (started)
         LOG(LOG_INFO, "stopped");
     else
@@ -324,6 +334,7 @@ int life_serve(const struct config *config)
     daemon.passed_sockets = sockets_take_passed();
     log_init(config->log_json, (enum log_level)config->log_level);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG instead */
     raise_descriptor_limit(config);
     daemon.notify = notify_create();
     if (uv_loop_init(&daemon.loop) == 0)

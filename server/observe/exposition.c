@@ -13,6 +13,7 @@
 #include "observe/series.h"
 #include "server.h"
 #include "store/files.h"
+#include "store/folder.h"
 #include "store/store.h"
 #include "version.h"
 
@@ -222,9 +223,12 @@ static void write_process(const struct metrics *metrics, struct sp_buf *buf)
 static void write_store(struct server *server, struct sp_buf *buf)
 {
     struct store_counts counts;
+    struct problem problem = {0};
     uint64_t free_bytes = files_free_bytes(server->config->data);
     if (free_bytes != UINT64_MAX)
         gauge(buf, "shardplan_disk_free_bytes", "Free space of the data folder.", (double)free_bytes);
+    gauge(buf, "shardplan_data_folder_usable", "1 while files can be put into the data folder.",
+          folder_look(server->folder, &problem));
     if (!store_count(server->store, &counts))
         return;
     head(buf, "shardplan_plans", "gauge", "Stored plans by state.");

@@ -7,6 +7,7 @@
 #include "jobs/jobs.h"
 #include "routes/routes.h"
 #include "store/files.h"
+#include "store/folder.h"
 #include "store/store.h"
 
 enum verdict livez_finish(struct request *request)
@@ -66,8 +67,9 @@ static void look_at_store(struct store *store, struct store_state *ret_state)
 #define MAX_CONDITIONS 8
 
 struct condition {
-    const char *name, *code; /* NULL: it is as it should be */
+    const char *name;
     bool ok;
+    char code[SP_ERROR_CODE_SIZE];         /* of the problem */
     char text[SP_ERROR_MESSAGE_SIZE + 64]; /* a sentence, good or bad */
 };
 
@@ -79,7 +81,8 @@ struct conditions {
 static void add(struct conditions *conditions, const char *name, const char *code, const char *format, va_list args)
 {
     struct condition *condition = &conditions->list[conditions->count++];
-    *condition = (struct condition){.name = name, .code = code, .ok = code == NULL};
+    *condition = (struct condition){.name = name, .ok = code == NULL};
+    (void)snprintf(condition->code, sizeof condition->code, "%s", code != NULL ? code : "");
     (void)vsnprintf(condition->text, sizeof condition->text, format, args);
 }
 
@@ -101,11 +104,14 @@ __attribute__((format(printf, 4, 5))) static void not_ready(struct conditions *c
     va_end(args);
 }
 
-static void look_at_disk(const char *data, struct conditions *conditions)
+static void look_at_disk(struct server *server, struct conditions *conditions)
 {
-    uint64_t bytes = files_free_bytes(data);
+    struct problem problem = {0};
+    uint64_t bytes = files_free_bytes(server->config->data);
     unsigned long long mebibytes = bytes >> 20;
-    if (bytes == UINT64_MAX)
+    if (!folder_look(server->folder, &problem))
+        not_ready(conditions, "disk", problem.code, "%s", problem.detail);
+    else if (bytes == UINT64_MAX)
         good(conditions, "disk", "The free space of the data folder is not known.");
     else if (bytes >= SPD_MIN_FREE_BYTES)
         good(conditions, "disk", "The disk of the data folder has %llu MiB left.", mebibytes);
@@ -138,7 +144,7 @@ static void look(struct server *server, bool verbose, struct conditions *conditi
         not_ready(conditions, "workers", "NO_WORKERS", "No worker process runs at this moment.");
     else
         good(conditions, "workers", "%u of %u worker processes run.", stats.workers, config->workers + 1);
-    look_at_disk(config->data, conditions);
+    look_at_disk(server, conditions);
     if (store.writable && store.counted)
         good(conditions, "store", "The store can be written.");
     else if (store.writable)

@@ -14,6 +14,7 @@
 #include "routes/room.h"
 #include "routes/routes.h"
 #include "store/files.h"
+#include "store/folder.h"
 #include "store/store.h"
 #include "util/text.h"
 
@@ -87,7 +88,7 @@ enum verdict ingest_begin(struct request *request)
     struct problem problem = {0};
     if (atomic_load(&request->server->draining))
         return respond_error(request, 503, "STOPPING", "The service is stopping; send the request again.");
-    if (!check_headers(request, &problem))
+    if (!check_headers(request, &problem) || !folder_look(request->server->folder, &problem))
         return respond_problem(request, &problem);
     request->body_kind = BODY_MODEL;
     request->upload = upload_create(request->server->config->data, request->server->owner,

@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 #include "routes/openapi.h"
 #include "routes/routes.h"
+#include "store/folder.h"
 #include "version.h"
 
 static enum verdict finish_json(struct request *request, int status, struct sp_json *json, struct sp_buf *buf)
@@ -52,8 +53,11 @@ enum verdict index_finish(struct request *request)
 
 enum verdict store_is_away(struct request *request)
 {
-    return respond_error(request, 503, "STORE_UNAVAILABLE",
-                         "The store does not answer at the moment; try again later.");
+    struct problem problem = {0};
+    if (folder_look(request->server->folder, &problem))
+        (void)problem_set(&problem, 503, "STORE_UNAVAILABLE",
+                          "The store does not answer at the moment; try again later.");
+    return respond_problem(request, &problem);
 }
 
 enum verdict metrics_finish(struct request *request)

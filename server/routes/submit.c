@@ -9,6 +9,7 @@
 #include "routes/ingest.h"
 #include "routes/routes.h"
 #include "routes/submission.h"
+#include "store/folder.h"
 #include "store/store.h"
 #include "util/json_memory.h"
 #include "util/text.h"
@@ -239,6 +240,8 @@ enum verdict plans_submit_begin(struct request *request)
         if (request->has_length && request->content_length > SPD_MAX_JSON_BYTES)
             return respond_error(request, 413, "BODY_TOO_LARGE", "A JSON request may have %u bytes.",
                                  SPD_MAX_JSON_BYTES);
+        if (!folder_look(request->server->folder, &problem))
+            return respond_problem(request, &problem);
         request->body_kind = BODY_JSON;
         return VERDICT_GO_ON;
     }

@@ -293,8 +293,9 @@ bool files_publish(const char *data, const char *tenant, const char *id, const c
     bool ok = folder != NULL && blobs != NULL && blob != NULL && described != NULL;
     if (!ok)
         errno = ENOMEM;
-    ok = ok && make_folders(folder) && rename(inspection, described) == 0 && rename(upload, blob) == 0 &&
-         files_sync_folder(folder) && files_sync_folder(blobs);
+    /* One level: where the data folder itself is away, nothing is made in its place. */
+    ok = ok && (mkdir(folder, 0700) == 0 || errno == EEXIST) && rename(inspection, described) == 0 &&
+         rename(upload, blob) == 0 && files_sync_folder(folder) && files_sync_folder(blobs);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Storing the model");
     free(folder);

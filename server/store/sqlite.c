@@ -102,6 +102,7 @@ struct sqlite_store *sqlite_lock(struct store *store)
 {
     struct sqlite_store *sqlite = (struct sqlite_store *)store;
     (void)pthread_mutex_lock(&sqlite->mutex);
+    sqlite_attend(sqlite);
     return sqlite;
 }
 
@@ -112,7 +113,13 @@ void sqlite_unlock(struct sqlite_store *store)
 
 bool sqlite_fail(struct sqlite_store *store, const char *what, struct problem *problem)
 {
+    if (store->away) { /* which was logged when it began */
+        if (problem != NULL && problem->status == 0)
+            *problem = store->why;
+        return false;
+    }
     int code = sqlite3_errcode(store->db) & 0xff;
+    store->refused = store->refused || code == SQLITE_FULL || code == SQLITE_IOERR || code == SQLITE_READONLY;
     LOG(LOG_ERROR, "store error", log_s("doing", what), log_s("error", sqlite3_errmsg(store->db)));
     if (problem == NULL)
         return false;
@@ -120,19 +127,22 @@ bool sqlite_fail(struct sqlite_store *store, const char *what, struct problem *p
         return problem_set(problem, 507, "DISK_FULL",
                            "The disk of the data folder is full; delete plans or models, or add space.");
     if (code == SQLITE_READONLY)
-        return problem_set(problem, 503, "STORE_READ_ONLY",
-                           "The data folder cannot be written at the moment; what is stored can be read.");
+        return problem_set(
+            problem, 503, "STORE_READ_ONLY",
+            "The database of the data folder cannot be written at the moment; what is stored can be read.");
     return problem_set(problem, 503, "STORE_ERROR", "The store failed (%s): %s.", what, sqlite3_errmsg(store->db));
 }
 
 bool sqlite_exec_text(struct sqlite_store *store, const char *sql)
 {
-    return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK;
+    return !store->away && sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 sqlite3_stmt *sqlite_begin(struct sqlite_store *store, const char *sql)
 {
     size_t i = 0;
+    if (store->away)
+        return NULL;
     while (i < SQLITE_STATEMENTS && store->statements[i].sql != NULL && store->statements[i].sql != sql)
         i++;
     if (i == SQLITE_STATEMENTS) {
@@ -213,7 +223,7 @@ bool sqlite_commit(struct sqlite_store *store, bool ok, const char *what, struct
     if (ok && !sqlite_exec_text(store, "COMMIT"))
         ok = sqlite_fail(store, what, problem);
     /* A failed statement may have ended the transaction already. */
-    if (!ok && sqlite3_get_autocommit(store->db) == 0)
+    if (!ok && !store->away && sqlite3_get_autocommit(store->db) == 0)
         (void)sqlite_exec_text(store, "ROLLBACK");
     return ok;
 }
@@ -234,10 +244,16 @@ enum store_found sqlite_row(struct sqlite_store *store, sqlite3_stmt *statement,
 static bool ping(struct store *base, struct problem *problem)
 {
     struct sqlite_store *store = sqlite_lock(base);
-    /* Whether a write transaction can begin is what a full or read-only disk shows first; nothing is written. */
-    bool ok = sqlite_begin_transaction(store, "looking whether the store can be written", problem) &&
+    static const char what[] = "looking whether the store can be written";
+    char set_version[64];
+    (void)snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", SCHEMA_VERSION);
+    /* Nothing is written, unless something was refused since that went well: then what is there is written again. */
+    bool ok = sqlite_begin_transaction(store, what, problem) &&
               sqlite_number(store, "SELECT count(*) FROM models WHERE seq < 0", NULL, NULL) == 0;
-    ok = sqlite_commit(store, ok, "looking whether the store can be written", problem);
+    if (ok && store->refused)
+        ok = sqlite_exec_text(store, set_version) || sqlite_fail(store, what, problem);
+    ok = sqlite_commit(store, ok, what, problem);
+    store->refused = store->refused && !ok;
     sqlite_unlock(store);
     return ok || problem_set(problem, 503, "STORE_ERROR", "The store cannot be read.");
 }
@@ -292,9 +308,8 @@ static bool count(struct store *base, struct store_counts *ret_counts)
 static void close_store(struct store *base)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
-    for (size_t i = 0; i < SQLITE_STATEMENTS; i++)
-        (void)sqlite3_finalize(store->statements[i].statement);
-    (void)sqlite3_close(store->db);
+    sqlite_disconnect(store);
+    sqlite_forget_files(store);
     (void)pthread_mutex_destroy(&store->mutex);
     (void)pthread_mutex_destroy(&store->models);
     free(store);
@@ -377,16 +392,19 @@ static bool set_up(struct sqlite_store *store, struct problem *problem)
                : sqlite_fail(store, "opening the database", problem);
 }
 
-bool sqlite_open(const struct store_options *options, struct store **ret_store, struct problem *problem)
+void sqlite_disconnect(struct sqlite_store *store)
 {
-    struct sqlite_store *store = calloc(1, sizeof *store);
-    if (store == NULL)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
-    store_init(&store->base, &ops, options);
-    (void)pthread_mutex_init(&store->mutex, NULL);
-    (void)pthread_mutex_init(&store->models, NULL);
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    bool ok = sqlite3_open_v2(options->path, &store->db, flags, NULL) == SQLITE_OK;
+    for (size_t i = 0; i < SQLITE_STATEMENTS; i++)
+        (void)sqlite3_finalize(store->statements[i].statement);
+    memset(store->statements, 0, sizeof store->statements);
+    (void)sqlite3_close(store->db);
+    store->db = NULL;
+}
+
+bool sqlite_connect(struct sqlite_store *store, bool create, struct problem *problem)
+{
+    int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_NOMUTEX;
+    bool ok = sqlite3_open_v2(store->file.path, &store->db, flags, NULL) == SQLITE_OK;
     if (!ok && store->db != NULL)
         (void)sqlite_fail(store, "opening the database", problem);
     else if (!ok)
@@ -395,6 +413,24 @@ bool sqlite_open(const struct store_options *options, struct store **ret_store, 
     ok = ok && set_up(store, problem) && check_integrity(store, problem) && migrate(store, problem);
     if (ok && !sqlite_exec_text(store, "PRAGMA foreign_keys = ON"))
         ok = sqlite_fail(store, "opening the database", problem);
+    if (ok)
+        sqlite_know_files(store);
+    else
+        sqlite_disconnect(store);
+    return ok;
+}
+
+bool sqlite_open(const struct store_options *options, struct store **ret_store, struct problem *problem)
+{
+    struct sqlite_store *store = calloc(1, sizeof *store);
+    if (store == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    store_init(&store->base, &ops, options);
+    store->folder = options->folder;
+    (void)pthread_mutex_init(&store->mutex, NULL);
+    (void)pthread_mutex_init(&store->models, NULL);
+    bool ok = sqlite_name_files(store, options->path) || problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    ok = ok && sqlite_connect(store, true, problem);
     if (!ok) {
         close_store(&store->base);
         return false;

@@ -7,13 +7,27 @@
  */
 #include <pthread.h>
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include "store/internal.h"
 
 #define SQLITE_STATEMENTS 48
 
+/* Which file it is, whatever it is called. */
+struct sqlite_file {
+    char *path;
+    dev_t device;
+    ino_t number;
+};
+
 struct sqlite_store {
     struct store base;
+    struct folder *folder;        /* or NULL */
+    struct sqlite_file file, log; /* what `db` has open: the database, and its write-ahead log */
+    bool refused;                 /* a write, for the disk's sake, and none has gone well since */
+    bool away;                    /* that is not what the paths name; `why` says more */
+    struct problem why;
+    uint64_t retry_ms; /* when it is opened again */
     pthread_mutex_t mutex;
     pthread_mutex_t models; /* store_lock_model(): one daemon, so one lock serves all models */
     sqlite3 *db;
@@ -23,7 +37,8 @@ struct sqlite_store {
     } statements[SQLITE_STATEMENTS];
 };
 
-struct sqlite_store *sqlite_lock(struct store *store); /* takes the mutex */
+/* Takes the mutex, and sees to it that the database is the one that the path names: see sqlite_file.c. */
+struct sqlite_store *sqlite_lock(struct store *store);
 void sqlite_unlock(struct sqlite_store *store);
 
 /* Logs what the database said, sets the problem (which may be NULL), returns false. */
@@ -49,6 +64,16 @@ bool sqlite_commit(struct sqlite_store *store, bool ok, const char *what, struct
 
 /* Steps a query for one row: STORE_DONE, STORE_NOT_FOUND or, logged, STORE_ERROR. */
 enum store_found sqlite_row(struct sqlite_store *store, sqlite3_stmt *statement, const char *what);
+
+/* sqlite.c: opens store->file.path, an existing file unless `create`. On failure nothing is open. */
+bool sqlite_connect(struct sqlite_store *store, bool create, struct problem *problem);
+void sqlite_disconnect(struct sqlite_store *store);
+
+/* sqlite_file.c */
+bool sqlite_name_files(struct sqlite_store *store, const char *path); /* false without memory */
+void sqlite_forget_files(struct sqlite_store *store);
+void sqlite_know_files(struct sqlite_store *store); /* those of the open connection */
+void sqlite_attend(struct sqlite_store *store);
 
 /* sqlite_models.c */
 enum store_added sqlite_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
@@ -88,3 +113,4 @@ enum store_changed sqlite_finish(struct store *base, const char *id, int64_t att
 enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
 enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id);
 int64_t sqlite_reclaim(struct store *base, bool all);
+int64_t sqlite_reclaim_all(struct sqlite_store *store); /* with the mutex held, and nobody is told */

@@ -125,12 +125,9 @@ enum store_found sqlite_cancel(struct store *base, const char *tenant, const cha
     return STORE_DONE;
 }
 
-int64_t sqlite_reclaim(struct store *base, bool all)
+int64_t sqlite_reclaim_all(struct sqlite_store *store)
 {
     int64_t total = 0;
-    if (!all)
-        return 0; /* this daemon lives */
-    struct sqlite_store *store = sqlite_lock(base);
     bool ok = sqlite_begin_transaction(store, "recovering", NULL);
     if (ok) {
         sqlite3_stmt *statement = sqlite_begin(
@@ -150,8 +147,17 @@ int64_t sqlite_reclaim(struct store *base, bool all)
         ok = sqlite_commit(store, cancelled >= 0 && failed >= 0 && queued >= 0, "recovering", NULL);
         total = (int64_t)cancelled + failed + queued;
     }
-    sqlite_unlock(store);
-    if (ok && total > 0)
-        store_tell(base, NULL);
     return ok ? total : -1;
+}
+
+int64_t sqlite_reclaim(struct store *base, bool all)
+{
+    if (!all)
+        return 0; /* this daemon lives */
+    struct sqlite_store *store = sqlite_lock(base);
+    int64_t total = sqlite_reclaim_all(store);
+    sqlite_unlock(store);
+    if (total > 0)
+        store_tell(base, NULL);
+    return total;
 }

@@ -34,6 +34,7 @@
 #define STORE_ID_SIZE    33 /* 32 hexadecimal digits and a NUL */
 #define STORE_OWNER_SIZE 33
 
+struct folder;
 struct store;
 
 enum plan_state {
@@ -80,6 +81,7 @@ struct plan_row {
 
 struct store_options {
     const char *path;             /* of the SQLite file */
+    struct folder *folder;        /* in which it lies; NULL: it is not looked at */
     const char *url;              /* "" or a connection string of libpq: then PostgreSQL */
     const char *password_file;    /* "" or where the password of `url` is */
     char owner[STORE_OWNER_SIZE]; /* this daemon, a random number in hexadecimal digits */

@@ -88,7 +88,21 @@ bool problem_from_errno(struct problem *problem, int error, const char *what)
     if (error == ENOSPC || error == EDQUOT)
         return problem_set(problem, 507, "DISK_FULL",
                            "The disk of the data folder is full (%s); delete plans or models, or add space.", what);
+    if (error == EROFS)
+        return problem_set(problem, 503, "DATA_FOLDER_READ_ONLY",
+                           "The data folder cannot be written at the moment (%s); what is stored can be read.", what);
+    if (error == EFBIG)
+        return problem_set(
+            problem, 507, "FILE_TOO_LARGE",
+            "%s failed: the file would be larger than the file system or the limit of the process lets it "
+            "be.",
+            what);
     return problem_set(problem, 500, "IO_ERROR", "%s failed: %s.", what, strerrordesc_np(error));
+}
+
+bool problem_is_of_files(const struct problem *problem)
+{
+    return strcmp(problem->code, "IO_ERROR") == 0 || strcmp(problem->code, "DATA_FOLDER_READ_ONLY") == 0;
 }
 
 const char *problem_title(int status)

@@ -18,7 +18,7 @@ struct worker {
     uv_process_t process;
     uv_pipe_t input, output, errors; /* of the child */
     uv_timer_t respawn;
-    bool alive, retired;
+    bool alive, retired, outdated;
     unsigned open_handles;
     void *job;
     const char *kill_reason;
@@ -243,7 +243,7 @@ static void spawn(struct worker *worker)
     uv_process_options_t options = {
         .file = pool->program, .args = arguments, .stdio = stdio, .stdio_count = 3, .exit_cb = process_ended};
     worker->kill_reason = NULL;
-    worker->retired = false;
+    worker->retired = worker->outdated = false;
     worker->open_handles = 4;
     sp_buf_clear(&worker->line);
     forget_words(worker);
@@ -373,15 +373,29 @@ static uint64_t resident_bytes(const struct worker *worker)
     return second != NULL ? strtoull(second + 1, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+static void retire(struct worker *worker)
+{
+    worker->retired = true;
+    (void)uv_process_kill(&worker->process, SIGKILL);
+}
+
 void pool_release(struct pool *pool, void *job)
 {
     struct worker *worker = worker_of(pool, job);
     if (worker == NULL)
         return;
     worker->job = NULL;
-    if (resident_bytes(worker) > SPD_WORKER_RECYCLE_BYTES) {
-        worker->retired = true;
-        (void)uv_process_kill(&worker->process, SIGKILL);
+    if (worker->outdated || resident_bytes(worker) > SPD_WORKER_RECYCLE_BYTES)
+        retire(worker);
+}
+
+void pool_renew(struct pool *pool)
+{
+    for (unsigned i = 0; i < pool->size; i++) {
+        struct worker *worker = &pool->workers[i];
+        worker->outdated = worker->alive;
+        if (worker->alive && worker->job == NULL)
+            retire(worker);
     }
 }
 

@@ -50,5 +50,9 @@ void pool_kill(struct pool *pool, void *job, const char *reason);
 /* Asks the worker that has this job to end it with what it has so far (worker.h). */
 void pool_ask_to_stop(struct pool *pool, void *job);
 
+/* Replaces all workers, those that have a job when they have done it: what they may still do is of a folder that is
+   there no more. */
+void pool_renew(struct pool *pool);
+
 unsigned pool_busy(const struct pool *pool);
 unsigned pool_alive(const struct pool *pool);
