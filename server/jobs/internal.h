@@ -76,7 +76,8 @@ struct jobs {
     struct errand *first, *last;
     unsigned errand_count;
     struct waiter *waiters;
-    bool closed;     /* no more errands and waiters */
+    bool closed;     /* no more waiters */
+    bool refusing;   /* no more errands */
     bool has_closed; /* nor may the loop be woken */
     unsigned workers, busy;
 };

@@ -208,7 +208,8 @@ bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem
     errand->queued_ms = server_now_ms();
     (void)pthread_mutex_lock(&jobs->mutex);
     unsigned waiting = jobs->errand_count;
-    if (!jobs->closed && waiting < SPD_MAX_WAITING_TASKS) {
+    bool refusing = jobs->refusing;
+    if (!refusing && waiting < SPD_MAX_WAITING_TASKS) {
         if (jobs->last != NULL)
             jobs->last->next = errand;
         else
@@ -218,6 +219,8 @@ bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem
         taken = true;
     }
     (void)pthread_mutex_unlock(&jobs->mutex);
+    if (refusing)
+        return problem_set(problem, 503, "STOPPING", "The service is stopping; send the request again.");
     if (!taken)
         return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_WAITING_TASKS", SPD_MAX_WAITING_TASKS,
                                  (int64_t)waiting + 1, "Too many requests wait for a worker; try again later.");
@@ -362,6 +365,7 @@ static void fail_errands(struct jobs *jobs)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
     struct errand *list = jobs->first;
+    jobs->refusing = true;
     jobs->first = jobs->last = NULL;
     jobs->errand_count = 0;
     (void)pthread_mutex_unlock(&jobs->mutex);

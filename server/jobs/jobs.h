@@ -62,7 +62,8 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop); /* NULL withou
 void jobs_tick(struct jobs *jobs, uint64_t now_ms);               /* several times a second */
 /* Nothing runs, nobody waits, and the store knows everything. After jobs_stop() the last is waited for only so long. */
 bool jobs_quiet(struct jobs *jobs);
-void jobs_drain(struct jobs *jobs);   /* start no more plans; everybody who waits for one or watches one is answered */
+void jobs_drain(
+    struct jobs *jobs); /* start no more plans; everybody who waits for one or watches one is answered. Errands go on */
 void jobs_stop(struct jobs *jobs);    /* queue running plans again, fail errands, end the workers */
 void jobs_close(struct jobs *jobs);   /* when it is quiet and HTTP has stopped: leave the loop and the store alone */
 void jobs_destroy(struct jobs *jobs); /* when the loop has run dry and the store is closed; NULL is allowed */

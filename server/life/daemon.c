@@ -31,7 +31,7 @@ enum phase {
     PHASE_STARTING, /* serving, but no worker was there yet */
     PHASE_SERVING,
     PHASE_LEAVING,  /* not ready, but serving: --shutdown-delay */
-    PHASE_DRAINING, /* no more connections: --drain */
+    PHASE_DRAINING, /* no more connections; what is under way has --drain to end */
     PHASE_STOPPING, /* running plans go back to the queue */
     PHASE_ENDED,
 };
@@ -98,7 +98,7 @@ static void go_on_stopping(struct daemon *daemon, uint64_t now)
     bool quiet = jobs_quiet(daemon->server.jobs), answered = daemon->http == NULL || http_active(daemon->http) == 0;
     if (daemon->phase == PHASE_LEAVING && now >= daemon->deadline_ms)
         drain(daemon, now);
-    else if (daemon->phase == PHASE_DRAINING && (quiet || now >= daemon->deadline_ms))
+    else if (daemon->phase == PHASE_DRAINING && ((quiet && answered) || now >= daemon->deadline_ms))
         stop_jobs(daemon, now);
     else if (daemon->phase == PHASE_STOPPING && quiet && (answered || now >= daemon->deadline_ms))
         end(daemon);

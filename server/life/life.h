@@ -5,9 +5,10 @@
  * Start:   data folder and lock, store, recovery, sweep, workers, and last the listening sockets. READY is told to the
  *          service manager (notify.h) when a worker runs too.
  * Reload:  SIGHUP reads the tokens and the certificates again; what is wrong with them is logged, and the old ones
- * stay. Stop:    the first SIGTERM or SIGINT makes /readyz answer 503, so that balancers look elsewhere; after
- *          --shutdown-delay no more connections are taken, waiting requests are answered, and running plans get
- *          --drain. What still runs then, or at a second signal, is queued again in the store.
+ *          stay.
+ * Stop:    the first SIGTERM or SIGINT makes /readyz answer 503, so that balancers look elsewhere; after
+ *          --shutdown-delay no more connections are taken, who waits for a plan is answered, and running plans, uploads
+ *          and downloads get --drain. Plans that still run then, or at a second signal, are queued again in the store.
  *
  * All times are of the clock that never jumps.
  */
