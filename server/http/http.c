@@ -27,7 +27,7 @@ struct http {
 
 /* ---- the library ---- */
 
-static void library_log(void *context, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void library_log(void *context, const char *format, va_list args)
 {
     (void)context;
     char text[512];

@@ -40,6 +40,7 @@ struct daemon {
     struct server server;
     struct http *http;
     struct notify *notify;
+    atomic_bool has_jobs;    /* `server.jobs` is there for all threads; those of the store are there before */
     unsigned passed_sockets; /* by the service manager */
     uv_loop_t loop;
     uv_signal_t terminate, interrupt, reload;
@@ -187,12 +188,13 @@ static bool is_shared(const struct config *config)
     return config->store[0] != '\0';
 }
 
-/* Threads of the store and of HTTP: somebody changed a plan. Nobody listens before the jobs are there. */
+/* Threads of the store and of HTTP: somebody changed a plan. Nobody listens before the jobs are there: they look at the
+   store when they begin. */
 static void store_changed(void *context, const char *plan)
 {
     const struct daemon *daemon = context;
     answers_forget(daemon->server.answers, plan);
-    if (daemon->server.jobs != NULL)
+    if (atomic_load(&daemon->has_jobs))
         jobs_changed(daemon->server.jobs, plan);
 }
 
@@ -254,6 +256,7 @@ static bool start_parts(struct daemon *daemon, struct problem *problem)
     server->jobs = server->connections != NULL ? jobs_create(server, &daemon->loop) : NULL;
     if (server->jobs == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    atomic_store(&daemon->has_jobs, true);
     return http_start(server, daemon->passed_sockets, &daemon->http, problem);
 }
 

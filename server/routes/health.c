@@ -78,7 +78,8 @@ struct conditions {
     unsigned count;
 };
 
-static void add(struct conditions *conditions, const char *name, const char *code, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void add(struct conditions *conditions, const char *name, const char *code,
+                                                      const char *format, va_list args)
 {
     struct condition *condition = &conditions->list[conditions->count++];
     *condition = (struct condition){.name = name, .ok = code == NULL};

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/sanitized.h"
+
 #define MAX_FRAMES 64
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !SPD_SANITIZED
 
 static void say(const char *text)
 {

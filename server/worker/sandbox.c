@@ -12,11 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED true
-#else
-#define IS_SANITIZED false
-#endif
+#include "util/sanitized.h"
 
 #define MAX_DESCRIPTORS 16
 
@@ -36,7 +32,7 @@ static bool limit(__rlimit_resource_t resource, rlim_t value)
 static bool set_limits(const struct sandbox *sandbox)
 {
     return limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, sandbox->file_bytes) &&
-           (IS_SANITIZED || (limit(RLIMIT_NOFILE, MAX_DESCRIPTORS) && limit(RLIMIT_NPROC, 0)));
+           (SPD_SANITIZED || (limit(RLIMIT_NOFILE, MAX_DESCRIPTORS) && limit(RLIMIT_NPROC, 0)));
 }
 
 /* ---- landlock: the system calls have no functions in the C library ---- */
@@ -269,8 +265,8 @@ static bool raise_seccomp(bool *ret_raised)
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
     int error = ENOMEM;
     bool ok = filter != NULL &&
-              (IS_SANITIZED ? ADD_ALL(filter, SCMP_ACT_ALLOW, sanitized)
-                            : add_conditions(filter) && ADD_ALL(filter, SCMP_ACT_ERRNO(EPERM), refused)) &&
+              (SPD_SANITIZED ? ADD_ALL(filter, SCMP_ACT_ALLOW, sanitized)
+                             : add_conditions(filter) && ADD_ALL(filter, SCMP_ACT_ERRNO(EPERM), refused)) &&
               ADD_ALL(filter, SCMP_ACT_ALLOW, allowed);
     if (ok) {
         error = -seccomp_load(filter);
@@ -289,7 +285,7 @@ bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_wall
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return false;
     ret_walls->no_new_privs = true;
-    if (!IS_SANITIZED && !raise_landlock(sandbox, &ret_walls->landlock))
+    if (!SPD_SANITIZED && !raise_landlock(sandbox, &ret_walls->landlock))
         return false;
     ret_walls->limits = set_limits(sandbox);
     return ret_walls->limits && raise_seccomp(&ret_walls->seccomp);

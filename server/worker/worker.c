@@ -11,6 +11,7 @@
 #include "server.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "util/sanitized.h"
 #include "util/text.h"
 #include "worker/internal.h"
 #include "worker/last_words.h"
@@ -119,7 +120,7 @@ static void limit_job(const struct work *work)
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         set_limit(RLIMIT_CPU, (uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec + work->seconds +
                                   SPD_JOB_GRACE_SECONDS);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadow memory alone is terabytes */
+#if !SPD_SANITIZED /* their shadow memory alone is terabytes */
     set_limit(RLIMIT_AS, work->memory + work->memory / 4 + work->size + SPD_ADDRESS_SPACE_SLACK);
 #endif
 }

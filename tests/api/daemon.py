@@ -109,6 +109,8 @@ class Daemon:
             os.environ,
             ASAN_OPTIONS=f"detect_leaks=1:log_path={self.reports}/asan",
             UBSAN_OPTIONS=f"print_stacktrace=1:log_path={self.reports}/ubsan",
+            TSAN_OPTIONS=f"log_path={self.reports}/tsan:exitcode=0:report_signal_unsafe=0:suppressions={TOP}/tests/api/tsan.supp"
+            f":{os.environ.get('TSAN_OPTIONS', '')}",
         )
         return subprocess.Popen(
             [PROGRAM, "--listen", "127.0.0.1:0", "--data", self.data, "--log-format", "json", *self.options, *options],

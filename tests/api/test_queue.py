@@ -153,4 +153,4 @@ class Keeping(unittest.TestCase):
             daemon.start()  # one of the first things it does
             daemon.wait_for(lambda: daemon.get(f"/v1/plans/{plan}").status == 404, "the end of the plan", 10)
             daemon.wait_for(lambda: not os.listdir(os.path.join(daemon.data, "plans")), "the end of its folder", 10)
-            self.assertIn("old plans deleted", [json.loads(line)["event"] for line in daemon.log])
+            daemon.wait_for(lambda: "old plans deleted" in [json.loads(line)["event"] for line in daemon.log], "the log of it", 10)

@@ -24,7 +24,8 @@ REFUSED = {"limits": "EPERM", "passwd": "EACCES", "environment": "EACCES", "root
 
 def is_sanitized():
     with open(harness.PROGRAM, "rb") as file:
-        return b"__asan_init" in file.read()
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def fields(pid, name):
