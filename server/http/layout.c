@@ -15,13 +15,20 @@ struct walk {
     bool sound;
 };
 
+/* What was a line end in front of this place, of which it is known that it lies in the buffer. */
+static bool behind_line_end(uintptr_t place)
+{
+    const char *text = (const char *)place;
+    return text[-2] == '\0' && text[-1] == '\0';
+}
+
 static enum MHD_Result step(void *context, enum MHD_ValueKind kind, const char *key, size_t key_size, const char *value,
                             size_t value_size)
 {
     (void)kind;
     struct walk *walk = context;
     uintptr_t name = (uintptr_t)key, text = (uintptr_t)value;
-    if (name != walk->next || value == NULL || text <= name + key_size) {
+    if (name != walk->next || !behind_line_end(name) || value == NULL || text <= name + key_size) {
         walk->sound = false;
         return MHD_NO;
     }
@@ -38,7 +45,8 @@ static bool lines_are_sound(struct MHD_Connection *connection, const struct layo
         return false;
     struct walk walk = {.next = version + strlen(layout->version) + 2, .sound = true};
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, step, &walk);
-    return walk.sound && method + info->header_size == walk.next + 2;
+    return walk.sound && method + info->header_size == walk.next + 2 && behind_line_end(walk.next) &&
+           behind_line_end(walk.next + 2);
 }
 
 bool layout_is_sound(struct MHD_Connection *connection, const struct layout *layout)

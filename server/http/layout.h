@@ -9,8 +9,10 @@
  *
  *   GET SP /x SP HTTP/1.1 0 0 Host 0 SP a 0 0 Accept 0 SP b 0 0 0 0
  *
- * Two bytes after each line: sound. One byte: a bare LF. Anything else: a NUL within, a folded line (which is a copy
- * elsewhere), blanks in the request line. Only pointers are compared, and nothing is read that a string does not own.
+ * Two NULs after each line: sound. One: a bare LF. Anything else: a NUL within, a folded line (which is a copy
+ * elsewhere), blanks in the request line. Pointers are compared, and nothing is read but between two of them that are
+ * where they must be. What cannot be told is a NUL that the client itself has put in the place of a CR, or in front of
+ * a line before the request: no proxy passes NULs on.
  *
  * Whether the library of this process works so is found out once. Newer ones lay out their buffer in another way, but
  * can be told to refuse such requests by themselves.

@@ -161,8 +161,15 @@ class Lines(RawCase):
         "NUL at the end of a value": b"GET /livez HTTP/1.1\r\nHost: x\r\nX: a\0\r\nY: b\r\n\r\n",
         "NUL in the target": b"GET /li\0vez HTTP/1.1\r\nHost: x\r\n\r\n",
         "NUL in the method": b"G\0ET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+        "NUL in the last value, and bare line feeds": b"GET /livez HTTP/1.1\r\nHost: x\r\nX: a\0b\n\n",
         "NUL in the empty line": b"GET /livez HTTP/1.1\r\nHost: x\r\n\0X: y\r\n\r\n",
         "two blanks before the target": b"GET  /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a blank in the target": b"GET /livez x HTTP/1.1\r\nHost: x\r\n\r\n",
+        "two versions": b"GET /livez HTTP/1.1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a blank in the query": b"GET /v1/models?name=a b HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a return in the target": b"GET /livez\rX: HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a return in the query": b"GET /v1/models?name=a\rb HTTP/1.1\r\nHost: x\r\n\r\n",
+        "a tab in the target": b"GET /livez\tx HTTP/1.1\r\nHost: x\r\n\r\n",
     }
 
     def test_bad_lines(self):
