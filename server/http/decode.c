@@ -24,12 +24,13 @@ struct stage {
     bool at_end;  /* of a frame or member: the body may end here */
     bool started; /* there was a frame at all */
     unsigned char *block;
+    uint64_t made; /* bytes that came out */
 };
 
 struct decoder {
     unsigned count;
     struct stage stages[SPD_MAX_CODINGS];
-    uint64_t received, decoded, max_bytes;
+    uint64_t received, max_bytes;
     const char *limit;
 };
 
@@ -184,18 +185,18 @@ static bool step_gzip(struct stage *stage, size_t *ret_made, struct problem *pro
     return true;
 }
 
-static bool count(struct decoder *decoder, size_t made, struct problem *problem)
+/* What comes out between two codings is work, too, though nobody keeps it: every stage is held to the ratio. */
+static bool count(struct decoder *decoder, struct stage *stage, size_t made, struct problem *problem)
 {
-    uint64_t ratio = decoder->received * SPD_MAX_RATIO;
-    decoder->decoded += made;
-    if (decoder->decoded > decoder->max_bytes)
-        return problem_set_limit(problem, 413, "DECOMPRESSED_TOO_LARGE", decoder->limit, (int64_t)decoder->max_bytes,
-                                 (int64_t)decoder->decoded,
-                                 "The decompressed body is larger than the %" PRIu64 " bytes that are accepted here.",
-                                 decoder->max_bytes);
-    if (decoder->decoded > SPD_RATIO_FREE_BYTES && decoder->decoded > ratio)
+    bool is_body = stage == decoder->stages;
+    stage->made += made;
+    if (is_body && stage->made > decoder->max_bytes)
+        return problem_set_limit(
+            problem, 413, "DECOMPRESSED_TOO_LARGE", decoder->limit, (int64_t)decoder->max_bytes, (int64_t)stage->made,
+            "The decompressed body is larger than the %" PRIu64 " bytes that are accepted here.", decoder->max_bytes);
+    if (stage->made > SPD_RATIO_FREE_BYTES && stage->made > decoder->received * SPD_MAX_RATIO)
         return problem_set_limit(problem, 413, "DECOMPRESSED_TOO_LARGE", "SPD_MAX_RATIO", SPD_MAX_RATIO,
-                                 (int64_t)(decoder->decoded / (decoder->received + 1)),
+                                 (int64_t)(stage->made / (decoder->received + 1)),
                                  "The body grows to more than %d times its size when it is decompressed; send it "
                                  "uncompressed.",
                                  SPD_MAX_RATIO);
@@ -228,10 +229,12 @@ bool decoder_push(struct decoder *decoder, const void *bytes, size_t size,
             return false;
         if (made == 0)
             continue;
+        if (!count(decoder, stage, made, problem))
+            return false;
         if (stage != decoder->stages) {
             stage[-1].in = stage->block;
             stage[-1].left = made;
-        } else if (!count(decoder, made, problem) || !take(context, stage->block, made, problem)) {
+        } else if (!take(context, stage->block, made, problem)) {
             return false;
         }
     }

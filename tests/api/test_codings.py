@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import os
+import struct
 import threading
 import zlib
 
@@ -110,11 +111,15 @@ class Requests(DaemonCase):
         self.no_temporary_files()
 
     def test_bombs(self):
-        """More than is accepted, more than 250 times the size, and both through two codings."""
+        """More than is accepted, more than 250 times the size, and both through two codings, or between them."""
         before = self.daemon.peak_memory()[self.daemon.process.pid]
         zeros = zlib.compressobj(9, zlib.DEFLATED, 31)
         ten = b"".join(zeros.compress(bytes(10 * MIB)) for _ in range(20)) + zeros.flush()
+        # What the second coding passes over is never a body, and still has to come out of the first one.
+        skipped = zstd.frame([zstd.block(0, 8, struct.pack("<II", 0x184D2A50, 0xFFFFFFFF))]
+                             + [zstd.block(1, 128 << 10, b" ")] * (1 << 15))
         for name, coding, body, limit in (
+            ("skipped within", "zstd, zstd", skipped, ("SPD_MAX_RATIO",)),
             ("zstd", "zstd", zstd.bomb(1 << 30), ("SPD_MAX_RATIO", "--max-upload")),
             ("gzip", "gzip", ten, ("SPD_MAX_RATIO", "--max-upload")),
             ("zstd in gzip", "zstd, gzip", gzip.compress(zstd.bomb(1 << 30)), ("SPD_MAX_RATIO",)),
