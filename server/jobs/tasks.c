@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "store/files.h"
 #include "store/folder.h"
 #include "util/json_memory.h"
+#include "util/text.h"
 
 struct task *jobs_find(struct jobs *jobs, const char *plan)
 {
@@ -372,12 +374,13 @@ static void end_errand(struct jobs *jobs, struct task *task, const struct proble
 static void take_progress(struct jobs *jobs, struct task *task, const json_t *message)
 {
     struct job_progress progress = {
-        .fraction = json_number_value(json_object_get(message, "fraction")),
+        .fraction = fmin(fmax(json_number_value(json_object_get(message, "fraction")), 0), 1),
         .best_seconds = json_number_value(json_object_get(message, "best_seconds")),
         .lower_bound_seconds = json_number_value(json_object_get(message, "lower_bound_seconds")),
     };
     const char *phase = json_string_value(json_object_get(message, "phase"));
     (void)snprintf(progress.phase, sizeof progress.phase, "%s", phase != NULL ? phase : "");
+    text_clean(progress.phase); /* a database takes no part of a character */
     set_progress(jobs, task, &progress);
 }
 

@@ -4,7 +4,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-static void record(struct problem *problem, int status, const char *code, const char *format, va_list args)
+#include "util/text.h"
+
+__attribute__((format(printf, 4, 0))) static void record(struct problem *problem, int status, const char *code,
+                                                         const char *format, va_list args)
 {
     memset(problem, 0, sizeof *problem);
     problem->status = status;
@@ -181,6 +184,7 @@ static void take_text(char *to, size_t size, const json_t *json, const char *key
 {
     const char *text = json_string_value(json_object_get(json, key));
     (void)snprintf(to, size, "%s", text != NULL ? text : "");
+    text_clean(to); /* cutting may have split a character */
 }
 
 void problem_from_json(struct problem *problem, const json_t *json)
