@@ -286,7 +286,8 @@ static void set_defaults(struct config *config, char **environment)
     for (size_t i = 0; i < CONFIG_OPTIONS; i++)
         option_set_default(&config_options[i], config);
     config->workers = default_workers();
-    config->data = default_data(config, environment);
+    config->data = "";
+    (void)option_set(option_find("data", strlen("data")), default_data(config, environment), config);
 }
 
 enum config_result config_read_from(int argc, char **argv, char **environment, struct config *config,

@@ -1,5 +1,6 @@
 /* How the values of options are read from text and written as text. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -110,6 +111,16 @@ static bool parse_address(const char *text, struct config_address *address)
     return true;
 }
 
+/* One line, which a file can say: it has no way to write a text with both kinds of quotes. */
+static bool is_line(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (iscntrl((unsigned char)*c))
+            return false;
+    }
+    return strchr(text, '"') == NULL || strchr(text, '\'') == NULL;
+}
+
 /* Each is scheme://host or scheme://host:port, as browsers write it: nothing behind, no capitals. */
 static bool are_origins(const char *text)
 {
@@ -155,6 +166,8 @@ bool option_set(const struct option *option, const char *text, struct config *co
         return parse_level(text, member(option, config));
     case OPTION_PATH:
     case OPTION_TEXT:
+        if (!is_line(text))
+            return false;
         break;
     default:
         if (!parse_number(text, units_of(option->kind), option->least, option->most, &number))
@@ -190,8 +203,8 @@ void option_expected(const struct option *option, struct sp_buf *buf)
 {
     static const char *const texts[] = {
         [OPTION_ADDRESS] = "a numeric address and a port, like 127.0.0.1:8080 or [::1]:0",
-        [OPTION_PATH] = "a path",
-        [OPTION_TEXT] = "a text",
+        [OPTION_PATH] = "a path without control characters and with one kind of quotes at most",
+        [OPTION_TEXT] = "one line of text with one kind of quotes at most",
         [OPTION_ORIGINS] = "origins with blanks between them, like https://plans.example.org",
         [OPTION_COUNT] = "a whole number",
         [OPTION_SECONDS] = "a time in seconds, or like 15m, 12h or 30d,",
