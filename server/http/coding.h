@@ -4,8 +4,9 @@
  *
  * Requests. A decoder sits between the socket and whatever takes the body, so that what is kept never is larger than it
  * may be: its output has an absolute limit, and beyond SPD_RATIO_FREE_BYTES at most SPD_MAX_RATIO times its input, so
- * that a small body cannot fill a disk, nor, by what comes out between two codings, keep a thread busy. Its memory is a block of output and the window of each coding, which zstd
- * frames may not choose larger than SPD_WINDOW_LOG (RFC 9659). Several codings may be applied one after the other.
+ * that a small body cannot fill a disk, nor, by what comes out between two codings, keep a thread busy. Its memory is a
+ * block of output and the window of each coding, which zstd frames may not choose larger than SPD_WINDOW_LOG (RFC
+ * 9659). Several codings may be applied one after the other.
  *
  * Answers. An encoder sits between a stream and the socket. Both kinds are counted, because each holds megabytes:
  * beyond SPD_MAX_DECODERS requests are refused, beyond SPD_MAX_ENCODERS answers go out as they are.

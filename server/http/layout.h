@@ -11,8 +11,9 @@
  *
  * Two NULs after each line: sound. One: a bare LF. Anything else: a NUL within, a folded line (which is a copy
  * elsewhere), blanks in the request line. Pointers are compared, and nothing is read but between two of them that are
- * where they must be. What cannot be told is a NUL that the client itself has put in the place of a CR, or in front of
- * a line before the request: no proxy passes NULs on.
+ * where they must be. What cannot be told is what leaves the same NULs: one that the client itself has put in the place
+ * of a CR or in front of a line before the request, and a line of a colon that ends in a bare LF, in the place of the
+ * empty line. A proxy that passes these on is one that takes anything.
  *
  * Whether the library of this process works so is found out once. Newer ones lay out their buffer in another way, but
  * can be told to refuse such requests by themselves.
