@@ -173,6 +173,39 @@ SUBMISSION = {
     "query-many": "?" + "&".join(f"a{i}" for i in range(18)),
 }
 
+ANSWER = {
+    "nothing": "",
+    "range": "Range: bytes=10-19",
+    "range-open": "Range: bytes=4990-\nIf-Range: \"abcdef\"",
+    "range-end": "Range: bytes=-1",
+    "range-of-nothing": "Range: bytes=-0",
+    "range-past-end": "Range: bytes=0-5000",
+    "range-outside": "Range: bytes=5000-",
+    "range-backwards": "Range: bytes=9-8",
+    "range-huge": "Range: bytes=0-18446744073709551615\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT",
+    "ranges": "Range: bytes=0-1,3-4",
+    "range-of-another": "Range: bytes=0-1\nIf-Range: \"x\"",
+    "range-weak": "Range: bytes=0-1\nIf-Range: W/\"abcdef\"",
+    "range-and-coding": "Range: bytes=0-1\nAccept-Encoding: gzip",
+    "gzip": "Accept-Encoding: gzip;q=1.0, zstd;q=0.5",
+    "zstd": "Accept-Encoding: *;q=0.001, identity;q=0",
+    "no-coding": "Accept-Encoding: gzip;q=0, zstd;q=x, identity;q=1",
+    "unchanged": "If-None-Match: \"x\", W/\"abcdef\"",
+    "unchanged-coded": "If-None-Match: \"abcdef-gzip\"\nAccept-Encoding: gzip",
+    "unchanged-since": "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+    "no-date": "If-Modified-Since: Sun, 31 Feb 9999 99:99:99 GMT\nIf-Unmodified-Since: Sunday",
+    "fails": "If-Match: W/\"abcdef\"",
+    "fails-since": "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT",
+    "any": "If-Match: *",
+    "open-tag": "If-None-Match: \"abc",
+    "page": "?page_size=3",
+    "page-huge": "?page_size=9223372036854775807",
+    "page-wrong": "?page_size=0",
+    "page-token": "?page_token=AAAAAAAAEmcAAAAAAAAAAA&page_size=1",
+    "page-token-short": "?page_token=AAAA",
+    "page-token-letters": "?page_token=-_-_-_-_-_-_-_-_-_-_-%00",
+}
+
 HOST = "Host: a\r\n"
 HTTP = {
     "get": f"GET /v1/plans?page_size=1&x=%41 HTTP/1.1\r\n{HOST}\r\n",
@@ -272,6 +305,7 @@ def text_of(inputs):
 
 
 def main():
+    write_folder("answer", text_of(ANSWER))
     write_folder("config", text_of(CONFIG))
     write_folder("tokens", text_of(TOKENS))
     write_folder("decode", DECODE)
