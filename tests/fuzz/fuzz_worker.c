@@ -19,6 +19,7 @@
 #include "played_worker.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/folder.h"
 #include "util/text.h"
 
 #define PLAN      "0123456789abcdef0123456789abcdef"
@@ -267,6 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size < 1 || size > 256 * 1024)
         return 0;
     server.metrics = metrics_create();
+    server.folder = folder_create(config.data, server.owner, false, -1); /* usable until somebody looks */
     log_init(true, (enum log_level)(LOG_ERROR + 1));
     memset(&store, 0, sizeof store);
     store.queued = true;
@@ -274,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     played_begin(bytes + 1, size - 1);
     if (uv_loop_init(&loop) != 0)
         abort();
-    struct jobs *jobs = server.metrics != NULL ? jobs_create(&server, &loop) : NULL;
+    struct jobs *jobs = server.metrics != NULL && server.folder != NULL ? jobs_create(&server, &loop) : NULL;
     if (jobs == NULL)
         abort();
     server.jobs = jobs;
@@ -288,6 +290,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     played_end();
     if (errands_done != sends || store.ends != store.claims)
         abort();
+    folder_destroy(server.folder);
     metrics_destroy(server.metrics);
     return 0;
 }

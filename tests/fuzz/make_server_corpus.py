@@ -144,6 +144,21 @@ EVENTS = {
 }
 PIECES = {"none": 1, "plan": 10, "line-ends": 1}
 
+JSON_SCAN = {
+    "first": "state\n{\"state\": \"done\", \"x\": 1}",
+    "last": "x\n{\"state\": \"done\", \"x\": -1.5e3}",
+    "inside": "x\n{\"a\": {\"x\": [1, {\"x\": 2}]}, \"b\": [\"x\"], \"x\" : [ {} , [] ] }",
+    "in-text": "x\n{\"a\": \"\\\"x\\\": 1, {\", \"x\": \"\\\\\"}",
+    "none": "x\n{}",
+    "no-object": "x\n[\"x\", 1]",
+    "cut": "x\n{\"x\": \"a",
+    "cut-behind": "x\n{\"x\": 1",
+    "long-word": "x\n{\"x\": \"0123456789abcdefgh\"}",
+    "escaped-name": "x\n{\"\\u0078\": 1, \"y\": 2}",
+    "deep": "x\n{\"y\": " + "[" * 500 + "]" * 500 + ", \"x\": true}",
+    "brackets": "x\n{\"y\": ]}, \"x\": 1}",
+}
+
 MODEL = "0123456789abcdef" * 4
 CLUSTER = {"device": "a100-sxm4-80gb", "count": 4}
 SUBMISSION = {
@@ -310,6 +325,7 @@ def main():
     write_folder("tokens", text_of(TOKENS))
     write_folder("decode", DECODE)
     write_folder("events", {name: bytes([PIECES.get(name, 4) - 1]) + text.encode() for name, text in EVENTS.items()})
+    write_folder("json_scan", text_of(JSON_SCAN))
     write_folder("submission", text_of(SUBMISSION))
     write_folder("http", text_of(HTTP))
     write_folder("worker", WORKER)
