@@ -1,5 +1,6 @@
 """A data folder that turns read-only, goes away, is replaced or refuses a write: clear answers, nothing lost, no restart."""
 
+import itertools
 import os
 import resource
 import shutil
@@ -12,7 +13,6 @@ from daemon import Daemon
 from exposition import Exposition
 
 ANEW = {"Cache-Control": "no-cache"}
-FIRST_REAL = 1000  # models with higher numbers are new ones
 
 
 def mount(*arguments):
@@ -25,21 +25,28 @@ def mount(*arguments):
 class FolderCase(unittest.TestCase):
     options = ("--workers", "1")
 
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.options)
+        cls.addClassCleanup(cls.daemon.close)
+        cls.daemon.start()
+        cls.numbers = itertools.count(1)  # of models that are new
+
     def setUp(self):
-        self.daemon = Daemon(*self.options)
-        self.addCleanup(self.daemon.close)
-        self.daemon.start()
-        self.number = FIRST_REAL
         self.known = self.daemon.upload(TINY).json["id"]
         self.done = self.submit().json["id"]
         self.daemon.finished(self.done)
+        self.seen = len(self.daemon.log)
+
+    def said(self, event):
+        """Whether the log has had it since the test began."""
+        return any(f'"{event}"' in line for line in self.daemon.log[self.seen:])
 
     def submit(self, name=None, **headers):
         return self.daemon.request("POST", "/v1/plans", {"model": name or self.known, "cluster": CLUSTER}, {**ANEW, **headers})
 
     def upload_new(self):
-        self.number += 1
-        return self.daemon.upload(model(self.number - FIRST_REAL))
+        return self.daemon.upload(model(next(self.numbers)))
 
     def path(self, *names):
         return os.path.join(self.daemon.data, *names)
@@ -109,7 +116,7 @@ class ReadOnly(FolderCase):
         self.assertEqual(self.usable(), 0)
         self.daemon.thaw(workers)
         # The worker finds that it cannot write: the plan waits, as the queued one does.
-        self.daemon.wait_for(lambda: any("plan queued again" in line for line in self.daemon.log), "the plan in the queue")
+        self.daemon.wait_for(lambda: self.said("plan queued again"), "the plan in the queue")
         self.assertEqual(self.daemon.get(f"/v1/models/{self.known}/content").body, TINY, "reading goes on")
         self.assertEqual(self.daemon.get(f"/v1/models/{self.known}").status, 200)
         self.assertEqual(self.daemon.get(f"/v1/plans/{self.done}/model").status, 200)
@@ -124,7 +131,7 @@ class ReadOnly(FolderCase):
 
     def test_read_only_in_the_middle_of_an_upload(self):
         connection = self.daemon.connect()
-        data = model(900)
+        data = model(901)
         connection.putrequest("POST", "/v1/models")
         connection.putheader("Content-Length", str(len(data)))
         connection.putheader("Content-Type", "application/octet-stream")
@@ -209,7 +216,7 @@ class Away(FolderCase):
         self.addCleanup(shutil.rmtree, self.daemon.data + ".aside")
         self.daemon.thaw(workers)
         self.check_back(plan)
-        self.assertTrue(any("another data folder" in line for line in self.daemon.log))
+        self.assertTrue(self.said("another data folder is in the place of the old one"))
         self.daemon.stop()  # what is written was written into the new one
         self.daemon.start()
         self.check_back(plan)
@@ -229,7 +236,7 @@ class Away(FolderCase):
 
     def test_a_blob_that_is_gone(self):
         """The folder is as it should be: what needs the blob says that it is damaged, everything else works."""
-        name = self.upload_new().json["id"]
+        name = self.daemon.upload(model(900)).json["id"]
         shutil.rmtree(self.path("blobs", name[:2]))
         for path, code in ((f"/v1/models/{name}/content", "MODEL_DAMAGED"), (f"/v1/models/{name}", "MODEL_DAMAGED")):
             answer = self.daemon.get(path)
@@ -239,16 +246,22 @@ class Away(FolderCase):
         answer = self.submit(name, Prefer="wait=50")
         self.assertEqual(answer.json["code"], "IO_ERROR", answer)
         self.assertEqual(self.daemon.get("/readyz").status, 200)
+        for row in self.daemon.get(f"/v1/plans?model={name}").json["plans"]:
+            self.assertEqual(self.daemon.request("DELETE", f"/v1/plans/{row['id']}").status, 204)
+        self.assertEqual(self.daemon.request("DELETE", f"/v1/models/{name}").status, 204)
+        self.assertEqual(self.daemon.upload(model(900)).status, 201)
+        self.check_back()
 
 
 class Database(FolderCase):
     """The file of SQLite."""
 
-    def setUp(self):
-        super().setUp()
-        if self.daemon.store:
-            self.skipTest("the database is not a file of the data folder")
-        self.database = self.path("shardplan.db")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if cls.daemon.store:
+            raise unittest.SkipTest("the database is not a file of the data folder")
+        cls.database = os.path.join(cls.daemon.data, "shardplan.db")
 
     def check_away(self, code):
         self.check_not_ready("STORE_UNAVAILABLE")
