@@ -183,9 +183,12 @@ class Away(FolderCase):
         self.check_back(running, queued)
 
     def test_a_part_of_the_folder(self):
-        for name in ("blobs", "plans", "tmp"):
+        needed = {"blobs": f"/v1/models/{self.known}/content", "plans": f"/v1/plans/{self.done}/model",
+                  "tmp": f"/v1/plans/{self.done}/timeline"}
+        for name, path in needed.items():
             with self.subTest(name):
                 bring_back = self.hide(name)
+                self.check_refused(self.daemon.get(path), "DATA_FOLDER_AWAY")
                 self.assertIn(name, self.check_not_ready("DATA_FOLDER_AWAY"))
                 self.check_refused(self.upload_new(), "DATA_FOLDER_AWAY")
                 self.check_refused(self.submit(), "DATA_FOLDER_AWAY")
@@ -293,10 +296,15 @@ class Database(FolderCase):
     def test_an_older_one(self):
         """A backup that is put back while the daemon runs, beside the log of the newer one."""
         backup = self.path("backup")
+        workers = self.daemon.freeze()
+        running = self.submit().json["id"]
+        self.daemon.wait_for(lambda: self.daemon.get(f"/v1/plans/{running}").json["state"] == "running", "a running plan")
         with sqlite3.connect(self.database) as source, sqlite3.connect(backup) as target:
             source.backup(target)
         source.close()
         target.close()
+        self.daemon.thaw(workers)
+        self.assertEqual(self.daemon.finished(running)["attempts"], 1)
         later = self.submit().json["id"]
         self.daemon.finished(later)
         name = self.upload_new().json["id"]
@@ -305,6 +313,7 @@ class Database(FolderCase):
         self.assertEqual(self.daemon.get(f"/v1/plans/{later}").status, 404, "also what was kept in memory")
         self.assertEqual(self.upload_new().status, 201)
         self.assertEqual(self.daemon.finished(self.submit().json["id"])["state"], "succeeded")
+        self.assertEqual(self.daemon.finished(running)["attempts"], 2, "nobody runs it any more: it is queued again")
         self.daemon.stop()
         self.daemon.start()  # which sweeps, and checks the integrity
         self.check_back()
