@@ -82,7 +82,7 @@
 #define SPD_DEFAULT_JOB_SECONDS   300u
 #define SPD_SHARDING_SECONDS      30u   /* of one convert or reshard request, when jobs may take longer */
 #define SPD_JOB_GRACE_SECONDS     5u    /* a worker that is silent so long after its time budget is killed */
-#define SPD_STORE_RETRY_MS        1000u /* between attempts to tell a full disk how a plan ended */
+#define SPD_STORE_RETRY_MS        1000u /* between attempts at a store that refused or is away */
 #define SPD_DEFAULT_DRAIN_SECONDS 10u   /* how long SIGTERM lets running jobs finish before they are queued again */
 #define SPD_DEFAULT_LEASE_SECONDS 15u   /* a daemon that is silent so long loses its plans */
 #define SPD_DEFAULT_KEEP_SECONDS  (30u * 86400) /* a finished plan is deleted so long after */

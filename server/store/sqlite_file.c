@@ -101,24 +101,26 @@ void sqlite_attend(struct sqlite_store *store)
         LOG(LOG_INFO, "database is back");
     if (same) {
         store->away = false;
+        store->retry_ms = 0;
         return;
     }
     struct problem problem = {0};
-    bool opened = false;
-    if (stat(store->file.path, &info) != 0)
+    bool exists = stat(store->file.path, &info) == 0, opened = false;
+    if (!exists)
         (void)problem_set(&problem, 503, "STORE_AWAY",
                           "The database of the data folder is not there at the moment: %s.", strerrordesc_np(errno));
-    else if (store->away && server_now_ms() < store->retry_ms)
+    else if (server_now_ms() < store->retry_ms)
         return;
     else
         opened = open_again(store, &problem);
+    if (exists)
+        store->retry_ms = opened ? 0 : server_now_ms() + SPD_STORE_RETRY_MS;
     if (problem.status == 500)
         problem.status = 503; /* while the daemon runs it may be mended */
     if (!opened && strcmp(store->why.code, problem.code) != 0)
         LOG(LOG_ERROR, "database not usable", log_s("code", problem.code), log_s("detail", problem.detail));
     store->away = !opened;
     store->why = problem;
-    store->retry_ms = server_now_ms() + SPD_STORE_RETRY_MS;
     if (opened)
         store_tell(&store->base, NULL);
 }

@@ -68,6 +68,7 @@ class FolderCase(unittest.TestCase):
 
     def check_back(self, *plans):
         """Everything works in the same process, and what was accepted is finished."""
+        self.daemon.wait_for(lambda: self.daemon.get("/v1/models").status == 200, "the store")
         self.daemon.wait_for(lambda: self.daemon.get("/readyz").status == 200, "readiness")
         self.assertEqual(self.usable(), 1)
         self.assertEqual(self.daemon.get(f"/v1/models/{self.known}/content").body, TINY)
@@ -212,10 +213,10 @@ class Away(FolderCase):
         """A copy, as after a volume was mounted from another disk: other files of the same names."""
         workers = self.daemon.freeze()
         plan = self.submit().json["id"]
-        bring_back = self.hide()
-        del bring_back
+        self.hide()
         self.check_away()
-        shutil.copytree(self.daemon.data + ".aside", self.daemon.data)
+        shutil.copytree(self.daemon.data + ".aside", self.daemon.data + ".copy")
+        os.rename(self.daemon.data + ".copy", self.daemon.data)
         self.addCleanup(shutil.rmtree, self.daemon.data + ".aside")
         self.daemon.thaw(workers)
         self.check_back(plan)
