@@ -1,0 +1,230 @@
+/* What the jobs tell the store (jobs/ledger.h): each order has one answer, and the files of attempts follow the rows.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jobs/ledger.h"
+#include "open_store.h"
+#include "server.h"
+#include "store/folder.h"
+
+#define PATIENCE_SECONDS 60
+
+static char data[] = "/tmp/shardplan-ledger-XXXXXX";
+static struct config config = {.data = data, .store = "", .lease_seconds = 15};
+static struct server server = {.config = &config, .owner = "first"};
+static struct ledger *ledger;
+static sem_t answers;
+
+static void answered(void *context)
+{
+    (void)context;
+    (void)sem_post(&answers);
+}
+
+static void begin(void)
+{
+    struct problem problem = {0};
+    int lock = -1;
+    open_sqlite_store();
+    cr_assert_not_null(mkdtemp(data));
+    cr_assert(files_open(data, false, &lock, &problem), "%s", problem.detail);
+    server.folder = folder_create(data, server.owner, false, lock);
+    cr_assert(files_make_temporary(data, server.owner, &problem), "%s", problem.detail);
+    server.store = store;
+    (void)sem_init(&answers, 0, 0);
+    ledger = ledger_create(&server, answered, NULL);
+    cr_assert(server.folder != NULL && ledger != NULL);
+    ADD_MODEL("", model_a);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+static void end(void)
+{
+    ledger_stop(ledger);
+    ledger_destroy(ledger);
+    close_stores();
+    folder_destroy(server.folder);
+    (void)nftw(data, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(ledger, .init = begin, .fini = end);
+
+/* Gives an order and waits for its answer, which is the only one. */
+static struct order *ask(struct order order)
+{
+    struct order *asked = malloc(sizeof *asked), *answer = NULL;
+    struct timespec until;
+    cr_assert_not_null(asked);
+    *asked = order;
+    ledger_order(ledger, asked);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_SECONDS;
+    while ((answer = ledger_answers(ledger)) == NULL)
+        cr_assert(sem_timedwait(&answers, &until) == 0 || errno == EINTR, "no answer");
+    cr_assert(answer == asked && answer->next == NULL);
+    return answer;
+}
+
+/* Claims the plan's next attempt and makes its folder. */
+static void must_start(const char *plan, int64_t attempt)
+{
+    struct order *claim = ask((struct order){.kind = ORDER_CLAIM});
+    cr_assert_eq(claim->found, STORE_DONE);
+    cr_expect_str_eq(claim->plan, plan);
+    cr_expect_str_eq(claim->row.id, plan);
+    cr_expect_eq(claim->attempt, attempt);
+    cr_expect_str_eq(claim->name, "a model");
+    order_release(claim);
+    char *folders[] = {files_plan_folder(data, plan), files_attempt_folder(data, plan, attempt)};
+    for (int i = 0; i < 2; i++) {
+        cr_expect(mkdir(folders[i], 0700) == 0 || errno == EEXIST, "%s", folders[i]);
+        free(folders[i]);
+    }
+}
+
+static struct order end_of(const char *plan, int64_t attempt)
+{
+    struct order order = {.kind = ORDER_END, .attempt = attempt};
+    (void)snprintf(order.plan, sizeof order.plan, "%s", plan);
+    return order;
+}
+
+static enum store_changed tell(struct order order)
+{
+    struct order *answer = ask(order);
+    enum store_changed changed = answer->changed;
+    order_release(answer);
+    return changed;
+}
+
+/* Takes the path. */
+static bool is_there(char *path)
+{
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+static bool has_plan(const char *plan)
+{
+    return is_there(files_plan_folder(data, plan));
+}
+
+static bool has_attempt(const char *plan, int64_t attempt)
+{
+    return is_there(files_attempt_folder(data, plan, attempt));
+}
+
+Test(ledger, nothing_is_queued)
+{
+    struct order *claim = ask((struct order){.kind = ORDER_CLAIM});
+    cr_expect_eq(claim->found, STORE_NOT_FOUND);
+    order_release(claim);
+}
+
+Test(ledger, an_end_is_told_once)
+{
+    char plan[STORE_ID_SIZE];
+    MUST_ADD_PLAN(plan, .number = 1);
+    must_start(plan, 1);
+    struct order done = end_of(plan, 1);
+    done.state = PLAN_SUCCEEDED;
+    done.has_result = true;
+    cr_expect_eq(tell(done), STORE_CHANGED);
+    cr_expect_eq(plan_of(plan).state, PLAN_SUCCEEDED);
+    done.state = PLAN_CANCELLED;
+    cr_expect_eq(tell(done), STORE_LOST);
+    cr_expect_eq(plan_of(plan).state, PLAN_SUCCEEDED);
+    cr_expect(has_attempt(plan, 1), "its result is what the first answer was about");
+}
+
+Test(ledger, without_a_result_no_files_stay)
+{
+    char plan[STORE_ID_SIZE];
+    MUST_ADD_PLAN(plan, .number = 1);
+    must_start(plan, 1);
+    struct order failed = end_of(plan, 1);
+    failed.state = PLAN_FAILED;
+    failed.error = strdup("{\"code\":\"DOES_NOT_FIT\"}");
+    cr_expect_eq(tell(failed), STORE_CHANGED);
+    cr_expect_eq(plan_of(plan).state, PLAN_FAILED);
+    cr_expect_not(has_plan(plan));
+}
+
+Test(ledger, the_files_of_the_last_attempt_stay)
+{
+    char plan[STORE_ID_SIZE];
+    MUST_ADD_PLAN(plan, .number = 1);
+    must_start(plan, 1);
+    struct order again = end_of(plan, 1);
+    again.requeue = again.crashed = true;
+    cr_expect_eq(tell(again), STORE_CHANGED);
+    cr_expect_eq(plan_of(plan).state, PLAN_QUEUED);
+    cr_expect_eq(plan_of(plan).crashes, 1);
+    cr_expect_not(has_attempt(plan, 1));
+    must_start(plan, 2);
+    cr_expect_eq(tell(again), STORE_LOST, "the second attempt runs");
+    cr_expect(has_attempt(plan, 2));
+    struct order done = end_of(plan, 2);
+    done.state = PLAN_SUCCEEDED;
+    done.has_result = true;
+    cr_expect_eq(tell(done), STORE_CHANGED);
+    cr_expect(has_attempt(plan, 2));
+}
+
+Test(ledger, a_plan_that_was_deleted_leaves_nothing)
+{
+    char plan[STORE_ID_SIZE];
+    MUST_ADD_PLAN(plan, .number = 1);
+    must_start(plan, 1);
+    cr_assert_eq(store_delete_plan(store, "", plan), STORE_DONE);
+    struct order look = end_of(plan, 0);
+    look.kind = ORDER_LOOK;
+    struct order *looked = ask(look);
+    cr_expect_eq(looked->found, STORE_NOT_FOUND);
+    order_release(looked);
+    cr_expect(has_plan(plan), "its process may still write");
+    struct order done = end_of(plan, 1);
+    done.state = PLAN_SUCCEEDED;
+    done.has_result = true;
+    cr_expect_eq(tell(done), STORE_LOST);
+    cr_expect_not(has_plan(plan));
+}
+
+Test(ledger, a_failure_of_files_is_tried_again_and_counts)
+{
+    char plan[STORE_ID_SIZE];
+    MUST_ADD_PLAN(plan, .number = 1);
+    for (int attempt = 1; attempt <= SPD_MAX_CRASHES; attempt++) {
+        must_start(plan, attempt);
+        struct order failed = end_of(plan, attempt);
+        failed.state = PLAN_FAILED;
+        failed.of_files = true;
+        failed.crashes = attempt - 1;
+        failed.error = strdup("{\"code\":\"IO_ERROR\"}");
+        cr_expect_eq(tell(failed), STORE_CHANGED);
+        cr_expect_eq(plan_of(plan).state, attempt < SPD_MAX_CRASHES ? PLAN_QUEUED : PLAN_FAILED);
+    }
+}
+
+Test(ledger, who_missed_something_looks_at_all_once)
+{
+    cr_expect_not(ledger_look_at_all(ledger));
+    ledger_look(ledger, NULL);
+    cr_expect(ledger_look_at_all(ledger));
+    cr_expect_not(ledger_look_at_all(ledger));
+}
