@@ -6,6 +6,7 @@
 #include "cost/contract.h"
 #include "onnx/reader.h"
 #include "plan/costs.h"
+#include "plan/outline.h"
 
 /* Canonical options of a plan, as JSON. */
 #define SP_OPTIONS_BYTES ((size_t)64 << 20)
@@ -283,9 +284,35 @@ static enum sp_status resolve(const struct sp_job *job, const struct sp_demands 
     return SP_OK;
 }
 
+/* What was found already. */
+struct found {
+    const json_t *outline;
+    bool stopped;
+};
+
+/* The result that was found; else searches. */
+static enum sp_status find_result(struct sp_job *job, const struct sp_workload *workload,
+                                  const struct sp_contraction *contraction, const struct sp_net *net,
+                                  const struct sp_cluster *cluster, const struct sp_joint_options *joint,
+                                  const struct found *found, struct sp_error *err)
+{
+    struct sp_outline outline;
+    if (found == NULL) {
+        enum sp_status status =
+            sp_joint_search(job->arena, contraction->workload, net, cluster, joint, &job->result, err);
+        return status == SP_OK ? expand(job->arena, contraction, workload, cluster, job->result, err) : status;
+    }
+    enum sp_status status = sp_outline_parse(job->arena, found->outline, workload->node_count, &outline, err);
+    if (status == SP_OK)
+        status = sp_joint_outlined(job->arena, workload, net, cluster, &outline, job->watch, &job->result, err);
+    if (status == SP_OK)
+        job->result->stopped = found->stopped;
+    return status;
+}
+
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
-                             const struct sp_plan_options *options, struct sp_bindings *bindings, struct sp_plan *plan,
-                             struct sp_error *err)
+                             const struct sp_plan_options *options, const struct found *found,
+                             struct sp_bindings *bindings, struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_joint_options joint;
     struct sp_workload *workload;
@@ -314,9 +341,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.executor = job->executor;
     joint.skip_least = job->skip_least;
     joint.watch = job->watch;
-    status = sp_joint_search(job->arena, contraction.workload, net, cluster, &joint, &job->result, err);
-    if (status == SP_OK)
-        status = expand(job->arena, &contraction, workload, cluster, job->result, err);
+    status = find_result(job, workload, &contraction, net, cluster, &joint, found, err);
     if (status != SP_OK)
         return status;
     plan->cluster = cluster;
@@ -326,8 +351,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
 }
 
 static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *cluster,
-                                const struct sp_plan_options *options, struct sp_bindings *bindings,
-                                struct sp_plan **ret_plan, struct sp_error *err)
+                                const struct sp_plan_options *options, const struct found *found,
+                                struct sp_bindings *bindings, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
     if (plan == NULL || !sp_note_unknown_operators(&job->summary, bindings))
@@ -346,7 +371,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     memcpy(plan->model_sha256, job->sha256, sizeof plan->model_sha256);
     enum sp_status status = canonical_options(job->arena, options, &plan->options_json, err);
     if (status == SP_OK)
-        status = search(job, cluster, options, bindings, plan, err);
+        status = search(job, cluster, options, found, bindings, plan, err);
     if (status == SP_OK && plan->result->stopped && !sp_note_stopped(bindings))
         status = sp_fail_memory(err);
     plan->note_count = bindings->note_count;
@@ -437,9 +462,10 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
     return SP_OK;
 }
 
-enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
-                           const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                           struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+static enum sp_status plan_for(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                               const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                               const struct found *found, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                               struct sp_error *err)
 {
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
@@ -454,7 +480,7 @@ enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job
         return status;
     }
     job->owns_file = true;
-    status = make_plan(job, cluster, options, &bindings, ret_plan, err);
+    status = make_plan(job, cluster, options, found, &bindings, ret_plan, err);
     if (status != SP_OK) {
         mention_assumptions(&bindings, err);
         sp_job_destroy(job);
@@ -462,4 +488,20 @@ enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job
     }
     *ret_job = job;
     return SP_OK;
+}
+
+enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                           const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                           struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+{
+    return plan_for(bytes, size, job_options, cluster, options, NULL, ret_job, ret_plan, err);
+}
+
+enum sp_status sp_job_plan_again(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
+                                 const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                                 const json_t *outline, bool stopped, struct sp_job **ret_job,
+                                 struct sp_plan **ret_plan, struct sp_error *err)
+{
+    const struct found found = {outline, stopped};
+    return plan_for(bytes, size, job_options, cluster, options, &found, ret_job, ret_plan, err);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cost/cache.h"
+#include "plan/outline.h"
 #include "plan/plan_json_internal.h"
 #include "plan/plan_why.h"
 #include "plan/variants.h"
@@ -344,6 +345,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         plan_json_collectives(&c);
         write_diagnostics(&c);
         write_search(&c, search_seconds);
+        sp_outline_write(plan, json);
         sp_variants_write_json(plan, json);
         sp_json_end_object(json);
     }

@@ -1,8 +1,11 @@
-/* A plan that was written as JSON, made again. */
+/* A plan that was written as JSON, made again: of its outline, or, where it has none, of its question. */
+#include <math.h>
 #include <string.h>
 
 #include "plan/internal.h"
 #include "plan/subject.h"
+
+#define ROUNDING 1e-9 /* the share by which equal figures may differ on another machine */
 
 /* ---- the file --------------------------------------------------------------------------------------------------- */
 
@@ -29,17 +32,15 @@ static enum sp_status check_head(const json_t *plan, const struct sp_job_options
     return SP_OK;
 }
 
-static enum sp_status check_search(const json_t *plan, struct sp_error *err)
+static bool was_stopped(const json_t *plan)
 {
     const json_t *notes = json_object_get(plan, "diagnostics");
     for (size_t i = 0; i < json_array_size(notes); i++) {
         const char *code = json_string_value(json_object_get(json_array_get(notes, i), "code"));
         if (code != NULL && strcmp(code, "SEARCH_STOPPED") == 0)
-            return sp_fail(err, SP_ERR_REQUEST, "PLAN_STOPPED",
-                           "The search for this plan was ended early, so it cannot be made again; plan without a "
-                           "limit, or export the annotated model instead.");
+            return true;
     }
-    return SP_OK;
+    return false;
 }
 
 static enum sp_status other_plan(struct sp_error *err, const char *what)
@@ -80,12 +81,31 @@ static enum sp_status compare_stages(const json_t *stages, const struct sp_plan 
     return is_same ? SP_OK : other_plan(err, "its stages differ");
 }
 
+/* How operators are split shows in what they cost. */
+static enum sp_status compare_estimate(const json_t *estimate, const struct sp_plan *plan, struct sp_error *err)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {{"latency_seconds", evaluation->latency_seconds},
+                   {"interval_seconds", evaluation->interval_seconds},
+                   {"communication_bytes", evaluation->communication_bytes}};
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        const double told = json_number_value(json_object_get(estimate, figures[i].name));
+        if (!(fabs(told - figures[i].value) <= ROUNDING * figures[i].value))
+            return other_plan(err, "its estimate differs");
+    }
+    return SP_OK;
+}
+
 static enum sp_status compare(const json_t *json, const struct sp_plan *plan, struct sp_error *err)
 {
     const char *id = json_string_value(json_object_get(json, "id"));
     if (id == NULL || strcmp(id, plan->id) != 0)
         return other_plan(err, "its id differs");
-    return compare_stages(json_object_get(json, "stages"), plan, err);
+    enum sp_status status = compare_stages(json_object_get(json, "stages"), plan, err);
+    return status == SP_OK ? compare_estimate(json_object_get(json, "estimate"), plan, err) : status;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------------------
@@ -98,14 +118,21 @@ static enum sp_status plan_again(const void *bytes, uint64_t size, const struct 
 {
     struct sp_plan_options asked;
     struct sp_cluster *cluster;
-    const json_t *described = json_object_get(json, "cluster");
+    const json_t *described = json_object_get(json, "cluster"), *outline = json_object_get(json, "outline");
+    if (outline == NULL && was_stopped(json))
+        return sp_fail(err, SP_ERR_REQUEST, "PLAN_STOPPED",
+                       "The search for this plan was ended early, and an older version of Shardplan made it, which did "
+                       "not say enough to make it again; plan again, or export the annotated model instead.");
     if (described == NULL)
         return sp_fail(err, SP_ERR_REQUEST, "NO_PLAN", "The plan does not say for which devices it is (/cluster).");
     enum sp_status status = sp_cluster_parse(within, described, "/cluster", &cluster, err);
     if (status == SP_OK)
         status = sp_plan_options_parse(within, json_object_get(json, "objective"), json_object_get(json, "options"),
                                        &asked, err);
-    if (status == SP_OK)
+    if (status == SP_OK && outline != NULL)
+        status = sp_job_plan_again(bytes, size, options, cluster, &asked, outline, was_stopped(json), ret_job, ret_plan,
+                                   err);
+    else if (status == SP_OK)
         status = sp_job_plan(bytes, size, options, cluster, &asked, ret_job, ret_plan, err);
     if (status != SP_OK)
         return status;
@@ -125,8 +152,6 @@ enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const stru
     struct sp_subject *subject = NULL;
     struct sp_arena *arena = sp_arena_create(NULL);
     enum sp_status status = arena != NULL ? check_head(plan, options, err) : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = check_search(plan, err);
     if (status == SP_OK)
         status = plan_again(bytes, size, options, plan, arena, &job, &again, err);
     if (status == SP_OK)

@@ -51,7 +51,7 @@ enum verdict plan_model_finish(struct request *request);
 /* events.c */
 enum verdict plan_events_finish(struct request *request);
 
-/* exports.c: files made of a plan that succeeded */
+/* exports.c: files made of a plan that has a result */
 enum verdict plan_simulation_finish(struct request *request);
 enum verdict plan_timeline_finish(struct request *request);
 enum verdict plan_export_finish(struct request *request);

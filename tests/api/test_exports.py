@@ -1,13 +1,18 @@
 """Files that are made of a plan: the simulation, the devices' models, the trace, and the notations of other tools."""
 
+import csv
+import io
 import json
 import os
 import re
 import shutil
 import struct
 import subprocess
+import tempfile
 
 from cases import CLUSTER, MODELS, TOP, DaemonCase, model
+from running import SWEEP, made
+from test_checks import CLI
 import onnx_make
 
 FILE = "application/octet-stream"
@@ -32,7 +37,29 @@ def protobuf_text(data):
         input=data, capture_output=True, check=True).stdout.decode()
 
 
-class Exports(DaemonCase):
+class Manifests(DaemonCase):
+    def sound(self, data):
+        """The inspection of an ONNX file without findings."""
+        found = self.ask("POST", "/v1/check", data, Content_Type=FILE).json
+        self.assertEqual((found["valid"], [item for item in found["diagnostics"] if item["severity"] == "error"]),
+                         (True, []))
+        return self.ask("POST", "/v1/models", data, (200, 201)).json
+
+    def exchanges_fit(self, models, order):
+        """Whatever comes from a device is an output of it, in a model that is run before."""
+        place = {name: index for index, names in enumerate(order) for name in names}
+        for name, (_, part) in models.items():
+            for port in part["inputs"]:
+                if port["from"] != "device":
+                    continue
+                source = [other for other, (device, made) in models.items()
+                          if (device, made["part"]) == (port["device"], port["part"])]
+                self.assertEqual(len(source), 1)
+                self.assertIn(port["output"], [output["name"] for output in models[source[0]][1]["outputs"]])
+                self.assertLess(place[source[0]], place[name])
+
+
+class Exports(Manifests):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -55,13 +82,6 @@ class Exports(DaemonCase):
     def formats(self):
         item = self.daemon.contract.document["paths"]["/v1/plans/{id}/exports/{format}"]
         return item["parameters"][1]["schema"]["enum"]
-
-    def sound(self, data):
-        """The inspection of an ONNX file without findings."""
-        found = self.ask("POST", "/v1/check", data, Content_Type=FILE).json
-        self.assertEqual((found["valid"], [item for item in found["diagnostics"] if item["severity"] == "error"]),
-                         (True, []))
-        return self.ask("POST", "/v1/models", data, (200, 201)).json
 
     def test_every_route_of_a_plan(self):
         for plan in self.plans():
@@ -121,19 +141,6 @@ class Exports(DaemonCase):
                         models[part["model"]] = device["id"], part
                 self.assertEqual(sorted(models), sorted(sum(manifest.json["order"], [])))
                 self.exchanges_fit(models, manifest.json["order"])
-
-    def exchanges_fit(self, models, order):
-        """Whatever comes from a device is an output of it, in a model that is run before."""
-        place = {name: index for index, names in enumerate(order) for name in names}
-        for name, (_, part) in models.items():
-            for port in part["inputs"]:
-                if port["from"] != "device":
-                    continue
-                source = [other for other, (device, made) in models.items()
-                          if (device, made["part"]) == (port["device"], port["part"])]
-                self.assertEqual(len(source), 1)
-                self.assertIn(port["output"], [output["name"] for output in models[source[0]][1]["outputs"]])
-                self.assertLess(place[source[0]], place[name])
 
     def test_weights(self):
         """Those of a description are in the files byte for byte; external ones are referred to, not invented."""
@@ -240,6 +247,82 @@ class Exports(DaemonCase):
         self.ask("DELETE", plan, expect=204)
         self.problem("GET", f"{plan}/simulation", status=404, code="PLAN_NOT_FOUND")
         self.no_temporary_files()
+
+
+class Stopped(Manifests):
+    """Of a plan that was cancelled, or out of time, files are made as of any other."""
+
+    options = ("--workers", "1", "--job-seconds", "120")
+    NOTATIONS = ("simulation", "timeline", "exports/csv", "exports/csv-devices", "exports/csv-tensors", "exports/csv-collectives",
+                 "exports/op-sharding", "exports/shardy", "exports/ort-collectives")
+
+    def cancelled(self, **question):
+        """A plan that was cancelled when something had been found."""
+        body = {"model": self.store(made("llama3-8b")), **question}
+        path = self.ask("POST", "/v1/plans", body, 202, Cache_Control="no-cache").headers["Location"]
+
+        def look():
+            row = self.ask("GET", path).json
+            return row["state"] not in ("queued", "running") or row["progress"].get("best_seconds", 0) > 0
+
+        self.daemon.wait_for(look, "a first plan")
+        done = self.ask("POST", f"{path}/cancel", Prefer="wait=60").json
+        self.assertTrue(done["has_result"], done)
+        return path, done
+
+    def files(self, plan):
+        """What is made of a plan, by its path: all notations, and what the first and the last device run."""
+        found = {path: self.ask("GET", f"{plan}/{path}").body for path in self.NOTATIONS}
+        devices = json.loads(found["exports/ort-collectives"])["devices"]
+        for device in (devices[0], devices[-1]):
+            for part in device["parts"]:
+                path = f"devices/{device['id']}/model?part={part['part']}"
+                found[path] = self.ask("GET", f"{plan}/{path}").body
+                inspection = self.sound(found[path])
+                for member in ("inputs", "outputs"):
+                    self.assertEqual([item["name"] for item in inspection[member]], [item["name"] for item in part[member]])
+        manifest = json.loads(found["exports/ort-collectives"])
+        self.exchanges_fit({part["model"]: (device["id"], part) for device in manifest["devices"] for part in device["parts"]},
+                           manifest["order"])
+        self.sound(found["simulation"])
+        return found
+
+    def figures_fit(self, plan, files):
+        """The tables have the figures of the plan that was shown."""
+        rows = list(csv.DictReader(io.StringIO(files["exports/csv-devices"].decode())))
+        used = [device for device in plan["devices"] if device["stage"] is not None]
+        self.assertEqual([float(row["compute_seconds"]) for row in rows if row["stage"] != ""],
+                         [device["compute_seconds"] for device in used])
+
+    def annotated_says_the_same(self, path, files):
+        """The annotated model was written by the search itself: what it says of shardings is what files are made of."""
+        with tempfile.TemporaryDirectory() as folder:
+            annotated, written = os.path.join(folder, "annotated.onnx"), os.path.join(folder, "written")
+            with open(annotated, "wb") as file:
+                file.write(self.ask("GET", f"{path}/model").body)
+            for name in ("op-sharding", "shardy"):
+                subprocess.run([CLI, "export", annotated, "--format", name, "-o", written], check=True,
+                               capture_output=True)
+                with open(written, "rb") as file:
+                    self.assertEqual(file.read(), files[f"exports/{name}"])
+
+    def test_one_search_that_was_ended(self):
+        for _ in range(20):  # it may have come to its end before it was told to
+            path, done = self.cancelled(cluster={"device": "a100-sxm4-80gb", "count": 64})
+            if "SEARCH_STOPPED" in [note["code"] for note in done["plan"]["diagnostics"]]:
+                break
+        self.assertEqual(done["state"], "cancelled")
+        self.assertIn("SEARCH_STOPPED", [note["code"] for note in done["plan"]["diagnostics"]])
+        files = self.files(path)
+        self.figures_fit(done["plan"], files)
+        self.annotated_says_the_same(path, files)
+
+    def test_a_sweep_that_was_ended(self):
+        path, done = self.cancelled(sweep=SWEEP)
+        self.assertEqual(done["state"], "cancelled")
+        files = self.files(path)
+        self.figures_fit(done["plan"], files)
+        self.annotated_says_the_same(path, files)
 
 
 class Frozen(DaemonCase):

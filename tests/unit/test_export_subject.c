@@ -178,6 +178,7 @@ Test(export_subject, what_is_not_the_same_plan_is_refused)
     json_decref(changed);
 
     changed = json_deep_copy(json);
+    json_object_del(changed, "outline"); /* as an older version wrote them */
     json_array_append_new(json_object_get(changed, "diagnostics"), json_pack("{s:s}", "code", "SEARCH_STOPPED"));
     expect_refused(&model, changed, PLANNED_SHA256, "PLAN_STOPPED");
     json_decref(changed);
