@@ -102,14 +102,17 @@ class Tenants(DaemonCase):
         self.assertIn("get_plan", calls())
         for (method, path), requests in ABOUT_ONE.items():
             name = self.model if "/models/{id}" in path else self.plan
-            seen = []
-            for who in (name, hashlib.sha256(name.encode()).hexdigest()[: len(name)]):
-                before = calls()
-                target = path.replace("{id}", who).replace("{device}", "0").replace("{format}", "csv")
-                self.by("beta", method, target, requests[0][1], 404, **requests[0][2])
-                after = calls()
-                seen.append({call: float(count) - float(before.get(call, 0)) for call, count in after.items()
-                             if count != before.get(call)})
+            for _ in range(5):  # the daemon itself may look at a plan that has just ended
+                seen = []
+                for who in (name, hashlib.sha256(name.encode()).hexdigest()[: len(name)]):
+                    before = calls()
+                    target = path.replace("{id}", who).replace("{device}", "0").replace("{format}", "csv")
+                    self.by("beta", method, target, requests[0][1], 404, **requests[0][2])
+                    after = calls()
+                    seen.append({call: float(count) - float(before.get(call, 0)) for call, count in after.items()
+                                 if count != before.get(call)})
+                if seen[0] == seen[1]:
+                    break
             self.assertEqual(seen[0], seen[1], (method, path))
 
     def test_lists(self):
