@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "observe/log.h"
@@ -92,23 +91,16 @@ static bool take_lock(const struct folder *folder, struct problem *problem)
     return problem_from_errno(problem, error, "Locking the data folder");
 }
 
-static bool check_writable(const struct folder *folder, struct problem *problem)
-{
-    struct statvfs info;
-    if (statvfs(folder->data, &info) != 0)
-        return problem_from_errno(problem, errno, "Looking at the data folder");
-    return (info.f_flag & ST_RDONLY) == 0 || problem_from_errno(problem, EROFS, "its file system is read-only");
-}
-
-/* One level only: a folder that is not there is never made anew. */
-static bool make_own(const struct folder *folder, struct problem *problem)
+/* One level only: a folder that is not there is never made anew. Whether something can be written shows in a change: a
+   file system that stopped after an error does not always say that it is read-only. */
+static bool touch_own(const struct folder *folder, struct problem *problem)
 {
     char *path = NULL;
     if (asprintf(&path, "%s/tmp/%s", folder->data, folder->owner) < 0)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
+    bool ok = (mkdir(path, 0700) == 0 || errno == EEXIST) && utimensat(AT_FDCWD, path, NULL, 0) == 0;
     if (!ok)
-        (void)problem_from_errno(problem, errno, "Making a folder for temporary files");
+        (void)problem_from_errno(problem, errno, "Changing the folder of temporary files");
     free(path);
     return ok;
 }
@@ -135,7 +127,7 @@ static bool examine(struct folder *folder, struct problem *problem)
         (void)atomic_fetch_add(&folder->generation, 1);
         LOG(LOG_WARNING, "another data folder is in the place of the old one", log_s("path", folder->data));
     }
-    return check_writable(folder, problem) && make_own(folder, problem);
+    return touch_own(folder, problem);
 }
 
 /* Once for each change. */

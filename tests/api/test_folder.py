@@ -6,6 +6,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 import unittest
 
 from cases import CLUSTER, TINY, model
@@ -129,6 +130,44 @@ class ReadOnly(FolderCase):
         self.make_writable()
         self.check_back(running, queued)
         self.assertEqual(self.daemon.get(f"/v1/plans/{running}").json["attempts"], 2, "tried again when it could be")
+
+    def test_a_file_system_that_stopped_after_an_error(self):
+        """Its files stay open, and it does not say that it is read-only. It has to be repaired, so the daemon is started again."""
+        with tempfile.TemporaryDirectory(prefix="shardpland-ext4-") as folder:
+            image, disk = os.path.join(folder, "image"), os.path.join(folder, "disk")
+            os.mkdir(disk)
+            with open(image, "wb") as file:
+                file.truncate(200 << 20)
+            if subprocess.run(["mkfs.ext4", "-q", image], check=False, capture_output=True).returncode != 0:
+                self.skipTest("there is no ext4")
+            mount("-o", "loop", image, disk)
+            try:
+                with Daemon("--workers", "1", "--drain", "1", data=os.path.join(disk, "data")) as daemon:
+                    self.check_error(daemon, image, disk)
+            finally:
+                subprocess.run(["umount", "-l", disk], check=True)
+
+    def check_error(self, daemon, image, disk):
+        name = daemon.upload(TINY).json["id"]
+        workers = daemon.freeze()
+        body = {"model": name, "cluster": CLUSTER}
+        plans = [daemon.request("POST", "/v1/plans", body, ANEW).json["id"] for _ in range(2)]
+        daemon.wait_for(lambda: daemon.get(f"/v1/plans/{plans[0]}").json["state"] == "running", "a running plan")
+        mount("-o", "remount,abort", disk)
+        daemon.thaw(workers)
+        daemon.wait_for(lambda: any("plan queued again" in line for line in daemon.log), "the plan in the queue")
+        self.check_refused(daemon.upload(model(1)), "DATA_FOLDER_READ_ONLY")
+        self.check_refused(daemon.request("POST", "/v1/plans", body), "DATA_FOLDER_READ_ONLY")
+        self.assertEqual(daemon.get("/readyz").status, 503)
+        self.assertEqual(daemon.get("/livez").status, 200)
+        self.assertEqual(daemon.get(f"/v1/models/{name}/content").body, TINY, "reading goes on")
+        daemon.stop()
+        subprocess.run(["umount", disk], check=True)
+        subprocess.run(["e2fsck", "-fy", image], check=False, capture_output=True)
+        mount("-o", "loop", image, disk)
+        daemon.start()
+        for plan in plans:
+            self.assertEqual(daemon.finished(plan)["state"], "succeeded")
 
     def test_read_only_in_the_middle_of_an_upload(self):
         connection = self.daemon.connect()
