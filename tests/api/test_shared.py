@@ -159,10 +159,10 @@ class Shared(unittest.TestCase):
         self.assertEqual(len(owner), 1)
         for daemon in self.daemons:  # only one of them runs it
             self.assertEqual(daemon.request("POST", f"/v1/plans/{plan}/cancel").status, 200)
+        for daemon in self.daemons:  # its worker would be done with so small a plan before it hears of that
+            self.assertEqual(daemon.finished(plan)["state"], "cancelled")
         for daemon in self.daemons:
             daemon.thaw()
-        for daemon in self.daemons:
-            self.assertEqual(daemon.finished(plan)["state"], "cancelled")
 
     def test_watched_at_another_daemon(self):
         """What the daemon that runs a plan says of it the others tell, too, and whoever is asked can end it."""
