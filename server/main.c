@@ -33,8 +33,11 @@ static _Noreturn void replay(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const bool is_worker = argc == 4 && strcmp(argv[1], "--worker") == 0;
     sp_arena_set_up_process();
-    if (argc == 4 && strcmp(argv[1], "--worker") == 0) {
+    faults_set_up(is_worker);
+    json_memory_set_up();
+    if (is_worker) {
         int64_t parent;
         end_locked_up(text_to_int(argv[2], 1, INT32_MAX, &parent) ? worker_main((long)parent, argv[3]) : 2);
     }
@@ -42,8 +45,6 @@ int main(int argc, char **argv)
         return auth_token_command(argc - 1, argv + 1);
     if (argc >= 3 && strcmp(argv[1], "--replay") == 0)
         replay(argc, argv);
-    faults_set_up();
-    json_memory_set_up();
     struct config config;
     int status = 2;
     switch (config_read(argc, argv, &config)) {

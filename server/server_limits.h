@@ -121,6 +121,7 @@
 
 /* Worker processes. */
 #define SPD_MAX_LINE_BYTES       (1u << 20)     /* one line of the worker protocol, either way */
+#define SPD_MAX_WORKER_LINE      (32u * 1024)   /* one that a worker sends: a problem is the longest */
 #define SPD_WORKER_RECYCLE_BYTES (48ull << 20)  /* a worker that stays larger than this after a job is replaced */
 #define SPD_MAX_WORKER_WORDS     (64u * 1024)   /* of what one writes to standard error over a job */
 #define SPD_MAX_CRASH_REPORTS    20u            /* kept in DATA/crashes; the oldest goes first */

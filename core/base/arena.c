@@ -11,6 +11,7 @@
 
 #include "base/arith.h"
 #include "base/limits.h"
+#include "base/shortage.h"
 
 #define ALIGNMENT   _Alignof(max_align_t)
 #define FIRST_CHUNK ((size_t)4 << 10)
@@ -97,6 +98,7 @@ struct sp_arena *sp_arena_create(struct sp_budget *budget)
         return NULL;
     struct sp_arena *arena = calloc(1, sizeof *arena);
     if (arena == NULL) {
+        sp_shortage_note();
         budget_give(budget, sizeof *arena);
         return NULL;
     }
@@ -156,6 +158,7 @@ static bool add_chunk(struct sp_arena *arena, size_t at_least)
         return false;
     struct chunk *chunk = is_huge ? new_huge_chunk(bytes) : calloc(1, bytes);
     if (chunk == NULL) {
+        sp_shortage_note();
         budget_give(arena->budget, bytes);
         return false;
     }

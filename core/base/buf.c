@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/shortage.h"
 
 void sp_buf_init(struct sp_buf *buf, size_t ceiling)
 {
@@ -47,6 +48,7 @@ static bool reserve(struct sp_buf *buf, size_t size)
         capacity = capacity > SIZE_MAX / 2 ? need : capacity * 2;
     char *data = realloc(buf->data, capacity);
     if (data == NULL) {
+        sp_shortage_note();
         buf->failed = true;
         return false;
     }

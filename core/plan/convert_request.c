@@ -157,13 +157,13 @@ static enum sp_status take_text(struct members_reader *reader, const json_t *val
         spec->text = json_string_value(value);
         spec->size = json_string_length(value);
     } else if (json_is_object(value)) {
-        char *text = json_dumps(value, JSON_COMPACT);
-        spec->is_object = true;
-        spec->text = text != NULL ? sp_arena_string(reader->arena, text, strlen(text)) : NULL;
-        spec->size = text != NULL ? strlen(text) : 0;
-        free(text);
-        if (spec->text == NULL)
+        size_t size = json_dumpb(value, NULL, 0, JSON_COMPACT);
+        char *text = size > 0 ? sp_arena_alloc(reader->arena, size + 1) : NULL;
+        if (text == NULL || json_dumpb(value, text, size, JSON_COMPACT) != size)
             return sp_fail_memory(reader->err);
+        spec->is_object = true;
+        spec->text = text;
+        spec->size = size;
     } else {
         return members_refuse(reader, spec->pointer, "MEMBER_TYPE",
                               "'%s' must be a sharding: a string, or an object in the notations onnx and ort.", member);

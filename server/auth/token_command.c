@@ -10,6 +10,7 @@
 #include "auth/auth.h"
 #include "auth/table.h"
 #include "server_limits.h"
+#include "util/json_memory.h"
 #include "util/text.h"
 
 static const char usage[] =
@@ -132,7 +133,7 @@ int auth_token_command(int argc, char **argv)
     }
     encode(random, sizeof random, token + strlen(TOKEN_PREFIX));
     json_t *entry = make_entry(&wanted, token);
-    char *text = entry != NULL ? json_dumps(entry, JSON_PRESERVE_ORDER) : NULL;
+    char *text = entry != NULL ? json_memory_text(entry, JSON_PRESERVE_ORDER) : NULL;
     status = 4;
     if (text != NULL && printf("%s\n%s\n", token, text) > 0 && fflush(stdout) == 0)
         status = 0;

@@ -1,10 +1,10 @@
 #include "faults/faults.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,41 +14,47 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SITES      65536u /* a power of two */
-#define SITE_DEPTH 8      /* callers that make a site */
-#define SITE_SKIP  3      /* the functions of this file */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#define SITE_DEPTH 8 /* callers that make a site */
+#define SITE_SKIP  3 /* the functions of this file */
 
 static struct faults *shared;
-static pthread_mutex_t sites_mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t sites[SITES];
+static bool in_worker;
 
 static uint64_t number(uint64_t *member)
 {
     return __atomic_load_n(member, __ATOMIC_SEQ_CST);
 }
 
-/* FNV-1a over the return addresses. */
+/* FNV-1a over the return addresses, as they are in their files: each process has these elsewhere. */
 static uint64_t site_now(void)
 {
     void *frames[SITE_SKIP + SITE_DEPTH];
     int count = backtrace(frames, SITE_SKIP + SITE_DEPTH);
     uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = SITE_SKIP; i < count; i++)
-        hash = (hash ^ (uint64_t)(uintptr_t)frames[i]) * 0x100000001b3u;
+    for (int i = SITE_SKIP; i < count; i++) {
+        Dl_info file = {0};
+        (void)dladdr(frames[i], &file);
+        hash = (hash ^ ((uint64_t)(uintptr_t)frames[i] - (uint64_t)(uintptr_t)file.dli_fbase)) * 0x100000001b3u;
+    }
     return hash | 1; /* 0 is an empty slot */
 }
 
+/* Remembers it, too. */
 static bool is_new_site(void)
 {
     uint64_t site = site_now();
-    size_t slot = site & (SITES - 1);
-    (void)pthread_mutex_lock(&sites_mutex);
-    for (size_t turn = 0; turn < SITES && sites[slot] != 0 && sites[slot] != site; turn++)
-        slot = (slot + 1) & (SITES - 1);
-    bool is_new = sites[slot] == 0;
-    sites[slot] = site;
-    (void)pthread_mutex_unlock(&sites_mutex);
-    return is_new;
+    for (size_t turn = 0; turn < FAULT_SITES; turn++) {
+        uint64_t found = 0, *slot = &shared->sites[(site + turn) & (FAULT_SITES - 1)];
+        if (__atomic_compare_exchange_n(slot, &found, site, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return true;
+        if (found == site)
+            return false;
+    }
+    return false;
 }
 
 /* Of the calls that find a new site only the first one fails. */
@@ -59,6 +65,8 @@ static bool first_new_site(void)
 
 bool faults_hit(enum fault_kind kind)
 {
+    if (kind == FAULT_MEMORY && in_worker)
+        kind = FAULT_WORKER;
     if (shared == NULL || number(&shared->kind) != (uint64_t)kind)
         return false;
     uint64_t seen = __atomic_add_fetch(&shared->seen, 1, __ATOMIC_SEQ_CST), at = number(&shared->at);
@@ -69,6 +77,14 @@ bool faults_hit(enum fault_kind kind)
     return fails;
 }
 
+void faults_job_over(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    if (shared != NULL && number(&shared->fired) > 0)
+        (void)__lsan_do_recoverable_leak_check();
+#endif
+}
+
 /* ---- allocations: the linker puts these in the place of the C library's (--wrap) ---- */
 
 #define REAL(name) __real_##name
@@ -77,12 +93,14 @@ bool faults_hit(enum fault_kind kind)
 void *REAL(malloc)(size_t size);
 void *REAL(calloc)(size_t count, size_t size);
 void *REAL(realloc)(void *old, size_t size);
+void *REAL(aligned_alloc)(size_t alignment, size_t size);
 char *REAL(strdup)(const char *text);
 char *REAL(strndup)(const char *text, size_t size);
 int REAL(vasprintf)(char **ret, const char *format, va_list args);
 void *WRAP(malloc)(size_t size);
 void *WRAP(calloc)(size_t count, size_t size);
 void *WRAP(realloc)(void *old, size_t size);
+void *WRAP(aligned_alloc)(size_t alignment, size_t size);
 char *WRAP(strdup)(const char *text);
 char *WRAP(strndup)(const char *text, size_t size);
 int WRAP(vasprintf)(char **ret, const char *format, va_list args);
@@ -109,6 +127,11 @@ void *WRAP(calloc)(size_t count, size_t size)
 void *WRAP(realloc)(void *old, size_t size)
 {
     return no_memory() ? NULL : REAL(realloc)(old, size);
+}
+
+void *WRAP(aligned_alloc)(size_t alignment, size_t size)
+{
+    return no_memory() ? NULL : REAL(aligned_alloc)(alignment, size);
 }
 
 char *WRAP(strdup)(const char *text)
@@ -170,7 +193,7 @@ static void sqlite_end(void *context)
 
 /* ---- setting up ---- */
 
-void faults_set_up(void)
+void faults_set_up(bool is_worker)
 {
     static const sqlite3_mem_methods methods = {sqlite_malloc,   free,         sqlite_realloc, sqlite_size,
                                                 sqlite_round_up, sqlite_begin, sqlite_end,     NULL};
@@ -184,6 +207,7 @@ void faults_set_up(void)
     if (page == MAP_FAILED)
         return;
     (void)backtrace(frames, 1); /* loads what it needs */
+    in_worker = is_worker;
     (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
     shared = page;
 }

@@ -14,6 +14,7 @@
 #include "observe/log.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "util/json_memory.h"
 #include "util/text.h"
 #include "util/times.h"
 #include "version.h"
@@ -104,7 +105,7 @@ static bool write_report(int folder, const struct crash *crash)
                                crash->signal_number != 0 ? sigabbrev_np(crash->signal_number) : "", "phase",
                                crash->phase, "attempt", (json_int_t)crash->attempt, "time",
                                times_format(times_now(), time_text), "version", SPD_VERSION, "words", words);
-    char *text = report != NULL ? json_dumps(report, JSON_INDENT(2)) : NULL;
+    char *text = report != NULL ? json_memory_text(report, JSON_INDENT(2)) : NULL;
     bool ok = text != NULL && write_file(folder, "report.json", text, strlen(text));
     free(text);
     json_decref(report);

@@ -100,6 +100,8 @@ bool problem_from_errno(struct problem *problem, int error, const char *what)
             "%s failed: the file would be larger than the file system or the limit of the process lets it "
             "be.",
             what);
+    if (error == ENOMEM)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory (%s); try again later.", what);
     return problem_set(problem, 500, "IO_ERROR", "%s failed: %s.", what, strerrordesc_np(error));
 }
 

@@ -8,6 +8,7 @@
 #include "jobs/crashes.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "util/json_memory.h"
 #include "worker/internal.h"
 
 static int fail(const char *path, const char *why)
@@ -60,7 +61,7 @@ static char *line_of(const char *folder, char *text, char **body, size_t *body_s
               set_path(job, "out", folder, strcmp(kind, "plan") == 0 ? "replay/1" : "replay/result");
     if (ok && strcmp(kind, "export") == 0) {
         json_t *request = json_loadb(*body, *body_size, 0, NULL);
-        char *changed = set_path(request, "plan", folder, "plan.json") ? json_dumps(request, JSON_COMPACT) : NULL;
+        char *changed = set_path(request, "plan", folder, "plan.json") ? json_memory_text(request, JSON_COMPACT) : NULL;
         json_decref(request);
         free(*body);
         *body = changed;
@@ -68,7 +69,7 @@ static char *line_of(const char *folder, char *text, char **body, size_t *body_s
         ok = changed != NULL && json_object_set_new(job, "body", json_integer((json_int_t)*body_size)) == 0;
     }
     if (ok)
-        line = json_dumps(job, JSON_COMPACT);
+        line = json_memory_text(job, JSON_COMPACT);
     json_decref(job);
     return line;
 }

@@ -204,6 +204,7 @@ static const int sanitized[] = {
     SCMP_SYS(set_robust_list),
     SCMP_SYS(rseq),
     SCMP_SYS(getppid),
+    SCMP_SYS(getdents),
     SCMP_SYS(getdents64),
     SCMP_SYS(getuid),
     SCMP_SYS(arch_prctl),

@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/shortage.h"
+#include "faults/faults.h"
 #include "server.h"
 #include "server_limits.h"
 #include "store/files.h"
+#include "util/json_memory.h"
 #include "util/sanitized.h"
 #include "util/text.h"
 #include "worker/internal.h"
@@ -19,48 +22,74 @@
 
 /* ---- the pipe ---- */
 
-static bool send_line(json_t *message)
+/* A line on its way to the daemon. Nothing is allocated for it: a worker without memory can still say so. */
+static struct {
+    struct sp_json json;
+    size_t size;
+    char bytes[SPD_MAX_WORKER_LINE];
+} message;
+
+static bool add_bytes(void *context, const char *bytes, size_t size)
 {
-    char *text = message != NULL ? json_dumps(message, JSON_COMPACT) : NULL;
-    bool ok = text != NULL;
-    size_t size = ok ? strlen(text) : 0;
+    (void)context;
+    if (size >= sizeof message.bytes - message.size) /* one is left for the line end */
+        return false;
+    memcpy(message.bytes + message.size, bytes, size);
+    message.size += size;
+    return true;
+}
+
+static void begin_message(const char *job, const char *event)
+{
+    message.size = 0;
+    sp_json_init(&message.json, false, add_bytes, NULL);
+    sp_json_begin_object(&message.json);
+    if (job != NULL)
+        sp_json_member_string(&message.json, "job", job);
+    sp_json_member_string(&message.json, "event", event);
+}
+
+static bool send_message(void)
+{
+    sp_json_end_object(&message.json);
+    bool ok = sp_json_finish(&message.json, NULL) == SP_OK;
     if (ok)
-        text[size++] = '\n'; /* takes the place of the NUL */
-    for (size_t sent = 0; ok && sent < size;) {
-        ssize_t written = write(STDOUT_FILENO, text + sent, size - sent);
+        message.bytes[message.size++] = '\n';
+    for (size_t sent = 0; ok && sent < message.size;) {
+        ssize_t written = write(STDOUT_FILENO, message.bytes + sent, message.size - sent);
         if (written < 0 && errno != EINTR)
             ok = false;
         else if (written > 0)
             sent += (size_t)written;
     }
-    free(text);
-    json_decref(message);
     return ok;
 }
 
 static bool send_outcome(const struct work *work, struct problem *problem)
 {
-    json_t *message = json_pack("{s:s, s:s, s:b}", "job", work->job, "event", problem->status == 0 ? "done" : "error",
-                                "stopped", work->stopped);
-    if (message != NULL && problem->status != 0) {
+    begin_message(work->job, problem->status == 0 ? "done" : "error");
+    sp_json_member_bool(&message.json, "stopped", work->stopped);
+    if (problem->status != 0) {
         text_clean(problem->detail); /* cutting a message at its size may have split a character */
         text_clean(problem->where);
-        char *text = problem_to_text(problem);
-        json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
-        free(text);
-        if (json != NULL)
-            (void)json_object_set_new(message, "problem", json);
+        sp_json_key(&message.json, "problem");
+        sp_json_begin_object(&message.json);
+        problem_write_members(problem, &message.json);
+        sp_json_end_object(&message.json);
     }
-    return send_line(message);
+    return send_message();
 }
 
 static bool send_progress(struct work *work, const char *phase, double fraction)
 {
     work->reported_ms = server_now_ms();
     work->phase = phase;
-    return send_line(json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "job", work->job, "event", "progress", "phase", phase,
-                               "fraction", fraction, "best_seconds", work->best_seconds, "lower_bound_seconds",
-                               work->lower_bound_seconds));
+    begin_message(work->job, "progress");
+    sp_json_member_string(&message.json, "phase", phase);
+    sp_json_member_double(&message.json, "fraction", fraction);
+    sp_json_member_double(&message.json, "best_seconds", work->best_seconds);
+    sp_json_member_double(&message.json, "lower_bound_seconds", work->lower_bound_seconds);
+    return send_message();
 }
 
 void work_phase(struct work *work, const char *phase)
@@ -263,10 +292,10 @@ static void run_errand(struct work *work, const char *body, struct problem *prob
     output->is_scratch = !json_is_true(json_object_get(work->line, "sync"));
     enum sp_status status = answer(work, body, output, &err);
     bool closed = output_close(output, status == SP_OK, &failed);
-    if (status != SP_OK)
-        work_take_error(work, &err, problem);
-    else if (!closed)
+    if (!closed) /* the library may have noticed, and does not know why */
         *problem = failed;
+    else if (status != SP_OK)
+        work_take_error(work, &err, problem);
     free(output);
 }
 
@@ -283,6 +312,8 @@ static bool read_work(const char *text, size_t size, struct work *work)
     json_int_t memory = 0, seconds = 0, body = 0;
     memset(work, 0, sizeof *work);
     work->bytes = "";
+    (void)json_memory_was_short(); /* in an earlier job */
+    (void)sp_shortage_noted();
     work->line = json_loadb(text, size, 0, NULL);
     if (work->line == NULL ||
         json_unpack(work->line, "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s?I}", "job", &work->job, "kind", &work->kind,
@@ -310,7 +341,8 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     struct problem problem = {0};
     bool has_model = work->model[0] != '\0';
     stop_asked = 0; /* before the daemon knows that this job is taken: it asks afterwards */
-    (void)send_line(json_pack("{s:s, s:s}", "job", work->job, "event", "started"));
+    begin_message(work->job, "started");
+    (void)send_message();
     if (!has_model)
         limit_job(work);
     if (!has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
@@ -320,7 +352,12 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
             run_errand(work, body, &problem);
     }
     unmap_model(work);
+    if (json_memory_was_short() || sp_shortage_noted()) { /* what was read or written may lack something */
+        problem = (struct problem){0};
+        (void)problem_set(&problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
     (void)malloc_trim(0);
+    faults_job_over();
     *ret_done = problem.status == 0;
     return send_outcome(work, &problem);
 }
@@ -371,7 +408,9 @@ int worker_main(long parent, const char *data)
         (void)fprintf(stderr, "the worker could not give up its rights: %s\n", strerrordesc_np(errno));
         return 4;
     }
-    (void)send_line(json_pack("{s:s, s:s}", "event", "ready", "walls", walls));
+    begin_message(NULL, "ready");
+    sp_json_member_string(&message.json, "walls", walls);
+    (void)send_message();
     struct inbox inbox = {0};
     init_inbox(&inbox);
     static char buffer[64 * 1024];

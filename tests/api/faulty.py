@@ -1,0 +1,271 @@
+"""Allocations and calls of the store that fail on purpose in a daemon built with -Dfaults=true (server/faults/faults.h).
+
+A Scenario is one daemon, told through a page of memory what fails, and what clients ask it meanwhile.
+"""
+
+import http.client
+import json
+import mmap
+import os
+import struct
+import tempfile
+
+import daemon as harness
+import onnx_make
+from cases import CLUSTER, MODELS
+from daemon import Daemon
+
+MEMORY, STORE, WORKER = 1, 2, 3
+ONCE, FROM, NEW_SITE = 0, 1, 2
+HONEST = {ONCE: {"OUT_OF_MEMORY"}, NEW_SITE: {"OUT_OF_MEMORY"}, FROM: {"OUT_OF_MEMORY", "WORKER_CRASHED"}}
+NEVER = 2**62  # the number of a call that there is not
+PAGE = 40 + 65536 * 8
+
+
+def has_faults():
+    with open(harness.PROGRAM, "rb") as file:
+        return b"SHARDPLAN_FAULTS" in file.read()
+
+
+class Faults:
+    """struct faults of the daemon: kind, mode, at, seen, fired, and places that failed already."""
+
+    def __init__(self, path):
+        with open(path, "wb") as file:
+            file.truncate(PAGE)
+        with open(path, "r+b") as file:
+            self.page = mmap.mmap(file.fileno(), PAGE)
+
+    def arm(self, kind, mode, at):
+        self.page[8:40] = struct.pack("=4Q", mode, at, 0, 0)
+        self.page[0:8] = struct.pack("=Q", kind)
+
+    def disarm(self):
+        """How many calls there were, and how many failed."""
+        self.page[0:8] = bytes(8)
+        return struct.unpack("=2Q", self.page[24:40])
+
+
+class Scenario:
+    """A daemon; answers are clean, and what was accepted is finished, whatever fails."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="shardpland-faults-")
+        path = os.path.join(self.folder.name, "faults")
+        self.faults = Faults(path)
+        os.environ["SHARDPLAN_FAULTS"] = path
+        self.daemon = Daemon("--workers", "1")
+        self.number = 0
+        self.answers = {}
+        self.wrong = []  # what no client should see
+        self.armed = None
+        self.daemon.start()
+
+    def close(self):
+        self.daemon.close()
+        os.environ.pop("SHARDPLAN_FAULTS", None)
+        self.folder.cleanup()
+
+    def ask(self, method, path, body=None, headers=None):
+        """The answer, or None when the connection was closed without one."""
+        try:
+            answer = self.daemon.request(method, path, body, headers, check=False)
+        except TimeoutError:
+            self.wrong.append(f"{method} {path}: no answer when armed with {self.armed}")
+            return None
+        except (OSError, http.client.HTTPException):
+            self.count("closed")
+            return None
+        self.count(answer.status)
+        if answer.status >= 300:
+            problem = answer.json if answer.body.startswith(b"{") else {}
+            is_clean = answer.status >= 500 and problem.get("status") == answer.status and problem.get("detail")
+            if not is_clean:
+                self.wrong.append(f"{method} {path.split('?')[0]} when armed with {self.armed}: {answer}")
+        elif "json" in answer.headers.get("Content-Type", ""):
+            try:
+                json.loads(answer.body)
+            except ValueError as error:
+                self.wrong.append(f"{method} {path.split('?')[0]}: {error} in {answer.body}")
+                return None
+        return answer
+
+    def count(self, what):
+        self.answers[what] = self.answers.get(what, 0) + 1
+
+    def run(self):
+        """Upload, plan, wait and download; the id of the plan that was accepted, or None."""
+        self.number += 1
+        upload = self.ask("POST", "/v1/models", onnx_make.encode(onnx_make.chain(8, name=f"fault{self.number}")))
+        if upload is None or upload.status >= 300:
+            return None
+        body = {"model": upload.json["id"], "cluster": CLUSTER, "options": {"seed": self.number}}
+        # When all fails nothing comes of waiting, and the answer cannot be given before it is over.
+        submitted = self.ask("POST", "/v1/plans", body, {"Prefer": f"wait={1 if self.armed[1] == FROM else 3}"})
+        if submitted is None or submitted.status >= 300:
+            return None
+        plan = submitted.json["id"]
+        if submitted.status == 200:
+            self.ask("GET", f"/v1/plans/{plan}")
+            self.ask("GET", f"/v1/plans/{plan}/model")
+            self.ask("GET", f"/v1/plans/{plan}/exports/perfetto")
+            self.ask("GET", "/v1/plans?page_size=2")  # the same work however many there are
+            self.ask("GET", "/metrics")
+        return plan
+
+    def round(self, kind, mode, at):
+        """How many calls there were and how many failed; whatever was accepted is finished when nothing fails."""
+        self.armed = kind, mode, at
+        self.faults.arm(kind, mode, at)
+        try:
+            plan = self.run()
+        finally:
+            seen, fired = self.faults.disarm()
+        self.check_alive()
+        if plan is not None:
+            done = self.daemon.finished(plan)
+            if done["state"] != "succeeded":
+                self.wrong.append(f"kind {kind}, mode {mode}, at {at}: {done}")
+        return seen, fired
+
+    def check_alive(self):
+        """The report of a sanitizer, if there is one, says where it died."""
+        self.daemon.check_reports()
+        if self.daemon.process.poll() is not None:
+            raise AssertionError(f"the daemon died when armed with {self.armed}: {''.join(self.daemon.log[-10:])}")
+
+    def check_stored(self):
+        """Answers were clean; models that are listed have their files; after a sweep there are no others."""
+        if self.wrong:
+            raise AssertionError(f"{len(self.wrong)} answers: " + "\n".join(self.wrong[:20]))
+        listed = set()
+        path = "/v1/models?page_size=500"
+        token = ""
+        while token is not None:
+            page = self.daemon.get(path + token).json
+            listed |= {entry["id"] for entry in page["models"]}
+            token = f"&page_token={page['next_page_token']}" if page.get("next_page_token") else None
+        for name in listed:
+            answer = self.daemon.request("GET", f"/v1/models/{name}/content", check=False)
+            if answer.status != 200:
+                raise AssertionError(answer)
+        self.daemon.stop()  # looks for leaks, too
+        self.daemon.start()
+        blobs = {folder + name for folder in os.listdir(os.path.join(self.daemon.data, "blobs"))
+                 for name in os.listdir(os.path.join(self.daemon.data, "blobs", folder)) if not name.endswith(".json")}
+        if blobs != listed:
+            raise AssertionError(f"files without a model: {blobs - listed}; models without a file: {listed - blobs}")
+        plan = self.run()
+        if plan is None or self.daemon.finished(plan)["state"] != "succeeded":
+            raise AssertionError("the daemon does not work any more")
+
+    def summary(self):
+        return f"answers {dict(sorted(self.answers.items(), key=str))}"
+
+
+class Work(Scenario):
+    """A daemon whose workers lack memory. Each request is a job of one, and has the answer that it has with enough memory, or an
+    honest one. A worker that cannot even say so ends, which may happen twice when memory stays short."""
+
+    FORMATS = 21  # that plans are exported in, at least
+
+    def __init__(self):
+        super().__init__()
+        self.armed = WORKER, ONCE, NEVER
+        self.annotated = onnx_make.encode(onnx_make.annotated())
+        with open(os.path.join(MODELS, "transformer_tiny.onnx"), "rb") as file:
+            data = file.read()
+        self.model = f"/v1/models/{self.daemon.upload(data).json['id']}"
+        self.submission = {"model": self.model.rsplit("/", 1)[1], "cluster": dict(CLUSTER, count=4)}
+        plan = self.daemon.request("POST", "/v1/plans", self.submission, {"Prefer": "wait=60"})
+        self.plan = f"/v1/plans/{plan.json['id']}"
+        self.expected = {}
+
+    def jobs(self):
+        """The requests by name: a function that asks, for (status, what the answer says). Those that a plan's export needs are
+        the same for all formats, but for what makes the format: in every_job() all are there."""
+        infer = {"devices": 2, "mode": "propagate"}
+        notations = {"spec": "{devices=[2,2]0,1,2,3}", "to": "onnx", "shape": [4, 3], "holdings": True}
+        layouts = {"shape": [1024, 1024], "dtype": "float32", "from": "{devices=[4,1]0,1,2,3}", "to": "{devices=[1,4]0,1,2,3}"}
+        return {
+            "upload": lambda: self.upload(),
+            "inspect": lambda: self.job("POST", self.model + "/inspect", {"values": True, "dims": {}}),
+            "check": lambda: self.job("POST", "/v1/check", self.annotated),
+            "infer": lambda: self.job("POST", self.model + "/infer", infer),
+            "completed model": lambda: self.job("POST", self.model + "/infer", infer, {"Accept": "application/octet-stream"}),
+            "convert": lambda: self.job("POST", "/v1/convert", notations),
+            "reshard": lambda: self.job("POST", "/v1/reshard", layouts),
+            "plan": lambda: self.planned(self.submission),
+            "simulation": lambda: self.job("GET", self.plan + "/exports/simulation"),
+        }
+
+    def every_job(self):
+        sweep = {"model": self.submission["model"], "sweep": {"devices": [2, 1], "types": ["a100-sxm4-80gb"], "choose": "best"}}
+        item = self.daemon.contract.document["paths"]["/v1/plans/{id}/exports/{format}"]
+        formats = item["parameters"][1]["schema"]["enum"]
+        assert len(formats) >= self.FORMATS, formats
+        jobs = self.jobs()
+        jobs["sweep"] = lambda: self.planned(sweep)
+        jobs["text"] = lambda: self.job("POST", self.model + "/inspect", None, {"Accept": "text/plain"})
+        jobs["device's model"] = lambda: self.job("GET", self.plan + "/devices/0/model")
+        for name in formats:
+            jobs[name] = lambda name=name: self.job("GET", f"{self.plan}/exports/{name}")
+        return jobs
+
+    def job(self, method, path, body=None, headers=None):
+        answer = self.daemon.request(method, path, body, headers, check=False)
+        self.count(answer.status)
+        return answer.status, answer.body if answer.status < 300 else answer.json
+
+    def upload(self):
+        """Of a model that was not there before."""
+        self.number += 1
+        status, body = self.job("POST", "/v1/models", onnx_make.encode(onnx_make.chain(8, name=f"fault{self.number:09}")))
+        if status >= 300:
+            return status, body
+        answer = json.loads(body)
+        self.daemon.request("DELETE", f"/v1/models/{answer['id']}")
+        return status, {key: answer[key] for key in answer if key not in ("id", "sha256", "uploaded_at", "graph", "name")}
+
+    def planned(self, body):
+        """As a new question. A plan that was accepted has an end; where memory stays short, when the test gives it back."""
+        headers = {"Prefer": f"wait={1 if self.armed[1] == FROM else 60}", "Cache-Control": "no-cache"}
+        answer = self.daemon.request("POST", "/v1/plans", body, headers, check=False)
+        if answer.status not in (200, 202):
+            return answer.status, answer.json
+        if answer.status == 202:
+            self.counts = self.faults.disarm()
+        done = self.daemon.finished(answer.json["id"])
+        self.count(f"plan {done['state']}")
+        self.daemon.request("DELETE", f"/v1/plans/{answer.json['id']}")
+        if done["state"] != "succeeded":
+            return 503, done["error"]
+        done["plan"]["search"]["seconds"] = 0
+        return 200, done["plan"]
+
+    def round(self, kind, mode, at, name="plan"):
+        """How many allocations there were in one job, and how many failed."""
+        job = self.every_job()[name]
+        if name not in self.expected:
+            self.armed = WORKER, ONCE, NEVER
+            self.expected[name] = job()
+        self.armed = kind, mode, at
+        self.counts = None
+        self.faults.arm(kind, mode, at)
+        try:
+            status, said = job()
+        finally:
+            counts = self.faults.disarm()
+        self.check_alive()
+        if (status, said) != self.expected[name] and not (status >= 500 and said.get("code") in HONEST[mode]):
+            self.wrong.append(f"{name} when armed with {self.armed}: {status} {str(said)[:600]}")
+        return self.counts or counts
+
+    def check_stored(self):
+        """Every job has its answer again."""
+        self.armed = WORKER, ONCE, NEVER
+        for name, expected in self.expected.items():
+            got = self.every_job()[name]()
+            if got != expected:
+                self.wrong.append(f"{name} afterwards: {got}")
+        super().check_stored()
