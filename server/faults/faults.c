@@ -80,7 +80,7 @@ bool faults_hit(enum fault_kind kind)
 void faults_job_over(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-    if (shared != NULL && number(&shared->fired) > 0)
+    if (shared != NULL && number(&shared->kind) == FAULT_WORKER && number(&shared->fired) > 0)
         (void)__lsan_do_recoverable_leak_check();
 #endif
 }
