@@ -24,7 +24,7 @@
 static struct faults *shared;
 static bool in_worker;
 
-static uint64_t number(uint64_t *member)
+static uint64_t number(const uint64_t *member)
 {
     return __atomic_load_n(member, __ATOMIC_SEQ_CST);
 }
