@@ -1,5 +1,6 @@
 #include "routes/ask.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -106,8 +107,11 @@ static enum verdict settled(struct request *request)
     if (errand->form == ANSWER_MODEL)
         return send_model(request, asking);
     int fd = files_open_read(asking->output, &size);
-    if (fd < 0)
-        return respond_error(request, 500, "IO_ERROR", "The result could not be read.");
+    if (fd < 0) {
+        struct problem problem = {0};
+        (void)problem_from_errno(&problem, errno, "Reading the result");
+        return respond_problem(request, &problem);
+    }
     return respond_file(request, 200, errand->form == ANSWER_TEXT ? "text/plain; charset=utf-8" : "application/json",
                         fd, size, NULL);
 }

@@ -80,15 +80,19 @@ static bool digest(const char *model, const void *bytes, size_t size, char *ret_
     return ok;
 }
 
-/* What a worker saved, by its first bytes. */
-static bool load(struct derived *derived, const void *bytes, size_t size, uint64_t blob_size)
+/* What a worker saved, by its first bytes. False without a problem when it is damaged. */
+static bool load(struct derived *derived, const void *bytes, size_t size, uint64_t blob_size, struct problem *problem)
 {
     struct sp_error err = {0};
-    if (size >= 8 && memcmp(bytes, "SPRECIP1", 8) == 0)
-        return sp_recipe_load(bytes, size, &derived->recipe, &err) == SP_OK &&
-               sp_recipe_source_count(derived->recipe) == 1;
-    return sp_splice_load(bytes, size, &derived->splice, &err) == SP_OK &&
-           sp_splice_original_size(derived->splice) == blob_size;
+    const bool is_recipe = size >= 8 && memcmp(bytes, "SPRECIP1", 8) == 0;
+    const enum sp_status status = is_recipe ? sp_recipe_load(bytes, size, &derived->recipe, &err)
+                                            : sp_splice_load(bytes, size, &derived->splice, &err);
+    if (status == SP_ERR_MEMORY)
+        problem_from_error(problem, &err);
+    if (status != SP_OK)
+        return false;
+    return is_recipe ? sp_recipe_source_count(derived->recipe) == 1
+                     : sp_splice_original_size(derived->splice) == blob_size;
 }
 
 /* Reads the file; its size counts against what all downloads together may hold. */
@@ -106,8 +110,9 @@ static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t b
     bool ok = files_read_at(fd, 0, bytes, (size_t)size);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Reading the result");
-    if (ok && !load(derived, bytes, (size_t)size, blob_size)) {
-        LOG(LOG_ERROR, "stored result damaged", log_s("model", model));
+    if (ok && !load(derived, bytes, (size_t)size, blob_size, problem)) {
+        if (problem->status == 0)
+            LOG(LOG_ERROR, "stored result damaged", log_s("model", model));
         ok = false;
     }
     if (ok && ret_digest != NULL && !digest(model, bytes, (size_t)size, ret_digest))
@@ -125,10 +130,16 @@ bool derived_open(struct server *server, const char *model, const char *path, co
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     derived->server = server;
     char *blob = files_blob(server->config->data, model);
-    derived->blob = blob != NULL ? files_open_read(blob, &blob_size) : -1;
+    derived->blob = files_open_read(blob, &blob_size);
+    int error = errno;
     free(blob);
-    int fd = path != NULL ? files_open_read(path, &size) : -1;
-    bool ok = derived->blob >= 0 && fd >= 0 && read_file(derived, fd, size, blob_size, model, ret_digest, problem);
+    int fd = -1;
+    if (derived->blob >= 0) {
+        fd = files_open_read(path, &size);
+        error = errno;
+    }
+    bool ok = fd >= 0 ? read_file(derived, fd, size, blob_size, model, ret_digest, problem)
+                      : problem_of_stored(problem, error, damaged, "the stored result or its model");
     if (fd >= 0)
         (void)close(fd);
     if (!ok) {

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,16 +26,24 @@ static void write_etag(const struct model_row *row, char ret[MODEL_ETAG_SIZE])
     (void)snprintf(ret, MODEL_ETAG_SIZE, "%s-%llx", row->id, (unsigned long long)row->created_at);
 }
 
+static enum verdict stored_unreadable(struct request *request, int error, const char *what)
+{
+    struct problem problem = {0};
+    (void)problem_of_stored(&problem, error, "MODEL_DAMAGED", what);
+    return respond_problem(request, &problem);
+}
+
 /* Sends the stored inspection of this tenant. */
 static enum verdict send_inspection(struct request *request, int status, const char *tenant, const char *id,
                                     const char *etag)
 {
     uint64_t size;
     char *path = files_inspection(request->server->config->data, tenant, id);
-    int fd = path != NULL ? files_open_read(path, &size) : -1;
+    int fd = files_open_read(path, &size);
+    const int error = errno;
     free(path);
     if (fd < 0)
-        return respond_error(request, 500, "MODEL_DAMAGED", "The stored inspection of this model cannot be read.");
+        return stored_unreadable(request, error, "the stored inspection of this model");
     return respond_file(request, status, "application/json", fd, size, etag);
 }
 
@@ -124,10 +133,11 @@ enum verdict model_content_finish(struct request *request)
         store_touch_model(request->server->store, row.tenant, row.id);
     store_release_model(&row);
     char *path = files_blob(request->server->config->data, request->id);
-    int fd = path != NULL ? files_open_read(path, &size) : -1;
+    int fd = files_open_read(path, &size);
+    const int error = errno;
     free(path);
     if (fd < 0)
-        return respond_error(request, 500, "MODEL_DAMAGED", "The stored file of this model cannot be read.");
+        return stored_unreadable(request, error, "the stored file of this model");
     digest_text(request->id, digest);
     request_add_header(request, "Repr-Digest", "%s", digest);
     return respond_file(request, 200, "application/octet-stream", fd, size, request->id);

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,18 +28,23 @@ static enum verdict plan_gone(struct request *request, unsigned how)
     return (how & PLAN_SUBMITTED) != 0 ? VERDICT_GO_ON : plan_missing(request);
 }
 
-static enum verdict result_missing(struct request *request, const struct plan_row *row, unsigned how)
+static enum verdict result_missing(struct request *request, const struct plan_row *row, int error, unsigned how)
 {
+    struct problem problem = {0};
     if (store_find_plan(request->server->store, row->tenant, row->id) == STORE_NOT_FOUND)
         return plan_gone(request, how);
-    return respond_error(request, 500, "PLAN_DAMAGED", "The stored plan cannot be read.");
+    (void)problem_of_stored(&problem, error, "PLAN_DAMAGED", "the stored plan");
+    return respond_problem(request, &problem);
 }
 
+/* A descriptor, or -1 with errno. */
 static int open_result(const struct request *request, const struct plan_row *row, const char *name, uint64_t *ret_size)
 {
     char *path = files_plan_file(request->server->config->data, row->id, row->attempts, name);
-    int fd = path != NULL ? files_open_read(path, ret_size) : -1;
+    int fd = files_open_read(path, ret_size);
+    const int error = errno;
     free(path);
+    errno = error;
     return fd;
 }
 
@@ -236,6 +242,7 @@ static enum verdict answer_with_plan(struct request *request, const struct plan_
     sp_buf_text(head, ",\"plan\":");
     if (framed != NULL)
         framed->fd = open_result(request, row, "plan.json", &framed->size);
+    const int error = errno;
     if (framed == NULL || framed->fd < 0 || sp_buf_failed(head)) {
         const bool no_memory = framed == NULL || sp_buf_failed(head);
         if (framed != NULL && framed->fd >= 0)
@@ -243,7 +250,7 @@ static enum verdict answer_with_plan(struct request *request, const struct plan_
         free(framed);
         sp_buf_release(head);
         return no_memory ? respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.")
-                         : result_missing(request, row, form->how);
+                         : result_missing(request, row, error, form->how);
     }
     framed->head = *head;
     const struct kept_answer *answer = etag != NULL ? keep(request, row, form, framed, etag) : NULL;
@@ -291,7 +298,7 @@ static enum verdict answer_text(struct request *request, const struct plan_row *
     if (row->has_result) {
         int fd = open_result(request, row, "plan.txt", &size);
         if (fd < 0)
-            return result_missing(request, row, form->how);
+            return result_missing(request, row, errno, form->how);
         return respond_file(request, 200, type, fd, size, tag);
     }
     struct sp_buf buf;

@@ -330,6 +330,10 @@ void files_remove_inspection(const char *data, const char *tenant, const char *i
 int files_open_read(const char *path, uint64_t *ret_size)
 {
     struct stat info;
+    if (path == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return -1;
@@ -349,6 +353,8 @@ bool files_read_at(int fd, uint64_t offset, void *bytes, size_t size)
         ssize_t got = pread(fd, to, size, (off_t)offset);
         if (got < 0 && errno == EINTR)
             continue;
+        if (got == 0)
+            errno = ENODATA;
         if (got <= 0)
             return false;
         to += got;

@@ -56,10 +56,11 @@ void files_remove_attempts(const char *data, const char *id, int64_t before);
 /* Makes the entries of a folder durable. False with errno. */
 bool files_sync_folder(const char *path);
 
-/* Opens for reading, never following a link at the end; *ret_size is its size. -1 with errno. */
+/* Opens for reading, never following a link at the end; *ret_size is its size. -1 with errno; without a path (as the
+   functions above return it), ENOMEM. */
 int files_open_read(const char *path, uint64_t *ret_size);
 
-/* Reads exactly `size` bytes at an offset. */
+/* Reads exactly `size` bytes at an offset. False with errno, ENODATA when the file ends before. */
 bool files_read_at(int fd, uint64_t offset, void *bytes, size_t size);
 
 /* Bytes that an ordinary process may still write; UINT64_MAX when unknown. */

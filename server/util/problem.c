@@ -100,9 +100,21 @@ bool problem_from_errno(struct problem *problem, int error, const char *what)
             "%s failed: the file would be larger than the file system or the limit of the process lets it "
             "be.",
             what);
+    if (error == EMFILE || error == ENFILE)
+        return problem_set(problem, 503, "TOO_MANY_OPEN_FILES",
+                           "%s failed: as many files are open as the system allows; try again later.", what);
     if (error == ENOMEM)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory (%s); try again later.", what);
     return problem_set(problem, 500, "IO_ERROR", "%s failed: %s.", what, strerrordesc_np(error));
+}
+
+bool problem_of_stored(struct problem *problem, int error, const char *damaged, const char *what)
+{
+    char reading[96];
+    if (error == ENOENT || error == ENOTDIR || error == ELOOP || error == EINVAL)
+        return problem_set(problem, 500, damaged, "What is stored cannot be read: %s is missing or damaged.", what);
+    (void)snprintf(reading, sizeof reading, "Reading %s", what);
+    return problem_from_errno(problem, error, reading);
 }
 
 bool problem_is_of_files(const struct problem *problem)

@@ -40,9 +40,14 @@ __attribute__((format(printf, 7, 8))) bool problem_set_limit(struct problem *pro
 /* From a failed call of the library. */
 void problem_from_error(struct problem *problem, const struct sp_error *err);
 
-/* From a failed system call: 507 for a full disk or too large a file, 503 for a disk that cannot be written or without
-   memory, 500 for anything else. `what` says what was being done. */
+/* From a failed system call: 507 for a full disk or too large a file, 503 for a disk that cannot be written, too many
+   open files or without memory, 500 for anything else. `what` says what was being done. */
 bool problem_from_errno(struct problem *problem, int error, const char *what);
+
+/* From a stored file that could not be opened: 500 with the code `damaged` when it is not there or no file, and as
+   problem_from_errno otherwise: what a process lacks at the moment is no damage. `what` names the file, as
+   "the stored plan". */
+bool problem_of_stored(struct problem *problem, int error, const char *damaged, const char *what);
 
 /* Whether a file could not be read or written, for another reason than its size or too little room. */
 bool problem_is_of_files(const struct problem *problem);

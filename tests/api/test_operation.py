@@ -1,6 +1,7 @@
 """What operators see of the daemon: logs, traces, metrics, readiness, signals, the service manager, too few descriptors."""
 
 import ctypes
+import http.client
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import time
 import unittest
 from unittest import mock
 
-from cases import CLUSTER, TINY, DaemonCase
+from cases import CLUSTER, TINY, DaemonCase, model as model_of
 from daemon import TOP, Daemon
 from exposition import Exposition
 from test_auth import UNKNOWN, Tokens
@@ -533,6 +534,33 @@ class Descriptors(unittest.TestCase):
                     for labels, value in Exposition(daemon.get("/metrics").text).series("shardplan_http_connections_total")}
             self.assertGreaterEqual(came["descriptors"], 20)
             self.assertGreaterEqual(came["accepted"], 3)
+
+    def test_files_that_cannot_be_opened_are_not_damaged(self):
+        with Daemon("--workers", "1") as daemon:
+            model = daemon.upload(TINY).json["id"]
+            plan = daemon.request("POST", "/v1/plans", {"model": model, "cluster": CLUSTER}, {"Prefer": "wait=60"}).json["id"]
+            paths = f"/v1/models/{model}/content", f"/v1/models/{model}", f"/v1/plans/{plan}/model", f"/v1/plans/{plan}"
+            connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+
+            def ask(method, path, body=None):
+                connection.request(method, path, body, {"Accept": "text/plain, application/octet-stream, application/json;q=0.1"})
+                answer = connection.getresponse()
+                return answer, answer.read()
+
+            ask("GET", "/livez")
+            before = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (8, before[1]))  # those are open
+            try:
+                refused = [ask("GET", path) for path in paths] + [ask("POST", "/v1/models", model_of(7))]
+            finally:
+                resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, before)
+            for answer, body in refused:
+                self.assertEqual((answer.status, json.loads(body)["code"]), (503, "TOO_MANY_OPEN_FILES"), body)
+                self.assertIsNotNone(answer.headers["Retry-After"])
+            for path in paths:
+                self.assertEqual(ask("GET", path)[0].status, 200, path)
+            self.assertEqual(ask("POST", "/v1/models", model_of(7))[0].status, 201)
+            connection.close()
 
     def closed(self, connections):
         """How many the daemon closes within a moment."""
