@@ -1,12 +1,15 @@
 /* Choices against trying everything: the optimum, its proof, and what cannot be; and the same with any threads. */
 #include <criterion/criterion.h>
 
+#include "how_many.h"
 #include "random_choice.h"
 #include "search/choice/bound.h"
 #include "search/choice/reduce.h"
 #include "threads/executor.h"
 
-#define PROBLEMS 2000
+#define PROBLEMS         500 /* usually, and */
+#define MANY_PROBLEMS    2000
+#define STOPPED_PROBLEMS 200
 
 static struct sp_choice_result *solve(struct sp_arena *arena, const struct sp_choice_problem *problem,
                                       const struct sp_executor *executor, uint64_t seed)
@@ -37,7 +40,8 @@ Test(choice_solve, finds_and_proves_the_optimum)
 {
     uint32_t infeasible = 0, tight = 0, branched = 0;
     uint64_t seed = 11;
-    for (uint32_t i = 0; i < PROBLEMS; i++) {
+    const uint32_t problems = how_many(PROBLEMS, MANY_PROBLEMS);
+    for (uint32_t i = 0; i < problems; i++) {
         struct sp_arena *arena = sp_arena_create(NULL);
         struct sp_choice_problem *problem = choice_random(arena, RANDOM_CHOICE_NODES, &seed);
         struct sp_choice_result *result = solve(arena, problem, NULL, i);
@@ -57,9 +61,9 @@ Test(choice_solve, finds_and_proves_the_optimum)
         branched += result->variables > 2;
         sp_arena_destroy(arena);
     }
-    cr_assert_gt(infeasible, PROBLEMS / 50);
-    cr_assert_gt(tight, PROBLEMS / 100, "%u", tight);
-    cr_assert_gt(branched, PROBLEMS / 20, "%u", branched);
+    cr_assert_gt(infeasible, problems / 50);
+    cr_assert_gt(tight, problems / 100, "%u", tight);
+    cr_assert_gt(branched, problems / 20, "%u", branched);
 }
 
 /* Stopped at once, at a limit of work or by the watch, what comes is right as far as it goes. */
@@ -78,7 +82,7 @@ Test(choice_solve, stops)
     struct sp_watch watch = {never, NULL};
     volatile bool stop = true;
     uint64_t seed = 3;
-    for (uint32_t i = 0; i < PROBLEMS / 10; i++) {
+    for (uint32_t i = 0; i < STOPPED_PROBLEMS; i++) {
         struct sp_arena *arena = sp_arena_create(NULL);
         struct sp_choice_problem *problem = choice_random(arena, 9, &seed);
         struct sp_choice_options options = {.seed = i, .work_limit = 1 + i};

@@ -11,6 +11,7 @@
 
 #include "build_model.h"
 #include "expect_op.h"
+#include "how_many.h"
 #include "infer/net.h"
 #include "recount.h"
 #include "search/constraints.h"
@@ -18,7 +19,8 @@
 #include "search/joint/evaluate.h"
 #include "search/joint/joint.h"
 
-#define PROBLEMS        2000
+#define PROBLEMS        400 /* usually, and */
+#define MANY_PROBLEMS   2000
 #define MAX_NODES       6
 #define MAX_STAGES      4
 #define MOST_PLANS      60000 /* of one problem; larger ones are made smaller */
@@ -360,8 +362,9 @@ Test(joint_random, equals_the_best_of_all_plans)
 {
     uint64_t plans = 0;
     uint32_t done = 0, unfit = 0, several = 0;
+    const uint32_t problems = how_many(PROBLEMS, MANY_PROBLEMS);
     state = 20251122;
-    for (uint32_t number = 0; done < PROBLEMS; number++) {
+    for (uint32_t number = 0; done < problems; number++) {
         struct problem problem;
         const uint32_t devices = 1 + below(4), nodes = 1 + below(devices > 2 ? 4 : MAX_NODES);
         open_problem(&problem, nodes, devices);
@@ -376,14 +379,12 @@ Test(joint_random, equals_the_best_of_all_plans)
         close_problem(&problem);
     }
     /* The problems are of all sorts, or this test would prove little. */
-    cr_expect_gt(unfit, PROBLEMS / 100);
-    cr_expect_gt(several, PROBLEMS / 2);
-    cr_expect_gt(plans, 100 * PROBLEMS);
+    cr_expect_gt(unfit, problems / 100);
+    cr_expect_gt(several, problems / 2);
+    cr_expect_gt(plans, 100 * (uint64_t)problems);
 }
 
 /* ---- with pins --------------------------------------------------------------------------------------------------- */
-
-#define PINNED_PROBLEMS 2000
 
 /* Pins of one to three nodes to stages or devices that there are, now and then a group and a limit of stages. */
 static void draw_pins(struct problem *problem)
@@ -458,8 +459,9 @@ Test(joint_random, plans_with_pins_are_found_where_there_are_any)
 {
     struct against tried = {0}, cut = {0};
     uint32_t done = 0;
+    const uint32_t problems = how_many(PROBLEMS, MANY_PROBLEMS);
     state = 20261122;
-    for (uint32_t number = 0; done < PINNED_PROBLEMS; number++) {
+    for (uint32_t number = 0; done < problems; number++) {
         struct problem problem;
         const uint32_t devices = 1 + below(4), nodes = 1 + below(devices > 2 ? 4 : MAX_NODES);
         open_problem(&problem, nodes, devices);
@@ -475,7 +477,7 @@ Test(joint_random, plans_with_pins_are_found_where_there_are_any)
     }
     cr_log_info("of %u: cut %u refused, %u optimal, worst %.3f, mean %.4f", cut.possible, cut.refused, cut.optimal,
                 cut.worst, cut.sum / (cut.possible - cut.refused));
-    cr_expect_gt(tried.possible, PINNED_PROBLEMS / 2);
+    cr_expect_gt(tried.possible, problems / 2);
     cr_expect_eq(tried.refused, 0);
     cr_expect_eq(tried.optimal, tried.possible);
     /* Of 1601 one was not found when this was written, and 1574 were the best; the worst took twice as long as that. */
