@@ -122,9 +122,16 @@ static enum sp_status write_run(const struct simulate_subject *subject, struct s
     return simulate_write(arena, opened->model, assignment, path, account, err);
 }
 
+static bool is_taken(struct simulate_program *program)
+{
+    return program->progress->ways++ % program->every == 0;
+}
+
 static void run_way(struct simulate_program *program, const struct simulate_subject *subject,
                     const struct simulate_way *way)
 {
+    if (!is_taken(program))
+        return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
     struct sp_error err = {0};
@@ -251,6 +258,8 @@ static enum sp_status write_axis(const struct simulate_subject *subject, struct 
 static void run_axis(struct simulate_program *program, const struct simulate_subject *subject,
                      const struct sp_value *input, uint32_t axis, int64_t shards)
 {
+    if (!is_taken(program))
+        return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
     struct sp_error err = {0};
@@ -272,6 +281,8 @@ static void run_axis(struct simulate_program *program, const struct simulate_sub
 /* Every node in a way of its own. */
 static void run_any(struct simulate_program *program, const struct simulate_subject *subject, int64_t devices)
 {
+    if (!is_taken(program))
+        return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
     struct sp_assignment *assignment = NULL;
