@@ -35,7 +35,7 @@ static enum sp_status status_of(long http, const json_t *problem)
 static const char *text_of(const json_t *problem, const char *name, const char *otherwise)
 {
     const char *text = json_string_value(json_object_get(problem, name));
-    return text != NULL ? text : otherwise;
+    return text != NULL && *text != '\0' ? text : otherwise;
 }
 
 /* What an answer without a word stands for. */
@@ -107,6 +107,7 @@ static enum sp_status explain(struct client *client, long status, const char *te
         (void)sp_error_at(err, "%s", text_of(problem, "where", ""));
     if (text_of(problem, "limit", NULL) != NULL && err != NULL) {
         (void)snprintf(client->limit, sizeof client->limit, "%s", text_of(problem, "limit", ""));
+        sp_make_printable(client->limit);
         err->limit = client->limit;
         err->limit_value = json_integer_value(json_object_get(problem, "limit_value"));
         err->actual = json_integer_value(json_object_get(problem, "actual"));

@@ -51,6 +51,7 @@ __attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, e
     err->status = status;
     (void)snprintf(err->code, sizeof err->code, "%s", code);
     (void)vsnprintf(err->message, sizeof err->message, format, args);
+    sp_make_printable(err->code); /* a client has it from a server */
     sp_make_printable(err->message);
 }
 

@@ -315,6 +315,31 @@ WORKER = {
 }
 
 
+def refused(switches, **members):
+    return bytes([switches]) + json.dumps(members).encode()
+
+
+# The byte: the status by its place in fuzz_problem.c, 0x40 with Retry-After, 0x80 with a token.
+PROBLEM = {
+    "all": refused(7, status=422, code="DOES_NOT_FIT", detail="No.", kind="nofit", where="/cluster", limit="--job-memory",
+                   limit_value=1, actual=2, least_memory_bytes=3, too_little_memory_bytes=2),
+    "escapes": refused(0, code="\x1b[2J\n", detail="\x1b]0;x\x07\u009b1m", where="\r\n", limit="\x7f", title="t"),
+    "empty": refused(3, code="", detail="", title="", kind="", where="", limit=""),
+    "title": refused(9, title="Internal Server Error"),
+    "wrong-types": refused(4, code=7, detail=[], kind={}, limit=1, limit_value="x", actual=1.5),
+    "long": refused(5, code="é" * 200, detail="ü" * 3000, where="ß" * 500, limit="ö" * 100),
+    "cancelled": refused(14, status=200, kind="cancelled"),
+    "wait": refused(0x48, detail="Later."),
+    "token": refused(0x81, detail="Who?"),
+    "no-token": refused(1, detail="Who?"),
+    "token-without-right": refused(0x82),
+    "nothing": bytes([10]),
+    "page": bytes([0x4a]) + b"<html>",
+    "list": bytes([13]) + b"[1]",
+    "unknown-status": bytes([15]) + b"{",
+}
+
+
 def text_of(inputs):
     return {name: text.encode() for name, text in inputs.items()}
 
@@ -328,6 +353,7 @@ def main():
     write_folder("json_scan", text_of(JSON_SCAN))
     write_folder("submission", text_of(SUBMISSION))
     write_folder("http", text_of(HTTP))
+    write_folder("problem", PROBLEM)
     write_folder("worker", WORKER)
 
 
