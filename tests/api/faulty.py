@@ -40,6 +40,10 @@ class Faults:
         self.page[8:40] = struct.pack("=4Q", mode, at, 0, 0)
         self.page[0:8] = struct.pack("=Q", kind)
 
+    def seen(self):
+        """How many calls there were so far."""
+        return struct.unpack("=Q", self.page[24:32])[0]
+
     def disarm(self):
         """How many calls there were, and how many failed."""
         self.page[0:8] = bytes(8)
@@ -59,6 +63,7 @@ class Scenario:
         self.answers = {}
         self.wrong = []  # what no client should see
         self.armed = None
+        self.planned_at = {}  # by kind: so many calls a round has until its plan is there
         self.daemon.start()
 
     def close(self):
@@ -103,12 +108,15 @@ class Scenario:
         if upload is None or upload.status >= 300:
             return None
         body = {"model": upload.json["id"], "cluster": CLUSTER, "options": {"seed": self.number}}
-        # When all fails nothing comes of waiting, and the answer cannot be given before it is over.
-        submitted = self.ask("POST", "/v1/plans", body, {"Prefer": f"wait={1 if self.armed[1] == FROM else 3}"})
+        # When all fails before the plan is there nothing comes of waiting, and the answer cannot be given before it is over.
+        kind, mode, at = self.armed
+        is_futile = mode == FROM and at < self.planned_at.get(kind, 0)
+        submitted = self.ask("POST", "/v1/plans", body, {"Prefer": f"wait={1 if is_futile else 3}"})
         if submitted is None or submitted.status >= 300:
             return None
         plan = submitted.json["id"]
         if submitted.status == 200:
+            self.planned_at[kind] = max(self.planned_at.get(kind, 0), self.faults.seen())
             self.ask("GET", f"/v1/plans/{plan}")
             self.ask("GET", f"/v1/plans/{plan}/model")
             self.ask("GET", f"/v1/plans/{plan}/exports/perfetto")
