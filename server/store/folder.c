@@ -109,7 +109,9 @@ static bool examine(struct folder *folder, struct problem *problem)
 {
     struct identity parts[PART_COUNT];
     const char *missing = NULL;
-    if (!identify(folder, parts, &missing))
+    if (!identify(folder, parts, &missing) && errno == ENOMEM)
+        return problem_from_errno(problem, errno, "Looking at the data folder");
+    if (missing != NULL)
         return problem_set(problem, 503, "DATA_FOLDER_AWAY",
                            "The data folder is not there at the moment (%s: %s); what was accepted waits for it.",
                            missing, strerrordesc_np(errno));

@@ -127,6 +127,8 @@ class Scenario:
     def round(self, kind, mode, at):
         """How many calls there were and how many failed; whatever was accepted is finished when nothing fails."""
         self.armed = kind, mode, at
+        # The round before may have left it without its store for a moment; refused at once, nothing of this one would fail.
+        self.daemon.wait_for(lambda: self.daemon.raw_status("/readyz") == 200, "readiness")
         self.faults.arm(kind, mode, at)
         try:
             plan = self.run()
