@@ -92,6 +92,10 @@ static const char *const migrations[] = {
     " WHERE idempotency_key IS NOT NULL;"
     "DROP TABLE plans_1;"
     "DROP TABLE models_1;",
+
+    /* Counting bytes needs the index alone: many models would keep others from the store otherwise. */
+    "DROP INDEX models_by_id;"
+    "CREATE INDEX models_by_id ON models (id, bytes);",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))
@@ -286,16 +290,16 @@ static bool count(struct store *base, struct store_counts *ret_counts)
 {
     struct store_counts counts = {0};
     struct sqlite_store *store = sqlite_lock(base);
-    sqlite3_stmt *statement = sqlite_begin(store, "SELECT state, count(*), min(created_at) FROM plans GROUP BY state");
+    sqlite3_stmt *statement = sqlite_begin(store, "SELECT state, count(*) FROM plans GROUP BY state");
     enum store_found found;
-    while ((found = sqlite_row(store, statement, "counting plans")) == STORE_DONE) {
-        enum plan_state state = store_state_of(sqlite_column(statement, 0));
-        counts.plans[state] = sqlite3_column_int64(statement, 1);
-        double age = (double)(times_now() - sqlite3_column_int64(statement, 2)) / 1000;
-        if (state == PLAN_QUEUED)
-            counts.oldest_seconds = age > 0 ? age : 0; /* clocks jump */
-    }
+    while ((found = sqlite_row(store, statement, "counting plans")) == STORE_DONE)
+        counts.plans[store_state_of(sqlite_column(statement, 0))] = sqlite3_column_int64(statement, 1);
     sqlite_end(statement);
+    if (counts.plans[PLAN_QUEUED] > 0) {
+        int64_t oldest = sqlite_number(store, "SELECT min(created_at) FROM plans WHERE state = 'queued'", NULL, NULL);
+        double age = oldest > 0 ? (double)(times_now() - oldest) / 1000 : 0;
+        counts.oldest_seconds = age > 0 ? age : 0; /* clocks jump */
+    }
     counts.models = sqlite_number(store, "SELECT count(*) FROM models", NULL, NULL);
     counts.blobs = sqlite_number(store, "SELECT count(DISTINCT id) FROM models", NULL, NULL);
     counts.blob_bytes = sqlite_number(
