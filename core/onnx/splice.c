@@ -30,6 +30,7 @@ struct sp_splice {
     struct segment *segments;
     size_t count, capacity;
     struct sp_buf literals;
+    bool lacked_memory; /* why something could not be added, and not that it does not fit */
 };
 
 #define MAGIC        "SPSPLIC1"
@@ -71,8 +72,10 @@ static bool append(struct sp_splice *splice, bool is_literal, uint64_t offset, u
         size_t capacity = splice->capacity == 0 ? 64 : splice->capacity * 2;
         struct segment *segments =
             capacity > SIZE_MAX / 2 / sizeof *segments ? NULL : realloc(splice->segments, capacity * sizeof *segments);
-        if (segments == NULL)
+        if (segments == NULL) {
+            splice->lacked_memory = true;
             return false;
+        }
         splice->segments = segments;
         splice->capacity = capacity;
     }
@@ -95,7 +98,11 @@ bool sp_splice_add(struct sp_splice *splice, const void *bytes, size_t size)
     if (size == 0)
         return true;
     sp_buf_append(&splice->literals, bytes, size);
-    return !sp_buf_failed(&splice->literals) && append(splice, true, offset, size);
+    if (sp_buf_failed(&splice->literals)) {
+        splice->lacked_memory = size <= splice->literals.ceiling - offset;
+        return false;
+    }
+    return append(splice, true, offset, size);
 }
 
 uint64_t sp_splice_size(const struct sp_splice *splice)
@@ -263,7 +270,10 @@ enum sp_status sp_splice_load(const void *bytes, size_t size, struct sp_splice *
     if (splice == NULL)
         return sp_fail_memory(err);
     if (!load_segments(splice, in + header, count, in + header + count * 2 * WORD, literal_size)) {
+        const bool lacked_memory = splice->lacked_memory;
         sp_splice_destroy(splice);
+        if (lacked_memory)
+            return sp_fail_memory(err);
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_SPLICE", broken, "a part lies outside the original");
     }
     *ret_splice = splice;
