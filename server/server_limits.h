@@ -78,7 +78,8 @@
 #define SPD_MAX_CRASHES           2     /* workers that may die over one job before it fails */
 #define SPD_MAX_ATTEMPTS          20    /* starts of one job, restarts of the daemon included */
 #define SPD_MAX_WORKERS           64
-#define SPD_DEFAULT_JOB_MEMORY    (2ull << 30) /* bytes: the graph, its shapes and the search */
+#define SPD_MAX_HELD              (2 * SPD_MAX_WORKERS) /* plans that run, or ended and the store does not know yet */
+#define SPD_DEFAULT_JOB_MEMORY    (2ull << 30)          /* bytes: the graph, its shapes and the search */
 #define SPD_DEFAULT_JOB_SECONDS   300u
 #define SPD_SHARDING_SECONDS      30u   /* of one convert or reshard request, when jobs may take longer */
 #define SPD_JOB_GRACE_SECONDS     5u    /* a worker that is silent so long after its time budget is killed */

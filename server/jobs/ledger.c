@@ -30,6 +30,8 @@ struct ledger {
     struct queue answers;
     bool look_at_all, stopped;
 
+    char held[SPD_MAX_HELD][STORE_ID_SIZE]; /* the plans that were claimed, until the store knows how they ended */
+    unsigned held_count;
     unsigned turn; /* the kind that is looked at first: each has its turn */
     uint64_t beat_ms, reclaim_ms, expire_ms;
 };
@@ -149,6 +151,16 @@ static void remove_attempt(const struct ledger *ledger, const char *plan, int64_
     free(folder);
 }
 
+static void let_go(struct ledger *ledger, const char *plan)
+{
+    for (unsigned i = 0; i < ledger->held_count; i++) {
+        if (strcmp(ledger->held[i], plan) == 0) {
+            memmove(ledger->held[i], ledger->held[--ledger->held_count], STORE_ID_SIZE);
+            return;
+        }
+    }
+}
+
 static void claim(struct ledger *ledger, struct order *order)
 {
     struct model_row model = {0};
@@ -157,12 +169,13 @@ static void claim(struct ledger *ledger, struct order *order)
         order->found = STORE_ERROR;
         return;
     }
-    order->found = store_claim(ledger->server->store, &order->row);
+    order->found = ledger->held_count < SPD_MAX_HELD ? store_claim(ledger->server->store, &order->row) : STORE_ERROR;
     if (order->found != STORE_DONE) {
         order->row = (struct plan_row){0};
         return;
     }
     memcpy(order->plan, order->row.id, sizeof order->plan);
+    memcpy(ledger->held[ledger->held_count++], order->row.id, sizeof order->row.id);
     order->attempt = order->row.attempts;
     if (store_get_model(ledger->server->store, order->row.tenant, order->row.model, &model) == STORE_DONE) {
         order->name = model.name; /* what to call the model in the plan: nothing else depends on it */
@@ -232,7 +245,10 @@ static bool work(struct ledger *ledger, struct order *order)
         claim(ledger, order);
         return true;
     case ORDER_END:
-        return tell_end(ledger, order);
+        if (!tell_end(ledger, order))
+            return false;
+        let_go(ledger, order->plan);
+        return true;
     case ORDER_LOOK:
         order->found = store_get_plan(ledger->server->store, NULL, order->plan, &order->row);
         if (order->found != STORE_DONE)
@@ -287,7 +303,7 @@ static bool do_due(struct ledger *ledger, uint64_t now)
 {
     if (now >= ledger->beat_ms) {
         ledger->beat_ms = now + SPD_BEAT_MS;
-        (void)store_beat(ledger->server->store);
+        (void)store_beat(ledger->server->store, ledger->held, ledger->held_count);
     } else if (now >= ledger->reclaim_ms) {
         ledger->reclaim_ms = now + (uint64_t)ledger->server->config->lease_seconds * 1000 / 3;
         reclaim(ledger);

@@ -31,7 +31,7 @@ struct store_ops {
     bool (*list_plans)(struct store *store, const char *tenant, int64_t before, int limit,
                        void (*each)(void *context, const struct plan_row *row), void *context);
     enum store_found (*claim)(struct store *store, struct plan_row *ret_row); /* STORE_NOT_FOUND: nothing is queued */
-    bool (*beat)(struct store *store);
+    bool (*beat)(struct store *store, const char (*held)[STORE_ID_SIZE], unsigned count);
     bool (*progress)(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);
     enum store_changed (*finish)(struct store *store, const char *id, int64_t attempt, enum plan_state state,
                                  bool has_result, const char *error);

@@ -159,7 +159,7 @@ bool postgres_open(const struct store_options *options, struct store **ret_store
     }
     bool ok = pg_pool_start(store, problem) && pg_migrate(store, problem);
     /* From the first beat on others know that this daemon lives. */
-    if (ok && !pg_beat(&store->base))
+    if (ok && !pg_beat(&store->base, NULL, 0))
         ok = problem_set(problem, 503, "STORE_UNAVAILABLE", "The database went away while the daemon started.");
     if (ok && !pg_listen_start(store))
         ok = problem_set(problem, 503, "OUT_OF_MEMORY", "The thread that listens cannot be started.");

@@ -29,7 +29,7 @@ enum store_found pg_claim(struct store *base, struct plan_row *ret_row)
             pg_s(base->owner), pg_i((int64_t)base->lease_seconds * 1000));
     if (pg_end(&call))
         found = PQntuples(rows) > 0 ? STORE_DONE : STORE_NOT_FOUND;
-    /* Without memory nobody runs it: the lease ends and it is queued again. */
+    /* Without memory nobody runs it: the next beat gives it back. */
     if (found == STORE_DONE && !pg_read_plan(rows, 0, ret_row)) {
         store_release_plan(ret_row);
         found = STORE_ERROR;
@@ -40,16 +40,28 @@ enum store_found pg_claim(struct store *base, struct plan_row *ret_row)
     return found;
 }
 
-bool pg_beat(struct store *base)
+/* The text of an array. The ids are the daemon's own: nothing in them needs quotes. */
+static void write_ids(const char (*ids)[STORE_ID_SIZE], unsigned count, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "{");
+    for (unsigned i = 0; i < count; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i > 0 ? "," : "", ids[i]);
+    (void)snprintf(text + at, size - at, "}");
+}
+
+bool pg_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned count)
 {
     struct pg_call call;
+    char ids[SPD_MAX_HELD * STORE_ID_SIZE + sizeof "{}"];
+    write_ids(held, count < SPD_MAX_HELD ? count : SPD_MAX_HELD, ids, sizeof ids);
     if (pg_begin(&call, base, "renewing leases", NULL))
         (void)pg_count(
             PG_QUERY(&call,
                      "WITH beat AS (INSERT INTO daemons (owner, lease_ms, started_at, beat_at) VALUES ($1, $2::bigint, "
                      "" PG_NOW ", " PG_NOW ") ON CONFLICT (owner) DO UPDATE SET beat_at = " PG_NOW ") "
-                     "UPDATE plans SET lease_until = " PG_NOW " + $2::bigint WHERE owner = $1 AND state = 'running'",
-                     pg_s(base->owner), pg_i((int64_t)base->lease_seconds * 1000)));
+                     "UPDATE plans SET lease_until = CASE WHEN id = ANY ($3::text[]) THEN " PG_NOW
+                     " + $2::bigint ELSE least(lease_until, " PG_NOW ") END WHERE owner = $1 AND state = 'running'",
+                     pg_s(base->owner), pg_i((int64_t)base->lease_seconds * 1000), pg_s(ids)));
     return pg_end(&call);
 }
 

@@ -199,9 +199,9 @@ enum store_found store_claim(struct store *store, struct plan_row *ret_row)
     CALL(enum store_found, claim, result == STORE_ERROR, STORE_ERROR, store, ret_row);
 }
 
-bool store_beat(struct store *store)
+bool store_beat(struct store *store, const char (*held)[STORE_ID_SIZE], unsigned count)
 {
-    CALL(bool, beat, !result, false, store);
+    CALL(bool, beat, !result, false, store, held, count);
 }
 
 void store_progress(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress)

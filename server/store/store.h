@@ -201,8 +201,9 @@ bool store_list_plans(struct store *store, const char *tenant, int64_t before, i
  */
 enum store_found store_claim(struct store *store, struct plan_row *ret_row);
 
-/* Renews the leases of all plans that this daemon runs. */
-bool store_beat(struct store *store);
+/* Renews the leases of the `count` plans that this daemon runs, SPD_MAX_HELD at most. What the store says that it runs
+   besides, since the answer to a claim was lost, is given back: store_reclaim() queues it again. */
+bool store_beat(struct store *store, const char (*held)[STORE_ID_SIZE], unsigned count);
 
 /* What others may see of a running plan; of no consequence when it fails. */
 void store_progress(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);

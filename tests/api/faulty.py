@@ -136,7 +136,10 @@ class Scenario:
             seen, fired = self.faults.disarm()
         self.check_alive()
         if plan is not None:
-            done = self.daemon.finished(plan)
+            try:
+                done = self.daemon.finished(plan)
+            except AssertionError as error:
+                raise AssertionError(f"lost when armed with {self.armed}: {self.daemon.get('/v1/plans/' + plan).json}") from error
             if done["state"] != "succeeded":
                 self.wrong.append(f"kind {kind}, mode {mode}, at {at}: {done}")
         return seen, fired

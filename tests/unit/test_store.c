@@ -361,7 +361,7 @@ BOTH_STORES(rows_and_files_are_counted)
     cr_expect(store_ping(store, &problem), "%s", problem.detail);
     cr_expect(store_owner_lives(store, "first"));
     cr_expect_not(store_owner_lives(store, "nobody"));
-    cr_expect(store_beat(store));
+    cr_expect(store_beat(store, NULL, 0));
 }
 
 Test(sqlite, a_newer_schema_is_refused, .init = open_sqlite_store, .fini = close_stores)

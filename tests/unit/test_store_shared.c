@@ -169,7 +169,7 @@ POSTGRES_STORE(a_plan_is_taken_over_when_its_lease_ends)
     cr_expect_eq(store_reclaim(other, false), 0);
     for (int i = 0; i < 4; i++) {
         (void)usleep(400000);
-        cr_expect(store_beat(store));
+        cr_expect(store_beat(store, &id, 1));
         cr_expect_eq(store_reclaim(other, false), 0, "it is renewed");
     }
     (void)usleep(1100000);
@@ -177,10 +177,32 @@ POSTGRES_STORE(a_plan_is_taken_over_when_its_lease_ends)
     cr_expect_eq(store_reclaim(store, false), 0, "once");
     must_claim(other, id, 2);
     cr_expect_str_eq(plan_of(id).owner, "other");
-    cr_expect(store_beat(store), "which is about its own plans only");
+    cr_expect(store_beat(store, &id, 1), "which is about its own plans only");
     cr_expect_eq(store_finish(store, id, 1, PLAN_SUCCEEDED, true, NULL), STORE_LOST);
     cr_expect_eq(store_requeue(store, id, 1, false), STORE_LOST);
     cr_expect_eq(store_finish(other, id, 2, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+}
+
+/* The answer to a claim may be lost, with the memory for it or the connection. */
+POSTGRES_STORE(a_claim_that_nobody_knows_of_is_given_back)
+{
+    char ids[3][STORE_ID_SIZE];
+    open_other_store();
+    ADD_MODEL("", model_a);
+    for (int i = 0; i < 3; i++) {
+        MUST_ADD_PLAN(ids[i], .number = i + 1);
+        must_claim(store, ids[i], 1);
+    }
+    cr_expect(store_beat(store, ids, 2));
+    (void)usleep(10000);
+    cr_expect_eq(store_reclaim(other, false), 1, "long before its lease ends");
+    must_claim(other, ids[2], 2);
+    (void)usleep(700000);
+    cr_expect(store_beat(store, ids, 2));
+    (void)usleep(700000);
+    cr_expect_eq(store_finish(store, ids[0], 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, ids[1], 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(other, ids[2], 2, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
 }
 
 POSTGRES_STORE(daemons_know_who_lives)
@@ -192,7 +214,7 @@ POSTGRES_STORE(daemons_know_who_lives)
     /* Ten leases of a second. */
     tell_postgres("UPDATE shardplan.daemons SET beat_at = beat_at - 11000 WHERE owner = 'other'");
     cr_expect_not(store_owner_lives(store, "other"));
-    cr_expect(store_beat(other));
+    cr_expect(store_beat(other, NULL, 0));
     cr_expect(store_owner_lives(store, "other"));
 }
 
