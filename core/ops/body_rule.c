@@ -1,5 +1,6 @@
 #include "ops/body_rule.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "ops/body_rule_internal.h"
@@ -151,6 +152,7 @@ static enum sp_status push(struct reading *reading, struct sp_node *node, struct
         frame->graph_count = taken < 0 ? 2 : 1;
     }
     for (uint32_t i = 0; i < frame->graph_count; i++) {
+        assert(frame->graphs[i] != NULL); /* an If has both branches */
         frame->values[i] = SP_NEW_ARRAY(reading->work, frame->graphs[i]->value_count, struct sp_unified_axes);
         if (frame->values[i] == NULL)
             return sp_fail_memory(reading->err);
