@@ -46,7 +46,7 @@ static bool keep(void *context, const void *bytes, size_t size, struct problem *
         return true;
     if (would_be > request->body.ceiling)
         return body_too_large(request, would_be, problem);
-    return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    return problem_no_memory(problem);
 }
 
 bool body_take(struct request *request, const char *bytes, size_t size, struct problem *problem)

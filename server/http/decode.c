@@ -78,11 +78,6 @@ static bool read_codings(const char *header, struct decoder *decoder, struct pro
 
 /* ---- making ---- */
 
-static bool no_memory(struct problem *problem)
-{
-    return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-}
-
 static bool open_stage(struct stage *stage)
 {
     stage->block = malloc(SPD_CODING_BLOCK);
@@ -106,7 +101,7 @@ bool decoder_create(const char *content_encoding, uint64_t max_bytes, const char
         return problem->status == 0;
     struct decoder *decoder = malloc(sizeof *decoder);
     if (decoder == NULL)
-        return no_memory(problem);
+        return problem_no_memory(problem);
     *decoder = read;
     bool room = atomic_fetch_add(&decoders, 1) < SPD_MAX_DECODERS, ok = room;
     for (unsigned i = 0; ok && i < decoder->count; i++)
@@ -117,7 +112,7 @@ bool decoder_create(const char *content_encoding, uint64_t max_bytes, const char
     }
     decoder_destroy(decoder);
     if (room)
-        return no_memory(problem);
+        return problem_no_memory(problem);
     return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_DECODERS", SPD_MAX_DECODERS, SPD_MAX_DECODERS + 1,
                              "Too many compressed bodies are being read at this moment; try again later, or send this "
                              "one uncompressed.");
@@ -157,7 +152,7 @@ static bool step_zstd(struct stage *stage, size_t *ret_made, struct problem *pro
                                  "HTTP; compress without --long and --ultra.",
                                  1 << (SPD_WINDOW_LOG - 20));
     if (ZSTD_isError(result) && ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
-        return no_memory(problem); /* the window comes with the first frame */
+        return problem_no_memory(problem); /* the window comes with the first frame */
     if (ZSTD_isError(result))
         return broken(stage, ZSTD_getErrorName(result), problem);
     stage->started = stage->started || in.pos > 0;
@@ -182,7 +177,7 @@ static bool step_gzip(struct stage *stage, size_t *ret_made, struct problem *pro
     gzip->avail_out = SPD_CODING_BLOCK;
     int result = inflate(gzip, Z_NO_FLUSH);
     if (result == Z_MEM_ERROR)
-        return no_memory(problem);
+        return problem_no_memory(problem);
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
         return broken(stage, gzip->msg != NULL ? gzip->msg : "it is damaged", problem);
     stage->started = stage->started || gzip->avail_in < piece;

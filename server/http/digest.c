@@ -17,11 +17,6 @@ struct digest {
     } wanted[2];
 };
 
-static bool no_memory(struct problem *problem)
-{
-    return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-}
-
 /* ---- text ---- */
 
 static void write_text(const unsigned char *bytes, char ret[DIGEST_TEXT_SIZE])
@@ -90,11 +85,11 @@ bool digest_create(const char *repr_digest, const char *content_digest, struct d
         return true;
     struct digest *digest = calloc(1, sizeof *digest);
     if (digest == NULL)
-        return no_memory(problem);
+        return problem_no_memory(problem);
     bool ok = read_header(digest, "Repr-Digest", repr_digest, problem) &&
               read_header(digest, "Content-Digest", content_digest, problem);
     if (ok && digest->count > 0 && gnutls_hash_init(&digest->hash, GNUTLS_DIG_SHA256) != 0)
-        ok = no_memory(problem);
+        ok = problem_no_memory(problem);
     if (ok && digest->count > 0)
         *ret_digest = digest;
     else

@@ -23,14 +23,14 @@ struct upload *upload_create(const char *data, const char *owner, uint64_t max_b
 {
     struct upload *upload = calloc(1, sizeof *upload);
     if (upload == NULL) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(problem);
         return NULL;
     }
     upload->fd = -1;
     upload->max_bytes = max_bytes;
     upload->path = files_temporary(data, owner);
     if (upload->path == NULL || gnutls_hash_init(&upload->hash, GNUTLS_DIG_SHA256) != 0) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(problem);
         upload_destroy(upload);
         return NULL;
     }

@@ -393,7 +393,7 @@ struct event_stream *events_open(struct events *events, struct MHD_Connection *c
         (void)problem_set_limit(problem, 503, "BUSY", "streams", events->most_streams,
                                 (int64_t)events->stream_count + 1, "Too many streams of events are open; try later.");
     } else {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(problem);
         channel = stream != NULL ? find_or_add(events, row->id) : NULL;
     }
     if (channel != NULL) {

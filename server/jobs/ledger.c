@@ -151,6 +151,7 @@ static void remove_attempt(const struct ledger *ledger, const char *plan, int64_
     free(folder);
 }
 
+/* The store knows how the plan ended; the last one takes its place. */
 static void let_go(struct ledger *ledger, const char *plan)
 {
     for (unsigned i = 0; i < ledger->held_count; i++) {

@@ -251,7 +251,7 @@ static void start_errand(struct jobs *jobs, struct worker *worker, struct errand
         }
         free_task(task);
     }
-    (void)problem_set(&errand->problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    (void)problem_no_memory(&errand->problem);
     errand->done(errand);
 }
 

@@ -106,7 +106,7 @@ static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t b
                                  "Too many downloads of large plans run at this moment; try again later.");
     void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);
     if (bytes == NULL)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     bool ok = files_read_at(fd, 0, bytes, (size_t)size);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Reading the result");
@@ -116,7 +116,7 @@ static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t b
         ok = false;
     }
     if (ok && ret_digest != NULL && !digest(model, bytes, (size_t)size, ret_digest))
-        ok = problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        ok = problem_no_memory(problem);
     free(bytes);
     return ok;
 }
@@ -127,7 +127,7 @@ bool derived_open(struct server *server, const char *model, const char *path, co
     uint64_t size = 0, blob_size = 0;
     struct derived *derived = calloc(1, sizeof *derived);
     if (derived == NULL)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     derived->server = server;
     char *blob = files_blob(server->config->data, model);
     derived->blob = files_open_read(blob, &blob_size);

@@ -173,7 +173,7 @@ bool room_take(struct server *server, const struct model_row *row, struct room *
         return true;
     struct room *room = calloc(1, sizeof *room);
     if (room == NULL)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     (void)snprintf(room->tenant, sizeof room->tenant, "%s", row->tenant);
     (void)snprintf(room->id, sizeof room->id, "%s", row->id);
     room->bytes = (uint64_t)row->bytes;

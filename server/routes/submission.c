@@ -45,7 +45,7 @@ static bool check_request(const json_t *request, struct problem *problem)
     struct sp_plan_options options;
     struct sp_error err = {0};
     if (arena == NULL)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     if (sp_plan_target_parse(arena, json_object_get(request, "cluster"), json_object_get(request, "sweep"), &target,
                              &err) == SP_OK)
         (void)sp_plan_options_parse(arena, json_object_get(request, "objective"), json_object_get(request, "options"),
@@ -100,7 +100,7 @@ static bool take_constraints(struct submission *submission, json_t *constraints,
     if (options == NULL || json_object_set(options, "constraints", constraints) != 0 ||
         json_object_set(submission->request, "options", options) != 0) {
         json_decref(options);
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     }
     json_decref(options);
     return true;
@@ -148,7 +148,7 @@ static bool take_members(struct submission *submission, const json_t *body, stru
                                 "This member is not known; known are model, cluster, sweep, objective, options, "
                                 "constraints, priority and validate_only.");
         if (json_object_set(submission->request, key, value) != 0)
-            return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+            return problem_no_memory(problem);
     }
     if (model == NULL || !text_is_hex(model, 64))
         return wrong_member(problem, "/model",
@@ -168,7 +168,7 @@ bool submission_from_body(const struct request *request, struct submission *subm
     json_t *body = json_loadb(request->body.data != NULL ? request->body.data : "", request->body.size,
                               JSON_REJECT_DUPLICATES, &error);
     if (body == NULL && json_memory_was_short())
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     if (body == NULL)
         return problem_set(problem, 400, "MALFORMED_JSON", "The body is not JSON (line %d, column %d): %s.", error.line,
                            error.column, error.text);
@@ -180,7 +180,7 @@ bool submission_from_body(const struct request *request, struct submission *subm
     json_decref(body);
     if (json_memory_was_short() && !ok) {
         *problem = (struct problem){0}; /* what was found wrong may be what there was no memory for */
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     }
     return ok;
 }
@@ -202,7 +202,7 @@ static bool take_target(const struct request *request, struct submission *submis
         return problem_set(problem, 422, "BAD_REQUEST",
                            "?device=NAME is missing, or has an empty part; GET /v1/devices lists the names.");
     return json_object_set_new(submission->request, sp_plan_lists_sweep(&lists) ? "sweep" : "cluster", target) == 0 ||
-           problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+           problem_no_memory(problem);
 }
 
 bool submission_from_query(const struct request *request, struct submission *submission, struct problem *problem)
@@ -230,6 +230,6 @@ bool submission_from_query(const struct request *request, struct submission *sub
     ok = ok && (json_object_size(options) == 0 || json_object_set(submission->request, "options", options) == 0);
     json_decref(options);
     if (!ok)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     return take_target(request, submission, problem) && check_request(submission->request, problem);
 }

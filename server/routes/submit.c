@@ -87,7 +87,7 @@ static enum store_added add_plan(const struct request *request, struct submissio
         !fingerprint(submission->model, canonical, submission_priority_name(submission->priority), print) ||
         !fingerprint(submission->model, canonical, SPD_VERSION, question) ||
         gnutls_rnd(GNUTLS_RND_NONCE, random, sizeof random) != 0) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(problem);
     } else {
         text_to_hex(random, sizeof random, row.id);
         memcpy(row.model, submission->model, sizeof row.model);

@@ -97,7 +97,7 @@ static bool touch_own(const struct folder *folder, struct problem *problem)
 {
     char *path = NULL;
     if (asprintf(&path, "%s/tmp/%s", folder->data, folder->owner) < 0)
-        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        return problem_no_memory(problem);
     bool ok = (mkdir(path, 0700) == 0 || errno == EEXIST) && utimensat(AT_FDCWD, path, NULL, 0) == 0;
     if (!ok)
         (void)problem_from_errno(problem, errno, "Changing the folder of temporary files");

@@ -295,9 +295,10 @@ static bool count(struct store *base, struct store_counts *ret_counts)
     while ((found = sqlite_row(store, statement, "counting plans")) == STORE_DONE)
         counts.plans[store_state_of(sqlite_column(statement, 0))] = sqlite3_column_int64(statement, 1);
     sqlite_end(statement);
+    int64_t oldest = 0;
     if (counts.plans[PLAN_QUEUED] > 0) {
-        int64_t oldest = sqlite_number(store, "SELECT min(created_at) FROM plans WHERE state = 'queued'", NULL, NULL);
-        double age = oldest > 0 ? (double)(times_now() - oldest) / 1000 : 0;
+        oldest = sqlite_number(store, "SELECT min(created_at) FROM plans WHERE state = 'queued'", NULL, NULL);
+        double age = (double)(times_now() - oldest) / 1000;
         counts.oldest_seconds = age > 0 ? age : 0; /* clocks jump */
     }
     counts.models = sqlite_number(store, "SELECT count(*) FROM models", NULL, NULL);
@@ -306,7 +307,7 @@ static bool count(struct store *base, struct store_counts *ret_counts)
         store, "SELECT coalesce(sum(bytes), 0) FROM (SELECT max(bytes) AS bytes FROM models GROUP BY id)", NULL, NULL);
     sqlite_unlock(store);
     *ret_counts = counts;
-    return found == STORE_NOT_FOUND && counts.models >= 0 && counts.blobs >= 0 && counts.blob_bytes >= 0;
+    return found == STORE_NOT_FOUND && oldest >= 0 && counts.models >= 0 && counts.blobs >= 0 && counts.blob_bytes >= 0;
 }
 
 static void close_store(struct store *base)

@@ -108,6 +108,11 @@ bool problem_from_errno(struct problem *problem, int error, const char *what)
     return problem_set(problem, 500, "IO_ERROR", "%s failed: %s.", what, strerrordesc_np(error));
 }
 
+bool problem_no_memory(struct problem *problem)
+{
+    return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+}
+
 bool problem_of_stored(struct problem *problem, int error, const char *damaged, const char *what)
 {
     char reading[96];

@@ -44,6 +44,9 @@ void problem_from_error(struct problem *problem, const struct sp_error *err);
    open files or without memory, 500 for anything else. `what` says what was being done. */
 bool problem_from_errno(struct problem *problem, int error, const char *what);
 
+/* 503: an allocation failed. */
+bool problem_no_memory(struct problem *problem);
+
 /* From a stored file that could not be opened: 500 with the code `damaged` when it is not there or no file, and as
    problem_from_errno otherwise: what a process lacks at the moment is no damage. `what` names the file, as
    "the stored plan". */

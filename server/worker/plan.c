@@ -76,7 +76,7 @@ static bool write_results(struct work *work, const struct sp_plan *plan, double 
         struct problem failed = {0};
         char *path = NULL;
         if (asprintf(&path, "%s/%s", work->out, names[i]) < 0)
-            return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+            return problem_no_memory(problem);
         output_open(output, path);
         free(path);
         enum sp_status status = i == 0   ? write_splice(plan, output, &err)
@@ -123,7 +123,7 @@ void work_plan(struct work *work, struct problem *problem)
     struct output *output = malloc(sizeof *output);
     struct sp_arena *arena = sp_arena_create(NULL);
     if (arena == NULL || output == NULL) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(problem);
         goto cleanup;
     }
     work_options(work, &job_options);

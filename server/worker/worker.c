@@ -285,7 +285,7 @@ static void run_errand(struct work *work, const char *body, struct problem *prob
     struct problem failed = {0};
     struct output *output = malloc(sizeof *output);
     if (output == NULL) {
-        (void)problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(problem);
         return;
     }
     output_open(output, work->out);
@@ -354,7 +354,7 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     unmap_model(work);
     if (json_memory_was_short() || sp_shortage_noted()) { /* what was read or written may lack something */
         problem = (struct problem){0};
-        (void)problem_set(&problem, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        (void)problem_no_memory(&problem);
     }
     (void)malloc_trim(0);
     faults_job_over();

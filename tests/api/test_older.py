@@ -1,5 +1,7 @@
 """A database that an older version wrote is brought up to date when the daemon starts, and nothing in it is lost."""
 
+import contextlib
+import glob
 import os
 import sqlite3
 import unittest
@@ -43,7 +45,7 @@ class OlderDatabases(unittest.TestCase):
         return self.daemon.request("POST", "/v1/plans", body, {"Idempotency-Key": f"\"key-{seed}\""}).json["id"]
 
     def schema(self):
-        with sqlite3.connect(self.path) as database:
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
             version = database.execute("PRAGMA user_version").fetchone()
             return version, sorted(row for row in database.execute("SELECT type, name, sql FROM sqlite_master"))
 
@@ -61,29 +63,23 @@ class OlderDatabases(unittest.TestCase):
 
     def test_the_first(self):
         schema = self.schema()
-        with sqlite3.connect(self.path) as now:
+        with contextlib.closing(sqlite3.connect(self.path)) as now:
             models = now.execute("SELECT seq, id, name, bytes, created_at FROM models").fetchall()
             plans = now.execute("SELECT p.seq, p.id, model, request, state, attempts, crashes, error, key, fingerprint, "
                                 "p.created_at, started_at, finished_at FROM plans p JOIN keys k ON k.plan = p.id").fetchall()
-        now.close()
         self.assertEqual((len(models), len(plans)), (1, 3))
-        for name in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
+        for name in glob.glob(f"{self.path}*"):  # the log, too, if it is there
             os.unlink(name)
-        with sqlite3.connect(self.path) as first:
+        with contextlib.closing(sqlite3.connect(self.path)) as first:
             first.executescript(FIRST)
             first.executemany(f"INSERT INTO models VALUES ({', '.join('?' * 5)})", models)
             first.executemany(f"INSERT INTO plans VALUES ({', '.join('?' * 13)})", plans)
-        first.close()
+            first.commit()
         self.check(schema)
 
     def test_the_second(self):
         schema = self.schema()
-        with sqlite3.connect(self.path) as second:
+        with contextlib.closing(sqlite3.connect(self.path)) as second:
             second.executescript(SECOND)
-        second.close()
         self.assertNotEqual(self.schema(), schema)
         self.check(schema)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -379,7 +379,7 @@ Test(joint_random, equals_the_best_of_all_plans)
         close_problem(&problem);
     }
     /* The problems are of all sorts, or this test would prove little. */
-    cr_expect_gt(unfit, problems / 200, "%u", unfit);
+    cr_expect_gt(unfit, how_many(2, MANY_PROBLEMS / 100), "%u", unfit);
     cr_expect_gt(several, problems / 2);
     cr_expect_gt(plans, 100 * (uint64_t)problems);
 }
