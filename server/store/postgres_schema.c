@@ -71,8 +71,7 @@ static const char *const migrations[] = {
     ") WITH (fillfactor = 50);",
 
     /* Counting bytes needs the index alone. */
-    "DROP INDEX models_by_id;"
-    "CREATE INDEX models_by_id ON models (id, bytes);",
+    "DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id, bytes);",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

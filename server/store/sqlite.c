@@ -94,8 +94,7 @@ static const char *const migrations[] = {
     "DROP TABLE models_1;",
 
     /* Counting bytes needs the index alone: many models would keep others from the store otherwise. */
-    "DROP INDEX models_by_id;"
-    "CREATE INDEX models_by_id ON models (id, bytes);",
+    "DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id, bytes);",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))
