@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli.h"
-#include "onnx/utf8.h"
 
 enum exit_code exit_code_of(enum sp_status status)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli.h"
-#include "onnx/utf8.h"
 #include "plan/convert.h"
 
 static const char lost[] = "# lost: ";

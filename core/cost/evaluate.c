@@ -135,6 +135,7 @@ static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluat
 
     for (uint32_t s = 0; s < stage_count; s++) {
         struct sp_stage_cost *stage = &evaluation->stages[s];
+        stage->waits_for = SP_NO_WORK;
         for (uint32_t i = first[s]; i < first[s + 1]; i++) {
             const struct sp_tensor_transfer *transfer = &evaluation->transfers[incoming[i]];
             const struct sp_stage_cost *sender = &evaluation->stages[transfer->from_stage];
@@ -143,8 +144,10 @@ static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluat
                 arrival[transfer->from_stage] = sender->start_seconds + sender->compute_seconds;
             }
             arrival[transfer->from_stage] += transfer->seconds;
-            if (arrival[transfer->from_stage] > stage->start_seconds)
+            if (arrival[transfer->from_stage] > stage->start_seconds) {
                 stage->start_seconds = arrival[transfer->from_stage];
+                stage->waits_for = transfer->from_stage;
+            }
         }
         if (stage->start_seconds + stage->compute_seconds > evaluation->latency_seconds)
             evaluation->latency_seconds = stage->start_seconds + stage->compute_seconds;

@@ -39,6 +39,7 @@ struct sp_stage_cost {
     uint32_t device;       /* the first of its block; all figures are of one device */
     uint32_t device_count; /* of all replicas */
     uint32_t node_count;
+    uint32_t waits_for; /* the stage whose transfers are the last to arrive, at start_seconds; SP_NO_WORK: for none */
     double flops;
     double compute_seconds, send_seconds, receive_seconds;
     double collective_seconds; /* of compute_seconds: spent in collectives between the stage's devices */
@@ -87,7 +88,7 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
                            struct sp_error *err);
 
 /* Completes an evaluation whose stages and transfers (by tensor, then by stage, none going back) have their own
-   figures: starts, latency, interval, bottleneck and worst stage. Only memory is an error. */
+   figures: starts and what they wait for, latency, interval, bottleneck and worst stage. Only memory is an error. */
 enum sp_status sp_evaluation_finish(struct sp_arena *arena, struct sp_evaluation *evaluation, struct sp_error *err);
 
 /*
@@ -103,8 +104,9 @@ struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp
 
 /*
  * The cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not); all of
- * `ret_cost` but start_seconds, which is 0. Time is linear in these nodes, their operands and the consumers of what
- * they make. The placement must be in range and monotone where these nodes are concerned; nothing is checked.
+ * `ret_cost` but start_seconds, which is 0, and waits_for. Time is linear in these nodes, their operands and the
+ * consumers of what they make. The placement must be in range and monotone where these nodes are concerned; nothing is
+ * checked.
  */
 void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost);
@@ -117,6 +119,12 @@ struct sp_live_bytes {
 void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
                          const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
                          struct sp_live_bytes *ret_course);
+
+/* What the same stage holds of activations while nodes[entry] runs: tensors that are no aliases, in the order in which
+   the nodes first name them. Their bytes and the node's workspace are the course's `during` there. `ret_tensors` has
+   room for each operand of each of the nodes; returned is how many there are. */
+uint32_t sp_evaluator_alive(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
+                            const uint32_t *nodes, uint32_t count, uint32_t entry, uint32_t *ret_tensors);
 
 /*
  * Lower bounds that hold for every placement on this cluster, whatever the search:

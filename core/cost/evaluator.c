@@ -8,6 +8,7 @@ struct resident {
     uint32_t epoch;          /* of the fields below, which matter for roots only */
     uint32_t last;           /* position of the last use */
     uint32_t received_epoch; /* counted as received; of this tensor itself, alias or not */
+    uint32_t listed_epoch;   /* looked at by sp_evaluator_alive() */
     bool from_start, born, dead;
 };
 
@@ -203,7 +204,8 @@ void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placeme
     struct walk walk = {evaluator, placement, stage, device, 0, 0, 0, ret_cost};
 
     next_epoch(evaluator);
-    *ret_cost = (struct sp_stage_cost){.device = device, .device_count = 1, .node_count = count};
+    *ret_cost =
+        (struct sp_stage_cost){.device = device, .device_count = 1, .node_count = count, .waits_for = SP_NO_WORK};
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_work_node *node = &workload->nodes[nodes[i]];
         if (node->folded)
@@ -223,4 +225,37 @@ void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placeme
                             ret_cost->communication_bytes;
     ret_cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, device);
     ret_cost->interval_seconds = largest(ret_cost->compute_seconds, ret_cost->send_seconds, ret_cost->receive_seconds);
+}
+
+/* Lists those of these operands that are alive, unless an earlier node has named them. */
+static uint32_t list_alive(struct sp_evaluator *evaluator, const uint32_t *tensors, uint32_t count, bool is_made,
+                           uint32_t entry, uint32_t *ret_tensors)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t root = sp_work_root(evaluator->workload, tensors[i]);
+        struct resident *resident = &evaluator->residents[root];
+        if (evaluator->workload->tensors[root].kind == SP_WORK_WEIGHT || resident->listed_epoch == evaluator->epoch)
+            continue;
+        resident->listed_epoch = evaluator->epoch;
+        if ((is_made || resident->from_start) && resident->last >= entry)
+            ret_tensors[found++] = root;
+    }
+    return found;
+}
+
+uint32_t sp_evaluator_alive(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
+                            const uint32_t *nodes, uint32_t count, uint32_t entry, uint32_t *ret_tensors)
+{
+    struct sp_stage_cost cost;
+    uint32_t found = 0;
+    sp_evaluator_course(evaluator, placement, stage, nodes, count, &cost, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_work_node *node = &evaluator->workload->nodes[nodes[i]];
+        if (node->folded)
+            continue;
+        found += list_alive(evaluator, node->inputs, node->input_count, i <= entry, entry, ret_tensors + found);
+        found += list_alive(evaluator, node->outputs, node->output_count, i <= entry, entry, ret_tensors + found);
+    }
+    return found;
 }

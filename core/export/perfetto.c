@@ -2,10 +2,8 @@
  * The first requests of a pipeline as a Perfetto trace: when each device computes what, sends and receives, and how
  * much memory is in use.
  *
- * It shows the execution model of cost/evaluate.h: request r enters stage s at start_seconds(s) + r * interval, is
- * computed node by node, and what the stage sends leaves when it has finished. So for each request a device is busy for
- * just the plan's compute_seconds, and its sends and receives take its communication_seconds. Times are rounded to
- * nanoseconds where they begin and end, so that no error adds up. Nodes that take no time are left out.
+ * It shows what plan/course.h tells. Times are rounded to nanoseconds where they begin and end, so that no error adds
+ * up. Nodes that take no time are left out.
  *
  * The devices of a block do the same at the same time, so a block is one process of the trace, and each replica of a
  * stage is another: request r is computed by replica r modulo their number. Its rows, each of every device:
@@ -21,9 +19,7 @@
 
 #include "export/internal.h"
 #include "perfetto_trace.pb-c.h"
-
-#define REQUESTS      3  /* that are shown, */
-#define MOST_REQUESTS 16 /* or more, so that each replica has one */
+#include "plan/course.h"
 
 #define NO_FLOW 0
 
@@ -34,13 +30,9 @@ struct trace {
     struct export *out;
     const struct sp_plan *plan;
     const struct sp_evaluation *evaluation;
-    struct sp_evaluator *evaluator;
+    struct sp_course *course;
     uint32_t requests;
-    uint32_t *order, *first; /* nodes by stage, ascending: order[first[s]] .. */
-    uint32_t *first_block;   /* per stage: the number of its first replica's block; behind it how many there are */
-    struct sp_live_bytes *course;
-    uint32_t collective_count, collective_capacity;
-    struct sp_plan_collective *collectives; /* of the stage at hand */
+    uint32_t *first_block; /* per stage: the number of its first replica's block; behind it how many there are */
     uint32_t packets;
     double memory; /* that was written last for the block at hand */
     struct sp_buf packed;
@@ -223,11 +215,6 @@ static void put_memory(struct trace *trace, uint32_t block, uint64_t time, doubl
 
 /* ---- a stage --------------------------------------------------------------------------------------------------- */
 
-static double begin_of(const struct trace *trace, uint32_t stage, uint32_t request)
-{
-    return trace->evaluation->stages[stage].start_seconds + request * trace->evaluation->interval_seconds;
-}
-
 static void put_idle(struct trace *trace, uint32_t block, uint32_t request, double from, double to)
 {
     struct slice idle = {.row = row_id(block, ROW_COMPUTE),
@@ -240,62 +227,65 @@ static void put_idle(struct trace *trace, uint32_t block, uint32_t request, doub
         put_slice(trace, &idle);
 }
 
-/* The exchange at `*next`, where it belongs here: before or after the node. */
-static bool put_collective(struct trace *trace, uint32_t block, uint32_t request, uint32_t node, bool is_before,
-                           uint32_t *next, double *at)
+/* What is put of one request in a stage. */
+struct put {
+    struct trace *trace;
+    uint32_t block, request;
+    double base; /* bytes that are there all the time */
+};
+
+static void put_collective(const struct put *put, const struct sp_course_event *event)
 {
-    if (*next == trace->collective_count)
-        return false;
-    const struct sp_plan_collective *collective = &trace->collectives[*next];
-    if (collective->node != node || collective->is_before != is_before)
-        return false;
+    uint32_t count;
+    const struct sp_plan_collective *collective = &sp_course_collectives(put->trace->course, &count)[event->collective];
     const uint32_t tensor = collective->tensor;
-    const double end = *at + collective->seconds;
-    struct slice slice = {.row = row_id(block, ROW_COLLECTIVES),
+    struct slice slice = {.row = row_id(put->block, ROW_COLLECTIVES),
                           .name = collective->kind,
                           .category = "collective",
-                          .begin = nanoseconds(*at),
-                          .end = nanoseconds(end),
-                          .request = request,
+                          .begin = nanoseconds(event->begin),
+                          .end = nanoseconds(event->end),
+                          .request = put->request,
                           .text_name = "tensor",
-                          .text = tensor != SP_NO_WORK ? trace->plan->workload->tensors[tensor].name : NULL,
+                          .text = tensor != SP_NO_WORK ? put->trace->plan->workload->tensors[tensor].name : NULL,
                           .number_names = {"bytes"},
                           .numbers = {collective->bytes}};
     if (slice.end > slice.begin)
-        put_slice(trace, &slice);
-    *at = end;
-    (*next)++;
-    return true;
+        put_slice(put->trace, &slice);
 }
 
-/* One node of a request and what is exchanged for it; `live` is NULL for a folded node. */
-static void put_node(struct trace *trace, uint32_t block, uint32_t request, uint32_t index,
-                     const struct sp_live_bytes *live, double base, uint32_t *next, double *at)
+static void put_node(const struct put *put, const struct sp_course_event *event)
 {
-    const struct sp_work_node *node = &trace->plan->workload->nodes[index];
-    const struct sp_strategy *strategy = sp_plan_strategy(trace->plan, index);
-    while (put_collective(trace, block, request, index, true, next, at))
-        ;
-    const double end = *at + sp_plan_node_seconds(trace->plan, index);
-    struct slice slice = {.row = row_id(block, ROW_COMPUTE),
+    const struct sp_work_node *node = &put->trace->plan->workload->nodes[event->node];
+    const struct sp_strategy *strategy = sp_plan_strategy(put->trace->plan, event->node);
+    struct slice slice = {.row = row_id(put->block, ROW_COMPUTE),
                           .name = node->name,
                           .category = "compute",
-                          .begin = nanoseconds(*at),
-                          .end = nanoseconds(end),
-                          .request = request,
+                          .begin = nanoseconds(event->begin),
+                          .end = nanoseconds(event->end),
+                          .request = put->request,
                           .text_name = "operator",
                           .text = node->node != NULL ? node->node->op_type : NULL,
                           .number_names = {"flops", "bytes"},
                           .numbers = {strategy != NULL ? strategy->flops : node->flops,
                                       strategy != NULL ? strategy->bytes : node->bytes}};
     if (slice.end > slice.begin)
-        put_slice(trace, &slice);
-    *at = end;
-    while (put_collective(trace, block, request, index, false, next, at))
-        ;
-    if (live != NULL) {
-        put_memory(trace, block, slice.begin, base + live->during);
-        put_memory(trace, block, nanoseconds(*at), base + live->after);
+        put_slice(put->trace, &slice);
+}
+
+static void put_event(void *context, const struct sp_course_event *event)
+{
+    const struct put *put = context;
+    switch (event->what) {
+    case SP_COURSE_NODE:
+        put_node(put, event);
+        break;
+    case SP_COURSE_COLLECTIVE:
+        put_collective(put, event);
+        break;
+    case SP_COURSE_LIVE:
+        put_memory(put->trace, put->block, nanoseconds(event->begin), put->base + event->live.during);
+        put_memory(put->trace, put->block, nanoseconds(event->end), put->base + event->live.after);
+        break;
     }
 }
 
@@ -303,66 +293,20 @@ static void put_node(struct trace *trace, uint32_t block, uint32_t request, uint
 static void put_request(struct trace *trace, uint32_t stage, uint32_t request)
 {
     const struct sp_stage_cost *cost = &trace->evaluation->stages[stage];
-    const uint32_t block = block_of(trace, stage, request);
-    const double base = cost->weights_bytes + cost->communication_bytes;
-    double at = begin_of(trace, stage, request);
-    uint32_t next = 0;
-    for (uint32_t i = trace->first[stage]; i < trace->first[stage + 1]; i++) {
-        const bool is_folded = trace->plan->workload->nodes[trace->order[i]].folded;
-        put_node(trace, block, request, trace->order[i], is_folded ? NULL : &trace->course[i - trace->first[stage]],
-                 base, &next, &at);
-    }
-    put_memory(trace, block, nanoseconds(at), base);
-    put_idle(trace, block, request, at, begin_of(trace, stage, request + replicas_of(trace, stage)));
-}
-
-static enum sp_status keep_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
-{
-    struct trace *trace = context;
-    if (trace->collective_count == trace->collective_capacity) {
-        const uint32_t capacity = trace->collective_capacity == 0 ? 256 : 2 * trace->collective_capacity;
-        struct sp_plan_collective *grown = SP_NEW_ARRAY(trace->out->scratch, capacity, struct sp_plan_collective);
-        if (grown == NULL)
-            return sp_fail_memory(err);
-        if (trace->collective_count > 0)
-            memcpy(grown, trace->collectives, trace->collective_count * sizeof *grown);
-        trace->collectives = grown;
-        trace->collective_capacity = capacity;
-    }
-    trace->collectives[trace->collective_count++] = *collective;
-    return SP_OK;
-}
-
-/* The live bytes after each node of a stage, in trace->course. */
-static enum sp_status find_course(struct trace *trace, uint32_t stage, struct sp_error *err)
-{
-    const struct sp_sharded_stage *sharded = sp_plan_sharded(trace->plan, stage);
-    const uint32_t first = trace->first[stage], count = trace->first[stage + 1] - first;
-    struct sp_stage_cost cost;
-    if (sharded == NULL) {
-        sp_evaluator_course(trace->evaluator, &trace->plan->result->placement, stage, trace->order + first, count,
-                            &cost, trace->course);
-        return SP_OK;
-    }
-    enum sp_status status = sp_intra_course(trace->out->scratch, sharded->table, sharded->node_count, sharded->nodes,
-                                            sharded->strategy_of, trace->course, err);
-    /* It has the nodes that run; folded ones get a place among them, from the end. */
-    uint32_t from = sharded->node_count;
-    for (uint32_t i = count; status == SP_OK && i-- > 0;) {
-        if (!trace->plan->workload->nodes[trace->order[first + i]].folded)
-            trace->course[i] = trace->course[--from];
-    }
-    return status;
+    struct put put = {.trace = trace,
+                      .block = block_of(trace, stage, request),
+                      .request = request,
+                      .base = cost->weights_bytes + cost->communication_bytes};
+    const double at = sp_course_walk(trace->course, sp_course_begin(trace->plan, stage, request), put_event, &put);
+    put_memory(trace, put.block, nanoseconds(at), put.base);
+    put_idle(trace, put.block, request, at, sp_course_begin(trace->plan, stage, request + replicas_of(trace, stage)));
 }
 
 static enum sp_status put_stage(struct trace *trace, uint32_t stage, struct sp_error *err)
 {
     const struct sp_stage_cost *told = &trace->evaluation->stages[stage];
     const uint32_t replicas = replicas_of(trace, stage);
-    trace->collective_count = 0;
-    enum sp_status status = find_course(trace, stage, err);
-    if (status == SP_OK)
-        status = sp_plan_collectives(trace->plan, stage, keep_collective, trace, err);
+    enum sp_status status = sp_course_enter(trace->course, stage, err);
     for (uint32_t replica = 0; status == SP_OK && replica < replicas; replica++) {
         const uint32_t block = trace->first_block[stage] + replica;
         put_block(trace, stage, replica);
@@ -372,7 +316,7 @@ static enum sp_status put_stage(struct trace *trace, uint32_t stage, struct sp_e
         put_row(trace, row_id(block, ROW_MEMORY), row_id(block, ROW_DEVICE), "memory", true);
         trace->memory = -1;
         put_memory(trace, block, 0, told->weights_bytes + told->communication_bytes);
-        put_idle(trace, block, replica, 0, begin_of(trace, stage, replica));
+        put_idle(trace, block, replica, 0, sp_course_begin(trace->plan, stage, replica));
         for (uint32_t r = replica; r < trace->requests; r += replicas)
             put_request(trace, stage, r);
     }
@@ -380,17 +324,6 @@ static enum sp_status put_stage(struct trace *trace, uint32_t stage, struct sp_e
 }
 
 /* ---- transfers ------------------------------------------------------------------------------------------------- */
-
-static int by_link(const void *a, const void *b)
-{
-    const struct sp_tensor_transfer *x = *(const struct sp_tensor_transfer *const *)a;
-    const struct sp_tensor_transfer *y = *(const struct sp_tensor_transfer *const *)b;
-    if (x->from_stage != y->from_stage)
-        return x->from_stage < y->from_stage ? -1 : 1;
-    if (x->to_stage != y->to_stage)
-        return x->to_stage < y->to_stage ? -1 : 1;
-    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
-}
 
 /* "send to stage 2", or of one with replicas "send to stage 2, replica 1". */
 static void link_name(const struct trace *trace, const char *what, uint32_t stage, uint32_t block, char *name,
@@ -402,39 +335,38 @@ static void link_name(const struct trace *trace, const char *what, uint32_t stag
 }
 
 /* The rows of a link between two blocks, unless an earlier request went the same way. */
-static void put_link_rows(struct trace *trace, const struct sp_tensor_transfer *transfer, uint32_t request)
+static void put_link_rows(struct trace *trace, const struct sp_course_link *link, uint32_t request)
 {
     char name[64];
-    const uint32_t from = block_of(trace, transfer->from_stage, request);
-    const uint32_t to = block_of(trace, transfer->to_stage, request);
+    const uint32_t from = block_of(trace, link->from_stage, request);
+    const uint32_t to = block_of(trace, link->to_stage, request);
     for (uint32_t r = 0; r < request; r++) {
-        if (block_of(trace, transfer->from_stage, r) == from && block_of(trace, transfer->to_stage, r) == to)
+        if (block_of(trace, link->from_stage, r) == from && block_of(trace, link->to_stage, r) == to)
             return;
     }
-    link_name(trace, "send to", transfer->to_stage, to, name, sizeof name);
+    link_name(trace, "send to", link->to_stage, to, name, sizeof name);
     put_row(trace, link_id(trace, from, to, true), row_id(from, ROW_DEVICE), name, false);
-    link_name(trace, "receive from", transfer->from_stage, from, name, sizeof name);
+    link_name(trace, "receive from", link->from_stage, from, name, sizeof name);
     put_row(trace, link_id(trace, to, from, false), row_id(to, ROW_DEVICE), name, false);
 }
 
 /* One after the other on a link, beginning when the sender has finished. */
-static void put_link(struct trace *trace, const struct sp_tensor_transfer *const *transfers, uint32_t count,
-                     uint32_t request, uint64_t *flow)
+static void put_link(struct trace *trace, const struct sp_course_link *link, uint32_t request, uint64_t *flow)
 {
-    const uint32_t stage = transfers[0]->from_stage;
-    const uint32_t from = block_of(trace, stage, request), to = block_of(trace, transfers[0]->to_stage, request);
-    double at = begin_of(trace, stage, request) + trace->evaluation->stages[stage].compute_seconds;
-    put_link_rows(trace, transfers[0], request);
-    for (uint32_t i = 0; i < count; i++) {
-        const double end = at + transfers[i]->seconds;
+    const uint32_t from = block_of(trace, link->from_stage, request), to = block_of(trace, link->to_stage, request);
+    double at = sp_course_leave(trace->plan, link, sp_course_begin(trace->plan, link->from_stage, request));
+    put_link_rows(trace, link, request);
+    for (uint32_t i = 0; i < link->count; i++) {
+        const struct sp_tensor_transfer *transfer = link->transfers[i];
+        const double end = at + transfer->seconds;
         struct slice slice = {.row = link_id(trace, from, to, true),
-                              .name = trace->plan->workload->tensors[transfers[i]->tensor].name,
+                              .name = trace->plan->workload->tensors[transfer->tensor].name,
                               .category = "send",
                               .begin = nanoseconds(at),
                               .end = nanoseconds(end),
                               .request = request,
                               .number_names = {"bytes"},
-                              .numbers = {transfers[i]->bytes},
+                              .numbers = {transfer->bytes},
                               .flow = ++*flow};
         put_slice(trace, &slice);
         slice.row = link_id(trace, to, from, false);
@@ -447,27 +379,15 @@ static void put_link(struct trace *trace, const struct sp_tensor_transfer *const
 
 static enum sp_status put_transfers(struct trace *trace, struct sp_error *err)
 {
-    const struct sp_evaluation *evaluation = trace->evaluation;
-    const uint32_t count = evaluation->transfer_count;
-    const struct sp_tensor_transfer **sorted =
-        SP_NEW_ARRAY(trace->out->scratch, count, const struct sp_tensor_transfer *);
+    const struct sp_course_link *links;
+    uint32_t count = 0;
     uint64_t flow = NO_FLOW;
-    if (sorted == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < count; i++)
-        sorted[i] = &evaluation->transfers[i];
-    if (count > 1)
-        qsort(sorted, count, sizeof *sorted, by_link);
-    for (uint32_t i = 0; i < count;) {
-        uint32_t end = i + 1;
-        while (end < count && sorted[end]->from_stage == sorted[i]->from_stage &&
-               sorted[end]->to_stage == sorted[i]->to_stage)
-            end++;
+    enum sp_status status = sp_course_links(trace->out->scratch, trace->plan, &count, &links, err);
+    for (uint32_t i = 0; i < count; i++) {
         for (uint32_t r = 0; r < trace->requests; r++)
-            put_link(trace, sorted + i, end - i, r, &flow);
-        i = end;
+            put_link(trace, &links[i], r, &flow);
     }
-    return SP_OK;
+    return status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------- */
@@ -476,30 +396,13 @@ static enum sp_status begin_trace(struct trace *trace, struct sp_error *err)
 {
     const struct sp_plan *plan = trace->plan;
     const struct sp_placement *placement = &plan->result->placement;
-    struct sp_arena *scratch = trace->out->scratch;
-    const uint32_t nodes = plan->workload->node_count;
-    trace->order = SP_NEW_ARRAY(scratch, nodes, uint32_t);
-    trace->first = SP_NEW_ARRAY(scratch, (size_t)placement->stage_count + 2, uint32_t);
-    trace->course = SP_NEW_ARRAY(scratch, nodes, struct sp_live_bytes);
-    trace->first_block = SP_NEW_ARRAY(scratch, (size_t)placement->stage_count + 1, uint32_t);
-    trace->evaluator = sp_evaluator_create(scratch, plan->workload, plan->cluster);
-    if (trace->order == NULL || trace->first == NULL || trace->course == NULL || trace->first_block == NULL ||
-        trace->evaluator == NULL)
+    trace->first_block = SP_NEW_ARRAY(trace->out->scratch, (size_t)placement->stage_count + 1, uint32_t);
+    trace->course = sp_course_create(trace->out->scratch, plan);
+    if (trace->first_block == NULL || trace->course == NULL)
         return sp_fail_memory(err);
-    trace->requests = REQUESTS;
-    for (uint32_t s = 0; s < placement->stage_count; s++) {
-        const uint32_t replicas = sp_placement_replicas(placement, s);
-        trace->first_block[s + 1] = trace->first_block[s] + replicas;
-        trace->requests = replicas > trace->requests ? replicas : trace->requests;
-    }
-    if (trace->requests > MOST_REQUESTS)
-        trace->requests = MOST_REQUESTS;
-    for (uint32_t n = 0; n < nodes; n++)
-        trace->first[placement->stage_of[n] + 2]++;
-    for (uint32_t s = 2; s <= placement->stage_count; s++)
-        trace->first[s] += trace->first[s - 1];
-    for (uint32_t n = 0; n < nodes; n++)
-        trace->order[trace->first[placement->stage_of[n] + 1]++] = n;
+    trace->requests = sp_course_requests(plan);
+    for (uint32_t s = 0; s < placement->stage_count; s++)
+        trace->first_block[s + 1] = trace->first_block[s] + sp_placement_replicas(placement, s);
     return SP_OK;
 }
 

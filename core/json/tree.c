@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "onnx/utf8.h"
+#include "base/utf8.h"
 
 struct parser {
     const char *text;

@@ -1,8 +1,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "onnx/read.h"
-#include "onnx/utf8.h"
 
 struct magic {
     uint32_t offset, size;

@@ -1,7 +1,7 @@
 #include <string.h>
 
+#include "base/utf8.h"
 #include "onnx/read.h"
-#include "onnx/utf8.h"
 
 /* The keys that something here reads. Exporters write kilobytes of others (stack traces, scopes), which stay unread. */
 static const char *const keys[] = {"mhlo.sharding", "sharding", "layer_ann"};

@@ -1,8 +1,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "onnx/read.h"
-#include "onnx/utf8.h"
 
 /* Field numbers of ModelProto. */
 enum {

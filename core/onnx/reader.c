@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "onnx/read.h"
-#include "onnx/utf8.h"
 
 #define TICK_INTERVAL 4096 /* nodes between two looks at the caller's watch */
 

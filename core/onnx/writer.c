@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/utf8.h"
 #include "onnx/read.h"
-#include "onnx/utf8.h"
 #include "onnx/write.h"
 
 #define MAX_MESSAGE ((UINT64_C(1) << 31) - 1) /* protobuf's own bound */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnx/utf8.h"
+#include "base/utf8.h"
 #include "plan/convert_internal.h"
 
 /* ---- plain members ---- */

@@ -114,6 +114,9 @@ static inline bool sp_is_request_input(const struct sp_value *value)
 #define SP_NO_STAGE UINT32_MAX
 uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor);
 
+/* The stage in which a request ends: from it the longest path leads back along `waits_for`. */
+uint32_t sp_plan_last_stage(const struct sp_plan *plan);
+
 /* First and last node (by number) of each stage that does work; SP_NO_WORK for a stage without any. */
 struct sp_borders {
     uint32_t *first, *last;
@@ -123,9 +126,6 @@ bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders);
 /* Sentences (without the final dot for `because` members). */
 void sp_reason_tensor(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf);
-/* For each stage the one whose transfer to it arrives last, or SP_NO_STAGE; in the plan's arena, NULL without memory.
- */
-uint32_t *sp_reason_last_senders(const struct sp_plan *plan);
 void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
 
 /* ---- plan_reason_split.c: parts of these sentences ---- */

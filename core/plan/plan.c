@@ -45,6 +45,18 @@ uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor)
     return plan->result->placement.stage_of[t->producer];
 }
 
+uint32_t sp_plan_last_stage(const struct sp_plan *plan)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    uint32_t last = 0;
+    for (uint32_t s = 1; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *a = &evaluation->stages[s], *b = &evaluation->stages[last];
+        if (a->start_seconds + a->compute_seconds > b->start_seconds + b->compute_seconds)
+            last = s;
+    }
+    return last;
+}
+
 bool sp_borders_init(const struct sp_plan *plan, struct sp_borders *borders)
 {
     uint32_t count = plan->result->placement.stage_count;

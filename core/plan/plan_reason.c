@@ -314,45 +314,14 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     slowest_node(plan, buf);
 }
 
-uint32_t *sp_reason_last_senders(const struct sp_plan *plan)
-{
-    const struct sp_evaluation *evaluation = plan->result->evaluation;
-    uint32_t *sender = SP_NEW_ARRAY(plan->arena, evaluation->stage_count, uint32_t);
-    double *arrival = SP_NEW_ARRAY(plan->arena, evaluation->stage_count, double);
-    if (sender == NULL || arrival == NULL)
-        return NULL;
-    for (uint32_t s = 0; s < evaluation->stage_count; s++)
-        sender[s] = SP_NO_STAGE;
-    for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
-        const struct sp_tensor_transfer *t = &evaluation->transfers[i];
-        const struct sp_stage_cost *from = stage_cost(plan, t->from_stage);
-        double at = from->start_seconds + from->compute_seconds + t->seconds;
-        if (t->from_stage < t->to_stage && (sender[t->to_stage] == SP_NO_STAGE || at > arrival[t->to_stage])) {
-            sender[t->to_stage] = t->from_stage;
-            arrival[t->to_stage] = at;
-        }
-    }
-    return sender;
-}
-
 /* From the stage that ends last, back along the transfers that arrived last. */
 static void bottleneck_of_latency(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    uint32_t *sender = sp_reason_last_senders(plan);
-    uint32_t stage = 0, slowest, on_path = 0;
+    uint32_t stage = sp_plan_last_stage(plan), slowest, on_path = 0;
     double compute = 0;
-    if (sender == NULL) {
-        buf->failed = true;
-        return;
-    }
-    for (uint32_t s = 1; s < evaluation->stage_count; s++) {
-        const struct sp_stage_cost *a = stage_cost(plan, s), *b = stage_cost(plan, stage);
-        if (a->start_seconds + a->compute_seconds > b->start_seconds + b->compute_seconds)
-            stage = s;
-    }
     /* Senders have smaller numbers, so the walk ends. */
-    for (slowest = stage; stage != SP_NO_STAGE; stage = sender[stage]) {
+    for (slowest = stage; stage != SP_NO_STAGE; stage = stage_cost(plan, stage)->waits_for) {
         on_path++;
         compute += stage_cost(plan, stage)->compute_seconds;
         if (stage_cost(plan, stage)->compute_seconds > stage_cost(plan, slowest)->compute_seconds)

@@ -96,20 +96,12 @@ static void times_of_interval(const struct sp_plan *plan, struct times *times)
 }
 
 /* Of all stages on the longest path, and the waiting between them. */
-static bool times_of_latency(const struct sp_plan *plan, struct times *times)
+static void times_of_latency(const struct sp_plan *plan, struct times *times)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    const uint32_t *sender = sp_reason_last_senders(plan);
-    uint32_t last = 0;
+    const uint32_t last = sp_plan_last_stage(plan);
     double computing = 0;
-    if (sender == NULL)
-        return false;
-    for (uint32_t s = 1; s < evaluation->stage_count; s++) {
-        const struct sp_stage_cost *a = &evaluation->stages[s], *b = &evaluation->stages[last];
-        if (a->start_seconds + a->compute_seconds > b->start_seconds + b->compute_seconds)
-            last = s;
-    }
-    for (uint32_t s = last; s != SP_NO_STAGE; s = sender[s]) {
+    for (uint32_t s = last; s != SP_NO_STAGE; s = evaluation->stages[s].waits_for) {
         computing += evaluation->stages[s].compute_seconds;
         add_stage(plan, s, times);
     }
@@ -119,7 +111,6 @@ static bool times_of_latency(const struct sp_plan *plan, struct times *times)
         times->stage[SP_BINDING_LINK] = last;
         times->node[SP_BINDING_LINK] = NULL;
     }
-    return true;
 }
 
 /* ---- what binds ------------------------------------------------------------------------------------------------- */
@@ -165,18 +156,16 @@ static void say_time(const struct sp_plan *plan, const struct sp_why *why, struc
     sp_buf_printf(buf, ": %s.", wishes[why->kind]);
 }
 
-/* The largest of what the objective's time goes to. False without memory. */
-static bool bind_time(const struct sp_plan *plan, struct sp_why *why)
+/* The largest of what the objective's time goes to. */
+static void bind_time(const struct sp_plan *plan, struct sp_why *why)
 {
     struct times times = {{0}, {0}, {0}, {NULL}};
     double total = 0;
     uint32_t largest = 0;
-    if (plan->objective == SP_OBJECTIVE_LATENCY) {
-        if (!times_of_latency(plan, &times))
-            return false;
-    } else {
+    if (plan->objective == SP_OBJECTIVE_LATENCY)
+        times_of_latency(plan, &times);
+    else
         times_of_interval(plan, &times);
-    }
     for (uint32_t k = 0; k < TIMES; k++) {
         total += times.seconds[k];
         largest = times.seconds[k] > times.seconds[largest] ? k : largest;
@@ -187,7 +176,6 @@ static bool bind_time(const struct sp_plan *plan, struct sp_why *why)
     why->seconds = plan->objective == SP_OBJECTIVE_LATENCY ? times.seconds[largest] : times.seconds[largest] / replicas;
     why->share = total > 0 ? times.seconds[largest] / total : 0;
     set_stage(plan, times.stage[largest], why);
-    return true;
 }
 
 static void bind_memory(const struct sp_plan *plan, struct sp_why *why, struct sp_buf *buf)
@@ -259,17 +247,16 @@ static bool say_bound(const struct sp_plan *plan, struct sp_buf *buf)
     return true;
 }
 
-static bool explain_binding(const struct sp_plan *plan, struct sp_why *why, struct sp_buf *buf)
+static void explain_binding(const struct sp_plan *plan, struct sp_why *why, struct sp_buf *buf)
 {
     const struct sp_beyond_plan *beyond = plan->result->beyond;
     if (beyond != NULL && is_less(objective_of(plan, &beyond->plan), value_of(plan))) {
         bind_memory(plan, why, buf);
-        return true;
+        return;
     }
     const bool is_bound = say_bound(plan, buf);
     if (plan->objective != SP_OBJECTIVE_DEVICES) {
-        if (!bind_time(plan, why))
-            return false;
+        bind_time(plan, why);
         sp_buf_text(buf, is_bound ? " " : "");
         if (why->share > 0)
             say_time(plan, why, buf);
@@ -281,7 +268,6 @@ static bool explain_binding(const struct sp_plan *plan, struct sp_why *why, stru
     }
     if (is_bound)
         why->kind = SP_BINDING_BOUND;
-    return true;
 }
 
 /* ---- the second best -------------------------------------------------------------------------------------------- */
@@ -377,7 +363,8 @@ bool sp_plan_why(const struct sp_plan *plan, struct sp_why *ret_why)
     struct sp_buf buf;
     *ret_why = (struct sp_why){.stage = SP_NO_STAGE};
     sp_buf_init(&buf, SP_REASON_BYTES);
-    bool done = explain_binding(plan, ret_why, &buf) && (ret_why->sentence = keep_text(plan, &buf)) != NULL;
+    explain_binding(plan, ret_why, &buf);
+    bool done = (ret_why->sentence = keep_text(plan, &buf)) != NULL;
     if (done) {
         explain_second(plan, ret_why, &buf);
         done = (ret_why->second_sentence = keep_text(plan, &buf)) != NULL;

@@ -68,4 +68,10 @@ enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *pl
 enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
                                     const json_t *plan, struct sp_subject **ret_subject, struct sp_error *err);
 
+/* The plan alone, as sp_subject_from_json() makes it again. `within` gets the cluster, and must stay as long as the
+   job; the sweep, what if and notes of the plan are those of the job, which need not be all that the file has. */
+enum sp_status sp_plan_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
+                                 const json_t *plan, struct sp_arena *within, struct sp_job **ret_job,
+                                 struct sp_plan **ret_plan, struct sp_error *err);
+
 void sp_subject_destroy(struct sp_subject *subject); /* NULL is allowed */

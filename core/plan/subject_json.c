@@ -108,8 +108,7 @@ static enum sp_status compare(const json_t *json, const struct sp_plan *plan, st
     return status == SP_OK ? compare_estimate(json_object_get(json, "estimate"), plan, err) : status;
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------
- */
+/* ---- the plan --------------------------------------------------------------------------------------------------- */
 
 /* `within` is the subject's own arena: the cluster lives as long as the plan. */
 static enum sp_status plan_again(const void *bytes, uint64_t size, const struct sp_job_options *options,
@@ -144,6 +143,14 @@ static enum sp_status plan_again(const void *bytes, uint64_t size, const struct 
     return status;
 }
 
+enum sp_status sp_plan_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
+                                 const json_t *plan, struct sp_arena *within, struct sp_job **ret_job,
+                                 struct sp_plan **ret_plan, struct sp_error *err)
+{
+    enum sp_status status = check_head(plan, options, err);
+    return status == SP_OK ? plan_again(bytes, size, options, plan, within, ret_job, ret_plan, err) : status;
+}
+
 enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
                                     const json_t *plan, struct sp_subject **ret_subject, struct sp_error *err)
 {
@@ -151,9 +158,8 @@ enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const stru
     struct sp_plan *again = NULL;
     struct sp_subject *subject = NULL;
     struct sp_arena *arena = sp_arena_create(NULL);
-    enum sp_status status = arena != NULL ? check_head(plan, options, err) : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = plan_again(bytes, size, options, plan, arena, &job, &again, err);
+    enum sp_status status =
+        arena != NULL ? sp_plan_from_json(bytes, size, options, plan, arena, &job, &again, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = sp_subject_from_plan(job, again, &subject, err);
     if (status != SP_OK) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "onnx/utf8.h"
+#include "base/utf8.h"
 
 #define SHOWN_BYTES 40 /* of a token, in messages */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnx/utf8.h"
+#include "base/utf8.h"
 
 enum sp_status sp_hlo_error_at(const struct sp_hlo_reader *reader, const char *field, enum sp_status status,
                                struct sp_error *err)

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "onnx/utf8.h"
+#include "base/utf8.h"
 #include "onnx/wire.h"
 #include "onnx/writer.h"
 #include "sharding/dialect.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "onnx/utf8.h"
+#include "base/utf8.h"
 #include "sharding/shardy_internal.h"
 
 #define MESSAGE_BYTES 768

@@ -48,6 +48,9 @@ void decoder_destroy(struct decoder *decoder); /* NULL is allowed */
 /* Which coding an Accept-Encoding (NULL: none given) wants most; zstd of two that it wants alike. */
 enum coding coding_wanted(const char *accept_encoding);
 
+/* Whether it takes gzip, and would not rather have the answer as it is: for what is there in no other coding. */
+bool coding_takes_gzip(const char *accept_encoding);
+
 /* Whether it pays for this media type: not for models, most of which are weights. */
 bool coding_pays(const char *type);
 

@@ -44,29 +44,47 @@ static int quality(const char *text, size_t size)
     return value > 1000 ? 1000 : value;
 }
 
-enum coding coding_wanted(const char *accept_encoding)
+/* How much an Accept-Encoding wants what, in thousandths. */
+struct wishes {
+    int zstd, gzip, identity;
+};
+
+static struct wishes read_wishes(const char *accept_encoding)
 {
-    int zstd = -1, gzip = -1, any = 0, identity = 0;
+    struct wishes wishes = {.zstd = -1, .gzip = -1};
+    int any = 0;
     for (const char *at = accept_encoding; at != NULL && *at != '\0';) {
         at += strspn(at, " \t,");
         size_t size = strcspn(at, ","), name = strcspn(at, " \t,;");
         int value = quality(at + name, size - name);
         if (name == 4 && strncasecmp(at, "zstd", 4) == 0)
-            zstd = value;
+            wishes.zstd = value;
         else if ((name == 4 && strncasecmp(at, "gzip", 4) == 0) || (name == 6 && strncasecmp(at, "x-gzip", 6) == 0))
-            gzip = value;
+            wishes.gzip = value;
         else if (name == 8 && strncasecmp(at, "identity", 8) == 0)
-            identity = value;
+            wishes.identity = value;
         else if (name == 1 && *at == '*')
             any = value;
         at += size;
     }
-    zstd = zstd < 0 ? any : zstd;
-    gzip = gzip < 0 ? any : gzip;
-    int best = zstd >= gzip ? zstd : gzip;
-    if (best == 0 || best < identity)
+    wishes.zstd = wishes.zstd < 0 ? any : wishes.zstd;
+    wishes.gzip = wishes.gzip < 0 ? any : wishes.gzip;
+    return wishes;
+}
+
+enum coding coding_wanted(const char *accept_encoding)
+{
+    struct wishes wishes = read_wishes(accept_encoding);
+    int best = wishes.zstd >= wishes.gzip ? wishes.zstd : wishes.gzip;
+    if (best == 0 || best < wishes.identity)
         return CODING_NONE;
-    return best == zstd ? CODING_ZSTD : CODING_GZIP;
+    return best == wishes.zstd ? CODING_ZSTD : CODING_GZIP;
+}
+
+bool coding_takes_gzip(const char *accept_encoding)
+{
+    struct wishes wishes = read_wishes(accept_encoding);
+    return wishes.gzip > 0 && wishes.gzip >= wishes.identity;
 }
 
 bool coding_pays(const char *type)

@@ -51,7 +51,7 @@ struct upload;
 
 struct route {
     const char *method;  /* "GET" also serves HEAD */
-    const char *pattern; /* segments; {id} matches one of lower-case hexadecimal digits, {item} a word */
+    const char *pattern; /* segments; {id} matches one of lower-case hexadecimal digits, {word} a word */
     enum body_kind body;
     enum verdict (*begin)(struct request *request); /* or NULL */
     enum verdict (*finish)(struct request *request);

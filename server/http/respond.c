@@ -15,12 +15,9 @@
 #include "store/folder.h"
 #include "util/text.h"
 
-/* Nothing that is served here is a page with parts of others, and nothing may be kept by caches on the way unless its
-   route says so. */
+/* Nothing that is served here is a page with parts of others, but the dashboard, which has a policy of its own. Nothing
+   may be kept by caches on the way unless its route says so. */
 #define POLICY_DATA "default-src 'none'; frame-ancestors 'none'"
-#define POLICY_PAGE                                                                                                    \
-    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; img-src 'self' data:; "          \
-    "object-src 'none'"
 
 static bool has_header(const struct request *request, const char *name)
 {
@@ -31,14 +28,13 @@ static bool has_header(const struct request *request, const char *name)
     return false;
 }
 
-static void add_strict_headers(const struct request *request, const char *type, struct MHD_Response *response)
+static void add_strict_headers(const struct request *request, struct MHD_Response *response)
 {
-    bool page = type != NULL && strncmp(type, "text/html", 9) == 0;
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     (void)MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
     (void)MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
     if (!has_header(request, "Content-Security-Policy"))
-        (void)MHD_add_response_header(response, "Content-Security-Policy", page ? POLICY_PAGE : POLICY_DATA);
+        (void)MHD_add_response_header(response, "Content-Security-Policy", POLICY_DATA);
     if (!has_header(request, "Cache-Control"))
         (void)MHD_add_response_header(response, "Cache-Control",
                                       has_header(request, "ETag") ? "private, no-cache" : "no-store");
@@ -49,7 +45,7 @@ enum verdict respond_with(struct request *request, int status, const char *type,
     if (response == NULL)
         return VERDICT_ABORT;
     (void)MHD_add_response_header(response, "X-Request-Id", request->request_id);
-    add_strict_headers(request, type, response);
+    add_strict_headers(request, response);
     cors_add(request, response);
     if (type != NULL)
         (void)MHD_add_response_header(response, "Content-Type", type);

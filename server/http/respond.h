@@ -42,6 +42,16 @@ enum verdict respond_tagged(struct request *request, int status, const char *typ
 /* Text in memory that is the same until the program is another one: its ETag is made of its bytes. */
 enum verdict respond_fixed(struct request *request, const char *type, struct sp_buf *buf);
 
+/* Bytes of the program itself, as they are and compressed. */
+struct fixed {
+    const void *bytes, *gzip;
+    size_t size, gzip_size; /* gzip_size 0: it does not pay */
+    const char *etag;       /* without quotes */
+};
+
+/* One of them with preconditions as respond_stream(), but no ranges. Vary is up to the caller. */
+enum verdict respond_program(struct request *request, const char *type, const struct fixed *fixed);
+
 /* application/problem+json. 503 and 429 get Retry-After. */
 enum verdict respond_problem(struct request *request, const struct problem *problem);
 

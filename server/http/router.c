@@ -6,7 +6,8 @@
 #include "util/text.h"
 
 const struct route routes[] = {
-    {"GET", "/", BODY_IGNORED, NULL, index_finish, 0, NULL, "this list"},
+    {"GET", "/", BODY_IGNORED, NULL, index_finish, 0, NULL, "this list; in a browser the dashboard"},
+    {"GET", "/assets/{file}", BODY_IGNORED, NULL, dashboard_asset_finish, 0, NULL, "what the dashboard is made of"},
     {"GET", "/livez", BODY_IGNORED, NULL, livez_finish, 0, NULL, "the process serves"},
     {"GET", "/readyz", BODY_IGNORED, NULL, readyz_finish, 0, "verbose", "new work is welcome"},
     {"GET", "/metrics", BODY_IGNORED, NULL, metrics_finish, SCOPE_ADMIN, NULL, "Prometheus text"},
@@ -72,8 +73,15 @@ struct blanks {
     char id[REQUEST_ID_SIZE], item[REQUEST_ITEM_SIZE];
 };
 
-/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits, any other name in braces one of
-   small letters, digits and dashes. */
+/* A word of a path: letters, digits, dashes and underscores, and between two of these a dot, as names of files have. */
+static bool is_item(const char *text)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    size_t length = strlen(text);
+    return strspn(text, allowed) == length && text[0] != '.' && text[length - 1] != '.' && strstr(text, "..") == NULL;
+}
+
+/* Matches a path against a pattern; {id} takes one segment of hexadecimal digits, any other name in braces a word. */
 static bool match(const char *pattern, const char *path, struct blanks *ret_blanks)
 {
     *ret_blanks = (struct blanks){0};
@@ -84,9 +92,7 @@ static bool match(const char *pattern, const char *path, struct blanks *ret_blan
                 return false;
             pattern += 4;
         } else if (*pattern == '{') {
-            const char *item = ret_blanks->item;
-            if (!take_segment(&path, ret_blanks->item, sizeof ret_blanks->item) ||
-                strspn(item, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(item))
+            if (!take_segment(&path, ret_blanks->item, sizeof ret_blanks->item) || !is_item(ret_blanks->item))
                 return false;
             pattern += strcspn(pattern, "}") + 1;
         } else if (*pattern++ != *path++) {

@@ -306,3 +306,19 @@ enum verdict respond_fixed(struct request *request, const char *type, struct sp_
     text_to_hex(digest, 16, etag);
     return respond_tagged(request, 200, type, buf, etag);
 }
+
+enum verdict respond_program(struct request *request, const char *type, const struct fixed *fixed)
+{
+    bool coded = fixed->gzip_size > 0 && coding_takes_gzip(request_header(request, "Accept-Encoding"));
+    struct answer answer = {.status = 200, .coding = coded ? CODING_GZIP : CODING_NONE};
+    enum verdict verdict = check_preconditions(request, &answer, fixed->etag);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
+    if (coded)
+        request_add_header(request, "Content-Encoding", "%s", coding_name(CODING_GZIP));
+    void *bytes =
+        (void *)(uintptr_t)(coded ? fixed->gzip : fixed->bytes); /* the library takes non-const and only reads */
+    return respond_with(
+        request, 200, type,
+        MHD_create_response_from_buffer(coded ? fixed->gzip_size : fixed->size, bytes, MHD_RESPMEM_PERSISTENT));
+}

@@ -41,7 +41,11 @@ static enum verdict index_json(struct request *request)
 
 enum verdict index_finish(struct request *request)
 {
-    if (request_accepts(request, "application/json") >= request_accepts(request, "text/plain"))
+    int as_json = request_accepts(request, "application/json"), as_text = request_accepts(request, "text/plain");
+    int as_page = request_accepts(request, "text/html");
+    if (as_page > as_json && as_page > as_text)
+        return dashboard_page(request);
+    if (as_json >= as_text)
         return index_json(request);
     struct sp_buf buf;
     sp_buf_init(&buf, 64 * 1024);

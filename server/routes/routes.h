@@ -11,6 +11,10 @@ enum verdict version_finish(struct request *request);
 enum verdict openapi_finish(struct request *request);
 enum verdict devices_finish(struct request *request);
 
+/* dashboard.c */
+enum verdict dashboard_page(struct request *request); /* "/" in a browser */
+enum verdict dashboard_asset_finish(struct request *request);
+
 enum verdict store_is_away(struct request *request); /* the 503 of a store that does not answer */
 
 /* sharding.c */

@@ -6,6 +6,7 @@
 #include "plan/variants.h"
 #include "server.h"
 #include "server_limits.h"
+#include "sheet/write.h"
 #include "store/files.h"
 #include "worker/internal.h"
 
@@ -30,11 +31,25 @@ static enum sp_status write_text(const struct sp_plan *plan, struct output *outp
     return work_write_text(output, &buf, SP_OK, err);
 }
 
-static enum sp_status write_json(const struct sp_plan *plan, double seconds, struct output *output,
-                                 struct sp_error *err)
+/* The plan's JSON on its way to the file, and what is found in it. */
+struct telling {
+    struct output *output;
+    struct sp_sheet_scan *scan;
+};
+
+static bool tell(void *context, const char *bytes, size_t size)
 {
+    const struct telling *telling = context;
+    sp_sheet_scan_take(telling->scan, bytes, size);
+    return output_write(telling->output, bytes, size);
+}
+
+static enum sp_status write_json(const struct sp_plan *plan, double seconds, struct output *output,
+                                 struct sp_sheet_scan *scan, struct sp_error *err)
+{
+    struct telling telling = {output, scan};
     struct sp_json json;
-    sp_json_init(&json, false, output_write, output);
+    sp_json_init(&json, false, tell, &telling);
     sp_plan_write_json(plan, seconds, &json);
     return sp_json_finish(&json, err);
 }
@@ -64,35 +79,92 @@ static bool sync_above(const char *path, const char *up)
     return ok;
 }
 
-/* Writes the three results; plan.json last. */
-static bool write_results(struct work *work, const struct sp_plan *plan, double seconds, struct output *output,
-                          struct problem *problem)
+/* What is written, and with what. */
+struct results {
+    struct work *work;
+    const struct sp_plan *plan;
+    double seconds;
+    uint64_t hash_seed;
+    struct output *output, *sheet; /* room for two files at a time */
+};
+
+static bool open_result(const struct results *results, const char *name, struct output *output, struct problem *problem)
 {
-    static const char *const names[] = {"annotated.splice", "plan.txt", "plan.json"};
-    if (!make_folders(work->out))
-        return problem_from_errno(problem, errno, "Creating the plan's folder");
-    for (int i = 0; i < 3; i++) {
-        struct sp_error err = {0};
-        struct problem failed = {0};
-        char *path = NULL;
-        if (asprintf(&path, "%s/%s", work->out, names[i]) < 0)
-            return problem_no_memory(problem);
-        output_open(output, path);
-        free(path);
-        enum sp_status status = i == 0   ? write_splice(plan, output, &err)
-                                : i == 1 ? write_text(plan, output, &err)
-                                         : write_json(plan, seconds, output, &err);
-        bool closed = output_close(output, status == SP_OK, &failed);
-        if (!closed) {
-            *problem = failed;
-            return false;
-        }
-        if (status != SP_OK) {
-            work_take_error(work, &err, problem);
-            return false;
-        }
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s", results->work->out, name) < 0)
+        return problem_no_memory(problem);
+    output_open(output, path);
+    free(path);
+    return true;
+}
+
+/* Ends a file. Whether it is there now: its own failure tells more than the status. */
+static bool close_result(const struct results *results, struct output *output, enum sp_status status,
+                         const struct sp_error *err, struct problem *problem)
+{
+    struct problem failed = {0};
+    const bool closed = output_close(output, status == SP_OK, &failed);
+    if (!closed)
+        *problem = failed;
+    else if (status != SP_OK)
+        work_take_error(results->work, err, problem);
+    return closed && status == SP_OK;
+}
+
+static bool write_result(const struct results *results, const char *name,
+                         enum sp_status (*write)(const struct sp_plan *plan, struct output *output,
+                                                 struct sp_error *err),
+                         struct problem *problem)
+{
+    struct sp_error err = {0};
+    if (!open_result(results, name, results->output, problem))
+        return false;
+    const enum sp_status status = write(results->plan, results->output, &err);
+    return close_result(results, results->output, status, &err, problem);
+}
+
+/* The sheet says where in plan.json what stands, so it is written after it; but plan.json gets its name last. */
+static bool write_plan(const struct results *results, struct sp_arena *arena, struct problem *problem)
+{
+    struct sp_error err = {0};
+    struct sp_sheet_scan *scan = sp_sheet_scan_create(arena);
+    const struct sp_sheet_source source = {
+        .plan = results->plan, .scan = scan, .search_seconds = results->seconds, .hash_seed = results->hash_seed};
+    if (scan == NULL)
+        return problem_no_memory(problem);
+    if (!open_result(results, "plan.json", results->output, problem))
+        return false;
+    enum sp_status status = write_json(results->plan, results->seconds, results->output, scan, &err);
+    bool has_sheet = false;
+    if (status == SP_OK && open_result(results, "plan.sheet", results->sheet, problem)) {
+        const struct sp_sink sink = work_sink(results->sheet);
+        struct sp_error lacking = {0};
+        has_sheet = close_result(results, results->sheet, sp_sheet_write(&source, &sink, &lacking), &lacking, problem);
     }
-    bool ok = files_sync_folder(work->out) && sync_above(work->out, "/..") && sync_above(work->out, "/../..");
+    if (status == SP_OK && !has_sheet) {
+        struct problem ignored = {0};
+        (void)output_close(results->output, false, &ignored);
+        return false;
+    }
+    return close_result(results, results->output, status, &err, problem);
+}
+
+/* Writes the four results; plan.json is there last. */
+static bool write_results(const struct results *results, struct problem *problem)
+{
+    const char *folder = results->work->out;
+    struct sp_arena *arena = sp_arena_create(NULL);
+    bool ok = arena != NULL;
+    if (!ok)
+        (void)problem_no_memory(problem);
+    else if (!make_folders(folder))
+        ok = problem_from_errno(problem, errno, "Creating the plan's folder");
+    ok = ok && write_result(results, "annotated.splice", write_splice, problem) &&
+         write_result(results, "plan.txt", write_text, problem) && write_plan(results, arena, problem);
+    sp_arena_destroy(arena);
+    if (!ok)
+        return false;
+    ok = files_sync_folder(folder) && sync_above(folder, "/..") && sync_above(folder, "/../..");
     return ok || problem_from_errno(problem, errno, "Storing the plan");
 }
 
@@ -120,9 +192,9 @@ void work_plan(struct work *work, struct problem *problem)
     struct sp_plan_target target;
     struct sp_job *job = NULL;
     struct sp_plan *result = NULL;
-    struct output *output = malloc(sizeof *output);
+    struct output *outputs = calloc(2, sizeof *outputs);
     struct sp_arena *arena = sp_arena_create(NULL);
-    if (arena == NULL || output == NULL) {
+    if (arena == NULL || outputs == NULL) {
         (void)problem_no_memory(problem);
         goto cleanup;
     }
@@ -142,9 +214,15 @@ void work_plan(struct work *work, struct problem *problem)
     }
     double seconds = (double)(server_now_ms() - work->started_ms) / 1000;
     work_phase(work, "write");
-    (void)write_results(work, result, seconds, output, problem);
+    const struct results results = {.work = work,
+                                    .plan = result,
+                                    .seconds = seconds,
+                                    .hash_seed = job_options.hash_seed,
+                                    .output = &outputs[0],
+                                    .sheet = &outputs[1]};
+    (void)write_results(&results, problem);
 cleanup:
     sp_job_destroy(job);
     sp_arena_destroy(arena);
-    free(output);
+    free(outputs);
 }

@@ -197,7 +197,7 @@ class Exports(Manifests):
             self.problem("GET", f"{none}/{route}", status=404, code="PLAN_NOT_FOUND")
         plan = self.bundled
         for route, code in (("exports/word", "UNKNOWN_FORMAT"), ("exports/csv-", "UNKNOWN_FORMAT"),
-                            ("exports/CSV", "NOT_FOUND"), ("exports/", "NOT_FOUND"), ("exports/csv/x", "NOT_FOUND"),
+                            ("exports/CSV", "UNKNOWN_FORMAT"), ("exports/", "NOT_FOUND"), ("exports/csv/x", "NOT_FOUND"),
                             ("exports/" + "x" * 200, "NOT_FOUND"), ("devices/2/model", "NO_SUCH_DEVICE"),
                             ("devices/999999999/model?format=tensorrt", "NO_SUCH_DEVICE"),
                             ("devices/9999999999/model", "NO_SUCH_DEVICE"), ("devices/gpu/model", "NO_SUCH_DEVICE"),

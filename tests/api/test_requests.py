@@ -96,11 +96,12 @@ class Conditions(DaemonCase):
     def test_every_get_is_a_head(self):
         plan = self.submit(model(403))
         done = self.daemon.finished(plan)
+        asset = re.search(r"assets/([^\"]+)", self.ask("GET", "/", Accept="text/html").text).group(1)
         for method, path in sorted(self.daemon.contract.routes()):
             if method != "GET" or path.endswith("/events"):
                 continue
             identity = done["model"] if "models" in path else plan
-            target = path.replace("{id}", identity).replace("{device}", "0").replace("{format}", "csv")
+            target = path.replace("{id}", identity).replace("{device}", "0").replace("{format}", "csv").replace("{file}", asset)
             got, head = self.ask("GET", target), self.ask("HEAD", target)
             self.assertEqual(head.body, b"")
             for name in ("Content-Type", "ETag", "Last-Modified", "Accept-Ranges", "Vary", "Repr-Digest"):

@@ -34,7 +34,7 @@ ABOUT_ONE = {
 # Routes that show or take what tenants have, each with a test below, and those that know nothing of tenants.
 ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("POST", "/v1/models"), ("POST", "/v1/plans")}
 ABOUT_NONE = {
-    ("GET", "/"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
+    ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
     ("GET", "/v1/devices"), ("GET", "/v1/operators"), ("POST", "/v1/check"), ("POST", "/v1/convert"), ("POST", "/v1/reshard"),
 }
 QUERY = "/v1/plans?devices=2&device=a100-sxm4-80gb"

@@ -56,7 +56,9 @@ static void read_lists(struct request *request)
     if (request_wait_seconds(request) > SPD_MAX_WAIT_SECONDS)
         abort();
     (void)request_prefers_async(request);
-    (void)coding_wanted(request_header(request, "Accept-Encoding"));
+    const char *codings = request_header(request, "Accept-Encoding");
+    if (coding_wanted(codings) == CODING_GZIP && !coding_takes_gzip(codings))
+        abort();
     const char *origin = request_header(request, "Origin");
     if (origin != NULL && cors_allows(config.cors_origins, origin) && strcmp(origin, config.cors_origins) != 0)
         abort();

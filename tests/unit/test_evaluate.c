@@ -423,6 +423,24 @@ static void compare(const struct slow *slow, const struct sp_evaluation *fast)
     }
 }
 
+/* A stage starts when all that it is sent by the stage it waits for has arrived, one after the other. */
+static void expect_waiting(const struct sp_evaluation *evaluation)
+{
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const uint32_t from = evaluation->stages[s].waits_for;
+        cr_assert_eq(from == SP_NO_WORK, evaluation->stages[s].start_seconds <= 0);
+        if (from == SP_NO_WORK)
+            continue;
+        cr_assert_lt(from, s);
+        double at = evaluation->stages[from].start_seconds + evaluation->stages[from].compute_seconds;
+        for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
+            if (evaluation->transfers[i].from_stage == from && evaluation->transfers[i].to_stage == s)
+                at += evaluation->transfers[i].seconds;
+        }
+        cr_assert_eq(at, evaluation->stages[s].start_seconds);
+    }
+}
+
 Test(evaluate, agrees_with_a_slow_evaluation)
 {
     struct sp_cluster *cluster = cluster_from(arena, NODE_OF_BOXES);
@@ -451,6 +469,7 @@ Test(evaluate, agrees_with_a_slow_evaluation)
         struct sp_evaluation *fast = evaluate(work, cluster, stages, stage_of, devices);
         crossing += fast->transfer_count;
         compare(&slow, fast);
+        expect_waiting(fast);
         sp_arena_rewind(arena, mark);
     }
     cr_assert_gt(crossing, 1000, "the random placements must exercise transfers; %u did", crossing);
@@ -475,6 +494,52 @@ Test(evaluate, stages_one_by_one)
             nodes[i] = 10 * s + i;
         sp_evaluator_stage(evaluator, &placement, s, nodes, 10, &cost);
         expected.start_seconds = 0;
+        expected.waits_for = SP_NO_WORK;
         cr_assert_arr_eq(&cost, &expected, sizeof cost);
     }
+}
+
+/* What is alive while a node runs is what the course says of it: for each node of each stage. */
+Test(evaluate, what_is_alive_adds_up_to_the_course)
+{
+    struct sp_cluster *cluster = cluster_from(arena, NODE_OF_BOXES);
+    uint32_t listed = 0, inputs = 0;
+    for (uint64_t round = 0; round < 300; round++) {
+        uint64_t seed = round;
+        const uint32_t nodes = 2 + pick(&seed, 40), stages = 1 + pick(&seed, 3);
+        struct sp_workload *work = workload_random(arena, cluster, nodes, &seed);
+        struct sp_evaluator *evaluator = sp_evaluator_create(arena, work, cluster);
+        uint32_t stage_of[64], devices[] = {0, 1, 2}, in_stage[64];
+        uint32_t alive[64 * 2 * WORKLOAD_OPERANDS];
+        struct sp_placement placement = {stages, stage_of, devices};
+        for (uint32_t n = 0; n < nodes; n++)
+            stage_of[n] = n * stages / nodes;
+        for (uint32_t s = 0; s < stages; s++) {
+            struct sp_live_bytes course[64];
+            struct sp_stage_cost cost;
+            uint32_t count = 0;
+            for (uint32_t n = 0; n < nodes; n++) {
+                if (stage_of[n] == s)
+                    in_stage[count++] = n;
+            }
+            sp_evaluator_course(evaluator, &placement, s, in_stage, count, &cost, course);
+            for (uint32_t i = 0; i < count; i++) {
+                const struct sp_work_node *node = &work->nodes[in_stage[i]];
+                const uint32_t found = sp_evaluator_alive(evaluator, &placement, s, in_stage, count, i, alive);
+                double sum = node->folded ? 0 : node->workspace_bytes;
+                for (uint32_t k = 0; k < found; k++) {
+                    const struct sp_work_tensor *tensor = &work->tensors[alive[k]];
+                    cr_assert_eq(tensor->alias_of, SP_NO_WORK);
+                    for (uint32_t l = 0; l < k; l++)
+                        cr_assert_neq(alive[l], alive[k]);
+                    sum += tensor->bytes;
+                    inputs += tensor->kind == SP_WORK_INPUT;
+                }
+                assert_near(sum, course[i].during, "alive");
+                listed += found;
+            }
+        }
+    }
+    cr_expect_gt(listed, 10000);
+    cr_expect_gt(inputs, 100);
 }

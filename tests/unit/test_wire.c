@@ -1,8 +1,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "base/utf8.h"
 #include "onnx/float_bits.h"
-#include "onnx/utf8.h"
 #include "onnx/wire.h"
 
 /* The fields of these bytes; the last is number 0. Returns the status. */

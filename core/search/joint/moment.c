@@ -2,92 +2,49 @@
 
 #include <stdlib.h>
 
-/* What a stage of whole operators holds of a root tensor, by entries of the stage's nodes. */
-struct resident {
-    bool is_here, is_input, stays;
-    uint32_t first, last;
-};
-
-struct stage {
-    const struct sp_workload *workload;
-    const struct sp_placement *placement;
-    uint32_t index, node_count;
-    uint32_t *nodes; /* ascending */
-    struct resident *residents;
-};
-
-static bool leaves(const struct stage *stage, const struct sp_work_tensor *tensor)
+/* The nodes of a stage that run, ascending, and how many operands they have. NULL without memory. */
+static const uint32_t *running_nodes(struct sp_arena *arena, const struct sp_workload *workload,
+                                     const struct sp_placement *placement, uint32_t stage, uint32_t *ret_count,
+                                     size_t *ret_operands)
 {
-    bool leaves = tensor->is_output;
-    for (uint32_t i = 0; i < tensor->consumer_count && !leaves; i++)
-        leaves = stage->placement->stage_of[tensor->consumers[i]] != stage->index;
-    return leaves;
-}
-
-static void note_use(const struct stage *stage, uint32_t tensor, uint32_t entry, bool is_made)
-{
-    const uint32_t root = sp_work_root(stage->workload, tensor);
-    struct resident *resident = &stage->residents[root];
-    if (stage->workload->tensors[root].kind == SP_WORK_WEIGHT)
-        return;
-    if (!resident->is_here)
-        *resident = (struct resident){.is_here = true, .first = entry};
-    resident->last = entry;
-    resident->is_input = resident->is_input || stage->workload->tensors[tensor].kind == SP_WORK_INPUT;
-    resident->stays = resident->stays || (is_made && leaves(stage, &stage->workload->tensors[tensor]));
-}
-
-static bool is_alive(const struct resident *resident, uint32_t entry)
-{
-    return resident->is_here && (resident->is_input || resident->first <= entry) &&
-           (resident->stays || resident->last >= entry);
-}
-
-/* The stage's nodes that run, and the entries between which it holds what. */
-static bool read_stage(struct sp_arena *arena, struct stage *stage)
-{
-    const struct sp_workload *workload = stage->workload;
-    stage->nodes = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    stage->residents = SP_NEW_ARRAY(arena, workload->tensor_count, struct resident);
-    if (stage->nodes == NULL || stage->residents == NULL)
-        return false;
-    for (uint32_t n = 0; n < workload->node_count; n++) {
-        const struct sp_work_node *node = &workload->nodes[n];
-        if (node->folded || stage->placement->stage_of[n] != stage->index)
+    uint32_t *nodes = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
+    *ret_count = 0;
+    *ret_operands = 0;
+    for (uint32_t n = 0; nodes != NULL && n < workload->node_count; n++) {
+        if (workload->nodes[n].folded || placement->stage_of[n] != stage)
             continue;
-        for (uint32_t i = 0; i < node->input_count; i++)
-            note_use(stage, node->inputs[i], stage->node_count, false);
-        for (uint32_t i = 0; i < node->output_count; i++)
-            note_use(stage, node->outputs[i], stage->node_count, true);
-        stage->nodes[stage->node_count++] = n;
+        nodes[(*ret_count)++] = n;
+        *ret_operands += workload->nodes[n].input_count + workload->nodes[n].output_count;
     }
-    return true;
+    return nodes;
 }
 
-static enum sp_status whole_operators(struct sp_arena *arena, struct stage *stage, const struct sp_cluster *cluster,
+static enum sp_status whole_operators(struct sp_arena *arena, const struct sp_workload *workload,
+                                      const struct sp_cluster *cluster, const struct sp_placement *placement,
                                       struct sp_moment *moment, struct sp_error *err)
 {
-    const struct sp_workload *workload = stage->workload;
     struct sp_evaluator *evaluator = sp_evaluator_create(arena, workload, cluster);
-    struct sp_live_bytes *course;
     struct sp_stage_cost cost;
-    uint32_t fullest = 0;
-    if (evaluator == NULL || !read_stage(arena, stage))
+    uint32_t node_count, fullest = 0;
+    size_t operands;
+    const uint32_t *nodes = running_nodes(arena, workload, placement, moment->stage, &node_count, &operands);
+    struct sp_live_bytes *course = SP_NEW_ARRAY(arena, node_count, struct sp_live_bytes);
+    uint32_t *alive = SP_NEW_ARRAY(arena, operands, uint32_t);
+    moment->tensors = SP_NEW_ARRAY(arena, operands, struct sp_moment_tensor);
+    if (evaluator == NULL || nodes == NULL || course == NULL || alive == NULL || moment->tensors == NULL)
         return sp_fail_memory(err);
-    course = SP_NEW_ARRAY(arena, stage->node_count, struct sp_live_bytes);
-    moment->tensors = SP_NEW_ARRAY(arena, workload->tensor_count, struct sp_moment_tensor);
-    if (course == NULL || moment->tensors == NULL)
-        return sp_fail_memory(err);
-    if (stage->node_count == 0)
+    if (node_count == 0)
         return SP_OK;
-    sp_evaluator_course(evaluator, stage->placement, stage->index, stage->nodes, stage->node_count, &cost, course);
-    for (uint32_t i = 1; i < stage->node_count; i++)
+    sp_evaluator_course(evaluator, placement, moment->stage, nodes, node_count, &cost, course);
+    for (uint32_t i = 1; i < node_count; i++)
         fullest = course[i].during > course[fullest].during ? i : fullest;
-    moment->node = stage->nodes[fullest];
+    moment->node = nodes[fullest];
     moment->workspace_bytes = workload->nodes[moment->node].workspace_bytes;
-    for (uint32_t t = 0; t < workload->tensor_count; t++) {
-        if (is_alive(&stage->residents[t], fullest) && workload->tensors[t].bytes > 0)
-            moment->tensors[moment->tensor_count++] = (struct sp_moment_tensor){t, workload->tensors[t].bytes};
+    const uint32_t count = sp_evaluator_alive(evaluator, placement, moment->stage, nodes, node_count, fullest, alive);
+    for (uint32_t i = 0; i < count; i++) {
+        if (workload->tensors[alive[i]].bytes > 0)
+            moment->tensors[moment->tensor_count++] =
+                (struct sp_moment_tensor){alive[i], workload->tensors[alive[i]].bytes};
     }
     return SP_OK;
 }
@@ -137,10 +94,9 @@ enum sp_status sp_moment_of_stage(struct sp_arena *arena, const struct sp_worklo
                                   const struct sp_sharded_stage *sharded, uint32_t stage, struct sp_moment *ret_moment,
                                   struct sp_error *err)
 {
-    struct stage whole = {.workload = workload, .placement = placement, .index = stage};
     *ret_moment = (struct sp_moment){.stage = stage, .node = SP_NO_WORK};
     enum sp_status status = sharded == NULL || sharded[stage].table == NULL
-                                ? whole_operators(arena, &whole, cluster, ret_moment, err)
+                                ? whole_operators(arena, workload, cluster, placement, ret_moment, err)
                                 : split_operators(arena, &sharded[stage], ret_moment, err);
     if (status != SP_OK)
         return status;

@@ -1,0 +1,57 @@
+#pragma once
+/*
+ * rows - the tables of a plan, a page at a time: which rows match, in which order.
+ *
+ * Rows of tensors, collectives and findings are told by their numbers: their entries stand in the plan's JSON
+ * (struct sp_sheet_row), which the caller quotes. Nodes have no entries of their own there: sp_sheet_write_node() makes
+ * one.
+ */
+#include "base/json_writer.h"
+#include "sheet/sheet.h"
+
+#define SP_SHEET_MOST_ROWS 500
+
+enum sp_sheet_table { SP_SHEET_NODES, SP_SHEET_TENSORS, SP_SHEET_COLLECTIVES, SP_SHEET_FINDINGS };
+
+enum sp_sheet_order {
+    SP_SHEET_BY_INDEX,
+    SP_SHEET_BY_NAME,
+    SP_SHEET_BY_SECONDS,
+    SP_SHEET_BY_FLOPS,
+    SP_SHEET_BY_BYTES,
+    SP_SHEET_BY_BYTES_PER_DEVICE
+};
+
+/* What is not asked for is NULL, SP_SHEET_NONE or -1; what a table does not have must not be asked for (see
+   sp_sheet_table_has()). Texts are compared whole, `search` with any part, regardless of case (ASCII). */
+struct sp_sheet_rows_query {
+    enum sp_sheet_table table;
+    const char *search, *name, *node, *tensor, *kind, *operator_type, *path, *severity, *code;
+    uint32_t stage, index;
+    int split; /* 0 or 1 */
+    const struct sp_sheet *differs_from;
+    enum sp_sheet_order order;
+    bool descending;
+    uint64_t skip;  /* rows of those that match */
+    uint32_t limit; /* 1 .. SP_SHEET_MOST_ROWS */
+};
+
+struct sp_sheet_rows {
+    uint64_t total; /* that match */
+    uint32_t count;
+    uint32_t rows[SP_SHEET_MOST_ROWS];
+    uint32_t others[SP_SHEET_MOST_ROWS]; /* with differs_from: the text there, of that sheet, or SP_SHEET_NONE */
+};
+
+/* Whether a table can be asked for a parameter ("kind", "stage", ..), or sorted so. */
+bool sp_sheet_table_has(enum sp_sheet_table table, const char *parameter);
+bool sp_sheet_table_sorts(enum sp_sheet_table table, enum sp_sheet_order order);
+
+/* SP_ERR_MEMORY; SP_ERR_REQUEST "NO_SUCH_MODULE" of a path. */
+enum sp_status sp_sheet_rows(const struct sp_sheet *sheet, const struct sp_sheet_rows_query *query,
+                             struct sp_sheet_rows *ret_rows, struct sp_error *err);
+
+/* One node as an object. */
+void sp_sheet_write_node(const struct sp_sheet *sheet, uint32_t node, struct sp_json *json);
+/* The entry of a row in the plan's JSON. */
+struct sp_sheet_row sp_sheet_entry(const struct sp_sheet *sheet, enum sp_sheet_table table, uint32_t row);

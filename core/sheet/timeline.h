@@ -1,0 +1,28 @@
+#pragma once
+/*
+ * timeline - what devices do within a span of time, no finer than can be seen; what they hold meanwhile.
+ *
+ * It shows the same requests as the trace of export/perfetto.c: the first ones of a pipeline, which enter a stage
+ * one interval after the other; replicas of a stage take turns. The devices of a block do the same at the same time,
+ * so a block is one *lane*.
+ */
+#include "base/json_writer.h"
+#include "sheet/sheet.h"
+
+#define SP_SHEET_MOST_POINTS 4096
+#define SP_SHEET_MOST_LANES  128
+
+struct sp_sheet_timeline_query {
+    double from, to;   /* seconds since the first request arrived; to 0: the end */
+    double resolution; /* seconds; what is shorter is shown together with its neighbours. 0: a thousandth of the span */
+    uint32_t first_lane, lanes; /* lanes 1 .. SP_SHEET_MOST_LANES */
+};
+
+/* Writes the slice as one JSON object. SP_ERR_REQUEST "BAD_SPAN", "NO_SUCH_LANE"; SP_ERR_MEMORY. */
+enum sp_status sp_sheet_timeline(const struct sp_sheet *sheet, const struct sp_sheet_timeline_query *query,
+                                 struct sp_json *json, struct sp_error *err);
+
+/* What one device of a stage holds in the course of a request, in at most `points` points (16 ..
+   SP_SHEET_MOST_POINTS), and what is alive at the peak. SP_ERR_REQUEST "NO_SUCH_STAGE"; SP_ERR_MEMORY. */
+enum sp_status sp_sheet_memory(const struct sp_sheet *sheet, uint32_t stage, uint32_t points, struct sp_json *json,
+                               struct sp_error *err);

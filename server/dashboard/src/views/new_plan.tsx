@@ -1,0 +1,352 @@
+// What is to be planned: the cluster, what is wanted of it, and what the plan must keep.
+import { useState } from 'preact/hooks';
+import { post, Problem } from '../lib/api';
+import { useFetched } from '../lib/fetched';
+import { bytes, flops } from '../lib/format';
+import { go, link } from '../lib/route';
+import type { DeviceKind, Inspection, Objective, PlanState } from '../lib/types';
+import { Card, ProblemBox, Shown } from '../ui/parts';
+
+type Way = 'catalog' | 'sweep' | 'json';
+
+interface Form {
+  way: Way;
+  device: string;
+  count: string;
+  counts: string;
+  types: string[];
+  choose: 'smallest' | 'best';
+  cluster: string;
+  objective: Objective;
+  strategy: string;
+  replicas: string;
+  batch: string;
+  dims: Record<string, string>;
+  limit: string;
+  whatIf: boolean;
+  stages: string;
+  reserved: string;
+  constraints: string;
+}
+
+const EMPTY: Form = {
+  way: 'catalog',
+  device: '',
+  count: '8',
+  counts: '1, 2, 4, 8',
+  types: [],
+  choose: 'smallest',
+  cluster: '{\n  "device": "a100-sxm4-80gb",\n  "count": 8,\n  "mesh": [\n    {"name": "node", "size": 2, "bandwidth": 25e9, "latency": 5e-6},\n    {"name": "gpu", "size": 4, "bandwidth": 300e9, "latency": 2e-6}\n  ]\n}',
+  objective: 'throughput',
+  strategy: 'auto',
+  replicas: '',
+  batch: '',
+  dims: {},
+  limit: '',
+  whatIf: false,
+  stages: '',
+  reserved: '',
+  constraints: '',
+};
+
+const OBJECTIVES: Record<Objective, string> = {
+  throughput: 'Most requests in a second.',
+  latency: 'One request as fast as can be.',
+  devices: 'As few devices as the model fits on.',
+};
+
+const STRATEGIES: Record<string, string> = {
+  auto: 'The best of all ways to use the devices, stages of several devices among them.',
+  grouping: 'Whole operators are grouped on devices.',
+  pipeline: 'Whole operators, in stages of one device.',
+  tensor: 'One stage, whose devices share every operator.',
+};
+
+function parsed(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Problem(0, 'NOT_JSON', `${what} is not JSON: ${(error as Error).message}.`);
+  }
+}
+
+/** The body of POST /v1/plans. What the form does not say is left to the daemon, which checks it all. */
+function requestOf(model: string, form: Form): Record<string, unknown> {
+  const options: Record<string, unknown> = {};
+  const constraints: Record<string, unknown> =
+    form.constraints.trim() === '' ? {} : (parsed(form.constraints, 'What the plan must keep') as Record<string, unknown>);
+  const dims = Object.entries(form.dims).filter(([, value]) => value !== '');
+  if (form.strategy !== 'auto') options['strategy'] = form.strategy;
+  if (form.replicas !== '') options['replicas'] = Number(form.replicas);
+  if (form.batch !== '') options['batch'] = Number(form.batch);
+  if (dims.length > 0) options['dims'] = Object.fromEntries(dims.map(([name, value]) => [name, Number(value)]));
+  if (form.limit !== '') options['time_limit_seconds'] = Number(form.limit);
+  if (form.whatIf) options['what_if'] = true;
+  if (form.stages !== '') constraints['max_stages'] = Number(form.stages);
+  if (form.reserved !== '') constraints['reserved_bytes'] = Number(form.reserved) * 1e9;
+  if (Object.keys(constraints).length > 0) options['constraints'] = constraints;
+  const where =
+    form.way === 'catalog'
+      ? { cluster: { device: form.device, count: Number(form.count) } }
+      : form.way === 'json'
+        ? { cluster: parsed(form.cluster, 'The cluster') }
+        : {
+            sweep: {
+              devices: form.counts.split(/[\s,]+/).filter((one) => one !== '').map(Number),
+              types: form.types.length > 0 ? form.types : [form.device],
+              choose: form.choose,
+            },
+          };
+  return { model, ...where, objective: form.objective, ...(Object.keys(options).length > 0 ? { options } : {}) };
+}
+
+interface Part {
+  form: Form;
+  set: (changes: Partial<Form>) => void;
+}
+
+function Field(props: Part & { name: keyof Form; label: string; hint?: string; min?: number; step?: string }) {
+  return (
+    <label>
+      {props.label}
+      <input
+        type="number"
+        min={props.min ?? 1}
+        step={props.step ?? '1'}
+        value={props.form[props.name] as string}
+        placeholder={props.hint}
+        onInput={(event) => props.set({ [props.name]: event.currentTarget.value })}
+      />
+    </label>
+  );
+}
+
+function Devices(props: Part & { kinds: DeviceKind[] }) {
+  const { form, set, kinds } = props;
+  const kind = kinds.find((one) => one.name === form.device);
+  return (
+    <Card title="Devices">
+      <div class="switch lists" role="group" aria-label="How the devices are given">
+        {(
+          [
+            ['catalog', 'Of the catalog'],
+            ['sweep', 'Several sizes'],
+            ['json', 'Described'],
+          ] as [Way, string][]
+        ).map(([way, label]) => (
+          <button type="button" key={way} aria-pressed={form.way === way} onClick={() => set({ way })}>
+            {label}
+          </button>
+        ))}
+      </div>
+      {form.way === 'json' ? (
+        <label>
+          Cluster, in JSON: devices, groups of different ones, and the levels of links between them
+          <textarea
+            rows={9}
+            spellcheck={false}
+            class="mono"
+            value={form.cluster}
+            onInput={(event) => set({ cluster: event.currentTarget.value })}
+          />
+        </label>
+      ) : (
+        <div class="fields">
+          <label>
+            Device
+            <select
+              value={form.device}
+              onChange={(event) => set({ device: event.currentTarget.value, types: [] })}
+            >
+              {kinds.map((one) => (
+                <option key={one.name} value={one.name}>
+                  {one.name}
+                </option>
+              ))}
+            </select>
+          </label>
+          {form.way === 'catalog' ? (
+            <Field {...props} name="count" label="Number of devices" />
+          ) : (
+            <>
+              <label>
+                Numbers of devices
+                <input value={form.counts} onInput={(event) => set({ counts: event.currentTarget.value })} />
+              </label>
+              <label>
+                And of other types
+                <select
+                  value=""
+                  onChange={(event) => {
+                    const name = event.currentTarget.value;
+                    const types = form.types.length > 0 ? form.types : [form.device];
+                    set({ types: types.includes(name) ? types : [...types, name] });
+                    event.currentTarget.value = '';
+                  }}
+                >
+                  <option value="">{form.types.length > 1 ? form.types.slice(1).join(', ') : 'none'}</option>
+                  {kinds
+                    .filter((one) => one.name !== form.device && !form.types.includes(one.name))
+                    .map((one) => (
+                      <option key={one.name} value={one.name}>
+                        {one.name}
+                      </option>
+                    ))}
+                </select>
+              </label>
+              <label>
+                Choose
+                <select
+                  value={form.choose}
+                  onChange={(event) => set({ choose: event.currentTarget.value as Form['choose'] })}
+                >
+                  <option value="smallest">the fewest devices that fit</option>
+                  <option value="best">the best by the objective</option>
+                </select>
+              </label>
+            </>
+          )}
+        </div>
+      )}
+      {form.way !== 'json' && kind !== undefined && (
+        <p class="muted small">
+          {kind.name}: {bytes(kind.memory_bytes)} of memory at {bytes(kind.memory_bandwidth)}/s
+          {kind.flops['float16'] !== undefined && `, ${flops(kind.flops['float16'])}/s in float16`}
+          {kind.flops['float32'] !== undefined && `, ${flops(kind.flops['float32'])}/s in float32`}.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function Wishes(props: Part & { symbols: string[] }) {
+  const { form, set } = props;
+  return (
+    <Card title="What is wanted">
+      <div class="fields">
+        <label>
+          Objective
+          <select
+            value={form.objective}
+            onChange={(event) => set({ objective: event.currentTarget.value as Objective })}
+          >
+            {Object.keys(OBJECTIVES).map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Strategy
+          <select value={form.strategy} onChange={(event) => set({ strategy: event.currentTarget.value })}>
+            {Object.keys(STRATEGIES).map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <Field {...props} name="batch" label="Batch" hint="as the model has it" />
+        <Field {...props} name="replicas" label="Replicas of a stage, at most" hint="1" />
+        <Field {...props} name="limit" label="Seconds to search, at most" hint="no limit" min={0} step="any" />
+        {props.symbols.map((symbol) => (
+          <label key={symbol}>
+            Dimension <code>{symbol}</code>
+            <input
+              type="number"
+              min={1}
+              placeholder="assumed"
+              value={form.dims[symbol] ?? ''}
+              onInput={(event) => set({ dims: { ...form.dims, [symbol]: event.currentTarget.value } })}
+            />
+          </label>
+        ))}
+      </div>
+      <p class="muted small">
+        {OBJECTIVES[form.objective]} {STRATEGIES[form.strategy]}
+      </p>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={form.whatIf}
+          onChange={(event) => set({ whatIf: event.currentTarget.checked })}
+        />{' '}
+        Also say what a change of the cluster would bring (a search for each)
+      </label>
+    </Card>
+  );
+}
+
+function Constraints(props: Part) {
+  const { form, set } = props;
+  return (
+    <Card title="What the plan must keep">
+      <div class="fields">
+        <Field {...props} name="stages" label="Stages, at most" hint="no limit" />
+        <Field {...props} name="reserved" label="GB of each device for others" hint="0" min={0} step="any" />
+      </div>
+      <details>
+        <summary>Pins, groups, shardings and key-value caches, in JSON</summary>
+        <label>
+          Constraints, as <code>api/schema/constraints.schema.json</code> describes them
+          <textarea
+            rows={6}
+            spellcheck={false}
+            class="mono"
+            placeholder={'{"pins": [{"nodes": "embed*", "stage": 0}], "forbid": [{"nodes": "lm_head"}]}'}
+            value={form.constraints}
+            onInput={(event) => set({ constraints: event.currentTarget.value })}
+          />
+        </label>
+      </details>
+    </Card>
+  );
+}
+
+function PlanForm(props: { model: Inspection; kinds: DeviceKind[] }) {
+  const [form, setForm] = useState<Form>({ ...EMPTY, device: props.kinds[0]?.name ?? '' });
+  const [problem, setProblem] = useState<Problem>();
+  const [sending, setSending] = useState(false);
+  const set = (changes: Partial<Form>) => setForm((old) => ({ ...old, ...changes }));
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setSending(true);
+    setProblem(undefined);
+    try {
+      const plan = await post<PlanState>('v1/plans', requestOf(props.model.id, form));
+      go(['plans', plan.id]);
+    } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem(0, 'PAGE', String(error)));
+      setSending(false);
+    }
+  };
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <Devices form={form} set={set} kinds={props.kinds} />
+      <Wishes form={form} set={set} symbols={props.model.symbols ?? []} />
+      <Constraints form={form} set={set} />
+      {problem !== undefined && <ProblemBox problem={problem} />}
+      <button type="submit" class="primary" disabled={sending}>
+        {sending ? 'Asking …' : 'Plan'}
+      </button>
+    </form>
+  );
+}
+
+export function NewPlanPage(props: { model: string }) {
+  const model = useFetched<Inspection>(`v1/models/${props.model}`);
+  const devices = useFetched<{ devices: DeviceKind[] }>('v1/devices');
+  return (
+    <Shown fetched={model} what="the model">
+      {(about) => (
+        <>
+          <div class="title">
+            <h1>
+              Plan <a href={link(['models', about.id])}>{about.name || about.id.slice(0, 12)}</a>
+            </h1>
+          </div>
+          <Shown fetched={devices} what="the device catalog">
+            {(catalog) => <PlanForm model={about} kinds={catalog.devices} />}
+          </Shown>
+        </>
+      )}
+    </Shown>
+  );
+}

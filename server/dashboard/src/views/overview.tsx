@@ -1,0 +1,176 @@
+// The plan in short: what it achieves, what keeps it from being better, which devices do what.
+import { bytes, count, devices, flops, perSecond, seconds, share } from '../lib/format';
+import { link } from '../lib/route';
+import type { Stage, Summary } from '../lib/types';
+import { Bar, Card, Exact, Facts, StageChip } from '../ui/parts';
+import { Table } from '../ui/table';
+import type { ViewProps } from './plan';
+
+/** Devices of the same kind, "8 x a100-sxm4-80gb". */
+function clusterText(summary: Summary): string {
+  return summary.cluster.groups.map((group) => `${group.count} × ${group.device.name}`).join(', ');
+}
+
+function Estimate(props: { summary: Summary }) {
+  const { estimate, objective, devices: all } = props.summary;
+  return (
+    <Card title={`Planned for ${objective}`}>
+      <div class="big">
+        <Facts
+          facts={[
+            ['Latency', <Exact name="latency_seconds" value={estimate.latency_seconds} text={seconds(estimate.latency_seconds)} />],
+            ['Throughput', <Exact name="throughput_per_second" value={estimate.throughput_per_second} text={perSecond(estimate.throughput_per_second)} />],
+            ['Devices used', <><Exact name="devices_used" value={estimate.devices_used} text={count(estimate.devices_used)} /> of {count(all.length)}</>],
+            ['Gap to the proven bound', <Exact name="gap" value={estimate.gap} text={share(estimate.gap)} />],
+          ]}
+        />
+      </div>
+      <p class="sentence">{estimate.bottleneck}</p>
+      <Facts
+        facts={[
+          ['Between two requests', <Exact name="interval_seconds" value={estimate.interval_seconds} text={seconds(estimate.interval_seconds)} />],
+          ['Proven lower bound', <Exact name="lower_bound_seconds" value={estimate.lower_bound_seconds} text={seconds(estimate.lower_bound_seconds)} />],
+          ['Sent for one request', <Exact name="communication_bytes" value={estimate.communication_bytes} text={bytes(estimate.communication_bytes)} />],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Why(props: { summary: Summary; id: string }) {
+  const { why } = props.summary;
+  if (why === undefined) return null;
+  const { binding, second_best: second } = why;
+  return (
+    <Card title="Why not better?">
+      <p>{binding.sentence}</p>
+      {binding.node !== null && (
+        <p class="small">
+          Node: <a href={link(['plans', props.id, 'nodes'], { name: binding.node })} class="name">{binding.node}</a>
+        </p>
+      )}
+      <h3>Second best</h3>
+      <p>{second !== null ? second.sentence : (why.no_second_best ?? 'No other plan was found.')}</p>
+    </Card>
+  );
+}
+
+function About(props: { summary: Summary }) {
+  const { model, search, counts, options } = props.summary;
+  return (
+    <Card title="What was planned">
+      <Facts
+        facts={[
+          ['Model', model.sha256 !== null ? <a href={link(['models', model.sha256])}>{model.name}</a> : model.name],
+          ['Devices', clusterText(props.summary)],
+          ['Nodes', <Exact value={model.node_count} text={count(model.node_count)} />],
+          ['Weights', <Exact value={model.weight_bytes} text={bytes(model.weight_bytes)} />],
+          ['Work of one request', <Exact value={model.flops} text={flops(model.flops)} />],
+          ['Tensors that are split', `${count(counts.split_tensors)} of ${count(counts.tensors)}`],
+          ['Search', `${search.strategy}, ${seconds(search.seconds)}`],
+        ]}
+      />
+      <details class="options">
+        <summary>Options</summary>
+        <pre>{JSON.stringify(options, null, 2)}</pre>
+      </details>
+    </Card>
+  );
+}
+
+function meshText(stage: Stage): string {
+  return stage.mesh.map((axis) => `${axis.name} ${axis.size}`).join(' × ') || 'one device';
+}
+
+function Stages(props: { summary: Summary; id: string }) {
+  const { stages, estimate } = props.summary;
+  return (
+    <Card title="Stages">
+      <Table
+        caption="Stages"
+        rows={stages}
+        rowKey={(stage) => stage.index}
+        columns={[
+          { key: 'index', label: 'Stage', value: (stage) => stage.index, cell: (stage) => <StageChip stage={stage.index} /> },
+          {
+            key: 'devices',
+            label: 'Devices',
+            cell: (stage) => (
+              <a href={link(['plans', props.id, 'memory'], { stage: stage.index })}>{devices(stage.devices)}</a>
+            ),
+          },
+          {
+            key: 'mesh',
+            label: 'Mesh',
+            cell: (stage) => `${meshText(stage)}${stage.replicas > 1 ? `, ${stage.replicas} replicas` : ''}`,
+          },
+          {
+            key: 'nodes',
+            label: 'Nodes',
+            numeric: true,
+            value: (stage) => stage.node_count,
+            cell: (stage) => (
+              <a href={link(['plans', props.id, 'nodes'], { stage: stage.index })}>{count(stage.node_count)}</a>
+            ),
+          },
+          {
+            key: 'seconds',
+            label: 'Interval',
+            numeric: true,
+            value: (stage) => stage.seconds,
+            cell: (stage) => <Exact value={stage.seconds} text={seconds(stage.seconds)} />,
+          },
+          {
+            key: 'busy',
+            label: 'Of the slowest',
+            cell: (stage) => (
+              <Bar
+                share={stage.seconds / estimate.interval_seconds}
+                label={`${share(stage.seconds / estimate.interval_seconds)} of the interval of the plan`}
+              />
+            ),
+          },
+          {
+            key: 'compute',
+            label: 'Compute',
+            numeric: true,
+            value: (stage) => stage.compute_seconds,
+            cell: (stage) => <Exact value={stage.compute_seconds} text={seconds(stage.compute_seconds)} />,
+          },
+          {
+            key: 'collective',
+            label: 'of it collectives',
+            numeric: true,
+            value: (stage) => stage.collective_seconds,
+            cell: (stage) => <Exact value={stage.collective_seconds} text={seconds(stage.collective_seconds)} />,
+          },
+          { key: 'because', label: 'Why', cell: (stage) => <span class="why">{stage.because}</span> },
+        ]}
+      />
+    </Card>
+  );
+}
+
+export function Overview(props: ViewProps) {
+  const { summary, id } = props;
+  const { error, warning, note } = summary.counts.diagnostics;
+  return (
+    <>
+      {error + warning > 0 && (
+        <p class="notice">
+          <a href={link(['plans', id, 'diagnostics'])}>
+            {error > 0 ? `${count(error)} errors, ` : ''}
+            {count(warning)} {warning === 1 ? 'warning' : 'warnings'}
+          </a>{' '}
+          {note > 0 && `and ${count(note)} notes `}about this plan.
+        </p>
+      )}
+      <div class="grid wide-first">
+        <Estimate summary={summary} />
+        <Why summary={summary} id={id} />
+      </div>
+      <Stages summary={summary} id={id} />
+      <About summary={summary} />
+    </>
+  );
+}

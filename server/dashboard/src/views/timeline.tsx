@@ -1,0 +1,5 @@
+import type { ViewProps } from './plan';
+export function TimelineView(props: ViewProps) {
+  void props;
+  return <p>TimelineView</p>;
+}

@@ -1,0 +1,78 @@
+// Names of models, nodes and tensors are anybody's text: the page shows them, and nothing of them runs.
+import { check, equal, finish, openPage, startBrowser, startDaemon, that } from './page.mjs';
+
+const MARKUP = [
+  '<script>window.injected=1</script>',
+  '<img src=x onerror="window.injected=1">',
+  '"><svg onload=window.injected=1>',
+  "javascript:window.injected=1//",
+  '</title><script>window.injected=1</script>',
+  '{{constructor.constructor("window.injected=1")()}}',
+  '\u202Eexe.lanif',
+];
+const daemon = await startDaemon();
+const browser = await startBrowser();
+
+/** A chain of Relu whose names are all of these. */
+function model(names) {
+  const tensor = (at) => `${names[at % names.length]} ${at}`;
+  return {
+    name: names[0],
+    opset: 21,
+    inputs: [{ name: tensor(0), dtype: 'float32', shape: [64, 64] }],
+    outputs: [tensor(names.length)],
+    nodes: names.map((name, at) => ({ name, op: 'Relu', inputs: [tensor(at)], outputs: [tensor(at + 1)] })),
+  };
+}
+
+async function plan(graph) {
+  const response = await fetch(`${daemon.url}/v1/plans?devices=2&device=l4-24gb&name=${encodeURIComponent(graph.name)}`, {
+    method: 'POST', headers: { 'Content-Type': 'application/json', Prefer: 'wait=30' }, body: JSON.stringify(graph) });
+  return { status: response.status, body: await response.json() };
+}
+
+await check('hostile/policy', async () => {
+  const response = await fetch(`${daemon.url}/`, { headers: { Accept: 'text/html' } });
+  const policy = response.headers.get('Content-Security-Policy') ?? '';
+  that(/default-src 'none'/.test(policy) && /script-src 'self'(;|$)/.test(policy) && /style-src 'self'(;|$)/.test(policy), policy);
+  that(!/unsafe|\*|https?:/.test(policy), policy);
+});
+
+await check('hostile/markup in names', async () => {
+  const { status, body } = await plan(model(MARKUP));
+  equal(status, 200, JSON.stringify(body).slice(0, 300));
+  const { page, context, faults } = await openPage(browser, daemon.url);
+  for (const view of ['', `models/${body.model}`, ...['overview', 'timeline', 'memory', 'graph', 'collectives', 'sharding', 'nodes', 'diagnostics', 'search', 'downloads']
+    .map((name) => `plans/${body.id}/${name}`), `compare/${body.id}/${body.id}`]) {
+    await page.goto(`${daemon.url}/#/${view}`);
+    await page.waitForLoadState('networkidle');
+    equal(await page.evaluate(() => window.injected), undefined, `in ${view}`);
+    equal(await page.locator('main script, main img, main iframe, main object').count(), 0, `elements made of names in ${view}`);
+  }
+  await page.goto(`${daemon.url}/#/plans/${body.id}/nodes`);
+  await page.getByText(MARKUP[1]).first().waitFor();
+  equal(faults, [], 'faults of the page');
+  await context.close();
+});
+
+await check('hostile/a name of 10 MB is refused', async () => {
+  const { status, body } = await plan(model(['x'.repeat(10_000_000)]));
+  that(status >= 400 && status < 500 && body.code !== undefined, `${status} ${JSON.stringify(body).slice(0, 300)}`);
+});
+
+await check('hostile/an address with anything in it', async () => {
+  const { page, context, faults } = await openPage(browser, daemon.url);
+  for (const hash of ['#/plans/<script>window.injected=1</script>', '#/plans/%3Cimg%20src=x%20onerror=window.injected=1%3E/overview', '#/%E0%A4%A', '#/compare/../../v1/models/x',
+    '#/models/..%2F..%2Fv1%2Fplans']) {
+    await page.goto(`${daemon.url}/${hash}`);
+    await page.locator('main').waitFor();
+    await page.waitForLoadState('networkidle');
+    equal(await page.evaluate(() => window.injected), undefined, hash);
+  }
+  equal(faults, [], 'faults of the page');
+  await context.close();
+});
+
+await browser.close();
+equal(await daemon.stop(), 0, 'the end of the daemon');
+finish();

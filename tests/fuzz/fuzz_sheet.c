@@ -1,0 +1,161 @@
+/*
+ * The file of a plan's sheet, and before it the text that is scanned for one.
+ *
+ * The bytes are a file. Properties: what is not sound is refused with a code and a message; of a sheet that is open all
+ * that it promises can be visited. The same bytes are a text, too: however it is cut, the scan finds the same in it,
+ * and what it finds lies in it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "sheet/scan.h"
+#include "sheet/sheet.h"
+
+static void require(bool is_true, const char *what)
+{
+    if (is_true)
+        return;
+    (void)fprintf(stderr, "broken: %s\n", what);
+    abort();
+}
+
+/* ---- the file --------------------------------------------------------------------------------------------------- */
+
+static void visit_text(const struct sp_sheet *sheet, uint32_t text)
+{
+    const char *found = sp_sheet_text(sheet, text);
+    require(found == NULL || strlen(found) < sheet->text_size, "a text that ends");
+}
+
+static void visit_row(const struct sp_sheet *sheet, const struct sp_sheet_row *row)
+{
+    require(row->offset <= sheet->plan_size && row->size <= sheet->plan_size - row->offset, "a row of the plan");
+}
+
+static void visit_lists(const struct sp_sheet *sheet)
+{
+    uint64_t operands = 0, consumers = 0;
+    for (uint32_t n = 0; n < sheet->node_count; n++) {
+        const struct sp_sheet_node *node = &sheet->nodes[n];
+        visit_text(sheet, node->name);
+        visit_text(sheet, node->operator_type);
+        require(sheet->stages[node->stage].replicas > 0, "a stage");
+        for (uint32_t i = 0; i < node->input_count + node->output_count; i++, operands++)
+            require(sheet->tensors[sheet->operands[node->first_operand + i]].bytes >= 0, "an operand");
+    }
+    for (uint32_t t = 0; t < sheet->tensor_count; t++) {
+        const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+        visit_text(sheet, tensor->name);
+        visit_text(sheet, tensor->spec);
+        visit_row(sheet, &tensor->row);
+        require(tensor->producer == SP_SHEET_NONE || sheet->nodes[tensor->producer].flops >= 0, "a producer");
+        for (uint32_t i = 0; i < tensor->consumer_count; i++, consumers++)
+            require(sheet->nodes[sheet->consumers[tensor->first_consumer + i]].seconds >= 0, "a consumer");
+    }
+    require(operands == sheet->operand_count && consumers == sheet->consumer_count, "each entry once");
+    for (uint32_t c = 0; c < sheet->collective_count; c++) {
+        visit_text(sheet, sheet->collectives[c].kind);
+        visit_row(sheet, &sheet->collectives[c].row);
+        require(sheet->stages[sheet->collectives[c].stage].device_count > 0, "a collective's stage");
+    }
+    for (uint32_t f = 0; f < sheet->finding_count; f++) {
+        visit_text(sheet, sheet->findings[f].severity);
+        visit_text(sheet, sheet->findings[f].code);
+        visit_text(sheet, sheet->findings[f].message);
+        visit_row(sheet, &sheet->findings[f].row);
+    }
+}
+
+static void visit_stage(const struct sp_sheet *sheet, const struct sp_sheet_stage *stage)
+{
+    visit_text(sheet, stage->device_name);
+    for (uint32_t i = 0; i < stage->slice_count; i++) {
+        const struct sp_sheet_slice *slice = &sheet->slices[stage->first_slice + i];
+        const double seconds = slice->what == SP_SHEET_COMPUTE ? sheet->nodes[slice->item].seconds
+                                                               : sheet->collectives[slice->item].seconds;
+        require(slice->end >= slice->begin && isfinite(slice->end) && seconds >= 0, "a slice");
+    }
+    for (uint32_t i = 0; i < stage->moment_count; i++) {
+        const struct sp_sheet_moment *moment = &sheet->moments[stage->first_moment + i];
+        require(isfinite(moment->bytes) && &sheet->stages[sheet->nodes[moment->node].stage] == stage, "a moment");
+    }
+    for (uint32_t i = 0; i < stage->alive_count; i++) {
+        const struct sp_sheet_alive *alive = &sheet->alive[stage->first_alive + i];
+        visit_text(sheet, alive->holds == SP_SHEET_HELD_WORKSPACE ? sheet->nodes[alive->node].name
+                                                                  : sheet->tensors[alive->tensor].name);
+    }
+}
+
+static void check_file(const uint8_t *bytes, size_t size)
+{
+    struct sp_error err = {0};
+    struct sp_sheet sheet;
+    uint64_t blocks = 0;
+    void *copy = malloc(size > 0 ? size : 1); /* at a multiple of 8 */
+    require(copy != NULL, "memory");
+    if (size > 0)
+        memcpy(copy, bytes, size);
+    if (sp_sheet_open(copy, size, &sheet, &err) != SP_OK) {
+        require(strcmp(err.code, "SHEET_DAMAGED") == 0 && err.message[0] != '\0', "an error that says what");
+    } else {
+        visit_lists(&sheet);
+        for (uint32_t s = 0; s < sheet.stage_count; s++) {
+            visit_stage(&sheet, &sheet.stages[s]);
+            blocks += sheet.stages[s].replicas;
+        }
+        require(blocks <= 65536, "as many blocks as devices");
+        require(memchr(sheet.summary, '\0', sheet.summary_size) == NULL, "a summary");
+    }
+    free(copy);
+}
+
+/* ---- the text --------------------------------------------------------------------------------------------------- */
+
+static struct sp_sheet_scan *scan_of(struct sp_arena *arena, const uint8_t *bytes, size_t size, size_t piece)
+{
+    struct sp_sheet_scan *scan = sp_sheet_scan_create(arena);
+    require(scan != NULL, "memory");
+    for (size_t at = 0; at < size; at += piece)
+        sp_sheet_scan_take(scan, (const char *)bytes + at, piece < size - at ? piece : size - at);
+    return scan;
+}
+
+static void expect_same_rows(const struct sp_sheet_scan *a, const struct sp_sheet_scan *b, enum sp_sheet_list list,
+                             const uint8_t *bytes, size_t size)
+{
+    uint32_t count, others;
+    const struct sp_sheet_row *rows = sp_sheet_scan_rows(a, list, &count), *same = sp_sheet_scan_rows(b, list, &others);
+    require(count == others, "as many rows");
+    for (uint32_t i = 0; i < count; i++) {
+        require(rows[i].offset == same[i].offset && rows[i].size == same[i].size, "the same row");
+        require(rows[i].size >= 2 && rows[i].offset + rows[i].size <= size, "a row of the text");
+        require(bytes[rows[i].offset] == '{' && bytes[rows[i].offset + rows[i].size - 1] == '}', "an object");
+    }
+}
+
+static void check_text(const uint8_t *bytes, size_t size)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    require(arena != NULL, "memory");
+    const struct sp_sheet_scan *a = scan_of(arena, bytes, size, size + 1), *b = scan_of(arena, bytes, size, 1);
+    size_t sizes[4];
+    const char *members = sp_sheet_scan_members(a, &sizes[0]), *same = sp_sheet_scan_members(b, &sizes[1]);
+    require(sizes[0] == sizes[1] && memcmp(members, same, sizes[0]) == 0, "the same members");
+    members = sp_sheet_scan_estimate(a, &sizes[2]);
+    same = sp_sheet_scan_estimate(b, &sizes[3]);
+    require(sizes[2] == sizes[3] && memcmp(members, same, sizes[2]) == 0, "the same estimate");
+    require(sp_sheet_scan_is_whole(a) == sp_sheet_scan_is_whole(b), "whole or not");
+    for (int list = 0; list < SP_SHEET_LISTS; list++)
+        expect_same_rows(a, b, (enum sp_sheet_list)list, bytes, size);
+    sp_arena_destroy(arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    check_file(bytes, size);
+    check_text(bytes, size);
+    return 0;
+}
