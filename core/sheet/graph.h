@@ -2,11 +2,11 @@
 /*
  * graph - a model's nodes as boxes and what flows between them: one level of its modules at a time.
  *
- * Exporters name nodes by the modules that they come from, "/encoder/layer.3/attention/MatMul": a name is cut at '/'
- * (at
- * '.' where no name of the model has a '/'), and what stands before the last cut is the module. Where a module has more
- * children than `limit`, neighbours in the order of execution become one box, a *run*, whose path can be asked for
- * like a module's; so each node can be reached, whatever the names are.
+ * Exporters name nodes by the modules that they come from, "/encoder/layer.3/attention/MatMul" (modules.h). Where a
+ * module has more children than `limit`, neighbours in the order of execution become one box, a *run*, whose path can
+ * be asked for like a module's; so each node can be reached, whatever the names are. A module with a single child is
+ * shown together with it. Tensors that come from nodes which are not shown, or go there, come from the box "before" and
+ * go to the box "after", of kind "outside".
  *
  * A path is what an answer says it is; clients hand it back as it came.
  */
@@ -17,11 +17,12 @@
 #define SP_SHEET_MOST_LEVELS 4
 
 struct sp_sheet_graph_query {
-    const char *path; /* "": the whole model */
-    uint32_t depth;   /* levels of modules that are told apart, 1 .. SP_SHEET_MOST_LEVELS */
-    uint32_t stage;   /* only its nodes; SP_SHEET_NONE: all */
-    bool by_stage;    /* boxes are stages; the path is "" then */
-    uint32_t limit;   /* boxes, 2 .. SP_SHEET_MOST_BOXES */
+    const char *path;   /* "": the whole model */
+    uint32_t depth;     /* levels of modules that are told apart, 1 .. SP_SHEET_MOST_LEVELS */
+    uint32_t stage;     /* only its nodes; SP_SHEET_NONE: all */
+    bool by_stage;      /* boxes are stages; the path is "" then */
+    uint32_t limit;     /* boxes but those outside, 2 .. SP_SHEET_MOST_BOXES */
+    uint64_t hash_seed; /* of tables of names, which come from strangers; no answer depends on it */
 };
 
 /* Writes the slice as one JSON object. SP_ERR_REQUEST "NO_SUCH_MODULE", "NO_SUCH_STAGE"; SP_ERR_MEMORY. */

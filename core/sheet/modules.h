@@ -1,81 +1,59 @@
 #pragma once
 /*
- * modules - the nodes of a sheet, told apart by the modules that their names speak of.
+ * modules - nodes by the modules that their names tell of, and the paths by which parts of a model are asked for.
  *
- * A name is cut at '/', or at '.' where no name of the model has a '/'. What stands before the last cut is the node's
- * module. Any name will do: empty ones, equal ones, ones that are nothing but cuts.
+ * A name is cut at each '/' (at each '.' where no name of the model has a '/') but a first character; what stands
+ * before a cut is a module that the node is in, and what stands between two cuts is a piece. The *children* of a module
+ * are the modules one piece longer, and the nodes that are in no such one, each by itself; they are numbered in the
+ * order of their first nodes. The whole model is the module "".
  *
- * Glossary
- *  path    names nodes. "" all of them; "/encoder/" those whose names begin so; "/encoder/[3-17]" those below that
- *          module's children 3 to 17. A path of a module may leave its last cut out, unless what then stands at its end
- *          looks like a run.
- *  child   what the nodes below a module are first told apart by: a module in it, or a node that is directly in it.
- *          Children are numbered from 0 on, in the order of their first nodes.
- *  run     children of one module that follow each other
- *  level   nodes in groups; each group is a node, or a module with at least two
- *
- * Invariants
- *  - A module with a single child is the same as that child: groups are as deep as their nodes have in common.
- *  - Groups of a level are in the order of their first nodes.
- *  - Time is linear in nodes and bytes of names, but for sorting; depth of the modules does not count.
+ * A *path* is a module, or some neighbours among a module's children, a run: "3-17@/encoder" are the children 3 to 17
+ * of the module "/encoder". A module whose name looks like a run, or begins with '@', is written with an '@' before it.
+ * Names come from strangers, so tables of them are hashed with a seed, on which no result depends.
  */
 #include "base/arena.h"
 #include "sheet/sheet.h"
 
-/* Names that differ; nodes of equal names that are one text share it. */
-struct sp_sheet_name {
-    const char *text;
-    uint32_t size;
-    uint32_t module_size; /* bytes up to the last cut, and this */
+struct sheet_path {
+    const char *module; /* `size` bytes of the path that was read */
+    size_t size;
+    uint32_t first_child, last_child; /* of a run; else 0 and SP_SHEET_NONE - 1 */
 };
 
-struct sp_sheet_names {
+/* Some nodes of a sheet, ascending, and what is known of their names. */
+struct sheet_selection {
     const struct sp_sheet *sheet;
-    struct sp_arena *arena;
-    char cut;
+    char separator;
+    const char
+        *module; /* of all of them: where the module that was asked for has a single child, that one, and so on */
+    size_t module_size;
+    bool is_run; /* not all of the module's nodes are there */
     uint32_t count;
-    struct sp_sheet_name *names;
-    uint32_t *name_of; /* by node */
+    const uint32_t *nodes;
 };
 
-struct sp_sheet_group {
-    uint32_t first_node, node_count;
-    uint32_t parent;      /* group of the level before */
-    uint32_t child_count; /* once the next level was made */
-    uint32_t size;        /* bytes of the first node's name: the path of a module with its cut, or all */
-    bool is_node;
-};
+/* '/' or '.'. */
+char sheet_separator(const struct sp_sheet *sheet);
 
-struct sp_sheet_level {
-    uint32_t count;
-    struct sp_sheet_group *groups;
-    uint32_t *group_of; /* by node; SP_SHEET_NONE of those left out */
-};
+/* What a path says; it is not looked whether there is such a module. */
+struct sheet_path sheet_path_read(const char *text);
 
-/* What a path names. */
-struct sp_sheet_part {
-    struct sp_sheet_group module; /* as deep as its nodes have in common; of a run: the module of its children */
-    struct sp_sheet_level level;  /* its children; of a run: those in it */
-    uint32_t first_child;         /* number of the first of them */
-    bool is_run;
-};
+/* A path in `arena`; of a module for first_child 0 and last_child SP_SHEET_NONE - 1. NULL without memory. */
+char *sheet_path_write(struct sp_arena *arena, const struct sheet_path *path);
 
-/* Everything lives in `arena`, which must outlive `ret_names`. SP_ERR_MEMORY. */
-enum sp_status sp_sheet_names_create(const struct sp_sheet *sheet, struct sp_arena *arena,
-                                     struct sp_sheet_names *ret_names, struct sp_error *err);
+/* The nodes that a path stands for, and of these those of a stage (SP_SHEET_NONE: all), which may be none. In `arena`.
+   SP_ERR_REQUEST "NO_SUCH_MODULE"; SP_ERR_MEMORY. */
+enum sp_status sheet_select(const struct sp_sheet *sheet, const char *text, uint32_t stage, uint64_t hash_seed,
+                            struct sp_arena *arena, struct sheet_selection *ret_selection, struct sp_error *err);
 
-/* SP_ERR_REQUEST "NO_SUCH_MODULE" where no node is below the path ("" is always there); SP_ERR_MEMORY. */
-enum sp_status sp_sheet_part_find(const struct sp_sheet_names *names, const char *path, struct sp_sheet_part *ret_part,
-                                  struct sp_error *err);
+/* The part of a name that is below the module: the bytes of its first `pieces` pieces with the module before them;
+   `*ret_is_node` where that is all of the name. */
+size_t sheet_prefix(const struct sheet_selection *selection, const char *name, uint32_t pieces, bool *ret_is_node);
 
-/* The children of all groups of a level; a node is its own child. Sets child_count of the groups of `level`.
-   SP_ERR_MEMORY. */
-enum sp_status sp_sheet_level_refine(const struct sp_sheet_names *names, struct sp_sheet_level *level,
-                                     struct sp_sheet_level *ret_finer, struct sp_error *err);
+/* Numbers the groups of a selection that `pieces` pieces tell apart, by their first nodes: ret_groups has one number
+   for each node of the selection. Both in `arena`. SP_ERR_MEMORY. */
+enum sp_status sheet_group(const struct sheet_selection *selection, uint32_t pieces, uint64_t hash_seed,
+                           struct sp_arena *arena, uint32_t **ret_groups, uint32_t *ret_count, struct sp_error *err);
 
-/* Sorts items 0 .. count - 1 by their keys, and those of equal keys as they were in `order`. false without memory. */
-bool sp_sheet_sort(struct sp_arena *arena, uint32_t count, const uint32_t *keys, uint32_t *order);
-
-/* Which nodes are below a path: 1 or 0 for each of the sheet's. As sp_sheet_part_find(). */
-enum sp_status sp_sheet_mark_below(const struct sp_sheet *sheet, const char *path, uint8_t *ret_marks,
-                                   struct sp_error *err);
+/* The longest module that all of some nodes of the selection are in: bytes of the first one's name. */
+size_t sheet_common_module(const struct sheet_selection *selection, const uint32_t *nodes, uint32_t count);

@@ -32,8 +32,9 @@ struct sp_sheet_rows_query {
     const struct sp_sheet *differs_from;
     enum sp_sheet_order order;
     bool descending;
-    uint64_t skip;  /* rows of those that match */
-    uint32_t limit; /* 1 .. SP_SHEET_MOST_ROWS */
+    uint64_t skip;      /* rows of those that match */
+    uint32_t limit;     /* 1 .. SP_SHEET_MOST_ROWS */
+    uint64_t hash_seed; /* of tables of names, which come from strangers; no answer depends on it */
 };
 
 struct sp_sheet_rows {
@@ -52,6 +53,6 @@ enum sp_status sp_sheet_rows(const struct sp_sheet *sheet, const struct sp_sheet
                              struct sp_sheet_rows *ret_rows, struct sp_error *err);
 
 /* One node as an object. */
-void sp_sheet_write_node(const struct sp_sheet *sheet, uint32_t node, struct sp_json *json);
+void sp_sheet_write_node(const struct sp_sheet *sheet, uint32_t index, struct sp_json *json);
 /* The entry of a row in the plan's JSON. */
 struct sp_sheet_row sp_sheet_entry(const struct sp_sheet *sheet, enum sp_sheet_table table, uint32_t row);

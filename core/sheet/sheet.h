@@ -9,7 +9,7 @@
  *
  *   write.h      plan -> the file              (a worker)
  *   sheet.h      the file -> struct sp_sheet    (the daemon: nothing in it is trusted)
- *   graph.h, timeline.h, memory.h, rows.h      struct sp_sheet -> JSON of one slice
+ *   graph.h, timeline.h, rows.h                struct sp_sheet -> JSON of one slice
  *
  * A sheet is immutable, needs neither model nor plan, and may be read by any number of threads.
  *

@@ -194,13 +194,21 @@ class Daemon:
         def idle():
             """One that still starts has not asked yet to die with the daemon; one that was ended is replaced."""
             workers = self.workers()
-            enough = len(workers) == self.metric("shardplan_workers_wanted")
+            enough = len(workers) == self.metric("shardplan_workers_wanted") and self.metric("shardplan_workers_busy") == 0
             return workers if enough and all(state(pid) == "S" for pid in workers) else None
 
-        workers = self.wait_for(idle, "idle workers")
-        for pid in workers:
-            os.kill(pid, signal.SIGSTOP)
-        return workers
+        def stay():
+            """Stopped workers that are still there a moment later: one that the daemon was about to replace is not."""
+            workers = self.wait_for(idle, "idle workers")
+            for pid in workers:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.2)
+            if self.workers() == workers and all(state(pid) == "T" for pid in workers):
+                return workers
+            self.thaw()
+            return None
+
+        return self.wait_for(stay, "workers that stay")
 
     def thaw(self, workers=None):
         """Lets stopped workers go on: these, or all. One that the daemon has ended meanwhile is no matter."""

@@ -5,14 +5,18 @@
  * that it promises can be visited. The same bytes are a text, too: however it is cut, the scan finds the same in it,
  * and what it finds lies in it.
  */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
+#include "sheet/graph.h"
+#include "sheet/rows.h"
 #include "sheet/scan.h"
 #include "sheet/sheet.h"
+#include "sheet/timeline.h"
 
 static void require(bool is_true, const char *what)
 {
@@ -89,6 +93,93 @@ static void visit_stage(const struct sp_sheet *sheet, const struct sp_sheet_stag
     }
 }
 
+/* ---- slices ----------------------------------------------------------------------------------------------------- */
+
+/* What a slice wrote: JSON, or an error and nothing. */
+static void expect_answer(enum sp_status status, const struct sp_error *err, struct sp_json *json, struct sp_buf *buf)
+{
+    if (status == SP_OK) {
+        require(sp_json_finish(json, NULL) == SP_OK && !sp_buf_failed(buf), "all of the answer");
+        json_t *answer = json_loadb(buf->data, buf->size, JSON_REJECT_DUPLICATES, NULL);
+        require(answer != NULL, "JSON");
+        json_decref(answer);
+    } else {
+        require(status == SP_ERR_REQUEST && err->message[0] != '\0', "an error that says what");
+    }
+}
+
+static void ask_graph(const struct sp_sheet *sheet)
+{
+    static const char *const paths[] = {"", "/a", "0-1@", "@", "1-0@a"};
+    for (uint32_t i = 0; i < 10; i++) {
+        const struct sp_sheet_graph_query query = {.path = paths[i % 5],
+                                                   .depth = 1 + i % SP_SHEET_MOST_LEVELS,
+                                                   .stage = i < 5 ? SP_SHEET_NONE : 0,
+                                                   .by_stage = i == 5,
+                                                   .limit = 2 + i};
+        struct sp_error err = {0};
+        struct sp_json json;
+        struct sp_buf buf;
+        sp_buf_init(&buf, SIZE_MAX);
+        sp_json_init_buf(&json, false, &buf);
+        const enum sp_status status = sp_sheet_graph(sheet, &query, &json, &err);
+        expect_answer(status, &err, &json, &buf);
+        sp_buf_release(&buf);
+    }
+}
+
+static void ask_stages(const struct sp_sheet *sheet)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct sp_sheet_timeline_query query = {
+            .from = i * 1e-3, .to = i == 3 ? 1 : 0, .resolution = i * 1e-4, .first_lane = i / 2, .lanes = 1 + i};
+        struct sp_error err = {0};
+        struct sp_json json;
+        struct sp_buf buf;
+        sp_buf_init(&buf, SIZE_MAX);
+        sp_json_init_buf(&json, false, &buf);
+        enum sp_status status = sp_sheet_timeline(sheet, &query, &json, &err);
+        expect_answer(status, &err, &json, &buf);
+        sp_buf_clear(&buf);
+        sp_error_clear(&err);
+        sp_json_init_buf(&json, false, &buf);
+        status = sp_sheet_memory(sheet, i, 16 << i, &json, &err);
+        expect_answer(status, &err, &json, &buf);
+        sp_buf_release(&buf);
+    }
+}
+
+static void ask_tables(const struct sp_sheet *sheet)
+{
+    for (uint32_t i = 0; i < 16; i++) {
+        const enum sp_sheet_table table = (enum sp_sheet_table)(i % 4);
+        const enum sp_sheet_order order = (enum sp_sheet_order)(i % 6);
+        struct sp_sheet_rows found;
+        struct sp_error err = {0};
+        const struct sp_sheet_rows_query query = {
+            .table = table,
+            .search = i % 3 == 0 ? "a" : NULL,
+            .node = i % 5 == 1 && sp_sheet_table_has(table, "node") ? "n" : NULL,
+            .tensor = i % 5 == 2 && sp_sheet_table_has(table, "tensor") ? "t" : NULL,
+            .path = i == 8 ? "0-1@" : NULL,
+            .stage = i % 7 == 1 && sp_sheet_table_has(table, "stage") ? 0 : SP_SHEET_NONE,
+            .index = SP_SHEET_NONE,
+            .split = -1,
+            .differs_from = table == SP_SHEET_TENSORS && i > 8 ? sheet : NULL,
+            .order = sp_sheet_table_sorts(table, order) ? order : SP_SHEET_BY_INDEX,
+            .descending = i % 2 == 1,
+            .skip = i / 8,
+            .limit = 1 + i};
+        const enum sp_status status = sp_sheet_rows(sheet, &query, &found, &err);
+        require(status == SP_OK || status == SP_ERR_REQUEST, "rows, or no such module");
+        require(status != SP_OK || (found.count <= query.limit && found.count <= found.total), "a page");
+        for (uint32_t row = 0; status == SP_OK && row < found.count; row++) {
+            const struct sp_sheet_row entry = sp_sheet_entry(sheet, table, found.rows[row]);
+            require(entry.offset + entry.size <= sheet->plan_size, "a row of the plan");
+        }
+    }
+}
+
 static void check_file(const uint8_t *bytes, size_t size)
 {
     struct sp_error err = {0};
@@ -108,6 +199,9 @@ static void check_file(const uint8_t *bytes, size_t size)
         }
         require(blocks <= 65536, "as many blocks as devices");
         require(memchr(sheet.summary, '\0', sheet.summary_size) == NULL, "a summary");
+        ask_graph(&sheet);
+        ask_stages(&sheet);
+        ask_tables(&sheet);
     }
     free(copy);
 }

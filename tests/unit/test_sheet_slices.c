@@ -1,0 +1,597 @@
+/* Slices of a sheet: compared with what a search through the whole sheet finds. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build_sharded.h"
+#include "data_files.h"
+#include "plan_sheet.h"
+#include "sheet/graph.h"
+#include "sheet/rows.h"
+#include "sheet/timeline.h"
+
+#define NEAR       1e-9 /* of sums: the share by which their rounding may differ */
+#define MOST_NODES 80
+#define MOST_NAMES (1 << 16)
+
+static bool is_near(double a, double b)
+{
+    return fabs(a - b) <= NEAR * fmax(fabs(a), fabs(b));
+}
+
+static double number(const json_t *object, const char *name)
+{
+    const json_t *member = json_object_get(object, name);
+    cr_assert(json_is_number(member), "no %s", name);
+    return json_number_value(member);
+}
+
+static const char *text(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+static json_t *parsed(enum sp_status status, struct sp_json *json, struct sp_buf *buf, const struct sp_error *err)
+{
+    json_t *answer = NULL;
+    if (status == SP_OK) {
+        cr_assert_eq(sp_json_finish(json, NULL), SP_OK);
+        answer = json_loadb(buf->data, buf->size, JSON_REJECT_DUPLICATES, NULL);
+        cr_assert_not_null(answer);
+    } else {
+        cr_assert_eq(status, SP_ERR_REQUEST, "%s", err->message);
+    }
+    sp_buf_release(buf);
+    return answer;
+}
+
+static json_t *ask_graph(const struct sp_sheet *sheet, const struct sp_sheet_graph_query *query)
+{
+    struct sp_json json;
+    struct sp_buf buf;
+    struct sp_error err = {0};
+    sp_buf_init(&buf, SIZE_MAX);
+    sp_json_init_buf(&json, false, &buf);
+    return parsed(sp_sheet_graph(sheet, query, &json, &err), &json, &buf, &err);
+}
+
+static json_t *ask_timeline(const struct sp_sheet *sheet, const struct sp_sheet_timeline_query *query)
+{
+    struct sp_json json;
+    struct sp_buf buf;
+    struct sp_error err = {0};
+    sp_buf_init(&buf, SIZE_MAX);
+    sp_json_init_buf(&json, false, &buf);
+    return parsed(sp_sheet_timeline(sheet, query, &json, &err), &json, &buf, &err);
+}
+
+static json_t *ask_memory(const struct sp_sheet *sheet, uint32_t stage, uint32_t points)
+{
+    struct sp_json json;
+    struct sp_buf buf;
+    struct sp_error err = {0};
+    sp_buf_init(&buf, SIZE_MAX);
+    sp_json_init_buf(&json, false, &buf);
+    return parsed(sp_sheet_memory(sheet, stage, points, &json, &err), &json, &buf, &err);
+}
+
+static const struct sp_sheet_rows_query all_rows = {
+    .stage = SP_SHEET_NONE, .index = SP_SHEET_NONE, .split = -1, .limit = SP_SHEET_MOST_ROWS};
+
+/* ---- graphs ----------------------------------------------------------------------------------------------------- */
+
+/* A sheet of random names, stages and tensors: few pieces, so that modules meet, end within each other and are empty.
+ */
+struct made_up {
+    struct sp_sheet sheet;
+    struct sp_sheet_node nodes[MOST_NODES];
+    struct sp_sheet_tensor tensors[MOST_NODES];
+    struct sp_sheet_stage stages[4];
+    uint32_t consumers[MOST_NODES * 4];
+    uint32_t text_size;
+    char texts[MOST_NAMES];
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+static uint32_t add_name(struct made_up *made, uint64_t *state, char separator)
+{
+    static const char *const pieces[] = {"a", "b", "c", "layer.0", "layer.1", "", "@", "0-1@", "Add"};
+    const uint32_t at = made->text_size;
+    const uint64_t depth = next_random(state) % 5;
+    for (uint64_t i = 0; i <= depth; i++) {
+        const char *piece = pieces[next_random(state) % (i == 0 ? 9 : 6)];
+        made->text_size += (uint32_t)snprintf(made->texts + made->text_size, sizeof made->texts - made->text_size,
+                                              "%.*s%s", i > 0 || next_random(state) % 4 == 0, &separator, piece);
+    }
+    made->text_size++;
+    return at;
+}
+
+static void make_up(struct made_up *made, uint64_t seed)
+{
+    uint64_t state = seed * 77 + 5;
+    const uint32_t count = 1 + (uint32_t)(next_random(&state) % MOST_NODES);
+    const char separator = seed % 5 == 0 ? '.' : '/';
+    memset(made, 0, sizeof *made);
+    for (uint32_t n = 0; n < count; n++) {
+        made->nodes[n] = (struct sp_sheet_node){.name = add_name(made, &state, separator),
+                                                .operator_type = SP_SHEET_NONE,
+                                                .stage = (uint32_t)(next_random(&state) % 4),
+                                                .seconds = 1 + n,
+                                                .flops = 3 * n};
+        made->tensors[n] = (struct sp_sheet_tensor){.name = made->nodes[n].name,
+                                                    .spec = SP_SHEET_NONE,
+                                                    .producer = n,
+                                                    .first_consumer = made->sheet.consumer_count,
+                                                    .bytes = 1 + (double)(next_random(&state) % 9)};
+        for (uint32_t c = n + 1; c < count && made->tensors[n].consumer_count < 4; c += 1 + next_random(&state) % 9) {
+            made->consumers[made->sheet.consumer_count++] = c;
+            made->tensors[n].consumer_count++;
+        }
+    }
+    for (uint32_t s = 0; s < 4; s++)
+        made->stages[s].replicas = made->stages[s].device_count = 1;
+    made->sheet.node_count = made->sheet.tensor_count = count;
+    made->sheet.stage_count = 4;
+    made->sheet.nodes = made->nodes;
+    made->sheet.tensors = made->tensors;
+    made->sheet.stages = made->stages;
+    made->sheet.consumers = made->consumers;
+    made->sheet.texts = made->texts;
+}
+
+/* The nodes of a box: those of the table of nodes below its path, or those of its stage or its name. A name that
+   several nodes have is looked for among those that no box has yet. */
+static void find_members(const struct sp_sheet *sheet, const struct sp_sheet_graph_query *query, const json_t *box,
+                         uint32_t id, uint32_t *box_of)
+{
+    struct sp_sheet_rows rows;
+    struct sp_sheet_rows_query asked = all_rows;
+    struct sp_error err = {0};
+    const bool is_node = strcmp(text(box, "kind"), "node") == 0;
+    uint32_t found = 0;
+    asked.path = is_node || query->by_stage ? query->path : text(box, "path");
+    asked.name = is_node ? text(box, "node") : NULL;
+    asked.stage =
+        query->by_stage ? (uint32_t)number(json_array_get(json_object_get(box, "stages"), 0), "stage") : query->stage;
+    cr_assert_eq(sp_sheet_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
+    for (uint32_t i = 0; i < rows.count && (!is_node || found == 0); i++) {
+        if (is_node && box_of[rows.rows[i]] != SP_SHEET_NONE)
+            continue;
+        cr_assert_eq(box_of[rows.rows[i]], SP_SHEET_NONE, "a node in two boxes");
+        box_of[rows.rows[i]] = id;
+        found++;
+    }
+    cr_assert_eq(found, number(box, "nodes"), "box %s", text(box, "label"));
+}
+
+/* Each pair of boxes by itself. */
+static void expect_edges(const struct sp_sheet *sheet, const json_t *graph, const uint32_t *box_of)
+{
+    const json_t *boxes = json_object_get(graph, "boxes"), *edges = json_object_get(graph, "edges");
+    uint32_t outside[2] = {SP_SHEET_NONE, SP_SHEET_NONE};
+    const size_t count = json_array_size(boxes);
+    size_t next = 0;
+    for (uint32_t b = 0; b < count; b++) {
+        const json_t *box = json_array_get(boxes, b);
+        cr_assert_eq(number(box, "id"), b);
+        if (strcmp(text(box, "kind"), "outside") == 0)
+            outside[strcmp(text(box, "label"), "after") == 0] = b;
+    }
+    for (uint32_t from = 0; from < count; from++) {
+        for (uint32_t to = 0; to < count; to++) {
+            double bytes = 0, crossing = 0, tensors = 0;
+            for (uint32_t t = 0; t < sheet->tensor_count && from != to; t++) {
+                const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+                bool flows = false, crosses = false;
+                if (tensor->producer == SP_SHEET_NONE)
+                    continue;
+                const uint32_t made_in =
+                    box_of[tensor->producer] != SP_SHEET_NONE ? box_of[tensor->producer] : outside[0];
+                for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+                    const uint32_t user = sheet->consumers[tensor->first_consumer + i];
+                    const uint32_t used_in = box_of[user] != SP_SHEET_NONE ? box_of[user] : outside[1];
+                    if (made_in != from || used_in != to || (from == outside[0] && to == outside[1]))
+                        continue;
+                    flows = true;
+                    crosses = crosses || sheet->nodes[user].stage != sheet->nodes[tensor->producer].stage;
+                }
+                tensors += flows;
+                bytes += flows ? tensor->bytes : 0;
+                crossing += crosses ? tensor->bytes : 0;
+            }
+            if (tensors == 0)
+                continue;
+            const json_t *edge = json_array_get(edges, next++);
+            cr_assert(number(edge, "from") == from && number(edge, "to") == to);
+            cr_assert(number(edge, "tensors") == tensors && is_near(number(edge, "bytes"), bytes));
+            cr_assert(is_near(number(edge, "crossing_bytes"), crossing));
+        }
+    }
+    cr_assert_eq(next, json_array_size(edges));
+}
+
+/* Looks at one slice; returns it. */
+static json_t *expect_graph(const struct sp_sheet *sheet, const struct sp_sheet_graph_query *query, uint32_t *box_of)
+{
+    json_t *graph = ask_graph(sheet, query), *box;
+    double nodes = 0, seconds = 0, flops = 0;
+    struct sp_sheet_rows_query asked = all_rows;
+    struct sp_sheet_rows rows;
+    struct sp_error err = {0};
+    size_t i, inside = 0;
+    cr_assert_not_null(graph, "%s", query->path);
+    asked.path = query->path;
+    asked.stage = query->stage;
+    cr_assert_eq(sp_sheet_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
+    for (i = 0; i < sheet->node_count; i++)
+        box_of[i] = SP_SHEET_NONE;
+    json_array_foreach(json_object_get(graph, "boxes"), i, box)
+    {
+        if (strcmp(text(box, "kind"), "outside") == 0)
+            continue;
+        find_members(sheet, query, box, (uint32_t)i, box_of);
+        nodes += number(box, "nodes");
+        seconds += number(box, "seconds");
+        flops += number(box, "flops");
+        inside++;
+    }
+    cr_assert_leq(inside, query->limit);
+    cr_assert_eq(nodes, rows.total);
+    cr_assert_eq(nodes, number(graph, "node_count"));
+    for (i = 0; i < rows.count; i++) {
+        seconds -= sheet->nodes[rows.rows[i]].seconds;
+        flops -= sheet->nodes[rows.rows[i]].flops;
+    }
+    cr_assert(fabs(seconds) < 1e-6 && fabs(flops) < 1e-6);
+    expect_edges(sheet, graph, box_of);
+    return graph;
+}
+
+/* Goes down from the whole model: each node is come to once. */
+static void expect_all_reached(const struct sp_sheet *sheet, uint32_t depth, uint32_t stage, uint32_t limit)
+{
+    json_t *paths = json_array();
+    uint32_t *box_of = calloc(sheet->node_count, sizeof *box_of), *reached = calloc(sheet->node_count, sizeof *reached);
+    cr_assert(box_of != NULL && reached != NULL);
+    (void)json_array_append_new(paths, json_string(""));
+    for (size_t p = 0; p < json_array_size(paths); p++) {
+        const struct sp_sheet_graph_query query = {
+            .path = json_string_value(json_array_get(paths, p)), .depth = depth, .stage = stage, .limit = limit};
+        json_t *graph = expect_graph(sheet, &query, box_of), *box;
+        size_t i;
+        json_array_foreach(json_object_get(graph, "boxes"), i, box)
+        {
+            const char *kind = text(box, "kind");
+            if (strcmp(kind, "module") == 0 || strcmp(kind, "run") == 0)
+                (void)json_array_append_new(paths, json_string(text(box, "path")));
+        }
+        for (uint32_t n = 0; n < sheet->node_count; n++) {
+            if (box_of[n] != SP_SHEET_NONE)
+                reached[n] +=
+                    strcmp(text(json_array_get(json_object_get(graph, "boxes"), box_of[n]), "kind"), "node") == 0;
+        }
+        json_decref(graph);
+        cr_assert_lt(json_array_size(paths), 4 * sheet->node_count + 4, "paths that do not end");
+    }
+    for (uint32_t n = 0; n < sheet->node_count; n++)
+        cr_assert_eq(reached[n], stage == SP_SHEET_NONE || sheet->nodes[n].stage == stage, "node %u", n);
+    free(reached);
+    free(box_of);
+    json_decref(paths);
+}
+
+Test(sheet_graph, reaches_each_node_of_any_names)
+{
+    struct made_up *made = malloc(sizeof *made);
+    cr_assert_not_null(made);
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        make_up(made, seed);
+        expect_all_reached(&made->sheet, 1 + seed % 4, seed % 3 == 0 ? (uint32_t)(seed / 3 % 4) : SP_SHEET_NONE,
+                           2 + (uint32_t)(seed % 11));
+    }
+    free(made);
+}
+
+Test(sheet_graph, has_the_stages)
+{
+    struct made_up *made = malloc(sizeof *made);
+    uint32_t box_of[MOST_NODES];
+    cr_assert_not_null(made);
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        make_up(made, seed);
+        const struct sp_sheet_graph_query query = {
+            .path = "", .depth = 1, .stage = SP_SHEET_NONE, .by_stage = true, .limit = 4};
+        json_decref(expect_graph(&made->sheet, &query, box_of));
+    }
+    free(made);
+}
+
+Test(sheet_graph, refuses_what_is_not_there)
+{
+    struct made_up *made = malloc(sizeof *made);
+    cr_assert_not_null(made);
+    make_up(made, 3);
+    cr_assert_null(ask_graph(&made->sheet, &(struct sp_sheet_graph_query){
+                                               .path = "nowhere", .depth = 1, .limit = 9, .stage = SP_SHEET_NONE}));
+    cr_assert_null(
+        ask_graph(&made->sheet, &(struct sp_sheet_graph_query){.path = "", .depth = 1, .limit = 9, .stage = 4}));
+    free(made);
+}
+
+/* ---- a real plan ------------------------------------------------------------------------------------------------ */
+
+static void with_plan(void (*look)(const struct plan_sheet *made))
+{
+    static const char *const names[] = {"transformer_tiny.onnx", "resnet50.onnx"};
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct sharded_model model;
+        struct plan_sheet made;
+        struct sp_buf file;
+        char path[512];
+        size_t size;
+        (void)snprintf(path, sizeof path, SOURCE_ROOT "/tests/data/%s", names[seed % 2]);
+        unsigned char *bytes = data_read(path, &size);
+        cr_assert_not_null(bytes);
+        sp_buf_init(&file, size + 1);
+        sp_buf_append(&file, bytes, size);
+        free(bytes);
+        sharded_make(&model, file,
+                     &(struct sharded_options){.stages = 1 + seed % 3,
+                                               .replicas = 1 + seed % 4,
+                                               .axis_count = 2,
+                                               .sizes = {2, 2},
+                                               .choose = sharded_choose_any,
+                                               .context = &seed});
+        plan_sheet_make(&made, model.plan);
+        look(&made);
+        plan_sheet_release(&made);
+        sharded_release(&model);
+    }
+}
+
+static void look_at_graph(const struct plan_sheet *made)
+{
+    expect_all_reached(&made->sheet, 1, SP_SHEET_NONE, 200);
+    expect_all_reached(&made->sheet, 2, 0, 12);
+}
+
+Test(sheet_graph, reaches_each_node_of_plans)
+{
+    with_plan(look_at_graph);
+}
+
+/* All lanes as fine as may be: each request of a lane takes its stage's time, and each slice lies in the span. */
+static void look_at_whole_timeline(const struct plan_sheet *made)
+{
+    const struct sp_sheet *sheet = &made->sheet;
+    json_t *timeline = ask_timeline(sheet, &(struct sp_sheet_timeline_query){.lanes = SP_SHEET_MOST_LANES}), *lane,
+           *row, *slice;
+    size_t l, r, s;
+    cr_assert_not_null(timeline);
+    json_array_foreach(json_object_get(timeline, "lanes"), l, lane)
+    {
+        const struct sp_sheet_stage *stage = &sheet->stages[(uint32_t)number(lane, "stage")];
+        const uint32_t replica = (uint32_t)number(lane, "replica");
+        double busy[2] = {0}, requests = 0;
+        cr_assert_eq(number(lane, "first_device"), stage->first_device + replica * stage->device_count);
+        json_array_foreach(json_object_get(lane, "rows"), r, row)
+        {
+            const bool is_exchange = text(row, "row")[0] == 's' || text(row, "row")[0] == 'r';
+            json_array_foreach(json_object_get(row, "slices"), s, slice)
+            {
+                const double begin = json_number_value(json_array_get(slice, 0)),
+                             end = json_number_value(json_array_get(slice, 1));
+                cr_assert(begin >= 0 && end <= number(timeline, "end") * (1 + NEAR) && begin < end);
+                cr_assert_eq((uint32_t)json_number_value(json_array_get(slice, 2)) % stage->replicas, replica);
+                busy[is_exchange] += json_number_value(json_array_get(slice, 5));
+            }
+        }
+        for (uint32_t q = replica; q < sheet->requests; q += stage->replicas)
+            requests++;
+        cr_assert(is_near(busy[0], requests * stage->compute_seconds));
+    }
+    json_decref(timeline);
+}
+
+/* A span of the first lane, fine enough that nothing is joined: each slice that overlaps it, and no other. */
+static void look_at_span(const struct plan_sheet *made)
+{
+    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_sheet_stage *stage = &sheet->stages[0];
+    const double at = stage->start_seconds + stage->compute_seconds / 3, span = stage->compute_seconds / 50;
+    const struct sp_sheet_timeline_query query = {.from = at, .to = at + span, .resolution = 1e-30, .lanes = 1};
+    json_t *timeline = ask_timeline(sheet, &query), *row;
+    double count = 0, found = 0;
+    size_t r, s;
+    json_t *slice;
+    cr_assert_not_null(timeline);
+    cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
+    for (uint32_t i = 0; i < stage->slice_count; i++) {
+        const struct sp_sheet_slice *one = &sheet->slices[stage->first_slice + i];
+        for (uint32_t q = 0; q < sheet->requests; q += stage->replicas) {
+            const double later = q * sheet->interval_seconds;
+            count += one->begin + later < query.to && one->end + later > query.from;
+        }
+    }
+    json_array_foreach(json_object_get(json_array_get(json_object_get(timeline, "lanes"), 0), "rows"), r, row)
+        json_array_foreach(json_object_get(row, "slices"), s, slice) found +=
+        json_number_value(json_array_get(slice, 4));
+    cr_assert_eq(found, count);
+    cr_assert_gt(count, 0);
+    json_decref(timeline);
+}
+
+Test(sheet_timeline, has_what_lanes_do)
+{
+    with_plan(look_at_whole_timeline);
+    with_plan(look_at_span);
+}
+
+static void look_at_bad_spans(const struct plan_sheet *made)
+{
+    const struct sp_sheet *sheet = &made->sheet;
+    static const double bad[][2] = {{2, 1}, {1, 1}, {-1, 1}, {NAN, 1}, {0, INFINITY}, {1e30, 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_null(
+            ask_timeline(sheet, &(struct sp_sheet_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
+    cr_assert_null(ask_timeline(sheet, &(struct sp_sheet_timeline_query){.first_lane = 4096, .lanes = 1}));
+    cr_assert_null(ask_memory(sheet, sheet->stage_count, 100));
+}
+
+Test(sheet_timeline, refuses_what_is_no_span)
+{
+    with_plan(look_at_bad_spans);
+}
+
+static void look_at_memory(const struct plan_sheet *made)
+{
+    const struct sp_sheet *sheet = &made->sheet;
+    for (uint32_t stage = 0; stage < sheet->stage_count; stage++) {
+        json_t *memory = ask_memory(sheet, stage, 16), *point, *held;
+        double most = 0, alive = 0, before = -1;
+        size_t i;
+        cr_assert_leq(json_array_size(json_object_get(memory, "course")), 16);
+        json_array_foreach(json_object_get(memory, "course"), i, point)
+        {
+            most = fmax(most, json_number_value(json_array_get(point, 1)));
+            cr_assert_geq(json_number_value(json_array_get(point, 0)), before);
+            before = json_number_value(json_array_get(point, 0));
+        }
+        json_array_foreach(json_object_get(memory, "alive"), i, held) alive += number(held, "bytes");
+        if (json_object_get(memory, "alive_more") != NULL)
+            alive += number(json_object_get(memory, "alive_more"), "bytes");
+        cr_assert(is_near(most, sheet->stages[stage].activations_peak_bytes));
+        cr_assert(is_near(alive, most));
+        cr_assert_leq(before, number(memory, "seconds"));
+        json_decref(memory);
+    }
+}
+
+Test(sheet_memory, keeps_the_peak)
+{
+    with_plan(look_at_memory);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static void expect_rows(const struct sp_sheet *sheet, const struct sp_sheet_rows_query *query, uint32_t count,
+                        bool (*matches)(const struct sp_sheet *sheet, uint32_t row))
+{
+    struct sp_sheet_rows found;
+    struct sp_error err = {0};
+    uint32_t next = 0;
+    cr_assert_eq(sp_sheet_rows(sheet, query, &found, &err), SP_OK, "%s", err.message);
+    for (uint32_t row = 0; row < count; row++) {
+        if (!matches(sheet, row))
+            continue;
+        if (next < found.count)
+            cr_assert_eq(found.rows[next], row);
+        next++;
+    }
+    cr_assert_eq(found.total, next);
+    cr_assert_eq(found.count, next < query->limit ? next : query->limit);
+}
+
+static bool is_of_stage_0(const struct sp_sheet *sheet, uint32_t row)
+{
+    return sheet->nodes[row].stage == 0;
+}
+
+static bool has_matmul(const struct sp_sheet *sheet, uint32_t row)
+{
+    return strcasestr(sp_sheet_text(sheet, sheet->nodes[row].name), "MATMUL") != NULL ||
+           strcasestr(sp_sheet_text(sheet, sheet->nodes[row].operator_type), "matmul") != NULL;
+}
+
+static bool uses_tensor_of_first(const struct sp_sheet *sheet, uint32_t row)
+{
+    const struct sp_sheet_node *node = &sheet->nodes[row];
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        if (sheet->operands[node->first_operand + i] == sheet->operands[sheet->nodes[0].first_operand])
+            return true;
+    }
+    return false;
+}
+
+static bool is_split_weight(const struct sp_sheet *sheet, uint32_t row)
+{
+    const struct sp_sheet_tensor *tensor = &sheet->tensors[row];
+    return tensor->row.size > 0 && tensor->kind == SP_SHEET_WEIGHT && tensor->is_split;
+}
+
+static bool is_send(const struct sp_sheet *sheet, uint32_t row)
+{
+    return strcmp(sp_sheet_text(sheet, sheet->collectives[row].kind), "send") == 0;
+}
+
+/* Page by page in descending order: all of them, each once, none larger than the one before it. */
+static void expect_pages(const struct sp_sheet *sheet)
+{
+    struct sp_sheet_rows_query query = all_rows;
+    struct sp_sheet_rows page;
+    struct sp_error err = {0};
+    double before = INFINITY;
+    uint32_t count = 0;
+    query.order = SP_SHEET_BY_SECONDS;
+    query.descending = true;
+    query.limit = 7;
+    do {
+        query.skip = count;
+        cr_assert_eq(sp_sheet_rows(sheet, &query, &page, &err), SP_OK);
+        for (uint32_t i = 0; i < page.count; i++) {
+            cr_assert_leq(sheet->nodes[page.rows[i]].seconds, before);
+            before = sheet->nodes[page.rows[i]].seconds;
+        }
+        count += page.count;
+    } while (page.count > 0);
+    cr_assert_eq(count, sheet->node_count);
+}
+
+static void look_at_rows(const struct plan_sheet *made)
+{
+    const struct sp_sheet *sheet = &made->sheet;
+    struct sp_sheet_rows_query query = all_rows;
+    struct sp_sheet_rows found;
+    struct sp_error err = {0};
+    query.stage = 0;
+    expect_rows(sheet, &query, sheet->node_count, is_of_stage_0);
+    query = all_rows;
+    query.search = "MatMul";
+    expect_rows(sheet, &query, sheet->node_count, has_matmul);
+    query = all_rows;
+    query.tensor = sp_sheet_text(sheet, sheet->tensors[sheet->operands[sheet->nodes[0].first_operand]].name);
+    expect_rows(sheet, &query, sheet->node_count, uses_tensor_of_first);
+    query = all_rows;
+    query.table = SP_SHEET_TENSORS;
+    query.kind = "weight";
+    query.split = 1;
+    expect_rows(sheet, &query, sheet->tensor_count, is_split_weight);
+    query = all_rows;
+    query.table = SP_SHEET_COLLECTIVES;
+    query.kind = "send";
+    expect_rows(sheet, &query, sheet->collective_count, is_send);
+    query = all_rows;
+    query.table = SP_SHEET_TENSORS;
+    query.differs_from = sheet;
+    cr_assert_eq(sp_sheet_rows(sheet, &query, &found, &err), SP_OK);
+    cr_assert_eq(found.total, 0, "nothing differs from itself");
+    query = all_rows;
+    query.path = "no such module";
+    cr_assert_eq(sp_sheet_rows(sheet, &query, &found, &err), SP_ERR_REQUEST);
+    expect_pages(sheet);
+}
+
+Test(sheet_rows, are_those_that_match)
+{
+    with_plan(look_at_rows);
+}
