@@ -1,5 +1,6 @@
 #include "sheet/sheet.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -249,13 +250,9 @@ static bool check_stages(const struct sp_sheet *sheet)
 /* ---- all -------------------------------------------------------------------------------------------------------- */
 
 /* Finds the tables; nothing in them is looked at. */
-static bool find_tables(const char *bytes, uint64_t size, const void **ret_tables, struct sheet_head *ret_head)
+static bool find_tables(const struct sheet_head *head, uint64_t size, uint64_t ret_offsets[SHEET_TABLES])
 {
-    struct sheet_head *head = ret_head;
     uint64_t at = sizeof *head;
-    if (size < sizeof *head || (uintptr_t)bytes % 8 != 0)
-        return false;
-    memcpy(head, bytes, sizeof *head);
     if (memcmp(head->magic, SP_SHEET_MAGIC, sizeof head->magic) != 0 || head->version != SP_SHEET_VERSION ||
         memcmp(head->sizes, sheet_sizes, sizeof sheet_sizes) != 0)
         return false;
@@ -264,7 +261,7 @@ static bool find_tables(const char *bytes, uint64_t size, const void **ret_table
         if (head->counts[t] > (size - at) / sheet_sizes[t] || (!is_long && head->counts[t] >= SP_SHEET_NONE))
             return false;
         const uint64_t taken = head->counts[t] * sheet_sizes[t];
-        ret_tables[t] = bytes + at;
+        ret_offsets[t] = at;
         at += taken;
         if (sheet_gap(taken) > size - at)
             return false;
@@ -273,12 +270,18 @@ static bool find_tables(const char *bytes, uint64_t size, const void **ret_table
     return at == size;
 }
 
-static bool read_head(const void *bytes, uint64_t size, struct sp_sheet *sheet)
+static bool read_head(const char *bytes, uint64_t size, struct sp_sheet *sheet)
 {
     const void *tables[SHEET_TABLES];
+    uint64_t offsets[SHEET_TABLES];
     struct sheet_head head;
-    if (!find_tables(bytes, size, tables, &head))
+    if (size < sizeof head || (uintptr_t)bytes % 8 != 0)
         return false;
+    memcpy(&head, bytes, sizeof head);
+    if (!find_tables(&head, size, offsets))
+        return false;
+    for (int t = 0; t < SHEET_TABLES; t++)
+        tables[t] = bytes + offsets[t];
     *sheet = (struct sp_sheet){
         .latency_seconds = head.latency_seconds,
         .interval_seconds = head.interval_seconds,
@@ -315,6 +318,24 @@ static bool read_head(const void *bytes, uint64_t size, struct sp_sheet *sheet)
            sheet->requests <= SP_SHEET_MOST_REQUESTS;
 }
 
+static enum sp_status of_another_version(struct sp_error *err)
+{
+    return sp_fail(err, SP_ERR_MODEL, "SHEET_DAMAGED",
+                   "The plan's sheet is damaged, or another version of the program wrote it.");
+}
+
+enum sp_status sp_sheet_find_line(const void *head, uint64_t size, struct sp_sheet_row *ret_place, struct sp_error *err)
+{
+    static_assert(SP_SHEET_HEAD_BYTES == sizeof(struct sheet_head), "what is to be read of a file");
+    uint64_t offsets[SHEET_TABLES];
+    struct sheet_head copy;
+    memcpy(&copy, head, sizeof copy);
+    if (size < sizeof copy || !find_tables(&copy, size, offsets))
+        return of_another_version(err);
+    *ret_place = (struct sp_sheet_row){offsets[SHEET_LINE], copy.counts[SHEET_LINE]};
+    return SP_OK;
+}
+
 enum sp_status sp_sheet_open(const void *bytes, uint64_t size, struct sp_sheet *ret_sheet, struct sp_error *err)
 {
     static const struct {
@@ -325,8 +346,7 @@ enum sp_status sp_sheet_open(const void *bytes, uint64_t size, struct sp_sheet *
                   {check_findings, "findings"}, {check_stages, "stages"}};
     struct sp_sheet sheet;
     if (!read_head(bytes, size, &sheet))
-        return sp_fail(err, SP_ERR_MODEL, "SHEET_DAMAGED",
-                       "The plan's sheet is damaged, or another version of the program wrote it.");
+        return of_another_version(err);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         if (!checks[i].check(&sheet))
             return sp_fail(err, SP_ERR_MODEL, "SHEET_DAMAGED", "The plan's sheet is damaged: its %s are not sound.",

@@ -156,3 +156,11 @@ static inline const char *sp_sheet_text(const struct sp_sheet *sheet, uint32_t t
  * is copied. SP_ERR_MODEL "SHEET_DAMAGED" where anything is not sound, or another version of the program wrote it.
  */
 enum sp_status sp_sheet_open(const void *bytes, uint64_t size, struct sp_sheet *ret_sheet, struct sp_error *err);
+
+/*
+ * Where the line stands in a file of `size` bytes that begins with these SP_SHEET_HEAD_BYTES: for lists, which read
+ * nothing else of it. Errors as those of sp_sheet_open(); what stands there is not looked at.
+ */
+#define SP_SHEET_HEAD_BYTES 200
+enum sp_status sp_sheet_find_line(const void *head, uint64_t size, struct sp_sheet_row *ret_place,
+                                  struct sp_error *err);

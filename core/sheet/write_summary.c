@@ -172,6 +172,8 @@ void writing_line(struct writing *writing)
         return;
     sp_json_init_buf(&json, false, line);
     sp_json_begin_object(&json);
+    sp_json_member_string(&json, "objective", sp_objective_name(plan->objective));
+    sp_json_member_string(&json, "strategy", plan->strategy);
     sp_json_member_int(&json, "devices", plan->cluster->device_count);
     sp_json_member_int(&json, "stages", plan->result->evaluation->stage_count);
     sp_json_member_double(&json, "memory_worst_ratio", worst_ratio(plan));

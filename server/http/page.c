@@ -14,7 +14,7 @@
 /* ---- tokens ---- */
 
 /* 16 bytes as 22 letters that need no escape in a query. */
-#define TOKEN_SIZE 22
+#define TOKEN_SIZE (PAGE_TOKEN_SIZE - 1)
 
 struct token {
     uint64_t before;  /* big-endian */
@@ -33,11 +33,11 @@ static bool make_check(const char *list, struct token *token)
     return true;
 }
 
-static bool write_token(const struct page *page, char ret[TOKEN_SIZE + 1])
+bool page_write_token(const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE])
 {
-    struct token token = {.before = htobe64((uint64_t)page->before)};
+    struct token token = {.before = htobe64((uint64_t)before)};
     gnutls_datum_t text = {0};
-    if (!make_check(page->list, &token) ||
+    if (!make_check(list, &token) ||
         gnutls_base64_encode2(&(gnutls_datum_t){(unsigned char *)&token, sizeof token}, &text) != 0)
         return false;
     for (int i = 0; i < TOKEN_SIZE; i++) {
@@ -49,7 +49,7 @@ static bool write_token(const struct page *page, char ret[TOKEN_SIZE + 1])
     return true;
 }
 
-static bool read_token(const char *text, const char *list, int64_t *ret_before)
+bool page_read_token(const char *text, const char *list, int64_t *ret_before)
 {
     char padded[] = "AAAAAAAAAAAAAAAAAAAAAA==";
     struct token token, should;
@@ -73,24 +73,31 @@ static bool read_token(const char *text, const char *list, int64_t *ret_before)
 
 /* ---- pages ---- */
 
-bool page_begin(struct page *page, struct request *request, const char *name, const char *filters,
-                enum verdict *ret_verdict)
+bool page_read(const struct request *request, const char *list, int *ret_size, int64_t *ret_before,
+               struct problem *problem)
 {
     const char *size_text = request_parameter(request, "page_size");
     const char *token = request_parameter(request, "page_token");
-    int64_t size = SPD_DEFAULT_PAGE;
-    *page = (struct page){.request = request, .before = INT64_MAX};
+    int64_t size = *ret_size;
+    if (size_text != NULL && !text_to_int(size_text, 1, INT64_MAX, &size))
+        return problem_set(problem, 400, "BAD_PAGE_SIZE", "page_size must be a number from 1 up.");
+    if (token != NULL && !page_read_token(token, list, ret_before))
+        return problem_set(problem, 400, "BAD_PAGE_TOKEN",
+                           "page_token must be the next_page_token of an answer to the same query.");
+    *ret_size = size > SPD_MAX_PAGE ? SPD_MAX_PAGE : (int)size;
+    return true;
+}
+
+bool page_begin(struct page *page, struct request *request, const char *name, const char *filters,
+                enum verdict *ret_verdict)
+{
+    struct problem problem = {0};
+    *page = (struct page){.request = request, .before = INT64_MAX, .size = SPD_DEFAULT_PAGE};
     (void)snprintf(page->list, sizeof page->list, "%s %s", name, filters);
-    if (size_text != NULL && !text_to_int(size_text, 1, INT64_MAX, &size)) {
-        *ret_verdict = respond_error(request, 400, "BAD_PAGE_SIZE", "page_size must be a number from 1 up.");
+    if (!page_read(request, page->list, &page->size, &page->before, &problem)) {
+        *ret_verdict = respond_problem(request, &problem);
         return false;
     }
-    if (token != NULL && !read_token(token, page->list, &page->before)) {
-        *ret_verdict = respond_error(request, 400, "BAD_PAGE_TOKEN",
-                                     "page_token must be the next_page_token of an answer to the same query.");
-        return false;
-    }
-    page->size = size > SPD_MAX_PAGE ? SPD_MAX_PAGE : (int)size;
     sp_buf_init(&page->buf, PAGE_BYTES);
     sp_json_init_buf(&page->json, false, &page->buf);
     sp_json_begin_object(&page->json);
@@ -135,10 +142,10 @@ void page_item_end(struct page *page)
 
 enum verdict page_finish(struct page *page, struct request *request, bool ok)
 {
-    char token[TOKEN_SIZE + 1];
+    char token[PAGE_TOKEN_SIZE];
     sp_json_end_array(&page->json);
     if (page->more) {
-        ok = ok && write_token(page, token);
+        ok = ok && page_write_token(page->list, page->before, token);
         sp_json_member_string(&page->json, "next_page_token", ok ? token : "");
     }
     sp_json_end_object(&page->json);
@@ -147,5 +154,6 @@ enum verdict page_finish(struct page *page, struct request *request, bool ok)
         return respond_error(request, 503, "STORE_UNAVAILABLE",
                              "The store does not answer at the moment; try again later.");
     }
-    return respond_buf(request, 200, "application/json", &page->buf);
+    return page->tagged ? respond_fixed(request, "application/json", &page->buf)
+                        : respond_buf(request, 200, "application/json", &page->buf);
 }

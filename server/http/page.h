@@ -20,6 +20,7 @@ struct page {
     int count;      /* written */
     int seen;       /* of the rows that were asked for last */
     bool more;      /* there is an item that has no place here */
+    bool tagged;    /* the answer has an ETag; to be set after page_begin() */
 };
 
 /* Reads page_size and page_token and begins the list; `filters` is any text that tells one filter from another. False
@@ -35,6 +36,18 @@ bool page_fill(struct page *page, bool (*list)(struct page *page, int limit));
    (`wanted`) or the page is full. page_item_end() ends it. */
 bool page_item(struct page *page, int64_t seq, bool wanted);
 void page_item_end(struct page *page);
+
+#define PAGE_TOKEN_SIZE 23 /* with its NUL */
+
+/* The tokens themselves, for lists that count otherwise: `before` is any number from 1 up, `list` says what it belongs
+   to, in at most 192 bytes. */
+bool page_write_token(const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE]);
+bool page_read_token(const char *text, const char *list, int64_t *ret_before);
+
+/* The two parameters, as every list has them: what is not asked for stays as it is, and sizes are at most
+   SPD_MAX_PAGE. False with a problem. */
+bool page_read(const struct request *request, const char *list, int *ret_size, int64_t *ret_before,
+               struct problem *problem);
 
 /* Ends the list and answers with it; `ok` is false when the store failed. */
 enum verdict page_finish(struct page *page, struct request *request, bool ok);

@@ -42,6 +42,9 @@ enum verdict respond_tagged(struct request *request, int status, const char *typ
 /* Text in memory that is the same until the program is another one: its ETag is made of its bytes. */
 enum verdict respond_fixed(struct request *request, const char *type, struct sp_buf *buf);
 
+/* 304 where the client says that it has the answer with this ETag, before that is made; else VERDICT_GO_ON. */
+enum verdict respond_if_known(struct request *request, const char *type, const char *etag);
+
 /* Bytes of the program itself, as they are and compressed. */
 struct fixed {
     const void *bytes, *gzip;

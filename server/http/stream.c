@@ -160,25 +160,54 @@ struct answer {
     uint64_t first, count;
 };
 
-/* Says what the ETag and the date are, and looks at the preconditions. VERDICT_GO_ON when the stream is to be sent. */
-static enum verdict check_preconditions(struct request *request, struct answer *answer, const char *etag)
+/* The ETag of an answer with this coding. */
+static void write_etag(struct answer *answer, const char *etag)
 {
-    char date[CONDITIONAL_DATE_SIZE];
-    if (etag == NULL)
-        return VERDICT_GO_ON;
     bool coded = answer->coding != CODING_NONE;
     (void)snprintf(answer->etag, sizeof answer->etag, "%s%s%s", etag, coded ? "-" : "",
                    coded ? coding_name(answer->coding) : "");
-    enum precondition precondition = conditional_read(request, answer->etag, request->modified);
-    if (precondition == PRECONDITION_FAILS)
-        return respond_error(request, 412, "PRECONDITION_FAILED",
-                             "The answer is not one that the request's conditions allow.");
+}
+
+static void add_validators(struct request *request, const struct answer *answer)
+{
+    char date[CONDITIONAL_DATE_SIZE];
     request_add_header(request, "ETag", "\"%s\"", answer->etag);
     if (request->modified > 0) {
         conditional_date(request->modified, date);
         request_add_header(request, "Last-Modified", "%s", date);
     }
+}
+
+/* Says what the ETag and the date are, and looks at the preconditions. VERDICT_GO_ON when the stream is to be sent. */
+static enum verdict check_preconditions(struct request *request, struct answer *answer, const char *etag)
+{
+    if (etag == NULL)
+        return VERDICT_GO_ON;
+    write_etag(answer, etag);
+    enum precondition precondition = conditional_read(request, answer->etag, request->modified);
+    if (precondition == PRECONDITION_FAILS)
+        return respond_error(request, 412, "PRECONDITION_FAILED",
+                             "The answer is not one that the request's conditions allow.");
+    add_validators(request, answer);
     return precondition == PRECONDITION_UNCHANGED ? respond_empty(request, MHD_HTTP_NOT_MODIFIED) : VERDICT_GO_ON;
+}
+
+/* Only who was sent the answer knows its ETag, so it is there; "*" says nothing of that. Small answers are not
+   compressed: either ETag may be the one. */
+enum verdict respond_if_known(struct request *request, const char *type, const char *etag)
+{
+    const char *known = request_header(request, "If-None-Match");
+    struct answer coded = {.coding = coding_wanted(request_header(request, "Accept-Encoding"))}, plain = {0};
+    if (known == NULL || strchr(known, '*') != NULL)
+        return VERDICT_GO_ON;
+    write_etag(&coded, etag);
+    write_etag(&plain, etag);
+    bool is_coded = conditional_read(request, coded.etag, request->modified) == PRECONDITION_UNCHANGED;
+    if (!is_coded && conditional_read(request, plain.etag, request->modified) != PRECONDITION_UNCHANGED)
+        return VERDICT_GO_ON;
+    (void)stream_coding(request, type, 0); /* says what the answer depends on */
+    add_validators(request, is_coded ? &coded : &plain);
+    return respond_empty(request, MHD_HTTP_NOT_MODIFIED);
 }
 
 /* VERDICT_GO_ON, or an answer when the range lies outside. */

@@ -60,6 +60,8 @@ enum verdict plan_simulation_finish(struct request *request)
 
 enum verdict plan_timeline_finish(struct request *request)
 {
+    if (plan_timeline_is_slice(request))
+        return plan_timeline_slice(request);
     return send_file(request, &(struct wanted){"perfetto", SP_FILE_NO_DEVICE, 0});
 }
 

@@ -79,8 +79,7 @@ static void write_stamp(struct sp_json *json, const char *name, int64_t millisec
         sp_json_member_string(json, name, times_format(milliseconds, stamp));
 }
 
-/* The members that the list and the single plan share, into an open object. */
-static void write_summary(struct sp_json *json, const struct request *request, const struct plan_row *row)
+void plan_write_members(struct sp_json *json, const struct request *request, const struct plan_row *row)
 {
     sp_json_member_string(json, "id", row->id);
     if (request_view(request) == NULL && row->tenant[0] != '\0')
@@ -273,7 +272,7 @@ static enum verdict answer_json(struct request *request, const struct plan_row *
     sp_buf_init(&head, 256 * 1024);
     sp_json_init_buf(&json, false, &head);
     sp_json_begin_object(&json);
-    write_summary(&json, request, row);
+    plan_write_members(&json, request, row);
     if ((form->how & PLAN_REUSED) != 0)
         sp_json_member_bool(&json, "reused", true);
     write_progress(&json, request, row);
@@ -368,25 +367,19 @@ enum verdict plan_get_finish(struct request *request)
 
 /* ---- GET /v1/plans ---- */
 
-/* Which plans are listed; NULL: all. */
-struct filter {
-    const char *state, *model;
-};
-
-static struct filter read_filter(const struct request *request)
+bool plans_filter_takes(const struct request *request, const struct plan_row *row)
 {
-    return (struct filter){request_parameter(request, "state"), request_parameter(request, "model")};
+    const char *state = request_parameter(request, "state"), *model = request_parameter(request, "model");
+    return (state == NULL || strcmp(state, store_state_name(row->state)) == 0) &&
+           (model == NULL || strcmp(model, row->model) == 0);
 }
 
 static void write_plan(void *context, const struct plan_row *row)
 {
     struct page *page = context;
-    struct filter filter = read_filter(page->request);
-    bool wanted = (filter.state == NULL || strcmp(filter.state, store_state_name(row->state)) == 0) &&
-                  (filter.model == NULL || strcmp(filter.model, row->model) == 0);
-    if (!page_item(page, row->seq, wanted))
+    if (!page_item(page, row->seq, plans_filter_takes(page->request, row)))
         return;
-    write_summary(&page->json, page->request, row);
+    plan_write_members(&page->json, page->request, row);
     page_item_end(page);
 }
 
@@ -396,21 +389,25 @@ static bool list_plans(struct page *page, int limit)
     return store_list_plans(request->server->store, request_view(request), page->before, limit, write_plan, page);
 }
 
+enum verdict plans_filter_check(struct request *request, char ret[PLANS_FILTER_SIZE])
+{
+    const char *state = request_parameter(request, "state"), *model = request_parameter(request, "model");
+    if (state != NULL && strcmp(store_state_name(store_state_of(state)), state) != 0)
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter state is queued, running, succeeded, failed or cancelled.");
+    if (model != NULL && !text_is_hex(model, 64))
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter model is the id of a model, 64 lower-case hexadecimal digits.");
+    (void)snprintf(ret, PLANS_FILTER_SIZE, "%s %s", state != NULL ? state : "", model != NULL ? model : "");
+    return VERDICT_GO_ON;
+}
+
 enum verdict plans_list_finish(struct request *request)
 {
     struct page page;
-    enum verdict verdict;
-    char text[128];
-    struct filter filter = read_filter(request);
-    if (filter.state != NULL && strcmp(store_state_name(store_state_of(filter.state)), filter.state) != 0)
-        return respond_error(request, 400, "BAD_PARAMETER",
-                             "The parameter state is queued, running, succeeded, failed or cancelled.");
-    if (filter.model != NULL && !text_is_hex(filter.model, 64))
-        return respond_error(request, 400, "BAD_PARAMETER",
-                             "The parameter model is the id of a model, 64 lower-case hexadecimal digits.");
-    (void)snprintf(text, sizeof text, "%s %s", filter.state != NULL ? filter.state : "",
-                   filter.model != NULL ? filter.model : "");
-    if (!page_begin(&page, request, "plans", text, &verdict))
+    char filter[PLANS_FILTER_SIZE];
+    enum verdict verdict = plans_filter_check(request, filter);
+    if (verdict != VERDICT_GO_ON || !page_begin(&page, request, "plans", filter, &verdict))
         return verdict;
     return page_finish(&page, request, page_fill(&page, list_plans));
 }

@@ -61,6 +61,31 @@ enum verdict plan_timeline_finish(struct request *request);
 enum verdict plan_export_finish(struct request *request);
 enum verdict plan_device_model_finish(struct request *request);
 
+/* slice_views.c, tables.c: parts of a plan that has a result */
+enum verdict plan_summary_finish(struct request *request);
+enum verdict plan_graph_finish(struct request *request);
+enum verdict plan_memory_finish(struct request *request);
+enum verdict plan_nodes_finish(struct request *request);
+enum verdict plan_tensors_finish(struct request *request);
+enum verdict plan_collectives_finish(struct request *request);
+enum verdict plan_diagnostics_finish(struct request *request);
+/* The timeline as JSON, and whether that is what the request wants. */
+enum verdict plan_timeline_slice(struct request *request);
+bool plan_timeline_is_slice(const struct request *request);
+
+/* summary.c: all plans, one flat row for each */
+enum verdict summary_finish(struct request *request);
+
+/* The members that lists and a single plan share, into an open object. */
+struct plan_row;
+struct sp_json;
+void plan_write_members(struct sp_json *json, const struct request *request, const struct plan_row *row);
+
+/* The filters of lists of plans, state and model: VERDICT_GO_ON, with what tells one filter from another, or 400. */
+#define PLANS_FILTER_SIZE 128
+enum verdict plans_filter_check(struct request *request, char ret[PLANS_FILTER_SIZE]);
+bool plans_filter_takes(const struct request *request, const struct plan_row *row);
+
 /* The 404 of plans. */
 enum verdict plan_missing(struct request *request);
 

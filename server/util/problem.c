@@ -59,13 +59,17 @@ int problem_http_status(enum sp_status status)
     }
 }
 
-/* What a path names and is not there; everything else goes by the kind of the error. */
+/* What a path or a query names and is not there, or cannot be meant; everything else goes by the kind of the error. */
 static int http_status_of(const struct sp_error *err)
 {
-    static const char *const absent[] = {"NO_SUCH_DEVICE", "NO_DEVICE", "NO_SUCH_PART"};
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
-        if (err->status == SP_ERR_REQUEST && strcmp(err->code, absent[i]) == 0)
-            return 404;
+    static const struct {
+        const char *code;
+        int status;
+    } named[] = {{"NO_SUCH_DEVICE", 404}, {"NO_DEVICE", 404},    {"NO_SUCH_PART", 404}, {"NO_SUCH_MODULE", 404},
+                 {"NO_SUCH_STAGE", 404},  {"NO_SUCH_LANE", 404}, {"BAD_SPAN", 400}};
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        if (err->status == SP_ERR_REQUEST && strcmp(err->code, named[i].code) == 0)
+            return named[i].status;
     }
     return problem_http_status(err->status);
 }

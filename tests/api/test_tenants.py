@@ -27,12 +27,19 @@ ABOUT_ONE = {
     ("GET", "/v1/plans/{id}/events"): [("", None, {}), ("", None, {"Last-Event-ID": "1"})],
     ("GET", "/v1/plans/{id}/model"): PLAIN,
     ("GET", "/v1/plans/{id}/simulation"): PLAIN,
-    ("GET", "/v1/plans/{id}/timeline"): PLAIN,
+    ("GET", "/v1/plans/{id}/timeline"): [*PLAIN, ("?lanes=1", None, {}), ("", None, {"Accept": "application/json"})],
+    ("GET", "/v1/plans/{id}/summary"): PLAIN,
+    ("GET", "/v1/plans/{id}/graph"): [*PLAIN, ("?path=x", None, {}), ("?stage=99", None, {})],
+    ("GET", "/v1/plans/{id}/memory"): [*PLAIN, ("?stage=99", None, {})],
+    ("GET", "/v1/plans/{id}/nodes"): [*PLAIN, ("?path=x", None, {}), ("?page_size=1", None, {})],
+    ("GET", "/v1/plans/{id}/tensors"): [*PLAIN, ("?differs_from=" + "0" * 32, None, {})],
+    ("GET", "/v1/plans/{id}/collectives"): PLAIN,
+    ("GET", "/v1/plans/{id}/diagnostics"): PLAIN,
     ("GET", "/v1/plans/{id}/devices/{device}/model"): [*PLAIN, ("?part=7", None, {}), ("?format=ort", None, {})],
     ("GET", "/v1/plans/{id}/exports/{format}"): PLAIN,
 }
 # Routes that show or take what tenants have, each with a test below, and those that know nothing of tenants.
-ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("POST", "/v1/models"), ("POST", "/v1/plans")}
+ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("GET", "/v1/summary"), ("POST", "/v1/models"), ("POST", "/v1/plans")}
 ABOUT_NONE = {
     ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
     ("GET", "/v1/devices"), ("GET", "/v1/operators"), ("POST", "/v1/check"), ("POST", "/v1/convert"), ("POST", "/v1/reshard"),
@@ -118,6 +125,11 @@ class Tenants(DaemonCase):
     def test_lists(self):
         self.assertEqual(self.by("beta", "GET", "/v1/plans", expect=200).json, {"plans": []})
         self.assertEqual(self.by("beta", "GET", f"/v1/plans?model={self.model}", expect=200).json, {"plans": []})
+        self.assertEqual(self.by("beta", "GET", "/v1/summary", expect=200).json, {"plans": []})
+        for who, tenants in (("alpha", {None}), ("chief", {"alpha"})):
+            rows = [row for row in self.by(who, "GET", "/v1/summary?page_size=500", expect=200).json["plans"] if row["id"] == self.plan]
+            self.assertEqual({row.get("tenant") for row in rows}, tenants)
+            self.assertEqual(rows[0]["model_name"], "secret")
         self.assertEqual(self.by("delta", "GET", "/v1/models", expect=200).json, {"models": []})
         for number in range(3):
             self.by("alpha", "POST", "/v1/models", model(510 + number), 201)
@@ -178,6 +190,20 @@ class Tenants(DaemonCase):
         self.by("gamma", "GET", f"/v1/plans/{plans['gamma']}/exports/csv", expect=200)
         answer = self.by("chief", "GET", f"/v1/plans/{plans['gamma']}", expect=200).json
         self.assertEqual((answer["tenant"], answer["state"]), ("gamma", "succeeded"))
+
+    def test_a_plan_is_compared_with_plans_of_the_tenant_only(self):
+        """Also when the other plan's sheet is in memory, and the answer is kept by somebody."""
+        data = model(550)
+        self.by("gamma", "POST", "/v1/models", data, 201)
+        mine = self.by("gamma", "POST", QUERY, data, 200, Prefer="wait=60").json["id"]
+        path = f"/v1/plans/{mine}/tensors?differs_from={self.plan}"
+        tag = self.by("chief", "GET", path, expect=200).headers["ETag"]
+        missing = f"/v1/plans/{mine}/tensors?differs_from={'0' * 32}"
+        for headers in ({}, {"If-None-Match": tag}):
+            self.assertEqual(told(self.by("gamma", "GET", path, None, 404, **headers), self.plan),
+                             told(self.by("gamma", "GET", missing, None, 404, **headers), "0" * 32))
+        self.by("chief", "GET", path, None, 304, **{"If-None-Match": tag})
+        self.by("gamma", "DELETE", f"/v1/plans/{mine}", expect=204)
 
     def test_an_administrator_reaches_all(self):
         data = model(540)

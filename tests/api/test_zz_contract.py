@@ -28,7 +28,6 @@ NOT_TESTED = {
     ("POST", "/v1/plans", 411): NO_LENGTH,
     ("GET", "/v1/plans/{id}/events", 200): STREAM,
     ("GET", "/v1/plans/{id}/events", 204): STREAM,
-    ("GET", "/v1/plans/{id}/timeline", 422): "of a plan that a time limit has stopped, as the exports: test_exports.py",
 }
 
 

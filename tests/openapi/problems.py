@@ -52,7 +52,8 @@ and `actual` where they apply. The command `shardplan` prints the same codes, an
 | kind | what is at fault | HTTP | exit status |
 |---|---|---|---|
 {kinds}
-`NO_SUCH_DEVICE`, `NO_DEVICE` and `NO_SUCH_PART` are 404 where the path names what is not there. A number below in place of a kind is
+`NO_SUCH_DEVICE`, `NO_DEVICE`, `NO_SUCH_PART`, `NO_SUCH_MODULE`, `NO_SUCH_STAGE` and `NO_SUCH_LANE` are 404 where a path or a
+query names what is not there, and `BAD_SPAN` is 400. A number below in place of a kind is
 the status of the answer. `..` stands for what is said of the case. What `check` finds in a model is no problem of the request:
 those codes are in [diagnostics.md](diagnostics.md).
 
