@@ -103,7 +103,7 @@ class Dashboard(DaemonCase):
                     self.assertIn(given, (coding, None))
                     self.assertEqual(given is not None, coding is not None and len(answer.wire) < len(expected))
                     packed += given is not None
-            if len(expected) > 1000:
+            if len(expected) > 2000:
                 self.assertLess(len(self.ask("GET", target, **headers, Accept_Encoding="gzip").wire), len(expected) / 2)
         self.assertGreaterEqual(packed, 3 * 4)
 

@@ -114,16 +114,18 @@ function Course(props: { memory: Memory }) {
   const at = useMemo(() => [...memory.course.map(([time]) => time), memory.seconds], [memory]);
   const lines = useMemo(() => {
     const held = memory.course.map(([, held]) => base + held);
+    // A capacity far above would leave nothing to see of the rest.
+    const isNear = memory.capacity_bytes < 4 * memory.total_bytes;
     return [
       { label: 'In use', colour: '--activations', filled: true, values: [...held, base] },
       { label: 'Weights, caches, buffers', colour: '--weights', dashed: true, values: at.map(() => base) },
-      { label: 'Capacity', colour: '--bad', dashed: true, values: at.map(() => memory.capacity_bytes) },
+      ...(isNear ? [{ label: 'Capacity', colour: '--bad', dashed: true, values: at.map(() => memory.capacity_bytes) }] : []),
     ];
   }, [memory]);
   return (
     <Figure
       title={`Device ${range(...memory.devices)} in the course of a request`}
-      note={`Most is in use ${seconds(memory.peak?.at_seconds)} after the request has come to the stage.`}
+      note={`Most is in use ${seconds(memory.peak?.at_seconds)} after the request has come to the stage: ${bytes(memory.total_bytes)} of ${bytes(memory.capacity_bytes)}.`}
       picture={() => <Lines label="Memory over time" across="After" at={at} lines={lines} acrossText={seconds} text={bytes} />}
       table={() => (
         <Table
