@@ -70,7 +70,7 @@ function Boxes(props: { graph: Graph; placed: Placed; chosenId: string }) {
               transform={`translate(${place.x} ${place.y})`}
               tabIndex={box.kind === 'outside' ? -1 : 0}
               role={box.kind === 'outside' ? 'img' : 'button'}
-              aria-label={boxLabel(box)}
+              aria-label={box.kind === 'outside' ? boxLabel(box) : undefined}
               aria-pressed={box.kind === 'outside' ? undefined : isChosen}
               onClick={() => box.kind !== 'outside' && choose({ box: box.id })}
               onDblClick={() => openBox(box)}
@@ -82,8 +82,9 @@ function Boxes(props: { graph: Graph; placed: Placed; chosenId: string }) {
                 else choose({ box: box.id });
               }}
             >
-              <title>{boxLabel(box)}</title>
-              <rect width={BOX_WIDTH} height={BOX_HEIGHT} rx={6} />
+              <rect width={BOX_WIDTH} height={BOX_HEIGHT} rx={6}>
+                <title>{boxLabel(box)}</title>
+              </rect>
               <Stripes box={box} />
               <text x={10} y={20} class="label">
                 {short(box.label)}

@@ -57,7 +57,6 @@ function Bars(props: { groups: Group[]; stage: number }) {
       <div class="stacks">
         {props.groups.map((group) => {
           const { memory, stage } = group.device;
-          const text = `Device ${range(group.first, group.count)}: ${bytes(memory.total_bytes)} of ${bytes(memory.capacity_bytes)}`;
           return (
             <button
               key={group.first}
@@ -65,11 +64,12 @@ function Bars(props: { groups: Group[]; stage: number }) {
               class="stack-row plain"
               disabled={stage === null}
               aria-pressed={stage !== null && stage === props.stage}
-              aria-label={`${text}${stage === null ? ', not used' : `, stage ${stage}`}`}
               onClick={() => choose({ stage })}
             >
               <span class="stack-name">
-                {range(group.first, group.count)} <StageChip stage={stage} />
+                <span class="visually-hidden">device </span>
+                {range(group.first, group.count)} <span class="visually-hidden">stage </span>
+                <StageChip stage={stage} />
               </span>
               <span class="stack">
                 {PARTS.map(([name, label, kind]) => (
@@ -77,7 +77,10 @@ function Bars(props: { groups: Group[]; stage: number }) {
                 ))}
                 <span class="capacity" style={{ left: `${(memory.capacity_bytes / most) * 100}%` }} />
               </span>
-              <span class="stack-share">{share(memory.total_bytes / memory.capacity_bytes)}</span>
+              <span class="stack-share">
+                {share(memory.total_bytes / memory.capacity_bytes)}
+                <span class="visually-hidden"> of {bytes(memory.capacity_bytes)}</span>
+              </span>
             </button>
           );
         })}
