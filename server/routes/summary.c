@@ -4,6 +4,7 @@
  * What a result says stands in a line of its sheet, of which nothing else is read. The rows of the store are copied
  * first: files are not read while it lists them.
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "routes/routes.h"
 #include "sheet/sheet.h"
 #include "store/files.h"
+#include "util/json_memory.h"
 #include "util/times.h"
 
 /* What the line of a sheet says; all are null of a plan without one. */
@@ -41,13 +43,14 @@ struct summing {
     int count, room;
     char model[65], *model_name; /* of the plan before: plans of one model follow each other */
     char model_tenant[SPD_MAX_PRINCIPAL + 1];
-    bool lacks_memory;
+    bool store_failed;      /* or */
+    struct problem problem; /* why there is no answer: what cannot be read at the moment is not null */
 };
 
 /* ---- what a plan's sheet says ---- */
 
 /* The line as an object, or NULL. */
-static json_t *parse_line(int fd, const struct sp_sheet_row *place)
+static json_t *parse_line(int fd, const struct sp_sheet_row *place, struct problem *problem)
 {
     json_t *json = NULL;
     if (place->size == 0 || place->size > SPD_MAX_SHEET_LINE)
@@ -58,12 +61,14 @@ static json_t *parse_line(int fd, const struct sp_sheet_row *place)
         text[place->size + 1] = '}';
         json = json_loadb(text, (size_t)place->size + 2, 0, NULL);
     }
+    if (text == NULL)
+        (void)problem_no_memory(problem);
     free(text);
     return json;
 }
 
 /* NULL where the plan has no result, or no sheet that can be read: one is made when it is asked for a slice. */
-static json_t *read_line(const struct request *request, const struct plan_row *row)
+static json_t *read_line(const struct request *request, const struct plan_row *row, struct problem *problem)
 {
     char head[SP_SHEET_HEAD_BYTES];
     struct sp_sheet_row place;
@@ -74,12 +79,14 @@ static json_t *read_line(const struct request *request, const struct plan_row *r
         return NULL;
     char *path = files_plan_file(request->server->config->data, row->id, row->attempts, "plan.sheet");
     const int fd = files_open_read(path, &size);
+    if (fd < 0 && errno != ENOENT)
+        (void)problem_of_stored(problem, errno, "PLAN_DAMAGED", "the stored plan");
     free(path);
     if (fd < 0)
         return NULL;
     if (size >= sizeof head && files_read_at(fd, 0, head, sizeof head) &&
         sp_sheet_find_line(head, size, &place, &err) == SP_OK)
-        line = parse_line(fd, &place);
+        line = parse_line(fd, &place, problem);
     (void)close(fd);
     return line;
 }
@@ -95,9 +102,15 @@ static const char *name_of_model(struct summing *summing, const struct plan_row 
         summing->model_name = NULL;
         (void)snprintf(summing->model, sizeof summing->model, "%s", row->model);
         (void)snprintf(summing->model_tenant, sizeof summing->model_tenant, "%s", row->tenant);
-        if (store_get_model(summing->page.request->server->store, row->tenant, row->model, &model) == STORE_DONE) {
+        const enum store_found found =
+            store_get_model(summing->page.request->server->store, row->tenant, row->model, &model);
+        if (found == STORE_DONE) {
             summing->model_name = model.name[0] != '\0' ? strdup(model.name) : NULL;
+            if (model.name[0] != '\0' && summing->model_name == NULL)
+                (void)problem_no_memory(&summing->problem);
             store_release_model(&model);
+        } else if (found != STORE_NOT_FOUND) {
+            summing->store_failed = true;
         }
     }
     return summing->model_name;
@@ -129,7 +142,7 @@ static void write_row(struct summing *summing, const struct plan_row *row)
 {
     struct sp_json *json = &summing->page.json;
     json_t *asked = row->request != NULL ? json_loads(row->request, 0, NULL) : NULL;
-    json_t *line = read_line(summing->page.request, row);
+    json_t *line = read_line(summing->page.request, row, &summing->problem);
     const char *objective = json_string_value(json_object_get(line, "objective"));
     const char *strategy = json_string_value(json_object_get(line, "strategy"));
     if (objective == NULL) /* what is asked for, as far as it says */
@@ -163,7 +176,8 @@ static void take_plan(void *context, const struct plan_row *row)
     *listed = (struct listed){*row, plans_filter_takes(summing->page.request, row)};
     listed->row.error = NULL;
     listed->row.request = listed->wanted ? strdup(row->request) : NULL;
-    summing->lacks_memory = summing->lacks_memory || (listed->wanted && listed->row.request == NULL);
+    if (listed->wanted && listed->row.request == NULL)
+        (void)problem_no_memory(&summing->problem);
 }
 
 static void release_plans(struct summing *summing)
@@ -186,7 +200,7 @@ static bool list_rows(struct page *page, int limit)
         page_item_end(page);
     }
     release_plans(summing);
-    return ok;
+    return ok && !summing->store_failed && summing->problem.status == 0;
 }
 
 enum verdict summary_finish(struct request *request)
@@ -198,13 +212,17 @@ enum verdict summary_finish(struct request *request)
     if (verdict != VERDICT_GO_ON || !page_begin(&summing.page, request, "plans", list, &verdict))
         return verdict;
     summing.page.tagged = true;
+    (void)json_memory_was_short(); /* of an earlier request */
     summing.plans = calloc((size_t)summing.room, sizeof *summing.plans);
+    if (summing.plans == NULL)
+        (void)problem_no_memory(&summing.problem);
     const bool ok = summing.plans != NULL && page_fill(&summing.page, list_rows);
-    const bool lacks_memory = summing.plans == NULL || summing.lacks_memory;
+    if (json_memory_was_short())
+        (void)problem_no_memory(&summing.problem);
     free(summing.plans);
     free(summing.model_name);
-    if (!lacks_memory)
+    if (summing.problem.status == 0)
         return page_finish(&summing.page, request, ok);
     sp_buf_release(&summing.page.buf);
-    return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    return respond_problem(request, &summing.problem);
 }

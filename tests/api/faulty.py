@@ -3,6 +3,7 @@
 A Scenario is one daemon, told through a page of memory what fails, and what clients ask it meanwhile.
 """
 
+import contextlib
 import http.client
 import json
 import mmap
@@ -120,6 +121,12 @@ class Scenario:
             self.ask("GET", f"/v1/plans/{plan}")
             self.ask("GET", f"/v1/plans/{plan}/model")
             self.ask("GET", f"/v1/plans/{plan}/exports/perfetto")
+            # As of an older version's plan: a worker makes its sheet, which is read and kept then.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.daemon.data, "plans", plan, str(submitted.json["attempts"]), "plan.sheet"))
+            for path in ("summary", "graph", "timeline?lanes=1", "memory", "nodes", "tensors", f"tensors?differs_from={plan}"):
+                self.ask("GET", f"/v1/plans/{plan}/{path}")
+            self.ask("GET", "/v1/summary?page_size=2")
             self.ask("GET", "/v1/plans?page_size=2")  # the same work however many there are
             self.ask("GET", "/metrics")
         return plan
