@@ -1,0 +1,26 @@
+#pragma once
+/*
+ * build_sheet - a sheet put together in memory, without a plan: what slices of one are tested on.
+ *
+ *     struct built_sheet *built = built_new();
+ *     built_node(built, "/a/x", "MatMul", 0, 2.0);
+ *     built_tensor(built, "t", 100, 0, 2, (uint32_t[]){1, 2});
+ *     ... *built_finish(built) ...
+ *     built_release(built);
+ */
+#include "sheet/sheet.h"
+
+struct built_sheet;
+
+struct built_sheet *built_new(void);
+void built_release(struct built_sheet *built);
+
+/* Returns its number. The stage's number must be below 16; flops, bytes and weights follow from the seconds. */
+uint32_t built_node(struct built_sheet *built, const char *name, const char *operator_type, uint32_t stage,
+                    double seconds);
+/* An activation; SP_SHEET_NONE: without a producer. Consumers ascend. */
+uint32_t built_tensor(struct built_sheet *built, const char *name, double bytes, uint32_t producer, uint32_t count,
+                      const uint32_t *consumers);
+
+/* Stages: as many as nodes need, at least one. Nodes have no operands. Stays until anything is added. */
+const struct sp_sheet *built_finish(struct built_sheet *built);
