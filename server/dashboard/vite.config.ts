@@ -16,7 +16,15 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     minify: 'terser',
-    terserOptions: { ecma: 2020, module: true, toplevel: true, compress: { passes: 4, unsafe_arrows: true, pure_getters: true, hoist_props: true }, format: { comments: false } },
+    // What uPlot and dagre name with an underscore is theirs alone: nothing else knows these names.
+    terserOptions: {
+      ecma: 2020,
+      module: true,
+      toplevel: true,
+      compress: { passes: 4, unsafe_arrows: true, pure_getters: true, hoist_props: true, inline: 1, keep_fargs: false },
+      mangle: { properties: { regex: /^_[a-z]{3,}/ } },
+      format: { comments: false },
+    },
     rollupOptions: { output: { manualChunks: chunks } },
   },
 });

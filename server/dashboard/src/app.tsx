@@ -62,12 +62,15 @@ function TokenForm() {
   );
 }
 
+/** Ids are digits of base 16. What else an address says there never gets into an address of the daemon. */
+const isId = (text: string | undefined): text is string => /^[0-9a-f]+$/.test(text ?? '');
+
 function page(segments: string[]): ComponentChildren {
   const [first, id, view] = segments;
   if (first === undefined) return <HomePage />;
-  if (first === 'models' && id !== undefined) return view === 'plan' ? <NewPlanPage model={id} /> : <ModelPage id={id} />;
-  if (first === 'plans' && id !== undefined) return <PlanPage key={id} id={id} view={view ?? 'overview'} />;
-  if (first === 'compare' && id !== undefined && view !== undefined) return <ComparePage a={id} b={view} />;
+  if (first === 'models' && isId(id)) return view === 'plan' ? <NewPlanPage model={id} /> : <ModelPage id={id} />;
+  if (first === 'plans' && isId(id)) return <PlanPage key={id} id={id} view={view ?? 'overview'} />;
+  if (first === 'compare' && isId(id) && isId(view)) return <ComparePage a={id} b={view} />;
   return (
     <div class="card narrow">
       <h1>There is nothing here</h1>

@@ -13,8 +13,8 @@ export const BOX_HEIGHT = 54;
 const MARGIN = 16;
 
 export async function layout(graph: Graph): Promise<Placed> {
-  const { default: dagre } = await import('@dagrejs/dagre');
-  const drawn = new dagre.graphlib.Graph({ multigraph: false });
+  const { Graph: Drawing, layout: place } = await import('@dagrejs/dagre');
+  const drawn = new Drawing({ multigraph: false });
   drawn.setGraph({ rankdir: 'TB', nodesep: 26, ranksep: 44, marginx: MARGIN, marginy: MARGIN });
   drawn.setDefaultEdgeLabel(() => ({}));
   for (const box of graph.boxes) drawn.setNode(String(box.id), { width: BOX_WIDTH, height: BOX_HEIGHT });
@@ -23,7 +23,7 @@ export async function layout(graph: Graph): Promise<Placed> {
   for (const edge of graph.edges) {
     if (edge.from !== edge.to) drawn.setEdge(String(edge.from), String(edge.to), { weight: 1 + Math.round((4 * edge.bytes) / most) });
   }
-  dagre.layout(drawn);
+  place(drawn);
   const size = drawn.graph();
   return {
     width: size.width ?? 0,
