@@ -3,8 +3,7 @@ import { useMemo } from 'preact/hooks';
 import type { Point } from '../lib/course';
 import { seconds } from '../lib/format';
 import { Lines } from './lines';
-import { Exact } from './parts';
-import { Table } from './table';
+import { figure, Table } from './table';
 
 export function ConvergenceTable(props: { points: Point[] }) {
   return (
@@ -14,8 +13,8 @@ export function ConvergenceTable(props: { points: Point[] }) {
       rowKey={(point) => point.seconds}
       columns={[
         { key: 'seconds', label: 'After', numeric: true, cell: (point) => seconds(point.seconds) },
-        { key: 'best', label: 'Best', numeric: true, cell: (point) => <Exact value={point.best} text={seconds(point.best)} /> },
-        { key: 'bound', label: 'Lower bound', numeric: true, cell: (point) => <Exact value={point.bound} text={seconds(point.bound)} /> },
+        figure('best', 'Best', seconds),
+        figure('bound', 'Lower bound', seconds),
       ]}
     />
   );

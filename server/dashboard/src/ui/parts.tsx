@@ -5,13 +5,13 @@ import type { Problem } from '../lib/api';
 import type { Fetched } from '../lib/fetched';
 import type { State } from '../lib/types';
 
-/** A figure as people read it, and as it is: `data-value` has the number of the plan itself. */
-export function Exact(props: { value: number | null | undefined; text: string; name?: string }) {
+/** A figure as people read it, and as it is: its `value` and title have the number of the plan itself. */
+export function Exact(props: { value: number | null | undefined; as: (value: number) => string; name?: string }) {
   const { value } = props;
   if (value === null || value === undefined) return <span class="muted">–</span>;
   return (
     <data value={String(value)} title={String(value)} data-figure={props.name}>
-      {props.text}
+      {props.as(value)}
     </data>
   );
 }

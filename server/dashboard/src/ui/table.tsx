@@ -6,7 +6,7 @@ import { useFetched } from '../lib/fetched';
 import { count } from '../lib/format';
 import { choose, chosen } from '../lib/route';
 import type { Rows } from '../lib/types';
-import { Loading, ProblemBox } from './parts';
+import { Exact, Loading, ProblemBox } from './parts';
 
 export interface Column<Row> {
   key: string; // also what it is sorted by
@@ -15,6 +15,21 @@ export interface Column<Row> {
   sortable?: boolean;
   value?: (row: Row) => number | string | null | undefined; // of rows that are sorted here
   cell: (row: Row) => ComponentChildren;
+}
+
+/** A column of figures: of the member of that name, or of what `pick` gives. */
+export function figure<Row extends object>(
+  name: string,
+  label: string,
+  as: (value: number) => string,
+  pick: (row: Row) => number | null | undefined = (row) => (row as Record<string, number | null>)[name],
+): Column<Row> {
+  return { key: name, label, numeric: true, value: pick, cell: (row) => <Exact name={name} value={pick(row)} as={as} /> };
+}
+
+/** A column that the daemon sorts by. */
+export function sortable<Row>(column: Column<Row>): Column<Row> {
+  return { ...column, sortable: true };
 }
 
 interface Order {

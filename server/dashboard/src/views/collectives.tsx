@@ -7,7 +7,7 @@ import { query } from '../lib/api';
 import { Choice, Chosen, Filters, Search } from '../ui/filters';
 import { NodeLink, stageOptions, TensorLink } from '../ui/links';
 import { Bar, Card, Exact, Facts, Shown, StageChip } from '../ui/parts';
-import { PagedTable, Table } from '../ui/table';
+import { figure, PagedTable, sortable, Table } from '../ui/table';
 import { Download } from './downloads';
 import type { ViewProps } from './plan';
 
@@ -31,9 +31,9 @@ function Totals(props: ViewProps) {
               </button>
             ),
           },
-          { key: 'count', label: 'Number', numeric: true, cell: (row) => count(row.count) },
-          { key: 'bytes', label: 'Bytes', numeric: true, cell: (row) => <Exact value={row.bytes} text={bytes(row.bytes)} /> },
-          { key: 'seconds', label: 'Seconds', numeric: true, cell: (row) => <Exact value={row.seconds} text={seconds(row.seconds)} /> },
+          figure('count', 'Number', count),
+          figure('bytes', 'Bytes', bytes),
+          figure('seconds', 'Seconds', seconds),
           { key: 'bar', label: '', cell: (row) => <Bar share={row.seconds / most} label={`${seconds(row.seconds)} of ${row.kind}`} kind="collective" /> },
         ]}
       />
@@ -64,9 +64,9 @@ function Details(props: { id: string; index: string }) {
                 ['Stage', <Where row={row} />],
                 ['Devices', devices(row.devices)],
                 ['Groups of', row.group_size ?? '–'],
-                ['Bytes, all devices', <Exact name="collective.bytes" value={row.bytes} text={bytes(row.bytes)} />],
-                ['Bytes, one device', <Exact value={row.bytes_per_device} text={bytes(row.bytes_per_device)} />],
-                ['Time', <Exact name="collective.seconds" value={row.seconds} text={seconds(row.seconds)} />],
+                ['Bytes, all devices', <Exact name="collective.bytes" value={row.bytes} as={bytes} />],
+                ['Bytes, one device', <Exact value={row.bytes_per_device} as={bytes} />],
+                ['Time', <Exact name="collective.seconds" value={row.seconds} as={seconds} />],
                 ['After', <NodeLink id={props.id} name={row.after_node} />],
                 ['Before', <NodeLink id={props.id} name={row.before_node} />],
               ]}
@@ -119,9 +119,9 @@ export function CollectivesView(props: ViewProps) {
             { key: 'tensor', label: 'Tensor', cell: (row) => <TensorLink id={id} name={row.tensor} /> },
             { key: 'stage', label: 'Stage', cell: (row) => <Where row={row} /> },
             { key: 'devices', label: 'Devices', cell: (row) => devices(row.devices) },
-            { key: 'bytes', label: 'Bytes', numeric: true, sortable: true, cell: (row) => <Exact value={row.bytes} text={bytes(row.bytes)} /> },
-            { key: 'device', label: 'One device', numeric: true, cell: (row) => <Exact value={row.bytes_per_device} text={bytes(row.bytes_per_device)} /> },
-            { key: 'seconds', label: 'Seconds', numeric: true, sortable: true, cell: (row) => <Exact value={row.seconds} text={seconds(row.seconds)} /> },
+            sortable(figure('bytes', 'Bytes', bytes)),
+            figure('bytes_per_device', 'One device', bytes),
+            sortable(figure('seconds', 'Seconds', seconds)),
             { key: 'after', label: 'After', cell: (row) => <NodeLink id={id} name={row.after_node} /> },
           ]}
         />

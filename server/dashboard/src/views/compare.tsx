@@ -5,7 +5,7 @@ import { bytes, count, devices, perSecond, seconds, share } from '../lib/format'
 import { link } from '../lib/route';
 import type { Summary, TensorRow } from '../lib/types';
 import { Card, Exact, Shown, StageChip } from '../ui/parts';
-import { PagedTable, Table } from '../ui/table';
+import { figure, PagedTable, sortable, Table } from '../ui/table';
 
 interface Row {
   name: string;
@@ -81,8 +81,8 @@ function StageList(props: { summary: Summary; title: string }) {
           { key: 'index', label: 'Stage', cell: (stage) => <StageChip stage={stage.index} /> },
           { key: 'devices', label: 'Devices', cell: (stage) => devices(stage.devices) },
           { key: 'mesh', label: 'Mesh', cell: (stage) => stage.mesh.map((axis) => `${axis.name} ${axis.size}`).join(' × ') || '–' },
-          { key: 'nodes', label: 'Nodes', numeric: true, cell: (stage) => count(stage.node_count) },
-          { key: 'seconds', label: 'Interval', numeric: true, cell: (stage) => <Exact value={stage.seconds} text={seconds(stage.seconds)} /> },
+          figure('node_count', 'Nodes', count),
+          figure('seconds', 'Interval', seconds),
         ]}
       />
     </Card>
@@ -106,7 +106,7 @@ function Tensors(props: { a: string; b: string }) {
           },
           { key: 'a', label: 'A', cell: (row) => <code>{row.spec.text}</code> },
           { key: 'b', label: 'B', cell: (row) => (row.other_text ? <code>{row.other_text}</code> : <span class="muted">not there</span>) },
-          { key: 'bytes', label: 'Bytes', numeric: true, sortable: true, cell: (row) => <Exact value={row.bytes} text={bytes(row.bytes)} /> },
+          sortable(figure('bytes', 'Bytes', bytes)),
         ]}
       />
     </Card>
@@ -135,8 +135,8 @@ function Both(props: { a: Summary; b: Summary; ids: [string, string] }) {
           rowKey={(row) => row.name}
           columns={[
             { key: 'name', label: 'Figure', cell: (row) => row.name },
-            { key: 'a', label: 'A', numeric: true, cell: (row) => <Exact name={`a ${row.name}`} value={row.a} text={row.text(row.a)} /> },
-            { key: 'b', label: 'B', numeric: true, cell: (row) => <Exact name={`b ${row.name}`} value={row.b} text={row.text(row.b)} /> },
+            { key: 'a', label: 'A', numeric: true, cell: (row) => <Exact name={`a ${row.name}`} value={row.a} as={row.text} /> },
+            { key: 'b', label: 'B', numeric: true, cell: (row) => <Exact name={`b ${row.name}`} value={row.b} as={row.text} /> },
             { key: 'change', label: 'B is', cell: change },
           ]}
         />

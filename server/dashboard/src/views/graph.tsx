@@ -8,7 +8,7 @@ import type { Box, Edge, Graph } from '../lib/types';
 import { Choice } from '../ui/filters';
 import { stageOptions, TensorLink } from '../ui/links';
 import { Card, Exact, Facts, Figure, Loading, Shown, StageChip } from '../ui/parts';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 import { BOX_HEIGHT, BOX_WIDTH, layout, type Placed } from './graph_layout';
 import { NodeDetails } from './nodes';
 import type { ViewProps } from './plan';
@@ -249,9 +249,9 @@ function GraphTables(props: { graph: Graph; id: string }) {
               ),
           },
           { key: 'stages', label: 'Stages', cell: (box) => box.stages.map((one) => <StageChip key={one.stage} stage={one.stage} />) },
-          { key: 'nodes', label: 'Nodes', numeric: true, value: (box) => box.nodes, cell: (box) => count(box.nodes) },
-          { key: 'seconds', label: 'Seconds', numeric: true, value: (box) => box.seconds, cell: (box) => <Exact value={box.seconds} text={seconds(box.seconds)} /> },
-          { key: 'weights', label: 'Weights', numeric: true, value: (box) => box.weights_bytes, cell: (box) => <Exact value={box.weights_bytes} text={bytes(box.weights_bytes)} /> },
+          figure('nodes', 'Nodes', count),
+          figure('seconds', 'Seconds', seconds),
+          figure('weights_bytes', 'Weights', bytes),
         ]}
       />
       <h3>What flows</h3>
@@ -262,9 +262,9 @@ function GraphTables(props: { graph: Graph; id: string }) {
         columns={[
           { key: 'from', label: 'From', value: (edge) => label(edge.from), cell: (edge) => <span class="name">{label(edge.from)}</span> },
           { key: 'to', label: 'To', value: (edge) => label(edge.to), cell: (edge) => <span class="name">{label(edge.to)}</span> },
-          { key: 'tensors', label: 'Tensors', numeric: true, value: (edge) => edge.tensors, cell: (edge) => count(edge.tensors) },
-          { key: 'bytes', label: 'Bytes', numeric: true, value: (edge) => edge.bytes, cell: (edge) => <Exact value={edge.bytes} text={bytes(edge.bytes)} /> },
-          { key: 'crossing', label: 'between stages', numeric: true, value: (edge) => edge.crossing_bytes, cell: (edge) => <Exact value={edge.crossing_bytes} text={bytes(edge.crossing_bytes)} /> },
+          figure('tensors', 'Tensors', count),
+          figure('bytes', 'Bytes', bytes),
+          figure('crossing_bytes', 'between stages', bytes),
           { key: 'tensor', label: 'Largest', cell: (edge) => <TensorLink id={id} name={edge.tensor} /> },
         ]}
       />
@@ -290,10 +290,10 @@ function BoxDetails(props: { id: string; box: Box }) {
       <Facts
         facts={[
           ['Nodes', count(box.nodes)],
-          ['Time', <Exact value={box.seconds} text={seconds(box.seconds)} />],
-          ['Its collectives', <Exact value={box.collective_seconds} text={seconds(box.collective_seconds)} />],
-          ['Work', <Exact value={box.flops} text={flops(box.flops)} />],
-          ['Weights', <Exact value={box.weights_bytes} text={bytes(box.weights_bytes)} />],
+          ['Time', <Exact value={box.seconds} as={seconds} />],
+          ['Its collectives', <Exact value={box.collective_seconds} as={seconds} />],
+          ['Work', <Exact value={box.flops} as={flops} />],
+          ['Weights', <Exact value={box.weights_bytes} as={bytes} />],
           ['Operators', box.operators.map((one) => `${one.operator} (${one.nodes})`).join(', ') || '–'],
           ['Stages', box.stages.map((one) => `${one.stage}: ${count(one.nodes)} nodes, ${seconds(one.seconds)}`).join('; ')],
         ]}

@@ -6,8 +6,8 @@ import { bytes, perSecond, seconds, share, time } from '../lib/format';
 import { choose, chosen, go, link } from '../lib/route';
 import type { Model, Page, PlanLine } from '../lib/types';
 import { upload, type Upload } from '../lib/upload';
-import { Card, Dialog, Exact, Loading, ProblemBox, StateBadge } from '../ui/parts';
-import { Table } from '../ui/table';
+import { Card, Dialog, Loading, ProblemBox, StateBadge } from '../ui/parts';
+import { figure, Table } from '../ui/table';
 
 const PAGE_SIZE = 50;
 const LOOK_AGAIN_MS = 3000;
@@ -176,34 +176,10 @@ function Plans(props: { round: number }) {
             value: (plan) => plan.devices_used,
             cell: (plan) => (plan.devices_used === null ? '–' : `${plan.devices_used} of ${plan.devices}`),
           },
-          {
-            key: 'latency',
-            label: 'Latency',
-            numeric: true,
-            value: (plan) => plan.latency_seconds,
-            cell: (plan) => <Exact value={plan.latency_seconds} text={seconds(plan.latency_seconds)} />,
-          },
-          {
-            key: 'throughput',
-            label: 'Throughput',
-            numeric: true,
-            value: (plan) => plan.throughput_per_second,
-            cell: (plan) => <Exact value={plan.throughput_per_second} text={perSecond(plan.throughput_per_second)} />,
-          },
-          {
-            key: 'gap',
-            label: 'Gap',
-            numeric: true,
-            value: (plan) => plan.gap,
-            cell: (plan) => <Exact value={plan.gap} text={share(plan.gap)} />,
-          },
-          {
-            key: 'memory',
-            label: 'Fullest device',
-            numeric: true,
-            value: (plan) => plan.memory_worst_ratio,
-            cell: (plan) => <Exact value={plan.memory_worst_ratio} text={share(plan.memory_worst_ratio)} />,
-          },
+          figure('latency_seconds', 'Latency', seconds),
+          figure('throughput_per_second', 'Throughput', perSecond),
+          figure('gap', 'Gap', share),
+          figure('memory_worst_ratio', 'Fullest device', share),
           {
             key: 'created',
             label: 'Asked for',
@@ -259,13 +235,7 @@ function Models(props: { round: number }) {
             value: (model) => model.name,
             cell: (model) => <a href={link(['models', model.id])}>{model.name || model.id.slice(0, 12)}</a>,
           },
-          {
-            key: 'size',
-            label: 'Size',
-            numeric: true,
-            value: (model) => model.bytes,
-            cell: (model) => <Exact value={model.bytes} text={bytes(model.bytes)} />,
-          },
+          figure('bytes', 'Size', bytes),
           {
             key: 'created',
             label: 'Stored',

@@ -8,7 +8,7 @@ import type { Device, Memory, Summary } from '../lib/types';
 import { Lines } from '../ui/lines';
 import { NodeLink, TensorLink } from '../ui/links';
 import { Card, Exact, Facts, Figure, Shown, StageChip } from '../ui/parts';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 
 const PARTS = [
@@ -99,13 +99,14 @@ function DeviceTable(props: { devices: Device[] }) {
         { key: 'id', label: 'Device', numeric: true, value: (device) => device.id, cell: (device) => device.id },
         { key: 'name', label: 'Kind', value: (device) => device.name, cell: (device) => device.name },
         { key: 'stage', label: 'Stage', value: (device) => device.stage, cell: (device) => <StageChip stage={device.stage} /> },
-        ...(['weights_bytes', 'cache_bytes', 'activations_peak_bytes', 'communication_bytes', 'total_bytes', 'capacity_bytes'] as const).map((name) => ({
-          key: name,
-          label: { total_bytes: 'Total', capacity_bytes: 'Capacity' }[name as string] ?? PARTS.find(([part]) => part === name)?.[1] ?? '',
-          numeric: true,
-          value: (device: Device) => device.memory[name],
-          cell: (device: Device) => <Exact name={name} value={device.memory[name]} text={bytes(device.memory[name])} />,
-        })),
+        ...(['weights_bytes', 'cache_bytes', 'activations_peak_bytes', 'communication_bytes', 'total_bytes', 'capacity_bytes'] as const).map((name) =>
+          figure(
+            name,
+            { total_bytes: 'Total', capacity_bytes: 'Capacity' }[name as string] ?? PARTS.find(([part]) => part === name)?.[1] ?? '',
+            bytes,
+            (device: Device) => device.memory[name],
+          ),
+        ),
       ]}
     />
   );
@@ -136,8 +137,8 @@ function Course(props: { memory: Memory }) {
           rows={memory.course}
           rowKey={(point) => point[0]}
           columns={[
-            { key: 'at', label: 'After', numeric: true, value: (point) => point[0], cell: (point) => <Exact value={point[0]} text={seconds(point[0])} /> },
-            { key: 'bytes', label: 'Activations', numeric: true, value: (point) => point[1], cell: (point) => <Exact value={point[1]} text={bytes(point[1])} /> },
+            figure('at', 'After', seconds, (point: [number, number]) => point[0]),
+            figure('bytes', 'Activations', bytes, (point: [number, number]) => point[1]),
           ]}
         />
       )}
@@ -153,8 +154,8 @@ function Alive(props: { id: string; memory: Memory }) {
       <Facts
         facts={[
           ['While this node runs', <NodeLink id={id} name={memory.peak?.node} />],
-          ['Activations', <Exact name="activations_peak_bytes" value={memory.activations_peak_bytes} text={bytes(memory.activations_peak_bytes)} />],
-          ['All together', <><Exact value={memory.total_bytes} text={bytes(memory.total_bytes)} /> of {bytes(memory.capacity_bytes)}</>],
+          ['Activations', <Exact name="activations_peak_bytes" value={memory.activations_peak_bytes} as={bytes} />],
+          ['All together', <><Exact value={memory.total_bytes} as={bytes} /> of {bytes(memory.capacity_bytes)}</>],
         ]}
       />
       <Table
@@ -165,7 +166,7 @@ function Alive(props: { id: string; memory: Memory }) {
         columns={[
           { key: 'tensor', label: 'Tensor', value: (held) => held.tensor, cell: (held) => (held.what === 'workspace' ? <>workspace of <NodeLink id={id} name={held.node} /></> : <TensorLink id={id} name={held.tensor} />) },
           { key: 'what', label: 'What', value: (held) => held.what, cell: (held) => held.what },
-          { key: 'bytes', label: 'Bytes', numeric: true, value: (held) => held.bytes, cell: (held) => <Exact value={held.bytes} text={bytes(held.bytes)} /> },
+          figure('bytes', 'Bytes', bytes),
           { key: 'share', label: 'Share', numeric: true, cell: (held) => share(held.bytes / memory.activations_peak_bytes) },
         ]}
       />

@@ -6,7 +6,7 @@ import { link } from '../lib/route';
 import { needsFetch, save } from '../lib/save';
 import type { Inspection, PlanLine, Port } from '../lib/types';
 import { Card, Copy, Exact, Facts, Shown, StateBadge } from '../ui/parts';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 
 function Ports(props: { title: string; ports: Port[] }) {
   return (
@@ -49,7 +49,7 @@ function Operators(props: { model: Inspection }) {
               </>
             ),
           },
-          { key: 'nodes', label: 'Nodes', numeric: true, value: (row) => row.nodes, cell: (row) => count(row.nodes) },
+          figure('nodes', 'Nodes', count),
         ]}
       />
     </Card>
@@ -75,13 +75,8 @@ function PlansOf(props: { model: string }) {
               },
               { key: 'state', label: 'State', cell: (plan) => <StateBadge state={plan.state} /> },
               { key: 'objective', label: 'Objective', cell: (plan) => plan.objective ?? '–' },
-              { key: 'devices', label: 'Devices', numeric: true, cell: (plan) => count(plan.devices_used) },
-              {
-                key: 'latency',
-                label: 'Latency',
-                numeric: true,
-                cell: (plan) => <Exact value={plan.latency_seconds} text={seconds(plan.latency_seconds)} />,
-              },
+              figure('devices_used', 'Devices', count),
+              figure('latency_seconds', 'Latency', seconds),
             ]}
           />
         )}
@@ -114,11 +109,11 @@ export function ModelPage(props: { id: string }) {
           <Card title="What it is">
             <Facts
               facts={[
-                ['Size', <Exact value={model.bytes} text={bytes(model.bytes)} />],
-                ['Nodes', <Exact value={model.node_count} text={count(model.node_count)} />],
-                ['Parameters', <Exact value={model.parameters} text={count(model.parameters)} />],
-                ['Weights', <Exact value={model.parameter_bytes} text={bytes(model.parameter_bytes)} />],
-                ['Work of one request', <Exact value={model.flops} text={flops(model.flops)} />],
+                ['Size', <Exact value={model.bytes} as={bytes} />],
+                ['Nodes', <Exact value={model.node_count} as={count} />],
+                ['Parameters', <Exact value={model.parameters} as={count} />],
+                ['Weights', <Exact value={model.parameter_bytes} as={bytes} />],
+                ['Work of one request', <Exact value={model.flops} as={flops} />],
                 ['IR version', model.ir_version ?? '–'],
                 ['Opsets', Object.entries(model.opsets ?? {}).map(([name, version]) => `${name} ${version}`).join(', ') || '–'],
                 ['Made by', [model.producer, model.producer_version].filter(Boolean).join(' ') || '–'],

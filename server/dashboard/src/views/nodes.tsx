@@ -7,7 +7,7 @@ import type { CollectiveRow, NodeRow, Rows, TensorRow } from '../lib/types';
 import { Choice, Chosen, Filters, Search } from '../ui/filters';
 import { stageOptions, TensorLink } from '../ui/links';
 import { Card, Exact, Facts, Shown, StageChip } from '../ui/parts';
-import { PagedTable, Table } from '../ui/table';
+import { figure, PagedTable, sortable, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 
 /** The operands of a node, each as the node has it. */
@@ -36,7 +36,7 @@ function Operands(props: { id: string; node: NodeRow }) {
               { key: 'role', label: '', cell: (row) => row.role },
               { key: 'name', label: 'Tensor', cell: (row) => <TensorLink id={id} name={row.name} /> },
               { key: 'spec', label: 'Sharding', cell: (row) => <code>{spec(row.name) || 'whole'}</code> },
-              { key: 'bytes', label: 'Bytes', numeric: true, cell: (row) => <Exact value={rows.get(row.name)?.bytes} text={bytes(rows.get(row.name)?.bytes)} /> },
+              figure('bytes', 'Bytes', bytes, (row: { name: string }) => rows.get(row.name)?.bytes),
             ]}
           />
         );
@@ -59,7 +59,7 @@ function Exchanges(props: { id: string; node: string }) {
               { key: 'when', label: '', cell: (row) => (row.before_node === props.node ? 'before' : 'after') },
               { key: 'kind', label: 'Exchange', cell: (row) => <a href={link(['plans', props.id, 'collectives'], { index: row.index })}>{row.kind}</a> },
               { key: 'tensor', label: 'Tensor', cell: (row) => <TensorLink id={props.id} name={row.tensor} /> },
-              { key: 'seconds', label: 'Seconds', numeric: true, cell: (row) => <Exact value={row.seconds} text={seconds(row.seconds)} /> },
+              figure('seconds', 'Seconds', seconds),
             ]}
           />
         )
@@ -82,11 +82,11 @@ export function NodeDetails(props: { id: string; name: string; member: string })
               facts={[
                 ['Operator', node.operator ?? '–'],
                 ['Stage', <StageChip stage={node.stage} />],
-                ['Time on one device', <Exact name="node.seconds" value={node.seconds} text={seconds(node.seconds)} />],
-                ['Its collectives', <Exact value={node.collective_seconds} text={seconds(node.collective_seconds)} />],
-                ['Work', <Exact value={node.flops} text={flops(node.flops)} />],
-                ['Traffic', <Exact value={node.bytes} text={bytes(node.bytes)} />],
-                ['Weights', <Exact value={node.weights_bytes} text={bytes(node.weights_bytes)} />],
+                ['Time on one device', <Exact name="node.seconds" value={node.seconds} as={seconds} />],
+                ['Its collectives', <Exact value={node.collective_seconds} as={seconds} />],
+                ['Work', <Exact value={node.flops} as={flops} />],
+                ['Traffic', <Exact value={node.bytes} as={bytes} />],
+                ['Weights', <Exact value={node.weights_bytes} as={bytes} />],
               ]}
             />
             {node.folded && <p>It depends on constants only: it runs once, when the model is loaded.</p>}
@@ -136,11 +136,11 @@ export function NodesView(props: ViewProps) {
               ),
             },
             { key: 'stage', label: 'Stage', cell: (row) => (row.folded ? <span class="muted">at load</span> : <StageChip stage={row.stage} />) },
-            { key: 'seconds', label: 'Seconds', numeric: true, sortable: true, cell: (row) => <Exact value={row.seconds} text={seconds(row.seconds)} /> },
-            { key: 'collective', label: 'Collectives', numeric: true, cell: (row) => <Exact value={row.collective_seconds} text={seconds(row.collective_seconds)} /> },
-            { key: 'flops', label: 'Work', numeric: true, sortable: true, cell: (row) => <Exact value={row.flops} text={flops(row.flops)} /> },
-            { key: 'bytes', label: 'Traffic', numeric: true, sortable: true, cell: (row) => <Exact value={row.bytes} text={bytes(row.bytes)} /> },
-            { key: 'weights', label: 'Weights', numeric: true, cell: (row) => <Exact value={row.weights_bytes} text={bytes(row.weights_bytes)} /> },
+            sortable(figure('seconds', 'Seconds', seconds)),
+            figure('collective_seconds', 'Collectives', seconds),
+            sortable(figure('flops', 'Work', flops)),
+            sortable(figure('bytes', 'Traffic', bytes)),
+            figure('weights_bytes', 'Weights', bytes),
           ]}
         />
         {chosen('operator') !== '' && (

@@ -3,7 +3,7 @@ import { bytes, count, devices, flops, perSecond, seconds, share } from '../lib/
 import { link } from '../lib/route';
 import type { Stage, Summary } from '../lib/types';
 import { Bar, Card, Exact, Facts, StageChip } from '../ui/parts';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 
 /** Devices of the same kind, "8 x a100-sxm4-80gb". */
@@ -18,19 +18,19 @@ function Estimate(props: { summary: Summary }) {
       <div class="big">
         <Facts
           facts={[
-            ['Latency', <Exact name="latency_seconds" value={estimate.latency_seconds} text={seconds(estimate.latency_seconds)} />],
-            ['Throughput', <Exact name="throughput_per_second" value={estimate.throughput_per_second} text={perSecond(estimate.throughput_per_second)} />],
-            ['Devices used', <><Exact name="devices_used" value={estimate.devices_used} text={count(estimate.devices_used)} /> of {count(all.length)}</>],
-            ['Gap to the proven bound', <Exact name="gap" value={estimate.gap} text={share(estimate.gap)} />],
+            ['Latency', <Exact name="latency_seconds" value={estimate.latency_seconds} as={seconds} />],
+            ['Throughput', <Exact name="throughput_per_second" value={estimate.throughput_per_second} as={perSecond} />],
+            ['Devices used', <><Exact name="devices_used" value={estimate.devices_used} as={count} /> of {count(all.length)}</>],
+            ['Gap to the proven bound', <Exact name="gap" value={estimate.gap} as={share} />],
           ]}
         />
       </div>
       <p class="sentence">{estimate.bottleneck}</p>
       <Facts
         facts={[
-          ['Between two requests', <Exact name="interval_seconds" value={estimate.interval_seconds} text={seconds(estimate.interval_seconds)} />],
-          ['Proven lower bound', <Exact name="lower_bound_seconds" value={estimate.lower_bound_seconds} text={seconds(estimate.lower_bound_seconds)} />],
-          ['Sent for one request', <Exact name="communication_bytes" value={estimate.communication_bytes} text={bytes(estimate.communication_bytes)} />],
+          ['Between two requests', <Exact name="interval_seconds" value={estimate.interval_seconds} as={seconds} />],
+          ['Proven lower bound', <Exact name="lower_bound_seconds" value={estimate.lower_bound_seconds} as={seconds} />],
+          ['Sent for one request', <Exact name="communication_bytes" value={estimate.communication_bytes} as={bytes} />],
         ]}
       />
     </Card>
@@ -63,9 +63,9 @@ function About(props: { summary: Summary }) {
         facts={[
           ['Model', model.sha256 !== null ? <a href={link(['models', model.sha256])}>{model.name}</a> : model.name],
           ['Devices', clusterText(props.summary)],
-          ['Nodes', <Exact value={model.node_count} text={count(model.node_count)} />],
-          ['Weights', <Exact value={model.weight_bytes} text={bytes(model.weight_bytes)} />],
-          ['Work of one request', <Exact value={model.flops} text={flops(model.flops)} />],
+          ['Nodes', <Exact value={model.node_count} as={count} />],
+          ['Weights', <Exact value={model.weight_bytes} as={bytes} />],
+          ['Work of one request', <Exact value={model.flops} as={flops} />],
           ['Tensors that are split', `${count(counts.split_tensors)} of ${count(counts.tensors)}`],
           ['Search', `${search.strategy}, ${seconds(search.seconds)}`],
         ]}
@@ -113,13 +113,7 @@ function Stages(props: { summary: Summary; id: string }) {
               <a href={link(['plans', props.id, 'nodes'], { stage: stage.index })}>{count(stage.node_count)}</a>
             ),
           },
-          {
-            key: 'seconds',
-            label: 'Interval',
-            numeric: true,
-            value: (stage) => stage.seconds,
-            cell: (stage) => <Exact value={stage.seconds} text={seconds(stage.seconds)} />,
-          },
+          figure('seconds', 'Interval', seconds),
           {
             key: 'busy',
             label: 'Of the slowest',
@@ -130,20 +124,8 @@ function Stages(props: { summary: Summary; id: string }) {
               />
             ),
           },
-          {
-            key: 'compute',
-            label: 'Compute',
-            numeric: true,
-            value: (stage) => stage.compute_seconds,
-            cell: (stage) => <Exact value={stage.compute_seconds} text={seconds(stage.compute_seconds)} />,
-          },
-          {
-            key: 'collective',
-            label: 'of it collectives',
-            numeric: true,
-            value: (stage) => stage.collective_seconds,
-            cell: (stage) => <Exact value={stage.collective_seconds} text={seconds(stage.collective_seconds)} />,
-          },
+          figure('compute_seconds', 'Compute', seconds),
+          figure('collective_seconds', 'of it collectives', seconds),
           { key: 'because', label: 'Why', cell: (stage) => <span class="why">{stage.because}</span> },
         ]}
       />

@@ -81,8 +81,8 @@ function Live(props: { plan: PlanState; done: () => void; reload: () => void }) 
         <Facts
           facts={[
             ['Done', share(progress.fraction)],
-            ['Best so far', <Exact value={progress.best_seconds} text={seconds(progress.best_seconds)} />],
-            ['Proven lower bound', <Exact value={progress.lower_bound_seconds} text={seconds(progress.lower_bound_seconds)} />],
+            ['Best so far', <Exact value={progress.best_seconds} as={seconds} />],
+            ['Proven lower bound', <Exact value={progress.lower_bound_seconds} as={seconds} />],
             ['Gap', share(gap)],
           ]}
         />

@@ -3,7 +3,7 @@ import { courses } from '../lib/course';
 import { bytes, count, seconds } from '../lib/format';
 import { Convergence, ConvergenceTable } from '../ui/convergence';
 import { Card, Exact, Facts, Figure } from '../ui/parts';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 
 export function SearchView(props: ViewProps) {
@@ -15,11 +15,11 @@ export function SearchView(props: ViewProps) {
         <Facts
           facts={[
             ['Strategy', search.strategy],
-            ['Time', <Exact name="search.seconds" value={search.seconds} text={seconds(search.seconds)} />],
-            ['Explored', <Exact name="search.explored" value={search.explored} text={count(search.explored)} />],
-            ['Accepted', <Exact name="search.accepted" value={search.accepted} text={count(search.accepted)} />],
-            ['Candidates', <Exact name="search.candidates" value={search.candidates} text={count(search.candidates)} />],
-            ['Subgraphs', <Exact name="search.subgraphs" value={search.subgraphs} text={count(search.subgraphs)} />],
+            ['Time', <Exact name="search.seconds" value={search.seconds} as={seconds} />],
+            ['Explored', <Exact name="search.explored" value={search.explored} as={count} />],
+            ['Accepted', <Exact name="search.accepted" value={search.accepted} as={count} />],
+            ['Candidates', <Exact name="search.candidates" value={search.candidates} as={count} />],
+            ['Subgraphs', <Exact name="search.subgraphs" value={search.subgraphs} as={count} />],
             ['Seed', search.seed],
           ]}
         />
@@ -48,11 +48,11 @@ export function SearchView(props: ViewProps) {
                 </>
               ),
             },
-            { key: 'stages', label: 'Stages', numeric: true, value: (plan) => plan.stages, cell: (plan) => count(plan.stages) },
-            { key: 'devices', label: 'Devices', numeric: true, value: (plan) => plan.devices, cell: (plan) => count(plan.devices) },
-            { key: 'latency', label: 'Latency', numeric: true, value: (plan) => plan.latency_seconds, cell: (plan) => <Exact value={plan.latency_seconds} text={seconds(plan.latency_seconds)} /> },
-            { key: 'interval', label: 'Interval', numeric: true, value: (plan) => plan.interval_seconds, cell: (plan) => <Exact value={plan.interval_seconds} text={seconds(plan.interval_seconds)} /> },
-            { key: 'memory', label: 'Fullest device', numeric: true, value: (plan) => plan.memory_bytes, cell: (plan) => <Exact value={plan.memory_bytes} text={bytes(plan.memory_bytes)} /> },
+            figure('stages', 'Stages', count),
+            figure('devices', 'Devices', count),
+            figure('latency_seconds', 'Latency', seconds),
+            figure('interval_seconds', 'Interval', seconds),
+            figure('memory_bytes', 'Fullest device', bytes),
           ]}
         />
       </Card>

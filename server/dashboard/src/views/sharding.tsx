@@ -7,7 +7,7 @@ import type { NodeRow, Rows, Summary, TensorRow } from '../lib/types';
 import { Choice, Chosen, Filters, Search } from '../ui/filters';
 import { explain, NodeLink, stageOptions } from '../ui/links';
 import { Card, Exact, Facts, Shown, StageChip } from '../ui/parts';
-import { PagedTable, Table } from '../ui/table';
+import { figure, PagedTable, sortable, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 
 /** The nodes that make and take a tensor. */
@@ -55,8 +55,8 @@ function Details(props: ViewProps & { name: string }) {
                 ['Kind', row.kind],
                 ['Type', row.dtype ?? '–'],
                 ['Shape', shape(row.shape)],
-                ['Bytes', <Exact name="tensor.bytes" value={row.bytes} text={bytes(row.bytes)} />],
-                ['On one device', <Exact value={row.bytes_per_device ?? row.bytes} text={bytes(row.bytes_per_device ?? row.bytes)} />],
+                ['Bytes', <Exact name="tensor.bytes" value={row.bytes} as={bytes} />],
+                ['On one device', <Exact value={row.bytes_per_device ?? row.bytes} as={bytes} />],
                 ['Exchanges', <a href={link(['plans', id, 'collectives'], { tensor: row.name })}>of this tensor</a>],
               ]}
             />
@@ -120,14 +120,8 @@ export function ShardingView(props: ViewProps) {
             { key: 'kind', label: 'Kind', cell: (row) => row.kind },
             { key: 'shape', label: 'Shape', cell: (row) => <span class="nowrap">{row.dtype} {shape(row.shape)}</span> },
             { key: 'spec', label: 'Sharding', cell: (row) => <code>{row.spec.text || 'whole'}</code> },
-            { key: 'bytes', label: 'Bytes', numeric: true, sortable: true, cell: (row) => <Exact value={row.bytes} text={bytes(row.bytes)} /> },
-            {
-              key: 'bytes_per_device',
-              label: 'One device',
-              numeric: true,
-              sortable: true,
-              cell: (row) => <Exact value={row.bytes_per_device ?? row.bytes} text={bytes(row.bytes_per_device ?? row.bytes)} />,
-            },
+            sortable(figure('bytes', 'Bytes', bytes)),
+            sortable(figure('bytes_per_device', 'One device', bytes, (row) => row.bytes_per_device ?? row.bytes)),
             { key: 'because', label: 'Why', cell: (row) => <span class="why">{row.because}</span> },
           ]}
         />

@@ -2,9 +2,9 @@
 import { bytes, count, perSecond, seconds, share } from '../lib/format';
 import { choose, chosen } from '../lib/route';
 import type { SweepRow, WhatIf } from '../lib/types';
-import { Card, Exact, Figure } from '../ui/parts';
+import { Card, Figure } from '../ui/parts';
 import { Scatter } from '../ui/scatter';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 
 type Measure = 'interval_seconds' | 'latency_seconds';
@@ -29,12 +29,12 @@ function SweepTable(props: { rows: SweepRow[] }) {
         { key: 'cluster', label: 'Cluster', value: name, cell: (row) => <>{name(row)} {row.chosen && <span class="badge good">chosen</span>}</> },
         { key: 'fits', label: '', cell: fits },
         { key: 'front', label: 'Nothing beats it', cell: (row) => (row.pareto ? 'yes' : '') },
-        { key: 'used', label: 'Devices used', numeric: true, value: (row) => row.devices_used, cell: (row) => count(row.devices_used) },
-        { key: 'stages', label: 'Stages', numeric: true, value: (row) => row.stages, cell: (row) => count(row.stages) },
-        { key: 'latency', label: 'Latency', numeric: true, value: (row) => row.latency_seconds, cell: (row) => <Exact value={row.latency_seconds} text={seconds(row.latency_seconds)} /> },
-        { key: 'interval', label: 'Interval', numeric: true, value: (row) => row.interval_seconds, cell: (row) => <Exact value={row.interval_seconds} text={seconds(row.interval_seconds)} /> },
-        { key: 'throughput', label: 'Throughput', numeric: true, value: (row) => row.throughput_per_second, cell: (row) => <Exact value={row.throughput_per_second} text={perSecond(row.throughput_per_second)} /> },
-        { key: 'memory', label: 'Fullest device', numeric: true, value: (row) => row.memory_bytes, cell: (row) => <Exact value={row.memory_bytes} text={bytes(row.memory_bytes)} /> },
+        figure('devices_used', 'Devices used', count),
+        figure('stages', 'Stages', count),
+        figure('latency_seconds', 'Latency', seconds),
+        figure('interval_seconds', 'Interval', seconds),
+        figure('throughput_per_second', 'Throughput', perSecond),
+        figure('memory_bytes', 'Fullest device', bytes),
         { key: 'description', label: 'Plan', cell: (row) => <span class="why">{row.message ?? row.description ?? ''}</span> },
       ]}
     />
@@ -89,11 +89,11 @@ function WhatIfTable(props: { rows: WhatIf[] }) {
       rowKey={(row) => row.change}
       columns={[
         { key: 'change', label: 'Change', value: (row) => row.change, cell: (row) => row.change },
-        { key: 'gain', label: 'Gain', numeric: true, value: (row) => row.gain, cell: (row) => <Exact value={row.gain} text={`${(row.gain ?? 0) > 0 ? '+' : ''}${share(row.gain)}`} /> },
+        figure('gain', 'Gain', (gain) => `${gain > 0 ? '+' : ''}${share(gain)}`),
         { key: 'fits', label: '', cell: fits },
-        { key: 'devices', label: 'Devices', numeric: true, value: (row) => row.devices, cell: (row) => count(row.devices) },
-        { key: 'latency', label: 'Latency', numeric: true, value: (row) => row.latency_seconds, cell: (row) => <Exact value={row.latency_seconds} text={seconds(row.latency_seconds)} /> },
-        { key: 'throughput', label: 'Throughput', numeric: true, value: (row) => row.throughput_per_second, cell: (row) => <Exact value={row.throughput_per_second} text={perSecond(row.throughput_per_second)} /> },
+        figure('devices', 'Devices', count),
+        figure('latency_seconds', 'Latency', seconds),
+        figure('throughput_per_second', 'Throughput', perSecond),
         { key: 'description', label: 'Plan', cell: (row) => <span class="why">{row.message ?? (row.kept ? 'Nothing better than this plan was found.' : (row.description ?? ''))}</span> },
       ]}
     />

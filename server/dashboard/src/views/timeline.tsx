@@ -4,9 +4,9 @@ import { get, Problem, query } from '../lib/api';
 import { count, plural, range, seconds, share } from '../lib/format';
 import { choose, chosen, link } from '../lib/route';
 import { painted } from '../lib/theme';
-import type { Lane, RowName, Slice, Stage, Timeline } from '../lib/types';
+import type { CriticalStep, Lane, RowName, Slice, Stage, Timeline } from '../lib/types';
 import { Card, Exact, Facts, Figure, Loading, ProblemBox, StageChip } from '../ui/parts';
-import { Table } from '../ui/table';
+import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
 import { AXIS_HEIGHT, draw, LANE_HEIGHT, NAMES_WIDTH, ROW_NAMES, rowAt, type Chosen, type Span } from './timeline_canvas';
 
@@ -48,9 +48,9 @@ function Details(props: { id: string; hit: Hit }) {
           ['Devices', range(hit.lane.first_device, hit.lane.devices)],
           ['Stage', <StageChip stage={hit.lane.stage} />],
           ['Request', request],
-          ['Begins', <Exact value={begin} text={seconds(begin)} />],
-          ['Ends', <Exact value={end} text={seconds(end)} />],
-          ['Busy', <Exact value={busy} text={seconds(busy)} />],
+          ['Begins', <Exact value={begin} as={seconds} />],
+          ['Ends', <Exact value={end} as={seconds} />],
+          ['Busy', <Exact value={busy} as={seconds} />],
           [slices > 1 ? 'The longest' : view === 'nodes' ? 'Node' : 'Exchange', <a class="name" href={link(['plans', id, view], { index: item })}>{name || `number ${item}`}</a>],
         ]}
       />
@@ -72,8 +72,8 @@ function LaneTable(props: { lane: Lane; span: Span }) {
         { key: 'row', label: 'What', value: (one) => one.row, cell: (one) => one.row },
         { key: 'name', label: 'Name', value: (one) => one.slice[6], cell: (one) => `${one.slice[6]}${one.slice[4] > 1 ? ` and ${count(one.slice[4] - 1)} more` : ''}` },
         { key: 'request', label: 'Request', numeric: true, value: (one) => one.slice[2], cell: (one) => one.slice[2] },
-        { key: 'begin', label: 'Begins', numeric: true, value: (one) => one.slice[0], cell: (one) => <Exact value={one.slice[0]} text={seconds(one.slice[0])} /> },
-        { key: 'busy', label: 'Busy', numeric: true, value: (one) => one.slice[5], cell: (one) => <Exact value={one.slice[5]} text={seconds(one.slice[5])} /> },
+        figure('begin', 'Begins', seconds, (one: { slice: Slice }) => one.slice[0]),
+        figure('busy', 'Busy', seconds, (one: { slice: Slice }) => one.slice[5]),
       ]}
     />
   );
@@ -90,14 +90,8 @@ function StageTable(props: { stages: Stage[]; interval: number }) {
       columns={[
         { key: 'index', label: 'Stage', value: (stage) => stage.index, cell: (stage) => <StageChip stage={stage.index} /> },
         { key: 'devices', label: 'Devices', numeric: true, value: (stage) => stage.devices[0], cell: (stage) => range(stage.devices[0] ?? 0, stage.devices.length) },
-        { key: 'replicas', label: 'Replicas', numeric: true, value: (stage) => stage.replicas, cell: (stage) => stage.replicas },
-        ...figures.map((name, at) => ({
-          key: name,
-          label: labels[at] ?? '',
-          numeric: true,
-          value: (stage: Stage) => stage[name],
-          cell: (stage: Stage) => <Exact name={name} value={stage[name]} text={seconds(stage[name])} />,
-        })),
+        figure('replicas', 'Replicas', count),
+        ...figures.map((name, at) => figure<Stage>(name, labels[at] ?? '', seconds)),
         { key: 'idle', label: 'Idle', numeric: true, cell: (stage) => share(Math.max(0, 1 - stage.compute_seconds / (props.interval * stage.replicas))) },
       ]}
     />
@@ -327,8 +321,8 @@ export function TimelineView(props: ViewProps) {
           rowKey={(one) => `${one.begin_seconds} ${one.stage ?? ''}`}
           columns={[
             { key: 'what', label: 'What', cell: (one) => (one.stage !== undefined ? <>stage <StageChip stage={one.stage} /></> : <>send of {one.tensor} from <StageChip stage={one.from_stage} /> to <StageChip stage={one.to_stage} /></>) },
-            { key: 'begin', label: 'Begins', numeric: true, value: (one) => one.begin_seconds, cell: (one) => <Exact value={one.begin_seconds} text={seconds(one.begin_seconds)} /> },
-            { key: 'took', label: 'Takes', numeric: true, value: (one) => one.end_seconds - one.begin_seconds, cell: (one) => seconds(one.end_seconds - one.begin_seconds) },
+            figure('begin_seconds', 'Begins', seconds),
+            figure('took', 'Takes', seconds, (one: CriticalStep) => one.end_seconds - one.begin_seconds),
           ]}
         />
       </Card>
