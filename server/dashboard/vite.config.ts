@@ -1,11 +1,25 @@
-import { defineConfig } from 'vite';
+import { defineConfig, type Plugin } from 'vite';
 
 // Few files compress better than many: the page, and the libraries that only some of its views need.
 const chunks = (id: string) => (id.includes('dagre') ? 'layout' : /uplot.*js$/i.test(id) ? 'plot' : 'page');
 
+// dagre's file carries a whole library of graph algorithms as objects of getters, which bundlers take for used altogether. Those
+// that no other place of the file names as a member are left out: the page knows dagre by its exports alone.
+const unusedParts: Plugin = {
+  name: 'unused-parts-of-dagre',
+  transform(code, id) {
+    if (!id.endsWith('dagre.esm.js')) return undefined;
+    const isNamed = (getter: string) => new RegExp(`[{,.]${getter.split(':')[0]}\\b(?!:\\(\\)=>)`).test(code);
+    const kept = code.replace(/([\w$]+\([\w$]+,\{)((?:\w+:\(\)=>[\w$]+,?)+)(?=\}\))/g, (_, call: string, getters: string) => call + getters.split(',').filter(isNamed).join(','));
+    if (kept === code) this.error('dagre is built in another way now: see how its parts that the page does not use can be left out');
+    return { code: kept, map: null };
+  },
+};
+
 // Relative addresses, so that the page works below any path of a proxy; nothing inline, for the content security policy.
 export default defineConfig({
   base: './',
+  plugins: [unusedParts],
   esbuild: { jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'none' },
   build: {
     target: 'es2022',
