@@ -16,10 +16,18 @@ const unusedParts: Plugin = {
   },
 };
 
+// vite wraps each import() to fetch styles and further files with it. Styles are one file and nothing is to be fetched before:
+// the import is all that is left.
+const plainImports: Plugin = {
+  name: 'plain-imports',
+  enforce: 'pre',
+  load: (id) => (id === '\0vite/preload-helper.js' ? 'export const __vitePreload = (load) => load();' : undefined),
+};
+
 // Relative addresses, so that the page works below any path of a proxy; nothing inline, for the content security policy.
 export default defineConfig({
   base: './',
-  plugins: [unusedParts],
+  plugins: [unusedParts, plainImports],
   esbuild: { jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'none' },
   build: {
     target: 'es2022',
@@ -27,7 +35,7 @@ export default defineConfig({
     emptyOutDir: true,
     assetsInlineLimit: 0,
     cssCodeSplit: false,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     reportCompressedSize: false,
     minify: 'terser',
     // What uPlot and dagre name with an underscore is theirs alone: nothing else knows these names.

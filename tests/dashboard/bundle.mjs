@@ -27,6 +27,10 @@ await check('bundle/committed is what the sources build', () => {
   equal(Object.keys(committed), Object.keys(made), 'the files of server/dashboard/dist');
   for (const [name, bytes] of Object.entries(made)) that(bytes.equals(committed[name]), `${name} differs: run "npm run build" in server/dashboard`);
 });
+await check('bundle/licences of what is in it', () => {
+  const made = execFileSync('node', [path.join(source, 'third_party.mjs')]);
+  that(made.equals(fs.readFileSync(path.join(source, 'THIRD_PARTY.txt'))), 'THIRD_PARTY.txt differs: run "npm run licenses" in server/dashboard');
+});
 await check('bundle/size', () => {
   const sizes = Object.entries(files(path.join(source, 'dist'))).map(([name, bytes]) => [name, zlib.gzipSync(bytes, { level: 9 }).length]);
   const all = sizes.reduce((sum, [, size]) => sum + size, 0);

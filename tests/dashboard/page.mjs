@@ -8,7 +8,9 @@ import { chromium } from 'playwright-core';
 
 export const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 export const pictures = path.join(top, 'build/test-logs/dashboard');
-export const shared = process.env.SHARDPLAN_TEST_DATA ?? path.join(top, '../shared/data');
+/** The largest model that is at hand: BERT where the published models are, a small transformer of the project's elsewhere. */
+const published = path.join(process.env.SHARDPLAN_TEST_DATA ?? path.join(top, '../shared/data'), 'models/bert_base.onnx');
+export const MODEL = fs.existsSync(published) ? published : path.join(top, 'tests/data/transformer_tiny.onnx');
 
 let failed = 0;
 
@@ -49,6 +51,19 @@ export async function startDaemon(...options) {
     url,
     data,
     json: async (where, init) => (await fetch(`${url}/${where}`, init)).json(),
+    /** Stores the model, and plans it; the finished plan as GET has it. */
+    plan: async (model, query) => {
+      const post = async (where, body, type, headers) => {
+        const response = await fetch(`${url}/${where}`, { method: 'POST', headers: { 'Content-Type': type, ...headers }, body });
+        const answer = await response.json();
+        if (!response.ok) throw new Error(`${where}: ${JSON.stringify(answer)}`);
+        return answer;
+      };
+      const stored = await post('v1/models', fs.readFileSync(model), 'application/octet-stream');
+      const made = await post('v1/plans', JSON.stringify({ model: stored.id, ...query }), 'application/json', { Prefer: 'wait=120' });
+      if (made.state !== 'succeeded') throw new Error(`the plan: ${JSON.stringify(made).slice(0, 1000)}`);
+      return made;
+    },
     stop: () => new Promise((resolve) => {
       process_.removeAllListeners('exit');
       process_.on('exit', (code) => {
@@ -69,11 +84,15 @@ export function startBrowser() {
   });
 }
 
+const asking = new WeakMap(); // of each page: requests that are not answered yet
+
 /** A page that notes what it must not do: errors, refusals by the content policy, requests to other hosts. */
 export async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options });
   const page = await context.newPage();
   const faults = [];
+  const open = new Set();
+  asking.set(page, open);
   page.on('pageerror', (error) => faults.push(`error: ${error}`));
   page.on('console', (message) => {
     // A refused request is told there, too; the tests ask for refusals.
@@ -81,9 +100,33 @@ export async function openPage(browser, url, options = {}) {
   });
   page.on('request', (request) => {
     if (!request.url().startsWith(url) && !/^(blob|data):/.test(request.url())) faults.push(`asked for ${request.url()}`);
+    if (!request.url().endsWith('/events')) open.add(request);
   });
+  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => open.delete(request));
   return { context, page, faults };
 }
+
+const QUIET_MS = 500; // more than any pause of the page's own before it asks for more
+
+/** Waits until the page has all that it asked for, and shows it. */
+export async function settle(page) {
+  const open = asking.get(page);
+  for (let quiet = 0, waited = 0; quiet < QUIET_MS; waited += 50) {
+    if (waited > 60_000) throw new Error(`the page does not come to rest: it waits for ${[...open].map((one) => one.url()).join(', ') || 'nothing'}`);
+    await page.waitForTimeout(50);
+    const isBusy = open.size > 0 || (await page.locator('main .loading, main [aria-busy=true]').count()) > 0;
+    quiet = isBusy ? 0 : quiet + 50;
+  }
+}
+
+/** Goes to a view, "plans/ID/timeline", and waits until it is all there. */
+export async function show(page, url, place) {
+  await page.goto(`${url}/#/${place}`);
+  await page.locator('main').waitFor();
+  await settle(page);
+}
+
+export const VIEWS = ['overview', 'timeline', 'memory', 'graph', 'collectives', 'sharding', 'nodes', 'diagnostics', 'search', 'downloads'];
 
 /** The exact numbers of elements, as the page has them beside those for people. */
 export function exact(locator) {

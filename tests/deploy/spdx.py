@@ -13,11 +13,12 @@ PURPOSES = {"APPLICATION", "FRAMEWORK", "LIBRARY", "CONTAINER", "OPERATING-SYSTE
             "FILE", "INSTALL", "OTHER"}  # fmt: skip
 KINDS = {"DESCRIBES", "CONTAINS", "DEPENDS_ON", "DYNAMIC_LINK"}  # of clause 11's, those that are written
 # Of the list of licences, every identifier that deploy/sbom may write of itself; texts without one are LicenseRefs.
-LICENCES = {"Apache-2.0", "Beerware", "BSD-2-Clause", "BSD-3-Clause", "BSD-4-Clause-UC", "CC0-1.0", "CC-BY-4.0", "curl",
+LICENCES = {"0BSD", "Apache-2.0", "Beerware", "BSD-2-Clause", "BSD-3-Clause", "BSD-4-Clause-UC", "CC0-1.0", "CC-BY-4.0", "curl",
             "FSFULLR", "ISC", "MIT", "MPL-1.1", "MPL-2.0", "OLDAP-2.8", "PostgreSQL", "TCL", "X11", "Zlib"}  # fmt: skip
 LICENCES |= {f"{name}-{kind}" for kind in ("only", "or-later") for name in (
     "GPL-1.0", "GPL-2.0", "GPL-3.0", "LGPL-2.0", "LGPL-2.1", "LGPL-3.0", "AGPL-3.0", "GFDL-1.1", "GFDL-1.2", "GFDL-1.3")}  # fmt: skip
-PURL = re.compile(r"pkg:deb/[a-z]+/[a-z0-9.+-]+@[A-Za-z0-9.~%+-]+\?arch=[a-z0-9]+&distro=[a-z]+-[a-z0-9.]+$")
+PURL = re.compile(r"(pkg:deb/[a-z]+/[a-z0-9.+-]+@[A-Za-z0-9.~%+-]+\?arch=[a-z0-9]+&distro=[a-z]+-[a-z0-9.]+|"
+                  r"pkg:npm/(%40[a-z0-9._~-]+/)?[a-z0-9._~-]+@\d[A-Za-z0-9.%-]*)$")  # fmt: skip
 
 
 def expression_problem(text, known):
@@ -65,11 +66,12 @@ class Checker:
             self.expect(problem is None, f"{where}: {name}: {problem}")
 
     def checksums(self, entry, where):
+        """Those that there are (7.10, 8.4); returns them."""
         sums = {one["algorithm"]: one["checksumValue"] for one in entry.get("checksums", [])}
-        self.expect("SHA1" in sums, f"{where}: no SHA1 (8.4)")
         for name, value in sums.items():
             length = LENGTHS.get(name)
             self.expect(length and re.fullmatch(r"[0-9a-f]+", value) and len(value) == length, f"{where}: {name} {value!r}")
+        return sums
 
     def head(self):
         self.fields(self.document, "document", spdxVersion=r"SPDX-2\.3$", dataLicense=r"CC0-1\.0$",
@@ -86,6 +88,7 @@ class Checker:
         where = f"package {entry.get('name')}"
         self.fields(entry, where, name=r"\S", versionInfo=r"\S", supplier=ACTOR.pattern, copyrightText=r"\S",
                     downloadLocation=r"(NOASSERTION|NONE|[a-z+]+://\S+)$")  # fmt: skip
+        self.checksums(entry, where)
         self.expect(entry.get("primaryPackagePurpose") in PURPOSES, f"{where}: purpose (7.24)")
         self.licence(entry, "licenseDeclared", where)
         self.licence(entry, "licenseConcluded", where)
@@ -102,7 +105,7 @@ class Checker:
         where = f"file {entry.get('fileName')}"
         self.fields(entry, where, fileName=r"\./\S", copyrightText=r"\S")
         self.licence(entry, "licenseConcluded", where)
-        self.checksums(entry, where)
+        self.expect("SHA1" in self.checksums(entry, where), f"{where}: no SHA1 (8.4)")
 
     def relations(self):
         described = set()
@@ -117,6 +120,12 @@ class Checker:
     def texts(self):
         for entry in self.document.get("hasExtractedLicensingInfos", []):
             self.fields(entry, f"licence {entry.get('licenseId')}", licenseId=r"LicenseRef-[A-Za-z0-9.-]+$", extractedText=r"\s*\S")
+
+
+def of_debian(document):
+    """The names of Debian's packages."""
+    return {entry["name"] for entry in document["packages"]
+            if any(one["referenceLocator"].startswith("pkg:deb/") for one in entry.get("externalRefs", []))}  # fmt: skip
 
 
 def problems(document):

@@ -103,7 +103,11 @@ class Root(unittest.TestCase):
             self.assertTrue(os.path.getsize(f"{self.root}/usr/share/doc/{package}/copyright"))
         with open(self.root + "/usr/share/doc/shardplan/sbom.spdx.json", encoding="utf-8") as file:
             document = json.load(file)
-        self.assertEqual(packages, {entry["name"] for entry in document["packages"]} - {"shardplan"})
+        self.assertEqual(packages, spdx.of_debian(document))
+        for path in ("LICENSE", "server/dashboard/THIRD_PARTY.txt"):
+            there = f"{self.root}/usr/share/doc/shardplan/{os.path.basename(path)}"
+            self.assertTrue(os.path.exists(there), there)
+            self.assertEqual(common.text_of(path), common.text_of(there))
 
 
 @unittest.skipUnless(shutil.which("dpkg-query") and shutil.which("readelf"), "not a Debian system")
@@ -179,6 +183,9 @@ class Parts(unittest.TestCase):
             "describes": lambda d: d["relationships"].pop(0),
             "purl": lambda d: d["packages"][1]["externalRefs"][0].update(referenceLocator="pkg:deb/x"),
             "supplier": lambda d: d["packages"][1].update(supplier="Debian"),
+            "checksum of a package": lambda d: d["packages"][-1]["checksums"][0].update(checksumValue="0"),
+            "unknown checksum": lambda d: d["packages"][-1]["checksums"][0].update(algorithm="SHA-512"),
+            "purl of npm": lambda d: d["packages"][-1]["externalRefs"][0].update(referenceLocator="pkg:npm/@a/b@1"),
         }.items():
             with self.subTest(name):
                 self.assertNotEqual([], damaged(change))

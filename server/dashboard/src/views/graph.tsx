@@ -78,7 +78,7 @@ function Boxes(props: { graph: Graph; placed: Placed; chosenId: string }) {
                 if (event.key !== 'Enter' && event.key !== ' ') return;
                 event.preventDefault();
                 event.stopPropagation();
-                if (isChosen) openBox(box);
+                if (chosen('box') === String(box.id)) openBox(box);
                 else choose({ box: box.id });
               }}
             >

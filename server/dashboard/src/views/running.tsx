@@ -14,8 +14,13 @@ const PHASES: Record<string, string> = {
   queued: 'Waiting for a worker',
   start: 'Starting',
   read: 'Reading the model',
+  shapes: 'Inferring shapes',
   search: 'Searching',
+  stages: 'Searching for stages',
+  sweep: 'Planning on each of the clusters',
+  'what-if': 'Asking what a change of the cluster would bring',
   write: 'Writing the plan',
+  store: 'Storing the plan',
 };
 
 function Live(props: { plan: PlanState; done: () => void; reload: () => void }) {
@@ -28,17 +33,19 @@ function Live(props: { plan: PlanState; done: () => void; reload: () => void }) 
     const abort = new AbortController();
     // Counted from when the search began, by the clocks of two machines: never less than nothing.
     const began = new Date(plan.started_at ?? plan.created_at).getTime();
+    let latest = plan.progress; // an event tells what is new
     void follow(
       `v1/plans/${plan.id}/events`,
       (event) => {
         const data = JSON.parse(event.data) as Partial<Progress> & { state?: State; has_result?: boolean };
         if (event.event === 'progress' || event.event === 'improved') {
           if (data.state !== undefined) setState(data.state);
-          setProgress((old) => ({ ...old, ...data }));
+          latest = { ...latest, ...data };
+          setProgress(latest);
           note(plan.id, {
             seconds: Math.max(0, (Date.now() - began) / 1000),
-            best: data.best_seconds,
-            bound: data.lower_bound_seconds,
+            best: latest.best_seconds,
+            bound: latest.lower_bound_seconds,
           });
           return true;
         }
@@ -81,8 +88,8 @@ function Live(props: { plan: PlanState; done: () => void; reload: () => void }) 
         <Facts
           facts={[
             ['Done', share(progress.fraction)],
-            ['Best so far', <Exact value={progress.best_seconds} as={seconds} />],
-            ['Proven lower bound', <Exact value={progress.lower_bound_seconds} as={seconds} />],
+            ['Best so far', <Exact name="best_seconds" value={progress.best_seconds} as={seconds} />],
+            ['Proven lower bound', <Exact name="lower_bound_seconds" value={progress.lower_bound_seconds} as={seconds} />],
             ['Gap', share(gap)],
           ]}
         />
