@@ -22,7 +22,7 @@ await check('bundle/types', () => {
   execFileSync('node', [path.join(source, 'node_modules/typescript/bin/tsc'), '--noEmit'], { cwd: source });
 });
 await check('bundle/committed is what the sources build', () => {
-  execFileSync('node', [path.join(source, 'node_modules/vite/bin/vite.js'), 'build', '--outDir', built, '--emptyOutDir'], { cwd: source });
+  execFileSync('node', [path.join(source, 'node_modules/vite/bin/vite.js'), 'build', '--outDir', built, '--emptyOutDir'], { cwd: source, stdio: ['ignore', 'ignore', 'pipe'] });
   const [committed, made] = [files(path.join(source, 'dist')), files(built)];
   equal(Object.keys(committed), Object.keys(made), 'the files of server/dashboard/dist');
   for (const [name, bytes] of Object.entries(made)) that(bytes.equals(committed[name]), `${name} differs: run "npm run build" in server/dashboard`);

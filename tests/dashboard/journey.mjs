@@ -159,6 +159,7 @@ await check('journey/a slice of the timeline, by keys', async () => {
   await page.keyboard.press('ArrowDown');
   await page.waitForURL(/slice=/);
   await page.keyboard.press('+');
+  await page.waitForURL(/from=/);
   await settle(page);
   const label = await canvas.getAttribute('aria-label');
   that(!label.includes(' from 0 s to '), `zoomed in: ${label}`);
@@ -228,7 +229,14 @@ await check('journey/the graph: into a module and out again, by pointer and keys
   const title = await page.locator('.crumbs').innerText();
   that(title.startsWith(`${plan.model.node_count.toLocaleString('en')} nodes`), title);
   const box = page.locator('.box.module, .box.run').first();
+  await page.getByRole('button', { name: 'Fit' }).focus();
+  await page.keyboard.press('Tab');
+  equal(await page.evaluate(() => document.activeElement.matches('.box')), true, 'boxes are what the next Tab comes to');
   await box.focus();
+  // One that is far away comes into sight with the focus.
+  const frame = await page.locator('.graph').boundingBox();
+  const place = await box.boundingBox();
+  that(place.x >= frame.x && place.x + place.width <= frame.x + frame.width && place.y >= frame.y && place.y + place.height <= frame.y + frame.height, 'the box is in sight');
   await page.keyboard.press('Enter');
   await page.waitForURL(/box=/);
   await page.keyboard.press('Enter');

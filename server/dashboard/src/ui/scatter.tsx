@@ -71,7 +71,7 @@ export function Scatter(props: {
           <g
             key={dot.key}
             class={`dot stage-${dot.group % 10} ${dot.isBest ? 'best' : ''}`}
-            tabIndex={0}
+            tabindex={0} // SVG knows it in small letters only
             role="img"
             aria-label={dot.label}
             onFocus={() => setShown(dot.label)}

@@ -56,7 +56,7 @@ function Stripes(props: { box: Box }) {
   );
 }
 
-function Boxes(props: { graph: Graph; placed: Placed; chosenId: string }) {
+function Boxes(props: { graph: Graph; placed: Placed; chosenId: string; reveal: (place: { x: number; y: number }) => void }) {
   return (
     <>
       {props.graph.boxes.map((box, at) => {
@@ -68,7 +68,8 @@ function Boxes(props: { graph: Graph; placed: Placed; chosenId: string }) {
               key={box.id}
               class={`box ${box.kind} ${isChosen ? 'chosen' : ''}`}
               transform={`translate(${place.x} ${place.y})`}
-              tabIndex={box.kind === 'outside' ? -1 : 0}
+              tabindex={box.kind === 'outside' ? -1 : 0} // SVG knows it in small letters only
+              onFocus={(event) => event.currentTarget.matches(':focus-visible') && props.reveal(place)}
               role={box.kind === 'outside' ? 'img' : 'button'}
               aria-label={box.kind === 'outside' ? boxLabel(box) : undefined}
               aria-pressed={box.kind === 'outside' ? undefined : isChosen}
@@ -164,6 +165,18 @@ function Picture(props: { graph: Graph }) {
       return { scale, x: x - ((x - old.x) * scale) / old.scale, y: y - ((y - old.y) * scale) / old.scale };
     });
   const pan = (x: number, y: number) => setView((old) => ({ ...old, x: old.x + x, y: old.y + y }));
+  /** Brings the box that keys have come to into sight; the browser would scroll the frame, which moves by its own means. */
+  const reveal = (place: { x: number; y: number }) => {
+    const frame = box.current;
+    if (frame === null) return;
+    frame.scrollTo(0, 0);
+    setView((old) => {
+      const within = (at: number, size: number, most: number) => at >= 0 && at + size * old.scale <= most;
+      const [x, y] = [old.x + place.x * old.scale, old.y + place.y * old.scale];
+      if (within(x, BOX_WIDTH, frame.clientWidth) && within(y, BOX_HEIGHT, frame.clientHeight)) return old;
+      return { ...old, x: (frame.clientWidth - BOX_WIDTH * old.scale) / 2 - place.x * old.scale, y: (frame.clientHeight - BOX_HEIGHT * old.scale) / 2 - place.y * old.scale };
+    });
+  };
   if (placed === undefined) return <Loading what="the layout" />;
   const keys: Record<string, () => void> = {
     ArrowLeft: () => pan(60, 0),
@@ -215,7 +228,7 @@ function Picture(props: { graph: Graph }) {
       <svg role="group" aria-label="Boxes and what flows between them">
         <g transform={`translate(${view.x} ${view.y}) scale(${view.scale})`}>
           <Edges graph={graph} placed={placed} />
-          <Boxes graph={graph} placed={placed} chosenId={chosen('box')} />
+          <Boxes graph={graph} placed={placed} chosenId={chosen('box')} reveal={reveal} />
         </g>
       </svg>
     </div>
