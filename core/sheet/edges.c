@@ -1,5 +1,6 @@
 /* What flows between the boxes of a graph: tensors, each once between two boxes, from where it is made to its users. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sheet/graph_internal.h"
 
@@ -181,13 +182,15 @@ void graph_write_edges(const struct graph *graph, struct sp_json *json)
     sp_json_begin_array(json);
     for (uint32_t e = 0; e < graph->edge_count; e++) {
         const struct edge *edge = &graph->edges[e];
+        const char *name = sp_sheet_text(sheet, sheet->tensors[edge->largest].name);
+        char label[SHEET_LABEL_SIZE(SP_SHEET_MOST_TENSOR_NAME)];
         sp_json_begin_object(json);
         sp_json_member_int(json, "from", edge->from);
         sp_json_member_int(json, "to", edge->to);
         sp_json_member_int(json, "tensors", edge->tensors);
         sp_json_member_double(json, "bytes", edge->bytes);
         sp_json_member_double(json, "crossing_bytes", edge->crossing_bytes);
-        sp_json_member_string(json, "tensor", sp_sheet_text(sheet, sheet->tensors[edge->largest].name));
+        sp_json_member_string(json, "tensor", sheet_label(name, strlen(name), SP_SHEET_MOST_TENSOR_NAME, label));
         sp_json_end_object(json);
     }
     sp_json_end_array(json);

@@ -16,7 +16,7 @@ static void join_neighbours(struct graph *graph, uint32_t count)
     if (count > wanted) {
         for (uint32_t i = 0; i < graph->selection.count; i++)
             graph->box_of_member[i] = (uint32_t)(graph->box_of_member[i] * wanted / count);
-        graph->has_runs = true;
+        graph->has_runs = graph->is_truncated = true;
         count = (uint32_t)wanted;
     }
     graph->box_count = count;
@@ -128,118 +128,6 @@ static enum sp_status sort_members(struct graph *graph, struct sp_error *err)
     return SP_OK;
 }
 
-/* ---- what they are ---------------------------------------------------------------------------------------------- */
-
-static const char *name_of(const struct graph *graph, uint32_t node)
-{
-    return sp_sheet_text(graph->sheet, graph->sheet->nodes[node].name);
-}
-
-/* A name without what it is below of. */
-static const char *behind(const struct graph *graph, const char *name)
-{
-    const char *rest = name + graph->selection.module_size;
-    return *rest == graph->selection.separator && rest[1] != '\0' ? rest + 1 : rest;
-}
-
-/* The label of what one child of the module is, or several levels below it. */
-static const char *label_part(const struct graph *graph, uint32_t node)
-{
-    const char *name = name_of(graph, node), *from = behind(graph, name);
-    bool is_node;
-    const size_t size = sheet_prefix(&graph->selection, name, 1, &is_node);
-    const size_t skipped = (size_t)(from - name);
-    return sp_arena_string(graph->arena, from, size > skipped ? size - skipped : 0);
-}
-
-static enum sp_status describe_run(struct graph *graph, struct box *box, struct sp_error *err)
-{
-    struct sheet_path path = {graph->selection.module, graph->selection.module_size, UINT32_MAX, 0};
-    uint32_t first = box->nodes[0], last = box->nodes[0];
-    for (uint32_t i = 0; i < box->count; i++) {
-        const uint32_t child = graph->child_of[box->nodes[i]];
-        if (child < path.first_child) {
-            path.first_child = child;
-            first = box->nodes[i];
-        }
-        if (child > path.last_child) {
-            path.last_child = child;
-            last = box->nodes[i];
-        }
-    }
-    const char *from = label_part(graph, first), *to = label_part(graph, last);
-    box->kind = "run";
-    box->path = sheet_path_write(graph->arena, &path);
-    box->label = from != NULL && to != NULL ? sp_arena_printf(graph->arena, "%s … %s", from, to) : NULL;
-    return box->path != NULL && box->label != NULL ? SP_OK : sp_fail_memory(err);
-}
-
-static enum sp_status describe_stage(struct graph *graph, struct box *box, struct sp_error *err)
-{
-    const uint32_t first = graph->sheet->nodes[box->nodes[0]].stage;
-    uint32_t low = first, high = first;
-    for (uint32_t i = 0; i < box->count; i++) {
-        const uint32_t stage = graph->sheet->nodes[box->nodes[i]].stage;
-        low = stage < low ? stage : low;
-        high = stage > high ? stage : high;
-    }
-    box->kind = "stage";
-    box->path = "";
-    box->label = low == high ? sp_arena_printf(graph->arena, "stage %u", low)
-                             : sp_arena_printf(graph->arena, "stages %u … %u", low, high);
-    return box->label != NULL ? SP_OK : sp_fail_memory(err);
-}
-
-static enum sp_status describe_module(struct graph *graph, struct box *box, struct sp_error *err)
-{
-    const char *name = name_of(graph, box->nodes[0]);
-    const size_t size = sheet_common_module(&graph->selection, box->nodes, box->count);
-    const struct sheet_path path = {name, size, 0, SP_SHEET_NONE - 1};
-    const size_t skipped = (size_t)(behind(graph, name) - name);
-    box->kind = "module";
-    box->path = sheet_path_write(graph->arena, &path);
-    box->label = sp_arena_string(graph->arena, name + skipped, size > skipped ? size - skipped : 0);
-    return box->path != NULL && box->label != NULL ? SP_OK : sp_fail_memory(err);
-}
-
-/* A box of several nodes is a run where they are of several children of the module that it was joined from. */
-static bool is_run(const struct graph *graph, const struct box *box)
-{
-    bool is_node;
-    const char *name = name_of(graph, box->nodes[0]);
-    (void)sheet_prefix(&graph->selection, name, 1, &is_node);
-    if (!graph->has_runs)
-        return false;
-    for (uint32_t i = 1; i < box->count; i++) {
-        if (graph->child_of[box->nodes[i]] != graph->child_of[box->nodes[0]])
-            return true;
-    }
-    return is_node;
-}
-
-static enum sp_status describe(struct graph *graph, uint32_t number, struct sp_error *err)
-{
-    struct box *box = &graph->boxes[number];
-    *box = (struct box){.nodes = graph->members + graph->first[number],
-                        .count = graph->first[number + 1] - graph->first[number],
-                        .path = ""};
-    for (uint32_t i = 0; i < box->count; i++) {
-        const struct sp_sheet_node *node = &graph->sheet->nodes[box->nodes[i]];
-        box->seconds += node->seconds;
-        box->collective_seconds += node->collective_seconds;
-        box->flops += node->flops;
-        box->weights_bytes += node->weights_bytes;
-    }
-    if (graph->query->by_stage)
-        return describe_stage(graph, box, err);
-    if (box->count > 1)
-        return is_run(graph, box) ? describe_run(graph, box, err) : describe_module(graph, box, err);
-    box->kind = "node";
-    box->node = name_of(graph, box->nodes[0]);
-    box->label = behind(graph, box->node);
-    return SP_OK;
-}
-
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
 static enum sp_status number_operators(struct graph *graph, struct sp_error *err)
@@ -289,8 +177,10 @@ static void write_operators(struct graph *graph, const struct box *box, struct s
     sp_json_key(json, "operators");
     sp_json_begin_array(json);
     for (uint32_t b = 0; b < count; b++) {
+        const char *name = sp_intern_name(graph->operators, best[b]);
+        char label[SHEET_LABEL_SIZE(SP_SHEET_MOST_LABEL)];
         sp_json_begin_object(json);
-        sp_json_member_string(json, "operator", sp_intern_name(graph->operators, best[b]));
+        sp_json_member_string(json, "operator", sheet_label(name, strlen(name), SP_SHEET_MOST_LABEL, label));
         sp_json_member_int(json, "nodes", graph->operator_nodes[best[b]]);
         sp_json_end_object(json);
     }
@@ -303,7 +193,7 @@ static void write_operators(struct graph *graph, const struct box *box, struct s
 
 static void write_stages(struct graph *graph, const struct box *box, struct sp_json *json)
 {
-    uint32_t low = SP_SHEET_NONE, high = 0;
+    uint32_t low = SP_SHEET_NONE, high = 0, listed = 0;
     for (uint32_t i = 0; i < box->count; i++) {
         const struct sp_sheet_node *node = &graph->sheet->nodes[box->nodes[i]];
         graph->stage_nodes[node->stage]++;
@@ -316,11 +206,13 @@ static void write_stages(struct graph *graph, const struct box *box, struct sp_j
     for (uint32_t s = low; s <= high && low != SP_SHEET_NONE; s++) {
         if (graph->stage_nodes[s] == 0)
             continue;
-        sp_json_begin_object(json);
-        sp_json_member_int(json, "stage", s);
-        sp_json_member_int(json, "nodes", graph->stage_nodes[s]);
-        sp_json_member_double(json, "seconds", graph->stage_seconds[s]);
-        sp_json_end_object(json);
+        if (listed++ < SP_SHEET_MOST_BOX_STAGES) {
+            sp_json_begin_object(json);
+            sp_json_member_int(json, "stage", s);
+            sp_json_member_int(json, "nodes", graph->stage_nodes[s]);
+            sp_json_member_double(json, "seconds", graph->stage_seconds[s]);
+            sp_json_end_object(json);
+        }
         graph->stage_nodes[s] = 0;
         graph->stage_seconds[s] = 0;
     }
@@ -387,7 +279,8 @@ static void write_parents(struct graph *graph, struct sp_json *json)
         const size_t to = cut != NULL ? (size_t)(cut - module) : size;
         const size_t begin = from + (module[from] == selection->separator && to > from + 1);
         if (to < size || selection->is_run)
-            write_parent(graph, to, sp_arena_string(graph->arena, module + begin, to - begin), json);
+            write_parent(graph, to, sheet_label_new(graph->arena, module + begin, to - begin, SP_SHEET_MOST_LABEL),
+                         json);
         from = to;
     }
     sp_json_end_array(json);
@@ -408,7 +301,7 @@ static enum sp_status answer(struct graph *graph, struct sp_json *json, struct s
     if (graph->boxes == NULL && status == SP_OK)
         status = sp_fail_memory(err);
     for (uint32_t b = 0; status == SP_OK && b < graph->box_count; b++)
-        status = describe(graph, b, err);
+        status = graph_describe(graph, b, err);
     if (status == SP_OK)
         status = graph_find_edges(graph, err);
     if (status != SP_OK)

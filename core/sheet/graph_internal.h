@@ -1,9 +1,9 @@
 #pragma once
 /* A slice of a graph while it is made: all of it lives in its arena. */
 #include "sheet/graph.h"
+#include "sheet/label.h"
 #include "sheet/modules.h"
 
-#define SP_SHEET_MOST_EDGES   4096
 #define SP_SHEET_MOST_PARENTS 64
 
 struct sp_intern;
@@ -41,6 +41,9 @@ struct graph {
     uint32_t edge_count;
     struct edge *edges; /* by the box that they come from, then by that which they lead to */
 };
+
+/* boxes.c: says what a box is, of which sort_members() says the nodes; stage_nodes is there, all 0. SP_ERR_MEMORY. */
+enum sp_status graph_describe(struct graph *graph, uint32_t number, struct sp_error *err);
 
 /* edges.c: finds what flows between boxes, and which outside boxes there are; SP_ERR_MEMORY. */
 enum sp_status graph_find_edges(struct graph *graph, struct sp_error *err);

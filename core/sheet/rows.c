@@ -373,14 +373,17 @@ struct sp_sheet_row sp_sheet_entry(const struct sp_sheet *sheet, enum sp_sheet_t
     return table == SP_SHEET_FINDINGS ? sheet->findings[row].row : (struct sp_sheet_row){0};
 }
 
-static void write_names(const struct sp_sheet *sheet, uint32_t first, uint32_t count, const char *key,
-                        struct sp_json *json)
+/* Returns how many of them are left out. */
+static uint32_t write_names(const struct sp_sheet *sheet, uint32_t first, uint32_t count, const char *key,
+                            struct sp_json *json)
 {
+    const uint32_t named = count < SP_SHEET_MOST_OPERANDS ? count : SP_SHEET_MOST_OPERANDS;
     sp_json_key(json, key);
     sp_json_begin_array(json);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < named; i++)
         sp_json_string(json, tensor_name(sheet, sheet->operands[first + i]));
     sp_json_end_array(json);
+    return count - named;
 }
 
 void sp_sheet_write_node(const struct sp_sheet *sheet, uint32_t index, struct sp_json *json)
@@ -397,7 +400,9 @@ void sp_sheet_write_node(const struct sp_sheet *sheet, uint32_t index, struct sp
     sp_json_member_double(json, "flops", node->flops);
     sp_json_member_double(json, "bytes", node->bytes);
     sp_json_member_double(json, "weights_bytes", node->weights_bytes);
-    write_names(sheet, node->first_operand, node->input_count, "inputs", json);
-    write_names(sheet, node->first_operand + node->input_count, node->output_count, "outputs", json);
+    uint64_t more = write_names(sheet, node->first_operand, node->input_count, "inputs", json);
+    more += write_names(sheet, node->first_operand + node->input_count, node->output_count, "outputs", json);
+    if (more > 0)
+        sp_json_member_int(json, "more_operands", (int64_t)more);
     sp_json_end_object(json);
 }

@@ -9,7 +9,8 @@
 #include "base/json_writer.h"
 #include "sheet/sheet.h"
 
-#define SP_SHEET_MOST_ROWS 500
+#define SP_SHEET_MOST_ROWS     500
+#define SP_SHEET_MOST_OPERANDS 1000 /* inputs of a node that are named, and as many outputs; the names are exact */
 
 enum sp_sheet_table { SP_SHEET_NODES, SP_SHEET_TENSORS, SP_SHEET_COLLECTIVES, SP_SHEET_FINDINGS };
 
@@ -52,7 +53,7 @@ bool sp_sheet_table_sorts(enum sp_sheet_table table, enum sp_sheet_order order);
 enum sp_status sp_sheet_rows(const struct sp_sheet *sheet, const struct sp_sheet_rows_query *query,
                              struct sp_sheet_rows *ret_rows, struct sp_error *err);
 
-/* One node as an object. */
+/* One node as an object; "more_operands" counts those that are not named. */
 void sp_sheet_write_node(const struct sp_sheet *sheet, uint32_t index, struct sp_json *json);
 /* The entry of a row in the plan's JSON. */
 struct sp_sheet_row sp_sheet_entry(const struct sp_sheet *sheet, enum sp_sheet_table table, uint32_t row);

@@ -1,10 +1,16 @@
 #include "sheet/timeline.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
+
+#include "sheet/label.h"
 
 /* Of a span, the finest that is shown apart: two slices that are not joined take more than that, so a row stays below
    SP_SHEET_MOST_SLICES. */
 #define FINEST_SHARE 2000
+/* So often a resolution is doubled before everything is joined: it is several times the span then. */
+#define MOST_DOUBLINGS 16
 
 static const char *const row_names[SP_SHEET_WHATS] = {
     [SP_SHEET_COMPUTE] = "compute",
@@ -15,7 +21,7 @@ static const char *const row_names[SP_SHEET_WHATS] = {
 
 struct timeline {
     const struct sp_sheet *sheet;
-    struct sp_json *json;
+    struct sp_json *json; /* NULL: slices are only counted */
     double from, to, resolution;
 };
 
@@ -46,12 +52,12 @@ static const char *slice_name(const struct sp_sheet *sheet, enum sp_sheet_what w
     return tensor != SP_SHEET_NONE ? sp_sheet_text(sheet, sheet->tensors[tensor].name) : NULL;
 }
 
-static void write_group(struct row *row)
+static void write_slice(const struct row *row)
 {
     struct sp_json *json = row->timeline->json;
     const struct group *group = &row->group;
-    if (group->count == 0)
-        return;
+    const char *name = slice_name(row->timeline->sheet, row->what, group->item);
+    char label[SHEET_LABEL_SIZE(SP_SHEET_MOST_LABEL)];
     sp_json_begin_array(json);
     sp_json_double(json, group->begin);
     sp_json_double(json, group->end);
@@ -59,8 +65,16 @@ static void write_group(struct row *row)
     sp_json_int(json, group->item);
     sp_json_int(json, group->count);
     sp_json_double(json, group->busy);
-    sp_json_string(json, slice_name(row->timeline->sheet, row->what, group->item));
+    sp_json_string(json, name != NULL ? sheet_label(name, strlen(name), SP_SHEET_MOST_LABEL, label) : NULL);
     sp_json_end_array(json);
+}
+
+static void end_group(struct row *row)
+{
+    if (row->group.count == 0)
+        return;
+    if (row->timeline->json != NULL)
+        write_slice(row);
     row->group.count = 0;
     row->written++;
 }
@@ -79,7 +93,7 @@ static void add_slice(struct row *row, const struct sp_sheet_slice *slice, doubl
     const double begin = slice->begin + later, end = slice->end + later, seconds = slice->end - slice->begin;
     struct group *group = &row->group;
     if (!joins(row, end)) {
-        write_group(row);
+        end_group(row);
         *group = (struct group){.begin = begin, .end = end, .item = slice->item};
     }
     if (seconds > group->longest) {
@@ -128,20 +142,14 @@ static const struct sp_sheet_slice *slices_of(const struct sp_sheet *sheet, cons
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
 
-static void write_row(const struct timeline *timeline, const struct sp_sheet_stage *stage, uint32_t replica,
-                      enum sp_sheet_what what)
+/* Writes, or only counts, what a replica of a stage does of one kind; returns how many slices it shows. */
+static uint32_t take_slices(const struct timeline *timeline, const struct sp_sheet_stage *stage, uint32_t replica,
+                            enum sp_sheet_what what)
 {
     const struct sp_sheet *sheet = timeline->sheet;
-    struct sp_json *json = timeline->json;
     struct row row = {.timeline = timeline, .what = what};
     uint32_t count;
     const struct sp_sheet_slice *slices = slices_of(sheet, stage, what, &count);
-    if (count == 0)
-        return;
-    sp_json_begin_object(json);
-    sp_json_member_string(json, "row", row_names[what]);
-    sp_json_key(json, "slices");
-    sp_json_begin_array(json);
     for (uint32_t r = replica; r < sheet->requests; r += stage->replicas) {
         const double later = r * sheet->interval_seconds;
         row.request = r;
@@ -151,8 +159,24 @@ static void write_row(const struct timeline *timeline, const struct sp_sheet_sta
             if (slices[s].end + later > timeline->from)
                 add_slice(&row, &slices[s], later);
         }
-        write_group(&row);
+        end_group(&row);
     }
+    return row.written;
+}
+
+static void write_row(const struct timeline *timeline, const struct sp_sheet_stage *stage, uint32_t replica,
+                      enum sp_sheet_what what)
+{
+    struct sp_json *json = timeline->json;
+    uint32_t count;
+    (void)slices_of(timeline->sheet, stage, what, &count);
+    if (count == 0)
+        return;
+    sp_json_begin_object(json);
+    sp_json_member_string(json, "row", row_names[what]);
+    sp_json_key(json, "slices");
+    sp_json_begin_array(json);
+    (void)take_slices(timeline, stage, replica, what);
     sp_json_end_array(json);
     sp_json_end_object(json);
 }
@@ -180,16 +204,34 @@ static void write_lane(const struct timeline *timeline, uint32_t lane, uint32_t 
     sp_json_end_object(json);
 }
 
-static void write_lanes(const struct timeline *timeline, uint32_t first, uint32_t count)
+/* Writes the lanes, or returns how many slices they show. */
+static uint64_t take_lanes(const struct timeline *timeline, uint32_t first, uint32_t count)
 {
     const struct sp_sheet *sheet = timeline->sheet;
     uint32_t lane = 0; /* of the stage's first replica */
+    uint64_t shown = 0;
     for (uint32_t s = 0; s < sheet->stage_count; lane += sheet->stages[s++].replicas) {
         for (uint32_t r = 0; r < sheet->stages[s].replicas; r++) {
-            if (lane + r >= first && lane + r - first < count)
+            if (lane + r < first || lane + r - first >= count)
+                continue;
+            if (timeline->json != NULL)
                 write_lane(timeline, lane + r, s, r);
+            for (int what = 0; timeline->json == NULL && what < SP_SHEET_WHATS; what++)
+                shown += take_slices(timeline, &sheet->stages[s], r, (enum sp_sheet_what)what);
         }
     }
+    return shown;
+}
+
+/* A resolution at which the answer is not too large. What overlaps, as sends may, is joined by none that is a part of
+   the span; but by one longer than the whole timeline, of which each request is one slice of a row. */
+static double resolve(const struct timeline *timeline, double end, uint32_t first, uint32_t count)
+{
+    struct timeline counting = *timeline;
+    counting.json = NULL;
+    for (int i = 0; i <= MOST_DOUBLINGS && take_lanes(&counting, first, count) > SP_SHEET_MOST_SHOWN; i++)
+        counting.resolution = i < MOST_DOUBLINGS ? 2 * counting.resolution : fmin(2 * end, DBL_MAX);
+    return counting.resolution;
 }
 
 static uint32_t count_lanes(const struct sp_sheet *sheet)
@@ -226,6 +268,7 @@ enum sp_status sp_sheet_timeline(const struct sp_sheet *sheet, const struct sp_s
         return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_LANE", "There is no lane %u: the timeline has %u, from 0 on.",
                        query->first_lane, lanes);
     timeline.resolution = fmax(query->resolution > 0 ? query->resolution : span / 1000, span / FINEST_SHARE);
+    timeline.resolution = resolve(&timeline, end, query->first_lane, query->lanes);
     sp_json_begin_object(json);
     sp_json_member_double(json, "from", timeline.from);
     sp_json_member_double(json, "to", timeline.to);
@@ -237,7 +280,7 @@ enum sp_status sp_sheet_timeline(const struct sp_sheet *sheet, const struct sp_s
     sp_json_member_int(json, "lane_count", lanes);
     sp_json_key(json, "lanes");
     sp_json_begin_array(json);
-    write_lanes(&timeline, query->first_lane, query->lanes);
+    (void)take_lanes(&timeline, query->first_lane, query->lanes);
     sp_json_end_array(json);
     sp_json_end_object(json);
     return SP_OK;

@@ -10,21 +10,24 @@
 #include "sheet/sheet.h"
 
 #define SP_SHEET_MOST_LANES  128
-#define SP_SHEET_MOST_SLICES 4096 /* of a row of a lane */
+#define SP_SHEET_MOST_SLICES 4096  /* of a row of a lane */
+#define SP_SHEET_MOST_SHOWN  65536 /* slices of one answer */
 #define SP_SHEET_MOST_POINTS 4096
 #define SP_SHEET_MOST_ALIVE  1000
 
 struct sp_sheet_timeline_query {
     double from, to;   /* seconds since the first request arrived; to 0: the end */
     double resolution; /* seconds; what is shorter is shown together with its neighbours. 0: a thousandth of the span.
-                          What is finer than a 2000th of the span is taken for that */
+                          What is finer than a 2000th of the span is taken for that, and doubled until all lanes
+                          together have no more than SP_SHEET_MOST_SHOWN slices; the answer says what it became */
     uint32_t first_lane, lanes; /* lanes 1 .. SP_SHEET_MOST_LANES */
 };
 
 /*
  * Writes the slice as one JSON object. Each slice of a row is an array: begin and end in seconds, the request, the node
- * (or the collective, of rows that are no computation), how many slices it stands for, their seconds together, a name.
- * One that stands for several has number and name of the longest. SP_ERR_REQUEST "BAD_SPAN", "NO_SUCH_LANE".
+ * (or the collective, of rows that are no computation), how many slices it stands for, their seconds together, a name,
+ * which is cut (label.h): the number says what it is. One that stands for several has number and name of the longest.
+ * SP_ERR_REQUEST "BAD_SPAN", "NO_SUCH_LANE".
  */
 enum sp_status sp_sheet_timeline(const struct sp_sheet *sheet, const struct sp_sheet_timeline_query *query,
                                  struct sp_json *json, struct sp_error *err);

@@ -55,6 +55,13 @@ bool slice_word(const struct slice_asked *asked, const char *name, const char *w
     return problem_set(problem, 400, "BAD_PARAMETER", "The parameter %s is one of: %s.", name, words);
 }
 
+uint64_t slice_seed(void)
+{
+    uint64_t seed = 0;
+    (void)gnutls_rnd(GNUTLS_RND_NONCE, &seed, sizeof seed); /* an answer does not depend on it, only its time does */
+    return seed;
+}
+
 static bool is_of_page(const char *name)
 {
     return strcmp(name, "page_size") == 0 || strcmp(name, "page_token") == 0;

@@ -60,7 +60,12 @@ static bool read_graph(const struct slice *slice, struct slice_asked *asked, str
     const char *path = request_parameter(asked->request, "path");
     int group = 0;
     *query = (struct sp_sheet_graph_query){
-        .path = path != NULL ? path : "", .depth = 1, .stage = SP_SHEET_NONE, .limit = SPD_DEFAULT_BOXES};
+        .path = path != NULL ? path : "",
+        .depth = 1,
+        .stage = SP_SHEET_NONE,
+        .limit = SPD_DEFAULT_BOXES,
+        .hash_seed = slice_seed(),
+    };
     if (!slice_number(asked, "depth", 1, SP_SHEET_MOST_LEVELS, &query->depth, problem) ||
         !slice_number(asked, "stage", 0, SP_SHEET_NONE - 1, &query->stage, problem) ||
         !slice_number(asked, "limit", 2, SP_SHEET_MOST_BOXES, &query->limit, problem) ||

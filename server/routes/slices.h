@@ -66,6 +66,9 @@ enum verdict slice_answer(struct request *request, const struct slice *slice);
    memory. */
 bool slice_hash(const struct slice_asked *asked, bool of_list, char ret[SLICE_HASH_SIZE]);
 
+/* A seed for tables of names: these come from strangers, who must not know which of them meet. */
+uint64_t slice_seed(void);
+
 /* ---- parameters: what is not there leaves *ret as it is. False with a problem that names the parameter. ---- */
 
 bool slice_number(const struct slice_asked *asked, const char *name, uint32_t least, uint32_t most, uint32_t *ret,

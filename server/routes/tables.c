@@ -83,6 +83,7 @@ static bool read_table(const struct slice *slice, struct slice_asked *asked, str
         .stage = SP_SHEET_NONE,
         .index = SP_SHEET_NONE,
         .split = -1,
+        .hash_seed = slice_seed(),
     };
     return slice_number(asked, "stage", 0, SP_SHEET_NONE - 1, &query->stage, problem) &&
            slice_number(asked, "index", 0, SP_SHEET_NONE - 1, &query->index, problem) &&

@@ -284,8 +284,10 @@ class Crashing(DaemonCase):
     options = ("--workers", "1")
 
     def kill_busy(self, plan):
-        """Kills all (stopped) workers when the plan runs in one of them, and stops their successors."""
+        """Kills all (stopped) workers when the plan is in one of them: it is `running` from when the daemon has taken it from
+        the queue, a moment before a worker has it."""
         self.daemon.wait_for(lambda: self.ask("GET", f"/v1/plans/{plan}").json["state"] == "running", "a running plan")
+        self.daemon.wait_for(lambda: self.daemon.metric("shardplan_workers_busy") == 1, "a worker that has it")
         for pid in self.daemon.workers():
             os.kill(pid, signal.SIGKILL)
 

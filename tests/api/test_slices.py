@@ -20,7 +20,7 @@ class PlansCase(DaemonCase):
     def planned(cls, data, name, kind="application/octet-stream", **members):
         """The path of the finished plan."""
         stored = cls.daemon.upload(data, f"/v1/models?name={name}", Content_Type=kind).json["id"]
-        body = {"model": stored, "cluster": CLUSTER, **members}
+        body = {"model": stored, **({} if "sweep" in members else {"cluster": CLUSTER}), **members}
         answer = cls.daemon.request("POST", "/v1/plans", body, {"Prefer": "wait=60", "Cache-Control": "no-cache"})
         assert answer.status == 200 and answer.json["state"] == "succeeded", answer
         return "/v1/plans/" + answer.json["id"]
@@ -55,7 +55,14 @@ class Slices(PlansCase):
             "costs": cls.planned(json.dumps({"nodes": [{"id": n, "seconds": 0.001 * n, "memory_bytes": 10} for n in (1, 2, 3)],
                                              "edges": [{"from": 1, "to": 2, "bytes": 8}, {"from": 2, "to": 3, "bytes": 8}]}).encode(),
                                  "costs", JSON),
+            "sweep": cls.planned(onnx_make.encode(onnx_make.mlp(4, 4096, 2048, weights="external")), "swept",
+                                 sweep={"devices": [1, 2, 4], "types": ["a100-sxm4-80gb", "l4-24gb"], "choose": "best"}),
+            "wide": cls.planned(onnx_make.encode(onnx_make.mlp(2, 65536, 1024, weights="external")), "wide", objective="latency",
+                                constraints={"max_stages": 1}, cluster={"device": "a100-sxm4-80gb", "count": 512}),
         }
+        # Of more stages than a timeline has lanes at a time; slow for what goes through all of a plan's parts.
+        cls.deep = cls.planned(onnx_make.encode(onnx_make.mlp(140, 2048, 2048, weights="external")), "deep",
+                               options={"strategy": "pipeline"}, cluster={"device": "a100-sxm4-80gb", "count": 140})
 
     # ---- what is in them ----
 
@@ -119,6 +126,48 @@ class Slices(PlansCase):
                         self.assertEqual((node["seconds"], node["flops"]), (0, 0))
                     elif name != "costs":
                         self.assertTrue(set(node["outputs"]) & tensors, node)
+
+    def test_a_sweep_has_its_rows_and_the_chosen_plan(self):
+        plan = self.plans["sweep"]
+        whole, found = self.ask("GET", plan).json["plan"], self.ask("GET", f"{plan}/summary").json
+        self.assertEqual(found["sweep"], whole["sweep"])
+        self.assertEqual([(row["device"], row["devices_available"]) for row in found["sweep"]],
+                         [(device, count) for device in ("a100-sxm4-80gb", "l4-24gb") for count in (1, 2, 4)])
+        chosen, = [row for row in found["sweep"] if row["chosen"]]
+        for member in ("latency_seconds", "interval_seconds", "throughput_per_second"):
+            self.assertEqual(chosen[member], found["estimate"][member], member)
+        self.assertEqual((chosen["stages"], chosen["devices_used"]), (len(found["stages"]), len(found["devices"])))
+        for route in ROUTES:
+            self.ask("GET", f"{plan}/{route}")
+        lanes = self.ask("GET", f"{plan}/timeline?lanes=128").json["lanes"]
+        self.assertEqual([lane["first_device"] for lane in lanes], [stage["devices"][0] for stage in whole["stages"]])
+        self.assertEqual({lane["device"] for lane in lanes}, {device["name"] for device in whole["devices"]})
+
+    def test_one_stage_of_512_devices(self):
+        plan = self.plans["wide"]
+        whole, found = self.ask("GET", plan).json["plan"], self.ask("GET", f"{plan}/summary").json
+        stage, = whole["stages"]
+        self.assertEqual((stage["devices"], len(whole["devices"]), stage["replicas"]), (list(range(512)), 512, 1))
+        self.assertEqual(found["devices"][511]["memory"], whole["devices"][511]["memory"])
+        nodes = self.all_rows(f"{plan}/nodes")
+        graph = self.ask("GET", f"{plan}/graph?group=stage").json
+        box, = graph["boxes"]
+        self.assertEqual((box["kind"], box["nodes"], graph["edges"]), ("stage", len(nodes), []))
+        self.assertAlmostEqual((box["seconds"] + box["collective_seconds"]) / stage["compute_seconds"], 1, 9)
+        timeline = self.ask("GET", f"{plan}/timeline?from=0").json
+        lane, = timeline["lanes"]
+        self.assertEqual((lane["first_device"], lane["devices"], timeline["lane_count"]), (0, 512, 1))
+        rows = {row["row"]: sum(piece[5] for piece in row["slices"] if piece[2] == 0) for row in lane["rows"]}
+        self.assertGreater(rows["collective"], 0)
+        self.assertEqual(set(rows), {"compute", "collective"})
+        for row, member in (("compute", "seconds"), ("collective", "collective_seconds")):
+            self.assertAlmostEqual(rows[row] / sum(node[member] for node in nodes), 1, 9)
+        memory = self.ask("GET", f"{plan}/memory").json
+        self.assertEqual(memory["devices"], [0, 512])
+        for device in whole["devices"]:
+            self.assertEqual({name: memory[name] for name in ("weights_bytes", "activations_peak_bytes", "total_bytes")},
+                             {name: device["memory"][name] for name in ("weights_bytes", "activations_peak_bytes", "total_bytes")})
+        self.problem("GET", f"{plan}/memory?stage=1", status=404, code="NO_SUCH_STAGE")
 
     # ---- sorting, searching, filters ----
 
@@ -223,6 +272,63 @@ class Slices(PlansCase):
                 self.assertEqual(graph["stage"], stage)
                 self.assertEqual(graph["node_count"], sum(node["stage"] == stage for node in nodes))
 
+    def test_stages_beyond_the_limit_are_joined_and_it_is_said(self):
+        nodes = self.all_rows(f"{self.deep}/nodes")
+        bytes_of = {row["name"]: row["bytes"] for row in self.all_rows(f"{self.deep}/tensors")}
+        for limit in (2, 9, 139, 140, 500):
+            graph = self.ask("GET", f"{self.deep}/graph?group=stage&limit={limit}").json
+            with self.subTest(limit=limit):
+                boxes = graph["boxes"]
+                self.assertEqual((len(boxes), graph["truncated"]), (min(limit, 140), limit < 140))
+                self.assertEqual([stage["stage"] for box in boxes for stage in box["stages"]], list(range(140)))
+                box_of = {stage["stage"]: box["id"] for box in boxes for stage in box["stages"]}
+                flows = {(name, box_of[node["stage"]], box_of[user["stage"]]) for node in nodes for name in node["outputs"]
+                         for user in nodes if name in user["inputs"]}
+                for edge in graph["edges"]:
+                    names = [name for name, source, to in flows if (source, to) == (edge["from"], edge["to"])]
+                    self.assertEqual((edge["tensors"], edge["bytes"]), (len(names), sum(bytes_of[name] for name in names)))
+                self.assertEqual({(edge["from"], edge["to"]) for edge in graph["edges"]},
+                                 {(source, to) for _, source, to in flows if source != to})
+        for limit in (2, 419, 420):
+            graph = self.ask("GET", f"{self.deep}/graph?limit={limit}").json
+            self.assertEqual((len(graph["boxes"]), graph["truncated"]), (limit, limit < 420))
+            self.assertEqual(any(box["kind"] == "run" for box in graph["boxes"]), limit < 420)
+
+    def test_a_node_of_many_operands(self):
+        names = [f"x{number}" for number in range(1500)]
+        graph = {"name": "wide", "inputs": [{"name": name, "dtype": "float32", "shape": [2]} for name in names], "opset": 21, "outputs": ["y"],
+                 "nodes": [{"name": "sum", "op": "Sum", "inputs": names, "outputs": ["y"]}]}
+        plan = self.planned(json.dumps(graph).encode(), "wide", JSON)
+        row, = self.ask("GET", f"{plan}/nodes?name=sum").json["items"]
+        self.assertEqual((row["inputs"], row["outputs"], row["more_operands"]), (names[:1000], ["y"], 500))
+        self.assertEqual(self.ask("GET", f"{plan}/tensors?node=sum").json["total"], 1501)
+
+    def test_long_names(self):
+        """What is only read is cut, what is handed back is not, and goes as far as a request can be long."""
+        long, wide, tensor = "m" * 3000, "\N{EURO SIGN}" * 1300, "t" * 4000
+        names = [f"/{long}/a", f"/{long}/b", f"/{wide}/a", f"/{wide}/b"]
+        tensors = ["x", tensor, f"{wide}2", f"{wide}3", "y"]
+        graph = [onnx_make.graph_input("x", (8, 64))]
+        graph += [onnx_make.node("Relu", [tensors[i]], [tensors[i + 1]], name) for i, name in enumerate(names)]
+        plan = self.planned(onnx_make.encode(onnx_make.model(*graph, onnx_make.graph_output("y", (8, 64)))), "long")
+        graph = self.ask("GET", f"{plan}/graph").json
+        self.assertEqual([(box["path"], box["label"]) for box in graph["boxes"]],
+                         [(f"/{long}", "m" * 119 + "\N{HORIZONTAL ELLIPSIS}"), (f"/{wide}", wide[:119] + "\N{HORIZONTAL ELLIPSIS}")])
+        self.assertEqual(graph["edges"][0]["tensor"], wide[:511] + "\N{HORIZONTAL ELLIPSIS}")
+        below = self.ask("GET", f"{plan}/graph?path={escaped(graph['boxes'][0]['path'])}").json
+        self.assertEqual([(box["label"], box.get("node")) for box in below["boxes"]],
+                         [("a", names[0]), ("b", names[1]), ("after", None)])
+        self.assertEqual(below["edges"][0]["tensor"], "t" * 511 + "\N{HORIZONTAL ELLIPSIS}")
+        found = self.ask("GET", f"{plan}/tensors?search={below['edges'][0]['tensor'][:511]}").json["items"]
+        self.assertEqual([row["name"] for row in found], [tensor])
+        self.ask("GET", f"{plan}/graph?path={escaped(graph['boxes'][1]['path'])}", expect=414)
+        self.assertEqual([node["name"] for node in self.all_rows(f"{plan}/nodes")], names)
+        run = self.ask("GET", f"{plan}/graph?path={escaped('/' + long)}&limit=2").json
+        self.assertFalse(run["truncated"])
+        for lane in self.ask("GET", f"{plan}/timeline?from=0").json["lanes"]:
+            for row in lane["rows"]:
+                self.assertTrue(all(len(piece[6]) <= 120 for piece in row["slices"]), row)
+
     # ---- time and memory ----
 
     def test_the_timeline_is_as_long_as_the_plan_says(self):
@@ -243,6 +349,65 @@ class Slices(PlansCase):
                     self.assertIn(lane["first_device"], stage["devices"])
                 half = self.ask("GET", f"{plan}/timeline?from=0&to={timeline['end'] / 2:.12g}&lanes=1").json
                 self.assertEqual(len(half["lanes"]), 1)
+
+    def lanes(self, query, size):
+        """All lanes, fetched so many at a time."""
+        found, count = [], 1
+        while len(found) < count:
+            block = self.ask("GET", f"{self.deep}/timeline?first_lane={len(found)}&lanes={size}{query}").json
+            count = block["lane_count"]
+            self.assertEqual(len(block["lanes"]), min(size, count - len(found)))
+            found += block["lanes"]
+        return found
+
+    def test_many_lanes_in_blocks(self):
+        whole = self.ask("GET", self.deep).json["plan"]
+        end = self.ask("GET", f"{self.deep}/timeline?lanes=1").json["end"]
+        for query in ("", f"&resolution={end / 1e9:.3e}", f"&from={end / 3:.12g}&to={end / 2:.12g}"):
+            lanes = self.lanes(query, 128)
+            self.assertEqual([lane["lane"] for lane in lanes], list(range(140)))
+            for size in (64, 37):
+                self.assertEqual(self.lanes(query, size), lanes)
+        for lane in self.lanes(f"&resolution={end / 1e9:.3e}", 128):
+            device = whole["devices"][lane["first_device"]]
+            self.assertEqual((device["id"], device["stage"]), (lane["first_device"], lane["stage"]))
+            busy = collections.Counter()
+            for row in lane["rows"]:
+                for piece in row["slices"]:
+                    busy[piece[2]] += piece[5] if row["row"] in ("compute", "collective") else 0
+            self.assertGreater(len(busy), 1)
+            for seconds in busy.values():
+                self.assertAlmostEqual(seconds / device["compute_seconds"], 1, 6)
+
+    def test_the_deep_plan_is_its_parts(self):
+        whole, found = self.ask("GET", self.deep).json["plan"], self.ask("GET", f"{self.deep}/summary").json
+        self.assertEqual((len(whole["stages"]), len(found["stages"])), (140, 140))
+        for stage in (0, 71, 139):
+            memory = self.ask("GET", f"{self.deep}/memory?stage={stage}").json
+            self.assertAlmostEqual(memory["total_bytes"], whole["devices"][whole["stages"][stage]["devices"][0]]["memory"]["total_bytes"])
+            nodes = self.all_rows(f"{self.deep}/nodes?stage={stage}")
+            self.assertEqual({node["name"] for node in nodes}, set(whole["stages"][stage]["nodes"]))
+        self.problem("GET", f"{self.deep}/timeline?first_lane=140", status=404, code="NO_SUCH_LANE")
+
+    def test_spans_at_the_edges(self):
+        """Beyond the end there is nothing, and no resolution is too fine or too coarse."""
+        plan = self.plans["piped"]
+        whole = self.ask("GET", f"{plan}/timeline?from=0").json
+        end = whole["end"]
+        self.assertEqual(self.ask("GET", f"{plan}/timeline?from=0&to=0&resolution=0&first_lane=0").json, whole)
+        beyond = self.ask("GET", f"{plan}/timeline?from={end * 2:.17g}&to={end * 3:.17g}").json
+        self.assertEqual([piece for lane in beyond["lanes"] for row in lane["rows"] for piece in row["slices"]], [])
+        self.assertEqual((len(beyond["lanes"]), beyond["end"]), (len(whole["lanes"]), end))
+        longer = self.ask("GET", f"{plan}/timeline?to=1e300").json
+        self.assertEqual((longer["to"], longer["end"]), (1e300, end))
+        finest = self.ask("GET", f"{plan}/timeline?resolution=1e-300").json
+        self.assertEqual(finest, self.ask("GET", f"{plan}/timeline?resolution={end / 4000:.3e}").json)
+        for row in (row for lane in self.ask("GET", f"{plan}/timeline?resolution=1e300").json["lanes"] for row in lane["rows"]):
+            self.assertEqual([piece[2] for piece in row["slices"]], list(range(whole["requests"])))
+        last, = self.ask("GET", f"{plan}/timeline?first_lane={whole['lane_count'] - 1}&lanes=128").json["lanes"]
+        self.assertEqual(last, whole["lanes"][-1])
+        self.problem("GET", f"{plan}/timeline?from={end:.17g}", status=400, code="BAD_SPAN")
+        self.problem("GET", f"{plan}/timeline?from={end / 2:.17g}&to={end / 2:.17g}", status=400, code="BAD_SPAN")
 
     def test_a_trace_unless_json_is_wanted(self):
         plan = self.plans["piped"]
@@ -316,6 +481,7 @@ class Slices(PlansCase):
     def test_what_is_wrong_with_a_question(self):
         plan = self.plans["split"]
         page = self.ask("GET", f"{plan}/tensors?page_size=2").json["next_page_token"]
+        other = self.ask("GET", f"{self.plans['piped']}/tensors?page_size=2").json["next_page_token"]
         cases = {
             "graph?depth=0": (400, "BAD_PARAMETER"), "graph?depth=5": (400, "BAD_PARAMETER"),
             "graph?limit=1": (400, "BAD_PARAMETER"), "graph?group=layer": (400, "BAD_PARAMETER"),
@@ -325,12 +491,25 @@ class Slices(PlansCase):
             "timeline?resolution=1e999": (400, "BAD_PARAMETER"), "timeline?lanes=129": (400, "BAD_PARAMETER"),
             "timeline?from=0x1p3": (400, "BAD_PARAMETER"), "timeline?first_lane=99": (404, "NO_SUCH_LANE"),
             "timeline?from=2&to=1": (400, "BAD_SPAN"),
+            "graph?depth=99999999999": (400, "BAD_PARAMETER"), "graph?depth=": (400, "BAD_PARAMETER"),
+            "graph?limit=501": (400, "BAD_PARAMETER"), "graph?stage=4294967295": (400, "BAD_PARAMETER"),
+            "graph?stage=4294967294": (404, "NO_SUCH_STAGE"), "graph?stage=1.0": (400, "BAD_PARAMETER"),
+            "graph?path=0-9@nowhere": (404, "NO_SUCH_MODULE"), "graph?path=3-2@": (404, "NO_SUCH_MODULE"),
+            "graph?path=%FF": (400, "BAD_QUERY"), "graph?path=%00": (400, "BAD_QUERY"),
+            "graph?depth=1&depth=2": (400, "REPEATED_PARAMETER"),
+            "timeline?resolution=-1": (400, "BAD_PARAMETER"), "timeline?resolution=nan": (400, "BAD_PARAMETER"),
+            "timeline?resolution=inf": (400, "BAD_PARAMETER"), "timeline?resolution=": (400, "BAD_PARAMETER"),
+            "timeline?lanes=0": (400, "BAD_PARAMETER"), "timeline?from=1e9": (400, "BAD_SPAN"),
+            "timeline?first_lane=4294967294": (404, "NO_SUCH_LANE"), "timeline?first_lane=-1": (400, "BAD_PARAMETER"),
+            "memory?stage=-1": (400, "BAD_PARAMETER"), "memory?resolution=4097": (400, "BAD_PARAMETER"),
             "memory?stage=99": (404, "NO_SUCH_STAGE"), "memory?resolution=15": (400, "BAD_PARAMETER"),
             "nodes?sort=colour": (400, "BAD_PARAMETER"), "nodes?order=up": (400, "BAD_PARAMETER"),
             "nodes?path=nowhere": (404, "NO_SUCH_MODULE"), "nodes?kind=input": (400, "UNKNOWN_PARAMETER"),
             "nodes?page_size=0": (400, "BAD_PAGE_SIZE"), "nodes?page_token=x": (400, "BAD_PAGE_TOKEN"),
             "tensors?kind=food": (400, "BAD_PARAMETER"), "tensors?split=maybe": (400, "BAD_PARAMETER"),
             f"tensors?kind=weight&page_token={page}": (400, "BAD_PAGE_TOKEN"),
+            f"tensors?page_token={other}": (400, "BAD_PAGE_TOKEN"), f"nodes?page_token={page}": (400, "BAD_PAGE_TOKEN"),
+            "tensors?page_token=": (400, "BAD_PAGE_TOKEN"), "nodes?index=4294967295": (400, "BAD_PARAMETER"),
             "tensors?differs_from=x": (400, "BAD_PARAMETER"), f"tensors?differs_from={'0' * 32}": (404, "PLAN_NOT_FOUND"),
             "collectives?index=x": (400, "BAD_PARAMETER"), "diagnostics?severity=bad": (400, "BAD_PARAMETER"),
             "diagnostics?stage=0": (400, "UNKNOWN_PARAMETER"), "summary?short=1": (400, "UNKNOWN_PARAMETER"),

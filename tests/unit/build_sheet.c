@@ -1,11 +1,14 @@
 #include "build_sheet.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
+#include "random_workload.h"
 
-#define BUILT_STAGES 16
+#define BUILT_STAGES 1024
 
 struct built_sheet {
     struct sp_sheet sheet;
@@ -100,4 +103,83 @@ const struct sp_sheet *built_finish(struct built_sheet *built)
     }
     built->sheet.stages = built->stages;
     return &built->sheet;
+}
+
+/* ---- sheets and names of many kinds ------------------------------------------------------------------------------ */
+
+static void pick_name(uint64_t *seed, char cut, char *ret_name, size_t size)
+{
+    static const char *const parts[] = {"a", "b", "layer-1", "", "c", "<b>\"", "0-1@"};
+    const uint32_t levels = pick(seed, 5), variety = 1 + pick(seed, 7);
+    size_t at = 0;
+    ret_name[0] = '\0';
+    for (uint32_t i = 0; i <= levels; i++)
+        at += (size_t)snprintf(ret_name + at, size - at, "%.*s%s", i > 0, (const char[]){cut},
+                               parts[pick(seed, variety)]);
+}
+
+struct built_sheet *built_random(uint64_t *seed)
+{
+    static const char *const operators[] = {"MatMul", "Add", "Relu", "Gather", "Split", "Concat", "Softmax"};
+    struct built_sheet *built = built_new();
+    const uint32_t nodes = 1 + pick(seed, BUILT_RANDOM_NODES), stages = 1 + pick(seed, 5),
+                   tensors = pick(seed, 2 * nodes);
+    const char cut = pick(seed, 3) == 0 ? '.' : '/';
+    char name[128];
+    for (uint32_t n = 0; n < nodes; n++) {
+        pick_name(seed, cut, name, sizeof name);
+        built_node(built, name, operators[pick(seed, 7)], pick(seed, 2) == 0 ? n * stages / nodes : pick(seed, stages),
+                   1 + pick(seed, 100));
+    }
+    for (uint32_t t = 0; t < tensors; t++) {
+        uint32_t consumers[BUILT_RANDOM_NODES], count = 0;
+        const uint32_t one_in = 1 + pick(seed, nodes);
+        for (uint32_t n = 0; n < nodes; n++) {
+            if (pick(seed, one_in) == 0 || pick(seed, nodes) == 0)
+                consumers[count++] = n;
+        }
+        (void)snprintf(name, sizeof name, "tensor %u", t);
+        built_tensor(built, name, pick(seed, 50), pick(seed, 8) == 0 ? SP_SHEET_NONE : pick(seed, nodes), count,
+                     consumers);
+    }
+    return built;
+}
+
+struct built_sheet *built_stages(uint32_t stages)
+{
+    struct built_sheet *built = built_new();
+    uint32_t consumers[BUILT_STAGES];
+    char name[32];
+    for (uint32_t s = 0; s < stages; s++) {
+        (void)snprintf(name, sizeof name, "/m/s%u/Add", s);
+        built_node(built, name, "Add", s, 1 + s);
+    }
+    for (uint32_t s = 0; s + 1 < stages; s++) {
+        for (uint32_t later = s + 1; later < stages; later++)
+            consumers[later - s - 1] = later;
+        (void)snprintf(name, sizeof name, "t%u", s);
+        built_tensor(built, name, 1 << s % 20, s, stages - 1 - s, consumers);
+    }
+    return built;
+}
+
+char *built_name(char c, size_t count, const char *end)
+{
+    char *name = malloc(count + strlen(end) + 1);
+    cr_assert_not_null(name);
+    memset(name, c, count);
+    memcpy(name + count, end, strlen(end) + 1);
+    return name;
+}
+
+char *built_wide_name(const char *begin, size_t count, const char *end)
+{
+    static const char *const letters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    struct sp_buf name;
+    sp_buf_init(&name, 1 << 20);
+    sp_buf_append(&name, begin, strlen(begin));
+    for (size_t i = 0; i < count; i++)
+        sp_buf_append(&name, letters[i % 4], strlen(letters[i % 4]));
+    sp_buf_append(&name, end, strlen(end) + 1);
+    return name.data; /* from malloc */
 }

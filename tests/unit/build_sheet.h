@@ -15,7 +15,7 @@ struct built_sheet;
 struct built_sheet *built_new(void);
 void built_release(struct built_sheet *built);
 
-/* Returns its number. The stage's number must be below 16; flops, bytes and weights follow from the seconds. */
+/* Returns its number. The stage's number must be below 1024; flops, bytes and weights follow from the seconds. */
 uint32_t built_node(struct built_sheet *built, const char *name, const char *operator_type, uint32_t stage,
                     double seconds);
 /* An activation; SP_SHEET_NONE: without a producer. Consumers ascend. */
@@ -24,3 +24,14 @@ uint32_t built_tensor(struct built_sheet *built, const char *name, double bytes,
 
 /* Stages: as many as nodes need, at least one. Nodes have no operands. Stays until anything is added. */
 const struct sp_sheet *built_finish(struct built_sheet *built);
+
+#define BUILT_RANDOM_NODES 64 /* at most */
+
+/* Names of few pieces, so that modules meet and end within each other; stages and tensors as chance says. */
+struct built_sheet *built_random(uint64_t *seed);
+/* So many stages of one node each, which makes a tensor that all later ones use: every pair of stages has one. */
+struct built_sheet *built_stages(uint32_t stages);
+
+/* Names from malloc: `count` times a character, and an end; `count` characters of 1 to 4 bytes between two texts. */
+char *built_name(char c, size_t count, const char *end);
+char *built_wide_name(const char *begin, size_t count, const char *end);

@@ -11,7 +11,7 @@
 #include "sheet/graph.h"
 #include "sheet/rows.h"
 
-#define MOST 64 /* nodes of random sheets */
+#define MOST BUILT_RANDOM_NODES
 
 /* A query; what is not said of it is what most of them have. */
 static struct sp_sheet_graph_query complete(struct sp_sheet_graph_query query)
@@ -510,6 +510,20 @@ static void expect_parents(const struct answer *answer)
     }
 }
 
+/* Said where, and only where, the limit joined boxes or took levels away, or edges are left out. */
+static void expect_truncated(const struct answer *answer)
+{
+    const bool is_told = json_is_true(json_object_get(answer->graph, "truncated"));
+    bool is_limited = json_array_size(json_object_get(answer->graph, "edges")) == SP_SHEET_MOST_EDGES ||
+                      (!answer->query.by_stage && number(answer->graph, "depth") < answer->query.depth);
+    json_t *box;
+    size_t b;
+    json_array_foreach(answer->boxes, b, box) is_limited =
+        is_limited || is_kind(box, "run") ||
+        (is_kind(box, "stage") && json_array_size(json_object_get(box, "stages")) > 1);
+    cr_assert_eq(is_told, is_limited);
+}
+
 static struct answer *check(const struct sp_sheet *sheet, struct sp_sheet_graph_query query)
 {
     struct answer *answer = calloc(1, sizeof *answer);
@@ -525,6 +539,7 @@ static struct answer *check(const struct sp_sheet *sheet, struct sp_sheet_graph_
     expect_sums(answer);
     expect_edges(answer);
     expect_parents(answer);
+    expect_truncated(answer);
     return answer;
 }
 
@@ -535,43 +550,6 @@ static void release(struct answer *answer)
 }
 
 /* ---- random sheets ---------------------------------------------------------------------------------------------- */
-
-static void pick_name(uint64_t *seed, char cut, char *ret_name, size_t size)
-{
-    static const char *const parts[] = {"a", "b", "layer-1", "", "c", "<b>\"", "0-1@"};
-    const uint32_t levels = pick(seed, 5), variety = 1 + pick(seed, 7);
-    size_t at = 0;
-    ret_name[0] = '\0';
-    for (uint32_t i = 0; i <= levels; i++)
-        at += (size_t)snprintf(ret_name + at, size - at, "%.*s%s", i > 0, (const char[]){cut},
-                               parts[pick(seed, variety)]);
-}
-
-static struct built_sheet *build_random(uint64_t *seed)
-{
-    static const char *const operators[] = {"MatMul", "Add", "Relu", "Gather", "Split", "Concat", "Softmax"};
-    struct built_sheet *built = built_new();
-    const uint32_t nodes = 1 + pick(seed, MOST), stages = 1 + pick(seed, 5), tensors = pick(seed, 2 * nodes);
-    const char cut = pick(seed, 3) == 0 ? '.' : '/';
-    char name[128];
-    for (uint32_t n = 0; n < nodes; n++) {
-        pick_name(seed, cut, name, sizeof name);
-        built_node(built, name, operators[pick(seed, 7)], pick(seed, 2) == 0 ? n * stages / nodes : pick(seed, stages),
-                   1 + pick(seed, 100));
-    }
-    for (uint32_t t = 0; t < tensors; t++) {
-        uint32_t consumers[MOST], count = 0;
-        const uint32_t one_in = 1 + pick(seed, nodes);
-        for (uint32_t n = 0; n < nodes; n++) {
-            if (pick(seed, one_in) == 0 || pick(seed, nodes) == 0)
-                consumers[count++] = n;
-        }
-        (void)snprintf(name, sizeof name, "tensor %u", t);
-        built_tensor(built, name, pick(seed, 50), pick(seed, 8) == 0 ? SP_SHEET_NONE : pick(seed, nodes), count,
-                     consumers);
-    }
-    return built;
-}
 
 static void expect_rows(const struct sp_sheet *sheet, const char *path)
 {
@@ -622,7 +600,7 @@ Test(sheet_graph, reaches_every_node_once)
 {
     for (uint64_t round = 1; round <= 150; round++) {
         uint64_t seed = round;
-        struct built_sheet *built = build_random(&seed);
+        struct built_sheet *built = built_random(&seed);
         walk(built_finish(built), &seed);
         built_release(built);
     }
@@ -632,17 +610,88 @@ Test(sheet_graph, filters_and_groups_by_stage)
 {
     for (uint64_t round = 1; round <= 150; round++) {
         uint64_t seed = round;
-        struct built_sheet *built = build_random(&seed);
+        struct built_sheet *built = built_random(&seed);
         const struct sp_sheet *sheet = built_finish(built);
         for (uint32_t s = 0; s < sheet->stage_count; s++) {
             release(check(sheet, OF_STAGE(s, .depth = 1 + s % SP_SHEET_MOST_LEVELS, .limit = 2 + pick(&seed, 30))));
-            release(check(sheet, OF_STAGE(s, .by_stage = true)));
+            release(check(sheet, OF_STAGE(s, .by_stage = true, .limit = 2)));
         }
         struct answer *answer = check(sheet, ALL(.by_stage = true));
         for (uint32_t b = 0; b < answer->count; b++)
             cr_assert(is_kind(json_array_get(answer->boxes, b), "stage"));
         release(answer);
         release(check(sheet, ALL(.by_stage = true, .limit = 2)));
+        built_release(built);
+    }
+}
+
+/* ---- limits ----------------------------------------------------------------------------------------------------- */
+
+/* What a naive count finds of the tensors that leave their box, once for each other box that uses them. */
+static double leaving(const struct sp_sheet *sheet, const uint32_t *box_of, uint32_t boxes)
+{
+    double bytes = 0;
+    for (uint32_t t = 0; t < sheet->tensor_count; t++) {
+        const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+        for (uint32_t b = 0; b < boxes; b++) {
+            bool flows = false;
+            for (uint32_t i = 0; i < tensor->consumer_count; i++)
+                flows = flows || box_of[sheet->consumers[tensor->first_consumer + i]] == b;
+            bytes += flows && box_of[tensor->producer] != b ? tensor->bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+Test(sheet_graph, joins_stages_beyond_the_limit_and_says_so)
+{
+    enum { STAGES = 40 };
+    struct built_sheet *built = built_stages(STAGES);
+    const struct sp_sheet *sheet = built_finish(built);
+    for (uint32_t limit = 2; limit <= STAGES + 1; limit++) {
+        struct answer *answer = check(sheet, ALL(.by_stage = true, .limit = limit));
+        const uint32_t boxes = limit < STAGES ? limit : STAGES;
+        uint32_t box_of[MOST];
+        double bytes = 0;
+        json_t *edge;
+        size_t e;
+        cr_assert_eq(answer->count, boxes);
+        cr_assert_eq(json_is_true(json_object_get(answer->graph, "truncated")), limit < STAGES);
+        for (uint32_t n = 0; n < STAGES; n++) {
+            for (uint32_t b = 0; b < boxes; b++)
+                box_of[n] = answer->in[b][n] ? b : box_of[n];
+        }
+        json_array_foreach(json_object_get(answer->graph, "edges"), e, edge) bytes += number(edge, "bytes");
+        cr_assert_eq(bytes, leaving(sheet, box_of, boxes));
+        release(answer);
+        /* Modules are joined in the same way: each stage is one here. */
+        answer = check(sheet, ALL(.limit = limit));
+        cr_assert_eq(answer->count, boxes);
+        cr_assert_eq(json_is_true(json_object_get(answer->graph, "truncated")), limit < STAGES);
+        bytes = 0;
+        json_array_foreach(json_object_get(answer->graph, "edges"), e, edge) bytes += number(edge, "bytes");
+        cr_assert_eq(bytes, leaving(sheet, box_of, boxes));
+        release(answer);
+    }
+    built_release(built);
+}
+
+/* One module with more stages than are listed of a box. */
+Test(sheet_graph, lists_the_first_stages_of_a_box_and_says_so)
+{
+    for (uint32_t stages = SP_SHEET_MOST_BOX_STAGES; stages <= SP_SHEET_MOST_BOX_STAGES + 1; stages++) {
+        struct built_sheet *built = built_new();
+        for (uint32_t s = 0; s < stages; s++)
+            built_node(built, s % 2 == 0 ? "/m/a/x" : "/m/a/y", "Add", s, 1);
+        built_node(built, "/m/z", "Add", 0, 1);
+        json_t *graph = ask(built_finish(built), ALL()), *box = json_array_get(json_object_get(graph, "boxes"), 0),
+               *listed = json_object_get(box, "stages");
+        cr_assert_eq(json_array_size(listed), SP_SHEET_MOST_BOX_STAGES);
+        cr_assert_eq(number(json_array_get(listed, SP_SHEET_MOST_BOX_STAGES - 1), "stage"),
+                     SP_SHEET_MOST_BOX_STAGES - 1);
+        cr_assert_eq(number(box, "nodes"), stages);
+        cr_assert_eq(json_is_true(json_object_get(graph, "truncated")), stages > SP_SHEET_MOST_BOX_STAGES);
+        json_decref(graph);
         built_release(built);
     }
 }
@@ -671,15 +720,6 @@ static void count_down(const struct sp_sheet *sheet, uint32_t limit, uint32_t mo
     json_decref(paths);
 }
 
-static char *repeated(char c, size_t count, const char *end)
-{
-    char *name = malloc(count + strlen(end) + 1);
-    cr_assert_not_null(name);
-    memset(name, c, count);
-    memcpy(name + count, end, strlen(end) + 1);
-    return name;
-}
-
 Test(sheet_graph, reaches_nodes_of_equal_and_empty_names)
 {
     static const char *const names[] = {"", "/", "///", "a", "[0-1]", "/[0-1]", "\xe2\x82\xac/</script>"};
@@ -700,7 +740,7 @@ Test(sheet_graph, takes_names_of_any_length_and_depth)
     struct built_sheet *built = built_new();
     static const char *const ends[] = {"x", "y", "x/y", "x/z", "\xe2\x82\xac", "/", ""};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        char *deep = repeated('/', 100000, ends[i]), *large = repeated('n', 1000000, ends[i]);
+        char *deep = built_name('/', 100000, ends[i]), *large = built_name('n', 1000000, ends[i]);
         built_node(built, deep, "Add", 0, 1);
         built_node(built, large, "Relu", 0, 1);
         free(deep);
@@ -715,7 +755,7 @@ Test(sheet_graph, goes_down_a_stair)
 {
     struct built_sheet *built = built_new();
     for (size_t i = 0; i < 300; i++) {
-        char *name = repeated('/', i, "x");
+        char *name = built_name('/', i, "x");
         built_node(built, name, "Add", 0, 1);
         free(name);
     }

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "build_sharded.h"
+#include "build_sheet.h"
 #include "data_files.h"
 #include "plan_sheet.h"
 #include "sheet/graph.h"
+#include "sheet/label.h"
 #include "sheet/rows.h"
 #include "sheet/timeline.h"
 
@@ -328,6 +330,96 @@ Test(sheet_graph, refuses_what_is_not_there)
     free(made);
 }
 
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+static bool ends_in_ellipsis(const char *text)
+{
+    const size_t size = strlen(text);
+    return size >= 3 && strcmp(text + size - 3, "\xe2\x80\xa6") == 0;
+}
+
+/* jansson takes well-formed UTF-8 only, so no character is cut. */
+Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
+{
+    const size_t most = SP_SHEET_MOST_LABEL;
+    for (size_t count = most - 3; count <= most + 5; count++) {
+        struct built_sheet *built = built_new();
+        char *module = built_wide_name("/m/", count, ""), *node = built_wide_name("/m/", count, "/x"),
+             *other = built_wide_name("/m/", count, "/y"), *alone = built_wide_name("/m/", count, "z");
+        built_node(built, node, "Add", 0, 1);
+        built_node(built, other, "Add", 0, 1);
+        built_node(built, alone, "Add", 0, 1);
+        const struct sp_sheet *sheet = built_finish(built);
+        json_t *graph = ask_graph(
+                   sheet, &(struct sp_sheet_graph_query){.path = "", .depth = 1, .stage = SP_SHEET_NONE, .limit = 9}),
+               *boxes = json_object_get(graph, "boxes"), *first = json_array_get(boxes, 0),
+               *second = json_array_get(boxes, 1);
+        cr_assert_str_eq(text(first, "path"), module);
+        cr_assert_eq(characters(text(first, "label")), count < most ? count : most);
+        cr_assert_eq(ends_in_ellipsis(text(first, "label")), count > most);
+        cr_assert_eq(strncmp(text(first, "label"), module + 3, strlen(text(first, "label")) - 3), 0);
+        cr_assert_str_eq(text(second, "node"), alone);
+        cr_assert_eq(characters(text(second, "label")), count + 1 < most ? count + 1 : most);
+        cr_assert_eq(ends_in_ellipsis(text(second, "label")), count + 1 > most);
+        json_decref(graph);
+        graph = ask_graph(
+            sheet, &(struct sp_sheet_graph_query){.path = module, .depth = 1, .stage = SP_SHEET_NONE, .limit = 9});
+        cr_assert_str_eq(text(json_array_get(json_object_get(graph, "boxes"), 1), "label"), "y");
+        cr_assert_eq(json_array_size(json_object_get(graph, "parents")), 2);
+        json_decref(graph);
+        built_release(built);
+        free(module);
+        free(node);
+        free(other);
+        free(alone);
+    }
+}
+
+/* The largest answer: more modules than boxes, of names about as long as a file may have them. */
+Test(sheet_graph, has_a_size_that_boxes_bound)
+{
+    enum { MODULES = 700, LONG = 4000 };
+    struct built_sheet *built = built_new();
+    char end[32], *name;
+    for (uint32_t n = 0; n < 2 * MODULES; n++) {
+        (void)snprintf(end, sizeof end, "%u/%u", n / 2, n);
+        name = built_name('\x01', LONG, end);
+        built_node(built, name, "Add", n % 300, 1);
+        free(name);
+    }
+    for (uint32_t t = 0; t < 16000; t++) {
+        const uint32_t to = (t % (2 * MODULES) + 2 + 2 * (t / (2 * MODULES))) % (2 * MODULES);
+        (void)snprintf(end, sizeof end, "%u", t % 10);
+        name = built_name('\x01', LONG, end);
+        built_tensor(built, name, 1, t % (2 * MODULES), 1, &to);
+        free(name);
+    }
+    json_t *graph = ask_graph(built_finish(built),
+                              &(struct sp_sheet_graph_query){
+                                  .path = "", .depth = 1, .stage = SP_SHEET_NONE, .limit = SP_SHEET_MOST_BOXES}),
+           *item;
+    char *dumped = json_dumps(graph, JSON_COMPACT);
+    size_t i;
+    cr_assert_eq(json_array_size(json_object_get(graph, "boxes")), SP_SHEET_MOST_BOXES);
+    cr_assert_eq(json_array_size(json_object_get(graph, "edges")), SP_SHEET_MOST_EDGES);
+    json_array_foreach(json_object_get(graph, "boxes"), i, item)
+        cr_assert_leq(characters(text(item, "label")), SP_SHEET_MOST_LABEL);
+    json_array_foreach(json_object_get(graph, "edges"), i, item)
+        cr_assert_eq(characters(text(item, "tensor")), SP_SHEET_MOST_TENSOR_NAME);
+    /* Escaped, a character has up to 6 bytes; numbers and names of members take the rest. */
+    cr_assert_lt(strlen(dumped), SP_SHEET_MOST_BOXES * 6 * (LONG + SP_SHEET_MOST_LABEL + 300) +
+                                     SP_SHEET_MOST_EDGES * (6 * SP_SHEET_MOST_TENSOR_NAME + 200));
+    free(dumped);
+    json_decref(graph);
+    built_release(built);
+}
+
 /* ---- a real plan ------------------------------------------------------------------------------------------------ */
 
 static void with_plan(void (*look)(const struct plan_sheet *made))
@@ -446,6 +538,112 @@ static void look_at_bad_spans(const struct plan_sheet *made)
             ask_timeline(sheet, &(struct sp_sheet_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
     cr_assert_null(ask_timeline(sheet, &(struct sp_sheet_timeline_query){.first_lane = 4096, .lanes = 1}));
     cr_assert_null(ask_memory(sheet, sheet->stage_count, 100));
+}
+
+/* ---- a timeline of many lanes, each of many slices --------------------------------------------------------------- */
+
+enum { LANES = 100, DENSE = 1000 };
+
+struct dense {
+    struct sp_sheet sheet;
+    struct sp_sheet_node nodes[1];
+    struct sp_sheet_stage stages[LANES];
+    struct sp_sheet_slice slices[LANES * DENSE];
+    char texts[500];
+};
+
+/* Stages that compute the whole time, in slices of equal length. */
+static struct dense *make_dense(void)
+{
+    struct dense *dense = calloc(1, sizeof *dense);
+    cr_assert_not_null(dense);
+    for (uint32_t s = 0; s < LANES; s++) {
+        dense->stages[s] = (struct sp_sheet_stage){.first_device = s,
+                                                   .device_count = 1,
+                                                   .replicas = 1,
+                                                   .device_name = sizeof dense->texts - 1,
+                                                   .first_slice = s * DENSE,
+                                                   .slice_count = DENSE};
+        for (uint32_t i = 0; i < DENSE; i++)
+            dense->slices[s * DENSE + i] = (struct sp_sheet_slice){.begin = i, .end = i + 1};
+    }
+    for (size_t i = 0; i + 4 < sizeof dense->texts; i += 3)
+        memcpy(dense->texts + i, "\xe2\x82\xac", 3);
+    dense->sheet = (struct sp_sheet){.stage_count = LANES,
+                                     .node_count = 1,
+                                     .slice_count = LANES * DENSE,
+                                     .requests = 1,
+                                     .nodes = dense->nodes,
+                                     .stages = dense->stages,
+                                     .slices = dense->slices,
+                                     .texts = dense->texts};
+    return dense;
+}
+
+/* Whatever is joined, all of it is there; no name is longer than a label. */
+static void expect_dense(const json_t *timeline, double lanes, double slices)
+{
+    json_t *lane, *slice;
+    double shown = 0, busy = 0, count = 0;
+    size_t l, s;
+    json_array_foreach(json_object_get(timeline, "lanes"), l, lane)
+    {
+        const json_t *row = json_array_get(json_object_get(lane, "rows"), 0);
+        json_array_foreach(json_object_get(row, "slices"), s, slice)
+        {
+            count += json_number_value(json_array_get(slice, 4));
+            busy += json_number_value(json_array_get(slice, 5));
+            shown++;
+            cr_assert_eq(strlen(json_string_value(json_array_get(slice, 6))), (size_t)3 * SP_SHEET_MOST_LABEL);
+        }
+    }
+    cr_assert(count == lanes * DENSE && is_near(busy, lanes * DENSE));
+    cr_assert_eq(shown, slices);
+}
+
+Test(sheet_timeline, is_coarser_where_it_would_be_too_large)
+{
+    struct dense *dense = make_dense();
+    json_t *timeline = ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){.resolution = 0.75, .lanes = 60});
+    cr_assert_eq(number(timeline, "resolution"), 0.75);
+    expect_dense(timeline, 60, 60 * DENSE);
+    json_decref(timeline);
+    timeline = ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){.resolution = 0.75, .lanes = 128});
+    cr_assert_eq(number(timeline, "resolution"), 3, "%g", number(timeline, "resolution"));
+    expect_dense(timeline, LANES, LANES * DENSE / 2);
+    json_decref(timeline);
+    timeline = ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){
+                                               .resolution = 0.75, .first_lane = LANES - 1, .lanes = UINT32_MAX});
+    cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
+    expect_dense(timeline, 1, DENSE);
+    json_decref(timeline);
+    timeline =
+        ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){.from = 5 * DENSE, .to = 6 * DENSE, .lanes = 1});
+    expect_dense(timeline, 0, 0);
+    json_decref(timeline);
+    free(dense);
+}
+
+/* Sends to many stages at once, none of which a resolution within the span joins, in a span of no length to speak of.
+ */
+Test(sheet_timeline, joins_what_overlaps)
+{
+    struct dense *dense = make_dense();
+    static const struct sp_sheet_collective send = {.tensor = SP_SHEET_NONE};
+    for (uint32_t i = 0; i < LANES * DENSE; i++)
+        dense->slices[i] = (struct sp_sheet_slice){.begin = 0, .end = DENSE, .what = SP_SHEET_SEND};
+    dense->sheet.collectives = &send;
+    dense->sheet.collective_count = 1;
+    for (int tiny = 0; tiny < 2; tiny++) {
+        json_t *timeline = ask_timeline(
+            &dense->sheet, &(struct sp_sheet_timeline_query){.to = tiny ? 5e-324 : 1, .lanes = SP_SHEET_MOST_LANES});
+        const json_t *lane = json_array_get(json_object_get(timeline, "lanes"), LANES - 1);
+        const json_t *slices = json_object_get(json_array_get(json_object_get(lane, "rows"), 0), "slices");
+        cr_assert_eq(json_array_size(slices), 1);
+        cr_assert_eq(json_number_value(json_array_get(json_array_get(slices, 0), 4)), DENSE);
+        json_decref(timeline);
+    }
+    free(dense);
 }
 
 Test(sheet_timeline, refuses_what_is_no_span)
