@@ -378,6 +378,7 @@ export interface NodeRow {
   weights_bytes: number;
   inputs: string[];
   outputs: string[];
+  more_operands?: number;
 }
 export interface Spec {
   onnx: Record<string, unknown>;

@@ -2,6 +2,8 @@
 import { link } from '../lib/route';
 import type { Summary } from '../lib/types';
 
+const MOST_NAME = 511; // characters of the tensor of an edge, and an ellipsis
+
 export function NodeLink(props: { id: string; name: string | null | undefined }) {
   if (!props.name) return <span class="muted">–</span>;
   return (
@@ -11,10 +13,12 @@ export function NodeLink(props: { id: string; name: string | null | undefined })
   );
 }
 
+/** Of a name that the daemon has cut, what stands before the ellipsis is searched for. */
 export function TensorLink(props: { id: string; name: string | null | undefined }) {
   if (!props.name) return <span class="muted">–</span>;
+  const query = props.name.length > MOST_NAME ? { search: props.name.slice(0, MOST_NAME) } : { name: props.name };
   return (
-    <a class="name" href={link(['plans', props.id, 'sharding'], { name: props.name })}>
+    <a class="name" href={link(['plans', props.id, 'sharding'], query)}>
       {props.name}
     </a>
   );

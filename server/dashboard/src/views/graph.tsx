@@ -293,6 +293,7 @@ function BoxDetails(props: { id: string; box: Box }) {
       title={box.label}
       tools={
         <>
+          <span class="muted small">Figures are of one device.</span>
           <button type="button" class="primary" onClick={() => openBox(box)}>
             Open
           </button>
@@ -354,6 +355,7 @@ export function GraphView(props: ViewProps) {
                   ))}
                   {count(graph.node_count)} nodes in {count(graph.boxes.filter((one) => one.kind !== 'outside').length)} boxes.
                   Lines in the colour of sends cross from one stage to another.
+                  {graph.truncated && ' Some boxes are several neighbours in one, or some levels or lines are left out: there are too many to show.'}
                 </span>
               }
               picture={() => <Picture graph={graph} />}

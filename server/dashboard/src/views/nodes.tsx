@@ -1,7 +1,7 @@
 // Every node: where it runs, what it costs, and what its operands are on the devices.
 import { query } from '../lib/api';
 import { useFetched } from '../lib/fetched';
-import { bytes, flops, seconds } from '../lib/format';
+import { bytes, count, flops, seconds } from '../lib/format';
 import { choose, chosen, link } from '../lib/route';
 import type { CollectiveRow, NodeRow, Rows, TensorRow } from '../lib/types';
 import { Choice, Chosen, Filters, Search } from '../ui/filters';
@@ -82,7 +82,7 @@ export function NodeDetails(props: { id: string; name: string; member: string })
               facts={[
                 ['Operator', node.operator ?? '–'],
                 ['Stage', <StageChip stage={node.stage} />],
-                ['Time on one device', <Exact name="node.seconds" value={node.seconds} as={seconds} />],
+                ['Time', <Exact name="node.seconds" value={node.seconds} as={seconds} />],
                 ['Its collectives', <Exact value={node.collective_seconds} as={seconds} />],
                 ['Work', <Exact value={node.flops} as={flops} />],
                 ['Traffic', <Exact value={node.bytes} as={bytes} />],
@@ -91,6 +91,7 @@ export function NodeDetails(props: { id: string; name: string; member: string })
             />
             {node.folded && <p>It depends on constants only: it runs once, when the model is loaded.</p>}
             <Operands id={id} node={node} />
+            {node.more_operands !== undefined && <p class="muted">And {count(node.more_operands)} more: the table of tensors has them all.</p>}
             <Exchanges id={id} node={node.name} />
           </Chosen>
         )
@@ -105,7 +106,7 @@ export function NodesView(props: ViewProps) {
   return (
     <>
       {name !== '' && <NodeDetails id={id} name={name} member="name" />}
-      <Card title="Nodes">
+      <Card title="Nodes" tools={<span class="muted small">Figures are of one device.</span>}>
         <Filters>
           <Search label="Name" />
           <Choice name="stage" label="Stage" options={stageOptions(summary)} />
