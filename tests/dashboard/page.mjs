@@ -38,6 +38,7 @@ export async function startDaemon(...options) {
   const data = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-page-'));
   const process_ = spawn(process.env.SHARDPLAND ?? path.join(top, 'build/server/shardpland'),
     ['--listen', '127.0.0.1:0', '--data', data, ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
+  process.on('exit', () => process_.kill('SIGKILL')); // where the test itself ended early
   let log = '';
   const url = await new Promise((resolve, reject) => {
     process_.on('exit', (code) => reject(new Error(`the daemon ended with ${code}: ${log}`)));
