@@ -5,14 +5,15 @@
 // paint   first contentful paint of each view, opened in a new tab with nothing cached, and when all that it asks for is there;
 //         beside a page of one line from the same daemon (its answer to an unknown route), which is what the browser itself takes
 // frames  frames per second while the timeline is dragged, zoomed and scrolled, beside the same seconds without any input,
-//         which is what the screen gives; the longest pause between two frames, too
+//         which is what the screen gives; the longest pause between two frames, too; "pictures" are different spans that were
+//         met when every tenth turn of the input was over: the input did what it should
 // memory  of the tab's process (proportional set size) after all that, its JavaScript heap, and the same of an empty tab
 // Nothing is asserted; times are of this machine. Needs `npm ci` in tests/dashboard, and Chromium.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { startBrowser, startDaemon, top } from '../dashboard/page.mjs';
+import { openPage, QUIET_MS, settle, show, startBrowser, startDaemon, top, VIEWS } from '../dashboard/page.mjs';
 
 const options = { build: path.join(top, 'build'), nodes: '100000', devices: '512', seconds: '3', pictures: '' };
 for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
@@ -25,7 +26,6 @@ const daemon = await startDaemon();
 const browser = await startBrowser();
 const control = await browser.newBrowserCDPSession();
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-const VIEWS = ['overview', 'timeline', 'memory', 'graph', 'collectives', 'sharding', 'nodes', 'diagnostics', 'search', 'downloads'];
 
 async function makePlan() {
   const asked = Date.now();
@@ -43,14 +43,13 @@ async function makePlan() {
   return plan.id;
 }
 
-/** Opens an address in a tab of its own; when the first paint was, and when the network became quiet. */
+/** Opens an address in a tab of its own; when the first paint was, and when the page had come to rest. */
 async function open(address) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
-  const page = await context.newPage();
+  const { context, page } = await openPage(browser, daemon.url);
   const begun = Date.now();
   await page.goto(address);
-  await page.waitForLoadState('networkidle');
-  const quiet = Date.now() - begun - 500; // what Playwright waits for to call it quiet
+  await settle(page);
+  const quiet = Date.now() - begun - QUIET_MS;
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN);
   return { context, page, paint, quiet };
 }
@@ -65,13 +64,18 @@ async function frames(page, act) {
     };
     window.noting = requestAnimationFrame(note);
   });
+  const shown = () => page.evaluate(() => document.querySelector('.timeline canvas').getAttribute('aria-label') + document.querySelector('.timeline').scrollTop);
   const until = Date.now() + Number(options.seconds) * 1000;
-  for (let turn = 0; Date.now() < until; turn++) await act(turn);
-  return page.evaluate(() => {
+  const seen = new Set();
+  for (let turn = 0; Date.now() < until; turn++) {
+    await act(turn);
+    if (turn % 10 === 9) seen.add(await shown());
+  }
+  return page.evaluate((pictures) => {
     cancelAnimationFrame(window.noting);
     const gaps = window.frames_.slice(1).map((time, at) => time - window.frames_[at]);
-    return { rate: (1000 * gaps.length) / gaps.reduce((sum, gap) => sum + gap, 0), longest: Math.max(...gaps) };
-  });
+    return { pictures, rate: (1000 * gaps.length) / gaps.reduce((sum, gap) => sum + gap, 0), longest: Math.max(...gaps) };
+  }, seen.size);
 }
 
 /** Bytes of the process of a tab, and of its heap after a collection. */
@@ -125,22 +129,19 @@ const wheel = (keys, move) => async (turn) => {
   }
   await page.mouse.wheel(0, move(turn));
 };
-console.log(`\n${'timeline'.padEnd(26)}${'frames/s'.padStart(10)}${'longest'.padStart(10)}`);
-const tell = (name, { rate, longest }) => console.log(`${name.padEnd(26)}${rate.toFixed(1).padStart(10)}${`${longest.toFixed(0)} ms`.padStart(10)}`);
+console.log(`\n${'timeline'.padEnd(26)}${'frames/s'.padStart(10)}${'longest'.padStart(10)}${'pictures'.padStart(10)}`);
+const tell = (name, { rate, longest, pictures }) => console.log(`${name.padEnd(26)}${rate.toFixed(1).padStart(10)}${`${longest.toFixed(0)} ms`.padStart(10)}${String(pictures).padStart(10)}`);
 tell('no input', await frames(page, () => pause(50)));
 tell('zoom of the whole', await frames(page, wheel(['Control'], (turn) => (turn % 60 < 30 ? -20 : 20))));
 await page.keyboard.up('Control');
 for (let turn = 0; turn < 3; turn++) await page.getByRole('button', { name: 'Zoom in' }).click();
-await page.waitForLoadState('networkidle');
+await settle(page);
 tell('drag, zoomed in', await frames(page, drag));
 await page.mouse.up();
 tell('zoom, zoomed in', await frames(page, wheel(['Control'], (turn) => (turn % 60 < 30 ? -20 : 20))));
 await page.keyboard.up('Control');
 tell('scroll through the lanes', await frames(page, wheel([], (turn) => (turn % 120 < 60 ? 60 : -60))));
-for (const view of VIEWS) {
-  await page.goto(`${daemon.url}/#/plans/${id}/${view}`);
-  await page.waitForLoadState('networkidle');
-}
+for (const view of VIEWS) await show(page, daemon.url, `plans/${id}/${view}`);
 const size = await memory(page);
 console.log(`\none tab after the timeline and every view: ${mb(size.process)}, heap ${mb(size.heap)}`);
 await context.close();

@@ -1,5 +1,5 @@
 // Names of models, nodes and tensors are anybody's text: the page shows them, and nothing of them runs.
-import { check, equal, finish, openPage, startBrowser, startDaemon, that } from './page.mjs';
+import { check, equal, finish, openPage, show, startBrowser, startDaemon, that, VIEWS } from './page.mjs';
 
 const MARKUP = [
   '<script>window.injected=1</script>',
@@ -51,10 +51,8 @@ await check('hostile/markup in names', async () => {
   const { status, body, text } = await ask('v1/plans', { model: model.body.id, cluster: { device: 'l4-24gb', count: 2 }, constraints: { max_stages: 1, forbid: [{ nodes: MARKUP[1] }] } });
   equal(status, 200, text.slice(0, 300));
   const { page, context, faults } = await openPage(browser, daemon.url);
-  for (const view of ['', `models/${model.body.id}`, ...['overview', 'timeline', 'memory', 'graph', 'collectives', 'sharding', 'nodes', 'diagnostics', 'search', 'downloads']
-    .map((name) => `plans/${body.id}/${name}`), `compare/${body.id}/${body.id}`]) {
-    await page.goto(`${daemon.url}/#/${view}`);
-    await page.waitForLoadState('networkidle');
+  for (const view of ['', `models/${model.body.id}`, ...VIEWS.map((name) => `plans/${body.id}/${name}`), `compare/${body.id}/${body.id}`]) {
+    await show(page, daemon.url, view);
     equal(await page.evaluate(() => window.injected), undefined, `in ${view}`);
     equal(await page.locator('main script, main img, main iframe, main object').count(), 0, `elements made of names in ${view}`);
   }
@@ -77,9 +75,7 @@ await check('hostile/an address with anything in it', async () => {
   const { page, context, faults } = await openPage(browser, daemon.url);
   for (const hash of ['#/plans/<script>window.injected=1</script>', '#/plans/%3Cimg%20src=x%20onerror=window.injected=1%3E/overview', '#/%E0%A4%A', '#/compare/../../v1/models/x',
     '#/models/..%2F..%2Fv1%2Fplans']) {
-    await page.goto(`${daemon.url}/${hash}`);
-    await page.locator('main').waitFor();
-    await page.waitForLoadState('networkidle');
+    await show(page, daemon.url, hash.slice(2));
     equal(await page.evaluate(() => window.injected), undefined, hash);
   }
   equal(faults, [], 'faults of the page');

@@ -33,11 +33,12 @@ export function that(condition, what) {
   if (!condition) throw new Error(what);
 }
 
+export const PROGRAM = process.env.SHARDPLAND ?? path.join(top, 'build/server/shardpland');
+
 /** A daemon on a free port with a folder of its own; stop() ends it and says whether it ended well. */
 export async function startDaemon(...options) {
   const data = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-page-'));
-  const process_ = spawn(process.env.SHARDPLAND ?? path.join(top, 'build/server/shardpland'),
-    ['--listen', '127.0.0.1:0', '--data', data, ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const process_ = spawn(PROGRAM, ['--listen', '127.0.0.1:0', '--data', data, ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
   process.on('exit', () => process_.kill('SIGKILL')); // where the test itself ended early
   let log = '';
   const url = await new Promise((resolve, reject) => {
@@ -45,7 +46,7 @@ export async function startDaemon(...options) {
     process_.stderr.on('data', (bytes) => {
       log += bytes;
       const port = /127\.0\.0\.1:(\d+)/.exec(log)?.[1];
-      if (port !== undefined) resolve(`http://127.0.0.1:${port}`);
+      if (port !== undefined) resolve(`${options.includes('--tls-certificate') ? 'https' : 'http'}://127.0.0.1:${port}`);
     });
   });
   return {
@@ -107,7 +108,7 @@ export async function openPage(browser, url, options = {}) {
   return { context, page, faults };
 }
 
-const QUIET_MS = 500; // more than any pause of the page's own before it asks for more
+export const QUIET_MS = 500; // more than any pause of the page's own before it asks for more
 
 /** Waits until the page has all that it asked for, and shows it. */
 export async function settle(page) {

@@ -52,6 +52,8 @@ async function look(colorScheme, width) {
       await opened.page.screenshot({ path: path.join(pictures, `${name}-${colorScheme}-${width}.png`), fullPage: true });
       const beyond = await opened.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       that(beyond <= 0, `wider than the screen by ${beyond} pixels`);
+      const below = await opened.page.evaluate(() => document.documentElement.scrollHeight - Math.max(innerHeight, scrollY + document.querySelector('main').getBoundingClientRect().bottom));
+      that(below <= 1, `${below} pixels of nothing below the page`);
       equal(await opened.page.locator('h1').count(), 1, 'headings of the page');
       equal(await findings(opened), [], 'findings of axe');
       equal(opened.faults, [], 'faults of the page');

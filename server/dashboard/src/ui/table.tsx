@@ -85,7 +85,7 @@ function compare(a: number | string | null | undefined, b: number | string | nul
   return String(a ?? '').localeCompare(String(b ?? ''), undefined, { numeric: true });
 }
 
-const MOST_SHOWN = 200;
+const MOST_SHOWN = 100;
 
 /** Rows that are here. */
 export function Table<Row>(props: {

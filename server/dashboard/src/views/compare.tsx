@@ -56,18 +56,20 @@ function change(row: Row): ComponentChildren {
   );
 }
 
-/** Members of the request that differ, as JSON. */
-function differences(a: Summary, b: Summary): { name: string; a: string; b: string }[] {
-  const parts = (one: Summary): Record<string, unknown> => ({
-    model: one.model.name,
-    cluster: one.cluster,
-    objective: one.objective,
-    ...one.options,
-  });
-  const [left, right] = [parts(a), parts(b)];
-  return [...new Set([...Object.keys(left), ...Object.keys(right)])]
-    .map((name) => ({ name, a: JSON.stringify(left[name]) ?? '–', b: JSON.stringify(right[name]) ?? '–' }))
-    .filter((row) => row.a !== row.b);
+/** Members of the request that differ, as JSON: the innermost ones, "cluster.groups.0.count". */
+function differences(a: unknown, b: unknown, name = ''): { name: string; a: string; b: string }[] {
+  const [left, right] = [JSON.stringify(a) ?? '–', JSON.stringify(b) ?? '–'];
+  if (left === right) return [];
+  if (!isParts(a) || !isParts(b)) return [{ name, a: left, b: right }];
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((key) => differences(a[key], b[key], name === '' ? key : `${name}.${key}`));
+}
+
+function isParts(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function asked(one: Summary): Record<string, unknown> {
+  return { model: one.model.name, cluster: one.cluster, objective: one.objective, ...one.options };
 }
 
 function StageList(props: { summary: Summary; title: string }) {
@@ -115,7 +117,7 @@ function Tensors(props: { a: string; b: string }) {
 
 function Both(props: { a: Summary; b: Summary; ids: [string, string] }) {
   const { a, b, ids } = props;
-  const asked = differences(a, b);
+  const others = differences(asked(a), asked(b));
   return (
     <>
       <div class="grid">
@@ -141,11 +143,11 @@ function Both(props: { a: Summary; b: Summary; ids: [string, string] }) {
           ]}
         />
       </Card>
-      {asked.length > 0 && (
+      {others.length > 0 && (
         <Card title="What was asked for otherwise">
           <Table
             caption="What was asked for otherwise"
-            rows={asked}
+            rows={others}
             rowKey={(row) => row.name}
             columns={[
               { key: 'name', label: 'Member', cell: (row) => row.name },

@@ -13,7 +13,8 @@ import { BOX_HEIGHT, BOX_WIDTH, layout, type Placed } from './graph_layout';
 import { NodeDetails } from './nodes';
 import type { ViewProps } from './plan';
 
-const MOST_BOXES = 200;
+const MOST_BOXES = 100; // more cannot be taken in; below a box there are as many again
+const MOST_LEVELS = 4;
 const LEAST_SCALE = 0.05;
 const MOST_SCALE = 3;
 const LABEL_LETTERS = 22;
@@ -30,6 +31,11 @@ function isOpenable(box: Box): boolean {
 function openBox(box: Box) {
   if (box.kind === 'stage') choose({ group: undefined, stage: box.stages[0]?.stage, path: undefined, box: undefined });
   else if (isOpenable(box)) choose({ path: box.path, box: undefined });
+}
+
+/** Neighbours in one box, since there are too many. */
+function isJoined(box: Box): boolean {
+  return box.kind === 'run' || (box.kind === 'stage' && box.stages.length > 1);
 }
 
 function boxLabel(box: Box): string {
@@ -146,19 +152,19 @@ function Picture(props: { graph: Graph }) {
   const fit = (size: Placed) => {
     const width = box.current?.clientWidth ?? 800;
     const scale = Math.min(1, Math.max(0.35, width / size.width));
-    setView({ x: Math.max(0, (width - size.width * scale) / 2), y: 0, scale });
+    const beside = width - size.width * scale;
+    // What is wider than the frame is shown from its uppermost box on.
+    const top = size.boxes.reduce((first, one) => (one.y < first.y ? one : first), { x: 0, y: Infinity });
+    setView({ x: beside > 0 ? beside / 2 : Math.max(beside, Math.min(0, width / 2 - (top.x + BOX_WIDTH / 2) * scale)), y: 0, scale });
   };
   useEffect(() => {
     let wanted = true;
-    void layout(graph).then((size) => {
-      if (!wanted) return;
-      setPlaced(size);
-      fit(size);
-    });
+    void layout(graph).then((size) => wanted && setPlaced(size));
     return () => {
       wanted = false;
     };
   }, [graph]);
+  useEffect(() => placed && fit(placed), [placed]); // once the frame is there, with its width
   const zoom = (factor: number, x = (box.current?.clientWidth ?? 0) / 2, y = (box.current?.clientHeight ?? 0) / 2) =>
     setView((old) => {
       const scale = Math.min(MOST_SCALE, Math.max(LEAST_SCALE, old.scale * factor));
@@ -322,7 +328,7 @@ export function GraphView(props: ViewProps) {
   const fetched = useFetched<Graph>(
     query(`v1/plans/${id}/graph`, {
       path: byStage ? '' : chosen('path'),
-      depth: byStage ? '' : chosen('depth'),
+      depth: byStage ? '' : chosen('depth') || MOST_LEVELS, // the daemon takes as many as fit
       stage: chosen('stage'),
       group: byStage ? 'stage' : '',
       limit: MOST_BOXES,
@@ -339,7 +345,7 @@ export function GraphView(props: ViewProps) {
               tools={
                 <>
                   <Choice name="group" label="Boxes are" any="modules" options={[['stage', 'stages']]} />
-                  {!byStage && <Choice name="depth" label="Levels" any="1" options={[['2', '2'], ['3', '3'], ['4', '4']]} />}
+                  {!byStage && <Choice name="depth" label="Levels" any="as many as fit" options={['1', '2', '3', '4'].map((one) => [one, one])} />}
                   {!byStage && <Choice name="stage" label="Of" any="all stages" options={stageOptions(summary)} />}
                 </>
               }
@@ -355,7 +361,7 @@ export function GraphView(props: ViewProps) {
                   ))}
                   {count(graph.node_count)} nodes in {count(graph.boxes.filter((one) => one.kind !== 'outside').length)} boxes.
                   Lines in the colour of sends cross from one stage to another.
-                  {graph.truncated && ' Some boxes are several neighbours in one, or some levels or lines are left out: there are too many to show.'}
+                  {graph.truncated && (chosen('depth') !== '' || graph.boxes.some(isJoined)) && ' Some boxes are several neighbours in one, or some levels or lines are left out: there are too many to show.'}
                 </span>
               }
               picture={() => <Picture graph={graph} />}

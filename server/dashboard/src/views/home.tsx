@@ -164,7 +164,7 @@ function Plans(props: { round: number }) {
             label: 'Model',
             value: (plan) => plan.model_name,
             cell: (plan) => (
-              <a href={link(['plans', plan.id])}>{plan.model_name ?? `plan ${plan.id.slice(0, 12)}`}</a>
+              <a href={link(['plans', plan.id])}>{plan.model_name ?? `model ${plan.model.slice(0, 12)}`}</a>
             ),
           },
           { key: 'state', label: 'State', value: (plan) => plan.state, cell: (plan) => <StateBadge state={plan.state} /> },

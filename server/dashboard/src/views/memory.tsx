@@ -18,6 +18,8 @@ const PARTS = [
   ['communication_bytes', 'Buffers of exchanges', 'buffers'],
 ] as const;
 
+const MOST_SCALE = 4; // as many times as high as what is held may a scale be
+
 interface Group {
   first: number;
   count: number;
@@ -41,7 +43,11 @@ function grouped(devices: Device[]): Group[] {
 }
 
 function Bars(props: { groups: Group[]; stage: number }) {
-  const most = Math.max(...props.groups.map(({ device: { memory } }) => Math.max(memory.capacity_bytes, memory.total_bytes)), 1);
+  const held = Math.max(...props.groups.map(({ device }) => device.memory.total_bytes), 1);
+  const capacity = Math.max(...props.groups.map(({ device }) => device.memory.capacity_bytes));
+  // A capacity far above all that is held would leave nothing to see of it.
+  const isFar = capacity > MOST_SCALE * held;
+  const most = isFar ? held : Math.max(capacity, held);
   return (
     <>
       <ul class="legend">
@@ -51,7 +57,7 @@ function Bars(props: { groups: Group[]; stage: number }) {
           </li>
         ))}
         <li>
-          <span class="swatch capacity" /> Capacity
+          {isFar ? 'Capacity is far beyond these bars' : <><span class="swatch capacity" /> Capacity</>}
         </li>
       </ul>
       <div class="stacks">
@@ -75,7 +81,7 @@ function Bars(props: { groups: Group[]; stage: number }) {
                 {PARTS.map(([name, label, kind]) => (
                   <span key={name} class={kind} title={`${label}: ${bytes(memory[name])}`} style={{ width: `${(memory[name] / most) * 100}%` }} />
                 ))}
-                <span class="capacity" style={{ left: `${(memory.capacity_bytes / most) * 100}%` }} />
+                {!isFar && <span class="capacity" style={{ left: `${(memory.capacity_bytes / most) * 100}%` }} />}
               </span>
               <span class="stack-share">
                 {share(memory.total_bytes / memory.capacity_bytes)}
@@ -119,7 +125,7 @@ function Course(props: { memory: Memory }) {
   const lines = useMemo(() => {
     const held = memory.course.map(([, held]) => base + held);
     // A capacity far above would leave nothing to see of the rest.
-    const isNear = memory.capacity_bytes < 4 * memory.total_bytes;
+    const isNear = memory.capacity_bytes < MOST_SCALE * memory.total_bytes;
     return [
       { label: 'In use', colour: '--activations', filled: true, values: [...held, base] },
       { label: 'Weights, caches, buffers', colour: '--weights', dashed: true, values: at.map(() => base) },

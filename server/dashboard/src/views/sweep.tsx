@@ -110,8 +110,8 @@ export function SweepView(props: ViewProps) {
         <Figure
           title="Clusters that were asked about"
           tools={
-            <label class="inline">
-              Show{' '}
+            <label>
+              Show
               <select
                 value={measure === 'latency_seconds' ? 'latency' : 'interval'}
                 onChange={(event) => choose({ measure: event.currentTarget.value })}

@@ -278,7 +278,7 @@ function Picture(props: ViewProps & { onHit: (hit: Hit | undefined) => void; onS
           />
         </div>
       </div>
-      <p class="told small" aria-live="polite">{told !== undefined ? tell(told) : 'Drag to go about, hold Ctrl and turn the wheel to zoom; click a slice for more.'}</p>
+      <p class="told small" aria-live="polite">{told !== undefined ? tell(told) : 'Drag to go about; pinch, or hold Ctrl and turn the wheel, to zoom; click a slice for more.'}</p>
     </>
   );
 }
