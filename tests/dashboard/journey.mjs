@@ -171,6 +171,12 @@ await check('journey/a slice of the timeline, by keys', async () => {
   await page.reload();
   await settle(page);
   equal(await details.getByRole('heading').innerText(), title, 'the slice after the address was opened again');
+  // So is the tab: of all of it, as it was at first.
+  await page.getByRole('link', { name: 'Timeline', exact: true }).click();
+  await page.waitForFunction(() => document.querySelector('.timeline canvas').getAttribute('aria-label').includes(' from 0 s to '));
+  await page.goBack();
+  await page.waitForFunction(() => !document.querySelector('.timeline canvas').getAttribute('aria-label').includes(' from 0 s to '));
+  await settle(page);
   await details.getByRole('link').click();
   await page.waitForURL(/\/(nodes|collectives)\?/);
 });

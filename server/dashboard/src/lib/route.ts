@@ -50,6 +50,7 @@ export function go(segments: (string | number)[], query: Query = {}) {
 
 /** Changes what is chosen in this view; the others stay. Without a new entry in the history. */
 export function choose(changes: Query) {
+  if (location.hash !== hash.peek()) return; // the reader has gone on already: this view is about to be left
   const query: Query = Object.fromEntries(place.peek().query);
   history.replaceState(null, '', link(place.peek().segments, { ...query, ...changes }));
   hash.value = location.hash;

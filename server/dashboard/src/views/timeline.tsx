@@ -129,6 +129,14 @@ function useTimelines(id: string, span: Span | undefined, first: number, lanes: 
   return { ...state, timelines: [state.whole, state.fine].filter((one) => one !== undefined) };
 }
 
+function chosenText(): string {
+  return `${chosen('from')} ${chosen('to')}`;
+}
+
+function chosenSpan(): Span | undefined {
+  return chosen('to') === '' ? undefined : { from: Number(chosen('from')), to: Number(chosen('to')) };
+}
+
 function Picture(props: ViewProps & { onHit: (hit: Hit | undefined) => void; onSpan: (span: Span, lane: Lane | undefined) => void }) {
   const { id } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -138,7 +146,13 @@ function Picture(props: ViewProps & { onHit: (hit: Hit | undefined) => void; onS
   const frame = useRef(0);
   const [top, setTop] = useState(0);
   const [width, setWidth] = useState(800);
-  const [span, setSpan] = useState<Span | undefined>(chosen('to') === '' ? undefined : { from: Number(chosen('from')), to: Number(chosen('to')) });
+  const [span, setSpan] = useState<Span | undefined>(chosenSpan);
+  const address = chosenText();
+  const written = useRef(address); // by this view; where another one stands in the address, the reader has followed a link
+  useEffect(() => {
+    if (address !== written.current) setSpan(chosenSpan());
+    written.current = address;
+  }, [address]);
   const [hovered, setHovered] = useState<{ hit: Hit; x: number; y: number }>();
   const first = Math.max(0, Math.floor(top / LANE_HEIGHT / 32) * 32 - 32);
   const { timelines, whole, problem } = useTimelines(id, span, first, MOST_LANES, width);
@@ -167,9 +181,17 @@ function Picture(props: ViewProps & { onHit: (hit: Hit | undefined) => void; onS
   useEffect(() => props.onHit(hit), [hit?.slice, hit?.lane]);
   useEffect(() => {
     props.onSpan(shown, timelines[timelines.length - 1]?.lanes.find((one) => one.lane === (choice?.lane ?? Math.floor(top / LANE_HEIGHT))));
-    const timer = setTimeout(() => choose({ from: span?.from, to: span?.to }), 400);
-    return () => clearTimeout(timer);
   }, [span?.from, span?.to, timelines.length, whole, choice?.lane]);
+  useEffect(() => {
+    const text = `${span?.from ?? ''} ${span?.to ?? ''}`;
+    if (text === written.current) return;
+    const timer = setTimeout(() => {
+      if (chosenText() !== written.current) return; // a link was followed meanwhile
+      written.current = text;
+      choose({ from: span?.from, to: span?.to });
+    }, 400);
+    return () => clearTimeout(timer);
+  }, [span?.from, span?.to]);
 
   const timeAt = (x: number) => shown.from + ((x - NAMES_WIDTH) / width) * (shown.to - shown.from);
   function move(from: number, size: number) {
