@@ -284,7 +284,11 @@ await check('journey/compare with a second plan', async () => {
 await check('journey/every download answers', async () => {
   await go(`plans/${id}/downloads`);
   const links = await page.locator('a[download]').evaluateAll((all) => all.map((one) => one.href));
-  that(links.length >= 20, `${links.length} links`);
+  // All that the contract names; the model and the plan beside it.
+  const { paths } = await daemon.json('openapi.json');
+  const formats = paths['/v1/plans/{id}/exports/{format}'].parameters.find((one) => one.name === 'format').schema.enum;
+  const known = { simulation: '/simulation', perfetto: '/timeline' };
+  for (const format of formats) that(links.some((link) => link.endsWith(known[format] ?? `/exports/${format}`)), `a link to ${format}`);
   for (const link of links) {
     const response = await fetch(link);
     const bytes = await response.arrayBuffer();

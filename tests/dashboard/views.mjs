@@ -44,6 +44,7 @@ async function findings(opened) {
   return JSON.parse(result.value);
 }
 
+const titles = new Set(); // of each view
 async function look(colorScheme, width) {
   const opened = await openPage(browser, daemon.url, { colorScheme, viewport: { width, height: 900 }, reducedMotion: 'reduce' });
   for (const [name, place] of Object.entries(places)) {
@@ -54,6 +55,7 @@ async function look(colorScheme, width) {
       that(beyond <= 0, `wider than the screen by ${beyond} pixels`);
       const below = await opened.page.evaluate(() => document.documentElement.scrollHeight - Math.max(innerHeight, scrollY + document.querySelector('main').getBoundingClientRect().bottom));
       that(below <= 1, `${below} pixels of nothing below the page`);
+      titles.add(`${name}: ${await opened.page.title()}`);
       equal(await opened.page.locator('h1').count(), 1, 'headings of the page');
       equal(await findings(opened), [], 'findings of axe');
       equal(opened.faults, [], 'faults of the page');
@@ -63,6 +65,14 @@ async function look(colorScheme, width) {
 }
 
 await Promise.all(['light', 'dark'].flatMap((colorScheme) => [1440, 390].map((width) => look(colorScheme, width))));
+
+await check('views/titles say what is shown', () => {
+  const of = (name) => [...titles].filter((one) => one.startsWith(`${name}: `)).map((one) => one.slice(name.length + 2));
+  for (const name of VIEWS) equal(of(name), [`${name[0].toUpperCase()}${name.slice(1)} of ${staged.plan.model.name}, plan ${id.slice(0, 12)} · Shardplan`], name);
+  equal(of('nowhere'), ['Nothing here · Shardplan'], 'an address of nothing');
+  equal(of('home'), ['Models and plans · Shardplan'], 'the first page');
+  equal(of('failed'), [`failed: plan ${failed.id.slice(0, 12)} · Shardplan`], 'a plan that failed');
+});
 
 const { page, context, faults } = await openPage(browser, daemon.url);
 await check('views/each picture has a table that says the same', async () => {

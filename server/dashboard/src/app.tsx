@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { needsToken, setToken, token } from './lib/api';
 import { link, place } from './lib/route';
 import { theme, type Theme } from './lib/theme';
+import { title, useTitle } from './lib/title';
 import { ComparePage } from './views/compare';
 import { HomePage } from './views/home';
 import { ModelPage } from './views/model';
@@ -71,6 +72,11 @@ function page(segments: string[]): ComponentChildren {
   if (first === 'models' && isId(id)) return view === 'plan' ? <NewPlanPage model={id} /> : <ModelPage id={id} />;
   if (first === 'plans' && isId(id)) return <PlanPage key={id} id={id} view={view ?? 'overview'} />;
   if (first === 'compare' && isId(id) && isId(view)) return <ComparePage a={id} b={view} />;
+  return <Nowhere />;
+}
+
+function Nowhere() {
+  useTitle('Nothing here');
   return (
     <div class="card narrow">
       <h1>There is nothing here</h1>
@@ -84,7 +90,7 @@ function page(segments: string[]): ComponentChildren {
 export function App() {
   const { segments } = place.value;
   const where = segments.slice(0, 3).join('/');
-  // A new view begins at its top, and readers of screens are told of it by its heading.
+  // A new view begins at its top.
   useEffect(() => {
     scrollTo(0, 0);
   }, [where]);
@@ -110,6 +116,9 @@ export function App() {
           <ThemeChoice />
         </div>
       </header>
+      <p class="visually-hidden" role="status">
+        {title.value}
+      </p>
       <main id="main" tabIndex={-1}>
         {needsToken.value ? <TokenForm /> : page(segments)}
       </main>

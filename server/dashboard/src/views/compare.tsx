@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useFetched } from '../lib/fetched';
 import { bytes, count, devices, perSecond, seconds, share } from '../lib/format';
 import { link } from '../lib/route';
+import { useTitle } from '../lib/title';
 import type { Summary, TensorRow } from '../lib/types';
 import { Card, Exact, Shown, StageChip } from '../ui/parts';
 import { figure, PagedTable, sortable, Table } from '../ui/table';
@@ -173,6 +174,7 @@ function Both(props: { a: Summary; b: Summary; ids: [string, string] }) {
 export function ComparePage(props: { a: string; b: string }) {
   const a = useFetched<Summary>(`v1/plans/${props.a}/summary`);
   const b = useFetched<Summary>(`v1/plans/${props.b}/summary`);
+  useTitle(`Plans ${props.a.slice(0, 12)} and ${props.b.slice(0, 12)}`);
   return (
     <>
       <div class="title">

@@ -4,6 +4,7 @@ import { Problem, query, remove } from '../lib/api';
 import { useFetched } from '../lib/fetched';
 import { bytes, perSecond, seconds, share, time } from '../lib/format';
 import { choose, chosen, go, link } from '../lib/route';
+import { useTitle } from '../lib/title';
 import type { Model, Page, PlanLine } from '../lib/types';
 import { upload, type Upload } from '../lib/upload';
 import { Card, Dialog, Loading, ProblemBox, StateBadge } from '../ui/parts';
@@ -284,6 +285,7 @@ function Models(props: { round: number }) {
 
 export function HomePage() {
   const [round, setRound] = useState(0);
+  useTitle('Models and plans');
   const tab = chosen('show') === 'models' ? 'models' : 'plans';
   return (
     <>

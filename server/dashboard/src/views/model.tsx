@@ -3,6 +3,7 @@ import { address, query } from '../lib/api';
 import { useFetched } from '../lib/fetched';
 import { bytes, count, flops, seconds, shape } from '../lib/format';
 import { link } from '../lib/route';
+import { useTitle } from '../lib/title';
 import { needsFetch, save } from '../lib/save';
 import type { Inspection, PlanLine, Port } from '../lib/types';
 import { Card, Copy, Exact, Facts, Shown, StateBadge } from '../ui/parts';
@@ -87,8 +88,10 @@ function PlansOf(props: { model: string }) {
 
 export function ModelPage(props: { id: string }) {
   const content = `v1/models/${props.id}/content`;
+  const fetched = useFetched<Inspection>(`v1/models/${props.id}`);
+  useTitle(fetched.data?.name || 'Model');
   return (
-    <Shown fetched={useFetched<Inspection>(`v1/models/${props.id}`)} what="the model">
+    <Shown fetched={fetched} what="the model">
       {(model) => (
         <>
           <div class="title">

@@ -4,6 +4,7 @@ import { post, Problem } from '../lib/api';
 import { useFetched } from '../lib/fetched';
 import { bytes, flops } from '../lib/format';
 import { go, link } from '../lib/route';
+import { useTitle } from '../lib/title';
 import type { DeviceKind, Inspection, Objective, PlanState } from '../lib/types';
 import { Card, ProblemBox, Shown } from '../ui/parts';
 
@@ -333,6 +334,7 @@ function PlanForm(props: { model: Inspection; kinds: DeviceKind[] }) {
 export function NewPlanPage(props: { model: string }) {
   const model = useFetched<Inspection>(`v1/models/${props.model}`);
   const devices = useFetched<{ devices: DeviceKind[] }>('v1/devices');
+  useTitle(`Plan ${model.data?.name || 'a model'}`);
   return (
     <Shown fetched={model} what="the model">
       {(about) => (

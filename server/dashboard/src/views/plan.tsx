@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { useFetched } from '../lib/fetched';
 import { lazy } from '../lib/lazy';
 import { link } from '../lib/route';
+import { useTitle } from '../lib/title';
 import type { Summary } from '../lib/types';
 import { Shown, StateBadge } from '../ui/parts';
 import { RunningPlan } from './running';
@@ -37,6 +38,7 @@ function Views(props: { id: string; view: string; summary: Summary }) {
   const views = VIEWS.filter((one) => one.when === undefined || one.when(props.summary));
   const current = views.find((one) => one.name === props.view);
   const View = current?.view;
+  useTitle(`${current?.label ?? 'No such view'} of ${props.summary.model.name}, plan ${props.id.slice(0, 12)}`);
   const tabs = useRef<HTMLElement>(null);
   // On a narrow screen the tabs scroll: the one that is shown is in sight.
   useEffect(() => {

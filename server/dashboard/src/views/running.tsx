@@ -6,6 +6,7 @@ import { follow } from '../lib/events';
 import { useFetched } from '../lib/fetched';
 import { seconds, share } from '../lib/format';
 import { link } from '../lib/route';
+import { useTitle } from '../lib/title';
 import type { PlanState, Progress, State } from '../lib/types';
 import { Convergence, ConvergenceTable } from '../ui/convergence';
 import { Card, Exact, Facts, Figure, ProblemBox, Shown, StateBadge } from '../ui/parts';
@@ -66,6 +67,7 @@ function Live(props: { plan: PlanState; done: () => void; reload: () => void }) 
     });
   };
   const points = courses.value[plan.id] ?? [];
+  useTitle(`${PHASES[progress.phase] ?? progress.phase}, plan ${plan.id.slice(0, 12)}`);
   const gap =
     progress.best_seconds !== undefined && progress.lower_bound_seconds !== undefined
       ? (progress.best_seconds - progress.lower_bound_seconds) / progress.best_seconds
@@ -111,6 +113,7 @@ function Live(props: { plan: PlanState; done: () => void; reload: () => void }) 
 function Ended(props: { plan: PlanState }) {
   const { plan } = props;
   const { error } = plan;
+  useTitle(`${plan.state}: plan ${plan.id.slice(0, 12)}`);
   return (
     <>
       <div class="title">
