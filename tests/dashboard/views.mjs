@@ -17,7 +17,7 @@ const split = await daemon.plan(MODEL, { cluster: { device: A100, count: 8, memo
 const swept = await daemon.plan(MODEL, { sweep: { devices: [1, 2, 4, 8], types: [A100, 'l4-24gb', 'h100-sxm-80gb'], choose: 'best' }, objective: 'throughput', options: { what_if: true } });
 const { id } = staged;
 const node = staged.plan.collectives[0].after_node;
-const refused = await daemon.plan(MODEL, { cluster: { device: A100, count: 1, memory_limit_bytes: 1e6 } }).catch((error) => String(error));
+const refused = await daemon.plan(MODEL, { cluster: { device: A100, count: 1, memory_limit_bytes: Math.ceil(limit / 10) } }).catch((error) => String(error));
 that(/NO_PLAN_FITS/.test(refused), `a plan on too little memory: ${refused}`);
 const [failed] = (await daemon.json('v1/plans?state=failed')).plans;
 
