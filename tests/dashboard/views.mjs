@@ -92,8 +92,14 @@ await check('views/each picture has a table that says the same', async () => {
 });
 
 await check('views/all of a plan by keys alone', async () => {
-  await page.goto('about:blank');
   await show(page, daemon.url, `plans/${id}`);
+  // From above the page on, wherever the pointer has been before.
+  await page.evaluate(() => {
+    const start = document.createElement('span');
+    start.tabIndex = -1;
+    document.body.prepend(start);
+    start.focus();
+  });
   const focused = () => page.evaluate(() => (document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim());
   await page.keyboard.press('Tab');
   equal(await focused(), 'Skip to content', 'what the first Tab comes to');

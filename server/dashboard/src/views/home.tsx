@@ -112,6 +112,11 @@ function usePages<Item>(path: string, name: string) {
   };
 }
 
+/** Whether there is anything cannot be said yet. */
+function isUnknown(list: { loading: boolean; problem: Problem | undefined }): boolean {
+  return list.loading || list.problem !== undefined;
+}
+
 function Plans(props: { round: number }) {
   const plans = usePages<PlanLine>('v1/summary', 'plans');
   const [picked, setPicked] = useState<string[]>([]);
@@ -143,7 +148,7 @@ function Plans(props: { round: number }) {
       {plans.items.length === 0 && plans.fetched.loading && <Loading />}
       <Table
         caption="Plans, newest first"
-        empty={plans.fetched.loading ? ' ' : 'No plans yet: upload a model and ask for one.'}
+        empty={isUnknown(plans.fetched) ? ' ' : 'No plans yet: upload a model and ask for one.'}
         rows={plans.items}
         rowKey={(plan) => plan.id}
         columns={[
@@ -226,7 +231,7 @@ function Models(props: { round: number }) {
       {models.items.length === 0 && models.fetched.loading && <Loading />}
       <Table
         caption="Stored models"
-        empty={models.fetched.loading ? ' ' : 'No models yet.'}
+        empty={isUnknown(models.fetched) ? ' ' : 'No models yet.'}
         rows={models.items}
         rowKey={(model) => model.id}
         columns={[
