@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/infer.h"
+#include "plan/infer/infer.h"
 
 static const char help[] =
     "Usage: shardplan infer MODEL [OPTIONS] [-o OUT]\n"

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "plan/operators.h"
+#include "plan/answer/operators.h"
 
 static const char help[] =
     "Usage: shardplan operators [NAME] [--json] [--server URL]\n"

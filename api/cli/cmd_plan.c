@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/variants.h"
+#include "plan/variants/variants.h"
 #include "threads/executor.h"
 
 static const char help[] =

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/variants.h"
+#include "plan/variants/variants.h"
 
 static enum sp_status load_file(const char *path, json_t **ret_json, struct sp_error *err)
 {

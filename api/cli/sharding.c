@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "cli.h"
-#include "plan/convert.h"
+#include "plan/convert/convert.h"
 
 static const char lost[] = "# lost: ";
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 struct shape_faults {
     struct sp_diagnostics *list;

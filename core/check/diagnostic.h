@@ -3,7 +3,7 @@
  * diagnostic - what a check finds: stable codes, each explained once in a table, and findings that name the place.
  *
  * The table is the reference: api/diagnostics.md is generated from it, and no finding exists without an entry. Each
- * module of check/ has its array of codes beside its code; codes.c lists the arrays, as ops/table.c lists families.
+ * module of check/ has its array of codes beside its code; codes.c lists the arrays, as ops/table/table.c lists families.
  */
 #include "base/arena.h"
 #include "base/buf.h"

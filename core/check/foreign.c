@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "infer/net.h"
+#include "infer/dataflow.h"
 
 enum sp_status sp_foreign_report(struct sp_foreign_check *check, const char *code, const struct sp_node *node,
                                  const char *tensor, const char *format, ...)
@@ -28,7 +28,7 @@ static bool has_foreign(const struct sp_model *model)
 
 static enum sp_status check_nodes(struct sp_foreign_check *check)
 {
-    const struct sp_net *net = check->net;
+    const struct sp_dataflow *net = check->net;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < net->tensor_count; i++) {
         struct sp_arena_mark mark = sp_arena_mark(check->scratch);
@@ -49,12 +49,12 @@ enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *l
 {
     struct sp_foreign_check check = {
         .model = model, .list = list, .err = err, .scratch = sp_arena_create(sp_arena_budget(list->arena))};
-    struct sp_net *net = NULL;
+    struct sp_dataflow *net = NULL;
     if (check.scratch == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_check_hlo_model(&check);
     if (status == SP_OK && has_foreign(model)) {
-        status = sp_net_create(list->arena, model, &net, err);
+        status = sp_dataflow_create(list->arena, model, &net, err);
         check.net = net;
         if (status == SP_OK)
             status = check_nodes(&check);

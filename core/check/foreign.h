@@ -10,7 +10,7 @@
  *   foreign_codes.c    the table
  */
 #include "check/check.h"
-#include "infer/view.h"
+#include "infer/view/view.h"
 #include "sharding/dialect.h"
 
 struct sp_foreign_check {
@@ -18,7 +18,7 @@ struct sp_foreign_check {
     struct sp_diagnostics *list;
     struct sp_arena *scratch; /* rewound after each node */
     struct sp_error *err;
-    const struct sp_net *net;
+    const struct sp_dataflow *net;
     struct sp_assignment *assignment; /* of the Distributed* nodes' specs; NULL while there are none */
     int64_t device_count;             /* that they name */
 };

@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "check/foreign.h"
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 
 #define MOST_LEAVES 4096 /* operands that a tuple of shardings is compared with */
 

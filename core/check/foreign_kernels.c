@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "check/foreign.h"
-#include "ops/infer.h"
+#include "ops/table/shape_helpers.h"
 
 struct kernel {
     struct sp_foreign_check *check;

@@ -41,7 +41,7 @@ static void state(struct sp_foreign_check *check, uint32_t node, uint32_t operan
 
 enum sp_status sp_ort_state(struct sp_foreign_check *check, const struct sp_ort_node *ort)
 {
-    const uint32_t id = sp_net_node(check->net, ort->node);
+    const uint32_t id = sp_dataflow_node(check->net, ort->node);
     enum sp_status status = check->assignment == NULL ? create_assignment(check) : SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < ort->input_count && i < ort->node->input_count; i++)
         state(check, id, i, &ort->inputs[i]);

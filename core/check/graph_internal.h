@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "check/check.h"
 #include "graph/model.h"
-#include "ops/signature.h"
+#include "ops/table/signature.h"
 
 /* What one (domain, operator, overload) is under one list of imports: found once, however many nodes are of it. */
 struct sp_known_operator {

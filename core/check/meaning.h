@@ -9,7 +9,7 @@
  *   meaning_codes.c    the table
  */
 #include "check/check.h"
-#include "infer/view.h"
+#include "infer/view/view.h"
 
 struct sp_meaning {
     struct sp_model *model;

@@ -147,7 +147,7 @@ static int by_tensor(const void *a, const void *b)
                                      : (left->operand > right->operand) - (left->operand < right->operand);
 }
 
-static bool is_weight_input(const struct sp_net *net, const struct sp_relation *relation, uint32_t operand)
+static bool is_weight_input(const struct sp_dataflow *net, const struct sp_relation *relation, uint32_t operand)
 {
     const uint32_t tensor = relation->tensors[operand];
     return relation->kind == SP_RELATION_NODE && operand < relation->input_count && tensor != SP_NO_TENSOR &&
@@ -156,7 +156,7 @@ static bool is_weight_input(const struct sp_net *net, const struct sp_relation *
 
 static enum sp_status find_uses(struct memory *memory)
 {
-    const struct sp_net *net = memory->meaning->assignment->net;
+    const struct sp_dataflow *net = memory->meaning->assignment->net;
     uint32_t count = 0;
     for (uint32_t r = 0; r < net->relation_count; r++) {
         for (uint32_t i = 0; i < net->relations[r].input_count; i++)
@@ -209,7 +209,7 @@ static bool is_first_operand(const struct sp_node *node, uint32_t operand)
 
 static enum sp_status add_activations(struct memory *memory)
 {
-    const struct sp_net *net = memory->meaning->assignment->net;
+    const struct sp_dataflow *net = memory->meaning->assignment->net;
     enum sp_status status = SP_OK;
     for (uint32_t r = 0; status == SP_OK && r < net->relation_count && memory->work <= SP_MAX_COMPOSE_STEPS; r++) {
         const struct sp_relation *relation = &net->relations[r];
@@ -254,7 +254,7 @@ static void keep_largest(struct largest *list, const char *name, double bytes)
 static enum sp_status largest_text(struct memory *memory, int64_t device, const char **ret_first, char *text,
                                    size_t size)
 {
-    const struct sp_net *net = memory->meaning->assignment->net;
+    const struct sp_dataflow *net = memory->meaning->assignment->net;
     struct largest list[LARGEST] = {{0}};
     enum sp_status status = SP_OK;
     size_t used = 0;

@@ -178,7 +178,7 @@ static enum sp_status check_node(struct sp_meaning *meaning, const struct sp_rel
 
 enum sp_status sp_check_meaning_nodes(struct sp_meaning *meaning)
 {
-    const struct sp_net *net = meaning->assignment->net;
+    const struct sp_dataflow *net = meaning->assignment->net;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < net->relation_count; i++) {
         const struct sp_relation *relation = &net->relations[i];

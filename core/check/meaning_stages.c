@@ -42,7 +42,7 @@ static enum sp_status check_edge(struct sp_meaning *meaning, const struct sp_nod
 
 static enum sp_status check_edges(struct sp_meaning *meaning)
 {
-    const struct sp_net *net = meaning->assignment->net;
+    const struct sp_dataflow *net = meaning->assignment->net;
     enum sp_status status = SP_OK;
     for (uint32_t n = 0; status == SP_OK && n < net->node_count; n++) {
         const struct sp_node *node = net->nodes[n];
@@ -51,7 +51,7 @@ static enum sp_status check_edges(struct sp_meaning *meaning)
         for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
             const struct sp_value *value = node->inputs[i];
             const uint32_t from =
-                value == NULL || value->producer == NULL ? UINT32_MAX : sp_net_node(net, value->producer);
+                value == NULL || value->producer == NULL ? UINT32_MAX : sp_dataflow_node(net, value->producer);
             if (from != UINT32_MAX && has_stage(meaning, from))
                 status = check_edge(meaning, value->producer, node, value->name, meaning->assignment->nodes[from].stage,
                                     meaning->assignment->nodes[n].stage);
@@ -64,7 +64,7 @@ static enum sp_status check_edges(struct sp_meaning *meaning)
 
 static enum sp_status check_missing(struct sp_meaning *meaning)
 {
-    const struct sp_net *net = meaning->assignment->net;
+    const struct sp_dataflow *net = meaning->assignment->net;
     const struct sp_node *first = NULL;
     uint32_t with = 0, without = 0;
     char label[SP_ERROR_WHERE_SIZE];
@@ -131,7 +131,7 @@ static enum sp_status hash_devices(struct sp_meaning *meaning, uint32_t node, ui
 /* Sorted by stage: the first node of each stage that is on other devices than the first that names some. */
 static enum sp_status compare_stages(struct sp_meaning *meaning, const struct staged *sorted, uint32_t count)
 {
-    const struct sp_net *net = meaning->assignment->net;
+    const struct sp_dataflow *net = meaning->assignment->net;
     char left[SP_ERROR_WHERE_SIZE], right[SP_ERROR_WHERE_SIZE];
     enum sp_status status = SP_OK;
     const struct staged *first = NULL;
@@ -159,7 +159,7 @@ static enum sp_status compare_stages(struct sp_meaning *meaning, const struct st
 
 static enum sp_status check_devices(struct sp_meaning *meaning)
 {
-    const struct sp_net *net = meaning->assignment->net;
+    const struct sp_dataflow *net = meaning->assignment->net;
     struct sp_arena_mark mark = sp_arena_mark(meaning->scratch);
     struct staged *list = SP_NEW_ARRAY(meaning->scratch, net->node_count, struct staged);
     uint8_t *is_named = SP_NEW_ARRAY(meaning->scratch, (size_t)meaning->assignment->device_count, uint8_t);

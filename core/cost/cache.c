@@ -36,7 +36,7 @@ static const struct sp_value *operand(struct sp_value *const *values, uint32_t c
     return index < count ? values[index] : NULL;
 }
 
-double cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value)
+double sp_cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value)
 {
     const int64_t bytes = value == NULL ? 0 : sp_value_bytes(value);
     if (bytes <= 0 || workload->tensors[sp_work_root(workload, value->id)].kind != SP_WORK_INPUT)
@@ -44,7 +44,7 @@ double cache_bytes_of_input(const struct sp_workload *workload, const struct sp_
     return (double)bytes;
 }
 
-double cache_bytes_of_output(const struct sp_value *value)
+double sp_cache_bytes_of_output(const struct sp_value *value)
 {
     const int64_t bytes = value == NULL || !value->is_graph_output ? 0 : sp_value_bytes(value);
     return bytes > 0 ? (double)bytes : 0;
@@ -83,7 +83,8 @@ static double own_bits(const struct sp_node *node, const struct sp_value *given,
 }
 
 static enum sp_status keep_operator(const struct sp_workload *workload, struct sp_model *model, struct sp_node *node,
-                                    const struct cache_operator *entry, struct cache_kept *kept, struct sp_error *err)
+                                    const struct cache_operator *entry, struct sp_cache_kept *kept,
+                                    struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(workload->arena);
     const struct sp_value *past_key = operand(node->inputs, node->input_count, entry->past_key);
@@ -104,18 +105,18 @@ static enum sp_status keep_operator(const struct sp_workload *workload, struct s
             "How much the attention node '%.200s' keeps of a position is not known: its heads are of unknown "
             "size.",
             workload->nodes[node->index].name);
-    kept->key = (struct cache_half){heads * d,
-                                    own_bits(node, operand(node->inputs, node->input_count, entry->key), past_key, d),
-                                    both * fmax(cache_bytes_of_input(workload, past_key), cache_bytes_of_output(key))};
-    kept->value = (struct cache_half){
+    kept->key = (struct sp_cache_half){
+        heads * d, own_bits(node, operand(node->inputs, node->input_count, entry->key), past_key, d),
+        both * fmax(sp_cache_bytes_of_input(workload, past_key), sp_cache_bytes_of_output(key))};
+    kept->value = (struct sp_cache_half){
         heads * e, own_bits(node, operand(node->inputs, node->input_count, entry->value), past_value, e),
-        both * fmax(cache_bytes_of_input(workload, past_value), cache_bytes_of_output(value))};
+        both * fmax(sp_cache_bytes_of_input(workload, past_value), sp_cache_bytes_of_output(value))};
     return SP_OK;
 }
 
 /* ---- all nodes --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status find_kept(const struct sp_workload *workload, struct sp_model *model, struct cache_kept *kept,
+static enum sp_status find_kept(const struct sp_workload *workload, struct sp_model *model, struct sp_cache_kept *kept,
                                 struct sp_error *err)
 {
     for (uint32_t n = 0; n < workload->node_count; n++) {
@@ -127,7 +128,7 @@ static enum sp_status find_kept(const struct sp_workload *workload, struct sp_mo
         if (entry != NULL)
             status = keep_operator(workload, model, node, entry, &kept[n], err);
         else if (strcmp(node->op_type, "Softmax") == 0 && node->domain[0] == '\0')
-            cache_find_products(workload, node, kept);
+            sp_cache_find_products(workload, node, kept);
         if (status != SP_OK)
             return status;
     }
@@ -135,13 +136,13 @@ static enum sp_status find_kept(const struct sp_workload *workload, struct sp_mo
 }
 
 /* Bytes of one position of one sequence. */
-static double half_bytes(const struct cache_half *half, const struct sp_cache_demand *demand)
+static double half_bytes(const struct sp_cache_half *half, const struct sp_cache_demand *demand)
 {
     const double stated = demand->dtype == SP_DTYPE_UNDEFINED ? 0 : sp_dtype_bits(demand->dtype);
     return half->elements * (stated > 0 ? stated : half->bits) / 8;
 }
 
-static struct sp_work_cache *make_cache(struct sp_arena *arena, const struct cache_kept *kept,
+static struct sp_work_cache *make_cache(struct sp_arena *arena, const struct sp_cache_kept *kept,
                                         const struct sp_cache_demand *demand, double positions)
 {
     struct sp_work_cache *cache = SP_NEW(arena, struct sp_work_cache);
@@ -159,7 +160,7 @@ static struct sp_work_cache *make_cache(struct sp_arena *arena, const struct cac
 enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *model,
                                  const struct sp_cache_demand *demand, uint32_t *ret_nodes, struct sp_error *err)
 {
-    struct cache_kept *kept = SP_NEW_ARRAY(workload->arena, workload->node_count, struct cache_kept);
+    struct sp_cache_kept *kept = SP_NEW_ARRAY(workload->arena, workload->node_count, struct sp_cache_kept);
     double position = 0, positions = demand->sequences * demand->positions;
     *ret_nodes = 0;
     if (kept == NULL)

@@ -34,7 +34,7 @@
  * 32 = 131072 bytes for each position (Meta: "The Llama 3 Herd of Models", 2024, table 3).
  */
 #include "cost/workload.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 struct sp_cache_demand {
     double total_bytes;          /* of the whole model; 0: the following say how much */

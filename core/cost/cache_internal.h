@@ -2,22 +2,23 @@
 /* What cache.c and cache_product.c share: of one node, what it keeps of one position of one sequence. */
 #include "cost/cache.h"
 
-struct cache_half {
+struct sp_cache_half {
     double elements; /* 0: none */
     double bits;     /* of an element, unless the demand says */
     double held;     /* bytes in the model's own inputs or outputs */
 };
 
-struct cache_kept {
-    struct cache_half key, value;
+struct sp_cache_kept {
+    struct sp_cache_half key, value;
     bool is_product;
     int64_t heads; /* is_product */
 };
 
 /* Bytes of a value that the model takes in, or that is a result of it; else 0. */
-double cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value);
-double cache_bytes_of_output(const struct sp_value *value);
+double sp_cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value);
+double sp_cache_bytes_of_output(const struct sp_value *value);
 
 /* Fills in what the MatMuls of an attention that is written out keep, if `softmax` is in the middle of one: entries of
    `kept`, by work node. */
-void cache_find_products(const struct sp_workload *workload, const struct sp_node *softmax, struct cache_kept *kept);
+void sp_cache_find_products(const struct sp_workload *workload, const struct sp_node *softmax,
+                            struct sp_cache_kept *kept);

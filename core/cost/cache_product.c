@@ -103,7 +103,7 @@ static const struct sp_node *find_values(const struct sp_workload *workload, con
 
 /* What is kept of input 1, along its way from where it was made: the fewest elements; what the model holds of it. */
 static void keep_operand(const struct sp_workload *workload, const struct sp_node *product, uint32_t keys_axis,
-                         struct cache_half *half, int64_t *ret_heads)
+                         struct sp_cache_half *half, int64_t *ret_heads)
 {
     const struct sp_value *value = product->inputs[1];
     const int64_t batch = extent_of(value, 0), heads = extent_of(value, 1), keys = extent_of(value, keys_axis);
@@ -112,12 +112,12 @@ static void keep_operand(const struct sp_workload *workload, const struct sp_nod
     if (batch < 1 || heads < 1 || keys < 1 || all < 1)
         return;
     half->bits = sp_dtype_bits(value->type.dtype);
-    half->held = cache_bytes_of_output(value);
+    half->held = sp_cache_bytes_of_output(value);
     for (uint32_t step = 0; step < MOST_STEPS && value->producer != NULL; step++) {
         const struct sp_node *node = value->producer;
         if (strcmp(node->op_type, "Concat") == 0) { /* the past, and what is new */
             for (uint32_t i = 0; i < node->input_count; i++)
-                half->held = fmax(half->held, cache_bytes_of_input(workload, node->inputs[i]));
+                half->held = fmax(half->held, sp_cache_bytes_of_input(workload, node->inputs[i]));
             break;
         }
         if (!is_one_of(node, movement, sizeof movement / sizeof *movement))
@@ -127,13 +127,14 @@ static void keep_operand(const struct sp_workload *workload, const struct sp_nod
         if (elements < batch * keys || all % elements != 0)
             break;
         fewest = elements < fewest ? elements : fewest;
-        half->held = fmax(half->held, cache_bytes_of_output(value));
+        half->held = fmax(half->held, sp_cache_bytes_of_output(value));
     }
     half->elements = (double)fewest / ((double)batch * (double)keys);
     *ret_heads = heads * fewest / all > 0 ? heads * fewest / all : 1;
 }
 
-void cache_find_products(const struct sp_workload *workload, const struct sp_node *softmax, struct cache_kept *kept)
+void sp_cache_find_products(const struct sp_workload *workload, const struct sp_node *softmax,
+                            struct sp_cache_kept *kept)
 {
     if (softmax->input_count < 1 || softmax->output_count < 1 || extent_of(softmax->inputs[0], 0) < 0)
         return;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/together.h"
+#include "cost/group_order.h"
 
 struct contract {
     struct sp_arena *arena, *scratch;

@@ -2,10 +2,10 @@
  * The cost of one node with everything inside it. Subgraphs and bodies nest as deep as the input likes (within the
  * reader's limits), so the walk keeps its own stack: a frame per node whose inside is being walked.
  */
-#include "cost/inner.h"
+#include "cost/body_memory.h"
 #include "cost/workload.h"
-#include "ops/control.h"
-#include "ops/op.h"
+#include "ops/bodies/control.h"
+#include "ops/table/op.h"
 
 /* Exporters write "until the condition fails" as a trip count near 2^63; beyond this the number says nothing. */
 #define MAX_BELIEVED_TRIPS 1000000
@@ -24,8 +24,8 @@ struct frame {
     uint32_t next;            /* node of that graph */
     double trips;
     bool alternatives, loops;
-    struct inner_memory memory; /* of that graph */
-    struct figures sum, total;  /* of that graph so far; of those before it */
+    struct sp_inner_memory memory; /* of that graph */
+    struct figures sum, total;     /* of that graph so far; of those before it */
 };
 
 struct walk {
@@ -40,7 +40,7 @@ struct walk {
 
 static bool has_inside(const struct sp_node *node)
 {
-    if (inner_is_folded(node))
+    if (sp_inner_is_folded(node))
         return false;
     if (node->body != NULL)
         return true;
@@ -78,7 +78,7 @@ static enum sp_status own_work(const struct walk *walk, struct sp_node *node, st
     enum sp_status status = SP_OK;
 
     *ret_work = (struct sp_kernel_work){0};
-    if (inner_is_folded(node) || node->body != NULL || (node->op != NULL && (node->op->flags & free_of_work) != 0))
+    if (sp_inner_is_folded(node) || node->body != NULL || (node->op != NULL && (node->op->flags & free_of_work) != 0))
         return SP_OK;
     ret_work->bytes = operand_bytes(node->inputs, node->input_count) + operand_bytes(node->outputs, node->output_count);
     if (node->op == NULL || node->op->rule == NULL)
@@ -211,7 +211,7 @@ static bool open_next_graph(const struct walk *walk, struct frame *frame)
         return true;
     memset(frame->sum.seconds, 0, walk->device_count * sizeof *frame->sum.seconds);
     frame->sum.cost = (struct sp_node_cost){0};
-    return inner_memory_init(&frame->memory, walk->scratch, frame->graph, frame->loops);
+    return sp_inner_memory_init(&frame->memory, walk->scratch, frame->graph, frame->loops);
 }
 
 static bool push(struct walk *walk, const struct sp_node *node)
@@ -257,8 +257,8 @@ static enum sp_status step(struct walk *walk, struct figures *result)
         if (has_inside(node))
             return push(walk, node) ? SP_OK : sp_fail_memory(walk->err);
         status = add_own(walk, node, &frame->sum);
-        if (status == SP_OK && !inner_is_folded(node))
-            inner_memory_step(&frame->memory, frame->next, 0);
+        if (status == SP_OK && !sp_inner_is_folded(node))
+            sp_inner_memory_step(&frame->memory, frame->next, 0);
         frame->next++;
         return status;
     }
@@ -274,7 +274,7 @@ static enum sp_status step(struct walk *walk, struct figures *result)
         if (status != SP_OK)
             return status;
         add_scaled(walk, &below->sum, &frame->total, frame->trips);
-        inner_memory_step(&below->memory, below->next, frame->total.cost.workspace_bytes);
+        sp_inner_memory_step(&below->memory, below->next, frame->total.cost.workspace_bytes);
         below->next++;
     }
     walk->top = below;

@@ -1,6 +1,6 @@
 #include "cost/workload.h"
 
-#include "cost/inner.h"
+#include "cost/body_memory.h"
 #include "cost/workload_internal.h"
 
 #define TICK_NODES 1024 /* nodes between two looks at the watch */
@@ -51,10 +51,10 @@ static bool number_kinds(struct sp_workload *workload, const struct sp_cluster *
  */
 static const char *make_name(struct sp_arena *arena, const struct sp_intern *taken, const struct sp_node *node)
 {
-    char base[WORKLOAD_TEXT_SIZE];
+    char base[SP_WORKLOAD_TEXT_SIZE];
     char *name;
 
-    (void)workload_shorten(node->name[0] != '\0' ? node->name : node->op_type, base, sizeof base);
+    (void)sp_workload_shorten(node->name[0] != '\0' ? node->name : node->op_type, base, sizeof base);
     name = sp_arena_printf(arena, "%s_%u", base, node->index);
     for (uint32_t attempt = 1; name != NULL && sp_intern_find(taken, name, strlen(name)) != SP_NO_NAME; attempt++)
         name = sp_arena_printf(arena, "%s_%u_%u", base, attempt, node->index);
@@ -103,7 +103,7 @@ static void fill_tensors(struct sp_workload *workload, const struct sp_graph *gr
         tensor->producer = value->producer == NULL ? SP_NO_WORK : value->producer->index;
         tensor->alias_of = SP_NO_WORK;
         tensor->is_output = value->is_graph_output;
-        if (constant || (value->producer != NULL && inner_is_folded(value->producer)))
+        if (constant || (value->producer != NULL && sp_inner_is_folded(value->producer)))
             tensor->kind = SP_WORK_WEIGHT;
         else
             tensor->kind = value->producer == NULL ? SP_WORK_INPUT : SP_WORK_ACTIVATION;
@@ -172,7 +172,7 @@ static bool fill_nodes(struct sp_workload *workload, const struct sp_graph *grap
         const struct sp_node *node = &graph->nodes[n];
         struct sp_work_node *work = &workload->nodes[n];
         work->node = node;
-        work->folded = inner_is_folded(node);
+        work->folded = sp_inner_is_folded(node);
         work->inputs = pool;
         for (uint32_t i = 0; i < node->input_count; i++) {
             if (node->inputs[i] != NULL && seen[node->inputs[i]->id] != n + 1) {
@@ -234,7 +234,7 @@ static void find_aliases(struct sp_workload *workload)
         const struct sp_node *node = workload->nodes[n].node;
         struct sp_work_tensor *view;
         uint32_t root;
-        if (!inner_is_view(node))
+        if (!sp_inner_is_view(node))
             continue;
         root = node->inputs[0]->id;
         if (workload->tensors[root].alias_of != SP_NO_WORK)
@@ -304,7 +304,7 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
     if (!fill_nodes(workload, graph) || !fill_consumers(workload))
         return sp_fail_memory(err);
     find_aliases(workload);
-    status = workload_size_tensors(workload, model, err);
+    status = sp_workload_size_tensors(workload, model, err);
     if (status == SP_OK)
         status = cost_nodes(workload, model, cluster, devices, watch, err);
     if (status == SP_OK)

@@ -26,7 +26,7 @@
  *    which is no alias. `bytes` of an alias is its size, as what is sent when it crosses a border.
  */
 #include "base/cancel.h"
-#include "cost/cluster.h"
+#include "cost/cluster/cluster.h"
 #include "graph/cost_graph.h"
 #include "graph/model.h"
 

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/intern.h"
-#include "cost/together.h"
+#include "cost/group_order.h"
 #include "cost/workload.h"
 
 #define NAMED_DEVICES 8 /* in a message */
@@ -300,7 +300,7 @@ static enum sp_status make(struct costs *costs, const struct sp_cluster *cluster
     costs->work_of = SP_NEW_ARRAY(costs->scratch, graph->node_count, uint32_t);
     if (workload->nodes == NULL || costs->work_of == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = together_order(workload->arena, costs->scratch, graph, &costs->order, &together, err);
+    enum sp_status status = sp_together_order(workload->arena, costs->scratch, graph, &costs->order, &together, err);
     if (status != SP_OK)
         return status;
     for (uint32_t i = 0; i < graph->node_count; i++) {

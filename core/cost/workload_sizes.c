@@ -2,7 +2,7 @@
 
 #define DIM_TEXT_CEILING 4096 /* of one dimension, as people read it */
 
-const char *workload_shorten(const char *name, char *text, size_t size)
+const char *sp_workload_shorten(const char *name, char *text, size_t size)
 {
     size_t length = strnlen(name, size);
     if (length >= size) {
@@ -55,12 +55,12 @@ static const char *find_symbol(const struct sp_dims *dims, struct sp_dim dim, bo
 
 static enum sp_status refuse_value(const struct sp_model *model, const struct sp_value *value, struct sp_error *err)
 {
-    char name[WORKLOAD_TEXT_SIZE], label[WORKLOAD_TEXT_SIZE], symbol_text[WORKLOAD_TEXT_SIZE];
+    char name[SP_WORKLOAD_TEXT_SIZE], label[SP_WORKLOAD_TEXT_SIZE], symbol_text[SP_WORKLOAD_TEXT_SIZE];
     const struct sp_node *producer = value->producer;
     const char *symbol = NULL;
     bool fresh = false;
 
-    (void)workload_shorten(value->name, name, sizeof name);
+    (void)sp_workload_shorten(value->name, name, sizeof name);
     if (producer != NULL)
         (void)sp_node_label(producer, label, sizeof label);
     if (producer != NULL && producer->op == NULL && producer->body == NULL && !sp_type_is_full(&value->type)) {
@@ -87,12 +87,12 @@ static enum sp_status refuse_value(const struct sp_model *model, const struct sp
     else if (fresh)
         (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_DEPENDS_ON_DATA",
                       "The size of the value '%s' depends on the data that flows through the model (dimension '%s').",
-                      name, workload_shorten(symbol, symbol_text, sizeof symbol_text));
+                      name, sp_workload_shorten(symbol, symbol_text, sizeof symbol_text));
     else
         (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_UNBOUND",
                       "The size of the value '%s' is not known: the dimension '%s' has no number; give it one with "
                       "--dim %s=N.",
-                      name, workload_shorten(symbol, symbol_text, sizeof symbol_text), symbol_text);
+                      name, sp_workload_shorten(symbol, symbol_text, sizeof symbol_text), symbol_text);
     return sp_error_at(err, "%s", name);
 }
 
@@ -137,7 +137,8 @@ static bool add_up_weights(struct sp_workload *workload)
     return true;
 }
 
-enum sp_status workload_size_tensors(struct sp_workload *workload, const struct sp_model *model, struct sp_error *err)
+enum sp_status sp_workload_size_tensors(struct sp_workload *workload, const struct sp_model *model,
+                                        struct sp_error *err)
 {
     enum sp_status status = SP_OK;
 

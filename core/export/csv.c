@@ -9,51 +9,51 @@
 #include <string.h>
 
 #include "export/internal.h"
-#include "infer/view.h"
+#include "infer/view/view.h"
 
 /* ---- cells ----------------------------------------------------------------------------------------------------- */
 
-static void write_text_cell(struct export *out, const char *text)
+static void write_text_cell(struct sp_export *out, const char *text)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {
-        export_text(out, text);
+        sp_export_text(out, text);
         return;
     }
-    export_text(out, "\"");
+    sp_export_text(out, "\"");
     for (const char *quote = strchr(text, '"'); quote != NULL; quote = strchr(text, '"')) {
-        export_bytes(out, text, (size_t)(quote - text) + 1);
-        export_text(out, "\"");
+        sp_export_bytes(out, text, (size_t)(quote - text) + 1);
+        sp_export_text(out, "\"");
         text = quote + 1;
     }
-    export_text(out, text);
-    export_text(out, "\"");
+    sp_export_text(out, text);
+    sp_export_text(out, "\"");
 }
 
-static void next_text(struct export *out, const char *text)
+static void next_text(struct sp_export *out, const char *text)
 {
-    export_text(out, ",");
+    sp_export_text(out, ",");
     write_text_cell(out, text != NULL ? text : "");
 }
 
-static void next_number(struct export *out, double value)
+static void next_number(struct sp_export *out, double value)
 {
-    export_text(out, ",");
+    sp_export_text(out, ",");
     if (isfinite(value) && value >= 0)
-        export_number(out, value);
+        sp_export_number(out, value);
 }
 
-static void next_int(struct export *out, int64_t value)
+static void next_int(struct sp_export *out, int64_t value)
 {
     export_printf(out, ",%" PRId64, value);
 }
 
-static void end_row(struct export *out)
+static void end_row(struct sp_export *out)
 {
-    export_text(out, "\r\n");
+    sp_export_text(out, "\r\n");
 }
 
 /* "0-3 5" */
-static void write_devices(struct export *out, int64_t count, const int64_t *devices)
+static void write_devices(struct sp_export *out, int64_t count, const int64_t *devices)
 {
     for (int64_t i = 0; i < count;) {
         int64_t end = i;
@@ -81,11 +81,11 @@ static double weight_bytes(const struct sp_workload *workload, uint32_t index)
     return bytes;
 }
 
-static void write_figures(struct export *out, uint32_t index)
+static void write_figures(struct sp_export *out, uint32_t index)
 {
     const struct sp_plan *plan = out->subject->plan;
     if (plan == NULL) {
-        export_text(out, ",,,,");
+        sp_export_text(out, ",,,,");
         return;
     }
     const struct sp_work_node *node = &plan->workload->nodes[index];
@@ -95,23 +95,23 @@ static void write_figures(struct export *out, uint32_t index)
     next_number(out, weight_bytes(plan->workload, index));
 }
 
-static void write_place(struct export *out, const struct sp_subject_node *place)
+static void write_place(struct sp_export *out, const struct sp_subject_node *place)
 {
-    export_text(out, ",");
+    sp_export_text(out, ",");
     if (place->has_stage)
         export_printf(out, "%" PRId32, place->stage);
-    export_text(out, ",");
+    sp_export_text(out, ",");
     write_devices(out, place->device_count, place->devices);
 }
 
 /* The nodes of a graph of costs, which have no operators. */
-static void write_cost_nodes(struct export *out)
+static void write_cost_nodes(struct sp_export *out)
 {
     const struct sp_workload *workload = out->subject->plan->workload;
     for (uint32_t i = 0; i < workload->node_count; i++) {
         export_printf(out, "%u", i);
         next_text(out, workload->nodes[i].name);
-        export_text(out, ",,");
+        sp_export_text(out, ",,");
         write_place(out, &out->subject->nodes[i]);
         next_text(out, "false");
         write_figures(out, i);
@@ -119,11 +119,11 @@ static void write_cost_nodes(struct export *out)
     }
 }
 
-enum sp_status export_csv_nodes(struct export *out, struct sp_error *err)
+enum sp_status sp_export_csv_nodes(struct sp_export *out, struct sp_error *err)
 {
     const struct sp_graph *graph = out->subject->model != NULL ? out->subject->model->graph : NULL;
     (void)err;
-    export_text(out, "index,node,operator,domain,stage,devices,folded,flops,bytes,seconds,weight_bytes\r\n");
+    sp_export_text(out, "index,node,operator,domain,stage,devices,folded,flops,bytes,seconds,weight_bytes\r\n");
     if (graph == NULL)
         write_cost_nodes(out);
     for (uint32_t i = 0; graph != NULL && i < graph->node_count; i++) {
@@ -150,7 +150,7 @@ struct group {
 };
 
 /* How many nodes run on each device. Lists are many times the same. */
-static enum sp_status count_nodes(struct export *out, uint32_t **ret_counts, struct sp_error *err)
+static enum sp_status count_nodes(struct sp_export *out, uint32_t **ret_counts, struct sp_error *err)
 {
     const struct sp_subject *subject = out->subject;
     uint32_t *counts = SP_NEW_ARRAY(out->scratch, (size_t)subject->device_count, uint32_t);
@@ -185,11 +185,11 @@ static enum sp_status count_nodes(struct export *out, uint32_t **ret_counts, str
     return SP_OK;
 }
 
-static void write_device_figures(struct export *out, int64_t device, const uint32_t *stages)
+static void write_device_figures(struct sp_export *out, int64_t device, const uint32_t *stages)
 {
     const struct sp_plan *plan = out->subject->plan;
     if (plan == NULL || stages == NULL) {
-        export_text(out, ",,,,,,,,,,,");
+        sp_export_text(out, ",,,,,,,,,,,");
         return;
     }
     const uint32_t number = out->subject->cluster_devices[device], stage = stages[number];
@@ -207,7 +207,7 @@ static void write_device_figures(struct export *out, int64_t device, const uint3
     next_number(out, cost->capacity_bytes);
 }
 
-enum sp_status export_csv_devices(struct export *out, struct sp_error *err)
+enum sp_status sp_export_csv_devices(struct sp_export *out, struct sp_error *err)
 {
     const struct sp_subject *subject = out->subject;
     const uint32_t *stages = subject->plan != NULL ? sp_plan_device_stages(subject->plan) : NULL;
@@ -218,11 +218,11 @@ enum sp_status export_csv_devices(struct export *out, struct sp_error *err)
         return sp_fail_memory(err);
     if (status != SP_OK || counts == NULL)
         return status;
-    export_text(out, "device,name,nodes,cluster_device,stage,flops,compute_seconds,send_seconds,receive_seconds,"
-                     "idle_seconds,weights_bytes,activations_peak_bytes,communication_bytes,capacity_bytes\r\n");
+    sp_export_text(out, "device,name,nodes,cluster_device,stage,flops,compute_seconds,send_seconds,receive_seconds,"
+                        "idle_seconds,weights_bytes,activations_peak_bytes,communication_bytes,capacity_bytes\r\n");
     for (int64_t d = 0; d < subject->device_count; d++) {
         export_printf(out, "%" PRId64, d);
-        next_text(out, export_device_name(out, d, name, sizeof name));
+        next_text(out, sp_export_device_name(out, d, name, sizeof name));
         next_int(out, counts[d]);
         write_device_figures(out, d, stages);
         end_row(out);
@@ -233,7 +233,7 @@ enum sp_status export_csv_devices(struct export *out, struct sp_error *err)
 /* ---- tensors --------------------------------------------------------------------------------------------------- */
 
 /* Of the largest piece that one device holds, -1 where it is not known. */
-static double piece_bytes(const struct export_value *item)
+static double piece_bytes(const struct sp_export_value *item)
 {
     int64_t tile[SP_MAX_RANK] = {0};
     double elements = 1;
@@ -248,18 +248,18 @@ static double piece_bytes(const struct export_value *item)
     return elements < 9e15 ? (double)sp_dtype_bytes(item->value->type.dtype, (int64_t)elements) : -1;
 }
 
-static void write_shape_cell(struct export *out, const struct export_value *item)
+static void write_shape_cell(struct sp_export *out, const struct sp_export_value *item)
 {
-    export_text(out, ",");
+    sp_export_text(out, ",");
     for (uint32_t i = 0; i < item->rank; i++) {
         if (item->shape[i] >= 0)
             export_printf(out, "%s%" PRId64, i > 0 ? "x" : "", item->shape[i]);
         else
-            export_text(out, i > 0 ? "x?" : "?");
+            sp_export_text(out, i > 0 ? "x?" : "?");
     }
 }
 
-static enum sp_status write_tensor(struct export *out, const struct export_value *item, void *context,
+static enum sp_status write_tensor(struct sp_export *out, const struct sp_export_value *item, void *context,
                                    struct sp_error *err)
 {
     char text[SP_SPEC_TEXT_SIZE];
@@ -268,7 +268,7 @@ static enum sp_status write_tensor(struct export *out, const struct export_value
     (void)err;
     write_text_cell(out, item->value->name);
     next_text(out, node != NULL ? node->name : "");
-    export_text(out, ",");
+    sp_export_text(out, ",");
     if (node != NULL && item->operand < node->input_count)
         export_printf(out, "input %u", item->operand);
     else if (node != NULL)
@@ -283,7 +283,7 @@ static enum sp_status write_tensor(struct export *out, const struct export_value
 }
 
 /* The tensors of a graph of costs are whole, and without a shape. */
-static void write_cost_tensors(struct export *out)
+static void write_cost_tensors(struct sp_export *out)
 {
     const struct sp_workload *workload = out->subject->plan->workload;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
@@ -299,15 +299,15 @@ static void write_cost_tensors(struct export *out)
     }
 }
 
-enum sp_status export_csv_tensors(struct export *out, struct sp_error *err)
+enum sp_status sp_export_csv_tensors(struct sp_export *out, struct sp_error *err)
 {
-    export_text(out, "tensor,node,operand,dtype,shape,bytes,sharding,bytes_per_device\r\n");
+    sp_export_text(out, "tensor,node,operand,dtype,shape,bytes,sharding,bytes_per_device\r\n");
     if (out->subject->model == NULL) {
         write_cost_tensors(out);
         return SP_OK;
     }
-    enum sp_status status = export_note_inner(out, err);
-    return status == SP_OK ? export_values(out, write_tensor, NULL, err) : status;
+    enum sp_status status = sp_export_note_inner(out, err);
+    return status == SP_OK ? sp_export_values(out, write_tensor, NULL, err) : status;
 }
 
 /* ---- communication --------------------------------------------------------------------------------------------- */
@@ -327,7 +327,7 @@ static size_t number_of(const uint32_t *cluster, size_t count, uint32_t device)
 }
 
 /* The devices of one replica of a stage, as the annotated model numbers them. */
-static void write_block(struct export *out, uint32_t stage)
+static void write_block(struct sp_export *out, uint32_t stage)
 {
     const struct sp_plan *plan = out->subject->plan;
     const uint32_t first = plan->result->placement.stage_device[stage];
@@ -343,20 +343,20 @@ static const char *work_name(const struct sp_plan *plan, uint32_t node)
     return node != SP_NO_WORK ? plan->workload->nodes[node].name : "";
 }
 
-static void write_transfers(struct export *out, const struct sp_plan *plan)
+static void write_transfers(struct sp_export *out, const struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
         const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
         const struct sp_work_tensor *tensor = &plan->workload->tensors[transfer->tensor];
-        export_text(out, "send");
+        sp_export_text(out, "send");
         next_text(out, tensor->name);
         next_text(out, work_name(plan, tensor->producer));
         next_text(out, "");
         next_text(out, "send-receive");
-        export_text(out, ",");
+        sp_export_text(out, ",");
         write_block(out, transfer->from_stage);
-        export_text(out, " ");
+        sp_export_text(out, " ");
         write_block(out, transfer->to_stage);
         next_number(out, transfer->bytes / sp_placement_size(&plan->result->placement, transfer->from_stage));
         next_number(out, transfer->bytes);
@@ -366,26 +366,26 @@ static void write_transfers(struct export *out, const struct sp_plan *plan)
 }
 
 struct stage_rows {
-    struct export *out;
+    struct sp_export *out;
     uint32_t stage;
 };
 
-/* What is exchanged within a stage: kinds as those of communication (infer/view.h). */
+/* What is exchanged within a stage: kinds as those of communication (infer/view/view.h). */
 static enum sp_status write_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
 {
     const struct stage_rows *rows = context;
-    struct export *out = rows->out;
+    struct sp_export *out = rows->out;
     const struct sp_plan *plan = out->subject->plan;
     const struct sp_work_tensor *tensor =
         collective->tensor != SP_NO_WORK ? &plan->workload->tensors[collective->tensor] : NULL;
     const bool is_halo = strcmp(collective->kind, "halo") == 0;
     (void)err;
-    export_text(out, collective->is_before ? "reshard" : is_halo ? "halo" : "reduce");
+    sp_export_text(out, collective->is_before ? "reshard" : is_halo ? "halo" : "reduce");
     next_text(out, tensor != NULL ? tensor->name : "");
     next_text(out, tensor != NULL ? work_name(plan, tensor->producer) : "");
     next_text(out, work_name(plan, collective->node));
     next_text(out, collective->kind);
-    export_text(out, ",");
+    sp_export_text(out, ",");
     write_block(out, rows->stage);
     next_number(out, collective->bytes);
     next_number(out, collective->bytes * sp_placement_size(&plan->result->placement, rows->stage));
@@ -399,30 +399,30 @@ static const char *name_of(const struct sp_node *node)
     return node != NULL ? node->name : "";
 }
 
-static enum sp_status write_communications(struct export *out, struct sp_error *err)
+static enum sp_status write_communications(struct sp_export *out, struct sp_error *err)
 {
     static const char *const kinds[] = {"reshard", "reduce", "halo", "gather", "permute"};
     struct sp_communications list = {0};
     enum sp_status status = sp_assignment_communications(out->subject->assignment, &list, err);
     for (uint32_t i = 0; status == SP_OK && i < list.count; i++) {
         const struct sp_communication *item = &list.items[i];
-        export_text(out, kinds[item->kind]);
+        sp_export_text(out, kinds[item->kind]);
         next_text(out, item->tensor);
         next_text(out, name_of(item->producer));
         next_text(out, name_of(item->node));
         next_text(out, item->steps);
-        export_text(out, ",");
+        sp_export_text(out, ",");
         next_number(out, item->bytes);
         next_number(out, item->total_bytes);
-        export_text(out, ",");
+        sp_export_text(out, ",");
         end_row(out);
     }
     return status;
 }
 
-enum sp_status export_csv_collectives(struct export *out, struct sp_error *err)
+enum sp_status sp_export_csv_collectives(struct sp_export *out, struct sp_error *err)
 {
-    export_text(out, "kind,tensor,producer,node,steps,devices,bytes_per_device,total_bytes,seconds\r\n");
+    sp_export_text(out, "kind,tensor,producer,node,steps,devices,bytes_per_device,total_bytes,seconds\r\n");
     if (out->subject->plan == NULL)
         return write_communications(out, err);
     write_transfers(out, out->subject->plan);

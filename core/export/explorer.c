@@ -17,9 +17,9 @@ static const char *const colors[] = {"#a6c8e4", "#ffc48a", "#a5d8a5", "#f0a3a4",
 #define COLOR_COUNT (sizeof colors / sizeof colors[0])
 
 /* Writes the value of a node; false where it has none. */
-typedef bool (*write_value)(const struct export *out, uint32_t node, struct sp_json *json);
+typedef bool (*write_value)(const struct sp_export *out, uint32_t node, struct sp_json *json);
 
-static const char *graph_name(const struct export *out)
+static const char *graph_name(const struct sp_export *out)
 {
     const char *name = out->subject->model->graph->name;
     return name != NULL && name[0] != '\0' ? name : "main";
@@ -30,20 +30,20 @@ static void write_color(struct sp_json *json, uint64_t number)
     sp_json_member_string(json, "bgColor", colors[number % COLOR_COUNT]);
 }
 
-static bool write_stage(const struct export *out, uint32_t node, struct sp_json *json)
+static bool write_stage(const struct sp_export *out, uint32_t node, struct sp_json *json)
 {
     const struct sp_subject_node *place = &out->subject->nodes[node];
     if (!place->has_stage)
         return false;
     sp_json_begin_object(json);
     sp_json_member_int(json, "value", place->stage);
-    write_color(json, (uint64_t)export_stage(out, node));
+    write_color(json, (uint64_t)sp_export_stage(out, node));
     sp_json_end_object(json);
     return true;
 }
 
 /* One device by its number, several as "0..3". */
-static bool write_device(const struct export *out, uint32_t node, struct sp_json *json)
+static bool write_device(const struct sp_export *out, uint32_t node, struct sp_json *json)
 {
     const struct sp_subject_node *place = &out->subject->nodes[node];
     char text[64];
@@ -67,7 +67,7 @@ static bool write_device(const struct export *out, uint32_t node, struct sp_json
 }
 
 /* Of one device: where a node is split, of its part, collectives included. */
-static bool write_seconds(const struct export *out, uint32_t node, struct sp_json *json)
+static bool write_seconds(const struct sp_export *out, uint32_t node, struct sp_json *json)
 {
     const struct sp_plan *plan = out->subject->plan;
     if (plan->workload->nodes[node].folded)
@@ -79,7 +79,7 @@ static bool write_seconds(const struct export *out, uint32_t node, struct sp_jso
     return true;
 }
 
-static bool write_bytes(const struct export *out, uint32_t node, struct sp_json *json)
+static bool write_bytes(const struct sp_export *out, uint32_t node, struct sp_json *json)
 {
     const struct sp_work_node *work = &out->subject->plan->workload->nodes[node];
     const struct sp_strategy *strategy = sp_plan_strategy(out->subject->plan, node);
@@ -117,13 +117,13 @@ static void write_gradient(struct sp_json *json)
     sp_json_end_array(json);
 }
 
-static enum sp_status export_values_of(struct export *out, write_value write, bool has_gradient)
+static enum sp_status export_values_of(struct sp_export *out, write_value write, bool has_gradient)
 {
     const struct sp_graph *graph = out->subject->model->graph;
     struct sp_json json, value;
     struct sp_buf text;
-    sp_buf_init(&text, EXPORT_CHUNK);
-    export_json(out, false, &json);
+    sp_buf_init(&text, SP_EXPORT_CHUNK);
+    sp_export_json(out, false, &json);
     sp_json_begin_object(&json);
     sp_json_key(&json, graph_name(out));
     sp_json_begin_object(&json);
@@ -145,29 +145,29 @@ static enum sp_status export_values_of(struct export *out, write_value write, bo
     sp_json_end_object(&json);
     sp_buf_release(&text);
     (void)sp_json_finish(&json, NULL); /* a failure is the export's own */
-    export_text(out, "\n");
+    sp_export_text(out, "\n");
     return SP_OK;
 }
 
-enum sp_status export_explorer_stage(struct export *out, struct sp_error *err)
+enum sp_status sp_export_explorer_stage(struct sp_export *out, struct sp_error *err)
 {
     (void)err;
     return export_values_of(out, write_stage, false);
 }
 
-enum sp_status export_explorer_device(struct export *out, struct sp_error *err)
+enum sp_status sp_export_explorer_device(struct sp_export *out, struct sp_error *err)
 {
     (void)err;
     return export_values_of(out, write_device, false);
 }
 
-enum sp_status export_explorer_seconds(struct export *out, struct sp_error *err)
+enum sp_status sp_export_explorer_seconds(struct sp_export *out, struct sp_error *err)
 {
     (void)err;
     return export_values_of(out, write_seconds, true);
 }
 
-enum sp_status export_explorer_bytes(struct export *out, struct sp_error *err)
+enum sp_status sp_export_explorer_bytes(struct sp_export *out, struct sp_error *err)
 {
     (void)err;
     return export_values_of(out, write_bytes, true);

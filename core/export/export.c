@@ -7,7 +7,7 @@
 
 struct entry {
     struct sp_export_format format;
-    enum sp_status (*write)(struct export *out, struct sp_error *err);
+    enum sp_status (*write)(struct sp_export *out, struct sp_error *err);
 };
 
 #define JSON "application/json"
@@ -17,31 +17,35 @@ struct entry {
 static const struct entry table[] = {
     {{"op-sharding", "application/jsonl", "jsonl", "XLA's OpSharding of every value, as bytes and as text", false,
       true},
-     export_op_sharding},
+     sp_export_op_sharding},
     {{"shardy", "text/plain; charset=utf-8", "mlir", "meshes and shardings as attributes of an MLIR module", false,
       true},
-     export_shardy},
-    {{"poprt", "application/yaml", "yaml", "sharding points for PopRT's manual sharding", false, true}, export_poprt},
+     sp_export_shardy},
+    {{"poprt", "application/yaml", "yaml", "sharding points for PopRT's manual sharding", false, true},
+     sp_export_poprt},
     {{"poprt-model", ONNX, "onnx", "the model with __ipu_number and __pipeline_stage at each node", false, true},
-     export_poprt_model},
-    {{"qualcomm-mdp", JSON, "json", "partitions for qaic-compile -mdp-load-partition-config", false, true}, export_mdp},
-    {{"ort", ONNX, "onnx", "one device's model with ONNX Runtime's Distributed operators", false, true}, export_ort},
+     sp_export_poprt_model},
+    {{"qualcomm-mdp", JSON, "json", "partitions for qaic-compile -mdp-load-partition-config", false, true},
+     sp_export_mdp},
+    {{"ort", ONNX, "onnx", "one device's model with ONNX Runtime's Distributed operators", false, true}, sp_export_ort},
     {{"ort-layers", ONNX, "onnx", "the model with layer_ann at each node, for ONNX Runtime's placement", false, true},
-     export_ort_layers},
+     sp_export_ort_layers},
     {{"ort-layers-options", JSON, "json", "the session options that go with ort-layers", false, true},
-     export_ort_layers_options},
+     sp_export_ort_layers_options},
     {{"perfetto", "application/x-protobuf", "pftrace", "the first requests on every device, as a trace", true, false},
-     export_perfetto},
+     sp_export_perfetto},
     {{"model-explorer", JSON, "json", "node data for Model Explorer: the stage of each node", false, true},
-     export_explorer_stage},
-    {{"model-explorer-device", JSON, "json", "the same: the device of each node", false, true}, export_explorer_device},
-    {{"model-explorer-seconds", JSON, "json", "the same: seconds of each node", true, true}, export_explorer_seconds},
+     sp_export_explorer_stage},
+    {{"model-explorer-device", JSON, "json", "the same: the device of each node", false, true},
+     sp_export_explorer_device},
+    {{"model-explorer-seconds", JSON, "json", "the same: seconds of each node", true, true},
+     sp_export_explorer_seconds},
     {{"model-explorer-bytes", JSON, "json", "the same: memory traffic of each node", true, true},
-     export_explorer_bytes},
-    {{"csv", CSV, "csv", "a table of nodes", false, false}, export_csv_nodes},
-    {{"csv-devices", CSV, "csv", "a table of devices", false, false}, export_csv_devices},
-    {{"csv-tensors", CSV, "csv", "a table of tensors and their shardings", false, false}, export_csv_tensors},
-    {{"csv-collectives", CSV, "csv", "a table of what is communicated", false, false}, export_csv_collectives},
+     sp_export_explorer_bytes},
+    {{"csv", CSV, "csv", "a table of nodes", false, false}, sp_export_csv_nodes},
+    {{"csv-devices", CSV, "csv", "a table of devices", false, false}, sp_export_csv_devices},
+    {{"csv-tensors", CSV, "csv", "a table of tensors and their shardings", false, false}, sp_export_csv_tensors},
+    {{"csv-collectives", CSV, "csv", "a table of what is communicated", false, false}, sp_export_csv_collectives},
 };
 
 #define FORMAT_COUNT (sizeof table / sizeof table[0])
@@ -74,7 +78,7 @@ const struct sp_export_format *sp_export_find(const char *name)
 enum sp_status sp_export_write(const struct sp_export_request *request, struct sp_error *err)
 {
     const struct entry *entry = find(request->format);
-    struct export out = {.subject = request->subject, .request = request};
+    struct sp_export out = {.subject = request->subject, .request = request};
     if (entry == NULL)
         return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_FORMAT", "There is no export format '%.64s'.",
                        request->format != NULL ? request->format : "");
@@ -89,10 +93,10 @@ enum sp_status sp_export_write(const struct sp_export_request *request, struct s
     out.scratch = sp_arena_create(sp_arena_budget(request->subject->arena));
     if (out.scratch == NULL)
         return sp_fail_memory(err);
-    sp_buf_init(&out.text, 2 * EXPORT_CHUNK);
+    sp_buf_init(&out.text, 2 * SP_EXPORT_CHUNK);
     enum sp_status status = entry->write(&out, err);
     if (status == SP_OK)
-        status = export_finish(&out, err);
+        status = sp_export_finish(&out, err);
     sp_buf_release(&out.text);
     sp_arena_destroy(out.scratch);
     return status;

@@ -13,9 +13,9 @@ enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, ENTRY_NAME = 1 };
 #define MAX_MESSAGE ((UINT64_C(1) << 31) - 1) /* protobuf's own bound */
 
 struct fields {
-    struct export *out;
+    struct sp_export *out;
     const struct sp_model *model;
-    const struct export_field *field;
+    const struct sp_export_field *field;
     struct sp_splice *splice;
     uint64_t position; /* everything before it is in the splice */
     uint32_t node;     /* the next one */
@@ -23,7 +23,7 @@ struct fields {
     struct sp_error *err;
 };
 
-void export_put_field(struct sp_buf *buf, uint32_t field, const void *payload, size_t size)
+void sp_export_put_field(struct sp_buf *buf, uint32_t field, const void *payload, size_t size)
 {
     unsigned char bytes[20];
     const uint64_t tag = (uint64_t)field << 3 | SP_WIRE_LEN;
@@ -174,8 +174,8 @@ static enum sp_status write_graph(struct fields *all, const struct sp_wire_field
     return status == SP_OK ? each_node(all, field->payload, true, &unused) : status;
 }
 
-enum sp_status export_fields(struct export *out, const struct export_field *field, struct sp_splice **ret_splice,
-                             struct sp_error *err)
+enum sp_status sp_export_fields(struct sp_export *out, const struct sp_export_field *field,
+                                struct sp_splice **ret_splice, struct sp_error *err)
 {
     const struct sp_model *model = out->subject->model;
     struct fields all = {.out = out, .model = model, .field = field, .err = err};

@@ -30,14 +30,14 @@ struct partitions {
     uint32_t *nodes;         /* by partition, in order */
 };
 
-static enum sp_status find(struct export *out, struct partitions *all, uint32_t node, struct sp_error *err)
+static enum sp_status find(struct sp_export *out, struct partitions *all, uint32_t node, struct sp_error *err)
 {
     const struct sp_subject_node *place = &out->subject->nodes[node];
-    const int32_t stage = export_stage(out, node);
+    const int32_t stage = sp_export_stage(out, node);
     uint32_t i = all->count;
     if (place->device_count == 0) {
         int64_t none;
-        return export_device(out, node, TOOL, &none, err);
+        return sp_export_device(out, node, TOOL, &none, err);
     }
     while (i > 0 && (all->items[i - 1].stage != stage || all->items[i - 1].devices != place->devices))
         i--;
@@ -54,7 +54,7 @@ static enum sp_status find(struct export *out, struct partitions *all, uint32_t 
     return SP_OK;
 }
 
-static enum sp_status sort_nodes(struct export *out, struct partitions *all, struct sp_error *err)
+static enum sp_status sort_nodes(struct sp_export *out, struct partitions *all, struct sp_error *err)
 {
     const uint32_t count = out->subject->model->graph->node_count;
     enum sp_status status = SP_OK;
@@ -79,7 +79,7 @@ static enum sp_status sort_nodes(struct export *out, struct partitions *all, str
     return status;
 }
 
-static void write_connections(const struct export *out, struct sp_json *json)
+static void write_connections(const struct sp_export *out, struct sp_json *json)
 {
     sp_json_key(json, "connections");
     sp_json_begin_array(json);
@@ -94,7 +94,7 @@ static void write_connections(const struct export *out, struct sp_json *json)
     sp_json_end_array(json);
 }
 
-static void write_partition(const struct export *out, const struct partitions *all, uint32_t number,
+static void write_partition(const struct sp_export *out, const struct partitions *all, uint32_t number,
                             struct sp_json *json)
 {
     const struct sp_graph *graph = out->subject->model->graph;
@@ -120,7 +120,7 @@ static void write_partition(const struct export *out, const struct partitions *a
     sp_json_end_object(json);
 }
 
-static enum sp_status note_splits(struct export *out, const struct partitions *all, struct sp_error *err)
+static enum sp_status note_splits(struct sp_export *out, const struct partitions *all, struct sp_error *err)
 {
     for (uint32_t p = 0; p < all->count; p++) {
         if (all->items[p].device_count > 1)
@@ -131,18 +131,18 @@ static enum sp_status note_splits(struct export *out, const struct partitions *a
     return SP_OK;
 }
 
-enum sp_status export_mdp(struct export *out, struct sp_error *err)
+enum sp_status sp_export_mdp(struct sp_export *out, struct sp_error *err)
 {
     struct partitions all = {0};
     struct sp_json json;
-    enum sp_status status = export_check_names(out, TOOL, err);
+    enum sp_status status = sp_export_check_names(out, TOOL, err);
     if (status == SP_OK)
         status = sort_nodes(out, &all, err);
     if (status == SP_OK)
         status = note_splits(out, &all, err);
     if (status != SP_OK)
         return status;
-    export_json(out, true, &json);
+    sp_export_json(out, true, &json);
     sp_json_begin_object(&json);
     write_connections(out, &json);
     sp_json_key(&json, "partitions");
@@ -152,6 +152,6 @@ enum sp_status export_mdp(struct export *out, struct sp_error *err)
     sp_json_end_array(&json);
     sp_json_end_object(&json);
     (void)sp_json_finish(&json, NULL); /* a failure is the export's own */
-    export_text(out, "\n");
+    sp_export_text(out, "\n");
     return SP_OK;
 }

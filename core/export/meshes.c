@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "export/meshes.h"
-#include "infer/infer_propagate.h"
+#include "infer/propagate/internal.h"
 
-enum sp_status meshes_begin(struct export_meshes *meshes, struct sp_arena *arena, struct sp_error *err)
+enum sp_status sp_meshes_begin(struct sp_export_meshes *meshes, struct sp_arena *arena, struct sp_error *err)
 {
-    *meshes = (struct export_meshes){.arena = arena};
-    meshes->items = SP_NEW_ARRAY(arena, SP_MAX_EXPORT_MESHES, struct export_mesh);
+    *meshes = (struct sp_export_meshes){.arena = arena};
+    meshes->items = SP_NEW_ARRAY(arena, SP_MAX_EXPORT_MESHES, struct sp_export_mesh);
     return meshes->items != NULL ? SP_OK : sp_fail_memory(err);
 }
 
@@ -38,8 +38,8 @@ static enum sp_status sorted_devices(struct sp_arena *arena, const struct sp_dev
 }
 
 /* A new mesh over these devices, which are copied. */
-static enum sp_status add(struct export_meshes *meshes, int64_t count, const int64_t *devices,
-                          struct export_mesh **ret_mesh, struct sp_error *err)
+static enum sp_status add(struct sp_export_meshes *meshes, int64_t count, const int64_t *devices,
+                          struct sp_export_mesh **ret_mesh, struct sp_error *err)
 {
     if (meshes->count == SP_MAX_EXPORT_MESHES)
         return sp_fail_limit(err, "TOO_MANY_MESHES", "SP_MAX_EXPORT_MESHES", SP_MAX_EXPORT_MESHES,
@@ -49,17 +49,17 @@ static enum sp_status add(struct export_meshes *meshes, int64_t count, const int
     if (copy == NULL)
         return sp_fail_memory(err);
     memcpy(copy, devices, (size_t)count * sizeof *copy);
-    struct export_mesh *mesh = &meshes->items[meshes->count++];
-    *mesh = (struct export_mesh){.count = count, .devices = copy, .single = count == 1 ? copy[0] : -1};
+    struct sp_export_mesh *mesh = &meshes->items[meshes->count++];
+    *mesh = (struct sp_export_mesh){.count = count, .devices = copy, .single = count == 1 ? copy[0] : -1};
     mesh->is_part = count > 1 && copy[count - 1] != count - 1;
     *ret_mesh = mesh;
     return SP_OK;
 }
 
-static struct export_mesh *find(struct export_meshes *meshes, int64_t count, const int64_t *devices)
+static struct sp_export_mesh *find(struct sp_export_meshes *meshes, int64_t count, const int64_t *devices)
 {
     for (uint32_t i = 0; i < meshes->count; i++) {
-        struct export_mesh *mesh = &meshes->items[i];
+        struct sp_export_mesh *mesh = &meshes->items[i];
         if (mesh->source == NULL && mesh->count == count &&
             memcmp(mesh->devices, devices, (size_t)count * sizeof *devices) == 0)
             return mesh;
@@ -69,11 +69,11 @@ static struct export_mesh *find(struct export_meshes *meshes, int64_t count, con
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-enum sp_status meshes_look(struct export_meshes *meshes, const struct sp_sharding *axes, struct sp_arena *scratch,
-                           struct sp_error *err)
+enum sp_status sp_meshes_look(struct sp_export_meshes *meshes, const struct sp_sharding *axes, struct sp_arena *scratch,
+                              struct sp_error *err)
 {
     struct sp_position_layout layout;
-    struct export_mesh *mesh;
+    struct sp_export_mesh *mesh;
     int64_t *devices = NULL;
     uint32_t opponent;
     bool is_ok = false;
@@ -95,7 +95,7 @@ enum sp_status meshes_look(struct export_meshes *meshes, const struct sp_shardin
     return status;
 }
 
-static enum sp_status name_mesh(struct export_meshes *meshes, struct export_mesh *mesh, struct sp_error *err)
+static enum sp_status name_mesh(struct sp_export_meshes *meshes, struct sp_export_mesh *mesh, struct sp_error *err)
 {
     const uint32_t number = (uint32_t)(mesh - meshes->items);
     const char *name = "mesh";
@@ -107,11 +107,11 @@ static enum sp_status name_mesh(struct export_meshes *meshes, struct export_mesh
     return name != NULL ? SP_OK : sp_fail_memory(err);
 }
 
-enum sp_status meshes_settle(struct export_meshes *meshes, struct sp_error *err)
+enum sp_status sp_meshes_settle(struct sp_export_meshes *meshes, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < meshes->count; i++) {
-        struct export_mesh *mesh = &meshes->items[i];
+        struct sp_export_mesh *mesh = &meshes->items[i];
         if (mesh->single >= 0) {
             status = sp_mesh_single(meshes->arena, mesh->single, &mesh->mesh, err);
         } else {
@@ -129,8 +129,8 @@ enum sp_status meshes_settle(struct export_meshes *meshes, struct sp_error *err)
 /* ---- meshes of one sharding ------------------------------------------------------------------------------------ */
 
 /* The mesh's own order, with the devices numbered from 0. */
-static enum sp_status renumber(struct export_meshes *meshes, const struct sp_mesh *source, struct export_mesh *mesh,
-                               struct sp_error *err)
+static enum sp_status renumber(struct sp_export_meshes *meshes, const struct sp_mesh *source,
+                               struct sp_export_mesh *mesh, struct sp_error *err)
 {
     struct sp_device_order order;
     int64_t *ids = SP_NEW_ARRAY(meshes->arena, (size_t)mesh->count, int64_t);
@@ -166,11 +166,11 @@ static enum sp_status keep_source(struct sp_arena *arena, const struct sp_mesh *
     return status;
 }
 
-static enum sp_status own_mesh(struct export_meshes *meshes, const struct sp_mesh *source, const int64_t *devices,
-                               struct export_mesh **ret_mesh, struct sp_error *err)
+static enum sp_status own_mesh(struct sp_export_meshes *meshes, const struct sp_mesh *source, const int64_t *devices,
+                               struct sp_export_mesh **ret_mesh, struct sp_error *err)
 {
     for (uint32_t i = 0; i < meshes->count; i++) {
-        struct export_mesh *mesh = &meshes->items[i];
+        struct sp_export_mesh *mesh = &meshes->items[i];
         if (mesh->source != NULL && sp_mesh_equal(mesh->source, source, true)) {
             *ret_mesh = mesh;
             return SP_OK;
@@ -184,15 +184,15 @@ static enum sp_status own_mesh(struct export_meshes *meshes, const struct sp_mes
 
 /* ---- shardings ------------------------------------------------------------------------------------------------- */
 
-enum sp_status meshes_place(struct export_meshes *meshes, const struct sp_sharding *axes, struct sp_arena *scratch,
-                            const struct sp_sharding **ret_placed, struct sp_error *err)
+enum sp_status sp_meshes_place(struct sp_export_meshes *meshes, const struct sp_sharding *axes,
+                               struct sp_arena *scratch, const struct sp_sharding **ret_placed, struct sp_error *err)
 {
     struct sp_position_layout layout;
     struct sp_sharding *placed = NULL;
     int64_t *devices = NULL;
     bool is_ok = false;
     enum sp_status status = sorted_devices(scratch, &axes->mesh->order, &devices, err);
-    struct export_mesh *mesh =
+    struct sp_export_mesh *mesh =
         status == SP_OK && devices != NULL ? find(meshes, axes->mesh->order.count, devices) : NULL;
     if (status == SP_OK && mesh == NULL)
         return sp_fail(err, SP_ERR_INTERNAL, "LOST_MESH", "A sharding was not looked at before it is written.");

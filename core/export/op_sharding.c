@@ -1,8 +1,8 @@
 /* XLA's OpSharding of each value: one JSON object in a line. */
 #include "export/internal.h"
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 
-static void write_base64(struct export *out, const unsigned char *bytes, size_t size)
+static void write_base64(struct sp_export *out, const unsigned char *bytes, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < size; i += 3) {
@@ -11,26 +11,26 @@ static void write_base64(struct export *out, const unsigned char *bytes, size_t 
             (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
         const char group[4] = {digits[bits >> 18], digits[bits >> 12 & 63], left > 1 ? digits[bits >> 6 & 63] : '=',
                                left > 2 ? digits[bits & 63] : '='};
-        export_bytes(out, group, sizeof group);
+        sp_export_bytes(out, group, sizeof group);
     }
 }
 
 /* "input 0" */
-static void write_operand(struct export *out, const struct export_value *item)
+static void write_operand(struct sp_export *out, const struct sp_export_value *item)
 {
     const struct sp_node *node = item->node;
-    export_text(out, ", \"node\": ");
+    sp_export_text(out, ", \"node\": ");
     if (node == NULL) {
-        export_text(out, "null, \"operand\": null");
+        sp_export_text(out, "null, \"operand\": null");
         return;
     }
-    export_quoted(out, node->name);
+    sp_export_quoted(out, node->name);
     const bool is_input = item->operand < node->input_count;
     export_printf(out, ", \"operand\": \"%s %u\"", is_input ? "input" : "output",
                   is_input ? item->operand : item->operand - node->input_count);
 }
 
-static enum sp_status write_value(struct export *out, const struct export_value *item, void *context,
+static enum sp_status write_value(struct sp_export *out, const struct sp_export_value *item, void *context,
                                   struct sp_error *err)
 {
     struct sp_buf text, bytes;
@@ -51,14 +51,14 @@ static enum sp_status write_value(struct export *out, const struct export_value 
             status = sp_fail_memory(&why);
     }
     if (status == SP_OK) {
-        export_text(out, "{\"tensor\": ");
-        export_quoted(out, item->value->name);
+        sp_export_text(out, "{\"tensor\": ");
+        sp_export_quoted(out, item->value->name);
         write_operand(out, item);
-        export_text(out, ", \"text\": ");
-        export_quoted(out, text.data);
-        export_text(out, ", \"bytes\": \"");
+        sp_export_text(out, ", \"text\": ");
+        sp_export_quoted(out, text.data);
+        sp_export_text(out, ", \"bytes\": \"");
         write_base64(out, (const unsigned char *)bytes.data, bytes.size);
-        export_text(out, "\"}\n");
+        sp_export_text(out, "\"}\n");
     } else if (err != NULL) {
         *err = why;
     }
@@ -67,8 +67,8 @@ static enum sp_status write_value(struct export *out, const struct export_value 
     return status;
 }
 
-enum sp_status export_op_sharding(struct export *out, struct sp_error *err)
+enum sp_status sp_export_op_sharding(struct sp_export *out, struct sp_error *err)
 {
-    enum sp_status status = export_note_inner(out, err);
-    return status == SP_OK ? export_values(out, write_value, NULL, err) : status;
+    enum sp_status status = sp_export_note_inner(out, err);
+    return status == SP_OK ? sp_export_values(out, write_value, NULL, err) : status;
 }

@@ -23,13 +23,13 @@ struct layers {
     int64_t *device_of; /* by node */
 };
 
-static enum sp_status find_layers(const struct export *out, struct layers *layers, struct sp_error *err)
+static enum sp_status find_layers(const struct sp_export *out, struct layers *layers, struct sp_error *err)
 {
     const uint32_t count = out->subject->model->graph->node_count;
     layers->device_of = SP_NEW_ARRAY(out->scratch, count, int64_t);
     enum sp_status status = layers->device_of != NULL ? SP_OK : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < count; i++)
-        status = export_device(out, i, TOOL, &layers->device_of[i], err);
+        status = sp_export_device(out, i, TOOL, &layers->device_of[i], err);
     return status;
 }
 
@@ -39,7 +39,7 @@ static void layer_name(int32_t stage, int64_t device, char *text, size_t size)
 }
 
 /* "cpu" for a host processor, a number of a GPU else. */
-static void device_text(const struct export *out, int64_t device, char *text, size_t size)
+static void device_text(const struct sp_export *out, int64_t device, char *text, size_t size)
 {
     const char *const *names = out->subject->device_names;
     if (names != NULL && strncasecmp(names[device], "cpu", 3) == 0)
@@ -48,18 +48,18 @@ static void device_text(const struct export *out, int64_t device, char *text, si
         (void)snprintf(text, size, "gpu:%" PRId64, device);
 }
 
-static enum sp_status write_metadata(struct export *out, uint32_t node, struct sp_buf *buf, void *context,
+static enum sp_status write_metadata(struct sp_export *out, uint32_t node, struct sp_buf *buf, void *context,
                                      struct sp_error *err)
 {
     const struct layers *layers = context;
     struct sp_buf entry;
     char name[64];
-    layer_name(export_stage(out, node), layers->device_of[node], name, sizeof name);
+    layer_name(sp_export_stage(out, node), layers->device_of[node], name, sizeof name);
     sp_buf_init(&entry, 1024);
-    export_put_field(&entry, ENTRY_KEY, METADATA, strlen(METADATA));
-    export_put_field(&entry, ENTRY_VALUE, name, strlen(name));
+    sp_export_put_field(&entry, ENTRY_KEY, METADATA, strlen(METADATA));
+    sp_export_put_field(&entry, ENTRY_VALUE, name, strlen(name));
     if (!sp_buf_failed(&entry))
-        export_put_field(buf, NODE_METADATA, entry.data, entry.size);
+        sp_export_put_field(buf, NODE_METADATA, entry.data, entry.size);
     const bool is_made = !sp_buf_failed(&entry) && !sp_buf_failed(buf);
     sp_buf_release(&entry);
     return is_made ? SP_OK : sp_fail_memory(err);
@@ -68,7 +68,7 @@ static enum sp_status write_metadata(struct export *out, uint32_t node, struct s
 /* ---- the setting ------------------------------------------------------------------------------------------------ */
 
 /* The layers of each device, in order of stages: a device may serve several. */
-static enum sp_status write_setting(struct export *out, const struct layers *layers, struct sp_buf *buf,
+static enum sp_status write_setting(struct sp_export *out, const struct layers *layers, struct sp_buf *buf,
                                     struct sp_error *err)
 {
     const struct sp_subject *subject = out->subject;
@@ -83,7 +83,7 @@ static enum sp_status write_setting(struct export *out, const struct layers *lay
     if (is_used == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < subject->model->graph->node_count; i++)
-        is_used[(size_t)layers->device_of[i] * stages + (size_t)export_stage(out, i)] = true;
+        is_used[(size_t)layers->device_of[i] * stages + (size_t)sp_export_stage(out, i)] = true;
     for (int64_t d = 0; d < subject->device_count; d++) {
         bool is_first = true;
         for (size_t s = 0; s < stages; s++) {
@@ -104,7 +104,7 @@ static enum sp_status write_setting(struct export *out, const struct layers *lay
 }
 
 /* Devices that one session cannot serve together. */
-static enum sp_status note_limits(struct export *out, const struct layers *layers, struct sp_error *err)
+static enum sp_status note_limits(struct sp_export *out, const struct layers *layers, struct sp_error *err)
 {
     char text[32];
     int64_t first = -1;
@@ -122,14 +122,14 @@ static enum sp_status note_limits(struct export *out, const struct layers *layer
     return SP_OK;
 }
 
-enum sp_status export_ort_layers(struct export *out, struct sp_error *err)
+enum sp_status sp_export_ort_layers(struct sp_export *out, struct sp_error *err)
 {
     static const char *const keys[] = {METADATA};
     const struct sp_model *model = out->subject->model;
     struct layers layers;
     struct sp_splice *splice = NULL;
     enum sp_status status = find_layers(out, &layers, err);
-    const struct export_field field = {NODE_METADATA, 1, keys, write_metadata, &layers};
+    const struct sp_export_field field = {NODE_METADATA, 1, keys, write_metadata, &layers};
     if (status == SP_OK)
         status = note_limits(out, &layers, err);
     if (status == SP_OK && model->ir_version < METADATA_IR_VERSION)
@@ -142,11 +142,11 @@ enum sp_status export_ort_layers(struct export *out, struct sp_error *err)
                              "The session option " SETTING " says where the layers run; the format ort-layers-options "
                              "prints it.");
     if (status == SP_OK)
-        status = export_fields(out, &field, &splice, err);
-    return status == SP_OK ? export_model(out, splice, err) : status;
+        status = sp_export_fields(out, &field, &splice, err);
+    return status == SP_OK ? sp_export_model(out, splice, err) : status;
 }
 
-enum sp_status export_ort_layers_options(struct export *out, struct sp_error *err)
+enum sp_status sp_export_ort_layers_options(struct sp_export *out, struct sp_error *err)
 {
     struct layers layers;
     struct sp_buf setting;
@@ -157,9 +157,9 @@ enum sp_status export_ort_layers_options(struct export *out, struct sp_error *er
     if (status == SP_OK)
         status = note_limits(out, &layers, err);
     if (status == SP_OK) {
-        export_text(out, "{\"" SETTING "\": ");
-        export_quoted(out, setting.size > 0 ? setting.data : "");
-        export_text(out, "}\n");
+        sp_export_text(out, "{\"" SETTING "\": ");
+        sp_export_quoted(out, setting.size > 0 ? setting.data : "");
+        sp_export_text(out, "}\n");
     }
     sp_buf_release(&setting);
     return status;

@@ -15,20 +15,20 @@
 #define GRAPH_VALUE_INFO  13
 
 /* A ValueInfoProto with the rank's extents. */
-static enum sp_status put_info(struct ort_model *all, uint32_t field, const struct sp_value *value,
+static enum sp_status put_info(struct sp_ort_model *all, uint32_t field, const struct sp_value *value,
                                const struct sp_sharding *sharding, struct sp_error *err)
 {
     const struct sp_axis_ranges *axes;
-    enum sp_status status = ort_box(all, sharding, &value->type, &axes, err);
+    enum sp_status status = sp_ort_box(all, sharding, &value->type, &axes, err);
     if (status != SP_OK)
         return status;
     if (axes == NULL)
         return sp_put_value_info(all->interface, field, value->name, "", &value->type, err);
-    int64_t *dims = ort_shape(all->out->scratch, &value->type);
+    int64_t *dims = sp_ort_shape(all->out->scratch, &value->type);
     if (dims == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < value->type.shape.rank; i++)
-        dims[i] = dims[i] < 0 ? -1 : ort_extent(&axes[i]);
+        dims[i] = dims[i] < 0 ? -1 : sp_ort_axis_extent(&axes[i]);
     return sp_put_tensor_info(all->interface, field, value->name, value->type.dtype, value->type.shape.rank, dims, err);
 }
 
@@ -70,14 +70,15 @@ static bool new_lists(struct sp_arena *arena, uint32_t count, struct lists *list
     return lists->shapes != NULL && lists->elements != NULL && lists->specs != NULL;
 }
 
-static enum sp_status add_tensor(struct ort_model *all, const struct sp_sharding *sharding,
+static enum sp_status add_tensor(struct sp_ort_model *all, const struct sp_sharding *sharding,
                                  const struct sp_value *value, struct lists *lists, struct sp_error *err)
 {
     struct sp_arena *arena = all->out->scratch;
     struct sp_ort_spec spec;
     struct sp_buf buf;
     const uint32_t i = lists->count++;
-    enum sp_status status = ort_spec(arena, sharding, &value->type, all->out->subject->device_count, &spec, err);
+    enum sp_status status =
+        sp_ort_plan_spec(arena, sharding, &value->type, all->out->subject->device_count, &spec, err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&buf, SP_MAX_ANSWER_BYTES);
@@ -89,15 +90,15 @@ static enum sp_status add_tensor(struct ort_model *all, const struct sp_sharding
                                                                                              : sp_fail_memory(err);
 }
 
-static struct sp_local_attribute texts(const char *name, uint32_t count, const char *const *items)
+static struct sp_lower_attribute texts(const char *name, uint32_t count, const char *const *items)
 {
-    return (struct sp_local_attribute){.name = name, .type = SP_ATTR_STRINGS, .count = count, .strings = items};
+    return (struct sp_lower_attribute){.name = name, .type = SP_ATTR_STRINGS, .count = count, .strings = items};
 }
 
 /* The six attributes, and one of reductions that their Distributed forms do not have. */
 #define ATTRIBUTES 7
-static enum sp_status write_attributes(struct ort_model *all, const struct sp_node *node,
-                                       struct sp_local_attribute *attributes, struct sp_error *err)
+static enum sp_status write_attributes(struct sp_ort_model *all, const struct sp_node *node,
+                                       struct sp_lower_attribute *attributes, struct sp_error *err)
 {
     struct lists in, out;
     enum sp_status status = SP_OK;
@@ -106,11 +107,11 @@ static enum sp_status write_attributes(struct ort_model *all, const struct sp_no
         return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
         if (node->inputs[i] != NULL)
-            status = add_tensor(all, ort_input(&all->plan, node, i), node->inputs[i], &in, err);
+            status = add_tensor(all, sp_ort_input(&all->plan, node, i), node->inputs[i], &in, err);
     }
     for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
         if (node->outputs[i] != NULL)
-            status = add_tensor(all, ort_output(&all->plan, node, i), node->outputs[i], &out, err);
+            status = add_tensor(all, sp_ort_output(&all->plan, node, i), node->outputs[i], &out, err);
     }
     attributes[0] = texts("input_device_mesh_shapes", in.count, in.shapes);
     attributes[1] = texts("input_device_mesh_elements", in.count, in.elements);
@@ -118,23 +119,23 @@ static enum sp_status write_attributes(struct ort_model *all, const struct sp_no
     attributes[3] = texts("output_device_mesh_shapes", out.count, out.shapes);
     attributes[4] = texts("output_device_mesh_elements", out.count, out.elements);
     attributes[5] = texts("output_shard_specs", out.count, out.specs);
-    attributes[6] = (struct sp_local_attribute){.name = "noop_with_empty_axes", .type = SP_ATTR_UNDEFINED};
+    attributes[6] = (struct sp_lower_attribute){.name = "noop_with_empty_axes", .type = SP_ATTR_UNDEFINED};
     return status;
 }
 
-static enum sp_status write_node(struct ort_model *all, const struct sp_node *node, struct sp_error *err)
+static enum sp_status write_node(struct sp_ort_model *all, const struct sp_node *node, struct sp_error *err)
 {
-    struct sp_local_attribute attributes[ATTRIBUTES] = {0};
+    struct sp_lower_attribute attributes[ATTRIBUTES] = {0};
     const char **inputs = SP_NEW_ARRAY(all->out->scratch, node->input_count, const char *);
     const char **outputs = SP_NEW_ARRAY(all->out->scratch, node->output_count, const char *);
     const char *type = node->op_type;
-    const bool is_distributed = all->plan.forms[node->index] == ORT_DISTRIBUTED;
+    const bool is_distributed = all->plan.forms[node->index] == SP_ORT_DISTRIBUTED;
     enum sp_status status = inputs != NULL && outputs != NULL ? SP_OK : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
         const struct sp_value *value = node->inputs[i];
         inputs[i] = value != NULL ? value->name : "";
-        if (value != NULL && ort_is_weight(value) && value->kind == SP_VALUE_INITIALIZER)
-            status = ort_weight(all, value, ort_input(&all->plan, node, i), &inputs[i], err);
+        if (value != NULL && sp_ort_is_weight(value) && value->kind == SP_VALUE_INITIALIZER)
+            status = sp_ort_weight(all, value, sp_ort_input(&all->plan, node, i), &inputs[i], err);
     }
     for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++)
         outputs[i] = node->outputs[i] != NULL ? node->outputs[i]->name : "";
@@ -162,13 +163,13 @@ static enum sp_status write_node(struct ort_model *all, const struct sp_node *no
 
 /* ---- the graph --------------------------------------------------------------------------------------------------- */
 
-static const struct sp_sharding *held(const struct ort_model *all, const struct sp_value *value)
+static const struct sp_sharding *held(const struct sp_ort_model *all, const struct sp_value *value)
 {
     return value->graph == all->out->subject->model->graph ? all->plan.held[value->id] : NULL;
 }
 
 /* Weights that subgraphs use by name, or that are results, are there under their own names. */
-static enum sp_status put_named_weights(struct ort_model *all, struct sp_error *err)
+static enum sp_status put_named_weights(struct sp_ort_model *all, struct sp_error *err)
 {
     const struct sp_graph *graph = all->out->subject->model->graph;
     enum sp_status status = SP_OK;
@@ -178,18 +179,18 @@ static enum sp_status put_named_weights(struct ort_model *all, struct sp_error *
         const char *name;
         for (uint32_t u = 0; u < value->use_count; u++)
             is_named = is_named || value->uses[u].input == UINT32_MAX;
-        if (ort_is_weight(value) && is_named)
-            status = ort_whole_weight(all, value, &name, err);
+        if (sp_ort_is_weight(value) && is_named)
+            status = sp_ort_whole_weight(all, value, &name, err);
     }
     return status;
 }
 
-static enum sp_status put_interface(struct ort_model *all, struct sp_error *err)
+static enum sp_status put_interface(struct sp_ort_model *all, struct sp_error *err)
 {
     const struct sp_graph *graph = all->out->subject->model->graph;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++) {
-        if (!ort_is_weight(graph->inputs[i]))
+        if (!sp_ort_is_weight(graph->inputs[i]))
             status = put_info(all, SP_PUT_GRAPH_INPUT, graph->inputs[i], held(all, graph->inputs[i]), err);
     }
     for (uint32_t i = 0; status == SP_OK && i < graph->output_count; i++)
@@ -204,7 +205,7 @@ static enum sp_status put_interface(struct ort_model *all, struct sp_error *err)
     return status;
 }
 
-static void put_opset(struct ort_model *all, struct sp_recipe *out, const char *domain, int64_t version)
+static void put_opset(struct sp_ort_model *all, struct sp_recipe *out, const char *domain, int64_t version)
 {
     sp_recipe_clear(all->message);
     if (domain[0] != '\0')
@@ -213,7 +214,7 @@ static void put_opset(struct ort_model *all, struct sp_recipe *out, const char *
     sp_put_message(out, SP_MODEL_OPSET_IMPORT, all->message);
 }
 
-static void put_imports(struct ort_model *all, struct sp_recipe *out)
+static void put_imports(struct sp_ort_model *all, struct sp_recipe *out)
 {
     const struct sp_model *model = all->out->subject->model;
     bool has_domain = false;
@@ -229,7 +230,7 @@ static void put_imports(struct ort_model *all, struct sp_recipe *out)
     }
 }
 
-static enum sp_status put_model(struct ort_model *all, struct sp_recipe *out, struct sp_error *err)
+static enum sp_status put_model(struct sp_ort_model *all, struct sp_recipe *out, struct sp_error *err)
 {
     const struct sp_model *model = all->out->subject->model;
     const char *name = model->graph->name != NULL && model->graph->name[0] != '\0' ? model->graph->name : "graph";
@@ -276,7 +277,7 @@ static bool read_model(void *context, uint32_t source, uint64_t offset, void *by
     return true;
 }
 
-static enum sp_status begin(struct ort_model *all, struct sp_error *err)
+static enum sp_status begin(struct sp_ort_model *all, struct sp_error *err)
 {
     struct sp_model *model = all->out->subject->model;
     const struct sp_realize_request request = {.partition = {.model = model}, .external = SP_EXTERNAL_REFER};
@@ -284,7 +285,7 @@ static enum sp_status begin(struct ort_model *all, struct sp_error *err)
     all->initializers = sp_recipe_create();
     all->interface = sp_recipe_create();
     all->message = sp_recipe_create();
-    all->pieces = SP_NEW_ARRAY(all->arena, model->graph->value_count, struct ort_piece *);
+    all->pieces = SP_NEW_ARRAY(all->arena, model->graph->value_count, struct sp_ort_piece *);
     if (all->nodes == NULL || all->initializers == NULL || all->interface == NULL || all->message == NULL ||
         all->pieces == NULL)
         return sp_fail_memory(err);
@@ -295,7 +296,7 @@ static enum sp_status begin(struct ort_model *all, struct sp_error *err)
     return status;
 }
 
-static enum sp_status write_model(struct ort_model *all, struct sp_error *err)
+static enum sp_status write_model(struct sp_ort_model *all, struct sp_error *err)
 {
     const struct sp_model *model = all->out->subject->model;
     const struct sp_recipe_reader reader = {read_model, (void *)(uintptr_t)model};
@@ -324,7 +325,7 @@ static enum sp_status write_model(struct ort_model *all, struct sp_error *err)
     return status;
 }
 
-static enum sp_status check_problems(const struct ort_plan *plan, struct sp_error *err)
+static enum sp_status check_problems(const struct sp_ort_plan *plan, struct sp_error *err)
 {
     if (plan->problem_count == 0)
         return SP_OK;
@@ -334,9 +335,9 @@ static enum sp_status check_problems(const struct ort_plan *plan, struct sp_erro
                    plan->problem_count, plan->first.message);
 }
 
-enum sp_status export_ort(struct export *out, struct sp_error *err)
+enum sp_status sp_export_ort(struct sp_export *out, struct sp_error *err)
 {
-    struct ort_model all = {.out = out, .arena = sp_arena_create(sp_arena_budget(out->scratch))};
+    struct sp_ort_model all = {.out = out, .arena = sp_arena_create(sp_arena_budget(out->scratch))};
     const int64_t count = out->subject->device_count;
     enum sp_status status = all.arena != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK && (out->request->device < 0 || out->request->device >= count))
@@ -346,7 +347,7 @@ enum sp_status export_ort(struct export *out, struct sp_error *err)
         status = sp_fail_limit(err, "TOO_MANY_RANKS", "SP_MAX_ORT_RANKS", SP_MAX_ORT_RANKS, count,
                                "A model of Distributed operators is for at most %d devices.", SP_MAX_ORT_RANKS);
     if (status == SP_OK)
-        status = ort_plan_make(out, all.arena, &all.plan, err);
+        status = sp_ort_plan_make(out, all.arena, &all.plan, err);
     if (status == SP_OK)
         status = check_problems(&all.plan, err);
     if (status == SP_OK)

@@ -11,32 +11,32 @@
 #include "realize/weights.h"
 
 /* A piece of a weight that is in the model. */
-struct ort_piece {
-    struct ort_piece *next;             /* of the same value */
+struct sp_ort_piece {
+    struct sp_ort_piece *next;          /* of the same value */
     const struct sp_sharding *sharding; /* NULL: whole */
     const char *name;
 };
 
-struct ort_model {
-    struct export *out;
-    struct ort_plan plan;
+struct sp_ort_model {
+    struct sp_export *out;
+    struct sp_ort_plan plan;
     struct sp_arena *arena;
     struct sp_recipe *nodes, *initializers, *interface, *message;
     struct sp_weights weights;
     struct sp_encoder encoder;
-    struct ort_piece **pieces; /* per value of the main graph */
+    struct sp_ort_piece **pieces; /* per value of the main graph */
     uint64_t next_name;
 };
 
 /* The indices of each axis that the rank has; NULL in *ret_axes: all. In scratch memory. They say nothing of axes whose
    extent is not known. */
-enum sp_status ort_box(struct ort_model *all, const struct sp_sharding *sharding, const struct sp_type *type,
-                       const struct sp_axis_ranges **ret_axes, struct sp_error *err);
-int64_t ort_extent(const struct sp_axis_ranges *axis);
+enum sp_status sp_ort_box(struct sp_ort_model *all, const struct sp_sharding *sharding, const struct sp_type *type,
+                          const struct sp_axis_ranges **ret_axes, struct sp_error *err);
+int64_t sp_ort_axis_extent(const struct sp_axis_ranges *axis);
 
 /* The name of the rank's piece of a weight under this sharding, which is put into the model when it is asked for first;
    of the whole weight. The first one has the weight's own name. */
-enum sp_status ort_weight(struct ort_model *all, const struct sp_value *value, const struct sp_sharding *sharding,
-                          const char **ret_name, struct sp_error *err);
-enum sp_status ort_whole_weight(struct ort_model *all, const struct sp_value *value, const char **ret_name,
-                                struct sp_error *err);
+enum sp_status sp_ort_weight(struct sp_ort_model *all, const struct sp_value *value, const struct sp_sharding *sharding,
+                             const char **ret_name, struct sp_error *err);
+enum sp_status sp_ort_whole_weight(struct sp_ort_model *all, const struct sp_value *value, const char **ret_name,
+                                   struct sp_error *err);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "infer/view.h"
+#include "infer/view/view.h"
 
 /* Operators that do on pieces what they do on the whole, as long as no factor is cut but parallel ones: their
    attributes and small inputs hold no extents of what may be cut. */
@@ -99,7 +99,7 @@ static bool is_piecewise(const struct sp_node *node)
 
 /* ---- tensors --------------------------------------------------------------------------------------------------- */
 
-int64_t *ort_shape(struct sp_arena *arena, const struct sp_type *type)
+int64_t *sp_ort_shape(struct sp_arena *arena, const struct sp_type *type)
 {
     const struct sp_shape *shape = &type->shape;
     if (type->kind != SP_TYPE_TENSOR || !shape->has_rank || shape->rank > SP_MAX_RANK)
@@ -110,7 +110,7 @@ int64_t *ort_shape(struct sp_arena *arena, const struct sp_type *type)
     return extents;
 }
 
-bool ort_is_split(const struct sp_sharding *sharding, const struct sp_type *type)
+bool sp_ort_is_split(const struct sp_sharding *sharding, const struct sp_type *type)
 {
     const uint32_t rank = type->kind == SP_TYPE_TENSOR && type->shape.has_rank ? type->shape.rank : 0;
     for (uint32_t i = 0; sharding != NULL && i < rank; i++) {
@@ -120,7 +120,7 @@ bool ort_is_split(const struct sp_sharding *sharding, const struct sp_type *type
     return false;
 }
 
-static bool is_everywhere(struct ort_plan *plan, const struct sp_sharding *sharding, struct sp_arena *scratch)
+static bool is_everywhere(struct sp_ort_plan *plan, const struct sp_sharding *sharding, struct sp_arena *scratch)
 {
     if (sharding == plan->everywhere)
         return true;
@@ -132,14 +132,14 @@ static bool is_everywhere(struct ort_plan *plan, const struct sp_sharding *shard
     return true;
 }
 
-enum sp_status ort_spec(struct sp_arena *arena, const struct sp_sharding *sharding, const struct sp_type *type,
-                        int64_t device_count, struct sp_ort_spec *ret_spec, struct sp_error *err)
+enum sp_status sp_ort_plan_spec(struct sp_arena *arena, const struct sp_sharding *sharding, const struct sp_type *type,
+                                int64_t device_count, struct sp_ort_spec *ret_spec, struct sp_error *err)
 {
     struct sp_dialect_context context = {.rank = type->shape.rank, .device_count = device_count};
     struct sp_losses losses = {0};
     struct sp_ort_spec spec = {.rank = type->shape.rank, .mesh_rank = 1, .element_count = device_count};
-    context.shape = ort_shape(arena, type);
-    if (sharding != NULL && ort_is_split(sharding, type))
+    context.shape = sp_ort_shape(arena, type);
+    if (sharding != NULL && sp_ort_is_split(sharding, type))
         return sp_ort_from_sharding(arena, sharding, &context, ret_spec, &losses, err);
     spec.mesh_axes = SP_NEW_ARRAY(arena, spec.rank + 1, int64_t);
     spec.mesh_shape = SP_NEW_ARRAY(arena, 1, int64_t);
@@ -155,32 +155,32 @@ enum sp_status ort_spec(struct sp_arena *arena, const struct sp_sharding *shardi
     return SP_OK;
 }
 
-static const struct sp_sharding *taken(const struct ort_plan *plan, const struct sp_node *node, uint32_t operand)
+static const struct sp_sharding *taken(const struct sp_ort_plan *plan, const struct sp_node *node, uint32_t operand)
 {
     const struct sp_subject *subject = plan->out->subject;
-    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_net_node(subject->net, node)];
+    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->net, node)];
     return specs->operands != NULL ? specs->operands[operand].sharding : NULL;
 }
 
-const struct sp_sharding *ort_input(const struct ort_plan *plan, const struct sp_node *node, uint32_t input)
+const struct sp_sharding *sp_ort_input(const struct sp_ort_plan *plan, const struct sp_node *node, uint32_t input)
 {
     const struct sp_value *value = node->inputs[input];
     if (value == NULL)
         return NULL;
-    return ort_is_weight(value) || value->graph != plan->out->subject->model->graph ? taken(plan, node, input)
-                                                                                    : plan->held[value->id];
+    return sp_ort_is_weight(value) || value->graph != plan->out->subject->model->graph ? taken(plan, node, input)
+                                                                                       : plan->held[value->id];
 }
 
-const struct sp_sharding *ort_output(const struct ort_plan *plan, const struct sp_node *node, uint32_t output)
+const struct sp_sharding *sp_ort_output(const struct sp_ort_plan *plan, const struct sp_node *node, uint32_t output)
 {
     return taken(plan, node, node->input_count + output);
 }
 
 /* ---- problems -------------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 5, 6))) static enum sp_status problem(struct ort_plan *plan, const struct sp_node *node,
-                                                                    const char *code, struct sp_error *err,
-                                                                    const char *format, ...)
+__attribute__((format(printf, 5, 6))) static enum sp_status problem(struct sp_ort_plan *plan,
+                                                                    const struct sp_node *node, const char *code,
+                                                                    struct sp_error *err, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE], label[264];
     va_list args;
@@ -196,26 +196,26 @@ __attribute__((format(printf, 5, 6))) static enum sp_status problem(struct ort_p
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
 /* Everything whole, on every device; a node with subgraphs or a body also where nothing is known of what is inside. */
-static bool is_whole(const struct ort_plan *plan, const struct sp_node *node)
+static bool is_whole(const struct sp_ort_plan *plan, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (node->inputs[i] != NULL && ort_is_split(ort_input(plan, node, i), &node->inputs[i]->type))
+        if (node->inputs[i] != NULL && sp_ort_is_split(sp_ort_input(plan, node, i), &node->inputs[i]->type))
             return false;
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i] != NULL && ort_is_split(ort_output(plan, node, i), &node->outputs[i]->type))
+        if (node->outputs[i] != NULL && sp_ort_is_split(sp_ort_output(plan, node, i), &node->outputs[i]->type))
             return false;
     }
     return true;
 }
 
 /* Each operand's axes are cut as the node's factors are: then a device has just the pieces that go together. */
-static bool fits(const struct ort_plan *plan, const struct sp_node *node, const struct sp_view *view)
+static bool fits(const struct sp_ort_plan *plan, const struct sp_node *node, const struct sp_view *view)
 {
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const bool is_input = i < node->input_count;
         const struct sp_sharding *sharding =
-            is_input ? ort_input(plan, node, i) : ort_output(plan, node, i - node->input_count);
+            is_input ? sp_ort_input(plan, node, i) : sp_ort_output(plan, node, i - node->input_count);
         const struct sp_operand_rule *operand = sp_rule_operand(view->rule, i);
         const struct sp_value *value = is_input ? node->inputs[i] : node->outputs[i - node->input_count];
         for (uint32_t axis = 0; value != NULL && axis < operand->rank; axis++) {
@@ -234,31 +234,31 @@ static bool fits(const struct ort_plan *plan, const struct sp_node *node, const 
 }
 
 /* Whether no input has to be resharded. */
-static enum sp_status comes_as_taken(const struct ort_plan *plan, const struct sp_node *node, bool *ret_does,
+static enum sp_status comes_as_taken(const struct sp_ort_plan *plan, const struct sp_node *node, bool *ret_does,
                                      struct sp_error *err)
 {
     enum sp_status status = SP_OK;
     *ret_does = true;
     for (uint32_t i = 0; status == SP_OK && *ret_does && i < node->input_count; i++) {
-        const struct sp_sharding *held = ort_input(plan, node, i), *wanted = taken(plan, node, i);
+        const struct sp_sharding *held = sp_ort_input(plan, node, i), *wanted = taken(plan, node, i);
         if (node->inputs[i] == NULL || held == wanted)
             continue;
         const struct sp_type *type = &node->inputs[i]->type;
-        const int64_t *shape = ort_shape(plan->out->scratch, type);
+        const int64_t *shape = sp_ort_shape(plan->out->scratch, type);
         *ret_does = held != NULL && wanted != NULL && shape != NULL;
         if (*ret_does)
             status = sp_sharding_equal(plan->out->scratch, held, wanted, type->shape.rank,
-                                       export_known(shape, type->shape.rank), ret_does, err);
+                                       sp_export_known(shape, type->shape.rank), ret_does, err);
     }
     return status;
 }
 
 /* Whether the operator can run on the pieces as it is: nothing is reduced, exchanged or resharded. */
-static enum sp_status is_local(const struct ort_plan *plan, const struct sp_node *node, bool *ret_is,
+static enum sp_status is_local(const struct sp_ort_plan *plan, const struct sp_node *node, bool *ret_is,
                                struct sp_error *err)
 {
     const struct sp_subject *subject = plan->out->subject;
-    const uint32_t id = sp_net_node(subject->net, node), relation = plan->relation_of[id];
+    const uint32_t id = sp_dataflow_node(subject->net, node), relation = plan->relation_of[id];
     struct sp_view *view;
     bool is_right = true;
     *ret_is = false;
@@ -277,14 +277,14 @@ static enum sp_status is_local(const struct ort_plan *plan, const struct sp_node
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         bool is_equal = node->outputs[i] == NULL;
-        const struct sp_sharding *stated = ort_output(plan, node, i);
+        const struct sp_sharding *stated = sp_ort_output(plan, node, i);
         if (view->is_partial[i])
             return SP_OK;
         if (!is_equal && stated != NULL && view->results[i] != NULL) {
             const struct sp_type *type = &node->outputs[i]->type;
-            status =
-                sp_sharding_equal(plan->out->scratch, stated, view->results[i], type->shape.rank,
-                                  export_known(ort_shape(plan->out->scratch, type), type->shape.rank), &is_equal, err);
+            status = sp_sharding_equal(plan->out->scratch, stated, view->results[i], type->shape.rank,
+                                       sp_export_known(sp_ort_shape(plan->out->scratch, type), type->shape.rank),
+                                       &is_equal, err);
         }
         if (status != SP_OK || !is_equal)
             return status;
@@ -296,7 +296,7 @@ static enum sp_status is_local(const struct ort_plan *plan, const struct sp_node
 /* ---- Distributed operators ------------------------------------------------------------------------------------- */
 
 /* The integers of an axes input or attribute, where they are known. */
-static void read_axes(const struct sp_node *node, struct ort_case *it, struct sp_arena *scratch)
+static void read_axes(const struct sp_node *node, struct sp_ort_case *it, struct sp_arena *scratch)
 {
     const bool is_slice = strcmp(node->op_type, "Slice") == 0;
     const uint32_t input = is_slice ? 3 : 1;
@@ -316,51 +316,51 @@ static void read_axes(const struct sp_node *node, struct ort_case *it, struct sp
     it->axes = axes;
 }
 
-static enum sp_status fill_tensor(const struct ort_plan *plan, const struct sp_sharding *sharding,
-                                  const struct sp_value *value, struct ort_tensor *ret_tensor, struct sp_error *err)
+static enum sp_status fill_tensor(const struct sp_ort_plan *plan, const struct sp_sharding *sharding,
+                                  const struct sp_value *value, struct sp_ort_tensor *ret_tensor, struct sp_error *err)
 {
     struct sp_arena *scratch = plan->out->scratch;
     struct sp_ort_spec *spec = SP_NEW(scratch, struct sp_ort_spec);
-    ret_tensor->shape = ort_shape(scratch, &value->type);
+    ret_tensor->shape = sp_ort_shape(scratch, &value->type);
     if (spec == NULL)
         return sp_fail_memory(err);
     if (ret_tensor->shape == NULL)
         return sp_fail(err, SP_ERR_UNSUPPORTED, "RANK_UNKNOWN", "The number of axes of '%.200s' is not known.",
                        value->name);
     ret_tensor->spec = spec;
-    return ort_spec(scratch, sharding, &value->type, plan->out->subject->device_count, spec, err);
+    return sp_ort_plan_spec(scratch, sharding, &value->type, plan->out->subject->device_count, spec, err);
 }
 
 /* SP_ERR_UNSUPPORTED where a tensor cannot be said in ONNX Runtime's notation. */
-static enum sp_status judge(const struct ort_plan *plan, const struct sp_node *node, enum ort_verdict *ret_verdict,
-                            const char **ret_why, struct sp_error *err)
+static enum sp_status judge(const struct sp_ort_plan *plan, const struct sp_node *node,
+                            enum sp_ort_verdict *ret_verdict, const char **ret_why, struct sp_error *err)
 {
-    struct ort_case it = {.op_type = node->op_type,
-                          .world = plan->out->subject->device_count,
-                          .keeps_dims = sp_node_int(node, "keepdims", 1) != 0};
+    struct sp_ort_case it = {.op_type = node->op_type,
+                             .world = plan->out->subject->device_count,
+                             .keeps_dims = sp_node_int(node, "keepdims", 1) != 0};
     enum sp_status status = SP_OK;
-    *ret_verdict = ORT_REFUSED;
+    *ret_verdict = SP_ORT_REFUSED;
     *ret_why = "ONNX Runtime has no Distributed form of this operator.";
-    if (!ort_has_distributed(node->op_type) || node->domain[0] != '\0' || node->input_count == 0 ||
-        node->input_count > ORT_MAX_INPUTS || node->inputs[0] == NULL || node->outputs[0] == NULL)
+    if (!sp_ort_has_distributed(node->op_type) || node->domain[0] != '\0' || node->input_count == 0 ||
+        node->input_count > SP_ORT_MAX_INPUTS || node->inputs[0] == NULL || node->outputs[0] == NULL)
         return SP_OK;
     it.dtype = node->inputs[0]->type.dtype;
     for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
         if (node->inputs[i] != NULL)
-            status = fill_tensor(plan, ort_input(plan, node, i), node->inputs[i], &it.inputs[i], err);
+            status = fill_tensor(plan, sp_ort_input(plan, node, i), node->inputs[i], &it.inputs[i], err);
     }
     if (status == SP_OK)
-        status = fill_tensor(plan, ort_output(plan, node, 0), node->outputs[0], &it.output, err);
+        status = fill_tensor(plan, sp_ort_output(plan, node, 0), node->outputs[0], &it.output, err);
     read_axes(node, &it, plan->out->scratch);
     if (status == SP_OK)
-        *ret_verdict = ort_judge(&it, plan->out->scratch, ret_why);
+        *ret_verdict = sp_ort_judge(&it, plan->out->scratch, ret_why);
     return status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------------------------- */
 
 /* Whether all that is known of the node is on all devices. */
-static bool is_on_all(struct ort_plan *plan, const struct sp_node *node)
+static bool is_on_all(struct sp_ort_plan *plan, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const struct sp_sharding *sharding = taken(plan, node, i);
@@ -370,11 +370,11 @@ static bool is_on_all(struct ort_plan *plan, const struct sp_node *node)
     return true;
 }
 
-static enum sp_status choose(struct ort_plan *plan, const struct sp_node *node, struct sp_error *err)
+static enum sp_status choose(struct sp_ort_plan *plan, const struct sp_node *node, struct sp_error *err)
 {
     struct sp_error why_not = {0};
     const char *why = NULL;
-    enum ort_verdict verdict;
+    enum sp_ort_verdict verdict;
     bool is = false;
     if (!is_on_all(plan, node))
         return problem(plan, node, "PART_OF_THE_DEVICES", err,
@@ -383,37 +383,37 @@ static enum sp_status choose(struct ort_plan *plan, const struct sp_node *node, 
         return SP_OK;
     enum sp_status status = judge(plan, node, &verdict, &why, &why_not);
     if (status == SP_ERR_UNSUPPORTED) {
-        verdict = ORT_REFUSED;
+        verdict = SP_ORT_REFUSED;
         why = why_not.message;
     } else if (status != SP_OK) {
         if (err != NULL)
             *err = why_not;
         return status;
     }
-    plan->forms[node->index] = ORT_DISTRIBUTED;
-    if (verdict == ORT_ACCEPTED)
+    plan->forms[node->index] = SP_ORT_DISTRIBUTED;
+    if (verdict == SP_ORT_ACCEPTED)
         return SP_OK;
     status = is_local(plan, node, &is, err);
     if (status == SP_OK && is) {
-        plan->forms[node->index] = ORT_LOCAL;
+        plan->forms[node->index] = SP_ORT_LOCAL;
         return SP_OK;
     }
     if (status != SP_OK)
         return status;
-    if (verdict == ORT_UNTESTED)
+    if (verdict == SP_ORT_UNTESTED)
         return export_note(plan->out, "ORT_UNTESTED", node, err, "%.200s (Distributed%.60s): %s", node->name,
                            node->op_type, why);
-    return problem(plan, node, verdict == ORT_WRONG ? "ORT_WRONG" : "ORT_REFUSED", err, "%s", why);
+    return problem(plan, node, verdict == SP_ORT_WRONG ? "ORT_WRONG" : "ORT_REFUSED", err, "%s", why);
 }
 
 /* How the ranks have each value: as it is made; inputs as their first use takes them. */
-static void find_held(struct ort_plan *plan)
+static void find_held(struct sp_ort_plan *plan)
 {
     const struct sp_graph *graph = plan->out->subject->model->graph;
     for (uint32_t i = 0; i < graph->value_count; i++) {
         const struct sp_value *value = graph->values[i];
         if (value->producer != NULL)
-            plan->held[i] = ort_output(plan, value->producer, value->producer_output);
+            plan->held[i] = sp_ort_output(plan, value->producer, value->producer_output);
         for (uint32_t u = 0; value->producer == NULL && plan->held[i] == NULL && u < value->use_count; u++) {
             if (value->uses[u].input != UINT32_MAX)
                 plan->held[i] = taken(plan, value->uses[u].node, value->uses[u].input);
@@ -422,14 +422,14 @@ static void find_held(struct ort_plan *plan)
 }
 
 /* Values that subgraphs use by name must be whole: what is inside is written as it is. */
-static enum sp_status check_captures(struct ort_plan *plan, struct sp_error *err)
+static enum sp_status check_captures(struct sp_ort_plan *plan, struct sp_error *err)
 {
     const struct sp_graph *graph = plan->out->subject->model->graph;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++) {
         const struct sp_value *value = graph->values[i];
         for (uint32_t u = 0; status == SP_OK && u < value->use_count; u++) {
-            if (value->uses[u].input == UINT32_MAX && ort_is_split(plan->held[i], &value->type))
+            if (value->uses[u].input == UINT32_MAX && sp_ort_is_split(plan->held[i], &value->type))
                 status = problem(plan, value->uses[u].node, "ORT_REFUSED", err,
                                  "A subgraph uses '%.200s', which is split.", value->name);
         }
@@ -437,15 +437,15 @@ static enum sp_status check_captures(struct ort_plan *plan, struct sp_error *err
     return status;
 }
 
-enum sp_status ort_plan_make(struct export *out, struct sp_arena *arena, struct ort_plan *ret_plan,
-                             struct sp_error *err)
+enum sp_status sp_ort_plan_make(struct sp_export *out, struct sp_arena *arena, struct sp_ort_plan *ret_plan,
+                                struct sp_error *err)
 {
-    const struct sp_net *net = out->subject->net;
+    const struct sp_dataflow *net = out->subject->net;
     const struct sp_graph *graph = out->subject->model->graph;
     uint32_t *relation_of = SP_NEW_ARRAY(arena, net->node_count, uint32_t);
-    struct ort_plan plan = {.out = out, .arena = arena, .relation_of = relation_of};
+    struct sp_ort_plan plan = {.out = out, .arena = arena, .relation_of = relation_of};
     plan.held = SP_NEW_ARRAY(arena, graph->value_count, const struct sp_sharding *);
-    plan.forms = SP_NEW_ARRAY(arena, graph->node_count, enum ort_form);
+    plan.forms = SP_NEW_ARRAY(arena, graph->node_count, enum sp_ort_form);
     if (relation_of == NULL || plan.held == NULL || plan.forms == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < net->relation_count; i++) {

@@ -4,28 +4,28 @@
 
 /* What an operator's rule says, and why. */
 struct judgement {
-    enum ort_verdict verdict;
+    enum sp_ort_verdict verdict;
     const char *why;
 };
 
 static struct judgement accept(void)
 {
-    return (struct judgement){ORT_ACCEPTED, NULL};
+    return (struct judgement){SP_ORT_ACCEPTED, NULL};
 }
 
 static struct judgement untested(void)
 {
-    return (struct judgement){ORT_UNTESTED, "By its code ONNX Runtime does this, but none of its tests does."};
+    return (struct judgement){SP_ORT_UNTESTED, "By its code ONNX Runtime does this, but none of its tests does."};
 }
 
 static struct judgement wrong(const char *why)
 {
-    return (struct judgement){ORT_WRONG, why};
+    return (struct judgement){SP_ORT_WRONG, why};
 }
 
 static struct judgement refuse(const char *why)
 {
-    return (struct judgement){ORT_REFUSED, why};
+    return (struct judgement){SP_ORT_REFUSED, why};
 }
 
 /* ---- specs ----------------------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static int64_t split_axis(const struct sp_ort_spec *spec)
     return NOT_SPLIT;
 }
 
-static bool is_split(const struct ort_tensor *tensor)
+static bool is_split(const struct sp_ort_tensor *tensor)
 {
     return split_axis(tensor->spec) != NOT_SPLIT;
 }
@@ -81,7 +81,7 @@ static bool is_by_rank(const struct sp_ort_spec *spec)
     return true;
 }
 
-static struct judgement check_tensor(const struct ort_case *it, const struct ort_tensor *tensor)
+static struct judgement check_tensor(const struct sp_ort_case *it, const struct sp_ort_tensor *tensor)
 {
     const struct sp_ort_spec *spec = tensor->spec;
     uint32_t splits = 0;
@@ -116,7 +116,7 @@ static enum matrix matrix_of(const struct sp_ort_spec *spec)
 }
 
 /* A split along a batch axis. */
-static struct judgement judge_batch(const struct ort_case *it, enum matrix b)
+static struct judgement judge_batch(const struct sp_ort_case *it, enum matrix b)
 {
     const struct sp_ort_spec *a = it->inputs[0].spec, *other = it->inputs[1].spec, *y = it->output.spec;
     const int64_t from_back = a->rank - split_axis(a);
@@ -157,7 +157,7 @@ static struct judgement judge_matrices(enum matrix a, enum matrix b, enum matrix
     return b == COLUMNS ? moved : wrong("Case 3-4 leaves the all-reduce out: each rank has a part of the sum.");
 }
 
-static struct judgement judge_matmul(const struct ort_case *it)
+static struct judgement judge_matmul(const struct sp_ort_case *it)
 {
     const struct sp_ort_spec *a = it->inputs[0].spec, *b = it->inputs[1].spec, *y = it->output.spec;
     if (a->rank < 2 || b->rank < 2)
@@ -174,7 +174,7 @@ static struct judgement judge_matmul(const struct ort_case *it)
 
 /* ---- operators with axes --------------------------------------------------------------------------------------- */
 
-static bool has_axis(const struct ort_case *it, int64_t axis)
+static bool has_axis(const struct sp_ort_case *it, int64_t axis)
 {
     for (uint32_t i = 0; i < it->axis_count; i++) {
         if (it->axes[i] == axis)
@@ -183,7 +183,7 @@ static bool has_axis(const struct ort_case *it, int64_t axis)
     return false;
 }
 
-static bool has_negative(const struct ort_case *it)
+static bool has_negative(const struct sp_ort_case *it)
 {
     for (uint32_t i = 0; i < it->axis_count; i++) {
         if (it->axes[i] < 0)
@@ -192,16 +192,16 @@ static bool has_negative(const struct ort_case *it)
     return false;
 }
 
-static bool is_parameter_split(const struct ort_case *it)
+static bool is_parameter_split(const struct sp_ort_case *it)
 {
-    for (uint32_t i = 1; i < ORT_MAX_INPUTS; i++) {
+    for (uint32_t i = 1; i < SP_ORT_MAX_INPUTS; i++) {
         if (is_split(&it->inputs[i]))
             return true;
     }
     return false;
 }
 
-static struct judgement judge_slice(const struct ort_case *it)
+static struct judgement judge_slice(const struct sp_ort_case *it)
 {
     const int64_t axis = split_axis(it->inputs[0].spec), out = split_axis(it->output.spec);
     if (is_parameter_split(it))
@@ -224,7 +224,7 @@ static struct judgement judge_slice(const struct ort_case *it)
     return slices && out == axis ? accept() : untested();
 }
 
-static struct judgement judge_reduce(const struct ort_case *it)
+static struct judgement judge_reduce(const struct sp_ort_case *it)
 {
     const struct sp_ort_spec *x = it->inputs[0].spec;
     const int64_t axis = split_axis(x);
@@ -257,12 +257,12 @@ static struct sp_ort_spec *respec(struct sp_arena *scratch, const struct sp_ort_
 }
 
 /* Whether axis `axis` of a tensor of `rank` axes is among the axes, negative ones counted from the end. */
-static bool names_axis(const struct ort_case *it, uint32_t axis, uint32_t rank)
+static bool names_axis(const struct sp_ort_case *it, uint32_t axis, uint32_t rank)
 {
     return has_axis(it, axis) || has_axis(it, (int64_t)axis - rank);
 }
 
-static struct judgement judge_squeeze(const struct ort_case *it, struct sp_arena *scratch, bool inserts)
+static struct judgement judge_squeeze(const struct sp_ort_case *it, struct sp_arena *scratch, bool inserts)
 {
     const struct sp_ort_spec *x = it->inputs[0].spec, *y = it->output.spec;
     const struct sp_ort_spec *longer = inserts ? y : x, *shorter = inserts ? x : y;
@@ -324,7 +324,7 @@ static const char unsupported_pattern[] =
     "DistributedReshape takes two axes that become one, or one that becomes two, and leaves its result split as that "
     "gives; anything else is refused.";
 
-static struct judgement judge_fusion(const struct ort_case *it, struct sp_arena *scratch, uint32_t f)
+static struct judgement judge_fusion(const struct sp_ort_case *it, struct sp_arena *scratch, uint32_t f)
 {
     const struct sp_ort_spec *x = it->inputs[0].spec;
     struct sp_ort_spec *native = respec(scratch, x, it->output.spec->rank);
@@ -336,7 +336,7 @@ static struct judgement judge_fusion(const struct ort_case *it, struct sp_arena 
 }
 
 /* Where the split lies in axes f and f + 1 of the result: which of them, and on which mesh. */
-static struct judgement decompose(const struct ort_case *it, uint32_t f, struct sp_ort_spec *native)
+static struct judgement decompose(const struct sp_ort_case *it, uint32_t f, struct sp_ort_spec *native)
 {
     const int64_t count = native->element_count, unique = unique_devices(native);
     const int64_t stride = it->inputs[0].shape[f] / count;
@@ -359,7 +359,7 @@ static struct judgement decompose(const struct ort_case *it, uint32_t f, struct 
                : wrong("DistributedReshape makes a mesh whose shape and devices disagree for this pattern.");
 }
 
-static struct judgement judge_decomposition(const struct ort_case *it, struct sp_arena *scratch, uint32_t f)
+static struct judgement judge_decomposition(const struct sp_ort_case *it, struct sp_arena *scratch, uint32_t f)
 {
     const struct sp_ort_spec *x = it->inputs[0].spec;
     struct sp_ort_spec *native = respec(scratch, x, it->output.spec->rank);
@@ -371,12 +371,12 @@ static struct judgement judge_decomposition(const struct ort_case *it, struct sp
         judgement = decompose(it, f, native);
     else
         native->mesh_axes[axis < (int64_t)f ? axis : axis + 1] = 0;
-    if (judgement.verdict != ORT_ACCEPTED)
+    if (judgement.verdict != SP_ORT_ACCEPTED)
         return judgement;
     return is_equal(native, it->output.spec) ? accept() : refuse(unsupported_pattern);
 }
 
-static struct judgement judge_reshape(const struct ort_case *it, struct sp_arena *scratch)
+static struct judgement judge_reshape(const struct sp_ort_case *it, struct sp_arena *scratch)
 {
     const struct sp_ort_spec *x = it->inputs[0].spec, *y = it->output.spec;
     if (is_parameter_split(it))
@@ -390,7 +390,7 @@ static struct judgement judge_reshape(const struct ort_case *it, struct sp_arena
     return f >= 0 ? judge_decomposition(it, scratch, (uint32_t)f) : refuse(unsupported_pattern);
 }
 
-static struct judgement judge_expand(const struct ort_case *it)
+static struct judgement judge_expand(const struct sp_ort_case *it)
 {
     static const char unchecked[] =
         "DistributedExpand does not check that its result is split as its input is: the result would be wrong.";
@@ -432,12 +432,12 @@ static size_t find_operator(const char *op_type)
     return i;
 }
 
-bool ort_has_distributed(const char *op_type)
+bool sp_ort_has_distributed(const char *op_type)
 {
     return find_operator(op_type) < OPERATOR_COUNT;
 }
 
-static struct judgement judge(const struct ort_case *it, struct sp_arena *scratch)
+static struct judgement judge(const struct sp_ort_case *it, struct sp_arena *scratch)
 {
     const size_t number = find_operator(it->op_type);
     if (number == OPERATOR_COUNT)
@@ -446,9 +446,9 @@ static struct judgement judge(const struct ort_case *it, struct sp_arena *scratc
         !(it->dtype == SP_DTYPE_INT64 && operators[number].has_int64))
         return refuse("The kernel of the Distributed operator does not take this element type.");
     struct judgement judgement = check_tensor(it, &it->output);
-    for (uint32_t i = 0; i < ORT_MAX_INPUTS && judgement.verdict == ORT_ACCEPTED; i++)
+    for (uint32_t i = 0; i < SP_ORT_MAX_INPUTS && judgement.verdict == SP_ORT_ACCEPTED; i++)
         judgement = check_tensor(it, &it->inputs[i]);
-    if (judgement.verdict != ORT_ACCEPTED)
+    if (judgement.verdict != SP_ORT_ACCEPTED)
         return judgement;
     switch (operators[number].kind) {
     case MATMUL:
@@ -469,7 +469,7 @@ static struct judgement judge(const struct ort_case *it, struct sp_arena *scratc
     return judge_squeeze(it, scratch, false);
 }
 
-enum ort_verdict ort_judge(const struct ort_case *it, struct sp_arena *scratch, const char **ret_why)
+enum sp_ort_verdict sp_ort_judge(const struct sp_ort_case *it, struct sp_arena *scratch, const char **ret_why)
 {
     struct sp_arena_mark mark = sp_arena_mark(scratch);
     const struct judgement judgement = judge(it, scratch);

@@ -11,26 +11,26 @@
  */
 #include "sharding/dialect.h"
 
-enum ort_verdict {
-    ORT_ACCEPTED = 0, /* one of its tests does this */
-    ORT_UNTESTED,     /* by its code it works, but nothing tests it */
-    ORT_WRONG,        /* it runs, and the result is wrong or missing */
-    ORT_REFUSED       /* an error when it runs */
+enum sp_ort_verdict {
+    SP_ORT_ACCEPTED = 0, /* one of its tests does this */
+    SP_ORT_UNTESTED,     /* by its code it works, but nothing tests it */
+    SP_ORT_WRONG,        /* it runs, and the result is wrong or missing */
+    SP_ORT_REFUSED       /* an error when it runs */
 };
 
 /* A tensor as the program has it; `spec` NULL: the operand is left out. */
-struct ort_tensor {
+struct sp_ort_tensor {
     const struct sp_ort_spec *spec;
     const int64_t *shape; /* of the whole: spec->rank extents */
 };
 
-#define ORT_MAX_INPUTS 5
+#define SP_ORT_MAX_INPUTS 5
 
-struct ort_case {
+struct sp_ort_case {
     const char *op_type; /* without "Distributed" */
     enum sp_dtype dtype; /* of input 0 */
     int64_t world;       /* ranks of the program */
-    struct ort_tensor inputs[ORT_MAX_INPUTS], output;
+    struct sp_ort_tensor inputs[SP_ORT_MAX_INPUTS], output;
     bool has_axes; /* of Slice, Reduce.., Squeeze, Unsqueeze, as they are written: negative ones count */
     uint32_t axis_count;
     const int64_t *axes;
@@ -38,8 +38,8 @@ struct ort_case {
 };
 
 /* Whether there is a Distributed form of this operator of ai.onnx. */
-bool ort_has_distributed(const char *op_type);
+bool sp_ort_has_distributed(const char *op_type);
 
-/* *ret_why is a full sentence where the verdict is not ORT_ACCEPTED; static. `scratch` is for native specs and is
-   rewound; without memory the verdict is ORT_REFUSED. */
-enum ort_verdict ort_judge(const struct ort_case *it, struct sp_arena *scratch, const char **ret_why);
+/* *ret_why is a full sentence where the verdict is not SP_ORT_ACCEPTED; static. `scratch` is for native specs and is
+   rewound; without memory the verdict is SP_ORT_REFUSED. */
+enum sp_ort_verdict sp_ort_judge(const struct sp_ort_case *it, struct sp_arena *scratch, const char **ret_why);

@@ -10,7 +10,7 @@
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
 /* The name itself the first time, else one that the model does not have. */
-static const char *fresh_name(struct ort_model *all, const char *base, const char *what)
+static const char *fresh_name(struct sp_ort_model *all, const char *base, const char *what)
 {
     const struct sp_intern *taken = all->out->subject->model->names;
     const char *name = NULL;
@@ -23,14 +23,14 @@ static const char *fresh_name(struct ort_model *all, const char *base, const cha
 /* ---- pieces ----------------------------------------------------------------------------------------------------- */
 
 /* The indices of each axis that the rank has; NULL in *ret_axes: all. */
-enum sp_status ort_box(struct ort_model *all, const struct sp_sharding *sharding, const struct sp_type *type,
-                       const struct sp_axis_ranges **ret_axes, struct sp_error *err)
+enum sp_status sp_ort_box(struct sp_ort_model *all, const struct sp_sharding *sharding, const struct sp_type *type,
+                          const struct sp_axis_ranges **ret_axes, struct sp_error *err)
 {
     struct sp_held held = {0};
     *ret_axes = NULL;
-    if (!ort_is_split(sharding, type))
+    if (!sp_ort_is_split(sharding, type))
         return SP_OK;
-    int64_t *shape = ort_shape(all->out->scratch, type);
+    int64_t *shape = sp_ort_shape(all->out->scratch, type);
     if (shape == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < type->shape.rank; i++)
@@ -46,7 +46,7 @@ enum sp_status ort_box(struct ort_model *all, const struct sp_sharding *sharding
     return status;
 }
 
-int64_t ort_extent(const struct sp_axis_ranges *axis)
+int64_t sp_ort_axis_extent(const struct sp_axis_ranges *axis)
 {
     int64_t extent = 0;
     for (uint32_t i = 0; i < axis->count; i++)
@@ -57,7 +57,7 @@ int64_t ort_extent(const struct sp_axis_ranges *axis)
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 /* int64 [1] as an initializer. */
-static const char *put_number(struct ort_model *all, const char *base, int64_t number)
+static const char *put_number(struct sp_ort_model *all, const char *base, int64_t number)
 {
     unsigned char bytes[8];
     const char *name = fresh_name(all, base, "n");
@@ -74,20 +74,20 @@ static const char *put_number(struct ort_model *all, const char *base, int64_t n
     return name;
 }
 
-static struct ort_piece *find_piece(const struct ort_model *all, const struct sp_value *value,
-                                    const struct sp_sharding *sharding)
+static struct sp_ort_piece *find_piece(const struct sp_ort_model *all, const struct sp_value *value,
+                                       const struct sp_sharding *sharding)
 {
-    struct ort_piece *piece = all->pieces[value->id];
+    struct sp_ort_piece *piece = all->pieces[value->id];
     while (piece != NULL && piece->sharding != sharding)
         piece = piece->next;
     return piece;
 }
 
 /* The first piece has the weight's own name; NULL without memory. */
-static struct ort_piece *add_piece(struct ort_model *all, const struct sp_value *value,
-                                   const struct sp_sharding *sharding)
+static struct sp_ort_piece *add_piece(struct sp_ort_model *all, const struct sp_value *value,
+                                      const struct sp_sharding *sharding)
 {
-    struct ort_piece *piece = SP_NEW(all->arena, struct ort_piece);
+    struct sp_ort_piece *piece = SP_NEW(all->arena, struct sp_ort_piece);
     if (piece == NULL)
         return NULL;
     piece->sharding = sharding;
@@ -98,7 +98,7 @@ static struct ort_piece *add_piece(struct ort_model *all, const struct sp_value 
 }
 
 /* *ret_done false: such a part cannot be had without a node. */
-static enum sp_status put_initializer(struct ort_model *all, const struct sp_value *value, const char *name,
+static enum sp_status put_initializer(struct sp_ort_model *all, const struct sp_value *value, const char *name,
                                       const struct sp_axis_ranges *axes, bool *ret_done, struct sp_error *err)
 {
     const bool is_sparse = value->sparse != NULL;
@@ -113,10 +113,10 @@ static enum sp_status put_initializer(struct ort_model *all, const struct sp_val
     return status;
 }
 
-enum sp_status ort_whole_weight(struct ort_model *all, const struct sp_value *value, const char **ret_name,
-                                struct sp_error *err)
+enum sp_status sp_ort_whole_weight(struct sp_ort_model *all, const struct sp_value *value, const char **ret_name,
+                                   struct sp_error *err)
 {
-    struct ort_piece *piece = find_piece(all, value, NULL);
+    struct sp_ort_piece *piece = find_piece(all, value, NULL);
     const bool is_new = piece == NULL;
     bool done;
     if (is_new && (piece = add_piece(all, value, NULL)) == NULL)
@@ -126,7 +126,7 @@ enum sp_status ort_whole_weight(struct ort_model *all, const struct sp_value *va
 }
 
 /* The whole weight and a Slice of it, along the one axis that is cut. */
-static enum sp_status put_slice(struct ort_model *all, const struct sp_value *value, const char *name,
+static enum sp_status put_slice(struct sp_ort_model *all, const struct sp_value *value, const char *name,
                                 const struct sp_axis_ranges *axes, struct sp_error *err)
 {
     const struct sp_tensor *tensor = value->tensor;
@@ -139,7 +139,7 @@ static enum sp_status put_slice(struct ort_model *all, const struct sp_value *va
             "model's file.",
             value->name, SLICE_OPSET);
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        const bool is_cut = ort_extent(&axes[i]) != tensor->dims[i];
+        const bool is_cut = sp_ort_axis_extent(&axes[i]) != tensor->dims[i];
         if (is_cut && (cut >= 0 || axes[i].count != 1))
             return sp_fail(
                 err, SP_ERR_UNSUPPORTED, "ORT_PIECES",
@@ -148,7 +148,7 @@ static enum sp_status put_slice(struct ort_model *all, const struct sp_value *va
                 value->name);
         cut = is_cut ? i : cut;
     }
-    enum sp_status status = ort_whole_weight(all, value, &inputs[0], err);
+    enum sp_status status = sp_ort_whole_weight(all, value, &inputs[0], err);
     if (status != SP_OK || cut < 0)
         return status;
     inputs[1] = put_number(all, value->name, axes[cut].ranges[0].start);
@@ -168,16 +168,16 @@ static enum sp_status put_slice(struct ort_model *all, const struct sp_value *va
 }
 
 /* The name of the rank's piece of a weight under this sharding. */
-enum sp_status ort_weight(struct ort_model *all, const struct sp_value *value, const struct sp_sharding *sharding,
-                          const char **ret_name, struct sp_error *err)
+enum sp_status sp_ort_weight(struct sp_ort_model *all, const struct sp_value *value, const struct sp_sharding *sharding,
+                             const char **ret_name, struct sp_error *err)
 {
     const struct sp_axis_ranges *axes;
-    enum sp_status status = ort_box(all, sharding, &value->type, &axes, err);
+    enum sp_status status = sp_ort_box(all, sharding, &value->type, &axes, err);
     if (status != SP_OK)
         return status;
     if (axes == NULL)
-        return ort_whole_weight(all, value, ret_name, err);
-    struct ort_piece *piece = find_piece(all, value, sharding);
+        return sp_ort_whole_weight(all, value, ret_name, err);
+    struct sp_ort_piece *piece = find_piece(all, value, sharding);
     const bool is_new = piece == NULL;
     if (is_new && (piece = add_piece(all, value, sharding)) == NULL)
         return sp_fail_memory(err);

@@ -2,7 +2,7 @@
  * The first requests of a pipeline as a Perfetto trace: when each device computes what, sends and receives, and how
  * much memory is in use.
  *
- * It shows what plan/course.h tells. Times are rounded to nanoseconds where they begin and end, so that no error adds
+ * It shows what plan/explain/schedule.h tells. Times are rounded to nanoseconds where they begin and end, so that no error adds
  * up. Nodes that take no time are left out.
  *
  * The devices of a block do the same at the same time, so a block is one process of the trace, and each replica of a
@@ -19,7 +19,7 @@
 
 #include "export/internal.h"
 #include "perfetto_trace.pb-c.h"
-#include "plan/course.h"
+#include "plan/explain/schedule.h"
 
 #define NO_FLOW 0
 
@@ -27,10 +27,10 @@
 enum row { ROW_DEVICE, ROW_COMPUTE, ROW_COLLECTIVES, ROW_MEMORY, ROW_COUNT };
 
 struct trace {
-    struct export *out;
+    struct sp_export *out;
     const struct sp_plan *plan;
     const struct sp_evaluation *evaluation;
-    struct sp_course *course;
+    struct sp_schedule *course;
     uint32_t requests;
     uint32_t *first_block; /* per stage: the number of its first replica's block; behind it how many there are */
     uint32_t packets;
@@ -86,9 +86,9 @@ static void put_packet(struct trace *trace, Perfetto__Protos__TracePacket *packe
         return;
     }
     sp_buf_clear(&trace->packed);
-    export_put_field(&trace->packed, TRACE_PACKET, bytes, perfetto__protos__trace_packet__pack(packet, bytes));
+    sp_export_put_field(&trace->packed, TRACE_PACKET, bytes, perfetto__protos__trace_packet__pack(packet, bytes));
     trace->is_broken = trace->is_broken || sp_buf_failed(&trace->packed);
-    export_bytes(trace->out, trace->packed.data, trace->packed.size);
+    sp_export_bytes(trace->out, trace->packed.data, trace->packed.size);
     sp_arena_rewind(trace->out->scratch, mark);
 }
 
@@ -234,10 +234,11 @@ struct put {
     double base; /* bytes that are there all the time */
 };
 
-static void put_collective(const struct put *put, const struct sp_course_event *event)
+static void put_collective(const struct put *put, const struct sp_schedule_event *event)
 {
     uint32_t count;
-    const struct sp_plan_collective *collective = &sp_course_collectives(put->trace->course, &count)[event->collective];
+    const struct sp_plan_collective *collective =
+        &sp_schedule_collectives(put->trace->course, &count)[event->collective];
     const uint32_t tensor = collective->tensor;
     struct slice slice = {.row = row_id(put->block, ROW_COLLECTIVES),
                           .name = collective->kind,
@@ -253,7 +254,7 @@ static void put_collective(const struct put *put, const struct sp_course_event *
         put_slice(put->trace, &slice);
 }
 
-static void put_node(const struct put *put, const struct sp_course_event *event)
+static void put_node(const struct put *put, const struct sp_schedule_event *event)
 {
     const struct sp_work_node *node = &put->trace->plan->workload->nodes[event->node];
     const struct sp_strategy *strategy = sp_plan_strategy(put->trace->plan, event->node);
@@ -272,17 +273,17 @@ static void put_node(const struct put *put, const struct sp_course_event *event)
         put_slice(put->trace, &slice);
 }
 
-static void put_event(void *context, const struct sp_course_event *event)
+static void put_event(void *context, const struct sp_schedule_event *event)
 {
     const struct put *put = context;
     switch (event->what) {
-    case SP_COURSE_NODE:
+    case SP_SCHEDULE_NODE:
         put_node(put, event);
         break;
-    case SP_COURSE_COLLECTIVE:
+    case SP_SCHEDULE_COLLECTIVE:
         put_collective(put, event);
         break;
-    case SP_COURSE_LIVE:
+    case SP_SCHEDULE_LIVE:
         put_memory(put->trace, put->block, nanoseconds(event->begin), put->base + event->live.during);
         put_memory(put->trace, put->block, nanoseconds(event->end), put->base + event->live.after);
         break;
@@ -297,16 +298,16 @@ static void put_request(struct trace *trace, uint32_t stage, uint32_t request)
                       .block = block_of(trace, stage, request),
                       .request = request,
                       .base = cost->weights_bytes + cost->communication_bytes};
-    const double at = sp_course_walk(trace->course, sp_course_begin(trace->plan, stage, request), put_event, &put);
+    const double at = sp_schedule_walk(trace->course, sp_schedule_begin(trace->plan, stage, request), put_event, &put);
     put_memory(trace, put.block, nanoseconds(at), put.base);
-    put_idle(trace, put.block, request, at, sp_course_begin(trace->plan, stage, request + replicas_of(trace, stage)));
+    put_idle(trace, put.block, request, at, sp_schedule_begin(trace->plan, stage, request + replicas_of(trace, stage)));
 }
 
 static enum sp_status put_stage(struct trace *trace, uint32_t stage, struct sp_error *err)
 {
     const struct sp_stage_cost *told = &trace->evaluation->stages[stage];
     const uint32_t replicas = replicas_of(trace, stage);
-    enum sp_status status = sp_course_enter(trace->course, stage, err);
+    enum sp_status status = sp_schedule_enter(trace->course, stage, err);
     for (uint32_t replica = 0; status == SP_OK && replica < replicas; replica++) {
         const uint32_t block = trace->first_block[stage] + replica;
         put_block(trace, stage, replica);
@@ -316,7 +317,7 @@ static enum sp_status put_stage(struct trace *trace, uint32_t stage, struct sp_e
         put_row(trace, row_id(block, ROW_MEMORY), row_id(block, ROW_DEVICE), "memory", true);
         trace->memory = -1;
         put_memory(trace, block, 0, told->weights_bytes + told->communication_bytes);
-        put_idle(trace, block, replica, 0, sp_course_begin(trace->plan, stage, replica));
+        put_idle(trace, block, replica, 0, sp_schedule_begin(trace->plan, stage, replica));
         for (uint32_t r = replica; r < trace->requests; r += replicas)
             put_request(trace, stage, r);
     }
@@ -335,7 +336,7 @@ static void link_name(const struct trace *trace, const char *what, uint32_t stag
 }
 
 /* The rows of a link between two blocks, unless an earlier request went the same way. */
-static void put_link_rows(struct trace *trace, const struct sp_course_link *link, uint32_t request)
+static void put_link_rows(struct trace *trace, const struct sp_schedule_link *link, uint32_t request)
 {
     char name[64];
     const uint32_t from = block_of(trace, link->from_stage, request);
@@ -351,10 +352,10 @@ static void put_link_rows(struct trace *trace, const struct sp_course_link *link
 }
 
 /* One after the other on a link, beginning when the sender has finished. */
-static void put_link(struct trace *trace, const struct sp_course_link *link, uint32_t request, uint64_t *flow)
+static void put_link(struct trace *trace, const struct sp_schedule_link *link, uint32_t request, uint64_t *flow)
 {
     const uint32_t from = block_of(trace, link->from_stage, request), to = block_of(trace, link->to_stage, request);
-    double at = sp_course_leave(trace->plan, link, sp_course_begin(trace->plan, link->from_stage, request));
+    double at = sp_schedule_leave(trace->plan, link, sp_schedule_begin(trace->plan, link->from_stage, request));
     put_link_rows(trace, link, request);
     for (uint32_t i = 0; i < link->count; i++) {
         const struct sp_tensor_transfer *transfer = link->transfers[i];
@@ -379,10 +380,10 @@ static void put_link(struct trace *trace, const struct sp_course_link *link, uin
 
 static enum sp_status put_transfers(struct trace *trace, struct sp_error *err)
 {
-    const struct sp_course_link *links;
+    const struct sp_schedule_link *links;
     uint32_t count = 0;
     uint64_t flow = NO_FLOW;
-    enum sp_status status = sp_course_links(trace->out->scratch, trace->plan, &count, &links, err);
+    enum sp_status status = sp_schedule_links(trace->out->scratch, trace->plan, &count, &links, err);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t r = 0; r < trace->requests; r++)
             put_link(trace, &links[i], r, &flow);
@@ -397,16 +398,16 @@ static enum sp_status begin_trace(struct trace *trace, struct sp_error *err)
     const struct sp_plan *plan = trace->plan;
     const struct sp_placement *placement = &plan->result->placement;
     trace->first_block = SP_NEW_ARRAY(trace->out->scratch, (size_t)placement->stage_count + 1, uint32_t);
-    trace->course = sp_course_create(trace->out->scratch, plan);
+    trace->course = sp_schedule_create(trace->out->scratch, plan);
     if (trace->first_block == NULL || trace->course == NULL)
         return sp_fail_memory(err);
-    trace->requests = sp_course_requests(plan);
+    trace->requests = sp_schedule_requests(plan);
     for (uint32_t s = 0; s < placement->stage_count; s++)
         trace->first_block[s + 1] = trace->first_block[s] + sp_placement_replicas(placement, s);
     return SP_OK;
 }
 
-enum sp_status export_perfetto(struct export *out, struct sp_error *err)
+enum sp_status sp_export_perfetto(struct sp_export *out, struct sp_error *err)
 {
     const struct sp_plan *plan = out->subject->plan;
     struct trace trace = {.out = out, .plan = plan, .evaluation = plan->result->evaluation};

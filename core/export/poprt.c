@@ -30,14 +30,14 @@ static bool is_same(struct place a, struct place b)
 }
 
 /* The place of every node; one device each. */
-static enum sp_status find_places(const struct export *out, struct place **ret_places, struct sp_error *err)
+static enum sp_status find_places(const struct sp_export *out, struct place **ret_places, struct sp_error *err)
 {
     const struct sp_graph *graph = out->subject->model->graph;
     struct place *places = SP_NEW_ARRAY(out->scratch, graph->node_count, struct place);
     enum sp_status status = places != NULL ? SP_OK : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++) {
-        status = export_device(out, i, TOOL, &places[i].device, err);
-        places[i].stage = export_stage(out, i);
+        status = sp_export_device(out, i, TOOL, &places[i].device, err);
+        places[i].stage = sp_export_stage(out, i);
     }
     *ret_places = places;
     return status;
@@ -81,7 +81,7 @@ static void thin_run(const struct sp_graph *graph, uint32_t first, uint32_t last
 }
 
 /* Which nodes are points. */
-static enum sp_status find_points(const struct export *out, const struct place *places, bool **ret_points,
+static enum sp_status find_points(const struct sp_export *out, const struct place *places, bool **ret_points,
                                   struct sp_error *err)
 {
     const struct sp_graph *graph = out->subject->model->graph;
@@ -112,12 +112,12 @@ static enum sp_status find_points(const struct export *out, const struct place *
 }
 
 /* Names must tell the points apart from all other nodes. */
-enum sp_status export_poprt(struct export *out, struct sp_error *err)
+enum sp_status sp_export_poprt(struct sp_export *out, struct sp_error *err)
 {
     const struct sp_graph *graph = out->subject->model->graph;
     struct place *places = NULL;
     bool *is_point = NULL, has_points = false;
-    enum sp_status status = export_check_names(out, TOOL, err);
+    enum sp_status status = sp_export_check_names(out, TOOL, err);
     if (status == SP_OK)
         status = find_places(out, &places, err);
     if (status == SP_OK)
@@ -126,12 +126,12 @@ enum sp_status export_poprt(struct export *out, struct sp_error *err)
         if (!is_point[i])
             continue;
         has_points = true;
-        export_text(out, "- node: ");
-        export_quoted(out, graph->nodes[i].name);
+        sp_export_text(out, "- node: ");
+        sp_export_quoted(out, graph->nodes[i].name);
         export_printf(out, "\n  device: %" PRId64 "\n  stage: %" PRId32 "\n", places[i].device, places[i].stage);
     }
     if (status == SP_OK && !has_points)
-        export_text(out, "[]\n");
+        sp_export_text(out, "[]\n");
     return status;
 }
 
@@ -158,11 +158,11 @@ static enum sp_status put_attribute(const char *name, int64_t value, struct sp_b
 {
     struct sp_buf attribute;
     sp_buf_init(&attribute, 1024);
-    export_put_field(&attribute, ATTRIBUTE_NAME, name, strlen(name));
+    sp_export_put_field(&attribute, ATTRIBUTE_NAME, name, strlen(name));
     put_number(&attribute, ATTRIBUTE_INT, (uint64_t)value);
     put_number(&attribute, ATTRIBUTE_TYPE, SP_ATTR_INT);
     if (!sp_buf_failed(&attribute))
-        export_put_field(buf, NODE_ATTRIBUTE, attribute.data, attribute.size);
+        sp_export_put_field(buf, NODE_ATTRIBUTE, attribute.data, attribute.size);
     const bool is_made = !sp_buf_failed(&attribute) && !sp_buf_failed(buf);
     sp_buf_release(&attribute);
     return is_made ? SP_OK : sp_fail_memory(err);
@@ -170,7 +170,7 @@ static enum sp_status put_attribute(const char *name, int64_t value, struct sp_b
 
 static const char *const attribute_names[] = {"__ipu_number", "__pipeline_stage"};
 
-static enum sp_status write_attributes(struct export *out, uint32_t node, struct sp_buf *buf, void *context,
+static enum sp_status write_attributes(struct sp_export *out, uint32_t node, struct sp_buf *buf, void *context,
                                        struct sp_error *err)
 {
     const struct place *places = context;
@@ -179,13 +179,13 @@ static enum sp_status write_attributes(struct export *out, uint32_t node, struct
     return status == SP_OK ? put_attribute(attribute_names[1], places[node].stage, buf, err) : status;
 }
 
-enum sp_status export_poprt_model(struct export *out, struct sp_error *err)
+enum sp_status sp_export_poprt_model(struct sp_export *out, struct sp_error *err)
 {
     struct place *places = NULL;
     struct sp_splice *splice = NULL;
     enum sp_status status = find_places(out, &places, err);
-    const struct export_field field = {NODE_ATTRIBUTE, 2, attribute_names, write_attributes, places};
+    const struct sp_export_field field = {NODE_ATTRIBUTE, 2, attribute_names, write_attributes, places};
     if (status == SP_OK)
-        status = export_fields(out, &field, &splice, err);
-    return status == SP_OK ? export_model(out, splice, err) : status;
+        status = sp_export_fields(out, &field, &splice, err);
+    return status == SP_OK ? sp_export_model(out, splice, err) : status;
 }

@@ -22,70 +22,70 @@
 #include "sharding/dialect.h"
 
 struct shardy {
-    struct export_meshes meshes;
+    struct sp_export_meshes meshes;
     bool has_values; /* one was written: a comma comes first */
     bool writes_uses;
 };
 
-static void write_mesh(struct export *out, const struct export_mesh *mesh, struct sp_buf *text)
+static void write_mesh(struct sp_export *out, const struct sp_export_mesh *mesh, struct sp_buf *text)
 {
     sp_buf_clear(text);
     sp_shardy_write_mesh(mesh->mesh, text);
     if (!mesh->is_used || sp_buf_failed(text))
         return;
     export_printf(out, "  sdy.mesh @%s = ", mesh->mesh->name);
-    export_text(out, text->data);
+    sp_export_text(out, text->data);
     if (mesh->is_part) {
-        export_text(out, "  // devices");
+        sp_export_text(out, "  // devices");
         for (int64_t i = 0; i < mesh->count; i++)
             export_printf(out, "%s %" PRId64, i > 0 ? "," : "", mesh->devices[i]);
     }
-    export_text(out, "\n");
+    sp_export_text(out, "\n");
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
 /* A string of MLIR: bytes that are not printable ASCII as two hexadecimal digits. */
-static void write_string(struct export *out, const char *text)
+static void write_string(struct sp_export *out, const char *text)
 {
-    export_text(out, "\"");
+    sp_export_text(out, "\"");
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
         if (*c < 0x20 || *c >= 0x7f || *c == '"' || *c == '\\')
             export_printf(out, "\\%02X", *c);
         else
-            export_bytes(out, c, 1);
+            sp_export_bytes(out, c, 1);
     }
-    export_text(out, "\"");
+    sp_export_text(out, "\"");
 }
 
 /* `text` is the sharding as an attribute. */
-static void write_entry(struct export *out, struct shardy *all, const struct export_value *item, const char *text)
+static void write_entry(struct sp_export *out, struct shardy *all, const struct sp_export_value *item, const char *text)
 {
-    export_text(out, all->has_values ? ",\n    " : "\n    ");
+    sp_export_text(out, all->has_values ? ",\n    " : "\n    ");
     all->has_values = true;
     if (!all->writes_uses) {
         write_string(out, item->value->name);
-        export_text(out, " = ");
-        export_text(out, text);
+        sp_export_text(out, " = ");
+        sp_export_text(out, text);
         return;
     }
-    export_text(out, "{node = ");
+    sp_export_text(out, "{node = ");
     write_string(out, item->node->name);
     export_printf(out, ", operand = %u : i64, value = ", item->operand);
     write_string(out, item->value->name);
-    export_text(out, ", sharding = ");
-    export_text(out, text);
-    export_text(out, "}");
+    sp_export_text(out, ", sharding = ");
+    sp_export_text(out, text);
+    sp_export_text(out, "}");
 }
 
-static enum sp_status axes_of(struct export *out, const struct export_value *item, struct sp_sharding **ret_axes,
+static enum sp_status axes_of(struct sp_export *out, const struct sp_export_value *item, struct sp_sharding **ret_axes,
                               struct sp_error *err)
 {
     return sp_sharding_to_axes(out->scratch, item->sharding, item->rank, item->shape, out->subject->device_count,
                                ret_axes, NULL, err);
 }
 
-static enum sp_status look_at_value(struct export *out, const struct export_value *item, void *context,
+static enum sp_status look_at_value(struct sp_export *out, const struct sp_export_value *item, void *context,
                                     struct sp_error *err)
 {
     struct shardy *all = context;
@@ -95,7 +95,7 @@ static enum sp_status look_at_value(struct export *out, const struct export_valu
         return SP_OK;
     enum sp_status status = axes_of(out, item, &axes, &why);
     if (status == SP_OK)
-        status = meshes_look(&all->meshes, axes, out->scratch, &why);
+        status = sp_meshes_look(&all->meshes, axes, out->scratch, &why);
     if (status == SP_OK)
         all->meshes.last = item->sharding;
     if (status == SP_ERR_UNSUPPORTED)
@@ -105,7 +105,7 @@ static enum sp_status look_at_value(struct export *out, const struct export_valu
     return status;
 }
 
-static enum sp_status write_value(struct export *out, const struct export_value *item, void *context,
+static enum sp_status write_value(struct sp_export *out, const struct sp_export_value *item, void *context,
                                   struct sp_error *err)
 {
     struct shardy *all = context;
@@ -118,7 +118,7 @@ static enum sp_status write_value(struct export *out, const struct export_value 
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
     enum sp_status status = axes_of(out, item, &axes, &why);
     if (status == SP_OK)
-        status = meshes_place(&all->meshes, axes, out->scratch, &placed, &why);
+        status = sp_meshes_place(&all->meshes, axes, out->scratch, &placed, &why);
     if (status == SP_OK)
         status = sp_shardy_write(placed, false, &text, &why);
     if (status == SP_OK)
@@ -133,7 +133,7 @@ static enum sp_status write_value(struct export *out, const struct export_value 
 
 /* ---- the module ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status note_meshes(struct export *out, const struct export_meshes *meshes, struct sp_error *err)
+static enum sp_status note_meshes(struct sp_export *out, const struct sp_export_meshes *meshes, struct sp_error *err)
 {
     for (uint32_t i = 0; i < meshes->count; i++) {
         if (meshes->items[i].is_part && meshes->items[i].is_used)
@@ -144,42 +144,42 @@ static enum sp_status note_meshes(struct export *out, const struct export_meshes
     return SP_OK;
 }
 
-static enum sp_status write_module(struct export *out, struct shardy *all, struct sp_error *err)
+static enum sp_status write_module(struct sp_export *out, struct shardy *all, struct sp_error *err)
 {
     enum sp_status status;
-    export_text(out, "module attributes {\n  shardplan.values = {");
-    status = export_values(out, write_value, all, err);
-    export_text(out, "\n  },\n  shardplan.uses = [");
+    sp_export_text(out, "module attributes {\n  shardplan.values = {");
+    status = sp_export_values(out, write_value, all, err);
+    sp_export_text(out, "\n  },\n  shardplan.uses = [");
     all->writes_uses = true;
     all->has_values = false;
     if (status == SP_OK)
-        status = export_values(out, write_value, all, err);
-    export_text(out, "\n  ]\n} {\n");
+        status = sp_export_values(out, write_value, all, err);
+    sp_export_text(out, "\n  ]\n} {\n");
     return status;
 }
 
-enum sp_status export_shardy(struct export *out, struct sp_error *err)
+enum sp_status sp_export_shardy(struct sp_export *out, struct sp_error *err)
 {
     struct shardy all = {0};
     struct sp_buf text;
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(out->scratch));
-    enum sp_status status = arena != NULL ? meshes_begin(&all.meshes, arena, err) : sp_fail_memory(err);
+    enum sp_status status = arena != NULL ? sp_meshes_begin(&all.meshes, arena, err) : sp_fail_memory(err);
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
     if (status == SP_OK)
-        status = export_values(out, look_at_value, &all, err);
+        status = sp_export_values(out, look_at_value, &all, err);
     if (status == SP_OK)
-        status = meshes_settle(&all.meshes, err);
+        status = sp_meshes_settle(&all.meshes, err);
     if (status == SP_OK)
         status = write_module(out, &all, err);
     for (uint32_t i = 0; status == SP_OK && i < all.meshes.count; i++)
         write_mesh(out, &all.meshes.items[i], &text);
-    export_text(out, "}\n");
+    sp_export_text(out, "}\n");
     if (status == SP_OK && sp_buf_failed(&text))
         status = sp_fail_memory(err);
     if (status == SP_OK)
         status = note_meshes(out, &all.meshes, err);
     if (status == SP_OK)
-        status = export_note_inner(out, err);
+        status = sp_export_note_inner(out, err);
     sp_buf_release(&text);
     sp_arena_destroy(arena);
     return status;

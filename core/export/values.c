@@ -2,22 +2,23 @@
 #include "export/internal.h"
 
 struct walk {
-    struct export *out;
+    struct sp_export *out;
     const struct sp_sharding **of; /* per value: its sharding, or NULL */
-    enum sp_status (*visit)(struct export *out, const struct export_value *item, void *context, struct sp_error *err);
+    enum sp_status (*visit)(struct sp_export *out, const struct sp_export_value *item, void *context,
+                            struct sp_error *err);
     void *context;
     struct sp_error *err;
 };
 
-static const struct sp_sharding *sharding_of(const struct export *out, const struct sp_node *node, uint32_t operand)
+static const struct sp_sharding *sharding_of(const struct sp_export *out, const struct sp_node *node, uint32_t operand)
 {
     const struct sp_subject *subject = out->subject;
-    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_net_node(subject->net, node)];
+    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->net, node)];
     return specs->operands != NULL ? specs->operands[operand].sharding : NULL;
 }
 
 /* As its producer makes it; what nobody makes, as its first use takes it. */
-static const struct sp_sharding *sharding_of_value(const struct export *out, const struct sp_value *value)
+static const struct sp_sharding *sharding_of_value(const struct sp_export *out, const struct sp_value *value)
 {
     if (value->producer != NULL)
         return sharding_of(out, value->producer, value->producer->input_count + value->producer_output);
@@ -30,7 +31,7 @@ static const struct sp_sharding *sharding_of_value(const struct export *out, con
     return NULL;
 }
 
-static enum sp_status fill_shape(const struct walk *walk, struct export_value *item)
+static enum sp_status fill_shape(const struct walk *walk, struct sp_export_value *item)
 {
     const struct sp_shape *shape = &item->value->type.shape;
     if (item->value->type.kind != SP_TYPE_TENSOR || !shape->has_rank || shape->rank > SP_MAX_RANK)
@@ -45,7 +46,7 @@ static enum sp_status fill_shape(const struct walk *walk, struct export_value *i
     return SP_OK;
 }
 
-static enum sp_status visit_item(const struct walk *walk, struct export_value item)
+static enum sp_status visit_item(const struct walk *walk, struct sp_export_value item)
 {
     struct sp_arena_mark mark = sp_arena_mark(walk->out->scratch);
     enum sp_status status = item.sharding != NULL ? fill_shape(walk, &item) : SP_OK;
@@ -53,7 +54,7 @@ static enum sp_status visit_item(const struct walk *walk, struct export_value it
     if (status == SP_OK && is_wanted && item.is_other) {
         bool is_same = false;
         status = sp_sharding_equal(walk->out->scratch, walk->of[item.value->id], item.sharding, item.rank,
-                                   export_known(item.shape, item.rank), &is_same, walk->err);
+                                   sp_export_known(item.shape, item.rank), &is_same, walk->err);
         is_wanted = !is_same;
     }
     if (status == SP_OK && is_wanted)
@@ -69,21 +70,21 @@ static enum sp_status visit_node(const struct walk *walk, const struct sp_node *
         const struct sp_value *value = node->inputs[i];
         const struct sp_sharding *taken = value != NULL ? sharding_of(walk->out, node, i) : NULL;
         if (taken != NULL && walk->of[value->id] != NULL && taken != walk->of[value->id])
-            status = visit_item(walk, (struct export_value){value, node, i, true, taken, 0, NULL});
+            status = visit_item(walk, (struct sp_export_value){value, node, i, true, taken, 0, NULL});
     }
     for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
         const struct sp_value *value = node->outputs[i];
         if (value != NULL)
-            status = visit_item(
-                walk, (struct export_value){value, node, node->input_count + i, false, walk->of[value->id], 0, NULL});
+            status = visit_item(walk, (struct sp_export_value){value, node, node->input_count + i, false,
+                                                               walk->of[value->id], 0, NULL});
     }
     return status;
 }
 
-enum sp_status export_values(struct export *out,
-                             enum sp_status (*visit)(struct export *out, const struct export_value *item, void *context,
-                                                     struct sp_error *err),
-                             void *context, struct sp_error *err)
+enum sp_status sp_export_values(struct sp_export *out,
+                                enum sp_status (*visit)(struct sp_export *out, const struct sp_export_value *item,
+                                                        void *context, struct sp_error *err),
+                                void *context, struct sp_error *err)
 {
     const struct sp_graph *graph = out->subject->model->graph;
     struct sp_arena_mark mark = sp_arena_mark(out->scratch);
@@ -97,7 +98,7 @@ enum sp_status export_values(struct export *out,
     for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++) {
         const struct sp_value *value = graph->values[i];
         if (value->producer == NULL)
-            status = visit_item(&walk, (struct export_value){value, NULL, 0, false, walk.of[i], 0, NULL});
+            status = visit_item(&walk, (struct sp_export_value){value, NULL, 0, false, walk.of[i], 0, NULL});
     }
     for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++)
         status = visit_node(&walk, &graph->nodes[i]);
@@ -105,7 +106,7 @@ enum sp_status export_values(struct export *out,
     return status;
 }
 
-enum sp_status export_note_inner(struct export *out, struct sp_error *err)
+enum sp_status sp_export_note_inner(struct sp_export *out, struct sp_error *err)
 {
     const struct sp_graph *graph = out->subject->model->graph;
     for (uint32_t i = 0; i < graph->node_count; i++) {

@@ -8,12 +8,12 @@
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------- */
 
-static bool is_full(const struct export *out)
+static bool is_full(const struct sp_export *out)
 {
     return out->written > SP_MAX_EXPORT_BYTES;
 }
 
-static void send(struct export *out, const void *bytes, size_t size)
+static void send(struct sp_export *out, const void *bytes, size_t size)
 {
     const struct sp_sink *sink = &out->request->sink;
     out->written += size;
@@ -21,29 +21,29 @@ static void send(struct export *out, const void *bytes, size_t size)
         out->is_broken = !sink->write(sink->context, bytes, size);
 }
 
-static void flush(struct export *out)
+static void flush(struct sp_export *out)
 {
     send(out, out->text.data, out->text.size);
     sp_buf_clear(&out->text);
 }
 
-void export_bytes(struct export *out, const void *bytes, size_t size)
+void sp_export_bytes(struct sp_export *out, const void *bytes, size_t size)
 {
-    if (out->text.size + size > EXPORT_CHUNK)
+    if (out->text.size + size > SP_EXPORT_CHUNK)
         flush(out);
-    if (size > EXPORT_CHUNK)
+    if (size > SP_EXPORT_CHUNK)
         send(out, bytes, size);
     else
         sp_buf_append(&out->text, bytes, size);
     out->is_broken = out->is_broken || sp_buf_failed(&out->text);
 }
 
-void export_text(struct export *out, const char *text)
+void sp_export_text(struct sp_export *out, const char *text)
 {
-    export_bytes(out, text, strlen(text));
+    sp_export_bytes(out, text, strlen(text));
 }
 
-void export_printf(struct export *out, const char *format, ...)
+void export_printf(struct sp_export *out, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -53,10 +53,10 @@ void export_printf(struct export *out, const char *format, ...)
     if (size < 0 || (size_t)size >= sizeof text)
         out->is_broken = true; /* only figures and short words are printed this way */
     else
-        export_bytes(out, text, (size_t)size);
+        sp_export_bytes(out, text, (size_t)size);
 }
 
-enum sp_status export_finish(struct export *out, struct sp_error *err)
+enum sp_status sp_export_finish(struct sp_export *out, struct sp_error *err)
 {
     flush(out);
     if (is_full(out))
@@ -68,12 +68,12 @@ enum sp_status export_finish(struct export *out, struct sp_error *err)
 
 static bool write_json(void *context, const char *bytes, size_t size)
 {
-    struct export *out = context;
-    export_bytes(out, bytes, size);
+    struct sp_export *out = context;
+    sp_export_bytes(out, bytes, size);
     return !out->is_broken && !is_full(out);
 }
 
-void export_json(struct export *out, bool pretty, struct sp_json *json)
+void sp_export_json(struct sp_export *out, bool pretty, struct sp_json *json)
 {
     sp_json_init(json, pretty, write_json, out);
 }
@@ -96,17 +96,17 @@ static unsigned special_at(const unsigned char *c, unsigned *ret_size)
     return code == 0x2028 || code == 0x2029 || code == 0xfeff || code == 0xfffe || code == 0xffff ? code : 0;
 }
 
-void export_quoted(struct export *out, const char *text)
+void sp_export_quoted(struct sp_export *out, const char *text)
 {
     const char *from = text;
-    export_text(out, "\"");
+    sp_export_text(out, "\"");
     for (const char *c = text; *c != '\0';) {
         unsigned size, code = special_at((const unsigned char *)c, &size);
         if (code == 0) {
             c++;
             continue;
         }
-        export_bytes(out, from, (size_t)(c - from));
+        sp_export_bytes(out, from, (size_t)(c - from));
         if (code == '"' || code == '\\')
             export_printf(out, "\\%c", (char)code);
         else
@@ -114,14 +114,14 @@ void export_quoted(struct export *out, const char *text)
         c += size;
         from = c;
     }
-    export_text(out, from);
-    export_text(out, "\"");
+    sp_export_text(out, from);
+    sp_export_text(out, "\"");
 }
 
-void export_number(struct export *out, double value)
+void sp_export_number(struct sp_export *out, double value)
 {
     struct sp_json json;
-    export_json(out, false, &json);
+    sp_export_json(out, false, &json);
     sp_json_double(&json, value);
     (void)sp_json_finish(&json, NULL);
 }
@@ -137,7 +137,7 @@ static bool read_file(void *context, uint64_t offset, void *bytes, size_t size)
     return true;
 }
 
-enum sp_status export_model(struct export *out, struct sp_splice *splice, struct sp_error *err)
+enum sp_status sp_export_model(struct sp_export *out, struct sp_splice *splice, struct sp_error *err)
 {
     const struct sp_model_file *file = out->subject->file;
     const struct sp_source source = {read_file, (void *)(uintptr_t)file};
@@ -151,7 +151,7 @@ enum sp_status export_model(struct export *out, struct sp_splice *splice, struct
 
 /* ---- notes ----------------------------------------------------------------------------------------------------- */
 
-enum sp_status export_note(struct export *out, const char *code, const struct sp_node *node, struct sp_error *err,
+enum sp_status export_note(struct sp_export *out, const char *code, const struct sp_node *node, struct sp_error *err,
                            const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
@@ -171,8 +171,8 @@ enum sp_status export_note(struct export *out, const char *code, const struct sp
 
 /* ---- the subject ----------------------------------------------------------------------------------------------- */
 
-enum sp_status export_device(const struct export *out, uint32_t node, const char *tool, int64_t *ret_device,
-                             struct sp_error *err)
+enum sp_status sp_export_device(const struct sp_export *out, uint32_t node, const char *tool, int64_t *ret_device,
+                                struct sp_error *err)
 {
     const struct sp_subject_node *place = &out->subject->nodes[node];
     char label[264];
@@ -188,13 +188,13 @@ enum sp_status export_device(const struct export *out, uint32_t node, const char
     return SP_OK;
 }
 
-int32_t export_stage(const struct export *out, uint32_t node)
+int32_t sp_export_stage(const struct sp_export *out, uint32_t node)
 {
     const struct sp_subject_node *place = &out->subject->nodes[node];
     return place->has_stage && place->stage > 0 ? place->stage : 0;
 }
 
-const char *export_device_name(const struct export *out, int64_t device, char *text, size_t size)
+const char *sp_export_device_name(const struct sp_export *out, int64_t device, char *text, size_t size)
 {
     if (out->subject->device_names != NULL)
         return out->subject->device_names[device];
@@ -202,7 +202,7 @@ const char *export_device_name(const struct export *out, int64_t device, char *t
     return text;
 }
 
-enum sp_status export_check_names(const struct export *out, const char *tool, struct sp_error *err)
+enum sp_status sp_export_check_names(const struct sp_export *out, const char *tool, struct sp_error *err)
 {
     const struct sp_model *model = out->subject->model;
     struct sp_arena_mark mark = sp_arena_mark(out->scratch);

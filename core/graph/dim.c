@@ -21,14 +21,14 @@ struct sp_dims *sp_dims_create(struct sp_arena *arena)
 }
 
 /* The table entry of a symbol, added if new. */
-static struct symbol *symbol_entry(struct sp_dims *dims, const char *name, uint32_t *ret_id)
+static struct sp_dim_symbol *symbol_entry(struct sp_dims *dims, const char *name, uint32_t *ret_id)
 {
     uint32_t id = sp_intern_add(dims->symbol_names, name, strlen(name));
     if (id == SP_NO_NAME)
         return NULL;
     if (id >= dims->symbol_capacity) {
         uint32_t capacity = dims->symbol_capacity == 0 ? 16 : dims->symbol_capacity * 2;
-        struct symbol *symbols = SP_NEW_ARRAY(dims->arena, capacity, struct symbol);
+        struct sp_dim_symbol *symbols = SP_NEW_ARRAY(dims->arena, capacity, struct sp_dim_symbol);
         if (symbols == NULL)
             return NULL;
         if (dims->symbol_capacity > 0)
@@ -44,7 +44,7 @@ static struct symbol *symbol_entry(struct sp_dims *dims, const char *name, uint3
 bool sp_dims_bind(struct sp_dims *dims, const char *name, int64_t value)
 {
     uint32_t id;
-    struct symbol *symbol = value < 0 ? NULL : symbol_entry(dims, name, &id);
+    struct sp_dim_symbol *symbol = value < 0 ? NULL : symbol_entry(dims, name, &id);
     if (symbol == NULL || symbol->used)
         return false;
     symbol->bound = true;
@@ -52,7 +52,7 @@ bool sp_dims_bind(struct sp_dims *dims, const char *name, int64_t value)
     return true;
 }
 
-static bool note_use(struct sp_dims *dims, struct symbol *symbol, uint32_t id)
+static bool note_use(struct sp_dims *dims, struct sp_dim_symbol *symbol, uint32_t id)
 {
     if (symbol->used)
         return true;
@@ -99,12 +99,12 @@ struct sp_dim sp_dim_known(int64_t value)
 struct sp_dim sp_dim_symbol(struct sp_dims *dims, const char *name)
 {
     uint32_t id;
-    struct symbol *symbol = symbol_entry(dims, name, &id);
+    struct sp_dim_symbol *symbol = symbol_entry(dims, name, &id);
     if (symbol == NULL)
         return sp_dim_unknown();
     if (symbol->bound)
         return sp_dim_known(symbol->value);
-    return note_use(dims, symbol, id) ? symbol_dim(dims, id) : sp_dim_unknown();
+    return note_use(dims, symbol, id) ? sp_symbol_dim(dims, id) : sp_dim_unknown();
 }
 
 struct sp_dim sp_dim_fresh(struct sp_dims *dims, const char *hint)
@@ -114,23 +114,23 @@ struct sp_dim sp_dim_fresh(struct sp_dims *dims, const char *hint)
         (void)snprintf(name, sizeof name, "%.*s_%" PRIu32, SP_MAX_NAME_BYTES, hint, dims->fresh_count++);
     } while (sp_intern_find(dims->symbol_names, name, strlen(name)) != SP_NO_NAME);
     uint32_t id;
-    struct symbol *symbol = symbol_entry(dims, name, &id);
+    struct sp_dim_symbol *symbol = symbol_entry(dims, name, &id);
     if (symbol == NULL || !note_use(dims, symbol, id))
         return sp_dim_unknown();
     symbol->fresh = true;
-    return symbol_dim(dims, id);
+    return sp_symbol_dim(dims, id);
 }
 
 static struct sp_dim add_scaled(struct sp_dims *dims, struct sp_dim a, struct sp_dim b, int64_t factor)
 {
-    struct poly sum, addend;
+    struct sp_poly sum, addend;
     int64_t number;
     if (sp_dim_is_known(a) && sp_dim_is_known(b))
         return sp_mul_i64(b.value, factor, &number) && sp_add_i64(a.value, number, &number) ? sp_dim_known(number)
                                                                                             : sp_dim_unknown();
-    if (!poly_from_dim(a, &sum) || !poly_from_dim(b, &addend) || !poly_add_scaled(&sum, &addend, factor, NULL))
+    if (!sp_poly_from_dim(a, &sum) || !sp_poly_from_dim(b, &addend) || !sp_poly_add_scaled(&sum, &addend, factor, NULL))
         return sp_dim_unknown();
-    return poly_to_dim(dims, &sum);
+    return sp_poly_to_dim(dims, &sum);
 }
 
 struct sp_dim sp_dim_add(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
@@ -145,7 +145,7 @@ struct sp_dim sp_dim_sub(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 
 struct sp_dim sp_dim_mul(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
-    struct poly left, right, product;
+    struct sp_poly left, right, product;
     int64_t number;
     if (sp_dim_is(a, 0) || sp_dim_is(b, 0))
         return sp_dim_known(0);
@@ -155,19 +155,19 @@ struct sp_dim sp_dim_mul(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
         return b;
     if (sp_dim_is(b, 1))
         return a;
-    if (!poly_from_dim(a, &left) || !poly_from_dim(b, &right) || !poly_mul(&left, &right, &product))
+    if (!sp_poly_from_dim(a, &left) || !sp_poly_from_dim(b, &right) || !sp_poly_mul(&left, &right, &product))
         return sp_dim_unknown();
-    return poly_to_dim(dims, &product);
+    return sp_poly_to_dim(dims, &product);
 }
 
 struct sp_dim sp_dim_exact_div(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
-    struct poly left, right, quotient;
+    struct sp_poly left, right, quotient;
     if (sp_dim_is_known(a) && sp_dim_is_known(b) && b.value > 0)
         return a.value % b.value == 0 ? sp_dim_known(a.value / b.value) : sp_dim_unknown();
-    if (!poly_from_dim(a, &left) || !poly_from_dim(b, &right) || !poly_divide(&left, &right, &quotient))
+    if (!sp_poly_from_dim(a, &left) || !sp_poly_from_dim(b, &right) || !sp_poly_divide(&left, &right, &quotient))
         return sp_dim_unknown();
-    return poly_to_dim(dims, &quotient);
+    return sp_poly_to_dim(dims, &quotient);
 }
 
 static int64_t floor_quotient(int64_t a, int64_t b)
@@ -183,12 +183,12 @@ static bool divides_safely(int64_t a, int64_t b)
 
 /* floor(floor(x / c) / b) = floor(x / (b * c)) for positive b and c, and the same for ceil: pooling layers stack such.
  */
-static bool unnest(enum atom_kind kind, struct sp_dim *a, int64_t *divisor)
+static bool unnest(enum sp_atom_kind kind, struct sp_dim *a, int64_t *divisor)
 {
     if (a->kind != SP_DIM_SYMBOLIC || a->expr->count != 1 || a->expr->terms[0].degree != 1 ||
         a->expr->terms[0].coefficient != 1)
         return false;
-    const struct atom *atom = a->expr->terms[0].atoms[0];
+    const struct sp_atom *atom = a->expr->terms[0].atoms[0];
     if (atom->kind != kind || !sp_dim_is_known(atom->b) || atom->b.value <= 0 ||
         !sp_mul_i64(*divisor, atom->b.value, divisor))
         return false;
@@ -198,27 +198,27 @@ static bool unnest(enum atom_kind kind, struct sp_dim *a, int64_t *divisor)
 
 /* floor or ceil of a / divisor, divisor > 0: whole multiples come out of it, then nested quotients are joined, which
    may free more multiples. */
-static struct sp_dim divide_by_number(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, int64_t divisor)
+static struct sp_dim divide_by_number(struct sp_dims *dims, enum sp_atom_kind kind, struct sp_dim a, int64_t divisor)
 {
     struct sp_dim quotient = sp_dim_known(0);
     for (;;) {
-        struct poly poly, whole, rest;
-        if (!poly_from_dim(a, &poly))
+        struct sp_poly poly, whole, rest;
+        if (!sp_poly_from_dim(a, &poly))
             return sp_dim_unknown();
-        poly_split(&poly, divisor, &whole, &rest);
-        quotient = sp_dim_add(dims, quotient, poly_to_dim(dims, &whole));
-        struct sp_dim remainder = poly_to_dim(dims, &rest);
+        sp_poly_split(&poly, divisor, &whole, &rest);
+        quotient = sp_dim_add(dims, quotient, sp_poly_to_dim(dims, &whole));
+        struct sp_dim remainder = sp_poly_to_dim(dims, &rest);
         if (sp_dim_is_known(remainder)) { /* 0 <= remainder < divisor */
-            bool up = kind == ATOM_CEILDIV && remainder.value > 0;
+            bool up = kind == SP_ATOM_CEILDIV && remainder.value > 0;
             return up ? sp_dim_add(dims, quotient, sp_dim_known(1)) : quotient;
         }
         a = remainder;
         if (whole.count == 0 && !unnest(kind, &a, &divisor))
-            return sp_dim_add(dims, quotient, atom_dim(dims, kind, a, sp_dim_known(divisor)));
+            return sp_dim_add(dims, quotient, sp_atom_dim(dims, kind, a, sp_dim_known(divisor)));
     }
 }
 
-static struct sp_dim divide(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, struct sp_dim b)
+static struct sp_dim divide(struct sp_dims *dims, enum sp_atom_kind kind, struct sp_dim a, struct sp_dim b)
 {
     if (a.kind == SP_DIM_UNKNOWN || b.kind == SP_DIM_UNKNOWN || sp_dim_is(b, 0))
         return sp_dim_unknown();
@@ -226,24 +226,24 @@ static struct sp_dim divide(struct sp_dims *dims, enum atom_kind kind, struct sp
         if (!divides_safely(a.value, b.value))
             return sp_dim_unknown();
         int64_t quotient = floor_quotient(a.value, b.value);
-        return sp_dim_known(kind == ATOM_CEILDIV && a.value % b.value != 0 ? quotient + 1 : quotient);
+        return sp_dim_known(kind == SP_ATOM_CEILDIV && a.value % b.value != 0 ? quotient + 1 : quotient);
     }
     struct sp_dim exact = sp_dim_exact_div(dims, a, b);
     if (exact.kind != SP_DIM_UNKNOWN)
         return exact;
     if (sp_dim_is_known(b) && b.value > 0)
         return divide_by_number(dims, kind, a, b.value);
-    return atom_dim(dims, kind, a, b);
+    return sp_atom_dim(dims, kind, a, b);
 }
 
 struct sp_dim sp_dim_floordiv(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
-    return divide(dims, ATOM_FLOORDIV, a, b);
+    return divide(dims, SP_ATOM_FLOORDIV, a, b);
 }
 
 struct sp_dim sp_dim_ceildiv(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
-    return divide(dims, ATOM_CEILDIV, a, b);
+    return divide(dims, SP_ATOM_CEILDIV, a, b);
 }
 
 struct sp_dim sp_dim_truncdiv(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
@@ -269,36 +269,36 @@ struct sp_dim sp_dim_mod(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
     }
     if (sp_dim_exact_div(dims, a, b).kind != SP_DIM_UNKNOWN)
         return sp_dim_known(0);
-    struct poly poly, whole, rest;
-    if (sp_dim_is_known(b) && b.value > 0 && poly_from_dim(a, &poly)) {
-        poly_split(&poly, b.value, &whole, &rest);
-        struct sp_dim remainder = poly_to_dim(dims, &rest);
-        return sp_dim_is_known(remainder) ? remainder : atom_dim(dims, ATOM_MOD, remainder, b);
+    struct sp_poly poly, whole, rest;
+    if (sp_dim_is_known(b) && b.value > 0 && sp_poly_from_dim(a, &poly)) {
+        sp_poly_split(&poly, b.value, &whole, &rest);
+        struct sp_dim remainder = sp_poly_to_dim(dims, &rest);
+        return sp_dim_is_known(remainder) ? remainder : sp_atom_dim(dims, SP_ATOM_MOD, remainder, b);
     }
-    return atom_dim(dims, ATOM_MOD, a, b);
+    return sp_atom_dim(dims, SP_ATOM_MOD, a, b);
 }
 
-static bool is_not_negative(const struct poly *poly)
+static bool is_not_negative(const struct sp_poly *poly)
 {
     int64_t lower;
-    return poly_lower(poly, &lower) && lower >= 0;
+    return sp_poly_lower(poly, &lower) && lower >= 0;
 }
 
 /* Whether `poly` is >= 0 once term `index`, a multiple of min(p, q) with a negative or of max(p, q) with a positive
    coefficient, is replaced by the same multiple of p or q: that is never larger. */
-static bool is_not_negative_without(const struct poly *poly, uint32_t index)
+static bool is_not_negative_without(const struct sp_poly *poly, uint32_t index)
 {
-    const struct term *term = &poly->terms[index];
-    enum atom_kind kind = term->coefficient < 0 ? ATOM_MIN : ATOM_MAX;
+    const struct sp_dim_term *term = &poly->terms[index];
+    enum sp_atom_kind kind = term->coefficient < 0 ? SP_ATOM_MIN : SP_ATOM_MAX;
     if (term->degree != 1 || term->atoms[0]->kind != kind)
         return false;
     for (int i = 0; i < 2; i++) {
-        struct poly operand, replaced = *poly;
+        struct sp_poly operand, replaced = *poly;
         memmove(&replaced.terms[index], &replaced.terms[index + 1],
                 (replaced.count - index - 1) * sizeof(replaced.terms[0]));
         replaced.count--;
-        if (poly_from_dim(i == 0 ? term->atoms[0]->a : term->atoms[0]->b, &operand) &&
-            poly_add_scaled(&replaced, &operand, term->coefficient, NULL) && is_not_negative(&replaced))
+        if (sp_poly_from_dim(i == 0 ? term->atoms[0]->a : term->atoms[0]->b, &operand) &&
+            sp_poly_add_scaled(&replaced, &operand, term->coefficient, NULL) && is_not_negative(&replaced))
             return true;
     }
     return false;
@@ -307,13 +307,13 @@ static bool is_not_negative_without(const struct poly *poly, uint32_t index)
 bool sp_dim_surely_ge(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     (void)dims;
-    struct poly difference, subtrahend;
+    struct sp_poly difference, subtrahend;
     if (sp_dim_is_known(a) && sp_dim_is_known(b))
         return a.value >= b.value;
-    if (sp_dim_is_known(a) && a.value >= EXTENT_INFINITY && b.kind == SP_DIM_SYMBOLIC)
+    if (sp_dim_is_known(a) && a.value >= SP_EXTENT_INFINITY && b.kind == SP_DIM_SYMBOLIC)
         return true;
-    if (!poly_from_dim(a, &difference) || !poly_from_dim(b, &subtrahend) ||
-        !poly_add_scaled(&difference, &subtrahend, -1, NULL))
+    if (!sp_poly_from_dim(a, &difference) || !sp_poly_from_dim(b, &subtrahend) ||
+        !sp_poly_add_scaled(&difference, &subtrahend, -1, NULL))
         return false;
     if (is_not_negative(&difference))
         return true;
@@ -335,25 +335,25 @@ static void order_operands(struct sp_dim *a, struct sp_dim *b)
     }
 }
 
-static struct sp_dim extreme(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, struct sp_dim b)
+static struct sp_dim extreme(struct sp_dims *dims, enum sp_atom_kind kind, struct sp_dim a, struct sp_dim b)
 {
     if (a.kind == SP_DIM_UNKNOWN || b.kind == SP_DIM_UNKNOWN)
         return sp_dim_unknown();
     bool a_is_larger = sp_dim_surely_ge(dims, a, b);
     if (a_is_larger || sp_dim_surely_ge(dims, b, a))
-        return a_is_larger == (kind == ATOM_MAX) ? a : b;
+        return a_is_larger == (kind == SP_ATOM_MAX) ? a : b;
     order_operands(&a, &b);
-    return atom_dim(dims, kind, a, b);
+    return sp_atom_dim(dims, kind, a, b);
 }
 
 struct sp_dim sp_dim_min(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
-    return extreme(dims, ATOM_MIN, a, b);
+    return extreme(dims, SP_ATOM_MIN, a, b);
 }
 
 struct sp_dim sp_dim_max(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
-    return extreme(dims, ATOM_MAX, a, b);
+    return extreme(dims, SP_ATOM_MAX, a, b);
 }
 
 bool sp_dim_differs(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
@@ -365,7 +365,7 @@ bool sp_dim_differs(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
     return sp_dim_surely_ge(dims, a, above_b) || sp_dim_surely_ge(dims, b, above_a);
 }
 
-static void print_term(const struct term *term, bool first, struct sp_buf *buf)
+static void print_term(const struct sp_dim_term *term, bool first, struct sp_buf *buf)
 {
     int64_t coefficient = term->coefficient;
     if (!first) {

@@ -10,14 +10,15 @@
 #include "base/limits.h"
 #include "graph/dim.h"
 
-#define POLY_MAX_DEGREE 16                 /* atoms of one product */
-#define ATOM_MAX_TEXT   1024               /* bytes of one printed atom; deeper nesting makes the result unknown */
-#define EXTENT_INFINITY (INT64_C(1) << 62) /* no extent reaches this: INT64_MAX is how exporters write "to the end" */
+#define SP_POLY_MAX_DEGREE 16   /* atoms of one product */
+#define SP_ATOM_MAX_TEXT   1024 /* bytes of one printed atom; deeper nesting makes the result unknown */
+#define SP_EXTENT_INFINITY                                                                                             \
+    (INT64_C(1) << 62) /* no extent reaches this: INT64_MAX is how exporters write "to the end" */
 
-enum atom_kind { ATOM_SYMBOL, ATOM_FLOORDIV, ATOM_CEILDIV, ATOM_MOD, ATOM_MIN, ATOM_MAX };
+enum sp_atom_kind { SP_ATOM_SYMBOL, SP_ATOM_FLOORDIV, SP_ATOM_CEILDIV, SP_ATOM_MOD, SP_ATOM_MIN, SP_ATOM_MAX };
 
-struct atom {
-    enum atom_kind kind;
+struct sp_atom {
+    enum sp_atom_kind kind;
     uint32_t id; /* order of creation, the tie-breaker of every ordering */
     const char *text;
     bool has_lower, has_upper;
@@ -25,36 +26,36 @@ struct atom {
     struct sp_dim a, b;   /* operands of the functions */
 };
 
-struct term {
+struct sp_dim_term {
     int64_t coefficient;
     uint32_t degree;
-    const struct atom *atoms[POLY_MAX_DEGREE]; /* ascending id, repeated for powers */
+    const struct sp_atom *atoms[SP_POLY_MAX_DEGREE]; /* ascending id, repeated for powers */
 };
 
-struct poly {
+struct sp_poly {
     uint32_t count;
-    struct term terms[SP_MAX_EXPR_TERMS];
+    struct sp_dim_term terms[SP_MAX_EXPR_TERMS];
 };
 
 struct sp_expr {
     uint32_t id;
     uint32_t count;
-    const struct term *terms;
+    const struct sp_dim_term *terms;
 };
 
-struct symbol {
+struct sp_dim_symbol {
     const char *name;
     bool used, bound, fresh;
     int64_t value;
-    const struct atom *atom;
+    const struct sp_atom *atom;
 };
 
 struct sp_dims {
     struct sp_arena *arena;
     struct sp_intern *symbol_names, *atom_keys, *expr_keys;
-    struct symbol *symbols;       /* by id in symbol_names */
-    const struct atom **atoms;    /* by id in atom_keys */
-    const struct sp_expr **exprs; /* by id in expr_keys */
+    struct sp_dim_symbol *symbols; /* by id in symbol_names */
+    const struct sp_atom **atoms;  /* by id in atom_keys */
+    const struct sp_expr **exprs;  /* by id in expr_keys */
     uint32_t symbol_capacity, atom_capacity, expr_capacity;
     uint32_t *used; /* symbol ids in order of first use */
     uint32_t used_count, used_capacity, fresh_count, atom_count;
@@ -62,19 +63,20 @@ struct sp_dims {
 
 /* ---- dim_poly.c: false means: too large, or overflow; the result is then unknown ---- */
 
-bool poly_from_dim(struct sp_dim dim, struct poly *ret);
-struct sp_dim poly_to_dim(struct sp_dims *dims, const struct poly *poly);
-bool poly_add_scaled(struct poly *sum, const struct poly *addend, int64_t factor, const struct term *monomial);
-bool poly_mul(const struct poly *a, const struct poly *b, struct poly *ret);
+bool sp_poly_from_dim(struct sp_dim dim, struct sp_poly *ret);
+struct sp_dim sp_poly_to_dim(struct sp_dims *dims, const struct sp_poly *poly);
+bool sp_poly_add_scaled(struct sp_poly *sum, const struct sp_poly *addend, int64_t factor,
+                        const struct sp_dim_term *monomial);
+bool sp_poly_mul(const struct sp_poly *a, const struct sp_poly *b, struct sp_poly *ret);
 /* The quotient when b divides a exactly. */
-bool poly_divide(const struct poly *a, const struct poly *b, struct poly *ret);
+bool sp_poly_divide(const struct sp_poly *a, const struct sp_poly *b, struct sp_poly *ret);
 /* Splits into the terms whose coefficient `divisor` divides (divided) and the rest. */
-void poly_split(const struct poly *a, int64_t divisor, struct poly *ret_quotient, struct poly *ret_rest);
+void sp_poly_split(const struct sp_poly *a, int64_t divisor, struct sp_poly *ret_quotient, struct sp_poly *ret_rest);
 /* A lower bound that holds for all symbols >= 0. */
-bool poly_lower(const struct poly *poly, int64_t *ret_lower);
+bool sp_poly_lower(const struct sp_poly *poly, int64_t *ret_lower);
 
 /* ---- dim_atoms.c ---- */
 
 /* The symbolic dimension f(a, b) as an interned atom; unknown when it grows too large. */
-struct sp_dim atom_dim(struct sp_dims *dims, enum atom_kind kind, struct sp_dim a, struct sp_dim b);
-struct sp_dim symbol_dim(struct sp_dims *dims, uint32_t symbol);
+struct sp_dim sp_atom_dim(struct sp_dims *dims, enum sp_atom_kind kind, struct sp_dim a, struct sp_dim b);
+struct sp_dim sp_symbol_dim(struct sp_dims *dims, uint32_t symbol);

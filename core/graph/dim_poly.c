@@ -3,15 +3,15 @@
 #include "base/arith.h"
 #include "graph/dim_internal.h"
 
-static struct term constant_term(int64_t value)
+static struct sp_dim_term constant_term(int64_t value)
 {
-    struct term term;
+    struct sp_dim_term term;
     memset(&term, 0, sizeof term);
     term.coefficient = value;
     return term;
 }
 
-bool poly_from_dim(struct sp_dim dim, struct poly *ret)
+bool sp_poly_from_dim(struct sp_dim dim, struct sp_poly *ret)
 {
     ret->count = 0;
     switch (dim.kind) {
@@ -30,7 +30,7 @@ bool poly_from_dim(struct sp_dim dim, struct poly *ret)
 }
 
 /* Graded lexicographic: higher degree first, then the one with the older atom first. */
-static int compare_monomials(const struct term *a, const struct term *b)
+static int compare_monomials(const struct sp_dim_term *a, const struct sp_dim_term *b)
 {
     if (a->degree != b->degree)
         return a->degree > b->degree ? -1 : 1;
@@ -42,7 +42,7 @@ static int compare_monomials(const struct term *a, const struct term *b)
 }
 
 /* Adds one term at its place. */
-static bool insert_term(struct poly *poly, const struct term *term)
+static bool insert_term(struct sp_poly *poly, const struct sp_dim_term *term)
 {
     uint32_t at = 0;
     int order = 1;
@@ -66,10 +66,10 @@ static bool insert_term(struct poly *poly, const struct term *term)
 }
 
 /* The product of two monomials, their atoms merged in order. */
-static bool multiply_terms(const struct term *a, const struct term *b, struct term *ret)
+static bool multiply_terms(const struct sp_dim_term *a, const struct sp_dim_term *b, struct sp_dim_term *ret)
 {
     memset(ret, 0, sizeof *ret);
-    if (a->degree + b->degree > POLY_MAX_DEGREE || !sp_mul_i64(a->coefficient, b->coefficient, &ret->coefficient))
+    if (a->degree + b->degree > SP_POLY_MAX_DEGREE || !sp_mul_i64(a->coefficient, b->coefficient, &ret->coefficient))
         return false;
     uint32_t i = 0, j = 0;
     while (i < a->degree || j < b->degree) {
@@ -79,13 +79,14 @@ static bool multiply_terms(const struct term *a, const struct term *b, struct te
     return true;
 }
 
-bool poly_add_scaled(struct poly *sum, const struct poly *addend, int64_t factor, const struct term *monomial)
+bool sp_poly_add_scaled(struct sp_poly *sum, const struct sp_poly *addend, int64_t factor,
+                        const struct sp_dim_term *monomial)
 {
-    struct term scale = monomial == NULL ? constant_term(1) : *monomial;
+    struct sp_dim_term scale = monomial == NULL ? constant_term(1) : *monomial;
     if (!sp_mul_i64(scale.coefficient, factor, &scale.coefficient))
         return false;
     for (uint32_t i = 0; i < addend->count; i++) {
-        struct term product;
+        struct sp_dim_term product;
         if (!multiply_terms(&addend->terms[i], &scale, &product))
             return false;
         if (product.coefficient != 0 && !insert_term(sum, &product))
@@ -94,18 +95,18 @@ bool poly_add_scaled(struct poly *sum, const struct poly *addend, int64_t factor
     return true;
 }
 
-bool poly_mul(const struct poly *a, const struct poly *b, struct poly *ret)
+bool sp_poly_mul(const struct sp_poly *a, const struct sp_poly *b, struct sp_poly *ret)
 {
     ret->count = 0;
     for (uint32_t i = 0; i < a->count; i++) {
-        if (!poly_add_scaled(ret, b, 1, &a->terms[i]))
+        if (!sp_poly_add_scaled(ret, b, 1, &a->terms[i]))
             return false;
     }
     return true;
 }
 
 /* a / b as monomials with whole coefficients. */
-static bool divide_terms(const struct term *a, const struct term *b, struct term *ret)
+static bool divide_terms(const struct sp_dim_term *a, const struct sp_dim_term *b, struct sp_dim_term *ret)
 {
     if (b->degree > a->degree || (a->coefficient == INT64_MIN && b->coefficient == -1) ||
         a->coefficient % b->coefficient != 0)
@@ -122,34 +123,34 @@ static bool divide_terms(const struct term *a, const struct term *b, struct term
     return j == b->degree;
 }
 
-bool poly_divide(const struct poly *a, const struct poly *b, struct poly *ret)
+bool sp_poly_divide(const struct sp_poly *a, const struct sp_poly *b, struct sp_poly *ret)
 {
-    struct poly rest = *a;
+    struct sp_poly rest = *a;
     ret->count = 0;
     if (b->count == 0)
         return false;
     /* Each step removes the leading term; the order is a well-order, and the bound guards against nothing but bugs. */
     for (uint32_t steps = 0; rest.count > 0; steps++) {
-        struct term quotient;
+        struct sp_dim_term quotient;
         if (steps == 4 * SP_MAX_EXPR_TERMS || !divide_terms(&rest.terms[0], &b->terms[0], &quotient) ||
-            !insert_term(ret, &quotient) || !poly_add_scaled(&rest, b, -1, &quotient))
+            !insert_term(ret, &quotient) || !sp_poly_add_scaled(&rest, b, -1, &quotient))
             return false;
     }
     return true;
 }
 
-void poly_split(const struct poly *a, int64_t divisor, struct poly *ret_quotient, struct poly *ret_rest)
+void sp_poly_split(const struct sp_poly *a, int64_t divisor, struct sp_poly *ret_quotient, struct sp_poly *ret_rest)
 {
     ret_quotient->count = 0;
     ret_rest->count = 0;
     for (uint32_t i = 0; i < a->count; i++) {
-        struct term term = a->terms[i];
+        struct sp_dim_term term = a->terms[i];
         if (divisor > 0 && term.degree == 0) {
             /* The constant splits too: 7 = 3 * 2 + 1, with a rest that is never negative. */
             int64_t rest = term.coefficient % divisor;
             if (rest < 0)
                 rest += divisor;
-            struct term whole = constant_term((term.coefficient - rest) / divisor);
+            struct sp_dim_term whole = constant_term((term.coefficient - rest) / divisor);
             if (whole.coefficient != 0)
                 ret_quotient->terms[ret_quotient->count++] = whole;
             if (rest != 0)
@@ -164,11 +165,11 @@ void poly_split(const struct poly *a, int64_t divisor, struct poly *ret_quotient
 }
 
 /* The smallest value of a product of atoms that are all >= 0, or false. */
-static bool monomial_lower(const struct term *term, int64_t *ret_lower)
+static bool monomial_lower(const struct sp_dim_term *term, int64_t *ret_lower)
 {
     int64_t lower = 1;
     for (uint32_t i = 0; i < term->degree; i++) {
-        const struct atom *atom = term->atoms[i];
+        const struct sp_atom *atom = term->atoms[i];
         if (!atom->has_lower || atom->lower < 0 || !sp_mul_i64(lower, atom->lower, &lower))
             return false;
     }
@@ -176,11 +177,11 @@ static bool monomial_lower(const struct term *term, int64_t *ret_lower)
     return true;
 }
 
-static bool monomial_upper(const struct term *term, int64_t *ret_upper)
+static bool monomial_upper(const struct sp_dim_term *term, int64_t *ret_upper)
 {
     int64_t upper = 1;
     for (uint32_t i = 0; i < term->degree; i++) {
-        const struct atom *atom = term->atoms[i];
+        const struct sp_atom *atom = term->atoms[i];
         if (!atom->has_lower || atom->lower < 0 || !atom->has_upper || !sp_mul_i64(upper, atom->upper, &upper))
             return false;
     }
@@ -188,11 +189,11 @@ static bool monomial_upper(const struct term *term, int64_t *ret_upper)
     return true;
 }
 
-bool poly_lower(const struct poly *poly, int64_t *ret_lower)
+bool sp_poly_lower(const struct sp_poly *poly, int64_t *ret_lower)
 {
     int64_t lower = 0;
     for (uint32_t i = 0; i < poly->count; i++) {
-        const struct term *term = &poly->terms[i];
+        const struct sp_dim_term *term = &poly->terms[i];
         int64_t bound;
         bool found = term->coefficient > 0 ? monomial_lower(term, &bound) : monomial_upper(term, &bound);
         if (!found || !sp_mul_i64(bound, term->coefficient, &bound) || !sp_add_i64(lower, bound, &lower))
@@ -202,7 +203,7 @@ bool poly_lower(const struct poly *poly, int64_t *ret_lower)
     return true;
 }
 
-struct sp_dim poly_to_dim(struct sp_dims *dims, const struct poly *poly)
+struct sp_dim sp_poly_to_dim(struct sp_dims *dims, const struct sp_poly *poly)
 {
     if (poly->count == 0)
         return sp_dim_known(0);
@@ -210,10 +211,10 @@ struct sp_dim poly_to_dim(struct sp_dims *dims, const struct poly *poly)
         return sp_dim_known(poly->terms[0].coefficient);
 
     /* The key is the polynomial itself: coefficient, degree and atom ids of each term. */
-    unsigned char key[SP_MAX_EXPR_TERMS * (sizeof(int64_t) + sizeof(uint32_t) * (POLY_MAX_DEGREE + 1))];
+    unsigned char key[SP_MAX_EXPR_TERMS * (sizeof(int64_t) + sizeof(uint32_t) * (SP_POLY_MAX_DEGREE + 1))];
     size_t size = 0;
     for (uint32_t i = 0; i < poly->count; i++) {
-        const struct term *term = &poly->terms[i];
+        const struct sp_dim_term *term = &poly->terms[i];
         memcpy(key + size, &term->coefficient, sizeof term->coefficient);
         size += sizeof term->coefficient;
         memcpy(key + size, &term->degree, sizeof term->degree);
@@ -241,7 +242,7 @@ struct sp_dim poly_to_dim(struct sp_dims *dims, const struct poly *poly)
     }
     if (dims->exprs[id] == NULL) {
         struct sp_expr *expr = SP_NEW(dims->arena, struct sp_expr);
-        struct term *terms = SP_NEW_ARRAY(dims->arena, poly->count, struct term);
+        struct sp_dim_term *terms = SP_NEW_ARRAY(dims->arena, poly->count, struct sp_dim_term);
         if (expr == NULL || terms == NULL)
             return sp_dim_unknown();
         memcpy(terms, poly->terms, poly->count * sizeof *terms);

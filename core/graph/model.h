@@ -2,7 +2,7 @@
 /*
  * model - the in-memory form of one ONNX model: everything that planning needs and no weight bytes.
  *
- * A reader (onnx/reader.h) fills it; shape inference (ops/shapes.h) adds types and known values; everything later reads
+ * A reader (onnx/reader.h) fills it; shape inference (ops/shapes/shapes.h) adds types and known values; everything later reads
  * it. It is one object graph in one arena.
  *
  *   model -> graph -> nodes  -> inputs/outputs -> values
@@ -40,7 +40,7 @@ struct sp_graph;
 struct sp_node;
 struct sp_value;
 struct sp_metadata_list;
-struct sp_op; /* ops/op.h */
+struct sp_op; /* ops/table/op.h */
 
 struct sp_span {
     uint64_t offset, size; /* bytes from the start of the model file */
@@ -242,7 +242,7 @@ struct sp_node {
     struct sp_span span;                     /* the NodeProto's payload in the file */
     const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
 
-    /* Filled by ops/shapes.h. */
+    /* Filled by ops/shapes/shapes.h. */
     const struct sp_op *op; /* its rule, or NULL when there is none */
     int64_t version;        /* opset version of its domain in force here */
     struct sp_graph *body;  /* an expanded function call: the body, with this call's shapes; else NULL */

@@ -12,7 +12,7 @@ struct assigner {
     struct sp_assignment *assignment;
     struct sp_arena *arena;
     struct sp_arena *scratch; /* of one spec or node */
-    struct sp_memo *memo;
+    struct sp_view_cache *memo;
     struct sp_error *err;
 };
 
@@ -70,11 +70,11 @@ static enum sp_status normalize(struct assigner *all, const struct sp_sharding *
         if (sharding->partial.count > 0 || sharding->manual.count > 0)
             return sp_fail(all->err, SP_ERR_REQUEST, "PARTIAL_SPEC",
                            "A spec of a model's tensor cannot be partial or manual along mesh axes.");
-        return sp_memo_sharding(all->memo, sharding, true, ret_sharding, all->err);
+        return sp_view_cache_sharding(all->memo, sharding, true, ret_sharding, all->err);
     }
     enum sp_status status =
         sp_sharding_to_blocks(all->scratch, sharding, rank, all->assignment->device_count, &blocks, NULL, all->err);
-    return status == SP_OK ? sp_memo_sharding(all->memo, blocks, false, ret_sharding, all->err) : status;
+    return status == SP_OK ? sp_view_cache_sharding(all->memo, blocks, false, ret_sharding, all->err) : status;
 }
 
 /* ---- what the file says ----------------------------------------------------------------------------------------- */
@@ -108,8 +108,8 @@ static enum sp_status fail_foreign(struct assigner *all, const struct sp_node *n
 static enum sp_status count_devices(struct assigner *all, const struct sp_sharding *sharding)
 {
     const bool is_listed = sharding->kind == SP_SHARDING_BLOCKS && sharding->first;
-    if (!is_listed ||
-        (!sp_memo_is_full(all->memo) && sp_memo_spend(all->memo, (int64_t)sharding->first[sharding->shard_count])))
+    if (!is_listed || (!sp_view_cache_is_full(all->memo) &&
+                       sp_view_cache_spend(all->memo, (int64_t)sharding->first[sharding->shard_count])))
         return SP_OK;
     return sp_fail_limit(all->err, "TOO_MANY_SPEC_DEVICES", "SP_FREE_KEPT_DEVICES", SP_FREE_KEPT_DEVICES,
                          (int64_t)sharding->first[sharding->shard_count],
@@ -183,7 +183,8 @@ static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, in
         if (entry->sharding && !is_open(entry))
             named[count++] = entry->sharding;
     }
-    enum sp_status status = sp_memo_whole(all->memo, 0, all->assignment->device_count, count, named, &whole, all->err);
+    enum sp_status status =
+        sp_view_cache_whole(all->memo, 0, all->assignment->device_count, count, named, &whole, all->err);
     sp_arena_rewind(all->scratch, mark);
     if (status != SP_OK)
         return status;
@@ -217,13 +218,13 @@ static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
         if (shards > all->assignment->device_count)
             return fail_shards(all, node, shards);
         if (shards == 1 && named > 0)
-            status = sp_memo_placed(all->memo, entry->sharding, named, devices, &entry->sharding, all->err);
+            status = sp_view_cache_placed(all->memo, entry->sharding, named, devices, &entry->sharding, all->err);
         else if (shards == 1)
-            status = sp_memo_placed(all->memo, entry->sharding, all->assignment->device_count, NULL, &entry->sharding,
-                                    all->err);
+            status = sp_view_cache_placed(all->memo, entry->sharding, all->assignment->device_count, NULL,
+                                          &entry->sharding, all->err);
         else
-            status = sp_memo_placed(all->memo, entry->sharding, shards, named == shards ? devices : NULL,
-                                    &entry->sharding, all->err);
+            status = sp_view_cache_placed(all->memo, entry->sharding, shards, named == shards ? devices : NULL,
+                                          &entry->sharding, all->err);
         if (status != SP_OK)
             return status;
     }
@@ -289,8 +290,8 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
                        "The spec of '%.120s' names no devices and has %" PRId64 " shards, and there are %" PRId64
                        " devices.",
                        set->tensor, shards, all->assignment->device_count);
-    return sp_memo_placed(all->memo, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL,
-                          ret_sharding, all->err);
+    return sp_view_cache_placed(all->memo, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL,
+                                ret_sharding, all->err);
 }
 
 /* Per value of the main graph the spec that is set on it, or NULL. */
@@ -347,7 +348,7 @@ static enum sp_status set_specs(struct assigner *all, uint32_t count, const stru
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net *net, const char *configuration,
+enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *net, const char *configuration,
                                     int64_t device_count, uint32_t set_count, const struct sp_set_spec *sets,
                                     struct sp_assignment **ret_assignment, struct sp_error *err)
 {
@@ -361,7 +362,7 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net 
     if (!assignment)
         return sp_fail_memory(err);
     struct assigner all = {.assignment = assignment, .arena = arena, .err = err};
-    enum sp_status status = sp_memo_create(arena, net->model, &assignment->memo, err);
+    enum sp_status status = sp_view_cache_create(arena, net->model, &assignment->memo, err);
     if (status != SP_OK)
         return status;
     all.memo = assignment->memo;

@@ -13,8 +13,8 @@
  *    passes sp_sharding_check(). Equal ones may be the same pointer.
  *  - `because` is a full sentence that names the tensor, node and factor that it came from; GIVEN has none.
  */
-#include "infer/memo.h"
-#include "infer/net.h"
+#include "infer/dataflow.h"
+#include "infer/view/cache.h"
 #include "sharding/sharding.h"
 
 enum sp_spec_origin {
@@ -47,10 +47,10 @@ struct sp_stop {
 
 struct sp_assignment {
     struct sp_arena *arena;
-    const struct sp_net *net;
+    const struct sp_dataflow *net;
     const char *configuration; /* its name */
     int64_t device_count;
-    struct sp_memo *memo;        /* what was worked out; copies of an assignment share it */
+    struct sp_view_cache *memo;  /* what was worked out; copies of an assignment share it */
     struct sp_node_specs *nodes; /* net->node_count of them */
     uint32_t stop_count, stop_capacity;
     struct sp_stop *stops;
@@ -81,7 +81,7 @@ struct sp_set_spec {
  * A SET spec replaces a GIVEN one on the output of the producer only. Equal GIVEN specs are one pointer; what they list
  * is bounded (SP_FREE_KEPT_DEVICES, SP_FREE_VIEW_POINTS): more is SP_ERR_LIMIT "TOO_MANY_SPEC_DEVICES".
  */
-enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_net *net, const char *configuration,
+enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *net, const char *configuration,
                                     int64_t device_count, uint32_t set_count, const struct sp_set_spec *sets,
                                     struct sp_assignment **ret_assignment, struct sp_error *err);
 

@@ -106,7 +106,7 @@ enum sp_status sp_plan_way(struct sp_communicator *all, const struct sp_value *v
 {
     const int64_t devices = all->assignment->device_count;
     const uint64_t a = (uint64_t)sp_placed_devices(from, devices), b = (uint64_t)sp_placed_devices(to, devices);
-    uint64_t *left = sp_memo_ways_left(all->assignment->memo);
+    uint64_t *left = sp_view_cache_ways_left(all->assignment->memo);
     *ret_reshard = NULL;
     if (a > UINT32_MAX || b > UINT32_MAX || SP_WAY_WORK + a * b > *left)
         return SP_OK;
@@ -150,16 +150,16 @@ static enum sp_status plan_way(struct sp_communicator *all, const struct sp_valu
     return sp_name_steps(all, reshard, &way->steps);
 }
 
-struct sp_memo_key sp_way_key(const struct sp_communicator *all, enum sp_memo_about about,
-                              const struct sp_sharding *from, const struct sp_sharding *to,
-                              const struct sp_value *value, const int64_t *shape)
+struct sp_view_cache_key sp_way_key(const struct sp_communicator *all, enum sp_view_cache_about about,
+                                    const struct sp_sharding *from, const struct sp_sharding *to,
+                                    const struct sp_value *value, const int64_t *shape)
 {
-    struct sp_memo_key key = sp_memo_key(all->scratch, about);
-    sp_memo_key_add(&key, &from, sizeof from);
-    sp_memo_key_add(&key, &to, sizeof to);
-    sp_memo_key_add(&key, &all->assignment->device_count, sizeof all->assignment->device_count);
-    sp_memo_key_add(&key, &value->type.dtype, sizeof value->type.dtype);
-    sp_memo_key_add(&key, shape, value->type.shape.rank * sizeof *shape);
+    struct sp_view_cache_key key = sp_view_cache_key(all->scratch, about);
+    sp_view_cache_key_add(&key, &from, sizeof from);
+    sp_view_cache_key_add(&key, &to, sizeof to);
+    sp_view_cache_key_add(&key, &all->assignment->device_count, sizeof all->assignment->device_count);
+    sp_view_cache_key_add(&key, &value->type.dtype, sizeof value->type.dtype);
+    sp_view_cache_key_add(&key, shape, value->type.shape.rank * sizeof *shape);
     return key;
 }
 
@@ -181,22 +181,22 @@ static enum sp_status find_way(struct sp_communicator *all, const struct sp_valu
                                const struct sp_sharding *from, const struct sp_sharding *to,
                                struct sp_known_way *ret_way)
 {
-    struct sp_memo *memo = all->assignment->memo;
+    struct sp_view_cache *memo = all->assignment->memo;
     int64_t shape[SP_MAX_RANK];
     const bool is_known = sp_communicated_shape(value, from, to, shape);
-    enum sp_status status = sp_memo_sharding(memo, from, true, &from, all->err);
+    enum sp_status status = sp_view_cache_sharding(memo, from, true, &from, all->err);
     if (status == SP_OK)
-        status = sp_memo_sharding(memo, to, true, &to, all->err);
+        status = sp_view_cache_sharding(memo, to, true, &to, all->err);
     if (status != SP_OK)
         return status;
-    struct sp_memo_key key = sp_way_key(all, SP_MEMO_WAY, from, to, value, shape);
-    struct sp_known_way *known = sp_memo_get(memo, &key), way = {0};
+    struct sp_view_cache_key key = sp_way_key(all, SP_MEMO_WAY, from, to, value, shape);
+    struct sp_known_way *known = sp_view_cache_get(memo, &key), way = {0};
     if (known == NULL) {
         struct sp_arena_mark mark = sp_arena_mark(all->scratch);
         status = work_out(all, value, shape, from, to, &way);
         if (!key.large) /* else it lies behind the mark */
             sp_arena_rewind(all->scratch, mark);
-        known = status == SP_OK ? sp_memo_put(memo, &key, sizeof *known) : NULL;
+        known = status == SP_OK ? sp_view_cache_put(memo, &key, sizeof *known) : NULL;
         if (known == NULL)
             return status == SP_OK ? sp_fail_memory(all->err) : status;
         *known = way;
@@ -213,7 +213,7 @@ static enum sp_status find_way(struct sp_communicator *all, const struct sp_valu
 static const struct sp_spec_entry *entry_at_producer(const struct sp_communicator *all, const struct sp_value *value)
 {
     const struct sp_node *producer = value->producer;
-    uint32_t id = producer ? sp_net_node(all->assignment->net, producer) : UINT32_MAX;
+    uint32_t id = producer ? sp_dataflow_node(all->assignment->net, producer) : UINT32_MAX;
     return id == UINT32_MAX ? NULL : sp_spec_of(all->assignment, id, producer->input_count + value->producer_output);
 }
 
@@ -254,15 +254,15 @@ struct known_tile {
 static const struct known_tile *find_tile(const struct sp_communicator *all, const struct sp_value *value,
                                           const struct sp_sharding *sharding, const int64_t *shape)
 {
-    struct sp_memo *memo = all->assignment->memo;
+    struct sp_view_cache *memo = all->assignment->memo;
     const uint32_t rank = value->type.shape.rank;
-    if (sp_memo_sharding(memo, sharding, true, &sharding, NULL) != SP_OK)
+    if (sp_view_cache_sharding(memo, sharding, true, &sharding, NULL) != SP_OK)
         return NULL;
-    struct sp_memo_key key = sp_way_key(all, SP_MEMO_TILE, sharding, NULL, value, shape);
-    struct known_tile *known = sp_memo_get(memo, &key);
+    struct sp_view_cache_key key = sp_way_key(all, SP_MEMO_TILE, sharding, NULL, value, shape);
+    struct known_tile *known = sp_view_cache_get(memo, &key);
     if (known)
         return known;
-    known = sp_memo_put(memo, &key, sizeof *known + rank * sizeof *known->extents);
+    known = sp_view_cache_put(memo, &key, sizeof *known + rank * sizeof *known->extents);
     if (known)
         known->is_known = sp_sharding_tile_shape(sharding, rank, shape, known->extents, NULL) == SP_OK;
     return known;

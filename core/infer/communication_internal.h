@@ -1,7 +1,7 @@
 #pragma once
 /* communication_internal - what the files communication*.c share. */
-#include "infer/view.h"
-#include "sharding/reshard.h"
+#include "infer/view/view.h"
+#include "sharding/reshard/reshard.h"
 
 /* A reshard of a tensor, worked out. */
 struct sp_known_way {
@@ -35,9 +35,9 @@ double sp_communicated_tile(const struct sp_communicator *all, const struct sp_v
                             const struct sp_sharding *sharding, int64_t *ret_tile);
 
 /* A key of two shardings of the assignment, and a tensor's type. */
-struct sp_memo_key sp_way_key(const struct sp_communicator *all, enum sp_memo_about about,
-                              const struct sp_sharding *from, const struct sp_sharding *to,
-                              const struct sp_value *value, const int64_t *shape);
+struct sp_view_cache_key sp_way_key(const struct sp_communicator *all, enum sp_view_cache_about about,
+                                    const struct sp_sharding *from, const struct sp_sharding *to,
+                                    const struct sp_value *value, const int64_t *shape);
 
 /* Plans a reshard; *ret_reshard is NULL where it takes too much, or there is none. */
 enum sp_status sp_plan_way(struct sp_communicator *all, const struct sp_value *value, const int64_t *shape,

@@ -552,7 +552,7 @@ static void forget(struct sp_spec_entry *entry)
 /* As it was before the loop, for another round. */
 static void rewind_loop(struct pass *pass, const struct loop *loop, uint32_t end)
 {
-    const struct sp_net *net = pass->assignment->net;
+    const struct sp_dataflow *net = pass->assignment->net;
     for (uint32_t r = loop->begin; r < end; r++) {
         const struct sp_relation *relation = &net->relations[r];
         const struct sp_node *node = relation->node;
@@ -602,7 +602,7 @@ static enum sp_status tell_loop(struct pass *pass, const struct sp_relation *rel
    body gave, until it gives what it got. */
 static enum sp_status close_loop(struct pass *pass, uint32_t first, uint32_t end, uint32_t *ret_continue)
 {
-    const struct sp_net *net = pass->assignment->net;
+    const struct sp_dataflow *net = pass->assignment->net;
     struct loop *loop = &pass->loops[net->relations[first].node_id];
     enum sp_status status = SP_OK;
     bool may_repeat = loop->rounds < MAX_ROUNDS && pass->budget >= end - loop->begin, repeats = false;
@@ -639,7 +639,7 @@ static void begin_loop(struct pass *pass, uint32_t r)
 
 static enum sp_status pass_relations(struct pass *pass)
 {
-    const struct sp_net *net = pass->assignment->net;
+    const struct sp_dataflow *net = pass->assignment->net;
     enum sp_status status = SP_OK;
     uint32_t r = 0;
     while (r < net->relation_count && status == SP_OK) {
@@ -666,7 +666,7 @@ static enum sp_status pass_relations(struct pass *pass)
 
 enum sp_status sp_infer_forward(struct sp_assignment *assignment, struct sp_error *err)
 {
-    const struct sp_net *net = assignment->net;
+    const struct sp_dataflow *net = assignment->net;
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
     struct sp_arena *tables = sp_arena_create(sp_arena_budget(assignment->arena));
     struct pass pass = {.assignment = assignment, .scratch = scratch, .err = err};

@@ -12,6 +12,6 @@
  * without a spec and a stop says why; with `gathers_contradictions` of the assignment, inputs that were not stated are
  * gathered first, the smallest first, as long as that helps.
  */
-#include "infer/view.h"
+#include "infer/view/view.h"
 
 enum sp_status sp_infer_forward(struct sp_assignment *assignment, struct sp_error *err);

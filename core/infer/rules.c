@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#include "infer/same.h"
+#include "base/hash_set.h"
 
 struct sp_rules {
     struct sp_arena *arena;
-    struct sp_same same;
+    struct sp_hash_set same;
     uint64_t seed, units, most;
 };
 
@@ -197,14 +197,14 @@ enum sp_status sp_rules_keep(struct sp_rules *rules, const struct sp_rule *rule,
                              struct sp_error *err)
 {
     uint64_t hash = digest_rule(rules, rule);
-    *ret_kept = sp_same_find(&rules->same, hash, is_same_rule, rule);
+    *ret_kept = sp_hash_set_find(&rules->same, hash, is_same_rule, rule);
     if (*ret_kept != NULL)
         return SP_OK;
     struct sizes sizes = measure(rule);
     if (sizes.units > rules->most - rules->units)
         return SP_OK;
     struct sp_rule *copy = copy_rule(rules->arena, rule, &sizes);
-    if (copy == NULL || !sp_same_add(&rules->same, hash, copy))
+    if (copy == NULL || !sp_hash_set_add(&rules->same, hash, copy))
         return sp_fail_memory(err);
     rules->units += sizes.units;
     *ret_kept = copy;

@@ -7,7 +7,7 @@
  *
  * How much is kept is bounded in units: a factor, an operand or an axis is one each.
  */
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 struct sp_rules;
 

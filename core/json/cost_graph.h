@@ -9,5 +9,5 @@
  * Reads the document into `graph`, all of which lies in `arena`. SP_ERR_MALFORMED with the JSON pointer of what is
  * wrong, SP_ERR_LIMIT, SP_ERR_MEMORY. `seed` is for the tables of names.
  */
-enum sp_status cost_graph_read(const struct tree *tree, struct sp_arena *arena, uint64_t seed,
-                               struct sp_cost_graph *graph);
+enum sp_status sp_cost_graph_read(const struct sp_tree *tree, struct sp_arena *arena, uint64_t seed,
+                                  struct sp_cost_graph *graph);

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-void emit_varint(struct emit *emit, uint64_t value)
+void sp_emit_varint(struct sp_emit *emit, uint64_t value)
 {
     unsigned char bytes[10];
     const uint32_t width = sp_wire_varint_size(value);
@@ -11,7 +11,7 @@ void emit_varint(struct emit *emit, uint64_t value)
     sp_buf_append(emit->buf, bytes, width);
 }
 
-static void put_fixed(struct emit *emit, uint64_t value, size_t width)
+static void put_fixed(struct sp_emit *emit, uint64_t value, size_t width)
 {
     unsigned char bytes[8];
     for (size_t i = 0; i < width; i++)
@@ -19,48 +19,48 @@ static void put_fixed(struct emit *emit, uint64_t value, size_t width)
     sp_buf_append(emit->buf, bytes, width);
 }
 
-void emit_fixed32(struct emit *emit, uint32_t value)
+void sp_emit_fixed32(struct sp_emit *emit, uint32_t value)
 {
     put_fixed(emit, value, 4);
 }
 
-void emit_fixed64(struct emit *emit, uint64_t value)
+void sp_emit_fixed64(struct sp_emit *emit, uint64_t value)
 {
     put_fixed(emit, value, 8);
 }
 
-void emit_tag(struct emit *emit, uint32_t field, enum sp_wire_type type)
+void sp_emit_tag(struct sp_emit *emit, uint32_t field, enum sp_wire_type type)
 {
-    emit_varint(emit, (uint64_t)field << 3 | (uint64_t)type);
+    sp_emit_varint(emit, (uint64_t)field << 3 | (uint64_t)type);
 }
 
-void emit_int(struct emit *emit, uint32_t field, int64_t value)
+void sp_emit_int(struct sp_emit *emit, uint32_t field, int64_t value)
 {
-    emit_tag(emit, field, SP_WIRE_VARINT);
-    emit_varint(emit, (uint64_t)value);
+    sp_emit_tag(emit, field, SP_WIRE_VARINT);
+    sp_emit_varint(emit, (uint64_t)value);
 }
 
-void emit_bytes(struct emit *emit, uint32_t field, const void *bytes, size_t size)
+void sp_emit_bytes(struct sp_emit *emit, uint32_t field, const void *bytes, size_t size)
 {
-    emit_tag(emit, field, SP_WIRE_LEN);
-    emit_varint(emit, size);
+    sp_emit_tag(emit, field, SP_WIRE_LEN);
+    sp_emit_varint(emit, size);
     sp_buf_append(emit->buf, bytes, size);
 }
 
-void emit_word(struct emit *emit, uint32_t field, const char *word)
+void sp_emit_word(struct sp_emit *emit, uint32_t field, const char *word)
 {
-    emit_bytes(emit, field, word, strlen(word));
+    sp_emit_bytes(emit, field, word, strlen(word));
 }
 
-void emit_begin(struct emit *emit, uint32_t field)
+void sp_emit_begin(struct sp_emit *emit, uint32_t field)
 {
     assert(emit->depth < sizeof emit->open / sizeof emit->open[0]);
-    emit_tag(emit, field, SP_WIRE_LEN);
+    sp_emit_tag(emit, field, SP_WIRE_LEN);
     sp_buf_append(emit->buf, "", 1); /* room for a short length */
     emit->open[emit->depth++] = emit->buf->size;
 }
 
-void emit_end(struct emit *emit)
+void sp_emit_end(struct sp_emit *emit)
 {
     static const unsigned char room[10];
     assert(emit->depth > 0);

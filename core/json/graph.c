@@ -24,186 +24,189 @@ struct level {
 };
 
 struct writer {
-    struct description description;
+    struct sp_description description;
     uint32_t depth;
     struct level levels[SP_MAX_NESTING + 1];
 };
 
 /* ---- members --------------------------------------------------------------------------------------------------- */
 
-enum sp_status description_members(const struct tree *tree, uint32_t object, const char *what, const char *const *names,
-                                   uint32_t count, uint32_t *ret_slots)
+enum sp_status sp_description_members(const struct sp_tree *tree, uint32_t object, const char *what,
+                                      const char *const *names, uint32_t count, uint32_t *ret_slots)
 {
     char known[SP_ERROR_MESSAGE_SIZE / 2] = "";
-    if (tree_kind(tree, object) != TREE_OBJECT)
-        return tree_fail(tree, object, "OBJECT_EXPECTED", "%s is a JSON object.", what);
+    if (sp_tree_kind(tree, object) != SP_TREE_OBJECT)
+        return sp_tree_fail(tree, object, "OBJECT_EXPECTED", "%s is a JSON object.", what);
     for (uint32_t i = 0; i < count; i++)
-        ret_slots[i] = TREE_NONE;
-    for (uint32_t name = tree_begin(object); name != tree_end(tree, object); name = tree_after(tree, name + 1)) {
-        struct tree_text text;
+        ret_slots[i] = SP_TREE_NONE;
+    for (uint32_t name = sp_tree_begin(object); name != sp_tree_end(tree, object);
+         name = sp_tree_after(tree, name + 1)) {
+        struct sp_tree_text text;
         uint32_t slot = 0;
-        enum sp_status status = tree_text(tree, name, &text);
+        enum sp_status status = sp_tree_text(tree, name, &text);
         if (status != SP_OK)
             return status;
-        while (slot < count && !tree_text_is(text, names[slot]))
+        while (slot < count && !sp_tree_text_is(text, names[slot]))
             slot++;
-        if (slot < count && ret_slots[slot] == TREE_NONE) {
+        if (slot < count && ret_slots[slot] == SP_TREE_NONE) {
             ret_slots[slot] = name + 1;
             continue;
         }
         if (slot < count)
-            return tree_fail(tree, name, "MEMBER_TWICE", "The member '%s' is there twice.", names[slot]);
+            return sp_tree_fail(tree, name, "MEMBER_TWICE", "The member '%s' is there twice.", names[slot]);
         for (size_t i = 0, size = 0; i < count && size < sizeof known; i++)
             size += (size_t)snprintf(known + size, sizeof known - size, "%s%s", i == 0 ? "" : ", ", names[i]);
-        return tree_fail(tree, name, "MEMBER_UNKNOWN", "%s has no such member; known are %s.", what, known);
+        return sp_tree_fail(tree, name, "MEMBER_UNKNOWN", "%s has no such member; known are %s.", what, known);
     }
     return SP_OK;
 }
 
-enum sp_status description_array(const struct tree *tree, uint32_t value, const char *what)
+enum sp_status sp_description_array(const struct sp_tree *tree, uint32_t value, const char *what)
 {
-    return tree_kind(tree, value) == TREE_ARRAY
+    return sp_tree_kind(tree, value) == SP_TREE_ARRAY
                ? SP_OK
-               : tree_fail(tree, value, "ARRAY_EXPECTED", "%s must be a JSON array.", what);
+               : sp_tree_fail(tree, value, "ARRAY_EXPECTED", "%s must be a JSON array.", what);
 }
 
-enum sp_status description_text(struct description *description, uint32_t field, uint32_t value, const char *what)
+enum sp_status sp_description_text(struct sp_description *description, uint32_t field, uint32_t value, const char *what)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     struct sp_arena_mark mark = sp_arena_mark(tree->arena);
-    struct tree_text text = {"", 0};
-    if (value == TREE_NONE)
+    struct sp_tree_text text = {"", 0};
+    if (value == SP_TREE_NONE)
         return SP_OK;
-    if (tree_kind(tree, value) != TREE_STRING)
-        return tree_fail(tree, value, "TEXT_EXPECTED", "%s must be text.", what);
-    enum sp_status status = tree_text(tree, value, &text);
+    if (sp_tree_kind(tree, value) != SP_TREE_STRING)
+        return sp_tree_fail(tree, value, "TEXT_EXPECTED", "%s must be text.", what);
+    enum sp_status status = sp_tree_text(tree, value, &text);
     if (status == SP_OK)
-        emit_bytes(&description->emit, field, text.bytes, text.size);
+        sp_emit_bytes(&description->emit, field, text.bytes, text.size);
     sp_arena_rewind(tree->arena, mark);
     return status;
 }
 
-enum sp_status description_metadata(struct description *description, uint32_t field, uint32_t value)
+enum sp_status sp_description_metadata(struct sp_description *description, uint32_t field, uint32_t value)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     enum sp_status status = SP_OK;
-    if (value == TREE_NONE)
+    if (value == SP_TREE_NONE)
         return SP_OK;
-    if (tree_kind(tree, value) != TREE_OBJECT)
-        return tree_fail(tree, value, "OBJECT_EXPECTED", "Metadata is a JSON object of texts.");
-    for (uint32_t name = tree_begin(value); status == SP_OK && name != tree_end(tree, value);
-         name = tree_after(tree, name + 1)) {
-        emit_begin(&description->emit, field);
-        status = description_text(description, ENTRY_KEY, name, "A key");
+    if (sp_tree_kind(tree, value) != SP_TREE_OBJECT)
+        return sp_tree_fail(tree, value, "OBJECT_EXPECTED", "Metadata is a JSON object of texts.");
+    for (uint32_t name = sp_tree_begin(value); status == SP_OK && name != sp_tree_end(tree, value);
+         name = sp_tree_after(tree, name + 1)) {
+        sp_emit_begin(&description->emit, field);
+        status = sp_description_text(description, SP_FIELD_ENTRY_KEY, name, "A key");
         if (status == SP_OK)
-            status = description_text(description, ENTRY_VALUE, name + 1, "A value of metadata");
-        emit_end(&description->emit);
+            status = sp_description_text(description, SP_FIELD_ENTRY_VALUE, name + 1, "A value of metadata");
+        sp_emit_end(&description->emit);
     }
     return status;
 }
 
 /* An array of texts, each a field. */
-static enum sp_status put_names(struct description *description, uint32_t field, uint32_t value, const char *what)
+static enum sp_status put_names(struct sp_description *description, uint32_t field, uint32_t value, const char *what)
 {
     enum sp_status status = SP_OK;
-    if (value == TREE_NONE)
+    if (value == SP_TREE_NONE)
         return SP_OK;
-    status = description_array(description->tree, value, what);
+    status = sp_description_array(description->tree, value, what);
     if (status != SP_OK)
         return status;
-    const uint32_t end = tree_end(description->tree, value);
-    for (uint32_t i = tree_begin(value); status == SP_OK && i != end; i = tree_after(description->tree, i))
-        status = description_text(description, field, i, "A tensor's name");
+    const uint32_t end = sp_tree_end(description->tree, value);
+    for (uint32_t i = sp_tree_begin(value); status == SP_OK && i != end; i = sp_tree_after(description->tree, i))
+        status = sp_description_text(description, field, i, "A tensor's name");
     return status;
 }
 
 /* An array of messages in protobuf's mapping, each a field. */
-static enum sp_status put_messages(struct description *description, uint32_t field, uint32_t value, const char *what,
+static enum sp_status put_messages(struct sp_description *description, uint32_t field, uint32_t value, const char *what,
                                    const ProtobufCMessageDescriptor *descriptor)
 {
-    enum sp_status status = description_array(description->tree, value, what);
+    enum sp_status status = sp_description_array(description->tree, value, what);
     if (status != SP_OK)
         return status;
-    const uint32_t end = tree_end(description->tree, value);
-    for (uint32_t i = tree_begin(value); status == SP_OK && i != end; i = tree_after(description->tree, i)) {
-        emit_begin(&description->emit, field);
-        status = proto_message(description->tree, i, descriptor, &description->emit);
-        emit_end(&description->emit);
+    const uint32_t end = sp_tree_end(description->tree, value);
+    for (uint32_t i = sp_tree_begin(value); status == SP_OK && i != end; i = sp_tree_after(description->tree, i)) {
+        sp_emit_begin(&description->emit, field);
+        status = sp_proto_message(description->tree, i, descriptor, &description->emit);
+        sp_emit_end(&description->emit);
     }
     return status;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
-static enum sp_status put_configuration(struct description *description, uint32_t value)
+static enum sp_status put_configuration(struct sp_description *description, uint32_t value)
 {
     enum { CONFIGURATION, STAGE, SPECS, COUNT };
     static const char *const names[COUNT] = {"configuration", "stage", "specs"};
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     uint32_t slots[COUNT];
     int64_t stage = 0;
-    enum sp_status status = description_members(tree, value, "A node's configuration", names, COUNT, slots);
-    if (status == SP_OK && slots[STAGE] != TREE_NONE)
-        status = scalar_int(tree, slots[STAGE], INT32_MIN, INT32_MAX, &stage);
+    enum sp_status status = sp_description_members(tree, value, "A node's configuration", names, COUNT, slots);
+    if (status == SP_OK && slots[STAGE] != SP_TREE_NONE)
+        status = sp_scalar_int(tree, slots[STAGE], INT32_MIN, INT32_MAX, &stage);
     if (status != SP_OK)
         return status;
-    emit_begin(&description->emit, NODE_CONFIGURATION);
-    status = description_text(description, CONFIGURATION_ID, slots[CONFIGURATION], "A configuration's name");
-    if (status == SP_OK && slots[SPECS] != TREE_NONE)
-        status = put_messages(description, CONFIGURATION_SPEC, slots[SPECS], "'specs'",
+    sp_emit_begin(&description->emit, SP_FIELD_NODE_CONFIGURATION);
+    status =
+        sp_description_text(description, SP_FIELD_CONFIGURATION_ID, slots[CONFIGURATION], "A configuration's name");
+    if (status == SP_OK && slots[SPECS] != SP_TREE_NONE)
+        status = put_messages(description, SP_FIELD_CONFIGURATION_SPEC, slots[SPECS], "'specs'",
                               &onnx__sharding_spec_proto__descriptor);
-    if (slots[STAGE] != TREE_NONE)
-        emit_int(&description->emit, CONFIGURATION_STAGE, stage);
-    emit_end(&description->emit);
+    if (slots[STAGE] != SP_TREE_NONE)
+        sp_emit_int(&description->emit, SP_FIELD_CONFIGURATION_STAGE, stage);
+    sp_emit_end(&description->emit);
     return status;
 }
 
-static enum sp_status put_configurations(struct description *description, uint32_t value)
+static enum sp_status put_configurations(struct sp_description *description, uint32_t value)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     enum sp_status status = SP_OK;
-    if (value == TREE_NONE)
+    if (value == SP_TREE_NONE)
         return SP_OK;
-    status = description_array(tree, value, "'configurations' of a node");
+    status = sp_description_array(tree, value, "'configurations' of a node");
     if (status != SP_OK)
         return status;
-    description_needs(description, 11);
-    for (uint32_t i = tree_begin(value); status == SP_OK && i != tree_end(tree, value); i = tree_after(tree, i))
+    sp_description_needs(description, 11);
+    for (uint32_t i = sp_tree_begin(value); status == SP_OK && i != sp_tree_end(tree, value);
+         i = sp_tree_after(tree, i))
         status = put_configuration(description, i);
     return status;
 }
 
 /* A text of the document with a NUL behind it; NULL without memory, or where it is no text. */
-static const char *terminated(const struct tree *tree, uint32_t value)
+static const char *terminated(const struct sp_tree *tree, uint32_t value)
 {
-    struct tree_text text;
-    if (value == TREE_NONE)
+    struct sp_tree_text text;
+    if (value == SP_TREE_NONE)
         return "";
-    if (tree_kind(tree, value) != TREE_STRING || tree_text(tree, value, &text) != SP_OK)
+    if (sp_tree_kind(tree, value) != SP_TREE_STRING || sp_tree_text(tree, value, &text) != SP_OK)
         return NULL;
     return sp_arena_string(tree->arena, text.bytes, text.size);
 }
 
 /* The version of a domain that the document states, or 0. */
-static int64_t opset_version(const struct description *description, const char *domain)
+static int64_t opset_version(const struct sp_description *description, const char *domain)
 {
-    const struct tree *tree = description->tree;
-    struct tree quiet = *tree;
+    const struct sp_tree *tree = description->tree;
+    struct sp_tree quiet = *tree;
     int64_t version = 0;
     quiet.err = NULL;
-    if (tree_kind(tree, description->opset) != TREE_OBJECT)
-        return domain[0] == '\0' && scalar_int(&quiet, description->opset, 1, INT64_MAX, &version) == SP_OK ? version
-                                                                                                            : 0;
-    for (uint32_t name = tree_begin(description->opset); name != tree_end(tree, description->opset);
-         name = tree_after(tree, name + 1)) {
-        if (tree_text_is(tree_raw_text(tree, name), domain) &&
-            scalar_int(&quiet, name + 1, 1, INT64_MAX, &version) == SP_OK)
+    if (sp_tree_kind(tree, description->opset) != SP_TREE_OBJECT)
+        return domain[0] == '\0' && sp_scalar_int(&quiet, description->opset, 1, INT64_MAX, &version) == SP_OK ? version
+                                                                                                               : 0;
+    for (uint32_t name = sp_tree_begin(description->opset); name != sp_tree_end(tree, description->opset);
+         name = sp_tree_after(tree, name + 1)) {
+        if (sp_tree_text_is(sp_tree_raw_text(tree, name), domain) &&
+            sp_scalar_int(&quiet, name + 1, 1, INT64_MAX, &version) == SP_OK)
             return version;
     }
     return 0;
 }
 
-static const struct sp_signature *find_signature(const struct description *description, uint32_t domain, uint32_t op)
+static const struct sp_signature *find_signature(const struct sp_description *description, uint32_t domain, uint32_t op)
 {
     struct sp_arena_mark mark = sp_arena_mark(description->tree->arena);
     const char *domain_name = terminated(description->tree, domain), *name = terminated(description->tree, op);
@@ -223,41 +226,41 @@ static enum sp_status begin_node(struct writer *writer, uint32_t value)
     enum { NAME, OP, DOMAIN, OVERLOAD, INPUTS, OUTPUTS, ATTRIBUTES, METADATA, CONFIGURATIONS, COUNT };
     static const char *const names[COUNT] = {"name",    "op",         "domain",   "overload",      "inputs",
                                              "outputs", "attributes", "metadata", "configurations"};
-    struct description *description = &writer->description;
-    const struct tree *tree = description->tree;
+    struct sp_description *description = &writer->description;
+    const struct sp_tree *tree = description->tree;
     uint32_t slots[COUNT];
-    enum sp_status status = description_members(tree, value, "A node", names, COUNT, slots);
+    enum sp_status status = sp_description_members(tree, value, "A node", names, COUNT, slots);
     if (status != SP_OK)
         return status;
     const uint32_t attributes = slots[ATTRIBUTES];
-    if (slots[OP] == TREE_NONE)
-        return tree_fail(tree, value, "MEMBER_MISSING", "A node needs the member 'op', its operator.");
-    if (attributes != TREE_NONE && tree_kind(tree, attributes) != TREE_OBJECT)
-        return tree_fail(tree, attributes, "OBJECT_EXPECTED", "'attributes' is a JSON object.");
-    if (slots[OVERLOAD] != TREE_NONE || slots[METADATA] != TREE_NONE)
-        description_needs(description, 10);
-    emit_begin(&description->emit, GRAPH_NODE);
-    status = put_names(description, NODE_INPUT, slots[INPUTS], "'inputs' of a node");
+    if (slots[OP] == SP_TREE_NONE)
+        return sp_tree_fail(tree, value, "MEMBER_MISSING", "A node needs the member 'op', its operator.");
+    if (attributes != SP_TREE_NONE && sp_tree_kind(tree, attributes) != SP_TREE_OBJECT)
+        return sp_tree_fail(tree, attributes, "OBJECT_EXPECTED", "'attributes' is a JSON object.");
+    if (slots[OVERLOAD] != SP_TREE_NONE || slots[METADATA] != SP_TREE_NONE)
+        sp_description_needs(description, 10);
+    sp_emit_begin(&description->emit, SP_FIELD_GRAPH_NODE);
+    status = put_names(description, SP_FIELD_NODE_INPUT, slots[INPUTS], "'inputs' of a node");
     if (status == SP_OK)
-        status = put_names(description, NODE_OUTPUT, slots[OUTPUTS], "'outputs' of a node");
+        status = put_names(description, SP_FIELD_NODE_OUTPUT, slots[OUTPUTS], "'outputs' of a node");
     if (status == SP_OK)
-        status = description_text(description, NODE_NAME, slots[NAME], "A node's name");
+        status = sp_description_text(description, SP_FIELD_NODE_NAME, slots[NAME], "A node's name");
     if (status == SP_OK)
-        status = description_text(description, NODE_OP, slots[OP], "A node's operator");
+        status = sp_description_text(description, SP_FIELD_NODE_OP, slots[OP], "A node's operator");
     if (status == SP_OK)
-        status = description_text(description, NODE_DOMAIN, slots[DOMAIN], "A node's domain");
+        status = sp_description_text(description, SP_FIELD_NODE_DOMAIN, slots[DOMAIN], "A node's domain");
     if (status == SP_OK)
-        status = description_text(description, NODE_OVERLOAD, slots[OVERLOAD], "A node's overload");
+        status = sp_description_text(description, SP_FIELD_NODE_OVERLOAD, slots[OVERLOAD], "A node's overload");
     if (status == SP_OK)
-        status = description_metadata(description, NODE_METADATA, slots[METADATA]);
+        status = sp_description_metadata(description, SP_FIELD_NODE_METADATA, slots[METADATA]);
     if (status == SP_OK)
         status = put_configurations(description, slots[CONFIGURATIONS]);
     if (status != SP_OK)
         return status;
     writer->levels[writer->depth++] = (struct level){
         .kind = LEVEL_NODE,
-        .at = attributes != TREE_NONE ? tree_begin(attributes) : 0,
-        .end = attributes != TREE_NONE ? tree_end(tree, attributes) : 0,
+        .at = attributes != SP_TREE_NONE ? sp_tree_begin(attributes) : 0,
+        .end = attributes != SP_TREE_NONE ? sp_tree_end(tree, attributes) : 0,
         .signature = find_signature(description, slots[DOMAIN], slots[OP]),
     };
     return SP_OK;
@@ -271,37 +274,38 @@ static const char *const member_names[DOCUMENT_MEMBERS] = {"name",       "inputs
                                                            "values",     "nodes",    "doc",           "opset",
                                                            "ir_version", "metadata", "configurations"};
 
-static enum sp_status put_values(struct description *description, uint32_t field, uint32_t value, const char *what)
+static enum sp_status put_values(struct sp_description *description, uint32_t field, uint32_t value, const char *what)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     enum sp_status status = SP_OK;
-    if (value == TREE_NONE)
+    if (value == SP_TREE_NONE)
         return SP_OK;
-    status = description_array(tree, value, what);
+    status = sp_description_array(tree, value, what);
     if (status != SP_OK)
         return status;
-    for (uint32_t i = tree_begin(value); status == SP_OK && i != tree_end(tree, value); i = tree_after(tree, i))
-        status = field == GRAPH_INITIALIZER ? description_initializer(description, field, i)
-                                            : description_value(description, field, i);
+    for (uint32_t i = sp_tree_begin(value); status == SP_OK && i != sp_tree_end(tree, value);
+         i = sp_tree_after(tree, i))
+        status = field == SP_FIELD_GRAPH_INITIALIZER ? sp_description_initializer(description, field, i)
+                                                     : sp_description_value(description, field, i);
     return status;
 }
 
 /* Outputs; only those of the main graph are looked up in what was inferred. */
-static enum sp_status put_outputs(struct description *description, uint32_t value, bool is_main)
+static enum sp_status put_outputs(struct sp_description *description, uint32_t value, bool is_main)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     const struct sp_graph *graph = is_main && description->typed != NULL ? description->typed->graph : NULL;
     const uint32_t untyped = description->untyped;
     uint32_t index = 0;
-    if (value == TREE_NONE)
+    if (value == SP_TREE_NONE)
         return SP_OK;
-    enum sp_status status = description_array(tree, value, "'outputs'");
+    enum sp_status status = sp_description_array(tree, value, "'outputs'");
     if (status != SP_OK)
         return status;
-    for (uint32_t i = tree_begin(value); status == SP_OK && i != tree_end(tree, value);
-         i = tree_after(tree, i), index++)
-        status = description_output(description, i,
-                                    graph != NULL && index < graph->output_count ? graph->outputs[index] : NULL);
+    for (uint32_t i = sp_tree_begin(value); status == SP_OK && i != sp_tree_end(tree, value);
+         i = sp_tree_after(tree, i), index++)
+        status = sp_description_output(description, i,
+                                       graph != NULL && index < graph->output_count ? graph->outputs[index] : NULL);
     if (!is_main)
         description->untyped = untyped; /* outputs of bodies need no types */
     return status;
@@ -310,28 +314,28 @@ static enum sp_status put_outputs(struct description *description, uint32_t valu
 /* Everything of the graph but its nodes, which come behind. */
 static enum sp_status begin_graph(struct writer *writer, uint32_t field, uint32_t value, const uint32_t *slots)
 {
-    struct description *description = &writer->description;
-    const struct tree *tree = description->tree;
-    if (slots[NODES] != TREE_NONE && description_array(tree, slots[NODES], "'nodes'") != SP_OK)
+    struct sp_description *description = &writer->description;
+    const struct sp_tree *tree = description->tree;
+    if (slots[NODES] != SP_TREE_NONE && sp_description_array(tree, slots[NODES], "'nodes'") != SP_OK)
         return SP_ERR_MALFORMED;
-    emit_begin(&description->emit, field);
+    sp_emit_begin(&description->emit, field);
     enum sp_status status = SP_OK;
-    if (slots[NAME] != TREE_NONE)
-        status = description_text(description, GRAPH_NAME, slots[NAME], "A graph's name");
+    if (slots[NAME] != SP_TREE_NONE)
+        status = sp_description_text(description, SP_FIELD_GRAPH_NAME, slots[NAME], "A graph's name");
     else
-        emit_word(&description->emit, GRAPH_NAME, "graph"); /* ONNX asks for one */
+        sp_emit_word(&description->emit, SP_FIELD_GRAPH_NAME, "graph"); /* ONNX asks for one */
     if (status == SP_OK)
-        status = put_values(description, GRAPH_INITIALIZER, slots[INITIALIZERS], "'initializers'");
+        status = put_values(description, SP_FIELD_GRAPH_INITIALIZER, slots[INITIALIZERS], "'initializers'");
     if (status == SP_OK)
-        status = put_values(description, GRAPH_INPUT, slots[INPUTS], "'inputs'");
+        status = put_values(description, SP_FIELD_GRAPH_INPUT, slots[INPUTS], "'inputs'");
     if (status == SP_OK)
-        status = put_outputs(description, slots[OUTPUTS], field == MODEL_GRAPH);
+        status = put_outputs(description, slots[OUTPUTS], field == SP_FIELD_MODEL_GRAPH);
     if (status == SP_OK)
-        status = put_values(description, GRAPH_VALUE, slots[VALUES], "'values'");
+        status = put_values(description, SP_FIELD_GRAPH_VALUE, slots[VALUES], "'values'");
     writer->levels[writer->depth++] = (struct level){
         .kind = LEVEL_GRAPH,
-        .at = slots[NODES] != TREE_NONE ? tree_begin(slots[NODES]) : value,
-        .end = slots[NODES] != TREE_NONE ? tree_end(tree, slots[NODES]) : value,
+        .at = slots[NODES] != SP_TREE_NONE ? sp_tree_begin(slots[NODES]) : value,
+        .end = slots[NODES] != SP_TREE_NONE ? sp_tree_end(tree, slots[NODES]) : value,
     };
     return status;
 }
@@ -339,22 +343,22 @@ static enum sp_status begin_graph(struct writer *writer, uint32_t field, uint32_
 /* Room on both stacks for what begins at `value`. */
 static enum sp_status check_depth(const struct writer *writer, uint32_t value)
 {
-    const struct tree *tree = writer->description.tree;
-    if (!emit_is_full(&writer->description.emit) && writer->depth < SP_MAX_NESTING)
+    const struct sp_tree *tree = writer->description.tree;
+    if (!sp_emit_is_full(&writer->description.emit) && writer->depth < SP_MAX_NESTING)
         return SP_OK;
     enum sp_status status =
         sp_fail_limit(tree->err, "NESTING_TOO_DEEP", "SP_MAX_NESTING", SP_MAX_NESTING, SP_MAX_NESTING + 1,
                       "Graphs are nested too deep: records may be %d deep in the file (limit "
                       "SP_MAX_NESTING).",
                       SP_MAX_NESTING);
-    (void)tree_at(tree, value);
+    (void)sp_tree_at(tree, value);
     return status;
 }
 
 static enum sp_status begin_attribute(struct writer *writer, uint32_t name, const struct sp_signature *signature)
 {
-    struct description_graphs graphs = {0};
-    enum sp_status status = description_attribute(&writer->description, name, signature, &graphs);
+    struct sp_description_graphs graphs = {0};
+    enum sp_status status = sp_description_attribute(&writer->description, name, signature, &graphs);
     if (status == SP_OK && graphs.field != 0)
         writer->levels[writer->depth++] =
             (struct level){.kind = LEVEL_GRAPHS, .at = graphs.at, .end = graphs.end, .field = graphs.field};
@@ -365,16 +369,16 @@ static enum sp_status begin_attribute(struct writer *writer, uint32_t name, cons
 static enum sp_status step(struct writer *writer)
 {
     struct level *level = &writer->levels[writer->depth - 1];
-    const struct tree *tree = writer->description.tree;
+    const struct sp_tree *tree = writer->description.tree;
     const uint32_t at = level->at;
     uint32_t slots[GRAPH_MEMBERS];
     enum sp_status status;
     if (at == level->end) {
-        emit_end(&writer->description.emit);
+        sp_emit_end(&writer->description.emit);
         writer->depth--;
         return SP_OK;
     }
-    level->at = tree_after(tree, level->kind == LEVEL_NODE ? at + 1 : at);
+    level->at = sp_tree_after(tree, level->kind == LEVEL_NODE ? at + 1 : at);
     status = check_depth(writer, at);
     if (status != SP_OK)
         return status;
@@ -384,7 +388,7 @@ static enum sp_status step(struct writer *writer)
     case LEVEL_NODE:
         return begin_attribute(writer, at, level->signature);
     default:
-        status = description_members(tree, at, "A graph", member_names, GRAPH_MEMBERS, slots);
+        status = sp_description_members(tree, at, "A graph", member_names, GRAPH_MEMBERS, slots);
         return status == SP_OK ? begin_graph(writer, level->field, at, slots) : status;
     }
 }
@@ -404,38 +408,39 @@ static int64_t opset_ir_version(int64_t opset)
     return 14;
 }
 
-static enum sp_status put_opset(struct description *description, uint32_t domain, uint32_t value)
+static enum sp_status put_opset(struct sp_description *description, uint32_t domain, uint32_t value)
 {
-    struct emit *emit = &description->emit;
+    struct sp_emit *emit = &description->emit;
     int64_t version = 0;
-    enum sp_status status = scalar_int(description->tree, value, 1, INT64_MAX, &version);
+    enum sp_status status = sp_scalar_int(description->tree, value, 1, INT64_MAX, &version);
     if (status != SP_OK)
         return status;
-    emit_begin(emit, MODEL_OPSET);
-    if (domain == TREE_NONE)
-        emit_word(emit, OPSET_DOMAIN, "");
+    sp_emit_begin(emit, SP_FIELD_MODEL_OPSET);
+    if (domain == SP_TREE_NONE)
+        sp_emit_word(emit, SP_FIELD_OPSET_DOMAIN, "");
     else
-        status = description_text(description, OPSET_DOMAIN, domain, "A domain");
-    emit_int(emit, OPSET_VERSION, version);
-    emit_end(emit);
-    if (domain == TREE_NONE || tree_text_is(tree_raw_text(description->tree, domain), "") ||
-        tree_text_is(tree_raw_text(description->tree, domain), "ai.onnx"))
-        description_needs(description, opset_ir_version(version));
+        status = sp_description_text(description, SP_FIELD_OPSET_DOMAIN, domain, "A domain");
+    sp_emit_int(emit, SP_FIELD_OPSET_VERSION, version);
+    sp_emit_end(emit);
+    if (domain == SP_TREE_NONE || sp_tree_text_is(sp_tree_raw_text(description->tree, domain), "") ||
+        sp_tree_text_is(sp_tree_raw_text(description->tree, domain), "ai.onnx"))
+        sp_description_needs(description, opset_ir_version(version));
     return status;
 }
 
-static enum sp_status put_opsets(struct description *description, uint32_t value)
+static enum sp_status put_opsets(struct sp_description *description, uint32_t value)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     enum sp_status status = SP_OK;
-    if (tree_kind(tree, value) == TREE_NUMBER)
-        return put_opset(description, TREE_NONE, value);
-    if (tree_kind(tree, value) != TREE_OBJECT)
-        return tree_fail(tree, value, "OPSET_EXPECTED",
-                         "'opset' is the version of ONNX's operator set, or an object with the version of each domain, "
-                         "as in {\"\": 21, \"com.microsoft\": 1}.");
-    for (uint32_t name = tree_begin(value); status == SP_OK && name != tree_end(tree, value);
-         name = tree_after(tree, name + 1))
+    if (sp_tree_kind(tree, value) == SP_TREE_NUMBER)
+        return put_opset(description, SP_TREE_NONE, value);
+    if (sp_tree_kind(tree, value) != SP_TREE_OBJECT)
+        return sp_tree_fail(
+            tree, value, "OPSET_EXPECTED",
+            "'opset' is the version of ONNX's operator set, or an object with the version of each domain, "
+            "as in {\"\": 21, \"com.microsoft\": 1}.");
+    for (uint32_t name = sp_tree_begin(value); status == SP_OK && name != sp_tree_end(tree, value);
+         name = sp_tree_after(tree, name + 1))
         status = put_opset(description, name, name + 1);
     return status;
 }
@@ -443,47 +448,47 @@ static enum sp_status put_opsets(struct description *description, uint32_t value
 /* The model's own members; the graph is begun. */
 static enum sp_status begin_model(struct writer *writer, const uint32_t *slots)
 {
-    struct description *description = &writer->description;
+    struct sp_description *description = &writer->description;
     enum sp_status status = put_opsets(description, slots[OPSET]);
     if (status == SP_OK)
-        status = description_text(description, MODEL_DOC, slots[DOC], "'doc'");
+        status = sp_description_text(description, SP_FIELD_MODEL_DOC, slots[DOC], "'doc'");
     if (status == SP_OK)
-        status = description_metadata(description, MODEL_METADATA, slots[METADATA]);
-    if (status == SP_OK && slots[CONFIGURATIONS] != TREE_NONE) {
-        description_needs(description, 11);
-        status = put_messages(description, MODEL_CONFIGURATION, slots[CONFIGURATIONS], "'configurations'",
+        status = sp_description_metadata(description, SP_FIELD_MODEL_METADATA, slots[METADATA]);
+    if (status == SP_OK && slots[CONFIGURATIONS] != SP_TREE_NONE) {
+        sp_description_needs(description, 11);
+        status = put_messages(description, SP_FIELD_MODEL_CONFIGURATION, slots[CONFIGURATIONS], "'configurations'",
                               &onnx__device_configuration_proto__descriptor);
     }
-    return status == SP_OK ? begin_graph(writer, MODEL_GRAPH, 0, slots) : status;
+    return status == SP_OK ? begin_graph(writer, SP_FIELD_MODEL_GRAPH, 0, slots) : status;
 }
 
-enum sp_status description_model(const struct tree *tree, const struct sp_model *typed, struct sp_buf *buf,
-                                 uint32_t *ret_untyped)
+enum sp_status sp_description_model(const struct sp_tree *tree, const struct sp_model *typed, struct sp_buf *buf,
+                                    uint32_t *ret_untyped)
 {
     struct writer writer = {
         .description = {.tree = tree, .emit = {.buf = buf}, .ir_version = 8, .typed = typed},
     };
-    struct description *description = &writer.description;
+    struct sp_description *description = &writer.description;
     uint32_t slots[DOCUMENT_MEMBERS];
-    enum sp_status status = description_members(tree, 0, "A tensor graph", member_names, DOCUMENT_MEMBERS, slots);
+    enum sp_status status = sp_description_members(tree, 0, "A tensor graph", member_names, DOCUMENT_MEMBERS, slots);
     if (status != SP_OK)
         return status;
     for (uint32_t i = 0; i < DOCUMENT_MEMBERS; i++) {
-        if (slots[i] == TREE_NONE && (i == OPSET || i == NODES))
-            return tree_fail(tree, 0, "MEMBER_MISSING", "A tensor graph needs the member '%s'.", member_names[i]);
+        if (slots[i] == SP_TREE_NONE && (i == OPSET || i == NODES))
+            return sp_tree_fail(tree, 0, "MEMBER_MISSING", "A tensor graph needs the member '%s'.", member_names[i]);
     }
-    if (slots[IR_VERSION] != TREE_NONE)
-        status = scalar_int(tree, slots[IR_VERSION], 1, INT64_MAX, &description->ir_version);
+    if (slots[IR_VERSION] != SP_TREE_NONE)
+        status = sp_scalar_int(tree, slots[IR_VERSION], 1, INT64_MAX, &description->ir_version);
     if (status != SP_OK)
         return status;
     description->opset = slots[OPSET];
-    emit_int(&description->emit, MODEL_IR_VERSION, description->ir_version);
+    sp_emit_int(&description->emit, SP_FIELD_MODEL_IR_VERSION, description->ir_version);
     const size_t after_ir_version = buf->size;
     status = begin_model(&writer, slots);
     while (status == SP_OK && writer.depth > 0)
         status = step(&writer);
     /* What it needs is known only now; every version that this knows is one byte. */
-    if (status == SP_OK && slots[IR_VERSION] == TREE_NONE && !sp_buf_failed(buf))
+    if (status == SP_OK && slots[IR_VERSION] == SP_TREE_NONE && !sp_buf_failed(buf))
         buf->data[after_ir_version - 1] = (char)description->ir_version;
     *ret_untyped = description->untyped;
     return status;

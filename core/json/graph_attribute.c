@@ -32,22 +32,22 @@ static const struct kind *kind_of(enum sp_attr_type type)
 }
 
 /* What the operator's schema asks for, or UNDEFINED. */
-static enum sp_attr_type wanted(const struct sp_signature *signature, struct tree_text name)
+static enum sp_attr_type wanted(const struct sp_signature *signature, struct sp_tree_text name)
 {
     for (uint32_t i = 0; signature != NULL && i < signature->attribute_count; i++) {
-        if (tree_text_is(name, signature->attributes[i].name))
+        if (sp_tree_text_is(name, signature->attributes[i].name))
             return signature->attributes[i].type;
     }
     return SP_ATTR_UNDEFINED;
 }
 
-static enum sp_attr_type type_of_list(const struct tree *tree, uint32_t value)
+static enum sp_attr_type type_of_list(const struct sp_tree *tree, uint32_t value)
 {
     uint32_t texts = 0, numbers = 0, reals = 0, count = 0;
-    for (uint32_t i = tree_begin(value); i != tree_end(tree, value); i = tree_after(tree, i), count++) {
-        texts += tree_kind(tree, i) == TREE_STRING;
-        numbers += tree_kind(tree, i) == TREE_NUMBER;
-        reals += tree_kind(tree, i) == TREE_NUMBER && !scalar_is_integer(tree, i);
+    for (uint32_t i = sp_tree_begin(value); i != sp_tree_end(tree, value); i = sp_tree_after(tree, i), count++) {
+        texts += sp_tree_kind(tree, i) == SP_TREE_STRING;
+        numbers += sp_tree_kind(tree, i) == SP_TREE_NUMBER;
+        reals += sp_tree_kind(tree, i) == SP_TREE_NUMBER && !sp_scalar_is_integer(tree, i);
     }
     if (count > 0 && texts == count)
         return SP_ATTR_STRINGS;
@@ -57,19 +57,19 @@ static enum sp_attr_type type_of_list(const struct tree *tree, uint32_t value)
 }
 
 /* The kind of a value that does not name it itself: what the operator asks for where that is possible. */
-static enum sp_attr_type type_of(const struct tree *tree, uint32_t value, enum sp_attr_type want)
+static enum sp_attr_type type_of(const struct sp_tree *tree, uint32_t value, enum sp_attr_type want)
 {
-    switch (tree_kind(tree, value)) {
-    case TREE_NUMBER:
+    switch (sp_tree_kind(tree, value)) {
+    case SP_TREE_NUMBER:
         if (want == SP_ATTR_FLOAT || want == SP_ATTR_INT)
             return want;
-        return scalar_is_integer(tree, value) ? SP_ATTR_INT : SP_ATTR_FLOAT;
-    case TREE_STRING: /* "NaN" */
+        return sp_scalar_is_integer(tree, value) ? SP_ATTR_INT : SP_ATTR_FLOAT;
+    case SP_TREE_STRING: /* "NaN" */
         return want == SP_ATTR_FLOAT ? want : SP_ATTR_STRING;
-    case TREE_TRUE:
-    case TREE_FALSE:
+    case SP_TREE_TRUE:
+    case SP_TREE_FALSE:
         return SP_ATTR_INT;
-    case TREE_ARRAY:
+    case SP_TREE_ARRAY:
         if (want == SP_ATTR_FLOATS || want == SP_ATTR_INTS || want == SP_ATTR_STRINGS)
             return want;
         return type_of_list(tree, value);
@@ -79,61 +79,62 @@ static enum sp_attr_type type_of(const struct tree *tree, uint32_t value, enum s
 }
 
 /* {"float": 1}: the kind that the one member names. */
-static enum sp_status read_named(const struct tree *tree, uint32_t object, const struct kind **ret_kind,
+static enum sp_status read_named(const struct sp_tree *tree, uint32_t object, const struct kind **ret_kind,
                                  uint32_t *ret_value)
 {
-    const uint32_t name = tree_begin(object);
-    struct tree_text text;
-    if (name == tree_end(tree, object) || tree_after(tree, name + 1) != tree_end(tree, object))
-        return tree_fail(tree, object, "ATTRIBUTE_KIND",
-                         "An attribute that is an object has one member that names its type, as in {\"float\": 1}.");
-    enum sp_status status = tree_text(tree, name, &text);
+    const uint32_t name = sp_tree_begin(object);
+    struct sp_tree_text text;
+    if (name == sp_tree_end(tree, object) || sp_tree_after(tree, name + 1) != sp_tree_end(tree, object))
+        return sp_tree_fail(tree, object, "ATTRIBUTE_KIND",
+                            "An attribute that is an object has one member that names its type, as in {\"float\": 1}.");
+    enum sp_status status = sp_tree_text(tree, name, &text);
     if (status != SP_OK)
         return status;
     for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (tree_text_is(text, kinds[i].name)) {
+        if (sp_tree_text_is(text, kinds[i].name)) {
             *ret_kind = &kinds[i];
             *ret_value = name + 1;
             return SP_OK;
         }
     }
-    return tree_fail(tree, name, "MEMBER_UNKNOWN",
-                     "There is no such type of attributes; there are int, float, string, tensor, graph, type, ints, "
-                     "floats, strings, tensors, graphs and types.");
+    return sp_tree_fail(tree, name, "MEMBER_UNKNOWN",
+                        "There is no such type of attributes; there are int, float, string, tensor, graph, type, ints, "
+                        "floats, strings, tensors, graphs and types.");
 }
 
-static enum sp_status put_float(struct description *description, uint32_t field, uint32_t value)
+static enum sp_status put_float(struct sp_description *description, uint32_t field, uint32_t value)
 {
     float number = 0;
     uint32_t bits;
-    enum sp_status status = scalar_float(description->tree, value, &number);
+    enum sp_status status = sp_scalar_float(description->tree, value, &number);
     memcpy(&bits, &number, sizeof bits);
-    emit_tag(&description->emit, field, SP_WIRE_I32);
-    emit_fixed32(&description->emit, bits);
+    sp_emit_tag(&description->emit, field, SP_WIRE_I32);
+    sp_emit_fixed32(&description->emit, bits);
     return status;
 }
 
-static enum sp_status put_int(struct description *description, uint32_t field, uint32_t value)
+static enum sp_status put_int(struct sp_description *description, uint32_t field, uint32_t value)
 {
-    const enum tree_kind kind = tree_kind(description->tree, value);
-    int64_t number = kind == TREE_TRUE;
+    const enum sp_tree_kind kind = sp_tree_kind(description->tree, value);
+    int64_t number = kind == SP_TREE_TRUE;
     enum sp_status status = SP_OK;
-    if (kind != TREE_TRUE && kind != TREE_FALSE)
-        status = scalar_int(description->tree, value, INT64_MIN, INT64_MAX, &number);
-    emit_int(&description->emit, field, number);
+    if (kind != SP_TREE_TRUE && kind != SP_TREE_FALSE)
+        status = sp_scalar_int(description->tree, value, INT64_MIN, INT64_MAX, &number);
+    sp_emit_int(&description->emit, field, number);
     return status;
 }
 
-static enum sp_status put_type(struct description *description, uint32_t field, uint32_t value)
+static enum sp_status put_type(struct sp_description *description, uint32_t field, uint32_t value)
 {
-    emit_begin(&description->emit, field);
-    enum sp_status status = proto_message(description->tree, value, &onnx__type_proto__descriptor, &description->emit);
-    emit_end(&description->emit);
+    sp_emit_begin(&description->emit, field);
+    enum sp_status status =
+        sp_proto_message(description->tree, value, &onnx__type_proto__descriptor, &description->emit);
+    sp_emit_end(&description->emit);
     return status;
 }
 
 /* One value of the kind, or one item of its list. */
-static enum sp_status put_item(struct description *description, const struct kind *kind, uint32_t value)
+static enum sp_status put_item(struct sp_description *description, const struct kind *kind, uint32_t value)
 {
     switch (kind->type) {
     case SP_ATTR_INT:
@@ -144,64 +145,64 @@ static enum sp_status put_item(struct description *description, const struct kin
         return put_float(description, kind->field, value);
     case SP_ATTR_TENSOR:
     case SP_ATTR_TENSORS:
-        return description_tensor(description, kind->field, value);
+        return sp_description_tensor(description, kind->field, value);
     case SP_ATTR_TYPE_PROTO:
     case SP_ATTR_TYPE_PROTOS:
         return put_type(description, kind->field, value);
     default:
-        return description_text(description, kind->field, value, "A text of an attribute");
+        return sp_description_text(description, kind->field, value, "A text of an attribute");
     }
 }
 
 /* The value behind name and type; graphs are left to the caller. */
-static enum sp_status put_value(struct description *description, const struct kind *kind, uint32_t value,
-                                struct description_graphs *ret_graphs)
+static enum sp_status put_value(struct sp_description *description, const struct kind *kind, uint32_t value,
+                                struct sp_description_graphs *ret_graphs)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     enum sp_status status = SP_OK;
-    uint32_t at = value, end = tree_after(tree, value);
+    uint32_t at = value, end = sp_tree_after(tree, value);
     if (kind->is_list) {
-        status = description_array(tree, value, "A list of an attribute");
+        status = sp_description_array(tree, value, "A list of an attribute");
         if (status != SP_OK)
             return status;
-        at = tree_begin(value);
-        end = tree_end(tree, value);
+        at = sp_tree_begin(value);
+        end = sp_tree_end(tree, value);
     }
     if (kind->type == SP_ATTR_GRAPH || kind->type == SP_ATTR_GRAPHS) {
-        *ret_graphs = (struct description_graphs){kind->field, at, end};
+        *ret_graphs = (struct sp_description_graphs){kind->field, at, end};
         return SP_OK;
     }
-    for (; status == SP_OK && at != end; at = tree_after(tree, at))
+    for (; status == SP_OK && at != end; at = sp_tree_after(tree, at))
         status = put_item(description, kind, at);
     return status;
 }
 
-enum sp_status description_attribute(struct description *description, uint32_t name,
-                                     const struct sp_signature *signature, struct description_graphs *ret_graphs)
+enum sp_status sp_description_attribute(struct sp_description *description, uint32_t name,
+                                        const struct sp_signature *signature, struct sp_description_graphs *ret_graphs)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     const struct kind *kind = NULL;
-    struct tree_text text;
+    struct sp_tree_text text;
     uint32_t value = name + 1;
-    *ret_graphs = (struct description_graphs){0};
-    enum sp_status status = tree_text(tree, name, &text);
-    if (status == SP_OK && tree_kind(tree, value) == TREE_OBJECT) {
+    *ret_graphs = (struct sp_description_graphs){0};
+    enum sp_status status = sp_tree_text(tree, name, &text);
+    if (status == SP_OK && sp_tree_kind(tree, value) == SP_TREE_OBJECT) {
         status = read_named(tree, value, &kind, &value);
     } else if (status == SP_OK) {
         const enum sp_attr_type type = type_of(tree, value, wanted(signature, text));
         kind = type != SP_ATTR_UNDEFINED ? kind_of(type) : NULL;
         if (kind == NULL)
-            status = tree_fail(tree, value, "ATTRIBUTE_KIND",
-                               "The type of this attribute cannot be told from its value; name it, as in "
-                               "{\"ints\": []}.");
+            status = sp_tree_fail(tree, value, "ATTRIBUTE_KIND",
+                                  "The type of this attribute cannot be told from its value; name it, as in "
+                                  "{\"ints\": []}.");
     }
     if (status != SP_OK)
         return status;
-    emit_begin(&description->emit, NODE_ATTRIBUTE);
-    emit_bytes(&description->emit, ATTRIBUTE_NAME, text.bytes, text.size);
-    emit_int(&description->emit, ATTRIBUTE_TYPE, kind->type);
+    sp_emit_begin(&description->emit, SP_FIELD_NODE_ATTRIBUTE);
+    sp_emit_bytes(&description->emit, SP_FIELD_ATTRIBUTE_NAME, text.bytes, text.size);
+    sp_emit_int(&description->emit, SP_FIELD_ATTRIBUTE_TYPE, kind->type);
     status = put_value(description, kind, value, ret_graphs);
     if (ret_graphs->field == 0)
-        emit_end(&description->emit);
+        sp_emit_end(&description->emit);
     return status;
 }

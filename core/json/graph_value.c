@@ -36,13 +36,13 @@ static int64_t dtype_ir_version(enum sp_dtype dtype)
     }
 }
 
-static enum sp_status read_dtype(struct description *description, uint32_t value, enum sp_dtype *ret_dtype)
+static enum sp_status read_dtype(struct sp_description *description, uint32_t value, enum sp_dtype *ret_dtype)
 {
-    const struct tree *tree = description->tree;
-    struct tree_text text = {"", 0};
+    const struct sp_tree *tree = description->tree;
+    struct sp_tree_text text = {"", 0};
     char name[32];
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
-    if (tree_kind(tree, value) == TREE_STRING && tree_text(tree, value, &text) != SP_OK)
+    if (sp_tree_kind(tree, value) == SP_TREE_STRING && sp_tree_text(tree, value, &text) != SP_OK)
         return SP_ERR_MALFORMED;
     if (text.size < sizeof name) {
         memcpy(name, text.bytes, text.size);
@@ -50,84 +50,84 @@ static enum sp_status read_dtype(struct description *description, uint32_t value
         dtype = sp_dtype_parse(name);
     }
     if (dtype == SP_DTYPE_UNDEFINED)
-        return tree_fail(tree, value, "DTYPE_UNKNOWN",
-                         "'dtype' must be an element type: \"float32\", \"float16\", \"bfloat16\", \"int64\", "
-                         "\"bool\", and the others of ONNX in lower case.");
-    description_needs(description, dtype_ir_version(dtype));
+        return sp_tree_fail(tree, value, "DTYPE_UNKNOWN",
+                            "'dtype' must be an element type: \"float32\", \"float16\", \"bfloat16\", \"int64\", "
+                            "\"bool\", and the others of ONNX in lower case.");
+    sp_description_needs(description, dtype_ir_version(dtype));
     *ret_dtype = dtype;
     return SP_OK;
 }
 
-static enum sp_status put_dim(struct description *description, uint32_t value)
+static enum sp_status put_dim(struct sp_description *description, uint32_t value)
 {
-    const struct tree *tree = description->tree;
-    struct emit *emit = &description->emit;
+    const struct sp_tree *tree = description->tree;
+    struct sp_emit *emit = &description->emit;
     enum sp_status status = SP_OK;
     int64_t extent;
-    emit_begin(emit, SHAPE_DIM);
-    if (tree_kind(tree, value) == TREE_STRING) {
-        status = description_text(description, DIM_PARAM, value, "A dimension");
-    } else if (tree_kind(tree, value) == TREE_NUMBER) {
-        status = scalar_int(tree, value, 0, INT64_MAX, &extent);
+    sp_emit_begin(emit, SP_FIELD_SHAPE_DIM);
+    if (sp_tree_kind(tree, value) == SP_TREE_STRING) {
+        status = sp_description_text(description, SP_FIELD_DIM_PARAM, value, "A dimension");
+    } else if (sp_tree_kind(tree, value) == SP_TREE_NUMBER) {
+        status = sp_scalar_int(tree, value, 0, INT64_MAX, &extent);
         if (status == SP_OK)
-            emit_int(emit, DIM_VALUE, extent);
-    } else if (tree_kind(tree, value) != TREE_NULL) {
-        status = tree_fail(tree, value, "DIMENSION_EXPECTED",
-                           "A dimension is a number, a symbol's name, or null where it is not known.");
+            sp_emit_int(emit, SP_FIELD_DIM_VALUE, extent);
+    } else if (sp_tree_kind(tree, value) != SP_TREE_NULL) {
+        status = sp_tree_fail(tree, value, "DIMENSION_EXPECTED",
+                              "A dimension is a number, a symbol's name, or null where it is not known.");
     }
-    emit_end(emit);
+    sp_emit_end(emit);
     return status;
 }
 
-static enum sp_status put_tensor_type(struct description *description, uint32_t dtype_at, uint32_t shape)
+static enum sp_status put_tensor_type(struct sp_description *description, uint32_t dtype_at, uint32_t shape)
 {
-    struct emit *emit = &description->emit;
+    struct sp_emit *emit = &description->emit;
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = read_dtype(description, dtype_at, &dtype);
-    if (status == SP_OK && shape != TREE_NONE)
-        status = description_array(description->tree, shape, "'shape', an array of dimensions,");
+    if (status == SP_OK && shape != SP_TREE_NONE)
+        status = sp_description_array(description->tree, shape, "'shape', an array of dimensions,");
     if (status != SP_OK)
         return status;
-    emit_begin(emit, VALUE_TYPE);
-    emit_begin(emit, TYPE_TENSOR);
-    emit_int(emit, TENSOR_TYPE_ELEM, dtype);
-    if (shape != TREE_NONE) {
-        const uint32_t end = tree_end(description->tree, shape);
-        emit_begin(emit, TENSOR_TYPE_SHAPE);
-        for (uint32_t i = tree_begin(shape); status == SP_OK && i != end; i = tree_after(description->tree, i))
+    sp_emit_begin(emit, SP_FIELD_VALUE_TYPE);
+    sp_emit_begin(emit, SP_FIELD_TYPE_TENSOR);
+    sp_emit_int(emit, SP_FIELD_TENSOR_TYPE_ELEM, dtype);
+    if (shape != SP_TREE_NONE) {
+        const uint32_t end = sp_tree_end(description->tree, shape);
+        sp_emit_begin(emit, SP_FIELD_TENSOR_TYPE_SHAPE);
+        for (uint32_t i = sp_tree_begin(shape); status == SP_OK && i != end; i = sp_tree_after(description->tree, i))
             status = put_dim(description, i);
-        emit_end(emit);
+        sp_emit_end(emit);
     }
-    emit_end(emit);
-    emit_end(emit);
+    sp_emit_end(emit);
+    sp_emit_end(emit);
     return status;
 }
 
-enum sp_status description_value(struct description *description, uint32_t field, uint32_t value)
+enum sp_status sp_description_value(struct sp_description *description, uint32_t field, uint32_t value)
 {
     enum { NAME, DTYPE, SHAPE, TYPE, COUNT };
     static const char *const names[COUNT] = {"name", "dtype", "shape", "type"};
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     uint32_t slots[COUNT];
-    enum sp_status status = description_members(tree, value, "A value", names, COUNT, slots);
+    enum sp_status status = sp_description_members(tree, value, "A value", names, COUNT, slots);
     if (status != SP_OK)
         return status;
-    if (slots[NAME] == TREE_NONE)
-        return tree_fail(tree, value, "MEMBER_MISSING", "A value needs a name.");
-    if (slots[TYPE] != TREE_NONE && slots[DTYPE] != TREE_NONE)
-        return tree_fail(tree, slots[TYPE], "MEMBER_TWICE", "'type' and 'dtype' exclude each other.");
-    if (slots[SHAPE] != TREE_NONE && slots[DTYPE] == TREE_NONE)
-        return tree_fail(tree, value, "MEMBER_MISSING", "A value with a shape needs a dtype.");
-    emit_begin(&description->emit, field);
-    status = description_text(description, VALUE_NAME, slots[NAME], "A value's name");
-    if (status == SP_OK && slots[DTYPE] != TREE_NONE) {
+    if (slots[NAME] == SP_TREE_NONE)
+        return sp_tree_fail(tree, value, "MEMBER_MISSING", "A value needs a name.");
+    if (slots[TYPE] != SP_TREE_NONE && slots[DTYPE] != SP_TREE_NONE)
+        return sp_tree_fail(tree, slots[TYPE], "MEMBER_TWICE", "'type' and 'dtype' exclude each other.");
+    if (slots[SHAPE] != SP_TREE_NONE && slots[DTYPE] == SP_TREE_NONE)
+        return sp_tree_fail(tree, value, "MEMBER_MISSING", "A value with a shape needs a dtype.");
+    sp_emit_begin(&description->emit, field);
+    status = sp_description_text(description, SP_FIELD_VALUE_NAME, slots[NAME], "A value's name");
+    if (status == SP_OK && slots[DTYPE] != SP_TREE_NONE) {
         status = put_tensor_type(description, slots[DTYPE], slots[SHAPE]);
-    } else if (status == SP_OK && slots[TYPE] != TREE_NONE) {
-        emit_begin(&description->emit, VALUE_TYPE);
-        status = proto_message(tree, slots[TYPE], &onnx__type_proto__descriptor, &description->emit);
-        emit_end(&description->emit);
+    } else if (status == SP_OK && slots[TYPE] != SP_TREE_NONE) {
+        sp_emit_begin(&description->emit, SP_FIELD_VALUE_TYPE);
+        status = sp_proto_message(tree, slots[TYPE], &onnx__type_proto__descriptor, &description->emit);
+        sp_emit_end(&description->emit);
     }
-    emit_end(&description->emit);
+    sp_emit_end(&description->emit);
     return status;
 }
 
@@ -142,101 +142,103 @@ static bool is_symbol(struct sp_dims *dims, struct sp_dim dim, const char *name)
 }
 
 /* A dimension that was inferred: expressions, and what depends on data, have no place in a file. */
-static void put_inferred_dim(struct description *description, struct sp_dim dim)
+static void put_inferred_dim(struct sp_description *description, struct sp_dim dim)
 {
-    struct emit *emit = &description->emit;
+    struct sp_emit *emit = &description->emit;
     struct sp_buf name;
-    emit_begin(emit, SHAPE_DIM);
+    sp_emit_begin(emit, SP_FIELD_SHAPE_DIM);
     sp_buf_init(&name, SP_MAX_NAME_BYTES);
     if (dim.kind == SP_DIM_SYMBOLIC)
         sp_dim_print(dim, &name);
     if (sp_dim_is_known(dim))
-        emit_int(emit, DIM_VALUE, dim.value);
+        sp_emit_int(emit, SP_FIELD_DIM_VALUE, dim.value);
     else if (name.size > 0 && !sp_buf_failed(&name) && is_symbol(description->typed->dims, dim, name.data))
-        emit_bytes(emit, DIM_PARAM, name.data, name.size);
+        sp_emit_bytes(emit, SP_FIELD_DIM_PARAM, name.data, name.size);
     sp_buf_release(&name);
-    emit_end(emit);
+    sp_emit_end(emit);
 }
 
-static void put_inferred_type(struct description *description, const struct sp_type *type)
+static void put_inferred_type(struct sp_description *description, const struct sp_type *type)
 {
-    struct emit *emit = &description->emit;
-    emit_begin(emit, VALUE_TYPE);
-    emit_begin(emit, TYPE_TENSOR);
-    emit_int(emit, TENSOR_TYPE_ELEM, type->dtype);
+    struct sp_emit *emit = &description->emit;
+    sp_emit_begin(emit, SP_FIELD_VALUE_TYPE);
+    sp_emit_begin(emit, SP_FIELD_TYPE_TENSOR);
+    sp_emit_int(emit, SP_FIELD_TENSOR_TYPE_ELEM, type->dtype);
     if (type->shape.has_rank) {
-        emit_begin(emit, TENSOR_TYPE_SHAPE);
+        sp_emit_begin(emit, SP_FIELD_TENSOR_TYPE_SHAPE);
         for (uint32_t i = 0; i < type->shape.rank; i++)
             put_inferred_dim(description, type->shape.dims[i]);
-        emit_end(emit);
+        sp_emit_end(emit);
     }
-    emit_end(emit);
-    emit_end(emit);
+    sp_emit_end(emit);
+    sp_emit_end(emit);
 }
 
-enum sp_status description_output(struct description *description, uint32_t value, const struct sp_value *inferred)
+enum sp_status sp_description_output(struct sp_description *description, uint32_t value,
+                                     const struct sp_value *inferred)
 {
-    if (tree_kind(description->tree, value) != TREE_STRING)
-        return description_value(description, GRAPH_OUTPUT, value);
-    emit_begin(&description->emit, GRAPH_OUTPUT);
-    enum sp_status status = description_text(description, VALUE_NAME, value, "A name");
+    if (sp_tree_kind(description->tree, value) != SP_TREE_STRING)
+        return sp_description_value(description, SP_FIELD_GRAPH_OUTPUT, value);
+    sp_emit_begin(&description->emit, SP_FIELD_GRAPH_OUTPUT);
+    enum sp_status status = sp_description_text(description, SP_FIELD_VALUE_NAME, value, "A name");
     if (inferred != NULL && inferred->type.kind == SP_TYPE_TENSOR && inferred->type.dtype != SP_DTYPE_UNDEFINED)
         put_inferred_type(description, &inferred->type);
     else
         description->untyped++;
-    emit_end(&description->emit);
+    sp_emit_end(&description->emit);
     return status;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------------------------- */
 
 struct tensor_parts {
-    uint32_t name, dtype_at, shape, data; /* TREE_NONE: absent */
+    uint32_t name, dtype_at, shape, data; /* SP_TREE_NONE: absent */
     enum sp_dtype dtype;
     int64_t elements, bytes;
 };
 
-static enum sp_status read_extents(const struct tree *tree, struct tensor_parts *parts)
+static enum sp_status read_extents(const struct sp_tree *tree, struct tensor_parts *parts)
 {
-    enum sp_status status = description_array(tree, parts->shape, "'shape', an array of numbers,");
+    enum sp_status status = sp_description_array(tree, parts->shape, "'shape', an array of numbers,");
     int64_t extent = 0;
     bool has_zero = false;
     parts->elements = 1;
     if (status != SP_OK)
         return status;
-    for (uint32_t i = tree_begin(parts->shape); i != tree_end(tree, parts->shape); i = tree_after(tree, i)) {
-        if (tree_kind(tree, i) != TREE_NUMBER)
-            return tree_fail(tree, i, "NUMBER_EXPECTED", "The shape of a constant tensor has numbers only.");
-        status = scalar_int(tree, i, 0, INT64_MAX, &extent);
+    for (uint32_t i = sp_tree_begin(parts->shape); i != sp_tree_end(tree, parts->shape); i = sp_tree_after(tree, i)) {
+        if (sp_tree_kind(tree, i) != SP_TREE_NUMBER)
+            return sp_tree_fail(tree, i, "NUMBER_EXPECTED", "The shape of a constant tensor has numbers only.");
+        status = sp_scalar_int(tree, i, 0, INT64_MAX, &extent);
         if (status != SP_OK)
             return status;
         has_zero = has_zero || extent == 0;
         if (extent != 0 && !sp_mul_i64(parts->elements, extent, &parts->elements))
-            return tree_fail(tree, parts->shape, "TENSOR_TOO_LARGE", "A tensor of this shape has too many elements.");
+            return sp_tree_fail(tree, parts->shape, "TENSOR_TOO_LARGE",
+                                "A tensor of this shape has too many elements.");
     }
     parts->elements = has_zero ? 0 : parts->elements;
     parts->bytes = sp_dtype_bytes(parts->dtype, parts->elements);
     if (parts->bytes < 0)
-        return tree_fail(tree, parts->shape, "TENSOR_TOO_LARGE", "A tensor of this shape has too many bytes.");
+        return sp_tree_fail(tree, parts->shape, "TENSOR_TOO_LARGE", "A tensor of this shape has too many bytes.");
     return SP_OK;
 }
 
-static enum sp_status read_tensor(struct description *description, uint32_t value, bool is_initializer,
+static enum sp_status read_tensor(struct sp_description *description, uint32_t value, bool is_initializer,
                                   struct tensor_parts *parts)
 {
     enum { DTYPE, SHAPE, DATA, NAME, COUNT };
     static const char *const names[COUNT] = {"dtype", "shape", "data", "name"};
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     const char *what = is_initializer ? "An initializer" : "A tensor";
     uint32_t slots[COUNT];
-    enum sp_status status = description_members(tree, value, what, names, COUNT, slots);
+    enum sp_status status = sp_description_members(tree, value, what, names, COUNT, slots);
     if (status != SP_OK)
         return status;
     *parts = (struct tensor_parts){
         .name = slots[NAME], .dtype_at = slots[DTYPE], .shape = slots[SHAPE], .data = slots[DATA]};
     for (int i = 0; i < COUNT; i++) {
-        if (slots[i] == TREE_NONE && (i <= SHAPE || i == (is_initializer ? NAME : DATA)))
-            return tree_fail(tree, value, "MEMBER_MISSING", "%s needs the member '%s'.", what, names[i]);
+        if (slots[i] == SP_TREE_NONE && (i <= SHAPE || i == (is_initializer ? NAME : DATA)))
+            return sp_tree_fail(tree, value, "MEMBER_MISSING", "%s needs the member '%s'.", what, names[i]);
     }
     status = read_dtype(description, parts->dtype_at, &parts->dtype);
     return status == SP_OK ? read_extents(tree, parts) : status;
@@ -265,7 +267,7 @@ static uint64_t bits_of_half(double number, int exponent_bits, int mantissa_bits
     return sign | (bits > infinity ? infinity : bits);
 }
 
-static enum sp_status read_element(const struct tree *tree, uint32_t value, enum sp_dtype dtype, uint64_t *ret_bits)
+static enum sp_status read_element(const struct sp_tree *tree, uint32_t value, enum sp_dtype dtype, uint64_t *ret_bits)
 {
     const int width = sp_dtype_bits(dtype);
     const bool is_signed =
@@ -275,18 +277,18 @@ static enum sp_status read_element(const struct tree *tree, uint32_t value, enum
     float single = 0;
     int64_t integer = 0;
     uint32_t bits32;
-    if (dtype == SP_DTYPE_BOOL && tree_kind(tree, value) != TREE_NUMBER) {
-        if (tree_kind(tree, value) != TREE_TRUE && tree_kind(tree, value) != TREE_FALSE)
-            return tree_fail(tree, value, "BOOLEAN_EXPECTED", "true or false is expected here.");
-        *ret_bits = tree_kind(tree, value) == TREE_TRUE;
+    if (dtype == SP_DTYPE_BOOL && sp_tree_kind(tree, value) != SP_TREE_NUMBER) {
+        if (sp_tree_kind(tree, value) != SP_TREE_TRUE && sp_tree_kind(tree, value) != SP_TREE_FALSE)
+            return sp_tree_fail(tree, value, "BOOLEAN_EXPECTED", "true or false is expected here.");
+        *ret_bits = sp_tree_kind(tree, value) == SP_TREE_TRUE;
         return SP_OK;
     }
     if (dtype == SP_DTYPE_FLOAT) {
-        status = scalar_float(tree, value, &single);
+        status = sp_scalar_float(tree, value, &single);
         memcpy(&bits32, &single, sizeof bits32);
         *ret_bits = bits32;
     } else if (sp_dtype_is_float(dtype)) {
-        status = scalar_double(tree, value, &number);
+        status = sp_scalar_double(tree, value, &number);
         memcpy(ret_bits, &number, sizeof *ret_bits);
         if (dtype == SP_DTYPE_FLOAT16)
             *ret_bits = bits_of_half(number, 5, 10);
@@ -294,10 +296,10 @@ static enum sp_status read_element(const struct tree *tree, uint32_t value, enum
             *ret_bits = bits_of_half(number, 8, 7);
     } else if (is_signed) {
         const int64_t high = INT64_MAX >> (64 - width);
-        status = scalar_int(tree, value, -high - 1, high, &integer);
+        status = sp_scalar_int(tree, value, -high - 1, high, &integer);
         *ret_bits = (uint64_t)integer;
     } else {
-        status = scalar_uint(tree, value, dtype == SP_DTYPE_BOOL ? 1 : UINT64_MAX >> (64 - width), ret_bits);
+        status = sp_scalar_uint(tree, value, dtype == SP_DTYPE_BOOL ? 1 : UINT64_MAX >> (64 - width), ret_bits);
     }
     return status;
 }
@@ -310,19 +312,19 @@ static bool has_plain_elements(enum sp_dtype dtype)
     return sp_dtype_bits(dtype) >= 8 && !is_small_float && !is_complex;
 }
 
-static enum sp_status put_raw_data(struct description *description, const struct tensor_parts *parts)
+static enum sp_status put_raw_data(struct sp_description *description, const struct tensor_parts *parts)
 {
-    const struct tree *tree = description->tree;
+    const struct sp_tree *tree = description->tree;
     const size_t width = (size_t)sp_dtype_bits(parts->dtype) / 8;
     enum sp_status status = SP_OK;
     if (!has_plain_elements(parts->dtype))
-        return tree_fail(tree, parts->data, "DATA_UNSUPPORTED",
-                         "Elements of type %s cannot be written here; leave the data out, or give the model in "
-                         "protobuf's JSON mapping or as an ONNX file.",
-                         sp_dtype_name(parts->dtype));
-    emit_begin(&description->emit, TENSOR_RAW_DATA);
-    for (uint32_t i = tree_begin(parts->data); status == SP_OK && i != tree_end(tree, parts->data);
-         i = tree_after(tree, i)) {
+        return sp_tree_fail(tree, parts->data, "DATA_UNSUPPORTED",
+                            "Elements of type %s cannot be written here; leave the data out, or give the model in "
+                            "protobuf's JSON mapping or as an ONNX file.",
+                            sp_dtype_name(parts->dtype));
+    sp_emit_begin(&description->emit, SP_FIELD_TENSOR_RAW_DATA);
+    for (uint32_t i = sp_tree_begin(parts->data); status == SP_OK && i != sp_tree_end(tree, parts->data);
+         i = sp_tree_after(tree, i)) {
         unsigned char bytes[8];
         uint64_t bits = 0;
         status = read_element(tree, i, parts->dtype, &bits);
@@ -330,89 +332,89 @@ static enum sp_status put_raw_data(struct description *description, const struct
             bytes[k] = (unsigned char)(bits >> (8 * k));
         sp_buf_append(description->emit.buf, bytes, width);
     }
-    emit_end(&description->emit);
+    sp_emit_end(&description->emit);
     return status;
 }
 
-static enum sp_status put_data(struct description *description, const struct tensor_parts *parts)
+static enum sp_status put_data(struct sp_description *description, const struct tensor_parts *parts)
 {
-    const struct tree *tree = description->tree;
-    enum sp_status status = description_array(tree, parts->data, "'data', an array of the elements one by one,");
+    const struct sp_tree *tree = description->tree;
+    enum sp_status status = sp_description_array(tree, parts->data, "'data', an array of the elements one by one,");
     if (status != SP_OK)
         return status;
-    const uint32_t count = tree_count(tree, parts->data);
+    const uint32_t count = sp_tree_count(tree, parts->data);
     if ((int64_t)count != parts->elements)
-        return tree_fail(tree, parts->data, "DATA_COUNT",
-                         "'data' has %u elements where the shape has %" PRId64
-                         ": all elements stand in one array, the last dimension running fastest.",
-                         count, parts->elements);
+        return sp_tree_fail(tree, parts->data, "DATA_COUNT",
+                            "'data' has %u elements where the shape has %" PRId64
+                            ": all elements stand in one array, the last dimension running fastest.",
+                            count, parts->elements);
     if (parts->dtype != SP_DTYPE_STRING)
         return count > 0 ? put_raw_data(description, parts) : SP_OK;
-    for (uint32_t i = tree_begin(parts->data); status == SP_OK && i != tree_end(tree, parts->data);
-         i = tree_after(tree, i))
-        status = description_text(description, TENSOR_STRING_DATA, i, "An element of a string tensor");
+    for (uint32_t i = sp_tree_begin(parts->data); status == SP_OK && i != sp_tree_end(tree, parts->data);
+         i = sp_tree_after(tree, i))
+        status = sp_description_text(description, SP_FIELD_TENSOR_STRING_DATA, i, "An element of a string tensor");
     return status;
 }
 
-static void put_entry(struct emit *emit, const char *key, const char *value)
+static void put_entry(struct sp_emit *emit, const char *key, const char *value)
 {
-    emit_begin(emit, TENSOR_EXTERNAL_DATA);
-    emit_word(emit, ENTRY_KEY, key);
-    emit_word(emit, ENTRY_VALUE, value);
-    emit_end(emit);
+    sp_emit_begin(emit, SP_FIELD_TENSOR_EXTERNAL_DATA);
+    sp_emit_word(emit, SP_FIELD_ENTRY_KEY, key);
+    sp_emit_word(emit, SP_FIELD_ENTRY_VALUE, value);
+    sp_emit_end(emit);
 }
 
 /* A weight of which only the place is known: behind the one before, in a file beside the model. */
-static enum sp_status put_absent(struct description *description, const struct tensor_parts *parts)
+static enum sp_status put_absent(struct sp_description *description, const struct tensor_parts *parts)
 {
     char number[24];
     int64_t end;
     if (parts->dtype == SP_DTYPE_STRING)
-        return tree_fail(description->tree, parts->dtype_at, "DATA_MISSING",
-                         "A tensor of strings needs its data: ONNX keeps strings in the model.");
+        return sp_tree_fail(description->tree, parts->dtype_at, "DATA_MISSING",
+                            "A tensor of strings needs its data: ONNX keeps strings in the model.");
     if (!sp_add_i64(description->weight_bytes, parts->bytes, &end))
-        return tree_fail(description->tree, parts->shape, "TENSOR_TOO_LARGE",
-                         "The weights have too many bytes together.");
+        return sp_tree_fail(description->tree, parts->shape, "TENSOR_TOO_LARGE",
+                            "The weights have too many bytes together.");
     put_entry(&description->emit, "location", WEIGHTS_FILE);
     (void)snprintf(number, sizeof number, "%" PRId64, description->weight_bytes);
     put_entry(&description->emit, "offset", number);
     (void)snprintf(number, sizeof number, "%" PRId64, parts->bytes);
     put_entry(&description->emit, "length", number);
-    emit_int(&description->emit, TENSOR_LOCATION, TENSOR_IS_EXTERNAL);
+    sp_emit_int(&description->emit, SP_FIELD_TENSOR_LOCATION, SP_FIELD_TENSOR_IS_EXTERNAL);
     description->weight_bytes = end;
     return SP_OK;
 }
 
-static enum sp_status put_tensor(struct description *description, uint32_t field, const struct tensor_parts *parts)
+static enum sp_status put_tensor(struct sp_description *description, uint32_t field, const struct tensor_parts *parts)
 {
-    const struct tree *tree = description->tree;
-    struct emit *emit = &description->emit;
+    const struct sp_tree *tree = description->tree;
+    struct sp_emit *emit = &description->emit;
     enum sp_status status = SP_OK;
     int64_t extent = 0;
-    emit_begin(emit, field);
-    for (uint32_t i = tree_begin(parts->shape); i != tree_end(tree, parts->shape); i = tree_after(tree, i)) {
-        (void)scalar_int(tree, i, 0, INT64_MAX, &extent);
-        emit_int(emit, TENSOR_DIMS, extent);
+    sp_emit_begin(emit, field);
+    for (uint32_t i = sp_tree_begin(parts->shape); i != sp_tree_end(tree, parts->shape); i = sp_tree_after(tree, i)) {
+        (void)sp_scalar_int(tree, i, 0, INT64_MAX, &extent);
+        sp_emit_int(emit, SP_FIELD_TENSOR_DIMS, extent);
     }
-    emit_int(emit, TENSOR_TYPE, parts->dtype);
-    if (parts->name != TREE_NONE)
-        status = description_text(description, TENSOR_NAME, parts->name, "A tensor's name");
-    if (status == SP_OK && parts->data != TREE_NONE)
+    sp_emit_int(emit, SP_FIELD_TENSOR_TYPE, parts->dtype);
+    if (parts->name != SP_TREE_NONE)
+        status = sp_description_text(description, SP_FIELD_TENSOR_NAME, parts->name, "A tensor's name");
+    if (status == SP_OK && parts->data != SP_TREE_NONE)
         status = put_data(description, parts);
     else if (status == SP_OK && parts->elements > 0)
         status = put_absent(description, parts);
-    emit_end(emit);
+    sp_emit_end(emit);
     return status;
 }
 
-enum sp_status description_initializer(struct description *description, uint32_t field, uint32_t value)
+enum sp_status sp_description_initializer(struct sp_description *description, uint32_t field, uint32_t value)
 {
     struct tensor_parts parts;
     enum sp_status status = read_tensor(description, value, true, &parts);
     return status == SP_OK ? put_tensor(description, field, &parts) : status;
 }
 
-enum sp_status description_tensor(struct description *description, uint32_t field, uint32_t value)
+enum sp_status sp_description_tensor(struct sp_description *description, uint32_t field, uint32_t value)
 {
     struct tensor_parts parts;
     enum sp_status status = read_tensor(description, value, false, &parts);

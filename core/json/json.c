@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "onnx.pb-c.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "json/cost_graph.h"
 #include "json/graph.h"
 #include "json/proto.h"
@@ -18,50 +18,50 @@ bool sp_json_is(const void *bytes, uint64_t size)
 {
     const char *text = bytes;
     uint64_t at = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (at < size && tree_is_blank(text[at]))
+    while (at < size && sp_tree_is_blank(text[at]))
         at++;
     if (at == size || text[at] != '{')
         return false;
     at++;
-    return at == size || tree_is_blank(text[at]) || text[at] == '"' || text[at] == '}';
+    return at == size || sp_tree_is_blank(text[at]) || text[at] == '"' || text[at] == '}';
 }
 
-static uint32_t member(const struct tree *tree, uint32_t object, const char *name)
+static uint32_t member(const struct sp_tree *tree, uint32_t object, const char *name)
 {
-    for (uint32_t i = tree_begin(object); i != tree_end(tree, object); i = tree_after(tree, i + 1)) {
-        if (tree_text_is(tree_raw_text(tree, i), name))
+    for (uint32_t i = sp_tree_begin(object); i != sp_tree_end(tree, object); i = sp_tree_after(tree, i + 1)) {
+        if (sp_tree_text_is(sp_tree_raw_text(tree, i), name))
             return i + 1;
     }
-    return TREE_NONE;
+    return SP_TREE_NONE;
 }
 
 /* A list of edges, or nodes that have what only nodes of cost graphs have. */
-static bool is_cost_graph(const struct tree *tree, uint32_t nodes)
+static bool is_cost_graph(const struct sp_tree *tree, uint32_t nodes)
 {
-    if (member(tree, 0, "edges") != TREE_NONE)
+    if (member(tree, 0, "edges") != SP_TREE_NONE)
         return true;
-    if (nodes == TREE_NONE || tree_kind(tree, nodes) != TREE_ARRAY || tree_begin(nodes) == tree_end(tree, nodes) ||
-        tree_kind(tree, tree_begin(nodes)) != TREE_OBJECT)
+    if (nodes == SP_TREE_NONE || sp_tree_kind(tree, nodes) != SP_TREE_ARRAY ||
+        sp_tree_begin(nodes) == sp_tree_end(tree, nodes) || sp_tree_kind(tree, sp_tree_begin(nodes)) != SP_TREE_OBJECT)
         return false;
-    const uint32_t first = tree_begin(nodes);
-    return member(tree, first, "op") == TREE_NONE &&
-           (member(tree, first, "seconds") != TREE_NONE || member(tree, first, "id") != TREE_NONE);
+    const uint32_t first = sp_tree_begin(nodes);
+    return member(tree, first, "op") == SP_TREE_NONE &&
+           (member(tree, first, "seconds") != SP_TREE_NONE || member(tree, first, "id") != SP_TREE_NONE);
 }
 
-static bool is_model(const struct tree *tree)
+static bool is_model(const struct sp_tree *tree)
 {
     static const char *const names[] = {"graph",         "irVersion",    "ir_version",    "opsetImport",
                                         "opset_import",  "producerName", "producer_name", "modelVersion",
                                         "model_version", "functions"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (member(tree, 0, names[i]) != TREE_NONE)
+        if (member(tree, 0, names[i]) != SP_TREE_NONE)
             return true;
     }
     return false;
 }
 
 /* Writes the graph a second time, now with the types of outputs that are inferred from what was written first. */
-static enum sp_status type_outputs(const struct tree *tree, struct sp_arena *arena, const struct sp_watch *watch,
+static enum sp_status type_outputs(const struct sp_tree *tree, struct sp_arena *arena, const struct sp_watch *watch,
                                    struct sp_buf *buf)
 {
     const struct sp_read_options options = {.watch = watch};
@@ -78,16 +78,16 @@ static enum sp_status type_outputs(const struct tree *tree, struct sp_arena *are
     if (status != SP_OK)
         return SP_OK; /* whoever reads the result will say the same */
     sp_buf_init(&typed, buf->ceiling);
-    status = description_model(tree, model, &typed, &untyped);
+    status = sp_description_model(tree, model, &typed, &untyped);
     sp_buf_release(buf);
     *buf = typed;
     return status;
 }
 
-static enum sp_status convert_graph(const struct tree *tree, const struct sp_watch *watch, struct sp_buf *buf)
+static enum sp_status convert_graph(const struct sp_tree *tree, const struct sp_watch *watch, struct sp_buf *buf)
 {
     uint32_t untyped = 0;
-    enum sp_status status = description_model(tree, NULL, buf, &untyped);
+    enum sp_status status = sp_description_model(tree, NULL, buf, &untyped);
     if (status != SP_OK || untyped == 0 || sp_buf_failed(buf))
         return status;
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(tree->arena));
@@ -113,7 +113,7 @@ struct wanted {
     struct sp_json_graph **ret_graph;
 };
 
-static enum sp_status read_costs(const struct tree *tree, const struct wanted *wanted)
+static enum sp_status read_costs(const struct sp_tree *tree, const struct wanted *wanted)
 {
     const struct sp_budget *budget = sp_arena_budget(tree->arena);
     struct sp_json_graph *graph = calloc(1, sizeof *graph);
@@ -126,7 +126,7 @@ static enum sp_status read_costs(const struct tree *tree, const struct wanted *w
     if (graph->arena == NULL)
         (void)sp_fail_memory(tree->err);
     else
-        status = cost_graph_read(tree, graph->arena, wanted->hash_seed, &graph->graph);
+        status = sp_cost_graph_read(tree, graph->arena, wanted->hash_seed, &graph->graph);
     if (status == SP_OK)
         *wanted->ret_graph = graph;
     else
@@ -135,10 +135,10 @@ static enum sp_status read_costs(const struct tree *tree, const struct wanted *w
 }
 
 /* Where the graph is set, it is that; else the bytes. */
-static enum sp_status convert(const struct tree *tree, const struct wanted *wanted, struct sp_buf *buf)
+static enum sp_status convert(const struct sp_tree *tree, const struct wanted *wanted, struct sp_buf *buf)
 {
-    if (tree_kind(tree, 0) != TREE_OBJECT)
-        return tree_fail(tree, 0, "OBJECT_EXPECTED", "The description of a model is a JSON object.");
+    if (sp_tree_kind(tree, 0) != SP_TREE_OBJECT)
+        return sp_tree_fail(tree, 0, "OBJECT_EXPECTED", "The description of a model is a JSON object.");
     const uint32_t nodes = member(tree, 0, "nodes");
     if (is_cost_graph(tree, nodes)) {
         if (wanted->ret_graph != NULL)
@@ -147,15 +147,15 @@ static enum sp_status convert(const struct tree *tree, const struct wanted *want
                        "This is a graph of costs (nodes with seconds and bytes, and edges): it can be planned, but it "
                        "has no operators, which this needs; describe them, or give an ONNX file.");
     }
-    if (nodes != TREE_NONE || member(tree, 0, "opset") != TREE_NONE)
+    if (nodes != SP_TREE_NONE || member(tree, 0, "opset") != SP_TREE_NONE)
         return convert_graph(tree, wanted->watch, buf);
     if (!is_model(tree))
-        return tree_fail(tree, 0, "DESCRIPTION_UNKNOWN",
-                         "This JSON object describes no model: a tensor graph has the members 'opset' and 'nodes', "
-                         "a graph of costs has 'nodes' and 'edges', and a ModelProto in protobuf's mapping has "
-                         "'irVersion', 'opsetImport' and 'graph'.");
-    struct emit emit = {.buf = buf};
-    return proto_message(tree, 0, &onnx__model_proto__descriptor, &emit);
+        return sp_tree_fail(tree, 0, "DESCRIPTION_UNKNOWN",
+                            "This JSON object describes no model: a tensor graph has the members 'opset' and 'nodes', "
+                            "a graph of costs has 'nodes' and 'edges', and a ModelProto in protobuf's mapping has "
+                            "'irVersion', 'opsetImport' and 'graph'.");
+    struct sp_emit emit = {.buf = buf};
+    return sp_proto_message(tree, 0, &onnx__model_proto__descriptor, &emit);
 }
 
 /* What the result may have: a growing buffer needs up to three times what is in it. */
@@ -168,13 +168,13 @@ static size_t ceiling(const struct sp_budget *budget)
 static enum sp_status read_text(struct sp_budget *budget, const char *text, uint64_t size, const struct wanted *wanted,
                                 struct sp_buf *ret_bytes, struct sp_error *err)
 {
-    struct tree tree;
+    struct sp_tree tree;
     struct sp_buf buf;
     struct sp_arena *arena = sp_arena_create(budget);
     if (arena == NULL)
         return sp_fail_memory(err);
     sp_buf_init(&buf, 0);
-    enum sp_status status = tree_read(arena, text, size, &tree, err);
+    enum sp_status status = sp_tree_read(arena, text, size, &tree, err);
     if (status == SP_OK) {
         sp_buf_init(&buf, ceiling(budget));
         status = convert(&tree, wanted, &buf);

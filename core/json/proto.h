@@ -10,5 +10,5 @@
 #include "json/tree.h"
 
 /* Writes the members of the message that `value` (an object) describes: its payload, without tag and length. */
-enum sp_status proto_message(const struct tree *tree, uint32_t value, const ProtobufCMessageDescriptor *descriptor,
-                             struct emit *emit);
+enum sp_status sp_proto_message(const struct sp_tree *tree, uint32_t value,
+                                const ProtobufCMessageDescriptor *descriptor, struct sp_emit *emit);

@@ -8,17 +8,18 @@
 #include "json/tree.h"
 
 /* An integer from `low` to `high`. */
-enum sp_status scalar_int(const struct tree *tree, uint32_t value, int64_t low, int64_t high, int64_t *ret_number);
+enum sp_status sp_scalar_int(const struct sp_tree *tree, uint32_t value, int64_t low, int64_t high,
+                             int64_t *ret_number);
 
 /* An integer from 0 to `high`. */
-enum sp_status scalar_uint(const struct tree *tree, uint32_t value, uint64_t high, uint64_t *ret_number);
+enum sp_status sp_scalar_uint(const struct sp_tree *tree, uint32_t value, uint64_t high, uint64_t *ret_number);
 
 /* A number, "NaN", "Infinity" or "-Infinity"; the float is the nearest one to the text. */
-enum sp_status scalar_double(const struct tree *tree, uint32_t value, double *ret_number);
-enum sp_status scalar_float(const struct tree *tree, uint32_t value, float *ret_number);
+enum sp_status sp_scalar_double(const struct sp_tree *tree, uint32_t value, double *ret_number);
+enum sp_status sp_scalar_float(const struct sp_tree *tree, uint32_t value, float *ret_number);
 
 /* Whether a number is written as an integer: without fraction and exponent. */
-bool scalar_is_integer(const struct tree *tree, uint32_t value);
+bool sp_scalar_is_integer(const struct sp_tree *tree, uint32_t value);
 
 /* base64 in either alphabet, padded or not, resolved into the tree's arena. */
-enum sp_status scalar_base64(const struct tree *tree, uint32_t value, struct tree_text *ret_bytes);
+enum sp_status sp_scalar_base64(const struct sp_tree *tree, uint32_t value, struct sp_tree_text *ret_bytes);

@@ -11,11 +11,11 @@ struct parser {
     const char *text;
     uint32_t at, size;
     uint32_t count;
-    struct tree_value *values; /* NULL while they are counted */
+    struct sp_tree_value *values; /* NULL while they are counted */
     uint32_t depth;
     uint32_t open[SP_MAX_JSON_NESTING]; /* containers that are not closed yet */
     bool is_array[SP_MAX_JSON_NESTING];
-    uint32_t name; /* of the member whose value comes next, TREE_NONE in an array */
+    uint32_t name; /* of the member whose value comes next, SP_TREE_NONE in an array */
     struct sp_error *err;
 };
 
@@ -29,7 +29,7 @@ static enum sp_status broken(struct parser *parser, const char *what)
 
 static void skip_blanks(struct parser *parser)
 {
-    while (parser->at < parser->size && tree_is_blank(parser->text[parser->at]))
+    while (parser->at < parser->size && sp_tree_is_blank(parser->text[parser->at]))
         parser->at++;
 }
 
@@ -48,15 +48,15 @@ static bool take(struct parser *parser, char c)
     return true;
 }
 
-static uint32_t add(struct parser *parser, enum tree_kind kind, uint32_t start, uint32_t end)
+static uint32_t add(struct parser *parser, enum sp_tree_kind kind, uint32_t start, uint32_t end)
 {
     const uint32_t value = parser->count++;
     if (parser->values != NULL) {
-        uint32_t parent = parser->name != TREE_NONE ? parser->name
-                          : parser->depth > 0       ? parser->open[parser->depth - 1]
-                                                    : TREE_NONE;
+        uint32_t parent = parser->name != SP_TREE_NONE ? parser->name
+                          : parser->depth > 0          ? parser->open[parser->depth - 1]
+                                                       : SP_TREE_NONE;
         parser->values[value] =
-            (struct tree_value){.kind = kind, .start = start & 0xfffffff, .extent = end, .parent = parent};
+            (struct sp_tree_value){.kind = kind, .start = start & 0xfffffff, .extent = end, .parent = parent};
     }
     return value;
 }
@@ -96,7 +96,7 @@ static enum sp_status pass_string(struct parser *parser, uint32_t *ret_value)
         if (c == '\\' && pass_escape(parser) != SP_OK)
             return SP_ERR_MALFORMED;
     }
-    *ret_value = add(parser, TREE_STRING, start, parser->at - 1);
+    *ret_value = add(parser, SP_TREE_STRING, start, parser->at - 1);
     return SP_OK;
 }
 
@@ -130,7 +130,7 @@ static enum sp_status pass_number(struct parser *parser)
         if (!pass_digits(parser))
             return broken(parser, "digits are missing in the exponent");
     }
-    (void)add(parser, TREE_NUMBER, start, parser->at);
+    (void)add(parser, SP_TREE_NUMBER, start, parser->at);
     return SP_OK;
 }
 
@@ -138,8 +138,8 @@ static enum sp_status pass_word(struct parser *parser)
 {
     static const struct {
         const char *word;
-        enum tree_kind kind;
-    } words[] = {{"true", TREE_TRUE}, {"false", TREE_FALSE}, {"null", TREE_NULL}};
+        enum sp_tree_kind kind;
+    } words[] = {{"true", SP_TREE_TRUE}, {"false", SP_TREE_FALSE}, {"null", SP_TREE_NULL}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         const uint32_t size = (uint32_t)strlen(words[i].word);
         if (parser->size - parser->at >= size && memcmp(parser->text + parser->at, words[i].word, size) == 0) {
@@ -160,11 +160,11 @@ static enum sp_status open_container(struct parser *parser, bool is_array)
         (void)sp_error_at(parser->err, "byte %u", parser->at);
         return status;
     }
-    uint32_t value = add(parser, is_array ? TREE_ARRAY : TREE_OBJECT, parser->at, 0);
+    uint32_t value = add(parser, is_array ? SP_TREE_ARRAY : SP_TREE_OBJECT, parser->at, 0);
     parser->at++;
     parser->open[parser->depth] = value;
     parser->is_array[parser->depth++] = is_array;
-    parser->name = TREE_NONE;
+    parser->name = SP_TREE_NONE;
     return SP_OK;
 }
 
@@ -190,7 +190,7 @@ static enum sp_status pass_value(struct parser *parser)
 
 static enum sp_status pass_name(struct parser *parser)
 {
-    parser->name = TREE_NONE;
+    parser->name = SP_TREE_NONE;
     if (!take(parser, '"'))
         return broken(parser, "a member's name in quotes is expected here");
     enum sp_status status = pass_string(parser, &parser->name);
@@ -214,7 +214,7 @@ static enum sp_status pass_ends(struct parser *parser, bool *ret_more)
         }
         if (!is_empty && !take(parser, ','))
             return broken(parser, is_array ? "',' or ']' is expected here" : "',' or '}' is expected here");
-        parser->name = TREE_NONE;
+        parser->name = SP_TREE_NONE;
         *ret_more = true;
         return is_array ? SP_OK : pass_name(parser);
     }
@@ -226,7 +226,7 @@ static enum sp_status pass_document(struct parser *parser)
 {
     bool more = true;
     enum sp_status status = SP_OK;
-    parser->name = TREE_NONE;
+    parser->name = SP_TREE_NONE;
     while (status == SP_OK && more) {
         status = pass_value(parser);
         if (status == SP_OK)
@@ -238,8 +238,8 @@ static enum sp_status pass_document(struct parser *parser)
     return parser->at == parser->size ? SP_OK : broken(parser, "there is more behind the end");
 }
 
-enum sp_status tree_read(struct sp_arena *arena, const char *text, uint64_t size, struct tree *ret_tree,
-                         struct sp_error *err)
+enum sp_status sp_tree_read(struct sp_arena *arena, const char *text, uint64_t size, struct sp_tree *ret_tree,
+                            struct sp_error *err)
 {
     if (size > SP_MAX_JSON_BYTES)
         return sp_fail_limit(err, "JSON_TOO_LARGE", "SP_MAX_JSON_BYTES", SP_MAX_JSON_BYTES, (int64_t)size,
@@ -254,29 +254,29 @@ enum sp_status tree_read(struct sp_arena *arena, const char *text, uint64_t size
     if (status != SP_OK)
         return status;
     const uint32_t count = parser.count;
-    parser.values = SP_NEW_ARRAY(arena, count, struct tree_value);
+    parser.values = SP_NEW_ARRAY(arena, count, struct sp_tree_value);
     if (parser.values == NULL)
         return sp_fail_memory(err);
     parser.at = start;
     parser.count = 0;
     status = pass_document(&parser);
     assert(status == SP_OK && parser.count == count);
-    *ret_tree = (struct tree){arena, err, text, (uint32_t)size, count, parser.values};
+    *ret_tree = (struct sp_tree){arena, err, text, (uint32_t)size, count, parser.values};
     return status;
 }
 
 /* ---- what a text says ------------------------------------------------------------------------------------------ */
 
-struct tree_text tree_raw_text(const struct tree *tree, uint32_t value)
+struct sp_tree_text sp_tree_raw_text(const struct sp_tree *tree, uint32_t value)
 {
-    const struct tree_value *scalar = &tree->values[value];
-    return (struct tree_text){tree->text + scalar->start, scalar->extent - scalar->start};
+    const struct sp_tree_value *scalar = &tree->values[value];
+    return (struct sp_tree_text){tree->text + scalar->start, scalar->extent - scalar->start};
 }
 
-uint32_t tree_count(const struct tree *tree, uint32_t array)
+uint32_t sp_tree_count(const struct sp_tree *tree, uint32_t array)
 {
     uint32_t count = 0;
-    for (uint32_t i = tree_begin(array); i != tree_end(tree, array); i = tree_after(tree, i))
+    for (uint32_t i = sp_tree_begin(array); i != sp_tree_end(tree, array); i = sp_tree_after(tree, i))
         count++;
     return count;
 }
@@ -355,9 +355,9 @@ static bool unescape(const char *bytes, size_t size, char *made, size_t *ret_siz
     return true;
 }
 
-enum sp_status tree_text(const struct tree *tree, uint32_t string, struct tree_text *ret_text)
+enum sp_status sp_tree_text(const struct sp_tree *tree, uint32_t string, struct sp_tree_text *ret_text)
 {
-    const struct tree_text raw = tree_raw_text(tree, string);
+    const struct sp_tree_text raw = sp_tree_raw_text(tree, string);
     if (memchr(raw.bytes, '\\', raw.size) == NULL) {
         *ret_text = raw;
         return SP_OK;
@@ -366,32 +366,32 @@ enum sp_status tree_text(const struct tree *tree, uint32_t string, struct tree_t
     if (made == NULL)
         return sp_fail_memory(tree->err);
     if (!unescape(raw.bytes, raw.size, made, &ret_text->size))
-        return tree_fail(tree, string, "MALFORMED_JSON", "A string has half of a surrogate pair.");
+        return sp_tree_fail(tree, string, "MALFORMED_JSON", "A string has half of a surrogate pair.");
     ret_text->bytes = made;
     return SP_OK;
 }
 
-bool tree_text_is(struct tree_text text, const char *word)
+bool sp_tree_text_is(struct sp_tree_text text, const char *word)
 {
     return strlen(word) == text.size && memcmp(text.bytes, word, text.size) == 0;
 }
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 
-static size_t put_index(const struct tree *tree, uint32_t array, uint32_t value, char *to, size_t size)
+static size_t put_index(const struct sp_tree *tree, uint32_t array, uint32_t value, char *to, size_t size)
 {
     uint32_t index = 0;
-    for (uint32_t i = tree_begin(array); i != value; i = tree_after(tree, i))
+    for (uint32_t i = sp_tree_begin(array); i != value; i = sp_tree_after(tree, i))
         index++;
     int put = snprintf(to, size, "/%u", index);
     return put > 0 ? (size_t)put : 0;
 }
 
 /* A name as part of a pointer: '~' is ~0 and '/' is ~1; cut where there is no room. */
-static size_t put_name(const struct tree *tree, uint32_t name, char *to, size_t size)
+static size_t put_name(const struct sp_tree *tree, uint32_t name, char *to, size_t size)
 {
     char plain[SP_ERROR_WHERE_SIZE];
-    struct tree_text text = tree_raw_text(tree, name);
+    struct sp_tree_text text = sp_tree_raw_text(tree, name);
     size_t used = 0;
     if (text.size <= sizeof plain && unescape(text.bytes, text.size, plain, &text.size))
         text.bytes = plain;
@@ -406,27 +406,27 @@ static size_t put_name(const struct tree *tree, uint32_t name, char *to, size_t 
     return used;
 }
 
-enum sp_status tree_at(const struct tree *tree, uint32_t value)
+enum sp_status sp_tree_at(const struct sp_tree *tree, uint32_t value)
 {
     uint32_t path[2 * SP_MAX_JSON_NESTING + 2], count = 0;
     char pointer[SP_ERROR_WHERE_SIZE];
     size_t used = 0;
-    if (tree->values[value].parent != TREE_NONE && tree_kind(tree, tree->values[value].parent) == TREE_OBJECT)
+    if (tree->values[value].parent != SP_TREE_NONE && sp_tree_kind(tree, tree->values[value].parent) == SP_TREE_OBJECT)
         value++; /* a name stands for its member */
-    for (uint32_t i = value; i != TREE_NONE; i = tree->values[i].parent)
+    for (uint32_t i = value; i != SP_TREE_NONE; i = tree->values[i].parent)
         path[count++] = i;
     for (; count > 1 && used + 24 < sizeof pointer; count--) {
         const uint32_t above = path[count - 1], below = path[count - 2];
-        if (tree_kind(tree, above) == TREE_ARRAY)
+        if (sp_tree_kind(tree, above) == SP_TREE_ARRAY)
             used += put_index(tree, above, below, pointer + used, sizeof pointer - used);
-        else if (tree_kind(tree, above) == TREE_STRING)
+        else if (sp_tree_kind(tree, above) == SP_TREE_STRING)
             used += put_name(tree, above, pointer + used, sizeof pointer - used);
     }
     pointer[used] = '\0';
     return sp_error_at(tree->err, "%s", pointer);
 }
 
-void tree_record(const struct tree *tree, uint32_t value, const char *code, const char *format, ...)
+void tree_record(const struct sp_tree *tree, uint32_t value, const char *code, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list args;
@@ -434,5 +434,5 @@ void tree_record(const struct tree *tree, uint32_t value, const char *code, cons
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
     (void)sp_fail(tree->err, SP_ERR_MALFORMED, code, "%s", message);
-    (void)tree_at(tree, value);
+    (void)sp_tree_at(tree, value);
 }

@@ -9,8 +9,8 @@
  * A value is its place in that table; 0 is the document. What belongs to a container follows it, so everything is
  * walked by index and nothing recurses:
  *
- *   for (uint32_t i = tree_begin(array); i != tree_end(tree, array); i = tree_after(tree, i))            items
- *   for (uint32_t i = tree_begin(object); i != tree_end(tree, object); i = tree_after(tree, i + 1))      names, i + 1:
+ *   for (uint32_t i = sp_tree_begin(array); i != sp_tree_end(tree, array); i = sp_tree_after(tree, i))            items
+ *   for (uint32_t i = sp_tree_begin(object); i != sp_tree_end(tree, object); i = sp_tree_after(tree, i + 1))      names, i + 1:
  *                                                                                                        their values
  *
  * RFC 8259, strictly: one value, UTF-8, no comments, no trailing commas; a byte order mark in front is passed over.
@@ -22,76 +22,84 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-#define TREE_NONE UINT32_MAX
+#define SP_TREE_NONE UINT32_MAX
 
-enum tree_kind { TREE_OBJECT, TREE_ARRAY, TREE_STRING, TREE_NUMBER, TREE_TRUE, TREE_FALSE, TREE_NULL };
-
-struct tree_value {
-    uint32_t kind : 4;   /* enum tree_kind; a member's name is a string */
-    uint32_t start : 28; /* where its text begins; a string's behind the quote */
-    uint32_t extent;     /* where the text of a string or number ends; of a container: the value behind it */
-    uint32_t parent;     /* the array, or the member's name, or (of a name) the object; TREE_NONE for the document */
+enum sp_tree_kind {
+    SP_TREE_OBJECT,
+    SP_TREE_ARRAY,
+    SP_TREE_STRING,
+    SP_TREE_NUMBER,
+    SP_TREE_TRUE,
+    SP_TREE_FALSE,
+    SP_TREE_NULL
 };
 
-struct tree {
+struct sp_tree_value {
+    uint32_t kind : 4;   /* enum sp_tree_kind; a member's name is a string */
+    uint32_t start : 28; /* where its text begins; a string's behind the quote */
+    uint32_t extent;     /* where the text of a string or number ends; of a container: the value behind it */
+    uint32_t parent;     /* the array, or the member's name, or (of a name) the object; SP_TREE_NONE for the document */
+};
+
+struct sp_tree {
     struct sp_arena *arena; /* also for texts that are made out of escapes */
     struct sp_error *err;
     const char *text;
     uint32_t size, count;
-    struct tree_value *values;
+    struct sp_tree_value *values;
 };
 
 /* Text out of the document: may hold NULs, ends without one. */
-struct tree_text {
+struct sp_tree_text {
     const char *bytes;
     size_t size;
 };
 
 /* Reads the text, which must stay. SP_ERR_MALFORMED with "byte N", SP_ERR_LIMIT, SP_ERR_MEMORY. */
-enum sp_status tree_read(struct sp_arena *arena, const char *text, uint64_t size, struct tree *ret_tree,
-                         struct sp_error *err);
+enum sp_status sp_tree_read(struct sp_arena *arena, const char *text, uint64_t size, struct sp_tree *ret_tree,
+                            struct sp_error *err);
 
-static inline enum tree_kind tree_kind(const struct tree *tree, uint32_t value)
+static inline enum sp_tree_kind sp_tree_kind(const struct sp_tree *tree, uint32_t value)
 {
-    return (enum tree_kind)tree->values[value].kind;
+    return (enum sp_tree_kind)tree->values[value].kind;
 }
 
 /* The value behind this one and all that belongs to it. */
-static inline uint32_t tree_after(const struct tree *tree, uint32_t value)
+static inline uint32_t sp_tree_after(const struct sp_tree *tree, uint32_t value)
 {
-    return tree_kind(tree, value) <= TREE_ARRAY ? tree->values[value].extent : value + 1;
+    return sp_tree_kind(tree, value) <= SP_TREE_ARRAY ? tree->values[value].extent : value + 1;
 }
 
-static inline uint32_t tree_begin(uint32_t container)
+static inline uint32_t sp_tree_begin(uint32_t container)
 {
     return container + 1;
 }
 
-static inline uint32_t tree_end(const struct tree *tree, uint32_t container)
+static inline uint32_t sp_tree_end(const struct sp_tree *tree, uint32_t container)
 {
     return tree->values[container].extent;
 }
 
-uint32_t tree_count(const struct tree *tree, uint32_t array);
+uint32_t sp_tree_count(const struct sp_tree *tree, uint32_t array);
 
 /* What a string or name says, escapes resolved; in place where it has none. */
-enum sp_status tree_text(const struct tree *tree, uint32_t string, struct tree_text *ret_text);
+enum sp_status sp_tree_text(const struct sp_tree *tree, uint32_t string, struct sp_tree_text *ret_text);
 
 /* The text of a string or number as it stands, escapes and all. */
-struct tree_text tree_raw_text(const struct tree *tree, uint32_t value);
+struct sp_tree_text sp_tree_raw_text(const struct sp_tree *tree, uint32_t value);
 
-bool tree_text_is(struct tree_text text, const char *word);
+bool sp_tree_text_is(struct sp_tree_text text, const char *word);
 
-static inline bool tree_is_blank(char c)
+static inline bool sp_tree_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 /* SP_ERR_MALFORMED at this value: `where` is its JSON pointer (RFC 6901). A macro, so that compilers know the result.
  */
-#define tree_fail(tree, value, ...) (tree_record((tree), (value), __VA_ARGS__), SP_ERR_MALFORMED)
-__attribute__((format(printf, 4, 5))) void tree_record(const struct tree *tree, uint32_t value, const char *code,
+#define sp_tree_fail(tree, value, ...) (tree_record((tree), (value), __VA_ARGS__), SP_ERR_MALFORMED)
+__attribute__((format(printf, 4, 5))) void tree_record(const struct sp_tree *tree, uint32_t value, const char *code,
                                                        const char *format, ...);
 
 /* Sets `where` of an error that is recorded already to the value's pointer; returns its status. */
-enum sp_status tree_at(const struct tree *tree, uint32_t value);
+enum sp_status sp_tree_at(const struct sp_tree *tree, uint32_t value);

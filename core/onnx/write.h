@@ -25,7 +25,7 @@
 
 #define SP_NO_BOX UINT32_MAX
 
-struct sp_box {
+struct sp_tensor_box {
     uint64_t length_at; /* where the length prefix lies */
     uint64_t size;      /* the payload's, now */
     uint64_t original;  /* the payload's, without any of our annotations */
@@ -46,7 +46,7 @@ struct sp_width_note {
     uint32_t box, width;
 };
 
-struct sp_kept_note {
+struct sp_interned_note {
     uint32_t box, specs;
 };
 
@@ -64,7 +64,7 @@ struct sp_record {
        ours. */
     char *completed;
     uint32_t kept_count, kept_capacity;
-    struct sp_kept_note *kept; /* ascending by box */
+    struct sp_interned_note *kept; /* ascending by box */
 };
 
 enum sp_change { SP_CHANGE_ANNOTATE, SP_CHANGE_STRIP };
@@ -78,7 +78,7 @@ struct sp_change_set {
     bool is_first_completion;                 /* ANNOTATE that completes: the file was not completed before */
     struct sp_error *err;
 
-    struct sp_box *boxes;
+    struct sp_tensor_box *boxes;
     struct sp_edit *edits;
     uint32_t box_count, box_capacity, edit_count, edit_capacity;
     struct sp_buf literals;
@@ -99,7 +99,7 @@ bool sp_record_has(const struct sp_record *record, const unsigned char *name, si
 /* Whether specs were added to this configuration, which is the original's. */
 bool sp_record_completes(const struct sp_record *record, const unsigned char *name, size_t size);
 /* The note of a node that had an entry for it, or NULL. */
-const struct sp_kept_note *sp_record_kept(const struct sp_record *record, uint32_t box);
+const struct sp_interned_note *sp_record_kept(const struct sp_record *record, uint32_t box);
 /* Adds one, in ascending order of boxes; false without memory. */
 bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs);
 /* Appends the metadata field with the record to `buf`. */

@@ -28,7 +28,7 @@ static enum sp_status settle_boxes(struct sp_change_set *set)
     const struct sp_record *record = &set->record;
     uint32_t note = record->note_count;
     for (uint32_t i = set->box_count; i-- > 0;) {
-        struct sp_box *box = &set->boxes[i];
+        struct sp_tensor_box *box = &set->boxes[i];
         uint32_t original_width = next_width(box->width, box->size, box->original);
         while (note > 0 && record->notes[note - 1].box > i)
             note--;
@@ -44,7 +44,7 @@ static enum sp_status settle_boxes(struct sp_change_set *set)
                            box->result);
         if (box->parent == SP_NO_BOX)
             continue;
-        struct sp_box *parent = &set->boxes[box->parent];
+        struct sp_tensor_box *parent = &set->boxes[box->parent];
         parent->original += box->original + box->original_width - box->size - box->width;
         parent->result += box->result + box->result_width - box->size - box->width;
     }
@@ -55,7 +55,7 @@ static enum sp_status settle_boxes(struct sp_change_set *set)
 static enum sp_status note_widths(const struct sp_change_set *set, struct sp_record *record)
 {
     for (uint32_t i = 0; i < set->box_count; i++) {
-        const struct sp_box *box = &set->boxes[i];
+        const struct sp_tensor_box *box = &set->boxes[i];
         if (next_width(box->result_width, box->result, box->original) == box->original_width)
             continue;
         if (!sp_grow((void **)&record->notes, &record->note_capacity, record->note_count, sizeof *record->notes))
@@ -75,7 +75,7 @@ static bool apply(struct sp_splice *splice, uint64_t *position, uint64_t at, uin
     return ok;
 }
 
-static bool apply_length(struct sp_splice *splice, uint64_t *position, const struct sp_box *box)
+static bool apply_length(struct sp_splice *splice, uint64_t *position, const struct sp_tensor_box *box)
 {
     unsigned char bytes[10];
     if (box->result == box->size && box->result_width == box->width)

@@ -103,11 +103,11 @@ bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs)
 {
     if (!sp_grow((void **)&record->kept, &record->kept_capacity, record->kept_count, sizeof *record->kept))
         return false;
-    record->kept[record->kept_count++] = (struct sp_kept_note){box, specs};
+    record->kept[record->kept_count++] = (struct sp_interned_note){box, specs};
     return true;
 }
 
-const struct sp_kept_note *sp_record_kept(const struct sp_record *record, uint32_t box)
+const struct sp_interned_note *sp_record_kept(const struct sp_record *record, uint32_t box)
 {
     uint32_t low = 0, high = record->kept_count;
     while (low < high) {

@@ -169,13 +169,13 @@ static enum sp_status complete_entry(struct sp_change_set *set, const struct ent
 static enum sp_status meet_entry(struct sp_change_set *set, struct open *open, const struct sp_wire_field *field)
 {
     struct entry entry = {.field = field, .end = open->wire.at};
-    struct sp_box *box = &set->boxes[open->box];
+    struct sp_tensor_box *box = &set->boxes[open->box];
     enum sp_status status = find_name(set, field->payload, &entry.name);
     if (status != SP_OK)
         return status;
     const unsigned char *text = set->bytes + entry.name.offset;
     const bool was_completed = sp_record_completes(&set->record, text, entry.name.size);
-    const struct sp_kept_note *kept = was_completed ? sp_record_kept(&set->record, open->box) : NULL;
+    const struct sp_interned_note *kept = was_completed ? sp_record_kept(&set->record, open->box) : NULL;
     status = look_at_entry(set, &entry, kept != NULL ? kept->specs : UINT32_MAX);
     if (status != SP_OK)
         return status;
@@ -249,12 +249,12 @@ static enum sp_status enter(struct sp_change_set *set, struct open *stack, uint3
                              "Graphs are nested more than %d deep (limit SP_MAX_NESTING).", SP_MAX_NESTING);
     if (!sp_grow((void **)&set->boxes, &set->box_capacity, set->box_count, sizeof *set->boxes))
         return sp_fail_memory(set->err);
-    set->boxes[set->box_count] = (struct sp_box){.length_at = field->length_at,
-                                                 .size = field->payload.size,
-                                                 .original = field->payload.size,
-                                                 .result = field->payload.size,
-                                                 .parent = stack[*depth - 1].box,
-                                                 .width = (uint8_t)(field->payload.offset - field->length_at)};
+    set->boxes[set->box_count] = (struct sp_tensor_box){.length_at = field->length_at,
+                                                        .size = field->payload.size,
+                                                        .original = field->payload.size,
+                                                        .result = field->payload.size,
+                                                        .parent = stack[*depth - 1].box,
+                                                        .width = (uint8_t)(field->payload.offset - field->length_at)};
     stack[*depth] = (struct open){
         .kind = kind, .box = set->box_count++, .wire = sp_wire_of(set->bytes, field->payload), .span = field->payload};
     (*depth)++;

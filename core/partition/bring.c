@@ -3,7 +3,7 @@
  *
  * What comes from outside (model inputs, weights) and what is known is cut to measure on each device. Of what a node
  * made, a device takes what it has already, or cuts it from what it has; else the tensor is resharded from how it was
- * made, in the cheapest way (sharding/reshard.h), or sent in pieces where no sharding says what is needed.
+ * made, in the cheapest way (sharding/reshard/reshard.h), or sent in pieces where no sharding says what is needed.
  */
 #include <string.h>
 
@@ -251,7 +251,7 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
                                          .to = to,
                                          .device_count = part->assignment.device_count,
                                          .counts_transfers = true,
-                                         .steps_left = sp_memo_ways_left(part->assignment.memo)};
+                                         .steps_left = sp_view_cache_ways_left(part->assignment.memo)};
     enum sp_status status = sp_reshard_plan(part->arena, &request, ret_reshard, &ignored);
     if (status == SP_OK || status == SP_ERR_LIMIT || status == SP_ERR_REQUEST || status == SP_ERR_UNSUPPORTED) {
         if (status != SP_OK || cuts_unknown(value, *ret_reshard))

@@ -21,7 +21,7 @@ static bool splits(const struct sp_sharding *sharding, uint32_t rank)
 
 static bool node_is_cut(const struct sp_partitioner *part, const struct sp_node *node)
 {
-    const struct sp_node_specs *specs = &part->stated->nodes[sp_net_node(part->net, node)];
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->net, node)];
     for (uint32_t i = 0; specs->operands && i < node->input_count + node->output_count; i++) {
         const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
         if (value && specs->operands[i].sharding && splits(specs->operands[i].sharding, sp_part_rank(value)))
@@ -105,8 +105,8 @@ static enum sp_status find_cut_inside(struct sp_partitioner *part)
         const struct sp_node *owner = part->net->nodes[n]->graph->owner;
         if (!owner || !node_is_cut(part, part->net->nodes[n]))
             continue;
-        while (owner && !part->is_cut_inside[sp_net_node(part->net, owner)]) {
-            part->is_cut_inside[sp_net_node(part->net, owner)] = true;
+        while (owner && !part->is_cut_inside[sp_dataflow_node(part->net, owner)]) {
+            part->is_cut_inside[sp_dataflow_node(part->net, owner)] = true;
             owner = owner->graph->owner;
         }
     }
@@ -123,8 +123,8 @@ enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struc
         return SP_OK;
     if (!part->is_cut_inside && find_cut_inside(part) != SP_OK)
         return part->err->status;
-    bool is_fit = part->is_cut_inside[sp_net_node(part->net, node)] && all_ranked(node->input_count, node->inputs) &&
-                  all_ranked(node->output_count, node->outputs);
+    bool is_fit = part->is_cut_inside[sp_dataflow_node(part->net, node)] &&
+                  all_ranked(node->input_count, node->inputs) && all_ranked(node->output_count, node->outputs);
     for (uint32_t g = 0; g < count && is_fit; g++)
         is_fit = is_paired(node, graphs[g]) && all_ranked(graphs[g]->input_count, graphs[g]->inputs) &&
                  all_ranked(graphs[g]->output_count, graphs[g]->outputs);
@@ -139,13 +139,13 @@ static const struct sp_sharding *stated_inside(const struct sp_partitioner *part
 {
     if (value->producer) {
         const struct sp_node *node = value->producer;
-        const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
         if (specs && specs[node->input_count + value->producer_output].sharding)
             return specs[node->input_count + value->producer_output].sharding;
     }
     for (uint32_t u = 0; u < value->use_count; u++) {
         const struct sp_node *node = value->uses[u].node;
-        const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
         if (value->uses[u].input != UINT32_MAX && specs && specs[value->uses[u].input].sharding)
             return specs[value->uses[u].input].sharding;
     }
@@ -155,7 +155,7 @@ static const struct sp_sharding *stated_inside(const struct sp_partitioner *part
 enum sp_status sp_control_whole(struct sp_partitioner *part, const struct sp_part_control_run *run,
                                 const struct sp_value *value, const struct sp_sharding **ret_sharding)
 {
-    struct sp_placement whole;
+    struct sp_node_cut whole;
     static const struct sp_rule none = {0};
     enum sp_status status = sp_placement_whole(part, 0, run->told.device_count, run->told.devices, &whole);
     return status == SP_OK ? sp_placement_sharding(part, &whole, &none, NULL, value, ret_sharding) : status;
@@ -184,10 +184,10 @@ static enum sp_status with_axis(struct sp_partitioner *part, const struct sp_sha
     changed->rank = count;
     changed->is_rank_open = false;
     changed->blocks = dims;
-    return sp_memo_sharding(part->assignment.memo, changed, false, ret_sharding, part->err);
+    return sp_view_cache_sharding(part->assignment.memo, changed, false, ret_sharding, part->err);
 }
 
-enum sp_status sp_control_outer_sharding(struct sp_partitioner *part, const struct sp_carried *carried,
+enum sp_status sp_control_outer_sharding(struct sp_partitioner *part, const struct sp_carried_value *carried,
                                          const struct sp_sharding **ret_sharding)
 {
     *ret_sharding = carried->sharding;
@@ -259,7 +259,7 @@ static enum sp_status find_on_node(struct sp_partitioner *part, const struct sp_
 
 /* Makes whole what does not fit both sides. */
 static enum sp_status fit_carried(struct sp_partitioner *part, const struct sp_part_control_run *run,
-                                  struct sp_carried *carried)
+                                  struct sp_carried_value *carried)
 {
     const struct sp_sharding *outer = NULL;
     bool fits = false;
@@ -276,7 +276,7 @@ static enum sp_status fit_carried(struct sp_partitioner *part, const struct sp_p
 
 /* The sharding of what is carried, of its inner side. */
 static enum sp_status choose_sharding(struct sp_partitioner *part, const struct sp_part_control_run *run,
-                                      const struct sp_spec_entry *entry, struct sp_carried *carried)
+                                      const struct sp_spec_entry *entry, struct sp_carried_value *carried)
 {
     const struct sp_sharding *stated = entry ? entry->sharding : NULL;
     enum sp_status status = SP_OK;
@@ -298,7 +298,7 @@ static enum sp_status choose_sharding(struct sp_partitioner *part, const struct 
 
 /* A state has one sharding before, in and after the graph. */
 static enum sp_status fit_state(struct sp_partitioner *part, const struct sp_part_control_run *run,
-                                struct sp_carried *in, struct sp_carried *out)
+                                struct sp_carried_value *in, struct sp_carried_value *out)
 {
     const struct sp_sharding *chosen = in->sharding;
     out->sharding = chosen;
@@ -331,22 +331,22 @@ enum sp_status sp_control_pair(struct sp_partitioner *part, struct sp_part_contr
     run->in_count = is_if ? 0 : graph->input_count - (is_loop ? 2 : 0);
     run->state_count = run->in_count - (scanned < run->in_count ? scanned : run->in_count);
     run->out_count = graph->output_count - (is_loop ? 1 : 0);
-    run->in = SP_NEW_ARRAY(part->arena, run->in_count, struct sp_carried);
-    run->out = SP_NEW_ARRAY(part->arena, run->out_count, struct sp_carried);
+    run->in = SP_NEW_ARRAY(part->arena, run->in_count, struct sp_carried_value);
+    run->out = SP_NEW_ARRAY(part->arena, run->out_count, struct sp_carried_value);
     if (!run->in || !run->out)
         return sp_fail_memory(part->err);
     for (uint32_t i = 0; i < run->in_count; i++) {
         uint32_t outer = run->first_in + i;
-        run->in[i] = (struct sp_carried){.outer = outer < node->input_count ? node->inputs[outer] : NULL,
-                                         .inner = graph->inputs[i + (is_loop ? 2 : 0)],
-                                         .extra_axis = -1};
+        run->in[i] = (struct sp_carried_value){.outer = outer < node->input_count ? node->inputs[outer] : NULL,
+                                               .inner = graph->inputs[i + (is_loop ? 2 : 0)],
+                                               .extra_axis = -1};
         if (i >= run->state_count)
             run->in[i].extra_axis = axis_of(node, "scan_input_axes", i - run->state_count, run->in[i].inner);
     }
     for (uint32_t o = 0; o < run->out_count; o++) {
-        run->out[o] = (struct sp_carried){.outer = o < node->output_count ? node->outputs[o] : NULL,
-                                          .inner = graph->outputs[o + (is_loop ? 1 : 0)],
-                                          .extra_axis = -1};
+        run->out[o] = (struct sp_carried_value){.outer = o < node->output_count ? node->outputs[o] : NULL,
+                                                .inner = graph->outputs[o + (is_loop ? 1 : 0)],
+                                                .extra_axis = -1};
         if (!is_if && o >= run->state_count)
             run->out[o].extra_axis =
                 is_loop ? 0 : axis_of(node, "scan_output_axes", o - run->state_count, run->out[o].inner);
@@ -357,7 +357,7 @@ enum sp_status sp_control_pair(struct sp_partitioner *part, struct sp_part_contr
 enum sp_status sp_control_choose(struct sp_partitioner *part, struct sp_part_control_run *run)
 {
     const struct sp_node *node = run->node;
-    const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, node)].operands;
+    const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->in_count && status == SP_OK; i++)
         status = choose_sharding(part, run, specs ? &specs[run->first_in + i] : NULL, &run->in[i]);

@@ -6,7 +6,7 @@
 #include "partition/node_internal.h"
 
 /* One operand that goes in or comes out of a graph. */
-struct sp_carried {
+struct sp_carried_value {
     const struct sp_value *outer;       /* of the node; NULL: omitted, or it has none */
     const struct sp_value *inner;       /* of the graph at work; NULL likewise */
     const struct sp_sharding *sharding; /* of the inner one */
@@ -20,9 +20,9 @@ struct sp_part_control_run {
     uint32_t graph_count, next, mark; /* `mark`: of the undo list */
     const struct sp_graph *graphs[2];
     const char *attributes[2];
-    uint32_t first_in;            /* inputs of the node that are not states: conditions */
-    uint32_t in_count, out_count; /* what the graph takes and gives behind turn number and condition */
-    struct sp_carried *in, *out;  /* states first */
+    uint32_t first_in;                 /* inputs of the node that are not states: conditions */
+    uint32_t in_count, out_count;      /* what the graph takes and gives behind turn number and condition */
+    struct sp_carried_value *in, *out; /* states first */
     uint32_t state_count;
 };
 
@@ -36,7 +36,7 @@ enum sp_status sp_control_pair(struct sp_partitioner *part, struct sp_part_contr
 enum sp_status sp_control_choose(struct sp_partitioner *part, struct sp_part_control_run *run);
 
 /* That of the outer side. */
-enum sp_status sp_control_outer_sharding(struct sp_partitioner *part, const struct sp_carried *carried,
+enum sp_status sp_control_outer_sharding(struct sp_partitioner *part, const struct sp_carried_value *carried,
                                          const struct sp_sharding **ret_sharding);
 
 /* Whole on all devices of the node. */

@@ -1,7 +1,7 @@
 /*
  * One node on the shards that a placement gives its devices.
  *
- * The operator's function is called for each device and records what it wants (ops/local_recorder.h). The records are
+ * The operator's function is called for each device and records what it wants (ops/lowering/recorder.h). The records are
  * the same but for numbers, so they are gone through together: inputs are brought first; then every device's operators
  * up to the next collective, the collective, and so on; then the outputs.
  */
@@ -28,7 +28,7 @@ enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const
 /* ---- one device's call ------------------------------------------------------------------------------------------ */
 
 static enum sp_status fill_operands(struct sp_part_run *run, uint32_t at, uint32_t first, uint32_t count,
-                                    bool is_output, struct sp_local_operand *operands)
+                                    bool is_output, struct sp_lower_operand *operands)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_value *value = is_output ? run->node->outputs[i] : run->node->inputs[i];
@@ -36,68 +36,68 @@ static enum sp_status fill_operands(struct sp_part_run *run, uint32_t at, uint32
         if (!value)
             continue;
         uint32_t rank = sp_part_rank(value);
-        struct sp_local_axis *axes = SP_NEW_ARRAY(run->part->scratch, rank, struct sp_local_axis);
+        struct sp_lower_axis *axes = SP_NEW_ARRAY(run->part->scratch, rank, struct sp_lower_axis);
         if (!axes)
             return sp_fail_memory(run->part->err);
         enum sp_status status = sp_placement_part(run->part, &run->placement, run->rule, rule, value, at, axes);
         if (status != SP_OK)
             return status;
-        operands[i] = (struct sp_local_operand){value, rank, axes};
+        operands[i] = (struct sp_lower_operand){value, rank, axes};
     }
     return SP_OK;
 }
 
-static enum sp_status make_local(struct sp_part_run *run, uint32_t at, struct sp_local *local)
+static enum sp_status make_local(struct sp_part_run *run, uint32_t at, struct sp_lowering *local)
 {
     struct sp_partitioner *part = run->part;
-    struct sp_local_factor *factors = SP_NEW_ARRAY(part->scratch, run->rule->factor_count, struct sp_local_factor);
-    struct sp_local_operand *inputs = SP_NEW_ARRAY(part->scratch, run->node->input_count, struct sp_local_operand);
-    struct sp_local_operand *outputs = SP_NEW_ARRAY(part->scratch, run->node->output_count, struct sp_local_operand);
-    struct sp_local_recorder *recorder = SP_NEW(part->scratch, struct sp_local_recorder);
+    struct sp_lower_factor *factors = SP_NEW_ARRAY(part->scratch, run->rule->factor_count, struct sp_lower_factor);
+    struct sp_lower_operand *inputs = SP_NEW_ARRAY(part->scratch, run->node->input_count, struct sp_lower_operand);
+    struct sp_lower_operand *outputs = SP_NEW_ARRAY(part->scratch, run->node->output_count, struct sp_lower_operand);
+    struct sp_lower_recorder *recorder = SP_NEW(part->scratch, struct sp_lower_recorder);
     enum sp_status status = SP_OK;
     if (!factors || !inputs || !outputs || !recorder) {
         (void)sp_fail_memory(part->err);
         return SP_ERR_MEMORY;
     }
-    *recorder = (struct sp_local_recorder){.kept = part->arena, .marker = part->marker, .next = &part->next};
+    *recorder = (struct sp_lower_recorder){.kept = part->arena, .marker = part->marker, .next = &part->next};
     for (uint32_t f = 0; f < run->rule->factor_count && status == SP_OK; f++)
         status = sp_placement_factor(part, &run->placement, run->rule, (uint8_t)f, at, &factors[f]);
     if (status == SP_OK)
         status = fill_operands(run, at, 0, run->node->input_count, false, inputs);
     if (status == SP_OK)
         status = fill_operands(run, at, run->rule->input_count, run->node->output_count, true, outputs);
-    *local = (struct sp_local){.model = part->model,
-                               .node = run->node,
-                               .rule = run->rule,
-                               .version = run->node->version,
-                               .opset = sp_graph_opset(run->node->graph, ""),
-                               .arena = part->scratch,
-                               .device = run->placement.devices[at],
-                               .factor_count = run->rule->factor_count,
-                               .input_count = run->node->input_count,
-                               .output_count = run->node->output_count,
-                               .factors = factors,
-                               .inputs = inputs,
-                               .outputs = outputs,
-                               .recorder = recorder,
-                               .err = part->err};
+    *local = (struct sp_lowering){.model = part->model,
+                                  .node = run->node,
+                                  .rule = run->rule,
+                                  .version = run->node->version,
+                                  .opset = sp_graph_opset(run->node->graph, ""),
+                                  .arena = part->scratch,
+                                  .device = run->placement.devices[at],
+                                  .factor_count = run->rule->factor_count,
+                                  .input_count = run->node->input_count,
+                                  .output_count = run->node->output_count,
+                                  .factors = factors,
+                                  .inputs = inputs,
+                                  .outputs = outputs,
+                                  .recorder = recorder,
+                                  .err = part->err};
     return status;
 }
 
 /* The node as it is on whole operands. */
-static enum sp_status run_whole(struct sp_local *local)
+static enum sp_status run_whole(struct sp_lowering *local)
 {
     struct sp_piece **inputs = SP_NEW_ARRAY(local->arena, local->input_count, struct sp_piece *);
     struct sp_piece **outputs = SP_NEW_ARRAY(local->arena, local->output_count, struct sp_piece *);
     if (!inputs || !outputs)
         return sp_fail_memory(local->err);
     for (uint32_t i = 0; i < local->input_count; i++)
-        inputs[i] = sp_local_input_whole(local, i);
-    sp_local_same_many(local, local->input_count, inputs, 0, NULL, outputs);
+        inputs[i] = sp_lower_input_whole(local, i);
+    sp_lower_same_many(local, local->input_count, inputs, 0, NULL, outputs);
     for (uint32_t o = 0; o < local->output_count; o++)
         if (local->node->outputs[o])
-            sp_local_output(local, o, outputs[o]);
-    return sp_local_status(local);
+            sp_lower_output(local, o, outputs[o]);
+    return sp_lower_status(local);
 }
 
 /* Devices that draw the same numbers need the same seed, which the operator's function gives them. */
@@ -112,16 +112,16 @@ static bool has_unread(const struct sp_part_run *run)
     bool is_any = false;
     for (uint32_t i = 0; i < run->rule->input_count; i++)
         is_any = is_any || run->rule->inputs[i].is_unread;
-    return is_any && run->node->op && run->node->op->local;
+    return is_any && run->node->op && run->node->op->lower;
 }
 
-static enum sp_status call(struct sp_part_run *run, struct sp_local *local)
+static enum sp_status call(struct sp_part_run *run, struct sp_lowering *local)
 {
     if (sp_placement_is_whole(&run->placement) && !draws_together(run) && !has_unread(run))
         return run_whole(local);
-    if (run->node->op && run->node->op->local)
-        return run->node->op->local(local);
-    return sp_local_default(local);
+    if (run->node->op && run->node->op->lower)
+        return run->node->op->lower(local);
+    return sp_lower_default(local);
 }
 
 /* Records every device's part; *ret_factor is a factor that was made whole on the way, or SP_NO_FACTOR. */
@@ -129,7 +129,7 @@ static enum sp_status record(struct sp_part_run *run, uint8_t *ret_factor, const
 {
     *ret_factor = SP_NO_FACTOR;
     for (uint32_t at = 0; at < run->placement.device_count; at++) {
-        struct sp_local local = {0};
+        struct sp_lowering local = {0};
         enum sp_status status = make_local(run, at, &local);
         if (status != SP_OK)
             return status;
@@ -151,10 +151,10 @@ static enum sp_status record(struct sp_part_run *run, uint8_t *ret_factor, const
 /* One program on many data: the same kinds of events, about the same operands. */
 static enum sp_status compare_records(const struct sp_part_run *run)
 {
-    const struct sp_local_recorder *first = run->records[0];
+    const struct sp_lower_recorder *first = run->records[0];
     char label[256];
     for (uint32_t at = 1; at < run->placement.device_count; at++) {
-        const struct sp_local_recorder *other = run->records[at];
+        const struct sp_lower_recorder *other = run->records[at];
         uint32_t own = 0, theirs = 0;
         for (;;) {
             while (own < first->count && !sp_part_is_joint(&first->events[own]))
@@ -193,7 +193,7 @@ static enum sp_status bring_captures(struct sp_part_run *run)
             return sp_fail_memory(part->err);
     }
     for (uint32_t i = 0; i < run->capture_count && status == SP_OK; i++) {
-        struct sp_placement whole;
+        struct sp_node_cut whole;
         struct sp_box *boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box);
         const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, count, const struct sp_piece *);
         struct sp_part_target target = {
@@ -234,7 +234,7 @@ static enum sp_status run_placed(struct sp_part_run *run)
     uint8_t factor = SP_NO_FACTOR;
     const char *message = NULL;
     enum sp_status status = keep_control_whole(run);
-    run->records = SP_NEW_ARRAY(part->scratch, run->placement.device_count, struct sp_local_recorder *);
+    run->records = SP_NEW_ARRAY(part->scratch, run->placement.device_count, struct sp_lower_recorder *);
     if (status == SP_OK && !run->records)
         status = sp_fail_memory(part->err);
     while (status == SP_OK) {
@@ -277,7 +277,7 @@ static enum sp_status place_apart(struct sp_part_run *run)
     struct sp_partitioner *part = run->part;
     int64_t count = 0;
     const int64_t *devices = NULL;
-    const struct sp_node_specs *specs = &part->stated->nodes[sp_net_node(part->net, run->node)];
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->net, run->node)];
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->node->input_count + run->node->output_count && status == SP_OK && count == 0; i++)
         if (specs->operands && specs->operands[i].sharding && specs->operands[i].origin != SP_SPEC_ASSUMED)
@@ -304,7 +304,7 @@ static enum sp_status place_apart(struct sp_part_run *run)
 enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
 {
     struct sp_arena_mark mark = sp_arena_mark(part->scratch);
-    uint32_t id = sp_net_node(part->net, node), relation = part->relation_of[id];
+    uint32_t id = sp_dataflow_node(part->net, node), relation = part->relation_of[id];
     struct sp_part_run run = {.part = part, .node = node};
     struct sp_rule *rule = NULL;
     enum sp_status status;
@@ -314,7 +314,7 @@ enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
             status = place_apart(&run);
     } else {
         run.relation = &part->net->relations[relation];
-        status = sp_net_rule(part->net, run.relation, part->scratch, &rule, part->err);
+        status = sp_dataflow_rule(part->net, run.relation, part->scratch, &rule, part->err);
         run.rule = rule;
         if (status == SP_OK)
             status = sp_part_place(part, run.relation, rule, &run.placement);

@@ -41,7 +41,7 @@ static int compare_seats(const void *a, const void *b)
 static enum sp_status seat_devices(struct sp_part_run *run, uint32_t count, const uint8_t *factors,
                                    struct seat **ret_seats)
 {
-    const struct sp_placement *placement = &run->placement;
+    const struct sp_node_cut *placement = &run->placement;
     struct seat *seats = SP_NEW_ARRAY(run->part->scratch, placement->device_count, struct seat);
     int64_t shards = 1;
     if (!seats) {
@@ -105,7 +105,7 @@ static enum sp_status whole_piece_box(struct sp_part_run *run, const struct sp_p
 
 static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events)
 {
-    const struct sp_local_event *first = &run->records[0]->events[events[0]];
+    const struct sp_lower_event *first = &run->records[0]->events[events[0]];
     uint32_t count = run->placement.device_count, groups = 0;
     struct seat *seats = NULL;
     struct sp_exchange_member *members = SP_NEW_ARRAY(run->part->scratch, count, struct sp_exchange_member);
@@ -113,7 +113,7 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
     if (status != SP_OK || !members)
         return status != SP_OK ? status : sp_fail_memory(run->part->err);
     for (uint32_t i = 0; i < count && status == SP_OK; i++) {
-        const struct sp_local_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
+        const struct sp_lower_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
         const struct sp_piece *from = sp_part_resolved(run, seats[i].at, event->collective.from);
         groups += starts_group(seats, i);
         members[i] = (struct sp_exchange_member){.device = run->placement.devices[seats[i].at],
@@ -164,7 +164,7 @@ static enum sp_status gather_group(struct sp_part_run *run, struct sp_exchange_m
 
 static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events)
 {
-    const struct sp_local_event *first = &run->records[0]->events[events[0]];
+    const struct sp_lower_event *first = &run->records[0]->events[events[0]];
     uint32_t count = run->placement.device_count, axis = first->collective.axis, groups = 0;
     struct seat *seats = NULL;
     struct sp_exchange_member *members = SP_NEW_ARRAY(run->part->scratch, count, struct sp_exchange_member);
@@ -172,7 +172,7 @@ static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events
     if (status != SP_OK || !members)
         return status != SP_OK ? status : sp_fail_memory(run->part->err);
     for (uint32_t i = 0; i < count && status == SP_OK; i++) {
-        const struct sp_local_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
+        const struct sp_lower_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
         const struct sp_piece *from = sp_part_resolved(run, seats[i].at, event->collective.from);
         groups += starts_group(seats, i);
         members[i] = (struct sp_exchange_member){.device = run->placement.devices[seats[i].at],
@@ -218,7 +218,7 @@ static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events
 
 enum sp_status sp_part_collective(struct sp_part_run *run, const uint32_t *events)
 {
-    if (run->records[0]->events[events[0]].kind == SP_LOCAL_ALL_GATHER)
+    if (run->records[0]->events[events[0]].kind == SP_LOWER_ALL_GATHER)
         return all_gather(run, events);
     return all_reduce(run, events);
 }
@@ -267,7 +267,7 @@ static bool scatters(struct sp_exchange *exchange)
 static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, struct made *made, bool *ret_scattered)
 {
     struct sp_partitioner *part = run->part;
-    const struct sp_local_event *first = &run->records[0]->events[events[0]];
+    const struct sp_lower_event *first = &run->records[0]->events[events[0]];
     uint32_t count = run->placement.device_count, groups = 0, rank = sp_part_rank(made->value);
     struct seat *seats = NULL;
     struct sp_box *wanted = NULL;
@@ -325,18 +325,18 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
 static enum sp_status describe(struct sp_part_run *run, const uint32_t *events, struct made *made)
 {
     struct sp_partitioner *part = run->part;
-    const struct sp_local_event *first = &run->records[0]->events[events[0]];
+    const struct sp_lower_event *first = &run->records[0]->events[events[0]];
     uint32_t count = run->placement.device_count, rank = sp_part_rank(made->value);
-    struct sp_placement whole;
-    const struct sp_placement *placement = &run->placement;
+    struct sp_node_cut whole;
+    const struct sp_node_cut *placement = &run->placement;
     const struct sp_operand_rule *rule = sp_rule_operand(run->rule, run->rule->input_count + first->output.index);
     enum sp_status status = SP_OK;
-    if (first->output.kind == SP_LOCAL_WHOLE) {
+    if (first->output.kind == SP_LOWER_WHOLE) {
         status = sp_placement_whole(part, run->rule->factor_count, count, run->placement.devices, &whole);
         placement = &whole;
     }
     for (uint32_t at = 0; at < count && status == SP_OK; at++) {
-        struct sp_local_axis *axes = SP_NEW_ARRAY(part->scratch, rank, struct sp_local_axis);
+        struct sp_lower_axis *axes = SP_NEW_ARRAY(part->scratch, rank, struct sp_lower_axis);
         struct sp_axis_ranges *ranges = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
         if (!axes || !ranges)
             return sp_fail_memory(part->err);
@@ -347,7 +347,7 @@ static enum sp_status describe(struct sp_part_run *run, const uint32_t *events, 
             is_whole = is_whole && !axes[a].is_cut;
         }
         made->boxes[at] = (struct sp_box){rank, ranges, is_whole};
-        const struct sp_local_event *event = &run->records[at]->events[events[at]];
+        const struct sp_lower_event *event = &run->records[at]->events[events[at]];
         made->pieces[at] = sp_part_resolved(run, at, event->piece);
     }
     if (status == SP_OK)
@@ -391,8 +391,8 @@ static enum sp_status settle(struct sp_part_run *run, const struct made *made)
 enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
 {
     struct sp_partitioner *part = run->part;
-    const struct sp_local_event *first = &run->records[0]->events[events[0]];
-    uint32_t count = run->placement.device_count, id = sp_net_node(part->net, run->node);
+    const struct sp_lower_event *first = &run->records[0]->events[events[0]];
+    uint32_t count = run->placement.device_count, id = sp_dataflow_node(part->net, run->node);
     bool is_scattered = false;
     struct made made = {.value = run->node->outputs[first->output.index],
                         .boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box),
@@ -403,7 +403,7 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
     if (specs && sp_part_rank(made.value) > 0)
         made.stated = specs[run->node->input_count + first->output.index].sharding;
     enum sp_status status = describe(run, events, &made);
-    if (status == SP_OK && first->output.kind == SP_LOCAL_PARTIAL && first->output.factor_count > 0)
+    if (status == SP_OK && first->output.kind == SP_LOWER_PARTIAL && first->output.factor_count > 0)
         status = combine(run, events, &made, &is_scattered);
     if (status == SP_OK)
         status = sp_part_hold(part, made.value, is_scattered ? made.stated : made.sharding, count,

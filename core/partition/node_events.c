@@ -60,7 +60,7 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
 {
     struct sp_partitioner *part = run->part;
     uint32_t count = run->placement.device_count;
-    const struct sp_local_event *first = &run->records[0]->events[at_event[0]];
+    const struct sp_lower_event *first = &run->records[0]->events[at_event[0]];
     const struct sp_value *value = run->node->inputs[first->input.index];
     struct sp_box *boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box);
     struct sp_part_brought brought = {.asked = SP_NEW_ARRAY(part->scratch, count, const struct sp_piece *),
@@ -72,7 +72,7 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
     if (!boxes || !brought.asked || !brought.pieces)
         return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < count; at++) {
-        const struct sp_local_event *event = &run->records[at]->events[at_event[at]];
+        const struct sp_lower_event *event = &run->records[at]->events[at_event[at]];
         uint32_t rank = sp_part_rank(value);
         struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
         if (!axes)
@@ -87,7 +87,7 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
         is_whole = is_whole && event->input.is_whole;
     }
     if (is_part || is_whole) {
-        struct sp_placement whole;
+        struct sp_node_cut whole;
         status = sp_placement_whole(part, run->rule->factor_count, count, run->placement.devices, &whole);
         if (status == SP_OK)
             status = sp_placement_sharding(part, is_whole ? &whole : &run->placement, run->rule,
@@ -107,14 +107,14 @@ enum sp_status sp_part_bring_inputs(struct sp_part_run *run)
     uint32_t devices = run->placement.device_count, inputs = 0;
     uint32_t *at_event = SP_NEW_ARRAY(run->part->scratch, devices, uint32_t);
     for (uint32_t i = 0; i < run->records[0]->count; i++)
-        inputs += run->records[0]->events[i].kind == SP_LOCAL_INPUT;
+        inputs += run->records[0]->events[i].kind == SP_LOWER_INPUT;
     run->brought = SP_NEW_ARRAY(run->part->scratch, inputs, struct sp_part_brought);
     if (!at_event || !run->brought)
         return sp_fail_memory(run->part->err);
     for (uint32_t n = 0; n < inputs; n++) {
         for (uint32_t at = 0; at < devices; at++) {
-            const struct sp_local_recorder *record = run->records[at];
-            while (at_event[at] < record->count && record->events[at_event[at]].kind != SP_LOCAL_INPUT)
+            const struct sp_lower_recorder *record = run->records[at];
+            while (at_event[at] < record->count && record->events[at_event[at]].kind != SP_LOWER_INPUT)
                 at_event[at]++;
         }
         enum sp_status status = bring_input(run, at_event);
@@ -137,7 +137,7 @@ static const struct sp_piece **resolve_all(struct sp_part_run *run, uint32_t at,
     return resolved;
 }
 
-static enum sp_status tell_op(struct sp_part_run *run, uint32_t at, const struct sp_local_event *event)
+static enum sp_status tell_op(struct sp_part_run *run, uint32_t at, const struct sp_lower_event *event)
 {
     struct sp_partitioner *part = run->part;
     struct sp_part_op op = {.device = run->placement.devices[at],
@@ -159,7 +159,7 @@ static enum sp_status tell_op(struct sp_part_run *run, uint32_t at, const struct
     return part->sink->op ? part->sink->op(part->sink->context, &op, part->err) : SP_OK;
 }
 
-static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, const struct sp_local_event *event)
+static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, const struct sp_lower_event *event)
 {
     struct sp_partitioner *part = run->part;
     struct sp_part_constant constant = {.device = run->placement.devices[at],
@@ -176,12 +176,12 @@ static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, 
 /* A device's events up to the next joint one, whose index comes back. */
 static enum sp_status tell_until_joint(struct sp_part_run *run, uint32_t at, uint32_t *event)
 {
-    const struct sp_local_recorder *record = run->records[at];
+    const struct sp_lower_recorder *record = run->records[at];
     enum sp_status status = SP_OK;
     for (; *event < record->count && status == SP_OK && !sp_part_is_joint(&record->events[*event]); ++*event) {
-        if (record->events[*event].kind == SP_LOCAL_CONSTANT)
+        if (record->events[*event].kind == SP_LOWER_CONSTANT)
             status = tell_local_constant(run, at, &record->events[*event]);
-        else if (record->events[*event].kind == SP_LOCAL_OP)
+        else if (record->events[*event].kind == SP_LOWER_OP)
             status = tell_op(run, at, &record->events[*event]);
     }
     return status;
@@ -199,9 +199,9 @@ enum sp_status sp_part_tell_all(struct sp_part_run *run)
             status = tell_until_joint(run, at, &events[at]);
         if (status != SP_OK || events[0] >= run->records[0]->count)
             return status;
-        if (run->records[0]->events[events[0]].kind == SP_LOCAL_OUTPUT)
+        if (run->records[0]->events[events[0]].kind == SP_LOWER_OUTPUT)
             status = sp_part_output(run, events);
-        else if (run->records[0]->events[events[0]].kind != SP_LOCAL_INPUT)
+        else if (run->records[0]->events[events[0]].kind != SP_LOWER_INPUT)
             status = sp_part_collective(run, events);
         if (status != SP_OK)
             return status;

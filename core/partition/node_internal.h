@@ -14,17 +14,17 @@ struct sp_part_run {
     struct sp_node *node;
     const struct sp_relation *relation; /* NULL: the net has none for it */
     const struct sp_rule *rule;
-    struct sp_placement placement;
-    struct sp_local_recorder **records; /* per device of the placement */
+    struct sp_node_cut placement;
+    struct sp_lower_recorder **records; /* per device of the placement */
     uint32_t brought_count, capture_count;
     struct sp_part_brought *brought;
     struct sp_part_capture **captures; /* per device: capture_count of them */
 };
 
 /* What devices do together: inputs, collectives, outputs. */
-static inline bool sp_part_is_joint(const struct sp_local_event *event)
+static inline bool sp_part_is_joint(const struct sp_lower_event *event)
 {
-    return event->kind != SP_LOCAL_OP && event->kind != SP_LOCAL_CONSTANT;
+    return event->kind != SP_LOWER_OP && event->kind != SP_LOWER_CONSTANT;
 }
 
 /* The piece that stands for one that a device's function asked for or made. */

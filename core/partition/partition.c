@@ -11,13 +11,13 @@
 static void need(struct sp_partitioner *part, const struct sp_value *value)
 {
     if (value && !sp_part_is_constant(value))
-        part->tensors[sp_net_tensor(part->net, value)].is_needed = true;
+        part->tensors[sp_dataflow_tensor(part->net, value)].is_needed = true;
 }
 
 static bool is_needed(const struct sp_partitioner *part, const struct sp_node *node)
 {
     for (uint32_t o = 0; o < node->output_count; o++)
-        if (node->outputs[o] && part->tensors[sp_net_tensor(part->net, node->outputs[o])].is_needed)
+        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->net, node->outputs[o])].is_needed)
             return true;
     return false;
 }
@@ -57,7 +57,7 @@ struct frame {
 /* Names of one tensor: the call's argument and the body's input, the body's output and the call's. */
 static void same(struct sp_partitioner *part, const struct sp_value *name, const struct sp_value *as)
 {
-    part->tensors[sp_net_tensor(part->net, name)].same_as = sp_part_root(part, as);
+    part->tensors[sp_dataflow_tensor(part->net, name)].same_as = sp_part_root(part, as);
 }
 
 static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *node, struct frame *frame)
@@ -67,7 +67,7 @@ static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *n
         if (node->inputs[i] && !body->inputs[i]->is_absent)
             same(part, body->inputs[i], node->inputs[i]);
     for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
-        if (node->outputs[o] && part->tensors[sp_net_tensor(part->net, node->outputs[o])].is_needed)
+        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->net, node->outputs[o])].is_needed)
             need(part, body->outputs[o]);
     *frame = (struct frame){body, 0, NULL};
     return find_needed(part, body);
@@ -180,7 +180,7 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
     const struct sp_part_held *held = tensor->last; /* as the assignment wants it, if it says so */
     const struct sp_sharding *wanted = NULL;
     if (value->producer) {
-        const struct sp_spec_entry *specs = part->stated->nodes[sp_net_node(part->net, value->producer)].operands;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, value->producer)].operands;
         wanted = specs ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
     }
     for (const struct sp_part_held *at = tensor->first; at && wanted; at = at->next)
@@ -227,7 +227,7 @@ const char *sp_part_marker(struct sp_arena *arena, const struct sp_model *model)
 
 static enum sp_status set_up(struct sp_partitioner *part)
 {
-    const struct sp_net *net = part->net;
+    const struct sp_dataflow *net = part->net;
     struct sp_node_specs *nodes = SP_NEW_ARRAY(part->arena, net->node_count, struct sp_node_specs);
     part->tensors = SP_NEW_ARRAY(part->arena, net->tensor_count, struct sp_part_tensor);
     part->relation_of = SP_NEW_ARRAY(part->arena, net->node_count, uint32_t);

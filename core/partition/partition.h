@@ -2,8 +2,8 @@
 /*
  * partition - a model and a complete assignment of shardings as what each device runs.
  *
- * The model's nodes are gone through in order. Each is seen through its rule (infer/view.h): who takes part, which
- * shard of every factor each has. Its operator writes every device's part (ops/local.h). Inputs are brought from where
+ * The model's nodes are gone through in order. Each is seen through its rule (infer/view/view.h): who takes part, which
+ * shard of every factor each has. Its operator writes every device's part (ops/lowering/lowering.h). Inputs are brought from where
  * they are to where they are needed (resharded, exchanged at shard borders, sent between stages), partial results are
  * combined, and what comes out is told to a sink in order: sources, operators, exchanges, results. Nothing is kept but
  * who holds what, so a model of a hundred thousand nodes on many devices needs little memory.
@@ -12,7 +12,7 @@
  * all of it, and keeps its part of the outputs. A note says so. This is always right, so there is no model and no
  * assignment that cannot be partitioned; a plan that is worth its price has few such notes.
  *
- * Values whose integers are known (shapes, axes, sizes: ops/shapes.h) are constants in every device's program, so the
+ * Values whose integers are known (shapes, axes, sizes: ops/shapes/shapes.h) are constants in every device's program, so the
  * nodes that compute them from global shapes are not run. Nodes that nothing needs are left out.
  *
  * Glossary
@@ -25,9 +25,9 @@
  * The order of calls is one that every device can follow: what a device does is the calls that name it, in order.
  * The same assignment gives the same calls.
  */
-#include "infer/view.h"
-#include "ops/local.h"
-#include "sharding/reshard.h"
+#include "infer/view/view.h"
+#include "ops/lowering/lowering.h"
+#include "sharding/reshard/reshard.h"
 
 /* For each axis the indices; axes[i].ranges[0].limit is -1 where the axis is whole and its extent not known. */
 struct sp_box {
@@ -73,7 +73,7 @@ struct sp_part_op {
     uint32_t input_count, output_count, attribute_count, capture_count;
     const struct sp_piece *const *inputs;  /* NULL: omitted */
     const struct sp_piece *const *outputs; /* NULL: omitted */
-    const struct sp_local_attribute *attributes;
+    const struct sp_lower_attribute *attributes;
     const struct sp_part_capture *captures; /* what subgraphs among the attributes use by name */
 };
 

@@ -3,12 +3,12 @@
  * partition_internal - what the files of core/partition share.
  */
 #include "base/cancel.h"
-#include "infer/view_cut.h"
-#include "ops/local_recorder.h"
+#include "infer/view/cut.h"
+#include "ops/lowering/recorder.h"
 #include "partition/partition.h"
 
 /* Who runs a node, and which shard of every factor each has. */
-struct sp_placement {
+struct sp_node_cut {
     uint32_t device_count;
     const int64_t *devices; /* ascending */
     uint32_t factor_count;
@@ -45,7 +45,7 @@ struct sp_partitioner {
     struct sp_error *err;
     struct sp_arena *arena, *scratch; /* of the partition, of the node at work */
     struct sp_model *model;
-    const struct sp_net *net;
+    const struct sp_dataflow *net;
     struct sp_assignment assignment;    /* with specs of its own, which the node at work may change */
     const struct sp_assignment *stated; /* the request's */
     struct sp_part_tensor *tensors;
@@ -73,27 +73,27 @@ struct sp_part_target {
 
 /* Where the node runs and how it is cut, from the specs of its operands. What cannot be is whole, with a note. */
 enum sp_status sp_part_place(struct sp_partitioner *part, const struct sp_relation *relation,
-                             const struct sp_rule *rule, struct sp_placement *ret_placement);
+                             const struct sp_rule *rule, struct sp_node_cut *ret_placement);
 
 /* A placement on the same devices in which nothing is cut. */
 enum sp_status sp_placement_whole(struct sp_partitioner *part, uint32_t factor_count, uint32_t device_count,
-                                  const int64_t *devices, struct sp_placement *ret_placement);
+                                  const int64_t *devices, struct sp_node_cut *ret_placement);
 
-void sp_placement_make_whole(struct sp_placement *placement, uint8_t factor);
-bool sp_placement_is_whole(const struct sp_placement *placement);
+void sp_placement_make_whole(struct sp_node_cut *placement, uint8_t factor);
+bool sp_placement_is_whole(const struct sp_node_cut *placement);
 
 /* The indices of a factor that device number `at` of the placement has. */
-enum sp_status sp_placement_factor(struct sp_partitioner *part, const struct sp_placement *placement,
+enum sp_status sp_placement_factor(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                    const struct sp_rule *rule, uint8_t factor, uint32_t at,
-                                   struct sp_local_factor *ret_factor);
+                                   struct sp_lower_factor *ret_factor);
 
 /* The part of an operand that it has, `rank` axes. */
-enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_placement *placement,
+enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                  const struct sp_rule *rule, const struct sp_operand_rule *operand,
-                                 const struct sp_value *value, uint32_t at, struct sp_local_axis *ret_axes);
+                                 const struct sp_value *value, uint32_t at, struct sp_lower_axis *ret_axes);
 
 /* The operand's sharding that these parts are, BLOCKS kept by the assignment's memo; NULL where none says it. */
-enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct sp_placement *placement,
+enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                      const struct sp_rule *rule, const struct sp_operand_rule *operand,
                                      const struct sp_value *value, const struct sp_sharding **ret_sharding);
 

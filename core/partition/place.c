@@ -1,7 +1,7 @@
 /*
  * Where a node runs, and which shard of every factor each device has.
  *
- * The node's inputs say it (infer/view.h). A factor that no input cuts is cut as a stated output is: a device slices
+ * The node's inputs say it (infer/view/view.h). A factor that no input cuts is cut as a stated output is: a device slices
  * what it has whole, which costs nothing. What contradicts, and a cut that leaves a device without any part, is whole.
  */
 #include <inttypes.h>
@@ -19,14 +19,14 @@ static int64_t known_extent(struct sp_dim dim)
 /* ---- placements ------------------------------------------------------------------------------------------------- */
 
 enum sp_status sp_placement_whole(struct sp_partitioner *part, uint32_t factor_count, uint32_t device_count,
-                                  const int64_t *devices, struct sp_placement *ret_placement)
+                                  const int64_t *devices, struct sp_node_cut *ret_placement)
 {
-    struct sp_placement placement = {.device_count = device_count,
-                                     .devices = devices,
-                                     .factor_count = factor_count,
-                                     .cuts = SP_NEW_ARRAY(part->scratch, factor_count, struct sp_block_dim),
-                                     .shards = SP_NEW_ARRAY(part->scratch, factor_count, int64_t),
-                                     .coordinates = SP_NEW_ARRAY(part->scratch, factor_count, int32_t *)};
+    struct sp_node_cut placement = {.device_count = device_count,
+                                    .devices = devices,
+                                    .factor_count = factor_count,
+                                    .cuts = SP_NEW_ARRAY(part->scratch, factor_count, struct sp_block_dim),
+                                    .shards = SP_NEW_ARRAY(part->scratch, factor_count, int64_t),
+                                    .coordinates = SP_NEW_ARRAY(part->scratch, factor_count, int32_t *)};
     if (!placement.cuts || !placement.shards || !placement.coordinates)
         return sp_fail_memory(part->err);
     for (uint32_t f = 0; f < factor_count; f++)
@@ -35,14 +35,14 @@ enum sp_status sp_placement_whole(struct sp_partitioner *part, uint32_t factor_c
     return SP_OK;
 }
 
-void sp_placement_make_whole(struct sp_placement *placement, uint8_t factor)
+void sp_placement_make_whole(struct sp_node_cut *placement, uint8_t factor)
 {
     placement->cuts[factor] = (struct sp_block_dim){0};
     placement->shards[factor] = 1;
     placement->coordinates[factor] = NULL;
 }
 
-bool sp_placement_is_whole(const struct sp_placement *placement)
+bool sp_placement_is_whole(const struct sp_node_cut *placement)
 {
     for (uint32_t f = 0; f < placement->factor_count; f++)
         if (placement->coordinates[f])
@@ -71,11 +71,11 @@ static int64_t ranges_size(const struct sp_axis_ranges *ranges)
     return size;
 }
 
-enum sp_status sp_placement_factor(struct sp_partitioner *part, const struct sp_placement *placement,
+enum sp_status sp_placement_factor(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                    const struct sp_rule *rule, uint8_t factor, uint32_t at,
-                                   struct sp_local_factor *ret_factor)
+                                   struct sp_lower_factor *ret_factor)
 {
-    struct sp_local_factor one = {.extent = known_extent(rule->factors[factor].extent), .shards = 1};
+    struct sp_lower_factor one = {.extent = known_extent(rule->factors[factor].extent), .shards = 1};
     const int32_t *coordinates = placement->coordinates[factor];
     enum sp_status status;
     if (coordinates) {
@@ -143,7 +143,7 @@ static int64_t axis_product(const struct sp_rule *rule, const struct sp_axis_fac
     return product;
 }
 
-static bool is_axis_cut(const struct sp_placement *placement, const struct sp_axis_factors *list)
+static bool is_axis_cut(const struct sp_node_cut *placement, const struct sp_axis_factors *list)
 {
     for (uint32_t i = 0; i < list->count; i++)
         if (placement->coordinates[list->factors[i]])
@@ -152,7 +152,7 @@ static bool is_axis_cut(const struct sp_placement *placement, const struct sp_ax
 }
 
 /* The shards of an axis, and which of them device number `at` has: row-major over the axis' factors. */
-static int64_t axis_shard(const struct sp_placement *placement, const struct sp_axis_factors *list, uint32_t at,
+static int64_t axis_shard(const struct sp_node_cut *placement, const struct sp_axis_factors *list, uint32_t at,
                           int64_t *ret_shards)
 {
     int64_t shard = 0, shards = 1;
@@ -166,18 +166,18 @@ static int64_t axis_shard(const struct sp_placement *placement, const struct sp_
     return shard;
 }
 
-static enum sp_status axis_part(struct sp_partitioner *part, const struct sp_placement *placement,
+static enum sp_status axis_part(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                 const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
-                                uint32_t at, struct sp_local_axis *ret_axis)
+                                uint32_t at, struct sp_lower_axis *ret_axis)
 {
-    struct sp_local_axis axis = {.extent = extent, .is_cut = is_axis_cut(placement, list)};
+    struct sp_lower_axis axis = {.extent = extent, .is_cut = is_axis_cut(placement, list)};
     enum sp_status status = SP_OK;
     if (!axis.is_cut) {
         status = whole_ranges(part, extent, &axis.ranges);
     } else if (axis_product(rule, list) == extent) {
         int64_t minor = 1;
         for (uint32_t i = list->count; i-- > 0 && status == SP_OK;) {
-            struct sp_local_factor factor;
+            struct sp_lower_factor factor;
             status = sp_placement_factor(part, placement, rule, list->factors[i], at, &factor);
             if (status == SP_OK && i + 1 == list->count)
                 axis.ranges = factor.ranges;
@@ -196,9 +196,9 @@ static enum sp_status axis_part(struct sp_partitioner *part, const struct sp_pla
     return status;
 }
 
-enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_placement *placement,
+enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                  const struct sp_rule *rule, const struct sp_operand_rule *operand,
-                                 const struct sp_value *value, uint32_t at, struct sp_local_axis *ret_axes)
+                                 const struct sp_value *value, uint32_t at, struct sp_lower_axis *ret_axes)
 {
     static const struct sp_axis_factors none = {0};
     uint32_t rank = sp_part_rank(value);
@@ -214,7 +214,7 @@ enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_pl
 
 /* ---- the sharding that parts are -------------------------------------------------------------------------------- */
 
-static bool repeats_factor(const struct sp_placement *placement, const struct sp_operand_rule *operand)
+static bool repeats_factor(const struct sp_node_cut *placement, const struct sp_operand_rule *operand)
 {
     bool is_seen[SP_RULE_MAX_FACTORS] = {false};
     for (uint32_t a = 0; a < operand->rank; a++)
@@ -228,7 +228,7 @@ static bool repeats_factor(const struct sp_placement *placement, const struct sp
 }
 
 /* The cut of one axis as parts: those of its factors, one after the other. */
-static enum sp_status axis_cut(struct sp_partitioner *part, const struct sp_placement *placement,
+static enum sp_status axis_cut(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
                                struct sp_block_dim *ret_dim)
 {
@@ -271,7 +271,7 @@ static enum sp_status axis_cut(struct sp_partitioner *part, const struct sp_plac
     return SP_OK;
 }
 
-enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct sp_placement *placement,
+enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                      const struct sp_rule *rule, const struct sp_operand_rule *operand,
                                      const struct sp_value *value, const struct sp_sharding **ret_sharding)
 {
@@ -313,5 +313,5 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
                                      .shard_count = shards,
                                      .first = first,
                                      .devices = devices};
-    return sp_memo_sharding(part->assignment.memo, sharding, false, ret_sharding, part->err);
+    return sp_view_cache_sharding(part->assignment.memo, sharding, false, ret_sharding, part->err);
 }

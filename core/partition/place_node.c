@@ -12,7 +12,7 @@ struct placer {
     struct sp_partitioner *part;
     const struct sp_relation *relation;
     const struct sp_rule *rule;
-    struct sp_placement *placement;
+    struct sp_node_cut *placement;
 };
 
 static const struct sp_value *operand_value(const struct placer *placer, uint32_t operand)
@@ -193,7 +193,7 @@ static int64_t axis_index(const struct sp_sharding *blocks, uint32_t axis, int64
 }
 
 /* Whether every combination of shards has a device. */
-static bool covers(struct sp_partitioner *part, const struct sp_placement *placement, bool *ret_covers)
+static bool covers(struct sp_partitioner *part, const struct sp_node_cut *placement, bool *ret_covers)
 {
     int64_t points = 1, seen = 0;
     *ret_covers = false;
@@ -220,7 +220,7 @@ static enum sp_status adopt_axis(struct placer *placer, const struct wanted *wan
                                  const struct sp_axis_factors *list)
 {
     struct sp_partitioner *part = placer->part;
-    struct sp_placement *placement = placer->placement;
+    struct sp_node_cut *placement = placer->placement;
     struct sp_block_dim cuts[SP_RULE_MAX_FACTORS];
     int64_t extents[SP_RULE_MAX_FACTORS], below = 1;
     bool is_ok = false, is_covered = false;
@@ -333,7 +333,7 @@ static enum sp_status drop_short_axes(struct placer *placer)
 
 static enum sp_status drop_unsound(struct placer *placer)
 {
-    struct sp_placement *placement = placer->placement;
+    struct sp_node_cut *placement = placer->placement;
     char label[256];
     for (uint32_t f = 0; f < placement->factor_count; f++) {
         const struct sp_factor *factor = &placer->rule->factors[f];
@@ -353,7 +353,7 @@ static enum sp_status drop_unsound(struct placer *placer)
 }
 
 enum sp_status sp_part_place(struct sp_partitioner *part, const struct sp_relation *relation,
-                             const struct sp_rule *rule, struct sp_placement *ret_placement)
+                             const struct sp_rule *rule, struct sp_node_cut *ret_placement)
 {
     struct placer placer = {part, relation, rule, ret_placement};
     enum sp_status status = copy_entries(&placer);

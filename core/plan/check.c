@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cost/device.h"
-#include "cost/members.h"
+#include "base/json_reader.h"
+#include "cost/cluster/device.h"
+#include "plan/answer/text.h"
 #include "plan/model_file.h"
-#include "plan/text.h"
 
 #define TEXT_COLUMNS 110
 
@@ -21,13 +21,13 @@ struct sp_check_answer {
 
 /* ---- the request ---------------------------------------------------------------------------------------------- */
 
-static enum sp_status read_device(struct members_reader *reader, const json_t *request, double *ret_bytes)
+static enum sp_status read_device(struct sp_members_reader *reader, const json_t *request, double *ret_bytes)
 {
-    static const struct members_range range = {"a number of bytes", 1, 1e24};
+    static const struct sp_members_range range = {"a number of bytes", 1, 1e24};
     const char *name = NULL;
-    enum sp_status status = members_text(reader, request, "", "device", SP_MAX_NAME_BYTES, &name);
+    enum sp_status status = sp_members_text(reader, request, "", "device", SP_MAX_NAME_BYTES, &name);
     if (status == SP_OK)
-        status = members_number(reader, request, "", "memory_bytes", &range, false, ret_bytes);
+        status = sp_members_number(reader, request, "", "memory_bytes", &range, false, ret_bytes);
     if (status != SP_OK || name == NULL)
         return status;
     const struct sp_device *device = sp_device_find(name);
@@ -44,13 +44,13 @@ static enum sp_status read_request(struct sp_arena *arena, const json_t *request
                                    struct sp_error *err)
 {
     static const char *const members[] = {"configuration", "device", "memory_bytes"};
-    struct members_reader reader = {arena, err};
+    struct sp_members_reader reader = {arena, err};
     if (request == NULL)
         return SP_OK;
-    enum sp_status status = members_check(&reader, (json_t *)(uintptr_t)request, "", "A request to check", members,
-                                          sizeof members / sizeof members[0]);
+    enum sp_status status = sp_members_check(&reader, (json_t *)(uintptr_t)request, "", "A request to check", members,
+                                             sizeof members / sizeof members[0]);
     if (status == SP_OK)
-        status = members_text(&reader, request, "", "configuration", SP_MAX_NAME_BYTES, &options->configuration);
+        status = sp_members_text(&reader, request, "", "configuration", SP_MAX_NAME_BYTES, &options->configuration);
     if (status == SP_OK)
         status = read_device(&reader, request, &options->memory_bytes);
     return status;

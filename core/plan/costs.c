@@ -4,7 +4,7 @@
 #include <math.h>
 #include <strings.h>
 
-#include "plan/text.h"
+#include "plan/answer/text.h"
 
 #define MAX_DEVICE_NOTES 8
 #define TEXT_TENSORS     4096 /* listed before the rest is only counted */

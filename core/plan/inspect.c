@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "plan/internal.h"
 
 /* A list of integers up to this length is a shape, axes or indices of a slice, no parameter. */

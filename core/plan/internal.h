@@ -2,7 +2,7 @@
 /*
  * internal - what the sources of plan/ share and nobody else sees.
  */
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "plan/job.h"
 #include "plan/model_file.h"
 #include "plan/plan.h"
@@ -26,7 +26,7 @@ struct sp_job {
     struct sp_search_result *result; /* of the plan that was made, or NULL */
 };
 
-/* sp_job_plan() of a plan whose outline is known (plan/outline.h): nothing is searched. `stopped`: the search was. */
+/* sp_job_plan() of a plan whose outline is known (plan/answer/placement_record.h): nothing is searched. `stopped`: the search was. */
 enum sp_status sp_job_plan_again(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
                                  const struct sp_cluster *cluster, const struct sp_plan_options *options,
                                  const json_t *outline, bool stopped, struct sp_job **ret_job,
@@ -71,7 +71,7 @@ bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindi
 /* Says that the search was stopped by the caller's time limit. False without memory. */
 bool sp_note_stopped(struct sp_bindings *bindings);
 
-/* ---- plan_memory.c ---- */
+/* ---- memory.c ---- */
 
 /* Sorts the nodes by stage, and measures the stages' arenas; adds the note ARENA_OVER_CAPACITY where one is too large.
    SP_ERR_MEMORY. */
@@ -128,7 +128,7 @@ void sp_reason_tensor(const struct sp_plan *plan, uint32_t tensor, const struct 
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf);
 void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
 
-/* ---- plan_reason_split.c: parts of these sentences ---- */
+/* ---- reason_split.c: parts of these sentences ---- */
 
 /* A name in quotes, cut where it is long. */
 void sp_reason_quoted(const char *name, struct sp_buf *buf);

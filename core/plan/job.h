@@ -8,9 +8,9 @@
 #include <jansson.h>
 
 #include "base/cancel.h"
-#include "plan/constraints.h"
 #include "plan/plan.h"
-#include "plan/profile.h"
+#include "plan/request/constraints.h"
+#include "plan/request/measured.h"
 
 /* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is
    taken for the batch when it is the first dimension of an input and nowhere another one. */
@@ -43,10 +43,10 @@ struct sp_plan_options {
     const char *const *dim_names;
     const int64_t *dim_values;
     bool optimal; /* move until no move helps; false: the first placement that fits */
-    bool what_if; /* sp_plan_answer() (plan/variants.h) looks at changed clusters, too; here only recorded */
+    bool what_if; /* sp_plan_answer() (plan/variants/variants.h) looks at changed clusters, too; here only recorded */
     uint64_t seed;
-    const struct sp_profile *profile;     /* measured times (plan/profile.h), or NULL; must outlive the job */
-    const struct sp_demands *constraints; /* plan/constraints.h, or NULL; must outlive the job */
+    const struct sp_profile *profile;     /* measured times (plan/request/measured.h), or NULL; must outlive the job */
+    const struct sp_demands *constraints; /* plan/request/constraints.h, or NULL; must outlive the job */
     double time_limit_seconds;            /* 0 = none; only recorded here: the caller's watch enforces it, and the
                                              search then ends with the best placement so far */
 };

@@ -41,10 +41,10 @@ struct sp_plan {
     const char *bottleneck;   /* one sentence */
     uint32_t note_count;
     const struct sp_plan_note *notes;
-    const struct sp_variants *sweep, *what_if; /* plan/variants.h; NULL: not asked for */
+    const struct sp_variants *sweep, *what_if; /* plan/variants/variants.h; NULL: not asked for */
     /* Set by sp_plan_finish(): nodes by stage, in order; stage s has stage_begin[s]..stage_begin[s + 1]. */
     uint32_t *stage_nodes, *stage_begin;
-    double *arena_bytes;     /* per stage: cost/reuse.h, of one device */
+    double *arena_bytes;     /* per stage: cost/buffer_reuse.h, of one device */
     uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 
@@ -68,7 +68,7 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *  devices      every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
  *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
  *               communication and idle need not add up to the interval.
- *               memory.arena_bytes is what a runtime's arena takes of activations at its peak (cost/reuse.h); whether
+ *               memory.arena_bytes is what a runtime's arena takes of activations at its peak (cost/buffer_reuse.h); whether
  *               a plan fits is told by total_bytes, what is needed at least; the diagnostic ARENA_OVER_CAPACITY says
  *               where it would not with the arena.
  *  stages       `devices` are those of all replicas: the first replica's block, then the next one's. `mesh` has the

@@ -22,7 +22,7 @@
 static enum sp_status reshape(struct sp_program *program, const char *x, uint32_t rank, const int64_t *dims,
                               const char **ret_name, struct sp_error *err)
 {
-    const struct sp_local_attribute attribute = SP_INTS_ATTR("shape", rank, dims);
+    const struct sp_lower_attribute attribute = SP_INTS_ATTR("shape", rank, dims);
     const char *inputs[2] = {x};
     if (program->opset < 5)
         return sp_program_emit(program,
@@ -47,7 +47,7 @@ static enum sp_status swap_first(struct sp_program *program, const char *x, uint
         return SP_OK;
     for (uint32_t i = 0; i < rank; i++)
         perm[i] = i == 0 ? axis : i == axis ? 0 : i;
-    const struct sp_local_attribute attribute = SP_INTS_ATTR("perm", rank, perm);
+    const struct sp_lower_attribute attribute = SP_INTS_ATTR("perm", rank, perm);
     const struct sp_program_op op = {
         .op_type = "Transpose", .input_count = 1, .inputs = &x, .attribute_count = 1, .attributes = &attribute};
     return sp_program_emit(program, &op, ret_name, err);
@@ -104,7 +104,7 @@ static enum sp_status emit_tensorrt(struct sp_program *program, enum collective 
                                     struct sp_error *err)
 {
     static const char *const names[] = {"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "ALL_TO_ALL"};
-    const struct sp_local_attribute attributes[] = {
+    const struct sp_lower_attribute attributes[] = {
         {.name = "collective_operation", .type = SP_ATTR_STRING, .s = names[collective]},
         {.name = "reduce_op", .type = SP_ATTR_STRING, .s = reduce_name(collective, combiner)},
         SP_INT_ATTR("root", -1),
@@ -122,7 +122,7 @@ static enum sp_status emit_tensorrt(struct sp_program *program, enum collective 
 static enum sp_status emit_ort(struct sp_program *program, enum collective collective, const struct ranks *ranks,
                                uint32_t axis, const char *x, const char **ret_name, struct sp_error *err)
 {
-    const struct sp_local_attribute attributes[] = {SP_INT_ATTR("group_size", ranks->count), SP_INT_ATTR("axis", axis)};
+    const struct sp_lower_attribute attributes[] = {SP_INT_ATTR("group_size", ranks->count), SP_INT_ATTR("axis", axis)};
     void **entry = sp_program_entry(program->opsets, ORT_DOMAIN, strlen(ORT_DOMAIN));
     int64_t *version = SP_NEW(program->arena, int64_t);
     if (entry == NULL || version == NULL)

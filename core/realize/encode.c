@@ -206,7 +206,7 @@ static enum sp_status put_attribute(struct sp_encoder *encoder, struct sp_encode
 
 /* An attribute that the partition gives. */
 static enum sp_status put_local_attribute(struct sp_encoder *encoder, struct sp_encode_frame *frame,
-                                          const struct sp_local_attribute *local, struct sp_error *err)
+                                          const struct sp_lower_attribute *local, struct sp_error *err)
 {
     struct sp_tensor *tensor = (struct sp_tensor *)local->tensor;
     struct sp_attribute attribute = {.name = local->name, .type = local->type, .f = local->f, .i = local->i};

@@ -37,7 +37,7 @@ struct sp_encode_operator {
     const char *const *outputs;
     const struct sp_node *node; /* whose attributes it has; or NULL */
     uint32_t attribute_count;   /* that replace those of the node, or are more */
-    const struct sp_local_attribute *attributes;
+    const struct sp_lower_attribute *attributes;
 };
 
 /* Appends the operator as a node of a graph (field 1 of GraphProto). */

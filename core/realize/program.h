@@ -60,7 +60,7 @@ struct sp_program_op {
     const char *op_type, *domain; /* NULL: ai.onnx */
     uint32_t input_count, attribute_count;
     const char *const *inputs;
-    const struct sp_local_attribute *attributes;
+    const struct sp_lower_attribute *attributes;
     const char *want;
 };
 

@@ -142,7 +142,7 @@ static enum sp_status emit_slice(struct sp_program *program, const char *x, uint
                                  const int64_t *starts, const int64_t *ends, const char *want, const char **ret_name,
                                  struct sp_error *err)
 {
-    const struct sp_local_attribute attributes[] = {
+    const struct sp_lower_attribute attributes[] = {
         SP_INTS_ATTR("axes", count, axes), SP_INTS_ATTR("starts", count, starts), SP_INTS_ATTR("ends", count, ends)};
     const char *inputs[4] = {x};
     enum sp_status status = SP_OK;
@@ -190,7 +190,7 @@ enum sp_status sp_program_slice(struct sp_program *program, const char *x, uint3
 enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint32_t count, const char *const *names,
                                  const char *want, const char **ret_name, struct sp_error *err)
 {
-    const struct sp_local_attribute attribute = SP_INT_ATTR("axis", axis);
+    const struct sp_lower_attribute attribute = SP_INT_ATTR("axis", axis);
     if (count == 1) {
         *ret_name = names[0];
         return SP_OK;
@@ -247,9 +247,9 @@ enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum s
 {
     const bool is_float8 = sp_dtype_is_float(dtype) && sp_dtype_bits(dtype) == 8;
     /* Infinities stay what they are. */
-    struct sp_local_attribute attributes[] = {SP_INT_ATTR("to", dtype), SP_INT_ATTR("saturate", 0)};
+    struct sp_lower_attribute attributes[] = {SP_INT_ATTR("to", dtype), SP_INT_ATTR("saturate", 0)};
     if (program->opset < CAST_INT_SINCE && (size_t)dtype < sizeof type_names / sizeof type_names[0])
-        attributes[0] = (struct sp_local_attribute){.name = "to", .type = SP_ATTR_STRING, .s = type_names[dtype]};
+        attributes[0] = (struct sp_lower_attribute){.name = "to", .type = SP_ATTR_STRING, .s = type_names[dtype]};
     return sp_program_emit(program,
                            &(struct sp_program_op){.op_type = "Cast",
                                                    .input_count = 1,

@@ -3,7 +3,7 @@
 
 #include "base/arith.h"
 #include "base/limits.h"
-#include "ops/signature.h"
+#include "ops/table/signature.h"
 #include "realize/program.h"
 #include "realize/put.h"
 

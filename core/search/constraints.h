@@ -2,7 +2,7 @@
 /*
  * constraints - what the user demands of a plan, in terms of a workload.
  *
- * The search keeps all of them or refuses. They are read from JSON by plan/constraints.h.
+ * The search keeps all of them or refuses. They are read from JSON by plan/request/constraints.h.
  *
  *   max_stages       a pipeline of at most so many stages
  *   reserved_bytes   of each device's memory, for others
@@ -13,7 +13,7 @@
  *   splits           a tensor is cut in so many shards along each axis wherever it is made and used
  *   forbidden        a node is not split; a tensor's axis is not cut; operators are not split across a level of links
  */
-#include "search/joint/space.h"
+#include "search/joint/stage_options.h"
 
 #define SP_UNPINNED UINT32_MAX
 

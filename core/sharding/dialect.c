@@ -2,10 +2,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 #include "sharding/internal.h"
-#include "sharding/ort_internal.h"
-#include "sharding/shardy_internal.h"
+#include "sharding/ort/internal.h"
+#include "sharding/shardy/internal.h"
 
 static const struct sp_dialect_context no_context = {.rank = -1};
 
@@ -59,7 +59,7 @@ static enum sp_status read_ort(struct sp_arena *arena, const char *text, size_t 
                                struct sp_error *err)
 {
     struct sp_ort_spec spec;
-    enum sp_status status = ort_read_text(arena, text, size, &spec, err);
+    enum sp_status status = sp_ort_read_text(arena, text, size, &spec, err);
     return status == SP_OK ? sp_ort_to_sharding(arena, &spec, context, ret_sharding, err) : status;
 }
 
@@ -130,7 +130,7 @@ static enum sp_status write_ort(struct sp_arena *arena, const struct sp_sharding
     struct sp_ort_spec spec;
     enum sp_status status = sp_ort_from_sharding(arena, sharding, context, &spec, losses, err);
     if (status == SP_OK)
-        ort_write_text(&spec, buf);
+        sp_ort_write_text(&spec, buf);
     return status;
 }
 
@@ -275,7 +275,7 @@ static enum sp_status write_shardy_tuple(struct sp_arena *arena, const struct sp
             sp_buf_text(buf, ", ");
         enum sp_status status = to_shardy(arena, &sharding->elements[i], context, &element, losses, err);
         if (status == SP_OK)
-            status = shardy_write_body(element, true, buf, err);
+            status = sp_shardy_write_body(element, true, buf, err);
         if (status != SP_OK)
             return status;
     }
@@ -298,7 +298,7 @@ static enum sp_status write_shardy(struct sp_arena *arena, const struct sp_shard
     sp_buf_init(&text, buf->ceiling);
     status = sp_shardy_write(axes, false, &text, err);
     if (status == SP_OK) {
-        shardy_write_definition(axes, buf);
+        sp_shardy_write_definition(axes, buf);
         sp_buf_text(buf, "\n");
         sp_buf_append(buf, text.data, text.size);
     }

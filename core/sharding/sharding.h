@@ -33,7 +33,7 @@
  * the form it came from does not say how many whole axes follow (ONNX).
  */
 #include "base/ranges.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "sharding/axis.h"
 
 enum sp_sharding_kind {

@@ -47,8 +47,8 @@ static uint64_t element_of(const struct sp_simulation *simulation, const int64_t
     return element;
 }
 
-enum sp_status sim_devices(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
-                           int64_t *ret_count, const int64_t **ret_devices, struct sp_error *err)
+enum sp_status sp_sim_devices(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
+                              int64_t *ret_count, const int64_t **ret_devices, struct sp_error *err)
 {
     struct sp_error unknown = {0};
     enum sp_status status =
@@ -89,22 +89,23 @@ static enum sp_status check_tensor(uint32_t rank, const int64_t *shape, struct s
 static enum sp_status fill(struct sp_simulation *simulation, const struct sp_sharding *sharding, const int64_t *values,
                            uint64_t seed, struct sp_error *err)
 {
-    struct sim_groups groups;
-    enum sp_status status = sim_groups_of_partial(simulation, sharding, &groups, err);
+    struct sp_sim_groups groups;
+    enum sp_status status = sp_sim_groups_of_partial(simulation, sharding, &groups, err);
     if (status != SP_OK)
         return status;
-    if (groups.size > 1 && !sim_combiner_is_known(sharding->combiner))
+    if (groups.size > 1 && !sp_sim_combiner_is_known(sharding->combiner))
         return sp_fail(err, SP_ERR_UNSUPPORTED, "COMBINER_UNSUPPORTED",
                        "The simulator combines partial values by sum, maximum or minimum only.");
-    const struct sim_memory **members = SP_NEW_ARRAY(simulation->arena, (size_t)groups.size, const struct sim_memory *);
+    const struct sp_sim_memory **members =
+        SP_NEW_ARRAY(simulation->arena, (size_t)groups.size, const struct sp_sim_memory *);
     if (!members)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < simulation->count; i++) {
-        struct sim_memory *memory = &simulation->memories[i];
-        struct sim_cursor cursor;
+        struct sp_sim_memory *memory = &simulation->memories[i];
+        struct sp_sim_cursor cursor;
         int64_t member;
-        sim_groups_find(simulation, &groups, memory->device, &member, members);
-        for (bool more = sim_cursor_begin(&cursor, memory); more; more = sim_cursor_next(&cursor)) {
+        sp_sim_groups_find(simulation, &groups, memory->device, &member, members);
+        for (bool more = sp_sim_cursor_begin(&cursor, memory); more; more = sp_sim_cursor_next(&cursor)) {
             uint64_t element = element_of(simulation, cursor.index);
             memory->values[cursor.at] =
                 share_of(sharding->combiner, values[element], seed, element, member, groups.size);
@@ -132,12 +133,12 @@ enum sp_status sp_simulation_create(struct sp_arena *arena, const struct sp_shar
     const int64_t *devices;
     if ((status = sp_sharding_devices(arena, sharding, device_count, &count, &devices, err)) != SP_OK)
         return status;
-    simulation->memories = SP_NEW_ARRAY(arena, (size_t)count, struct sim_memory);
+    simulation->memories = SP_NEW_ARRAY(arena, (size_t)count, struct sp_sim_memory);
     if (!simulation->memories)
         return sp_fail_memory(err);
     for (simulation->count = 0; simulation->count < count; simulation->count++) {
-        status = sim_memory_create(simulation, sharding, devices[simulation->count],
-                                   &simulation->memories[simulation->count], err);
+        status = sp_sim_memory_create(simulation, sharding, devices[simulation->count],
+                                      &simulation->memories[simulation->count], err);
         if (status != SP_OK)
             return status;
     }
@@ -148,15 +149,15 @@ enum sp_status sp_simulation_create(struct sp_arena *arena, const struct sp_shar
 }
 
 /* The number that a group holds together at an index; false when a member has none. */
-static bool combine_group(const struct sim_groups *groups, const struct sim_memory *const *members,
+static bool combine_group(const struct sp_sim_groups *groups, const struct sp_sim_memory *const *members,
                           enum sp_combiner combiner, const int64_t *index, int64_t *ret_value)
 {
     int64_t total = 0;
     for (int64_t k = 0; k < groups->size; k++) {
-        const int64_t *share = members[k] ? sim_memory_find(members[k], index) : NULL;
+        const int64_t *share = members[k] ? sp_sim_memory_find(members[k], index) : NULL;
         if (!share)
             return false;
-        total = k == 0 ? *share : sim_combine(combiner, total, *share);
+        total = k == 0 ? *share : sp_sim_combine(combiner, total, *share);
     }
     *ret_value = total;
     return true;
@@ -165,36 +166,37 @@ static bool combine_group(const struct sim_groups *groups, const struct sim_memo
 static enum sp_status differs(const struct sp_simulation *simulation, int64_t device, const int64_t *index,
                               const char *what, struct sp_error *err)
 {
-    char text[SIM_INDEX_TEXT];
-    sim_write_index(simulation->rank, index, sizeof(text), text);
+    char text[SP_SIM_INDEX_TEXT];
+    sp_sim_write_index(simulation->rank, index, sizeof(text), text);
     return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_DIFFERS", "Device %lld at index %s %s.", (long long)device, text,
                    what);
 }
 
 /* One device against what it should hold. */
 static enum sp_status compare_device(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
-                                     int64_t device, const struct sim_groups *groups, const struct sim_memory **members,
-                                     const int64_t *values, struct sp_error *err)
+                                     int64_t device, const struct sp_sim_groups *groups,
+                                     const struct sp_sim_memory **members, const int64_t *values, struct sp_error *err)
 {
-    struct sim_memory expected;
-    struct sim_cursor want, have;
+    struct sp_sim_memory expected;
+    struct sp_sim_cursor want, have;
     int64_t member;
-    const struct sim_memory *memory = sim_find(simulation, device);
-    enum sp_status status = sim_memory_create(simulation, sharding, device, &expected, err);
+    const struct sp_sim_memory *memory = sp_sim_find(simulation, device);
+    enum sp_status status = sp_sim_memory_create(simulation, sharding, device, &expected, err);
     if (status != SP_OK)
         return status;
-    uint64_t count = memory ? sim_memory_count(memory) : 0;
-    if (count != sim_memory_count(&expected))
+    uint64_t count = memory ? sp_sim_memory_count(memory) : 0;
+    if (count != sp_sim_memory_count(&expected))
         return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_DIFFERS", "Device %lld holds %llu numbers, not %llu.",
-                       (long long)device, (unsigned long long)count, (unsigned long long)sim_memory_count(&expected));
+                       (long long)device, (unsigned long long)count,
+                       (unsigned long long)sp_sim_memory_count(&expected));
     if (count == 0)
         return SP_OK;
-    if (!sim_groups_find(simulation, groups, device, &member, members))
+    if (!sp_sim_groups_find(simulation, groups, device, &member, members))
         return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_DIFFERS", "Device %lld is not of the mesh.",
                        (long long)device);
     /* In step: the order in which a device holds its elements counts, too. */
-    bool more = sim_cursor_begin(&want, &expected) && sim_cursor_begin(&have, memory);
-    for (; more; more = sim_cursor_next(&want) && sim_cursor_next(&have)) {
+    bool more = sp_sim_cursor_begin(&want, &expected) && sp_sim_cursor_begin(&have, memory);
+    for (; more; more = sp_sim_cursor_next(&want) && sp_sim_cursor_next(&have)) {
         int64_t value, right = values[element_of(simulation, want.index)];
         for (uint32_t a = 0; a < simulation->rank; a++)
             if (want.index[a] != have.index[a])
@@ -215,14 +217,15 @@ enum sp_status sp_simulation_compare(const struct sp_simulation *simulation, con
 {
     int64_t count;
     const int64_t *devices;
-    struct sim_groups groups;
+    struct sp_sim_groups groups;
     struct sp_arena_mark mark = sp_arena_mark(simulation->arena);
-    enum sp_status status = sim_devices(simulation, sharding, &count, &devices, err);
+    enum sp_status status = sp_sim_devices(simulation, sharding, &count, &devices, err);
     if (status == SP_OK)
-        status = sim_groups_of_partial(simulation, sharding, &groups, err);
+        status = sp_sim_groups_of_partial(simulation, sharding, &groups, err);
     if (status != SP_OK)
         goto cleanup;
-    const struct sim_memory **members = SP_NEW_ARRAY(simulation->arena, (size_t)groups.size, const struct sim_memory *);
+    const struct sp_sim_memory **members =
+        SP_NEW_ARRAY(simulation->arena, (size_t)groups.size, const struct sp_sim_memory *);
     if (!members)
         status = sp_fail_memory(err);
     for (int64_t i = 0; i < count && status == SP_OK; i++)
@@ -235,10 +238,10 @@ cleanup:
 enum sp_status sp_simulation_local(const struct sp_simulation *simulation, int64_t device, uint64_t *ret_count,
                                    const int64_t **ret_values, struct sp_error *err)
 {
-    const struct sim_memory *memory = sim_find(simulation, device);
+    const struct sp_sim_memory *memory = sp_sim_find(simulation, device);
     if (!memory)
         return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_DEVICE", "The simulation has no device %lld.", (long long)device);
-    *ret_count = sim_memory_count(memory);
+    *ret_count = sp_sim_memory_count(memory);
     *ret_values = memory->values;
     return SP_OK;
 }

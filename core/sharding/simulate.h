@@ -9,7 +9,7 @@
  * global value. Partial axes: the devices along them hold addends (or values whose maximum or minimum is the value),
  * chosen at random from `seed`.
  */
-#include "sharding/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 struct sp_simulation;
 

@@ -28,10 +28,10 @@ static enum sp_status measure(const struct sp_held *held, uint64_t *first, struc
     return SP_OK;
 }
 
-enum sp_status sim_memory_create(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
-                                 int64_t device, struct sim_memory *ret_memory, struct sp_error *err)
+enum sp_status sp_sim_memory_create(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
+                                    int64_t device, struct sp_sim_memory *ret_memory, struct sp_error *err)
 {
-    struct sim_memory memory = {.device = device};
+    struct sp_sim_memory memory = {.device = device};
     enum sp_status status =
         sp_sharding_held(simulation->arena, sharding, simulation->rank, simulation->shape, device, &memory.held, err);
     if (status != SP_OK)
@@ -41,7 +41,7 @@ enum sp_status sim_memory_create(const struct sp_simulation *simulation, const s
         return sp_fail_memory(err);
     if ((status = measure(&memory.held, memory.first, err)) != SP_OK)
         return status;
-    memory.values = SP_NEW_ARRAY(simulation->arena, sim_memory_count(&memory), int64_t);
+    memory.values = SP_NEW_ARRAY(simulation->arena, sp_sim_memory_count(&memory), int64_t);
     if (!memory.values)
         return sp_fail_memory(err);
     *ret_memory = memory;
@@ -63,7 +63,7 @@ static bool find_in_ranges(const struct sp_axis_ranges *axis, int64_t index, int
     return place >= 0;
 }
 
-int64_t *sim_memory_find(const struct sim_memory *memory, const int64_t *index)
+int64_t *sp_sim_memory_find(const struct sp_sim_memory *memory, const int64_t *index)
 {
     uint32_t rank = memory->held.rank;
     for (uint32_t s = 0; s < memory->held.shard_count; s++) {
@@ -82,7 +82,7 @@ int64_t *sim_memory_find(const struct sim_memory *memory, const int64_t *index)
     return NULL;
 }
 
-struct sim_memory *sim_find(const struct sp_simulation *simulation, int64_t device)
+struct sp_sim_memory *sp_sim_find(const struct sp_simulation *simulation, int64_t device)
 {
     int64_t low = 0, high = simulation->count;
     while (low < high) {
@@ -98,9 +98,9 @@ struct sim_memory *sim_find(const struct sp_simulation *simulation, int64_t devi
 }
 
 /* The first element of the first shard from `cursor->shard` on that has any. */
-static bool enter_shard(struct sim_cursor *cursor)
+static bool enter_shard(struct sp_sim_cursor *cursor)
 {
-    const struct sim_memory *memory = cursor->memory;
+    const struct sp_sim_memory *memory = cursor->memory;
     uint32_t rank = memory->held.rank;
     while (cursor->shard < memory->held.shard_count && memory->first[cursor->shard] == memory->first[cursor->shard + 1])
         cursor->shard++;
@@ -113,7 +113,7 @@ static bool enter_shard(struct sim_cursor *cursor)
     return true;
 }
 
-bool sim_cursor_begin(struct sim_cursor *cursor, const struct sim_memory *memory)
+bool sp_sim_cursor_begin(struct sp_sim_cursor *cursor, const struct sp_sim_memory *memory)
 {
     cursor->memory = memory;
     cursor->shard = 0;
@@ -121,7 +121,7 @@ bool sim_cursor_begin(struct sim_cursor *cursor, const struct sim_memory *memory
     return enter_shard(cursor);
 }
 
-bool sim_cursor_next(struct sim_cursor *cursor)
+bool sp_sim_cursor_next(struct sp_sim_cursor *cursor)
 {
     uint32_t rank = cursor->memory->held.rank;
     const struct sp_axis_ranges *axes = cursor->memory->held.shards + (size_t)cursor->shard * rank;
@@ -149,8 +149,8 @@ static int64_t stride_of(const struct sp_mesh *mesh, struct sp_axis_ref ref)
     return stride;
 }
 
-enum sp_status sim_groups_create(struct sp_arena *arena, const struct sp_mesh *mesh, const struct sp_axis_list *axes,
-                                 struct sim_groups *ret_groups, struct sp_error *err)
+enum sp_status sp_sim_groups_create(struct sp_arena *arena, const struct sp_mesh *mesh, const struct sp_axis_list *axes,
+                                    struct sp_sim_groups *ret_groups, struct sp_error *err)
 {
     int64_t size = 1;
     for (uint32_t i = 0; i < axes->count; i++) {
@@ -175,28 +175,28 @@ enum sp_status sim_groups_create(struct sp_arena *arena, const struct sp_mesh *m
             rest /= axes->refs[i].size;
         }
     }
-    *ret_groups = (struct sim_groups){.mesh = mesh, .axes = axes, .size = size, .offsets = offsets};
+    *ret_groups = (struct sp_sim_groups){.mesh = mesh, .axes = axes, .size = size, .offsets = offsets};
     return SP_OK;
 }
 
-enum sp_status sim_groups_of_partial(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
-                                     struct sim_groups *ret_groups, struct sp_error *err)
+enum sp_status sp_sim_groups_of_partial(const struct sp_simulation *simulation, const struct sp_sharding *sharding,
+                                        struct sp_sim_groups *ret_groups, struct sp_error *err)
 {
     static const struct sp_axis_list none;
     if (sharding->kind == SP_SHARDING_AXES && sharding->partial.count > 0)
-        return sim_groups_create(simulation->arena, sharding->mesh, &sharding->partial, ret_groups, err);
-    *ret_groups = (struct sim_groups){.axes = &none, .size = 1};
+        return sp_sim_groups_create(simulation->arena, sharding->mesh, &sharding->partial, ret_groups, err);
+    *ret_groups = (struct sp_sim_groups){.axes = &none, .size = 1};
     if (sharding->kind == SP_SHARDING_UNREDUCED)
         ret_groups->size = simulation->count;
     return SP_OK;
 }
 
-bool sim_groups_find(const struct sp_simulation *simulation, const struct sim_groups *groups, int64_t device,
-                     int64_t *ret_member, const struct sim_memory **ret_memories)
+bool sp_sim_groups_find(const struct sp_simulation *simulation, const struct sp_sim_groups *groups, int64_t device,
+                        int64_t *ret_member, const struct sp_sim_memory **ret_memories)
 {
     *ret_member = 0;
     if (!groups->mesh && groups->size == 1) {
-        ret_memories[0] = sim_find(simulation, device);
+        ret_memories[0] = sp_sim_find(simulation, device);
         return true;
     }
     if (!groups->mesh) {
@@ -216,16 +216,17 @@ bool sim_groups_find(const struct sp_simulation *simulation, const struct sim_gr
     }
     position -= groups->offsets[*ret_member];
     for (int64_t k = 0; k < groups->size; k++)
-        ret_memories[k] = sim_find(simulation, sp_device_order_at(&groups->mesh->order, position + groups->offsets[k]));
+        ret_memories[k] =
+            sp_sim_find(simulation, sp_device_order_at(&groups->mesh->order, position + groups->offsets[k]));
     return true;
 }
 
-bool sim_combiner_is_known(enum sp_combiner combiner)
+bool sp_sim_combiner_is_known(enum sp_combiner combiner)
 {
     return combiner == SP_COMBINE_SUM || combiner == SP_COMBINE_MAX || combiner == SP_COMBINE_MIN;
 }
 
-int64_t sim_combine(enum sp_combiner combiner, int64_t a, int64_t b)
+int64_t sp_sim_combine(enum sp_combiner combiner, int64_t a, int64_t b)
 {
     if (combiner == SP_COMBINE_MAX)
         return a > b ? a : b;
@@ -234,12 +235,12 @@ int64_t sim_combine(enum sp_combiner combiner, int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b); /* modulo 2^64, so that random addends may be of any size */
 }
 
-int64_t sim_neutral(enum sp_combiner combiner)
+int64_t sp_sim_neutral(enum sp_combiner combiner)
 {
     return combiner == SP_COMBINE_MAX ? INT64_MIN : combiner == SP_COMBINE_MIN ? INT64_MAX : 0;
 }
 
-void sim_write_index(uint32_t rank, const int64_t *index, size_t size, char *text)
+void sp_sim_write_index(uint32_t rank, const int64_t *index, size_t size, char *text)
 {
     size_t used = (size_t)snprintf(text, size, "[");
     for (uint32_t a = 0; a < rank && used + 24 < size; a++)

@@ -4,16 +4,16 @@
 struct step {
     const struct sp_simulation *simulation;
     const struct sp_reshard_step *plan;
-    struct sim_groups groups;          /* of plan->axes */
-    const struct sim_memory **members; /* of the group of the device at hand */
-    int64_t member;                    /* which of them it is */
+    struct sp_sim_groups groups;          /* of plan->axes */
+    const struct sp_sim_memory **members; /* of the group of the device at hand */
+    int64_t member;                       /* which of them it is */
 };
 
 static enum sp_status refuse(const struct step *step, const char *code, int64_t device, const int64_t *index,
                              const char *what, struct sp_error *err)
 {
-    char text[SIM_INDEX_TEXT];
-    sim_write_index(step->simulation->rank, index, sizeof(text), text);
+    char text[SP_SIM_INDEX_TEXT];
+    sp_sim_write_index(step->simulation->rank, index, sizeof(text), text);
     return sp_fail(err, SP_ERR_INTERNAL, code, "In a step of kind %s device %lld %s at index %s.",
                    sp_collective_name(step->plan->kind), (long long)device, what, text);
 }
@@ -34,7 +34,7 @@ static enum sp_status read_any(const struct step *step, int64_t device, const in
 {
     const int64_t *found = NULL;
     for (int64_t k = 0; k < step->groups.size; k++) {
-        const int64_t *value = step->members[k] ? sim_memory_find(step->members[k], index) : NULL;
+        const int64_t *value = step->members[k] ? sp_sim_memory_find(step->members[k], index) : NULL;
         if (value && found && *value != *found)
             return refuse(step, "SIMULATION_AMBIGUOUS", device, index, "is offered two different numbers", err);
         if (value)
@@ -52,10 +52,10 @@ static enum sp_status read_all(const struct step *step, int64_t device, const in
 {
     int64_t total = 0;
     for (int64_t k = 0; k < step->groups.size; k++) {
-        const int64_t *value = step->members[k] ? sim_memory_find(step->members[k], index) : NULL;
+        const int64_t *value = step->members[k] ? sp_sim_memory_find(step->members[k], index) : NULL;
         if (!value)
             return refuse(step, "SIMULATION_MISSING", device, index, "needs an addend of a device that has none", err);
-        total = k == 0 ? *value : sim_combine(step->plan->before->combiner, total, *value);
+        total = k == 0 ? *value : sp_sim_combine(step->plan->before->combiner, total, *value);
     }
     *ret_value = total;
     return SP_OK;
@@ -65,13 +65,13 @@ static enum sp_status read_all(const struct step *step, int64_t device, const in
 static enum sp_status read_own(const struct step *step, int64_t device, const int64_t *index, int64_t *ret_value,
                                struct sp_error *err)
 {
-    const struct sim_memory *own = sim_find(step->simulation, device);
-    const int64_t *value = own ? sim_memory_find(own, index) : NULL;
+    const struct sp_sim_memory *own = sp_sim_find(step->simulation, device);
+    const int64_t *value = own ? sp_sim_memory_find(own, index) : NULL;
     if (!value)
         return refuse(step, "SIMULATION_MISSING", device, index, "needs what it does not hold", err);
     *ret_value = *value;
     if (step->plan->kind == SP_TO_PARTIAL && step->member != 0)
-        *ret_value = sim_neutral(step->plan->after->combiner);
+        *ret_value = sp_sim_neutral(step->plan->after->combiner);
     return SP_OK;
 }
 
@@ -91,26 +91,26 @@ static enum sp_status read_one(const struct step *step, int64_t device, const in
 }
 
 /* Fills a memory element by element. */
-static enum sp_status compute(struct step *step, struct sim_memory *memory, struct sp_error *err)
+static enum sp_status compute(struct step *step, struct sp_sim_memory *memory, struct sp_error *err)
 {
-    struct sim_cursor cursor;
+    struct sp_sim_cursor cursor;
     enum sp_status status = SP_OK;
-    if (!sim_groups_find(step->simulation, &step->groups, memory->device, &step->member, step->members))
+    if (!sp_sim_groups_find(step->simulation, &step->groups, memory->device, &step->member, step->members))
         return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_MISSING", "Device %lld is not of the mesh of the step.",
                        (long long)memory->device);
-    for (bool more = sim_cursor_begin(&cursor, memory); more && status == SP_OK; more = sim_cursor_next(&cursor))
+    for (bool more = sp_sim_cursor_begin(&cursor, memory); more && status == SP_OK; more = sp_sim_cursor_next(&cursor))
         status = read_one(step, memory->device, cursor.index, &memory->values[cursor.at], err);
     return status;
 }
 
 /* Copies one piece; `is_set` marks what has arrived. */
-static enum sp_status receive(const struct step *step, const struct sp_transfer *transfer, struct sim_memory *memory,
+static enum sp_status receive(const struct step *step, const struct sp_transfer *transfer, struct sp_sim_memory *memory,
                               bool *is_set, struct sp_error *err)
 {
     const struct sp_simulation *simulation = step->simulation;
-    const struct sim_memory *source = sim_find(simulation, transfer->source);
+    const struct sp_sim_memory *source = sp_sim_find(simulation, transfer->source);
     struct sp_axis_ranges axes[SP_MAX_RANK];
-    struct sim_cursor cursor;
+    struct sp_sim_cursor cursor;
     uint64_t first[2] = {0, 1};
     for (uint32_t a = 0; a < simulation->rank; a++) {
         bool is_empty = transfer->box[a].start >= transfer->box[a].limit;
@@ -118,11 +118,11 @@ static enum sp_status receive(const struct step *step, const struct sp_transfer 
         first[1] = is_empty ? 0 : first[1];
     }
     /* The piece as if it were a memory, so that one cursor serves all; its values are never read. */
-    struct sim_memory piece = {
+    struct sp_sim_memory piece = {
         .held = {.rank = simulation->rank, .shard_count = 1, .shards = axes}, .first = first, .values = NULL};
-    for (bool more = sim_cursor_begin(&cursor, &piece); more; more = sim_cursor_next(&cursor)) {
-        const int64_t *from = source ? sim_memory_find(source, cursor.index) : NULL;
-        int64_t *to = sim_memory_find(memory, cursor.index);
+    for (bool more = sp_sim_cursor_begin(&cursor, &piece); more; more = sp_sim_cursor_next(&cursor)) {
+        const int64_t *from = source ? sp_sim_memory_find(source, cursor.index) : NULL;
+        int64_t *to = sp_sim_memory_find(memory, cursor.index);
         if (!from)
             return refuse(step, "SIMULATION_MISSING", transfer->source, cursor.index, "is to send what it has not",
                           err);
@@ -139,12 +139,12 @@ static enum sp_status receive(const struct step *step, const struct sp_transfer 
 }
 
 /* All pieces for one device; afterwards nothing may be undefined. */
-static enum sp_status receive_all(struct step *step, struct sim_memory *memory, struct sp_error *err)
+static enum sp_status receive_all(struct step *step, struct sp_sim_memory *memory, struct sp_error *err)
 {
     const struct sp_reshard_step *plan = step->plan;
     const struct sp_transfer *first = NULL;
-    struct sim_cursor cursor;
-    bool *is_set = SP_NEW_ARRAY(step->simulation->arena, sim_memory_count(memory), bool);
+    struct sp_sim_cursor cursor;
+    bool *is_set = SP_NEW_ARRAY(step->simulation->arena, sp_sim_memory_count(memory), bool);
     if (!is_set)
         return sp_fail_memory(err);
     for (uint64_t i = 0; i < plan->transfer_count; i++) {
@@ -160,7 +160,7 @@ static enum sp_status receive_all(struct step *step, struct sim_memory *memory, 
         if (status != SP_OK)
             return status;
     }
-    for (bool more = sim_cursor_begin(&cursor, memory); more; more = sim_cursor_next(&cursor))
+    for (bool more = sp_sim_cursor_begin(&cursor, memory); more; more = sp_sim_cursor_next(&cursor))
         if (!is_set[cursor.at])
             return refuse(step, "SIMULATION_UNDEFINED", memory->device, cursor.index, "is sent nothing", err);
     return SP_OK;
@@ -171,15 +171,15 @@ static enum sp_status check_before(const struct step *step, struct sp_error *err
 {
     const struct sp_simulation *simulation = step->simulation;
     for (int64_t i = 0; i < simulation->count; i++) {
-        const struct sim_memory *memory = &simulation->memories[i];
-        struct sim_memory expected;
-        struct sim_cursor want, have;
-        enum sp_status status = sim_memory_create(simulation, step->plan->before, memory->device, &expected, err);
+        const struct sp_sim_memory *memory = &simulation->memories[i];
+        struct sp_sim_memory expected;
+        struct sp_sim_cursor want, have;
+        enum sp_status status = sp_sim_memory_create(simulation, step->plan->before, memory->device, &expected, err);
         if (status != SP_OK)
             return status;
-        bool is_same = sim_memory_count(&expected) == sim_memory_count(memory);
-        bool more = is_same && sim_cursor_begin(&want, &expected) && sim_cursor_begin(&have, memory);
-        for (; more && is_same; more = sim_cursor_next(&want) && sim_cursor_next(&have))
+        bool is_same = sp_sim_memory_count(&expected) == sp_sim_memory_count(memory);
+        bool more = is_same && sp_sim_cursor_begin(&want, &expected) && sp_sim_cursor_begin(&have, memory);
+        for (; more && is_same; more = sp_sim_cursor_next(&want) && sp_sim_cursor_next(&have))
             for (uint32_t a = 0; a < simulation->rank; a++)
                 is_same = is_same && want.index[a] == have.index[a];
         if (!is_same)
@@ -198,7 +198,7 @@ static enum sp_status prepare(struct step *step, struct sp_error *err)
     enum sp_status status = SP_OK;
     bool is_listed = plan->kind == SP_COLLECTIVE_PERMUTE || plan->kind == SP_SEND_RECEIVE;
     bool is_local = plan->kind == SP_ALL_SLICE;
-    step->groups = (struct sim_groups){.axes = &none, .size = 1};
+    step->groups = (struct sp_sim_groups){.axes = &none, .size = 1};
     if (is_listed && plan->transfer_count > 0 && !plan->transfers)
         return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_UNLISTED",
                        "A step of kind %s with %llu transfers does not list them.", sp_collective_name(plan->kind),
@@ -208,16 +208,16 @@ static enum sp_status prepare(struct step *step, struct sp_error *err)
         if (!mesh)
             return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_AXES", "A step of kind %s has axes, but no mesh.",
                            sp_collective_name(plan->kind));
-        status = sim_groups_create(step->simulation->arena, mesh, &plan->axes, &step->groups, err);
+        status = sp_sim_groups_create(step->simulation->arena, mesh, &plan->axes, &step->groups, err);
     }
     if (status != SP_OK)
         return status;
     bool reduces = plan->kind == SP_ALL_REDUCE || plan->kind == SP_REDUCE_SCATTER;
-    if ((reduces && !sim_combiner_is_known(plan->before->combiner)) ||
-        (plan->kind == SP_TO_PARTIAL && !sim_combiner_is_known(plan->after->combiner)))
+    if ((reduces && !sp_sim_combiner_is_known(plan->before->combiner)) ||
+        (plan->kind == SP_TO_PARTIAL && !sp_sim_combiner_is_known(plan->after->combiner)))
         return sp_fail(err, SP_ERR_INTERNAL, "SIMULATION_COMBINER",
                        "A step of kind %s does not say how values are combined.", sp_collective_name(plan->kind));
-    step->members = SP_NEW_ARRAY(step->simulation->arena, (size_t)step->groups.size, const struct sim_memory *);
+    step->members = SP_NEW_ARRAY(step->simulation->arena, (size_t)step->groups.size, const struct sp_sim_memory *);
     if (!step->members)
         return sp_fail_memory(err);
     return check_before(step, err);
@@ -231,14 +231,14 @@ enum sp_status sp_simulation_step(struct sp_simulation *simulation, const struct
     const int64_t *devices;
     enum sp_status status = prepare(&work, err);
     if (status == SP_OK)
-        status = sim_devices(simulation, step->after, &count, &devices, err);
+        status = sp_sim_devices(simulation, step->after, &count, &devices, err);
     if (status != SP_OK || !work.members)
         return status;
-    struct sim_memory *memories = SP_NEW_ARRAY(simulation->arena, (size_t)count, struct sim_memory);
+    struct sp_sim_memory *memories = SP_NEW_ARRAY(simulation->arena, (size_t)count, struct sp_sim_memory);
     if (!memories)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < count; i++) {
-        status = sim_memory_create(simulation, step->after, devices[i], &memories[i], err);
+        status = sp_sim_memory_create(simulation, step->after, devices[i], &memories[i], err);
         if (status != SP_OK)
             return status;
         bool is_listed = step->kind == SP_COLLECTIVE_PERMUTE || step->kind == SP_SEND_RECEIVE;

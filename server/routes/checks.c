@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "http/respond.h"
+#include "plan/answer/operators.h"
 #include "plan/check.h"
-#include "plan/operators.h"
 #include "routes/ask.h"
 #include "routes/ingest.h"
 #include "routes/routes.h"

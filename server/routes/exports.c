@@ -1,5 +1,5 @@
 /*
- * Files that are made of a plan: a worker makes the plan again from its outline (plan/outline.h), without a search, and
+ * Files that are made of a plan: a worker makes the plan again from its outline (plan/answer/placement_record.h), without a search, and
  * saves how the file is put together; the answer streams it out of the stored model.
  */
 #include <jansson.h>

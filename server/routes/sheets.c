@@ -12,7 +12,7 @@
 #include "store/store.h"
 
 struct kept {
-    struct sp_sheet sheet; /* first: what callers have is this */
+    struct sp_index sheet; /* first: what callers have is this */
     void *bytes;
     uint64_t size;
     char plan[STORE_ID_SIZE];
@@ -148,7 +148,7 @@ static enum sheet_found load(struct kept *kept, int fd, const struct sheet_of *o
         (void)problem_from_errno(problem, errno, "Reading the plan");
         return SHEET_REFUSED;
     }
-    if (sp_sheet_open(kept->bytes, kept->size, &kept->sheet, &err) == SP_OK && kept->sheet.plan_size == of->plan_size)
+    if (sp_index_open(kept->bytes, kept->size, &kept->sheet, &err) == SP_OK && kept->sheet.plan_size == of->plan_size)
         return SHEET_OPEN;
     LOG(LOG_WARNING, "stored sheet damaged or of another version", log_s("plan", of->plan),
         log_s("detail", err.message));
@@ -156,7 +156,7 @@ static enum sheet_found load(struct kept *kept, int fd, const struct sheet_of *o
 }
 
 static enum sheet_found read_file(struct sheets *sheets, const struct sheet_of *of, int fd, uint64_t size,
-                                  const struct sp_sheet **ret_sheet, struct problem *problem)
+                                  const struct sp_index **ret_sheet, struct problem *problem)
 {
     struct kept *kept = calloc(1, sizeof *kept);
     if (kept == NULL) {
@@ -180,7 +180,7 @@ static enum sheet_found read_file(struct sheets *sheets, const struct sheet_of *
 }
 
 enum sheet_found sheets_open(struct sheets *sheets, const struct sheet_of *of, const char *path,
-                             const struct sp_sheet **ret_sheet, struct problem *problem)
+                             const struct sp_index **ret_sheet, struct problem *problem)
 {
     uint64_t size = 0;
     (void)pthread_mutex_lock(&sheets->mutex);
@@ -202,7 +202,7 @@ enum sheet_found sheets_open(struct sheets *sheets, const struct sheet_of *of, c
     return found;
 }
 
-void sheets_release(struct sheets *sheets, const struct sp_sheet *sheet)
+void sheets_release(struct sheets *sheets, const struct sp_index *sheet)
 {
     if (sheet != NULL)
         release(sheets, (struct kept *)(uintptr_t)sheet);

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * sheets - the sheets of plans (core/sheet/sheet.h) that slices are answered from, kept in memory while they are asked
+ * sheets - the sheets of plans (core/index/index.h) that slices are answered from, kept in memory while they are asked
  * for.
  *
  * Who looks at a plan asks for one slice after the other. A sheet is read and checked once, then any number of threads
@@ -13,7 +13,7 @@
  */
 #include <stdint.h>
 
-#include "sheet/sheet.h"
+#include "index/index.h"
 #include "util/problem.h"
 
 struct sheets;
@@ -37,8 +37,8 @@ enum sheet_found {
 /* The kept sheet of a plan, or the one in the file `path` (NULL: out of memory). What is there is *ret_sheet's, to be
    given back with sheets_release(). */
 enum sheet_found sheets_open(struct sheets *sheets, const struct sheet_of *of, const char *path,
-                             const struct sp_sheet **ret_sheet, struct problem *problem);
-void sheets_release(struct sheets *sheets, const struct sp_sheet *sheet); /* NULL is allowed */
+                             const struct sp_index **ret_sheet, struct problem *problem);
+void sheets_release(struct sheets *sheets, const struct sp_index *sheet); /* NULL is allowed */
 
 /* The plan is gone, or has another attempt. NULL: any may; then nothing is dropped, since no sheet is wrong. */
 void sheets_forget(struct sheets *sheets, const char *plan);

@@ -24,7 +24,7 @@ static bool write_summary(const struct slice *slice, struct slice_asked *asked, 
                           struct problem *problem)
 {
     (void)slice;
-    const struct sp_sheet *sheet = asked->plan.sheet;
+    const struct sp_index *sheet = asked->plan.sheet;
     const struct plan_row *row = &asked->plan.row;
     struct sp_json json;
     if (sheet->summary_size < 3 || sheet->summary[0] != '{')
@@ -56,19 +56,19 @@ enum verdict plan_summary_finish(struct request *request)
 static bool read_graph(const struct slice *slice, struct slice_asked *asked, struct problem *problem)
 {
     (void)slice;
-    struct sp_sheet_graph_query *query = &asked->query.graph;
+    struct sp_index_graph_query *query = &asked->query.graph;
     const char *path = request_parameter(asked->request, "path");
     int group = 0;
-    *query = (struct sp_sheet_graph_query){
+    *query = (struct sp_index_graph_query){
         .path = path != NULL ? path : "",
         .depth = 1,
-        .stage = SP_SHEET_NONE,
+        .stage = SP_INDEX_NONE,
         .limit = SPD_DEFAULT_BOXES,
         .hash_seed = slice_seed(),
     };
-    if (!slice_number(asked, "depth", 1, SP_SHEET_MOST_LEVELS, &query->depth, problem) ||
-        !slice_number(asked, "stage", 0, SP_SHEET_NONE - 1, &query->stage, problem) ||
-        !slice_number(asked, "limit", 2, SP_SHEET_MOST_BOXES, &query->limit, problem) ||
+    if (!slice_number(asked, "depth", 1, SP_INDEX_MOST_LEVELS, &query->depth, problem) ||
+        !slice_number(asked, "stage", 0, SP_INDEX_NONE - 1, &query->stage, problem) ||
+        !slice_number(asked, "limit", 2, SP_INDEX_MOST_BOXES, &query->limit, problem) ||
         !slice_word(asked, "group", "module stage", &group, problem))
         return false;
     query->by_stage = group == 1;
@@ -85,7 +85,7 @@ static bool write_graph(const struct slice *slice, struct slice_asked *asked, st
     struct sp_error err = {0};
     struct sp_json json;
     sp_json_init_buf(&json, false, buf);
-    const enum sp_status status = sp_sheet_graph(asked->plan.sheet, &asked->query.graph, &json, &err);
+    const enum sp_status status = sp_index_graph(asked->plan.sheet, &asked->query.graph, &json, &err);
     return finish(&json, buf, status, &err, problem);
 }
 
@@ -100,12 +100,12 @@ enum verdict plan_graph_finish(struct request *request)
 static bool read_timeline(const struct slice *slice, struct slice_asked *asked, struct problem *problem)
 {
     (void)slice;
-    struct sp_sheet_timeline_query *query = &asked->query.timeline;
-    *query = (struct sp_sheet_timeline_query){.lanes = SPD_DEFAULT_LANES};
+    struct sp_index_timeline_query *query = &asked->query.timeline;
+    *query = (struct sp_index_timeline_query){.lanes = SPD_DEFAULT_LANES};
     return slice_seconds(asked, "from", &query->from, problem) && slice_seconds(asked, "to", &query->to, problem) &&
            slice_seconds(asked, "resolution", &query->resolution, problem) &&
-           slice_number(asked, "first_lane", 0, SP_SHEET_NONE - 1, &query->first_lane, problem) &&
-           slice_number(asked, "lanes", 1, SP_SHEET_MOST_LANES, &query->lanes, problem);
+           slice_number(asked, "first_lane", 0, SP_INDEX_NONE - 1, &query->first_lane, problem) &&
+           slice_number(asked, "lanes", 1, SP_INDEX_MOST_LANES, &query->lanes, problem);
 }
 
 static bool write_timeline(const struct slice *slice, struct slice_asked *asked, struct sp_buf *buf,
@@ -115,7 +115,7 @@ static bool write_timeline(const struct slice *slice, struct slice_asked *asked,
     struct sp_error err = {0};
     struct sp_json json;
     sp_json_init_buf(&json, false, buf);
-    const enum sp_status status = sp_sheet_timeline(asked->plan.sheet, &asked->query.timeline, &json, &err);
+    const enum sp_status status = sp_index_timeline(asked->plan.sheet, &asked->query.timeline, &json, &err);
     return finish(&json, buf, status, &err, problem);
 }
 
@@ -138,8 +138,8 @@ static bool read_memory(const struct slice *slice, struct slice_asked *asked, st
     (void)slice;
     asked->query.memory.stage = 0;
     asked->query.memory.points = SPD_DEFAULT_POINTS;
-    return slice_number(asked, "stage", 0, SP_SHEET_NONE - 1, &asked->query.memory.stage, problem) &&
-           slice_number(asked, "resolution", 16, SP_SHEET_MOST_POINTS, &asked->query.memory.points, problem);
+    return slice_number(asked, "stage", 0, SP_INDEX_NONE - 1, &asked->query.memory.stage, problem) &&
+           slice_number(asked, "resolution", 16, SP_INDEX_MOST_POINTS, &asked->query.memory.points, problem);
 }
 
 static bool write_memory(const struct slice *slice, struct slice_asked *asked, struct sp_buf *buf,
@@ -150,7 +150,7 @@ static bool write_memory(const struct slice *slice, struct slice_asked *asked, s
     struct sp_json json;
     sp_json_init_buf(&json, false, buf);
     const enum sp_status status =
-        sp_sheet_memory(asked->plan.sheet, asked->query.memory.stage, asked->query.memory.points, &json, &err);
+        sp_index_memory(asked->plan.sheet, asked->query.memory.stage, asked->query.memory.points, &json, &err);
     return finish(&json, buf, status, &err, problem);
 }
 

@@ -10,9 +10,9 @@
  * the sheet.
  */
 #include "http/request.h"
-#include "sheet/graph.h"
-#include "sheet/rows.h"
-#include "sheet/timeline.h"
+#include "index/graph.h"
+#include "index/rows.h"
+#include "index/timeline.h"
 #include "store/store.h"
 
 #define SLICE_HASH_SIZE 33
@@ -22,12 +22,12 @@ struct sliced {
     const char *id; /* NULL: no plan is asked for */
     struct plan_row row;
     bool has_row;
-    const struct sp_sheet *sheet;
+    const struct sp_index *sheet;
 };
 
 /* A page of a table. */
 struct slice_page {
-    struct sp_sheet_rows_query query;
+    struct sp_index_rows_query query;
     int size;
     int64_t skip;
     char list[SLICE_HASH_SIZE]; /* what its tokens belong to */
@@ -35,8 +35,8 @@ struct slice_page {
 
 /* What is asked for. Texts are those of the request. */
 union slice_query {
-    struct sp_sheet_graph_query graph;
-    struct sp_sheet_timeline_query timeline;
+    struct sp_index_graph_query graph;
+    struct sp_index_timeline_query timeline;
     struct {
         uint32_t stage, points;
     } memory;
@@ -51,7 +51,7 @@ struct slice_asked {
 
 /* What a route answers; static. */
 struct slice {
-    enum sp_sheet_table table; /* of a table */
+    enum sp_index_table table; /* of a table */
     /* Reads the parameters; may set other.id. False with a problem. NULL: there are none. */
     bool (*read)(const struct slice *slice, struct slice_asked *asked, struct problem *problem);
     /* Reads what belongs to the plan, which has a row now; else as above. */

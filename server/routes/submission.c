@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "plan/variants.h"
+#include "plan/variants/variants.h"
 #include "util/json_memory.h"
 #include "util/text.h"
 

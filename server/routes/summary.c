@@ -12,8 +12,8 @@
 
 #include "http/page.h"
 #include "http/respond.h"
+#include "index/index.h"
 #include "routes/routes.h"
-#include "sheet/sheet.h"
 #include "store/files.h"
 #include "util/json_memory.h"
 #include "util/times.h"
@@ -50,7 +50,7 @@ struct summing {
 /* ---- what a plan's sheet says ---- */
 
 /* The line as an object, or NULL. */
-static json_t *parse_line(int fd, const struct sp_sheet_row *place, struct problem *problem)
+static json_t *parse_line(int fd, const struct sp_index_row *place, struct problem *problem)
 {
     json_t *json = NULL;
     if (place->size == 0 || place->size > SPD_MAX_SHEET_LINE)
@@ -70,8 +70,8 @@ static json_t *parse_line(int fd, const struct sp_sheet_row *place, struct probl
 /* NULL where the plan has no result, or no sheet that can be read: one is made when it is asked for a slice. */
 static json_t *read_line(const struct request *request, const struct plan_row *row, struct problem *problem)
 {
-    char head[SP_SHEET_HEAD_BYTES];
-    struct sp_sheet_row place;
+    char head[SP_INDEX_HEAD_BYTES];
+    struct sp_index_row place;
     struct sp_error err = {0};
     uint64_t size = 0;
     json_t *line = NULL;
@@ -85,7 +85,7 @@ static json_t *read_line(const struct request *request, const struct plan_row *r
     if (fd < 0)
         return NULL;
     if (size >= sizeof head && files_read_at(fd, 0, head, sizeof head) &&
-        sp_sheet_find_line(head, size, &place, &err) == SP_OK)
+        sp_index_find_line(head, size, &place, &err) == SP_OK)
         line = parse_line(fd, &place, problem);
     (void)close(fd);
     return line;

@@ -15,7 +15,7 @@
 #include "store/files.h"
 #include "util/text.h"
 
-/* As enum sp_sheet_order has them. */
+/* As enum sp_index_order has them. */
 static const char *const orders[] = {"index", "name", "seconds", "flops", "bytes", "bytes_per_device"};
 #define ORDER_COUNT (sizeof orders / sizeof orders[0])
 
@@ -23,16 +23,16 @@ static const char *const orders[] = {"index", "name", "seconds", "flops", "bytes
 
 static bool read_order(const struct slice *slice, struct slice_asked *asked, struct problem *problem)
 {
-    struct sp_sheet_rows_query *query = &asked->query.page.query;
+    struct sp_index_rows_query *query = &asked->query.page.query;
     char words[128] = "";
     int order = 0, descending = 0;
-    enum sp_sheet_order sorted[ORDER_COUNT];
+    enum sp_index_order sorted[ORDER_COUNT];
     for (size_t i = 0, count = 0; i < ORDER_COUNT; i++) {
-        if (!sp_sheet_table_sorts(slice->table, (enum sp_sheet_order)i))
+        if (!sp_index_table_sorts(slice->table, (enum sp_index_order)i))
             continue;
         const size_t used = strlen(words);
         (void)snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? " " : "", orders[i]);
-        sorted[count++] = (enum sp_sheet_order)i;
+        sorted[count++] = (enum sp_index_order)i;
     }
     if (!slice_word(asked, "sort", words, &order, problem) ||
         !slice_word(asked, "order", "asc desc", &descending, problem))
@@ -45,9 +45,9 @@ static bool read_order(const struct slice *slice, struct slice_asked *asked, str
 /* Words of which there are no others; anything else is compared with what there is. */
 static bool read_words(const struct slice *slice, struct slice_asked *asked, struct problem *problem)
 {
-    struct sp_sheet_rows_query *query = &asked->query.page.query;
+    struct sp_index_rows_query *query = &asked->query.page.query;
     int ignored = 0;
-    return (slice->table != SP_SHEET_TENSORS ||
+    return (slice->table != SP_INDEX_TENSORS ||
             slice_word(asked, "kind", "activation input weight", &ignored, problem)) &&
            slice_word(asked, "severity", "error warning note", &ignored, problem) &&
            slice_word(asked, "split", "false true", &query->split, problem);
@@ -68,8 +68,8 @@ static bool read_other(struct slice_asked *asked, struct problem *problem)
 static bool read_table(const struct slice *slice, struct slice_asked *asked, struct problem *problem)
 {
     const struct request *request = asked->request;
-    struct sp_sheet_rows_query *query = &asked->query.page.query;
-    *query = (struct sp_sheet_rows_query){
+    struct sp_index_rows_query *query = &asked->query.page.query;
+    *query = (struct sp_index_rows_query){
         .table = slice->table,
         .search = request_parameter(request, "search"),
         .name = request_parameter(request, "name"),
@@ -80,13 +80,13 @@ static bool read_table(const struct slice *slice, struct slice_asked *asked, str
         .path = request_parameter(request, "path"),
         .severity = request_parameter(request, "severity"),
         .code = request_parameter(request, "code"),
-        .stage = SP_SHEET_NONE,
-        .index = SP_SHEET_NONE,
+        .stage = SP_INDEX_NONE,
+        .index = SP_INDEX_NONE,
         .split = -1,
         .hash_seed = slice_seed(),
     };
-    return slice_number(asked, "stage", 0, SP_SHEET_NONE - 1, &query->stage, problem) &&
-           slice_number(asked, "index", 0, SP_SHEET_NONE - 1, &query->index, problem) &&
+    return slice_number(asked, "stage", 0, SP_INDEX_NONE - 1, &query->stage, problem) &&
+           slice_number(asked, "index", 0, SP_INDEX_NONE - 1, &query->index, problem) &&
            read_order(slice, asked, problem) && read_words(slice, asked, problem) && read_other(asked, problem);
 }
 
@@ -109,7 +109,7 @@ static bool read_page(const struct slice *slice, struct slice_asked *asked, stru
 /* Rows on their way out. */
 struct quoting {
     const struct slice_asked *asked;
-    const struct sp_sheet_rows *rows;
+    const struct sp_index_rows *rows;
     struct sp_json *json;
     int fd; /* of the plan's JSON, or -1 */
     struct problem *problem;
@@ -131,9 +131,9 @@ static void write_quoted(const struct quoting *quoting, uint32_t row, const char
 
 static bool quote(const struct quoting *quoting, uint32_t i)
 {
-    const struct sp_sheet *sheet = quoting->asked->plan.sheet, *other = quoting->asked->other.sheet;
+    const struct sp_index *sheet = quoting->asked->plan.sheet, *other = quoting->asked->other.sheet;
     const uint32_t row = quoting->rows->rows[i];
-    const struct sp_sheet_row entry = sp_sheet_entry(sheet, quoting->asked->query.page.query.table, row);
+    const struct sp_index_row entry = sp_index_entry(sheet, quoting->asked->query.page.query.table, row);
     if (entry.size < 2 || entry.size > SPD_MAX_SLICE_BYTES)
         return problem_set(quoting->problem, 500, "PLAN_DAMAGED", "The stored plan has no such entry.");
     char *bytes = malloc((size_t)entry.size + 1);
@@ -147,7 +147,7 @@ static bool quote(const struct quoting *quoting, uint32_t i)
         ok = problem_set(quoting->problem, 500, "PLAN_DAMAGED", "The stored plan and its sheet do not fit together.");
     else
         write_quoted(quoting, row, bytes, (size_t)entry.size,
-                     other != NULL ? sp_sheet_text(other, quoting->rows->others[i]) : NULL);
+                     other != NULL ? sp_index_text(other, quoting->rows->others[i]) : NULL);
     free(bytes);
     return ok;
 }
@@ -168,14 +168,14 @@ static int open_plan(const struct slice_asked *asked, struct problem *problem)
 /* Ends the page early when it has become large: the next one goes on there. */
 static bool write_items(const struct quoting *quoting, const struct sp_buf *buf, uint32_t *ret_count)
 {
-    const struct sp_sheet_rows *rows = quoting->rows;
+    const struct sp_index_rows *rows = quoting->rows;
     bool ok = true;
     uint32_t i = 0;
     sp_json_key(quoting->json, "items");
     sp_json_begin_array(quoting->json);
     for (; ok && i < rows->count && !sp_buf_failed(buf) && buf->size < SPD_TABLE_PAGE_BYTES; i++) {
         if (quoting->fd < 0)
-            sp_sheet_write_node(quoting->asked->plan.sheet, rows->rows[i], quoting->json);
+            sp_index_write_node(quoting->asked->plan.sheet, rows->rows[i], quoting->json);
         else
             ok = quote(quoting, i);
     }
@@ -187,7 +187,7 @@ static bool write_items(const struct quoting *quoting, const struct sp_buf *buf,
 static bool write_page(const struct quoting *quoting, struct sp_buf *buf)
 {
     const struct slice_page *page = &quoting->asked->query.page;
-    const struct sp_sheet_rows *rows = quoting->rows;
+    const struct sp_index_rows *rows = quoting->rows;
     char token[PAGE_TOKEN_SIZE];
     uint32_t count;
     sp_json_begin_object(quoting->json);
@@ -209,15 +209,15 @@ static bool write_table(const struct slice *slice, struct slice_asked *asked, st
                         struct problem *problem)
 {
     struct sp_error err = {0};
-    struct sp_sheet_rows rows;
+    struct sp_index_rows rows;
     struct sp_json json;
     asked->query.page.query.differs_from = asked->other.sheet;
-    if (sp_sheet_rows(asked->plan.sheet, &asked->query.page.query, &rows, &err) != SP_OK) {
+    if (sp_index_rows(asked->plan.sheet, &asked->query.page.query, &rows, &err) != SP_OK) {
         problem_from_error(problem, &err);
         return false;
     }
     struct quoting quoting = {.asked = asked, .rows = &rows, .json = &json, .fd = -1, .problem = problem};
-    if (slice->table != SP_SHEET_NODES && (quoting.fd = open_plan(asked, problem)) < 0)
+    if (slice->table != SP_INDEX_NODES && (quoting.fd = open_plan(asked, problem)) < 0)
         return false;
     sp_json_init_buf(&json, false, buf);
     const bool ok = write_page(&quoting, buf);
@@ -236,24 +236,24 @@ static bool write_table(const struct slice *slice, struct slice_asked *asked, st
 
 enum verdict plan_nodes_finish(struct request *request)
 {
-    static const struct slice slice = TABLE(SP_SHEET_NODES);
+    static const struct slice slice = TABLE(SP_INDEX_NODES);
     return slice_answer(request, &slice);
 }
 
 enum verdict plan_tensors_finish(struct request *request)
 {
-    static const struct slice slice = TABLE(SP_SHEET_TENSORS);
+    static const struct slice slice = TABLE(SP_INDEX_TENSORS);
     return slice_answer(request, &slice);
 }
 
 enum verdict plan_collectives_finish(struct request *request)
 {
-    static const struct slice slice = TABLE(SP_SHEET_COLLECTIVES);
+    static const struct slice slice = TABLE(SP_INDEX_COLLECTIVES);
     return slice_answer(request, &slice);
 }
 
 enum verdict plan_diagnostics_finish(struct request *request)
 {
-    static const struct slice slice = TABLE(SP_SHEET_FINDINGS);
+    static const struct slice slice = TABLE(SP_INDEX_FINDINGS);
     return slice_answer(request, &slice);
 }

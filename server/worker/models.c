@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "plan/check.h"
-#include "plan/infer.h"
+#include "plan/infer/infer.h"
 #include "server_limits.h"
 #include "worker/internal.h"
 

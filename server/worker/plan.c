@@ -3,10 +3,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "plan/variants.h"
+#include "index/write.h"
+#include "plan/variants/variants.h"
 #include "server.h"
 #include "server_limits.h"
-#include "sheet/write.h"
 #include "store/files.h"
 #include "worker/internal.h"
 
@@ -34,18 +34,18 @@ static enum sp_status write_text(const struct sp_plan *plan, struct output *outp
 /* The plan's JSON on its way to the file, and what is found in it. */
 struct telling {
     struct output *output;
-    struct sp_sheet_scan *scan;
+    struct sp_index_scan *scan;
 };
 
 static bool tell(void *context, const char *bytes, size_t size)
 {
     const struct telling *telling = context;
-    sp_sheet_scan_take(telling->scan, bytes, size);
+    sp_index_scan_take(telling->scan, bytes, size);
     return output_write(telling->output, bytes, size);
 }
 
 static enum sp_status write_json(const struct sp_plan *plan, double seconds, struct output *output,
-                                 struct sp_sheet_scan *scan, struct sp_error *err)
+                                 struct sp_index_scan *scan, struct sp_error *err)
 {
     struct telling telling = {output, scan};
     struct sp_json json;
@@ -127,8 +127,8 @@ static bool write_result(const struct results *results, const char *name,
 static bool write_plan(const struct results *results, struct sp_arena *arena, struct problem *problem)
 {
     struct sp_error err = {0};
-    struct sp_sheet_scan *scan = sp_sheet_scan_create(arena);
-    const struct sp_sheet_source source = {
+    struct sp_index_scan *scan = sp_index_scan_create(arena);
+    const struct sp_index_source source = {
         .plan = results->plan, .scan = scan, .search_seconds = results->seconds, .hash_seed = results->hash_seed};
     if (scan == NULL)
         return problem_no_memory(problem);
@@ -139,7 +139,7 @@ static bool write_plan(const struct results *results, struct sp_arena *arena, st
     if (status == SP_OK && open_result(results, "plan.sheet", results->sheet, problem)) {
         const struct sp_sink sink = work_sink(results->sheet);
         struct sp_error lacking = {0};
-        has_sheet = close_result(results, results->sheet, sp_sheet_write(&source, &sink, &lacking), &lacking, problem);
+        has_sheet = close_result(results, results->sheet, sp_index_write(&source, &sink, &lacking), &lacking, problem);
     }
     if (status == SP_OK && !has_sheet) {
         struct problem ignored = {0};

@@ -1,4 +1,4 @@
-#include "plan/convert.h"
+#include "plan/convert/convert.h"
 #include "worker/internal.h"
 
 static enum sp_status write_text(bool is_reshard, struct sp_arena *arena, const json_t *request, struct output *output,

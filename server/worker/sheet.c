@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "index/write.h"
 #include "plan/subject.h"
-#include "sheet/write.h"
 #include "store/files.h"
 #include "worker/internal.h"
 
@@ -21,7 +21,7 @@ static enum sp_status damaged(struct sp_error *err)
 }
 
 /* Where what stands in the file. */
-static enum sp_status scan_plan(const char *path, struct sp_sheet_scan *scan, struct sp_error *err)
+static enum sp_status scan_plan(const char *path, struct sp_index_scan *scan, struct sp_error *err)
 {
     char buffer[64 * 1024];
     uint64_t size;
@@ -30,7 +30,7 @@ static enum sp_status scan_plan(const char *path, struct sp_sheet_scan *scan, st
     if (fd < 0)
         return damaged(err);
     while ((got = TEMP_FAILURE_RETRY(read(fd, buffer, sizeof buffer))) > 0)
-        sp_sheet_scan_take(scan, buffer, (size_t)got);
+        sp_index_scan_take(scan, buffer, (size_t)got);
     (void)close(fd);
     return got == 0 ? SP_OK : damaged(err);
 }
@@ -59,7 +59,7 @@ static enum sp_status read_notes(struct sp_arena *arena, const json_t *diagnosti
 }
 
 static enum sp_status write_sheet(struct work *work, const json_t *json, struct sp_arena *arena,
-                                  struct sp_sheet_scan *scan, const struct sp_sink *sink, struct sp_error *err)
+                                  struct sp_index_scan *scan, const struct sp_sink *sink, struct sp_error *err)
 {
     struct sp_job_options options;
     struct sp_job *job = NULL;
@@ -68,14 +68,14 @@ static enum sp_status write_sheet(struct work *work, const json_t *json, struct 
     enum sp_status status = sp_plan_from_json(work->bytes, work->size, &options, json, arena, &job, &again, err);
     if (status == SP_OK) {
         struct sp_plan plan = *again;
-        const struct sp_sheet_source source = {
+        const struct sp_index_source source = {
             .plan = &plan,
             .scan = scan,
             .search_seconds = json_number_value(json_object_get(json_object_get(json, "search"), "seconds")),
             .hash_seed = options.hash_seed};
         status = read_notes(arena, json_object_get(json, "diagnostics"), &plan, err);
         if (status == SP_OK)
-            status = sp_sheet_write(&source, sink, err);
+            status = sp_index_write(&source, sink, err);
     }
     sp_job_destroy(job);
     return status;
@@ -89,7 +89,7 @@ enum sp_status work_sheet(struct work *work, const json_t *request, struct outpu
     if (path == NULL)
         return sp_fail(err, SP_ERR_INTERNAL, "BAD_ERRAND", "A worker was not told of which plan to make the sheet.");
     struct sp_arena *arena = sp_arena_create(NULL);
-    struct sp_sheet_scan *scan = arena != NULL ? sp_sheet_scan_create(arena) : NULL;
+    struct sp_index_scan *scan = arena != NULL ? sp_index_scan_create(arena) : NULL;
     enum sp_status status = scan != NULL ? scan_plan(path, scan, err) : sp_fail_memory(err);
     json_t *json = status == SP_OK ? json_load_file(path, JSON_REJECT_DUPLICATES, &where) : NULL;
     if (status == SP_OK && json == NULL)

@@ -11,7 +11,7 @@
 
 #include "cost/workload.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "plan/model_file.h"
 #include "plan_subject.h"
 #include "search/strategy/blocks.h"

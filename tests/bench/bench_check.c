@@ -23,10 +23,10 @@
 
 #include "base/limits.h"
 #include "check/check.h"
-#include "infer/propagate.h"
-#include "infer/view.h"
+#include "infer/propagate/propagate.h"
+#include "infer/view/view.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "sharding/dialect.h"
 
 struct bench {
@@ -125,12 +125,12 @@ static enum sp_status read_set(struct bench *bench, char *option)
 
 static enum sp_status complete(struct bench *bench)
 {
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_assignment *assignment;
     struct sp_communications communications = {0};
     const struct sp_model *model = bench->model;
     const char *configuration = model->configuration_count > 0 ? model->configurations[0].name : "bench";
-    enum sp_status status = sp_net_create(bench->arena, bench->model, &net, &bench->err);
+    enum sp_status status = sp_dataflow_create(bench->arena, bench->model, &net, &bench->err);
     if (status == SP_OK)
         status = sp_assignment_create(bench->arena, net, configuration, bench->devices, bench->set_count, bench->sets,
                                       &assignment, &bench->err);

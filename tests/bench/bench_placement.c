@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "search/stages/stages.h"
+#include "solvers/stages/stages.h"
 
 struct instance {
     uint32_t count;

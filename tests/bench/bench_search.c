@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "../unit/build_workload.h"
-#include "search/grouping.h"
+#include "search/grouping/grouping.h"
 
 #define DEVICES 8
 #define WIDTH   1024

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "sharding/dialect.h"
-#include "sharding/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 #define SECONDS 0.3 /* that each measurement takes about */
 

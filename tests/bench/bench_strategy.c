@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "plan/model_file.h"
 #include "plan_subject.h"
 #include "search/strategy/intra.h"
@@ -23,7 +23,7 @@ struct subject {
     struct sp_model *model;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_blocks *blocks;
     uint32_t count, *nodes;
     bool lists;
@@ -115,7 +115,7 @@ static enum sp_status measure(struct subject *subject, const struct sp_model_fil
         status =
             sp_workload_from_model(subject->arena, subject->model, subject->cluster, NULL, &subject->workload, err);
     if (status == SP_OK)
-        status = sp_net_create(subject->arena, subject->model, &subject->net, err);
+        status = sp_dataflow_create(subject->arena, subject->model, &subject->net, err);
     if (status == SP_OK)
         status = sp_blocks_find(subject->arena, subject->workload, &subject->blocks, err);
     if (status != SP_OK)

@@ -5,7 +5,7 @@
  * The files are hundreds of megabytes of small integers: they are scanned once, number by number, and nothing of the
  * text is kept. Keys may come in any order; unknown ones with simple values are passed over.
  */
-#include "search/choice/choice.h"
+#include "solvers/choice/choice.h"
 
 struct iopddl_numbers { /* an array of arrays of integers, one behind the other */
     int64_t *values;

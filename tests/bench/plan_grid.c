@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search/internal.h"
+#include "search/grouping/internal.h"
 
 #define WORK       ((uint64_t)10000000) /* of one choice of strategies, as the search has */
 #define MAX_DEGREE 16                   /* of tensor parallelism */

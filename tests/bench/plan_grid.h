@@ -12,7 +12,7 @@
  *            part, the two largest layers, activations.
  */
 #include "plan_subject.h"
-#include "search/joint/space.h"
+#include "search/joint/stage_options.h"
 
 #define PLAN_GRID_WHERE 16
 

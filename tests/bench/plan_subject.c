@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 double plan_user_seconds(void)
 {
@@ -93,7 +93,7 @@ bool plan_subject_open(struct plan_subject *subject, const char *model, const ch
         status =
             sp_workload_from_model(subject->arena, subject->model, subject->cluster, NULL, &subject->workload, &err);
     if (status == SP_OK)
-        status = sp_net_create(subject->arena, subject->model, &subject->net, &err);
+        status = sp_dataflow_create(subject->arena, subject->model, &subject->net, &err);
     subject->workload_seconds = plan_user_seconds() - start;
     if (status != SP_OK) {
         (void)fprintf(stderr, "%s, %s: %s\n", model, cluster, err.message);

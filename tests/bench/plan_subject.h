@@ -1,7 +1,7 @@
 #pragma once
 /* plan_subject - a model on a cluster, as a search takes it: for programs that measure searches. */
-#include "cost/cluster.h"
-#include "infer/net.h"
+#include "cost/cluster/cluster.h"
+#include "infer/dataflow.h"
 #include "plan/model_file.h"
 #include "search/joint/joint.h"
 
@@ -12,7 +12,7 @@ struct plan_subject {
     struct sp_model *model;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     char *bytes;
     uint32_t live_count;                   /* nodes that are not folded */
     double read_seconds, workload_seconds; /* processor time */

@@ -3,8 +3,8 @@
 #include <stdbool.h>
 
 #include "onnx/reader.h"
-#include "ops/op.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
+#include "ops/table/op.h"
 
 #define MAX_PATH 1024
 

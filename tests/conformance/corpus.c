@@ -11,7 +11,7 @@
 #include "../unit/check_files.h"
 #include "../unit/data_files.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 #define MAX_SAID 65536
 

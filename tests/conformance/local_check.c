@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../unit/build_local.h"
-#include "ops/local_recorder.h"
+#include "ops/lowering/recorder.h"
 
 #define MOST_SHARDS 3
 #define MOST_SEEN   4096
@@ -28,7 +28,7 @@ struct split {
     uint8_t factor;
     int64_t shards;
     int64_t row; /* each row of so many indices is cut, as on a compound axis; 0: the factor as a whole */
-    struct sp_local *locals[MOST_SHARDS];
+    struct sp_lowering *locals[MOST_SHARDS];
     bool is_right;
 };
 
@@ -84,31 +84,31 @@ static void make(struct split *split, bool *is_made, uint64_t count, const struc
         is_made[number_of(piece)] = true;
 }
 
-static void check_order(struct split *split, const struct sp_local *local)
+static void check_order(struct split *split, const struct sp_lowering *local)
 {
-    const struct sp_local_recorder *recorder = local->recorder;
+    const struct sp_lower_recorder *recorder = local->recorder;
     bool *is_made = calloc(*recorder->next + 1, sizeof *is_made);
     for (uint32_t i = 0; i < recorder->count; i++) {
-        const struct sp_local_event *event = &recorder->events[i];
-        const bool is_collective = event->kind == SP_LOCAL_ALL_REDUCE || event->kind == SP_LOCAL_ALL_GATHER;
-        for (uint32_t k = 0; event->kind == SP_LOCAL_OP && k < event->op.input_count; k++)
+        const struct sp_lower_event *event = &recorder->events[i];
+        const bool is_collective = event->kind == SP_LOWER_ALL_REDUCE || event->kind == SP_LOWER_ALL_GATHER;
+        for (uint32_t k = 0; event->kind == SP_LOWER_OP && k < event->op.input_count; k++)
             use(split, is_made, *recorder->next, event->op.inputs[k]);
-        for (uint32_t k = 0; event->kind == SP_LOCAL_OP && k < event->op.output_count; k++)
+        for (uint32_t k = 0; event->kind == SP_LOWER_OP && k < event->op.output_count; k++)
             make(split, is_made, *recorder->next, event->op.outputs[k]);
         if (is_collective)
             use(split, is_made, *recorder->next, event->collective.from);
-        if (event->kind == SP_LOCAL_OUTPUT)
+        if (event->kind == SP_LOWER_OUTPUT)
             use(split, is_made, *recorder->next, event->piece);
-        else if (event->kind != SP_LOCAL_OP)
+        else if (event->kind != SP_LOWER_OP)
             make(split, is_made, *recorder->next, event->piece);
     }
     free(is_made);
 }
 
 /* The piece is of the output's type, and has the extents of its part as far as both are known. */
-static void check_output(struct split *split, const struct sp_local *local, const struct sp_local_event *event)
+static void check_output(struct split *split, const struct sp_lowering *local, const struct sp_lower_event *event)
 {
-    const struct sp_local_operand *operand = &local->outputs[event->output.index];
+    const struct sp_lower_operand *operand = &local->outputs[event->output.index];
     const struct sp_type *type = &operand->value->type;
     const struct sp_piece *piece = event->piece;
     if (type->kind != SP_TYPE_TENSOR)
@@ -123,21 +123,21 @@ static void check_output(struct split *split, const struct sp_local *local, cons
         return;
     }
     for (uint32_t i = 0; i < piece->rank; i++) {
-        const struct sp_local_axis *axis = &operand->axes[i];
-        const int64_t want = event->output.kind == SP_LOCAL_WHOLE ? axis->extent : axis->size;
+        const struct sp_lower_axis *axis = &operand->axes[i];
+        const int64_t want = event->output.kind == SP_LOWER_WHOLE ? axis->extent : axis->size;
         if (want >= 0 && piece->dims[i] >= 0 && piece->dims[i] != want)
             wrong(split, "output %u has %" PRId64 " elements on axis %u instead of %" PRId64, event->output.index,
                   piece->dims[i], i, want);
     }
 }
 
-static void check_outputs(struct split *split, const struct sp_local *local)
+static void check_outputs(struct split *split, const struct sp_lowering *local)
 {
     for (uint32_t output = 0; output < local->output_count; output++) {
         unsigned given = 0;
         for (uint32_t i = 0; i < local->recorder->count; i++) {
-            const struct sp_local_event *event = &local->recorder->events[i];
-            if (event->kind != SP_LOCAL_OUTPUT || event->output.index != output)
+            const struct sp_lower_event *event = &local->recorder->events[i];
+            if (event->kind != SP_LOWER_OUTPUT || event->output.index != output)
                 continue;
             given++;
             check_output(split, local, event);
@@ -149,12 +149,12 @@ static void check_outputs(struct split *split, const struct sp_local *local)
 
 /* ---- all devices ------------------------------------------------------------------------------------------------ */
 
-static bool is_joint(const struct sp_local_event *event)
+static bool is_joint(const struct sp_lower_event *event)
 {
-    return event->kind != SP_LOCAL_CONSTANT && event->kind != SP_LOCAL_OP;
+    return event->kind != SP_LOWER_CONSTANT && event->kind != SP_LOWER_OP;
 }
 
-static const struct sp_local_event *next_joint(const struct sp_local *local, uint32_t *at)
+static const struct sp_lower_event *next_joint(const struct sp_lowering *local, uint32_t *at)
 {
     while (*at < local->recorder->count && !is_joint(&local->recorder->events[*at]))
         (*at)++;
@@ -176,31 +176,31 @@ static bool same_extents(const struct sp_piece *a, const struct sp_piece *b, uin
     return a->rank == b->rank;
 }
 
-static bool is_same(const struct sp_local_event *a, const struct sp_local_event *b)
+static bool is_same(const struct sp_lower_event *a, const struct sp_lower_event *b)
 {
     if (a == NULL || b == NULL || a->kind != b->kind)
         return a == b;
     if (a->piece->dtype != b->piece->dtype)
         return false;
     switch (a->kind) {
-    case SP_LOCAL_INPUT:
+    case SP_LOWER_INPUT:
         return a->input.index == b->input.index && a->input.is_part == b->input.is_part &&
                a->input.is_box == b->input.is_box;
-    case SP_LOCAL_ALL_REDUCE:
+    case SP_LOWER_ALL_REDUCE:
         return a->collective.combiner == b->collective.combiner && same_extents(a->piece, b->piece, UINT32_MAX) &&
                same_factors(a->collective.factor_count, a->collective.factors, b->collective.factor_count,
                             b->collective.factors);
-    case SP_LOCAL_ALL_GATHER:
+    case SP_LOWER_ALL_GATHER:
         return a->collective.axis == b->collective.axis &&
                same_extents(a->collective.from, b->collective.from, a->collective.axis) &&
                same_factors(a->collective.factor_count, a->collective.factors, b->collective.factor_count,
                             b->collective.factors);
-    case SP_LOCAL_OUTPUT:
+    case SP_LOWER_OUTPUT:
         return a->output.index == b->output.index && a->output.kind == b->output.kind &&
                a->output.combiner == b->output.combiner &&
                same_factors(a->output.factor_count, a->output.factors, b->output.factor_count, b->output.factors);
-    case SP_LOCAL_CONSTANT:
-    case SP_LOCAL_OP:
+    case SP_LOWER_CONSTANT:
+    case SP_LOWER_OP:
         break;
     }
     return true;
@@ -210,7 +210,7 @@ static void compare_devices(struct split *split)
 {
     for (int64_t device = 1; device < split->shards; device++) {
         uint32_t own = 0, other = 0;
-        const struct sp_local_event *a, *b;
+        const struct sp_lower_event *a, *b;
         do {
             a = next_joint(split->locals[0], &own);
             b = next_joint(split->locals[device], &other);
@@ -226,7 +226,7 @@ static void compare_devices(struct split *split)
 
 static build_local_function function_of(const struct sp_node *node)
 {
-    return node->op->local != NULL ? node->op->local : sp_local_default;
+    return node->op->lower != NULL ? node->op->lower : sp_lower_default;
 }
 
 /* Once for each operator and kind of factor, which is its name without the axis. */
@@ -311,7 +311,7 @@ static void run_split(struct local_check *check, struct split *split)
                             device, split->shards);
         if (split->row > 0)
             (void)snprintf(cuts + used, sizeof cuts - (size_t)used, ":%" PRId64, split->row);
-        struct sp_local *local = build_local_make(&split->build, split->node, split->rule, cuts);
+        struct sp_lowering *local = build_local_make(&split->build, split->node, split->rule, cuts);
         split->locals[device] = local;
         const enum sp_status status = function(local);
         is_whole = local->recorder->is_again;
@@ -330,7 +330,7 @@ static void run_split(struct local_check *check, struct split *split)
     check->whole += is_whole;
     if (!is_whole)
         compare_devices(split);
-    const struct sp_local *last = split->locals[is_whole ? 0 : split->shards - 1];
+    const struct sp_lowering *last = split->locals[is_whole ? 0 : split->shards - 1];
     if (last != NULL && is_new(check, split))
         build_local_without_memory(last, function, last->recorder->status);
 }

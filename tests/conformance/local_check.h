@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_check - what every `local` function (ops/local.h) must keep, whatever it computes.
+ * local_check - what every `local` function (ops/lowering/lowering.h) must keep, whatever it computes.
  *
  * Each factor of a node that may be split is, in 2 and in 3 shards, and, where its extent allows, each of its halves in
  * 2 shards, so that a device has two ranges. Each device's part is recorded:
@@ -14,7 +14,7 @@
  */
 #include <stdbool.h>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 struct local_check;
 struct local_check *local_check_create(void);

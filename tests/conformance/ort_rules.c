@@ -14,14 +14,14 @@
 #include <jansson.h>
 
 #include "../unit/build_model.h"
-#include "infer/view.h"
-#include "sharding/collective.h"
+#include "infer/view/view.h"
 #include "sharding/dialect.h"
+#include "sharding/reshard/collective_cost.h"
 
 struct rule_case {
     const json_t *json;
     struct build build;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_assignment *assignment;
     struct sp_node *node;
     struct sp_sharding *stated; /* of the output */
@@ -124,7 +124,7 @@ static void specify(struct rule_case *test)
                  *output = json_array_get(json_object_get(test->json, "outputs"), 0);
     int64_t devices = json_integer_value(json_object_get(test->json, "world_size"));
     if (build_infer(&test->build) != SP_OK ||
-        sp_net_create(test->build.arena, test->build.model, &test->net, &test->build.err) != SP_OK ||
+        sp_dataflow_create(test->build.arena, test->build.model, &test->net, &test->build.err) != SP_OK ||
         sp_assignment_create(test->build.arena, test->net, "c", devices, 0, NULL, &test->assignment,
                              &test->build.err) != SP_OK) {
         differs(test, "%s", test->build.err.message);

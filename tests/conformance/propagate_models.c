@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "../unit/data_files.h"
-#include "infer/propagate.h"
-#include "infer/view.h"
+#include "infer/propagate/propagate.h"
+#include "infer/view/view.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 #define MAX_SETS 4096
 
@@ -106,7 +106,7 @@ struct test {
     struct sp_arena *arena;
     struct sp_error err;
     struct sp_model *graph;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_mesh *mesh;
     struct sp_assignment *assignment;
     uint32_t set_count;
@@ -209,7 +209,7 @@ static bool prepare(struct test *test, const unsigned char *bytes, size_t size)
     struct sp_mesh_axis axis = {"tensor", test->model->devices};
     if (sp_onnx_read(test->arena, bytes, size, NULL, &test->graph, &test->err) != SP_OK ||
         sp_infer_shapes(test->graph, NULL, &summary, &test->err) != SP_OK ||
-        sp_net_create(test->arena, test->graph, &test->net, &test->err) != SP_OK ||
+        sp_dataflow_create(test->arena, test->graph, &test->net, &test->err) != SP_OK ||
         sp_mesh_create(test->arena, 1, &axis, NULL, &test->mesh, &test->err) != SP_OK)
         return fail(test, "%s: %s", test->err.code, test->err.message);
     if (!set_weights(test))
@@ -249,7 +249,7 @@ static bool check_communications(struct test *test)
 static bool check_weight(struct test *test, const struct sp_node *node, uint32_t operand)
 {
     const struct sp_value *value = node->inputs[operand];
-    const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_net_node(test->net, node), operand);
+    const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_dataflow_node(test->net, node), operand);
     int64_t shape[SP_MAX_RANK], tile[SP_MAX_RANK], all = 1, own = 1;
     for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
         shape[axis] = value->type.shape.dims[axis].value;
@@ -313,7 +313,7 @@ static bool check_heads(struct test *test)
         const struct sp_node *node = &graph->nodes[n];
         if (!matches(test->model->heads, node->name))
             continue;
-        const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_net_node(test->net, node), 0);
+        const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_dataflow_node(test->net, node), 0);
         const struct sp_block_dim *dim = test->model->head_groups == 0 || entry->sharding->kind != SP_SHARDING_BLOCKS
                                              ? NULL
                                              : &entry->sharding->blocks[test->model->head_axis];

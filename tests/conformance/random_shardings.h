@@ -1,6 +1,6 @@
 #pragma once
 /* random_shardings - meshes, shardings, shapes and links by seed, for the programs that try thousands of them. */
-#include "sharding/collective.h"
+#include "sharding/reshard/collective_cost.h"
 #include "sharding/sharding.h"
 
 struct random {

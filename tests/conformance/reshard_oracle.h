@@ -7,7 +7,7 @@
  * states are settled in order of time. Slow and short on purpose: nothing of the planner is used, only the times of
  * single collectives (sp_collective_seconds()).
  */
-#include "sharding/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 #define ORACLE_MAX_DIGITS  4
 #define ORACLE_MAX_RANK    4

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 
 struct test {
     const json_t *in;

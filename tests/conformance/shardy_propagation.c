@@ -16,7 +16,7 @@
 #include "../unit/build_model.h"
 #include "../unit/build_rule.h"
 #include "../unit/data_files.h"
-#include "infer/propagate_internal.h"
+#include "infer/propagate/factor_step.h"
 #include "sharding/dialect.h"
 
 #define MAX_TENSORS 64

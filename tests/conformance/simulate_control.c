@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "../unit/onnx_files.h"
-#include "infer/propagate.h"
-#include "ops/shapes.h"
+#include "infer/propagate/propagate.h"
+#include "ops/shapes/shapes.h"
 #include "simulate.h"
 #include "simulate_random.h"
 
@@ -38,7 +38,7 @@ struct test {
     struct sp_error err;
     struct sp_buf file;
     struct sp_model *model;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     char original[SIMULATE_MAX_PATH];
 };
 
@@ -148,7 +148,7 @@ static enum sp_status make_sharding(struct sp_arena *arena, const struct sp_mesh
 static void set_inside(struct sp_assignment *assignment, const struct sp_value *value,
                        const struct sp_sharding *sharding)
 {
-    const struct sp_net *net = assignment->net;
+    const struct sp_dataflow *net = assignment->net;
     for (uint32_t n = 0; n < net->node_count; n++) {
         const struct sp_node *node = net->nodes[n];
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
@@ -398,7 +398,7 @@ static enum sp_status open_model(struct test *test)
         status = sp_onnx_read(test->arena, test->file.data, test->file.size, &options, &test->model, &test->err);
     if (status == SP_OK)
         status = sp_infer_shapes(test->model, NULL, &summary, &test->err);
-    return status == SP_OK ? sp_net_create(test->arena, test->model, &test->net, &test->err) : status;
+    return status == SP_OK ? sp_dataflow_create(test->arena, test->model, &test->net, &test->err) : status;
 }
 
 static void run_model(const struct options *options, const struct simulate_control *from)

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "infer/net.h"
+#include "infer/dataflow.h"
 #include "simulate.h"
 
 /* One operand's sharding while it is put together. */

@@ -16,9 +16,9 @@
 #include "../unit/data_files.h"
 #include "../unit/recount.h"
 #include "infer/forward.h"
-#include "infer/propagate.h"
+#include "infer/propagate/propagate.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "plan/job.h"
 #include "sharding/dialect.h"
 #include "simulate.h"
@@ -50,7 +50,7 @@ struct test {
     int64_t devices;         /* that are used */
     double *planned;         /* bytes of weights that a plan of blocks gives each device, or NULL */
     struct sp_model *model;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_mesh *meshes[2];
     struct sp_assignment *assignment;
     uint32_t set_count;
@@ -313,7 +313,7 @@ static enum sp_status prepare(struct test *test)
     if (status == SP_OK)
         status = sp_infer_shapes(test->model, NULL, &summary, &test->err);
     if (status == SP_OK)
-        status = sp_net_create(test->arena, test->model, &test->net, &test->err);
+        status = sp_dataflow_create(test->arena, test->model, &test->net, &test->err);
     if (status == SP_OK)
         status = set_all(test);
     if (status == SP_OK)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "infer/propagate.h"
+#include "infer/propagate/propagate.h"
 #include "simulate_random.h"
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */

@@ -46,11 +46,11 @@ bool simulate_open(struct simulate_case *opened, const char *path, struct backen
     if (test != NULL)
         know_inputs(opened->model, test, mask);
     if (sp_infer_shapes(opened->model, NULL, &summary, &opened->err) != SP_OK ||
-        sp_net_create(opened->arena, opened->model, &opened->net, &opened->err) != SP_OK)
+        sp_dataflow_create(opened->arena, opened->model, &opened->net, &opened->err) != SP_OK)
         return false;
     find_relation(opened);
     return opened->relation == NULL ||
-           sp_net_rule(opened->net, opened->relation, opened->arena, &opened->rule, &opened->err) == SP_OK;
+           sp_dataflow_rule(opened->net, opened->relation, opened->arena, &opened->rule, &opened->err) == SP_OK;
 }
 
 void simulate_close(struct simulate_case *opened)

@@ -6,7 +6,7 @@
  * has these inputs as initializers. `mask` has a bit for each graph input that is one.
  */
 #include "backend_cases.h"
-#include "infer/net.h"
+#include "infer/dataflow.h"
 
 #define SIMULATE_MAX_INPUTS 32
 
@@ -16,7 +16,7 @@ struct simulate_case {
     unsigned char *bytes; /* of the file, from malloc */
     size_t size;
     struct sp_model *model;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     const struct sp_relation *relation; /* NULL: the node is what its graphs are */
     struct sp_rule *rule;
     struct sp_error err;

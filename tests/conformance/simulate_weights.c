@@ -100,7 +100,7 @@ enum sp_status simulate_count_weights(const struct sp_assignment *assignment, do
         const struct sp_node *node = &graph->nodes[n];
         for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
             const struct sp_value *value = node->inputs[i];
-            const struct sp_spec_entry *entry = sp_spec_of(assignment, sp_net_node(assignment->net, node), i);
+            const struct sp_spec_entry *entry = sp_spec_of(assignment, sp_dataflow_node(assignment->net, node), i);
             if (value != NULL && value->kind == SP_VALUE_INITIALIZER && sp_dtype_is_float(value->type.dtype) &&
                 entry->sharding != NULL)
                 status = count_operand(&counting, value, entry);

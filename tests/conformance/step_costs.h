@@ -1,6 +1,6 @@
 #pragma once
 /* step_costs - what one collective takes on a mesh, from looking at every group of devices. */
-#include "sharding/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 #define STEP_COSTS_MAX_SPANS 64 /* differently shaped groups of one set of axes */
 

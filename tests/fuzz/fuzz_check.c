@@ -17,7 +17,7 @@
 #include "fuzz_models.h"
 #include "onnx/reader.h"
 #include "plan/check.h"
-#include "plan/infer.h"
+#include "plan/infer/infer.h"
 
 #define BUDGET ((size_t)100 << 20) /* of one check or completion of up to 1 MB */
 

@@ -1,7 +1,7 @@
 /* The cluster description: whatever is accepted is written out and read again as the same text. */
 #include <jansson.h>
 
-#include "cost/cluster.h"
+#include "cost/cluster/cluster.h"
 #include "fuzz.h"
 
 #define MAX_TEXT ((size_t)64 << 20)

@@ -13,7 +13,7 @@
 #include "export/export.h"
 #include "fuzz.h"
 #include "fuzz_models.h"
-#include "plan/infer.h"
+#include "plan/infer/infer.h"
 
 #define BUDGET     ((size_t)100 << 20) /* of one job of up to 1 MB */
 #define OUTPUT     ((size_t)64 << 20)  /* bytes of one export; more ends it */

@@ -6,7 +6,7 @@
 #include "check/check.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 #define MAX_OUTPUT ((size_t)256 << 20)
 #define BUDGET     ((size_t)256 << 20)

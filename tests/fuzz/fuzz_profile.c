@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "plan/profile.h"
+#include "plan/request/measured.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
 

@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "sheet/graph.h"
-#include "sheet/rows.h"
-#include "sheet/scan.h"
-#include "sheet/sheet.h"
-#include "sheet/timeline.h"
+#include "index/graph.h"
+#include "index/index.h"
+#include "index/rows.h"
+#include "index/scan.h"
+#include "index/timeline.h"
 
 static void require(bool is_true, const char *what)
 {
@@ -28,22 +28,22 @@ static void require(bool is_true, const char *what)
 
 /* ---- the file --------------------------------------------------------------------------------------------------- */
 
-static void visit_text(const struct sp_sheet *sheet, uint32_t text)
+static void visit_text(const struct sp_index *sheet, uint32_t text)
 {
-    const char *found = sp_sheet_text(sheet, text);
+    const char *found = sp_index_text(sheet, text);
     require(found == NULL || strlen(found) < sheet->text_size, "a text that ends");
 }
 
-static void visit_row(const struct sp_sheet *sheet, const struct sp_sheet_row *row)
+static void visit_row(const struct sp_index *sheet, const struct sp_index_row *row)
 {
     require(row->offset <= sheet->plan_size && row->size <= sheet->plan_size - row->offset, "a row of the plan");
 }
 
-static void visit_lists(const struct sp_sheet *sheet)
+static void visit_lists(const struct sp_index *sheet)
 {
     uint64_t operands = 0, consumers = 0;
     for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const struct sp_sheet_node *node = &sheet->nodes[n];
+        const struct sp_index_node *node = &sheet->nodes[n];
         visit_text(sheet, node->name);
         visit_text(sheet, node->operator_type);
         require(sheet->stages[node->stage].replicas > 0, "a stage");
@@ -51,11 +51,11 @@ static void visit_lists(const struct sp_sheet *sheet)
             require(sheet->tensors[sheet->operands[node->first_operand + i]].bytes >= 0, "an operand");
     }
     for (uint32_t t = 0; t < sheet->tensor_count; t++) {
-        const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+        const struct sp_index_tensor *tensor = &sheet->tensors[t];
         visit_text(sheet, tensor->name);
         visit_text(sheet, tensor->spec);
         visit_row(sheet, &tensor->row);
-        require(tensor->producer == SP_SHEET_NONE || sheet->nodes[tensor->producer].flops >= 0, "a producer");
+        require(tensor->producer == SP_INDEX_NONE || sheet->nodes[tensor->producer].flops >= 0, "a producer");
         for (uint32_t i = 0; i < tensor->consumer_count; i++, consumers++)
             require(sheet->nodes[sheet->consumers[tensor->first_consumer + i]].seconds >= 0, "a consumer");
     }
@@ -73,22 +73,22 @@ static void visit_lists(const struct sp_sheet *sheet)
     }
 }
 
-static void visit_stage(const struct sp_sheet *sheet, const struct sp_sheet_stage *stage)
+static void visit_stage(const struct sp_index *sheet, const struct sp_index_stage *stage)
 {
     visit_text(sheet, stage->device_name);
     for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_sheet_slice *slice = &sheet->slices[stage->first_slice + i];
-        const double seconds = slice->what == SP_SHEET_COMPUTE ? sheet->nodes[slice->item].seconds
+        const struct sp_index_slice *slice = &sheet->slices[stage->first_slice + i];
+        const double seconds = slice->what == SP_INDEX_COMPUTE ? sheet->nodes[slice->item].seconds
                                                                : sheet->collectives[slice->item].seconds;
         require(slice->end >= slice->begin && isfinite(slice->end) && seconds >= 0, "a slice");
     }
     for (uint32_t i = 0; i < stage->moment_count; i++) {
-        const struct sp_sheet_moment *moment = &sheet->moments[stage->first_moment + i];
+        const struct sp_index_moment *moment = &sheet->moments[stage->first_moment + i];
         require(isfinite(moment->bytes) && &sheet->stages[sheet->nodes[moment->node].stage] == stage, "a moment");
     }
     for (uint32_t i = 0; i < stage->alive_count; i++) {
-        const struct sp_sheet_alive *alive = &sheet->alive[stage->first_alive + i];
-        visit_text(sheet, alive->holds == SP_SHEET_HELD_WORKSPACE ? sheet->nodes[alive->node].name
+        const struct sp_index_alive *alive = &sheet->alive[stage->first_alive + i];
+        visit_text(sheet, alive->holds == SP_INDEX_HELD_WORKSPACE ? sheet->nodes[alive->node].name
                                                                   : sheet->tensors[alive->tensor].name);
     }
 }
@@ -108,13 +108,13 @@ static void expect_answer(enum sp_status status, const struct sp_error *err, str
     }
 }
 
-static void ask_graph(const struct sp_sheet *sheet)
+static void ask_graph(const struct sp_index *sheet)
 {
     static const char *const paths[] = {"", "/a", "0-1@", "@", "1-0@a"};
     for (uint32_t i = 0; i < 10; i++) {
-        const struct sp_sheet_graph_query query = {.path = paths[i % 5],
-                                                   .depth = 1 + i % SP_SHEET_MOST_LEVELS,
-                                                   .stage = i < 5 ? SP_SHEET_NONE : 0,
+        const struct sp_index_graph_query query = {.path = paths[i % 5],
+                                                   .depth = 1 + i % SP_INDEX_MOST_LEVELS,
+                                                   .stage = i < 5 ? SP_INDEX_NONE : 0,
                                                    .by_stage = i == 5,
                                                    .limit = 2 + i};
         struct sp_error err = {0};
@@ -122,59 +122,59 @@ static void ask_graph(const struct sp_sheet *sheet)
         struct sp_buf buf;
         sp_buf_init(&buf, SIZE_MAX);
         sp_json_init_buf(&json, false, &buf);
-        const enum sp_status status = sp_sheet_graph(sheet, &query, &json, &err);
+        const enum sp_status status = sp_index_graph(sheet, &query, &json, &err);
         expect_answer(status, &err, &json, &buf);
         sp_buf_release(&buf);
     }
 }
 
-static void ask_stages(const struct sp_sheet *sheet)
+static void ask_stages(const struct sp_index *sheet)
 {
     for (uint32_t i = 0; i < 4; i++) {
-        const struct sp_sheet_timeline_query query = {
+        const struct sp_index_timeline_query query = {
             .from = i * 1e-3, .to = i == 3 ? 1 : 0, .resolution = i * 1e-4, .first_lane = i / 2, .lanes = 1 + i};
         struct sp_error err = {0};
         struct sp_json json;
         struct sp_buf buf;
         sp_buf_init(&buf, SIZE_MAX);
         sp_json_init_buf(&json, false, &buf);
-        enum sp_status status = sp_sheet_timeline(sheet, &query, &json, &err);
+        enum sp_status status = sp_index_timeline(sheet, &query, &json, &err);
         expect_answer(status, &err, &json, &buf);
         sp_buf_clear(&buf);
         sp_error_clear(&err);
         sp_json_init_buf(&json, false, &buf);
-        status = sp_sheet_memory(sheet, i, 16 << i, &json, &err);
+        status = sp_index_memory(sheet, i, 16 << i, &json, &err);
         expect_answer(status, &err, &json, &buf);
         sp_buf_release(&buf);
     }
 }
 
-static void ask_tables(const struct sp_sheet *sheet)
+static void ask_tables(const struct sp_index *sheet)
 {
     for (uint32_t i = 0; i < 16; i++) {
-        const enum sp_sheet_table table = (enum sp_sheet_table)(i % 4);
-        const enum sp_sheet_order order = (enum sp_sheet_order)(i % 6);
-        struct sp_sheet_rows found;
+        const enum sp_index_table table = (enum sp_index_table)(i % 4);
+        const enum sp_index_order order = (enum sp_index_order)(i % 6);
+        struct sp_index_rows found;
         struct sp_error err = {0};
-        const struct sp_sheet_rows_query query = {
+        const struct sp_index_rows_query query = {
             .table = table,
             .search = i % 3 == 0 ? "a" : NULL,
-            .node = i % 5 == 1 && sp_sheet_table_has(table, "node") ? "n" : NULL,
-            .tensor = i % 5 == 2 && sp_sheet_table_has(table, "tensor") ? "t" : NULL,
+            .node = i % 5 == 1 && sp_index_table_has(table, "node") ? "n" : NULL,
+            .tensor = i % 5 == 2 && sp_index_table_has(table, "tensor") ? "t" : NULL,
             .path = i == 8 ? "0-1@" : NULL,
-            .stage = i % 7 == 1 && sp_sheet_table_has(table, "stage") ? 0 : SP_SHEET_NONE,
-            .index = SP_SHEET_NONE,
+            .stage = i % 7 == 1 && sp_index_table_has(table, "stage") ? 0 : SP_INDEX_NONE,
+            .index = SP_INDEX_NONE,
             .split = -1,
-            .differs_from = table == SP_SHEET_TENSORS && i > 8 ? sheet : NULL,
-            .order = sp_sheet_table_sorts(table, order) ? order : SP_SHEET_BY_INDEX,
+            .differs_from = table == SP_INDEX_TENSORS && i > 8 ? sheet : NULL,
+            .order = sp_index_table_sorts(table, order) ? order : SP_INDEX_BY_INDEX,
             .descending = i % 2 == 1,
             .skip = i / 8,
             .limit = 1 + i};
-        const enum sp_status status = sp_sheet_rows(sheet, &query, &found, &err);
+        const enum sp_status status = sp_index_rows(sheet, &query, &found, &err);
         require(status == SP_OK || status == SP_ERR_REQUEST, "rows, or no such module");
         require(status != SP_OK || (found.count <= query.limit && found.count <= found.total), "a page");
         for (uint32_t row = 0; status == SP_OK && row < found.count; row++) {
-            const struct sp_sheet_row entry = sp_sheet_entry(sheet, table, found.rows[row]);
+            const struct sp_index_row entry = sp_index_entry(sheet, table, found.rows[row]);
             require(entry.offset + entry.size <= sheet->plan_size, "a row of the plan");
         }
     }
@@ -183,13 +183,13 @@ static void ask_tables(const struct sp_sheet *sheet)
 static void check_file(const uint8_t *bytes, size_t size)
 {
     struct sp_error err = {0};
-    struct sp_sheet sheet;
+    struct sp_index sheet;
     uint64_t blocks = 0;
     void *copy = malloc(size > 0 ? size : 1); /* at a multiple of 8 */
     require(copy != NULL, "memory");
     if (size > 0)
         memcpy(copy, bytes, size);
-    if (sp_sheet_open(copy, size, &sheet, &err) != SP_OK) {
+    if (sp_index_open(copy, size, &sheet, &err) != SP_OK) {
         require(strcmp(err.code, "SHEET_DAMAGED") == 0 && err.message[0] != '\0', "an error that says what");
     } else {
         visit_lists(&sheet);
@@ -208,20 +208,20 @@ static void check_file(const uint8_t *bytes, size_t size)
 
 /* ---- the text --------------------------------------------------------------------------------------------------- */
 
-static struct sp_sheet_scan *scan_of(struct sp_arena *arena, const uint8_t *bytes, size_t size, size_t piece)
+static struct sp_index_scan *scan_of(struct sp_arena *arena, const uint8_t *bytes, size_t size, size_t piece)
 {
-    struct sp_sheet_scan *scan = sp_sheet_scan_create(arena);
+    struct sp_index_scan *scan = sp_index_scan_create(arena);
     require(scan != NULL, "memory");
     for (size_t at = 0; at < size; at += piece)
-        sp_sheet_scan_take(scan, (const char *)bytes + at, piece < size - at ? piece : size - at);
+        sp_index_scan_take(scan, (const char *)bytes + at, piece < size - at ? piece : size - at);
     return scan;
 }
 
-static void expect_same_rows(const struct sp_sheet_scan *a, const struct sp_sheet_scan *b, enum sp_sheet_list list,
+static void expect_same_rows(const struct sp_index_scan *a, const struct sp_index_scan *b, enum sp_index_list list,
                              const uint8_t *bytes, size_t size)
 {
     uint32_t count, others;
-    const struct sp_sheet_row *rows = sp_sheet_scan_rows(a, list, &count), *same = sp_sheet_scan_rows(b, list, &others);
+    const struct sp_index_row *rows = sp_index_scan_rows(a, list, &count), *same = sp_index_scan_rows(b, list, &others);
     require(count == others, "as many rows");
     for (uint32_t i = 0; i < count; i++) {
         require(rows[i].offset == same[i].offset && rows[i].size == same[i].size, "the same row");
@@ -234,16 +234,16 @@ static void check_text(const uint8_t *bytes, size_t size)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
     require(arena != NULL, "memory");
-    const struct sp_sheet_scan *a = scan_of(arena, bytes, size, size + 1), *b = scan_of(arena, bytes, size, 1);
+    const struct sp_index_scan *a = scan_of(arena, bytes, size, size + 1), *b = scan_of(arena, bytes, size, 1);
     size_t sizes[4];
-    const char *members = sp_sheet_scan_members(a, &sizes[0]), *same = sp_sheet_scan_members(b, &sizes[1]);
+    const char *members = sp_index_scan_members(a, &sizes[0]), *same = sp_index_scan_members(b, &sizes[1]);
     require(sizes[0] == sizes[1] && memcmp(members, same, sizes[0]) == 0, "the same members");
-    members = sp_sheet_scan_estimate(a, &sizes[2]);
-    same = sp_sheet_scan_estimate(b, &sizes[3]);
+    members = sp_index_scan_estimate(a, &sizes[2]);
+    same = sp_index_scan_estimate(b, &sizes[3]);
     require(sizes[2] == sizes[3] && memcmp(members, same, sizes[2]) == 0, "the same estimate");
-    require(sp_sheet_scan_is_whole(a) == sp_sheet_scan_is_whole(b), "whole or not");
-    for (int list = 0; list < SP_SHEET_LISTS; list++)
-        expect_same_rows(a, b, (enum sp_sheet_list)list, bytes, size);
+    require(sp_index_scan_is_whole(a) == sp_index_scan_is_whole(b), "whole or not");
+    for (int list = 0; list < SP_INDEX_LISTS; list++)
+        expect_same_rows(a, b, (enum sp_index_list)list, bytes, size);
     sp_arena_destroy(arena);
 }
 

@@ -3,7 +3,7 @@
 #include <jansson.h>
 
 #include "fuzz.h"
-#include "plan/variants.h"
+#include "plan/variants/variants.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 
 #define HLO_MAX_TEXT ((size_t)64 << 20)
 

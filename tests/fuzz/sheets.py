@@ -1,4 +1,4 @@
-"""Sheets of plans, put together by hand: core/sheet/layout.h and sheet.h in Python."""
+"""Sheets of plans, put together by hand: core/index/layout.h and sheet.h in Python."""
 import struct
 
 NONE = 0xFFFFFFFF

@@ -17,19 +17,20 @@ MAY_INCLUDE = {
     "infer": ["base", "graph", "onnx", "ops", "sharding"],
     "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer"],
     "json": ["base", "graph", "onnx", "ops"],  # other descriptions of a model, turned into ONNX's bytes
-    "search": ["base", "graph", "ops", "sharding", "cost", "infer"],
+    "solvers": ["base"],  # choice and stages know numbers only
+    "search": ["base", "graph", "ops", "sharding", "cost", "infer", "solvers"],
     "partition": ["base", "graph", "onnx", "ops", "sharding", "infer"],
     "realize": ["base", "graph", "onnx", "ops", "sharding", "infer", "partition"],
-    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search", "partition", "realize"],
-    "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search", "partition", "realize",
+    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize"],
+    "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
                "plan"],
     # What answers slices knows nothing but the file's tables; write.h makes them, of a plan.
-    "sheet": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "search", "partition", "realize",
+    "index": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
               "plan"],
 }
 # Of a part's files these include nothing but the parts named here.
-MAY_INCLUDE_ONLY = {f"core/sheet/{name}": ["base", "sheet"]
-                    for name in ("sheet.h", "layout.h", "sheet.c", "modules.h", "modules.c", "graph.h", "graph_internal.h",
+MAY_INCLUDE_ONLY = {f"core/index/{name}": ["base", "index"]
+                    for name in ("index.h", "layout.h", "index.c", "modules.h", "modules.c", "graph.h", "graph_internal.h",
                                  "graph.c", "edges.c", "timeline.h", "timeline.c", "memory.c", "rows.h", "rows.c")}
 # The library has no clock, environment, files, sockets, threads, processes or output of its own (pthread_once builds
 # constant tables).

@@ -29,11 +29,11 @@ AT_START = ("server/config/", "server/auth/", "server/main", "server/life/", "se
 # Codes that stand in tables or variables: where, their kind or number, and what they mean.
 IN_TABLES = {
     "BAD_RANGE": ("core/realize/recipe.c", "SP_ERR_MODEL", None),
-    "CONSTRAINT_NOT_KEPT": ("core/search/joint/keep.c", "SP_ERR_REQUEST", "The plan does not keep this constraint."),
+    "CONSTRAINT_NOT_KEPT": ("core/search/joint/violations.c", "SP_ERR_REQUEST", "The plan does not keep this constraint."),
     "SHADOWED_NAME": ("core/onnx/read_values.c", "SP_ERR_MODEL",
                       "A node of a subgraph defines a name that an enclosing graph has defined."),
-    "SHARDY_SYNTAX": ("core/sharding/shardy_lexer.c", "SP_ERR_MALFORMED", "The text is not what Shardy writes."),
-    "STAGES_PROBLEM_WRONG": ("core/search/stages/check.c", "SP_ERR_REQUEST", "The problem of stages makes no sense."),
+    "SHARDY_SYNTAX": ("core/sharding/shardy/lexer.c", "SP_ERR_MALFORMED", "The text is not what Shardy writes."),
+    "STAGES_PROBLEM_WRONG": ("core/solvers/stages/check.c", "SP_ERR_REQUEST", "The problem of stages makes no sense."),
     "PART_OF_THE_DEVICES": ("core/export/ort_plan.c", "SP_ERR_UNSUPPORTED", "The format needs every node on all devices."),
     "MODEL_DAMAGED": ("server/routes/models.c", 500, "The stored file or inspection of this model is missing or damaged."),
     "RESULT_DAMAGED": ("server/routes/ask.c", 500, "What was made for this request cannot be read."),

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "check/diagnostic.h"
-#include "plan/operators.h"
+#include "plan/answer/operators.h"
 
 #define MAX_PAGE ((size_t)4 << 20)
 

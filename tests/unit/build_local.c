@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "onnx/float_bits.h"
-#include "ops/local_recorder.h"
+#include "ops/lowering/recorder.h"
 
 #define TEXT_SIZE 65536
 
@@ -41,7 +41,7 @@ static int64_t known(struct sp_dim dim)
 }
 
 /* Of each row of `minor` indices the shard's. */
-static void cut_rows(struct build *build, struct sp_local_factor *factor, int64_t minor, struct sp_range in_row)
+static void cut_rows(struct build *build, struct sp_lower_factor *factor, int64_t minor, struct sp_range in_row)
 {
     const int64_t rows = factor->extent / minor;
     struct sp_range *ranges = zeroed(build, (size_t)rows, sizeof *ranges);
@@ -68,13 +68,13 @@ static int64_t number_behind(const char **text)
     return number(text);
 }
 
-static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+static struct sp_lower_factor *cut_factors(struct build *build, struct sp_node *node, const struct sp_rule *rule,
                                            const char *cuts)
 {
-    struct sp_local_factor *factors = zeroed(build, rule->factor_count, sizeof *factors);
+    struct sp_lower_factor *factors = zeroed(build, rule->factor_count, sizeof *factors);
     for (uint32_t i = 0; i < rule->factor_count; i++) {
         const int64_t extent = known(rule->factors[i].extent);
-        factors[i] = (struct sp_local_factor){.extent = extent, .shards = 1, .size = extent, .is_contiguous = true};
+        factors[i] = (struct sp_lower_factor){.extent = extent, .shards = 1, .size = extent, .is_contiguous = true};
         factors[i].ranges = one_range(build, 0, extent);
     }
     while (*cuts != '\0') {
@@ -91,7 +91,7 @@ static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *
         while (at < rule->factor_count && strcmp(rule->factors[at].name, name) != 0)
             at++;
         cr_assert_lt(at, rule->factor_count, "no factor %s in %s", name, build_rule(build, node));
-        struct sp_local_factor *factor = &factors[at];
+        struct sp_lower_factor *factor = &factors[at];
         const struct sp_range range = shard_range(minor > 0 ? minor : factor->extent, shards, shard);
         cr_assert(factor->extent > 0 && range.start < range.limit, "shard %" PRId64 " of %s is empty", shard, name);
         factor->is_split = shards > 1;
@@ -107,10 +107,10 @@ static struct sp_local_factor *cut_factors(struct build *build, struct sp_node *
 }
 
 /* Whether a device has an index of a compound axis: its place in each factor, minor ones first. */
-static bool has_index(const struct sp_local_factor *factors, const struct sp_axis_factors *list, int64_t index)
+static bool has_index(const struct sp_lower_factor *factors, const struct sp_axis_factors *list, int64_t index)
 {
     for (uint32_t i = list->count; i-- > 0;) {
-        const struct sp_local_factor *factor = &factors[list->factors[i]];
+        const struct sp_lower_factor *factor = &factors[list->factors[i]];
         const int64_t place = index % factor->extent;
         index /= factor->extent;
         bool is_in = false;
@@ -122,7 +122,7 @@ static bool has_index(const struct sp_local_factor *factors, const struct sp_axi
     return true;
 }
 
-static struct sp_axis_ranges compound_ranges(struct build *build, const struct sp_local_factor *factors,
+static struct sp_axis_ranges compound_ranges(struct build *build, const struct sp_lower_factor *factors,
                                              const struct sp_axis_factors *list, int64_t extent)
 {
     struct sp_axis_ranges ranges = {0, zeroed(build, (size_t)extent, sizeof(struct sp_range))};
@@ -137,10 +137,10 @@ static struct sp_axis_ranges compound_ranges(struct build *build, const struct s
     return ranges;
 }
 
-static struct sp_local_axis cut_axis(struct build *build, const struct sp_local_factor *factors,
+static struct sp_lower_axis cut_axis(struct build *build, const struct sp_lower_factor *factors,
                                      const struct sp_axis_factors *list, int64_t extent)
 {
-    struct sp_local_axis axis = {.extent = extent, .size = extent, .ranges = one_range(build, 0, extent)};
+    struct sp_lower_axis axis = {.extent = extent, .size = extent, .ranges = one_range(build, 0, extent)};
     for (uint32_t i = 0; i < list->count; i++)
         axis.is_cut = axis.is_cut || factors[list->factors[i]].is_split;
     if (!axis.is_cut)
@@ -148,7 +148,7 @@ static struct sp_local_axis cut_axis(struct build *build, const struct sp_local_
     cr_assert_geq(extent, 0);
     if (list->count == 1) {
         /* By its own extent, which may differ from the factor's: halos, resized axes. */
-        const struct sp_local_factor *factor = &factors[list->factors[0]];
+        const struct sp_lower_factor *factor = &factors[list->factors[0]];
         const struct sp_range range = shard_range(extent, factor->shards, factor->shard);
         axis.ranges = extent == factor->extent ? factor->ranges : one_range(build, range.start, range.limit);
     } else {
@@ -160,16 +160,16 @@ static struct sp_local_axis cut_axis(struct build *build, const struct sp_local_
     return axis;
 }
 
-static struct sp_local_operand *cut_operands(struct build *build, const struct sp_local_factor *factors, uint32_t count,
+static struct sp_lower_operand *cut_operands(struct build *build, const struct sp_lower_factor *factors, uint32_t count,
                                              struct sp_value *const *values, const struct sp_operand_rule *rules)
 {
-    struct sp_local_operand *operands = zeroed(build, count, sizeof *operands);
+    struct sp_lower_operand *operands = zeroed(build, count, sizeof *operands);
     for (uint32_t i = 0; i < count; i++) {
         operands[i].value = values[i];
         if (values[i] == NULL || values[i]->type.kind != SP_TYPE_TENSOR || !values[i]->type.shape.has_rank)
             continue;
         const struct sp_shape *shape = &values[i]->type.shape;
-        struct sp_local_axis *axes = zeroed(build, shape->rank, sizeof *axes);
+        struct sp_lower_axis *axes = zeroed(build, shape->rank, sizeof *axes);
         for (uint32_t k = 0; k < shape->rank; k++) {
             static const struct sp_axis_factors none = {0};
             axes[k] = cut_axis(build, factors, k < rules[i].rank ? &rules[i].axes[k] : &none, known(shape->dims[k]));
@@ -233,7 +233,7 @@ static void print_element(struct sp_buf *buf, enum sp_dtype dtype, const unsigne
         sp_buf_printf(buf, "%" PRIu64, bits);
 }
 
-static void print_constant(struct sp_buf *buf, const struct sp_local_event *event)
+static void print_constant(struct sp_buf *buf, const struct sp_lower_event *event)
 {
     const size_t element = (size_t)((sp_dtype_bits(event->constant.dtype) + 7) / 8);
     const unsigned char *bytes = event->constant.bytes;
@@ -247,7 +247,7 @@ static void print_constant(struct sp_buf *buf, const struct sp_local_event *even
     sp_buf_text(buf, "}\n");
 }
 
-static void print_attribute(struct sp_buf *buf, const struct sp_local_attribute *attribute)
+static void print_attribute(struct sp_buf *buf, const struct sp_lower_attribute *attribute)
 {
     sp_buf_printf(buf, "%s=", attribute->name);
     switch (attribute->type) {
@@ -278,7 +278,7 @@ static void print_attribute(struct sp_buf *buf, const struct sp_local_attribute 
     }
 }
 
-static void print_op(struct sp_buf *buf, const struct sp_local_event *event)
+static void print_op(struct sp_buf *buf, const struct sp_lower_event *event)
 {
     for (uint32_t i = 0; i < event->op.output_count; i++) {
         sp_buf_text(buf, i == 0 ? "" : ", ");
@@ -311,15 +311,15 @@ static const char *combiner_name(enum sp_combiner combiner)
     return names[combiner];
 }
 
-static void print_factors(struct sp_buf *buf, const struct sp_local *local, uint32_t count, const uint8_t *factors)
+static void print_factors(struct sp_buf *buf, const struct sp_lowering *lower, uint32_t count, const uint8_t *factors)
 {
     for (uint32_t i = 0; i < count; i++)
-        sp_buf_printf(buf, "%s%s", i == 0 ? " over " : " ", local->rule->factors[factors[i]].name);
+        sp_buf_printf(buf, "%s%s", i == 0 ? " over " : " ", lower->rule->factors[factors[i]].name);
 }
 
-static void print_collective(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+static void print_collective(struct sp_buf *buf, const struct sp_lowering *lower, const struct sp_lower_event *event)
 {
-    const bool is_gather = event->kind == SP_LOCAL_ALL_GATHER;
+    const bool is_gather = event->kind == SP_LOWER_ALL_GATHER;
     print_piece(buf, event->piece);
     sp_buf_printf(buf, " = %s(", is_gather ? "all-gather" : "all-reduce");
     print_piece(buf, event->collective.from);
@@ -327,25 +327,25 @@ static void print_collective(struct sp_buf *buf, const struct sp_local *local, c
         sp_buf_printf(buf, ") on axis %" PRIu32, event->collective.axis);
     else
         sp_buf_printf(buf, "), %s", combiner_name(event->collective.combiner));
-    print_factors(buf, local, event->collective.factor_count, event->collective.factors);
+    print_factors(buf, lower, event->collective.factor_count, event->collective.factors);
     sp_buf_text(buf, " ");
     print_type(buf, event->piece);
     sp_buf_text(buf, "\n");
 }
 
-static void print_output(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+static void print_output(struct sp_buf *buf, const struct sp_lowering *lower, const struct sp_lower_event *event)
 {
     sp_buf_printf(buf, "output %" PRIu32 " = ", event->output.index);
     print_piece(buf, event->piece);
-    if (event->output.kind == SP_LOCAL_WHOLE)
+    if (event->output.kind == SP_LOWER_WHOLE)
         sp_buf_text(buf, ", whole");
-    if (event->output.kind == SP_LOCAL_PARTIAL)
+    if (event->output.kind == SP_LOWER_PARTIAL)
         sp_buf_printf(buf, ", %s", combiner_name(event->output.combiner));
-    print_factors(buf, local, event->output.factor_count, event->output.factors);
+    print_factors(buf, lower, event->output.factor_count, event->output.factors);
     sp_buf_text(buf, "\n");
 }
 
-static void print_input(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+static void print_input(struct sp_buf *buf, const struct sp_lowering *lower, const struct sp_lower_event *event)
 {
     print_piece(buf, event->piece);
     sp_buf_printf(buf, " = %s %" PRIu32 " [",
@@ -353,7 +353,7 @@ static void print_input(struct sp_buf *buf, const struct sp_local *local, const 
                   : event->input.is_part ? "part"
                                          : "whole",
                   event->input.index);
-    for (uint32_t i = 0; i < local->inputs[event->input.index].rank; i++) {
+    for (uint32_t i = 0; i < lower->inputs[event->input.index].rank; i++) {
         sp_buf_text(buf, i == 0 ? "" : ",");
         print_ranges(buf, &event->input.axes[i]);
     }
@@ -362,41 +362,41 @@ static void print_input(struct sp_buf *buf, const struct sp_local *local, const 
     sp_buf_text(buf, "\n");
 }
 
-static void print_event(struct sp_buf *buf, const struct sp_local *local, const struct sp_local_event *event)
+static void print_event(struct sp_buf *buf, const struct sp_lowering *lower, const struct sp_lower_event *event)
 {
     switch (event->kind) {
-    case SP_LOCAL_INPUT:
-        print_input(buf, local, event);
+    case SP_LOWER_INPUT:
+        print_input(buf, lower, event);
         break;
-    case SP_LOCAL_CONSTANT:
+    case SP_LOWER_CONSTANT:
         print_piece(buf, event->piece);
         sp_buf_text(buf, " = ");
         print_constant(buf, event);
         break;
-    case SP_LOCAL_OP:
+    case SP_LOWER_OP:
         print_op(buf, event);
         break;
-    case SP_LOCAL_ALL_REDUCE:
-    case SP_LOCAL_ALL_GATHER:
-        print_collective(buf, local, event);
+    case SP_LOWER_ALL_REDUCE:
+    case SP_LOWER_ALL_GATHER:
+        print_collective(buf, lower, event);
         break;
-    case SP_LOCAL_OUTPUT:
-        print_output(buf, local, event);
+    case SP_LOWER_OUTPUT:
+        print_output(buf, lower, event);
         break;
     }
 }
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */
 
-static void print_all(struct sp_buf *buf, const struct sp_local *local)
+static void print_all(struct sp_buf *buf, const struct sp_lowering *lower)
 {
-    const struct sp_local_recorder *recorder = local->recorder;
+    const struct sp_lower_recorder *recorder = lower->recorder;
     if (recorder->is_again)
-        sp_buf_printf(buf, "again %s: %s", local->rule->factors[recorder->again_factor].name, recorder->again_message);
+        sp_buf_printf(buf, "again %s: %s", lower->rule->factors[recorder->again_factor].name, recorder->again_message);
     else if (recorder->status != SP_OK)
-        sp_buf_printf(buf, "%s: %s", local->err->code, local->err->message);
+        sp_buf_printf(buf, "%s: %s", lower->err->code, lower->err->message);
     for (uint32_t i = 0; recorder->status == SP_OK && i < recorder->count; i++)
-        print_event(buf, local, &recorder->events[i]);
+        print_event(buf, lower, &recorder->events[i]);
 }
 
 /* ---- without memory --------------------------------------------------------------------------------------------- */
@@ -424,7 +424,7 @@ static void tight_init(struct tight *tight)
     cr_assert_gt(tight->room, 100000);
 }
 
-void build_local_without_memory(const struct sp_local *like, build_local_function function, enum sp_status usual)
+void build_local_without_memory(const struct sp_lowering *like, build_local_function function, enum sp_status usual)
 {
     enum sp_status status = SP_ERR_MEMORY;
     struct tight tight;
@@ -432,15 +432,15 @@ void build_local_without_memory(const struct sp_local *like, build_local_functio
     for (size_t room = 0; room < tight.room && status == SP_ERR_MEMORY; room += room < 16384 ? 16 : 512) {
         struct sp_error err;
         uint64_t next = 0;
-        struct sp_local local = *like;
-        struct sp_local_recorder recorder = {.kept = tight.arena, .marker = "@", .next = &next};
+        struct sp_lowering lower = *like;
+        struct sp_lower_recorder recorder = {.kept = tight.arena, .marker = "@", .next = &next};
         sp_error_clear(&err);
         sp_arena_rewind(tight.arena, tight.mark);
         cr_assert_not_null(sp_arena_alloc(tight.arena, tight.room - room));
-        local.arena = tight.arena;
-        local.recorder = &recorder;
-        local.err = &err;
-        status = function(&local);
+        lower.arena = tight.arena;
+        lower.recorder = &recorder;
+        lower.err = &err;
+        status = function(&lower);
         cr_assert(status != SP_OK || recorder.status == SP_OK, "the function hides a failure");
         cr_assert(status == SP_ERR_MEMORY || status == usual, "%s, %s: %s", like->node->op_type, sp_status_name(status),
                   err.message);
@@ -448,15 +448,15 @@ void build_local_without_memory(const struct sp_local *like, build_local_functio
     sp_arena_destroy(tight.arena);
 }
 
-struct sp_local *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
-                                  const char *cuts)
+struct sp_lowering *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+                                     const char *cuts)
 {
-    const struct sp_local_factor *factors = cut_factors(build, node, rule, cuts);
-    struct sp_local *local = zeroed(build, 1, sizeof *local);
-    struct sp_local_recorder *recorder = zeroed(build, 1, sizeof *recorder);
-    *recorder = (struct sp_local_recorder){
+    const struct sp_lower_factor *factors = cut_factors(build, node, rule, cuts);
+    struct sp_lowering *lower = zeroed(build, 1, sizeof *lower);
+    struct sp_lower_recorder *recorder = zeroed(build, 1, sizeof *recorder);
+    *recorder = (struct sp_lower_recorder){
         .kept = build->arena, .marker = "@", .next = zeroed(build, 1, sizeof *recorder->next)};
-    *local = (struct sp_local){
+    *lower = (struct sp_lowering){
         .model = build->model,
         .node = node,
         .rule = rule,
@@ -470,9 +470,9 @@ struct sp_local *build_local_make(struct build *build, struct sp_node *node, con
         .inputs = cut_operands(build, factors, node->input_count, node->inputs, rule->inputs),
         .outputs = cut_operands(build, factors, node->output_count, node->outputs, rule->outputs),
         .recorder = recorder,
-        .err = zeroed(build, 1, sizeof *local->err),
+        .err = zeroed(build, 1, sizeof *lower->err),
     };
-    return local;
+    return lower;
 }
 
 const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts, build_local_function function)
@@ -482,21 +482,21 @@ const char *build_local_with(struct build *build, struct sp_node *node, const ch
     struct sp_buf buf;
     sp_error_clear(&err);
     cr_assert_eq(sp_op_rule(build->model, node, build->arena, &rule, &err), SP_OK, "%s", err.message);
-    struct sp_local *local = build_local_make(build, node, rule, cuts);
-    const enum sp_status status = function(local);
-    cr_assert(status != SP_OK || local->recorder->status == SP_OK, "the function hides a failure");
+    struct sp_lowering *lower = build_local_make(build, node, rule, cuts);
+    const enum sp_status status = function(lower);
+    cr_assert(status != SP_OK || lower->recorder->status == SP_OK, "the function hides a failure");
     sp_buf_init(&buf, TEXT_SIZE);
-    print_all(&buf, local);
+    print_all(&buf, lower);
     cr_assert(!sp_buf_failed(&buf));
     const char *text = sp_arena_string(build->arena, buf.data, buf.size);
     sp_buf_release(&buf);
     cr_assert_not_null(text);
-    build_local_without_memory(local, function, status);
+    build_local_without_memory(lower, function, status);
     return text;
 }
 
 const char *build_local(struct build *build, struct sp_node *node, const char *cuts)
 {
     return build_local_with(build, node, cuts,
-                            node->op != NULL && node->op->local != NULL ? node->op->local : sp_local_default);
+                            node->op != NULL && node->op->lower != NULL ? node->op->lower : sp_lower_default);
 }

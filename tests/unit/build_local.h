@@ -1,6 +1,6 @@
 #pragma once
 /*
- * build_local - what one device's part of a node is, as text: for tests of `local` functions (ops/local.h).
+ * build_local - what one device's part of a node is, as text: for tests of `local` functions (ops/lowering/lowering.h).
  *
  *     build_init(&build, 13);
  *     build_input(&build, "a", SP_DTYPE_FLOAT, "4,6");
@@ -16,21 +16,21 @@
  * Cuts are "NAME=SHARD/SHARDS NAME=..": the factors of the rule by name (build_rule() prints them), those that are not
  * named are whole; "NAME=SHARD/SHARDS:MINOR" cuts the minor part of the factor seen as [.., MINOR], which gives several
  * ranges. Pieces are numbered as they are made; extents that are not known are '?', and pieces whose rank is
- * not known have no brackets. Inputs are "part", "whole" or "box". The node's own operator, from sp_local_same(), is
- * "MatMul", one from sp_local_op() is ".MatMul", or "com.microsoft.Gelu" in another domain.
+ * not known have no brackets. Inputs are "part", "whole" or "box". The node's own operator, from sp_lower_same(), is
+ * "MatMul", one from sp_lower_op() is ".MatMul", or "com.microsoft.Gelu" in another domain.
  *
  * Each function is called again with too little memory for each of its steps in turn: it must end with that error.
  *
  * Errors are "CODE: message", a refused split is "again NAME: message".
  */
 #include "build_model.h"
-#include "ops/local.h"
+#include "ops/lowering/lowering.h"
 
 /* Expectations about pieces hold where there was memory for them. */
-#define END_AFTER_ERROR(local)                                                                                         \
+#define END_AFTER_ERROR(lower)                                                                                         \
     do {                                                                                                               \
-        if (sp_local_status(local) != SP_OK)                                                                           \
-            return sp_local_status(local);                                                                             \
+        if (sp_lower_status(lower) != SP_OK)                                                                           \
+            return sp_lower_status(lower);                                                                             \
     } while (0)
 
 #define EXPECT_LOCAL(text, want)                                                                                       \
@@ -42,7 +42,7 @@
 /* In a test with a `build`. */
 #define EXPECT_CUT(node, cuts, want) EXPECT_LOCAL(build_local(&build, node, cuts), want)
 
-typedef enum sp_status (*build_local_function)(struct sp_local *local);
+typedef enum sp_status (*build_local_function)(struct sp_lowering *lower);
 
 /* By the operator's own function, or the default where it has none. */
 const char *build_local(struct build *build, struct sp_node *node, const char *cuts);
@@ -51,7 +51,7 @@ const char *build_local_with(struct build *build, struct sp_node *node, const ch
                              build_local_function function);
 
 /* The same in steps: the node as a device has it, for one call; its memory is the model's. */
-struct sp_local *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
-                                  const char *cuts);
+struct sp_lowering *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+                                     const char *cuts);
 /* Whatever allocation fails, the function ends with that error or as usual: it is called with more and more memory. */
-void build_local_without_memory(const struct sp_local *like, build_local_function function, enum sp_status usual);
+void build_local_without_memory(const struct sp_lowering *like, build_local_function function, enum sp_status usual);

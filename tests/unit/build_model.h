@@ -18,7 +18,7 @@
  */
 #include "base/error.h"
 #include "graph/model.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 struct build {
     struct sp_budget budget;
@@ -70,7 +70,7 @@ void build_outputs(struct build *build, const char *names);
 /* The value of this name; aborts the test when there is none. */
 struct sp_value *build_value(struct build *build, const char *name);
 
-/* Runs the infer function of every node's entry in order, without ops/shapes.h: no subgraphs, no functions. The first
+/* Runs the infer function of every node's entry in order, without ops/shapes/shapes.h: no subgraphs, no functions. The first
    failure is returned and kept in build->err. SP_ERR_UNSUPPORTED for an operator without an entry. */
 enum sp_status build_infer(struct build *build);
 

@@ -11,9 +11,9 @@
 #define BUILT_STAGES 1024
 
 struct built_sheet {
-    struct sp_sheet sheet;
+    struct sp_index sheet;
     struct sp_buf nodes, tensors, consumers, texts;
-    struct sp_sheet_stage stages[BUILT_STAGES];
+    struct sp_index_stage stages[BUILT_STAGES];
 };
 
 struct built_sheet *built_new(void)
@@ -57,7 +57,7 @@ uint32_t built_node(struct built_sheet *built, const char *name, const char *ope
         operator_text += (uint32_t)strlen(built->texts.data + operator_text) + 1;
     cr_assert_lt(operator_text, built->texts.size);
     cr_assert_lt(stage, BUILT_STAGES);
-    const struct sp_sheet_node node = {.name = add_text(built, name),
+    const struct sp_index_node node = {.name = add_text(built, name),
                                        .operator_type = operator_text,
                                        .stage = stage,
                                        .seconds = seconds,
@@ -75,8 +75,8 @@ uint32_t built_node(struct built_sheet *built, const char *name, const char *ope
 uint32_t built_tensor(struct built_sheet *built, const char *name, double bytes, uint32_t producer, uint32_t count,
                       const uint32_t *consumers)
 {
-    const struct sp_sheet_tensor tensor = {.name = add_text(built, name),
-                                           .spec = SP_SHEET_NONE,
+    const struct sp_index_tensor tensor = {.name = add_text(built, name),
+                                           .spec = SP_INDEX_NONE,
                                            .producer = producer,
                                            .first_consumer = built->sheet.consumer_count,
                                            .consumer_count = count,
@@ -89,7 +89,7 @@ uint32_t built_tensor(struct built_sheet *built, const char *name, double bytes,
     return built->sheet.tensor_count++;
 }
 
-const struct sp_sheet *built_finish(struct built_sheet *built)
+const struct sp_index *built_finish(struct built_sheet *built)
 {
     built->sheet.nodes = (const void *)built->nodes.data;
     built->sheet.tensors = (const void *)built->tensors.data;
@@ -139,7 +139,7 @@ struct built_sheet *built_random(uint64_t *seed)
                 consumers[count++] = n;
         }
         (void)snprintf(name, sizeof name, "tensor %u", t);
-        built_tensor(built, name, pick(seed, 50), pick(seed, 8) == 0 ? SP_SHEET_NONE : pick(seed, nodes), count,
+        built_tensor(built, name, pick(seed, 50), pick(seed, 8) == 0 ? SP_INDEX_NONE : pick(seed, nodes), count,
                      consumers);
     }
     return built;

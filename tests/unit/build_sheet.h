@@ -8,7 +8,7 @@
  *     ... *built_finish(built) ...
  *     built_release(built);
  */
-#include "sheet/sheet.h"
+#include "index/index.h"
 
 struct built_sheet;
 
@@ -18,12 +18,12 @@ void built_release(struct built_sheet *built);
 /* Returns its number. The stage's number must be below 1024; flops, bytes and weights follow from the seconds. */
 uint32_t built_node(struct built_sheet *built, const char *name, const char *operator_type, uint32_t stage,
                     double seconds);
-/* An activation; SP_SHEET_NONE: without a producer. Consumers ascend. */
+/* An activation; SP_INDEX_NONE: without a producer. Consumers ascend. */
 uint32_t built_tensor(struct built_sheet *built, const char *name, double bytes, uint32_t producer, uint32_t count,
                       const uint32_t *consumers);
 
 /* Stages: as many as nodes need, at least one. Nodes have no operands. Stays until anything is added. */
-const struct sp_sheet *built_finish(struct built_sheet *built);
+const struct sp_index *built_finish(struct built_sheet *built);
 
 #define BUILT_RANDOM_NODES 64 /* at most */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 static void run_meaning(struct check_result *result, double memory_bytes)
 {

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "onnx_files.h"
-#include "ops/op.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
+#include "ops/table/op.h"
 
 #define DIM(n)                         "1{1:" #n "} "
 #define SYM(name)                      "1{2'" name "'} "

@@ -13,16 +13,16 @@
  */
 #include "build_sharding.h"
 #include "expect_op.h"
-#include "infer/view.h"
+#include "infer/view/view.h"
 
-static struct sp_net *net;
+static struct sp_dataflow *net;
 static struct sp_assignment *assignment;
 
 /* Shapes, the net, and an assignment without any spec. */
 static inline void plan(int64_t devices)
 {
     infer();
-    cr_assert_eq(sp_net_create(build.arena, build.model, &net, &build.err), SP_OK, "%s", build.err.message);
+    cr_assert_eq(sp_dataflow_create(build.arena, build.model, &net, &build.err), SP_OK, "%s", build.err.message);
     cr_assert_eq(sp_assignment_create(build.arena, net, "c", devices, 0, NULL, &assignment, &build.err), SP_OK, "%s",
                  build.err.message);
 }
@@ -31,7 +31,7 @@ static inline void plan(int64_t devices)
 static inline void specify(const struct sp_node *node, const char *name, const struct sp_sharding *sharding,
                            enum sp_spec_origin origin)
 {
-    uint32_t id = sp_net_node(net, node), found = 0;
+    uint32_t id = sp_dataflow_node(net, node), found = 0;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
         if (!value || strcmp(value->name, name) != 0)

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 
 #define HLO_TEXT_BYTES ((size_t)1 << 20)
 

@@ -7,8 +7,8 @@
  *     ... made.sheet ...
  *     plan_sheet_release(&made);
  */
+#include "index/write.h"
 #include "plan/plan.h"
-#include "sheet/write.h"
 
 #define PLAN_SHEET_SECONDS 1.25 /* of the search, as the JSON says */
 
@@ -16,11 +16,11 @@ struct plan_sheet {
     struct sp_buf json; /* the plan's */
     void *file;         /* of the sheet, from malloc */
     size_t size;
-    struct sp_sheet sheet; /* of the file */
+    struct sp_index sheet; /* of the file */
 };
 
 void plan_sheet_make(struct plan_sheet *ret_made, const struct sp_plan *plan);
 void plan_sheet_release(struct plan_sheet *made);
 
 /* Opens a copy of these bytes, which is as large as they are. */
-enum sp_status plan_sheet_open(const void *bytes, size_t size, struct sp_sheet *ret_sheet, void **ret_copy);
+enum sp_status plan_sheet_open(const void *bytes, size_t size, struct sp_index *ret_sheet, void **ret_copy);

@@ -5,7 +5,7 @@
  * Chains, cliques and random graphs; edges that are functions, permutations, equalities or partly forbidden, parallel
  * ones; empty intervals, usages of 0, ties; limits that are none, loose, tight or too small.
  */
-#include "search/choice/choice.h"
+#include "solvers/choice/choice.h"
 
 #define RANDOM_CHOICE_NODES 12
 

@@ -1,6 +1,6 @@
 #pragma once
 /* Random small problems of stages, of whole numbers, so that sums are exact. */
-#include "search/stages/stages.h"
+#include "solvers/stages/stages.h"
 
 #define RANDOM_STAGES_NODES   10
 #define RANDOM_STAGES_OPTIONS 3

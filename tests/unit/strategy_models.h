@@ -9,9 +9,9 @@
 
 #include "data_files.h"
 #include "expect_op.h"
-#include "infer/net.h"
+#include "infer/dataflow.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "search/strategy/strategy.h"
 
 /* Sums in another order. */
@@ -25,7 +25,7 @@ struct strategy_model {
     struct sp_model *model;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_error err;
 };
 
@@ -36,7 +36,7 @@ static inline void strategy_model_finish(struct strategy_model *subject, const c
     cr_assert_eq(sp_workload_from_model(subject->arena, subject->model, subject->cluster, NULL, &subject->workload,
                                         &subject->err),
                  SP_OK, "%s", subject->err.message);
-    cr_assert_eq(sp_net_create(subject->arena, subject->model, &subject->net, &subject->err), SP_OK, "%s",
+    cr_assert_eq(sp_dataflow_create(subject->arena, subject->model, &subject->net, &subject->err), SP_OK, "%s",
                  subject->err.message);
 }
 

@@ -7,7 +7,7 @@
 #include "build_workload.h"
 #include "data_files.h"
 #include "onnx_files.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "search/strategy/blocks.h"
 #include "json/json.h"
 

@@ -40,7 +40,7 @@ static bool has_period(const uint32_t *symbols, uint32_t begin, uint32_t end, ui
 }
 
 /* All maximal repetitions, by their definition. */
-static uint32_t slow_repeats(const uint32_t *symbols, uint32_t count, struct blocks_repeat *repeats)
+static uint32_t slow_repeats(const uint32_t *symbols, uint32_t count, struct sp_blocks_repeat *repeats)
 {
     uint32_t found = 0;
     for (uint32_t begin = 0; begin < count; begin++) {
@@ -55,7 +55,7 @@ static uint32_t slow_repeats(const uint32_t *symbols, uint32_t count, struct blo
             for (uint32_t smaller = 1; smaller < period; smaller++)
                 is_least = is_least && !has_period(symbols, begin, end, smaller);
             if (is_least)
-                repeats[found++] = (struct blocks_repeat){begin, end, period};
+                repeats[found++] = (struct sp_blocks_repeat){begin, end, period};
         }
     }
     return found;
@@ -63,11 +63,11 @@ static uint32_t slow_repeats(const uint32_t *symbols, uint32_t count, struct blo
 
 static void expect_repeats(const uint32_t *symbols, uint32_t count, uint64_t seed)
 {
-    struct blocks_repeat slow[LONGEST * LONGEST], *fast = NULL;
+    struct sp_blocks_repeat slow[LONGEST * LONGEST], *fast = NULL;
     uint32_t fast_count = 0, slow_count = slow_repeats(symbols, count, slow);
     uint64_t steps = 0;
     struct sp_error err = {0};
-    cr_assert_eq(blocks_repeats(arena, symbols, count, seed, &fast, &fast_count, &steps, &err), SP_OK);
+    cr_assert_eq(sp_blocks_repeats(arena, symbols, count, seed, &fast, &fast_count, &steps, &err), SP_OK);
     cr_assert_eq(fast_count, slow_count, "%u symbols from %u: %u instead of %u", count, symbols[0], fast_count,
                  slow_count);
     for (uint32_t i = 0; i < slow_count; i++) {
@@ -134,7 +134,7 @@ struct comparison {
 
 static int64_t place_of(const struct sp_work_tensor *tensor)
 {
-    return tensor->producer == SP_NO_WORK ? BLOCKS_OUTSIDE : (int64_t)tensor->producer;
+    return tensor->producer == SP_NO_WORK ? SP_BLOCKS_OUTSIDE : (int64_t)tensor->producer;
 }
 
 /* blocks.h on what a block reads. Nodes of these workloads have one result each and none is folded, so that a position

@@ -1,6 +1,6 @@
 /* Rules of bodies, from the rules of the nodes in them. What is expected is read off the bodies by hand. */
 #include "control_models.h"
-#include "ops/body_rule.h"
+#include "ops/bodies/body_rule.h"
 
 /* A function of three inputs in the domain my. */
 #define CALL(nodes, graph)                                                                                             \

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "random_choice.h"
-#include "search/choice/improve.h"
+#include "solvers/choice/improve.h"
 
 #define PROBLEMS 400
 #define WORK     2000000

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "random_choice.h"
-#include "search/choice/reduce.h"
+#include "solvers/choice/reduce.h"
 
 #define PROBLEMS 2000
 

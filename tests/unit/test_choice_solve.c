@@ -3,8 +3,8 @@
 
 #include "how_many.h"
 #include "random_choice.h"
-#include "search/choice/bound.h"
-#include "search/choice/reduce.h"
+#include "solvers/choice/bound.h"
+#include "solvers/choice/reduce.h"
 #include "threads/executor.h"
 
 #define PROBLEMS         500 /* usually, and */

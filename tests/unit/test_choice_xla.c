@@ -3,7 +3,7 @@
 #include <jansson.h>
 
 #include "data_files.h"
-#include "search/choice/choice.h"
+#include "solvers/choice/choice.h"
 
 #define NODES      32
 #define STRATEGIES 128

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "cost/cluster_change.h"
+#include "cost/cluster/change.h"
 
 static struct sp_cluster *cluster_of(struct sp_arena *arena, const char *text)
 {

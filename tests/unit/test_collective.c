@@ -1,4 +1,4 @@
-#include "sharding/collective.h"
+#include "sharding/reshard/collective_cost.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -9,8 +9,8 @@
 
 #include "build_model.h"
 #include "expect_op.h"
-#include "infer/net.h"
-#include "plan/constraints.h"
+#include "infer/dataflow.h"
+#include "plan/request/constraints.h"
 #include "recount.h"
 #include "search/joint/joint.h"
 
@@ -172,7 +172,7 @@ struct problem {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_contraction contraction;
     struct sp_error err;
 };
@@ -213,7 +213,7 @@ static void open_problem(struct problem *problem, double memory)
                                         &problem->workload, &problem->err),
                  SP_OK, "%s", problem->err.message);
     problem->contraction.workload = problem->workload;
-    cr_assert_eq(sp_net_create(problem->arena, problem->build.model, &problem->net, &problem->err), SP_OK);
+    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->net, &problem->err), SP_OK);
 }
 
 static void close_problem(struct problem *problem)

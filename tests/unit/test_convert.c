@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "plan/convert.h"
+#include "plan/convert/convert.h"
 
 /* One request and what came of it. */
 struct outcome {

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "cost/device.h"
+#include "cost/cluster/device.h"
 
 #define GB 1e9
 #define TF 1e12

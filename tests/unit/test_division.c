@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "search/grouping.h"
+#include "search/grouping/grouping.h"
 
 static void expect_division(uint32_t count, const double *bytes, uint32_t groups, const uint32_t *expected)
 {

@@ -4,9 +4,9 @@
 #include "build_export.h"
 #include "data_files.h"
 #include "onnx_files.h"
-#include "plan/infer.h"
+#include "plan/infer/infer.h"
 #include "sharding/dialect.h"
-#include "sharding/hlo.h"
+#include "sharding/hlo/hlo.h"
 
 /* A model of the test data with its shardings completed as a request asks. */
 static struct sp_buf completed(const char *name, const char *request)
@@ -39,7 +39,7 @@ static const char split[] = "{\"mode\": \"propagate\", \"mesh\": \"<[\\\"x\\\"=2
 static const struct sp_sharding *sharding_at(const struct sp_subject *subject, const struct sp_node *node,
                                              uint32_t operand)
 {
-    return subject->assignment->nodes[sp_net_node(subject->net, node)].operands[operand].sharding;
+    return subject->assignment->nodes[sp_dataflow_node(subject->net, node)].operands[operand].sharding;
 }
 
 static const struct sp_node *node_called(const struct sp_subject *subject, const char *name)

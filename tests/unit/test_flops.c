@@ -15,8 +15,8 @@
 
 #include "data_files.h"
 #include "onnx/reader.h"
-#include "ops/op.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
+#include "ops/table/op.h"
 
 /* All FLOPs of the main graph of a mapped model. */
 static double model_flops(const void *bytes, uint64_t size)

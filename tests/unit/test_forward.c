@@ -6,13 +6,13 @@
 #include "data_files.h"
 #include "infer/forward.h"
 #include "onnx_files.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 /* ---- models ----------------------------------------------------------------------------------------------------- */
 
 static struct sp_buf file;
 static struct onnx_model model;
-static struct sp_net *net;
+static struct sp_dataflow *net;
 static struct sp_assignment *assignment;
 static struct sp_error err;
 
@@ -30,7 +30,7 @@ static enum sp_status assign(const void *bytes, size_t size, const char *configu
     struct sp_shape_summary summary;
     cr_assert_eq(onnx_read(&model, bytes, size), SP_OK, "%s", model.err.message);
     cr_assert_eq(sp_infer_shapes(model.model, NULL, &summary, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_net_create(model.arena, model.model, &net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(model.arena, model.model, &net, &err), SP_OK, "%s", err.message);
     sp_error_clear(&err);
     return sp_assignment_create(model.arena, net, configuration, devices, set_count, sets, &assignment, &err);
 }

@@ -3,7 +3,7 @@
 
 #include "build_workload.h"
 #include "recount.h"
-#include "search/grouping.h"
+#include "search/grouping/grouping.h"
 
 static struct sp_arena *arena;
 

@@ -1,6 +1,6 @@
 /* infer_propagate: assignments of small models completed by propagation. */
 #include "expect_view.h"
-#include "infer/propagate.h"
+#include "infer/propagate/propagate.h"
 #include "sharding/forms.h"
 
 TestSuite(infer_propagate, .fini = stop);
@@ -12,7 +12,7 @@ static void propagate(void)
 
 static const struct sp_spec_entry *entry_of(const struct sp_node *node, uint32_t operand)
 {
-    return sp_spec_of(assignment, sp_net_node(net, node), operand);
+    return sp_spec_of(assignment, sp_dataflow_node(net, node), operand);
 }
 
 /* As a list of devices, in words. */
@@ -453,7 +453,7 @@ static void fill_rules(void)
     uint64_t most = SP_FREE_RULE_UNITS + build.model->size / SP_RULE_UNIT_BYTES;
     struct sp_rule rule = {.input_count = (uint32_t)(most - 6)}, *kept = NULL;
     rule.inputs = SP_NEW_ARRAY(build.arena, rule.input_count, struct sp_operand_rule);
-    cr_assert_eq(sp_rules_keep(sp_net_rules(net), &rule, &kept, &build.err), SP_OK);
+    cr_assert_eq(sp_rules_keep(sp_dataflow_rules(net), &rule, &kept, &build.err), SP_OK);
     cr_assert_not_null(kept);
 }
 

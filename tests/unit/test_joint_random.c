@@ -12,7 +12,7 @@
 #include "build_model.h"
 #include "expect_op.h"
 #include "how_many.h"
-#include "infer/net.h"
+#include "infer/dataflow.h"
 #include "recount.h"
 #include "search/constraints.h"
 #include "search/joint/bounds.h"
@@ -32,7 +32,7 @@ struct problem {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_space *space;
     struct sp_strategy_table *tables[SP_SPACE_MAX_OPTIONS];
     uint32_t live[MAX_NODES], live_count;
@@ -120,7 +120,7 @@ static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devic
     cr_assert_eq(
         sp_workload_from_model(problem->arena, problem->build.model, problem->cluster, NULL, &problem->workload, &err),
         SP_OK, "%s", err.message);
-    cr_assert_eq(sp_net_create(problem->arena, problem->build.model, &problem->net, &err), SP_OK);
+    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->net, &err), SP_OK);
     cr_assert_eq(sp_space_create(problem->arena, problem->workload, problem->cluster, devices, &problem->space, &err),
                  SP_OK);
     for (uint32_t i = 0; i < problem->space->option_count; i++) {

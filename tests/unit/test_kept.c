@@ -4,7 +4,7 @@
 
 #include "build_rule.h"
 #include "build_sharding.h"
-#include "infer/kept.h"
+#include "infer/interned.h"
 #include "infer/rules.h"
 
 static struct sp_arena *arena;
@@ -61,17 +61,17 @@ Test(kept, sets_find_what_is_equal)
 {
     enum { COUNT = 5000 };
     static int numbers[COUNT];
-    struct sp_same set = {.arena = arena};
+    struct sp_hash_set set = {.arena = arena};
     int missing = COUNT;
-    cr_expect_null(sp_same_find(&set, 0, is_same_int, &missing));
+    cr_expect_null(sp_hash_set_find(&set, 0, is_same_int, &missing));
     for (int i = 0; i < COUNT; i++) {
         numbers[i] = i;
-        cr_assert(sp_same_add(&set, (uint64_t)i * 64, &numbers[i])); /* the low bits are the same */
+        cr_assert(sp_hash_set_add(&set, (uint64_t)i * 64, &numbers[i])); /* the low bits are the same */
     }
     for (int i = 0; i < COUNT; i++) {
         int key = i;
-        cr_assert_eq(sp_same_find(&set, (uint64_t)i * 64, is_same_int, &key), &numbers[i]);
-        cr_assert_null(sp_same_find(&set, (uint64_t)i * 64, is_same_int, &missing));
+        cr_assert_eq(sp_hash_set_find(&set, (uint64_t)i * 64, is_same_int, &key), &numbers[i]);
+        cr_assert_null(sp_hash_set_find(&set, (uint64_t)i * 64, is_same_int, &missing));
     }
 }
 
@@ -80,14 +80,14 @@ Test(kept, few_of_one_digest_are_compared)
 {
     enum { COUNT = 1000 };
     static int numbers[COUNT];
-    struct sp_same set = {.arena = arena};
+    struct sp_hash_set set = {.arena = arena};
     for (int i = 0; i < COUNT; i++) {
         numbers[i] = i;
-        cr_assert(sp_same_add(&set, 5, &numbers[i]));
+        cr_assert(sp_hash_set_add(&set, 5, &numbers[i]));
     }
     int first = 0, last = COUNT - 1;
-    cr_expect_eq(sp_same_find(&set, 5, is_same_int, &first), &numbers[0]);
-    cr_expect_null(sp_same_find(&set, 5, is_same_int, &last));
+    cr_expect_eq(sp_hash_set_find(&set, 5, is_same_int, &first), &numbers[0]);
+    cr_expect_null(sp_hash_set_find(&set, 5, is_same_int, &last));
 }
 
 Test(kept, remembers_what_was_asked_last)
@@ -115,7 +115,7 @@ Test(kept, remembers_what_was_asked_last)
 
 Test(kept, numbers_are_kept_once)
 {
-    struct sp_kept kept = sp_kept_in(arena, 1);
+    struct sp_interned kept = sp_interned_in(arena, 1);
     int64_t shape[] = {8, -1, 64};
     const int64_t *first = sp_keep_numbers(&kept, 3, shape);
     shape[0] = 9;
@@ -131,7 +131,7 @@ Test(kept, numbers_are_kept_once)
 
 Test(kept, shardings_are_kept_once)
 {
-    struct sp_kept kept = sp_kept_in(arena, 1);
+    struct sp_interned kept = sp_interned_in(arena, 1);
     struct sp_mesh *twin = NULL;
     struct sp_mesh_axis axes[] = {{"x", 4}, {"y", 2}};
     cr_assert_eq(sp_mesh_create(arena, 2, axes, NULL, &twin, NULL), SP_OK);

@@ -1,6 +1,6 @@
 /*
  * The builder of one device's part of a node: what is recorded, in which form, in every version of the operator set.
- * Expected texts follow from the signatures of the operators (core/ops/signatures) and the contracts of ops/local.h.
+ * Expected texts follow from the signatures of the operators (core/ops/signatures) and the contracts of ops/lowering/lowering.h.
  */
 #include <math.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "build_local.h"
 #include "expect_op.h"
 #include "onnx/float_bits.h"
-#include "ops/local_recorder.h"
+#include "ops/lowering/recorder.h"
 
-TestSuite(local, .fini = stop);
+TestSuite(lower, .fini = stop);
 
 static struct sp_node *matmul(int64_t opset)
 {
@@ -24,26 +24,26 @@ static struct sp_node *matmul(int64_t opset)
 
 /* ---- the default ------------------------------------------------------------------------------------------------ */
 
-Test(local, a_split_reduction_leaves_partial_results)
+Test(lower, a_split_reduction_leaves_partial_results)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "k=1/2", sp_local_default), "%0 = part 0 [0:4,3:6] float32[4,3]\n"
+    EXPECT_LOCAL(build_local_with(&build, node, "k=1/2", sp_lower_default), "%0 = part 0 [0:4,3:6] float32[4,3]\n"
                                                                             "%1 = part 1 [3:6,0:5] float32[3,5]\n"
                                                                             "%2 = MatMul(%0, %1) float32[4,5]\n"
                                                                             "output 0 = %2, sum over k\n");
 }
 
-Test(local, what_is_not_split_runs_as_it_is)
+Test(lower, what_is_not_split_runs_as_it_is)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "m=1/4 n=0/2", sp_local_default), "%0 = part 0 [1:2,0:6] float32[1,6]\n"
+    EXPECT_LOCAL(build_local_with(&build, node, "m=1/4 n=0/2", sp_lower_default), "%0 = part 0 [1:2,0:6] float32[1,6]\n"
                                                                                   "%1 = part 1 [0:6,0:3] float32[6,3]\n"
                                                                                   "%2 = MatMul(%0, %1) float32[1,3]\n"
                                                                                   "output 0 = %2\n");
 }
 
 /* Softmax is split by its default only where rows stay whole. */
-Test(local, the_default_refuses_what_it_cannot_do)
+Test(lower, the_default_refuses_what_it_cannot_do)
 {
     start(13);
     input("x", "4,6");
@@ -51,21 +51,21 @@ Test(local, the_default_refuses_what_it_cannot_do)
     struct sp_node *reverse = build_node(&build, "ArgMax", "x", "z");
     build_attr_int(&build, reverse, "axis", 1);
     infer();
-    EXPECT_LOCAL(build_local_with(&build, softmax, "d0=0/2", sp_local_default), "%0 = part 0 [0:2,0:6] float32[2,6]\n"
+    EXPECT_LOCAL(build_local_with(&build, softmax, "d0=0/2", sp_lower_default), "%0 = part 0 [0:2,0:6] float32[2,6]\n"
                                                                                 "%1 = Softmax(%0) float32[2,6]\n"
                                                                                 "output 0 = %1\n");
     EXPECT_LOCAL(
-        build_local_with(&build, softmax, "d1=0/2", sp_local_default),
+        build_local_with(&build, softmax, "d1=0/2", sp_lower_default),
         "again d1: Node 0 (Softmax) has no form for a split of factor d1, a reduction that stays in the result, "
         "so it is computed whole on every device.");
     EXPECT_LOCAL(
-        build_local_with(&build, reverse, "d1=0/2", sp_local_default),
+        build_local_with(&build, reverse, "d1=0/2", sp_lower_default),
         "again d1: Node 1 (ArgMax) has no form for a split of factor d1, along which elements are positions in the "
         "whole tensor, so it is computed whole on every device.");
 }
 
 /* Extents of Shape are those of the whole; those of a random tensor come from an attribute. */
-Test(local, the_default_refuses_factors_of_one_side)
+Test(lower, the_default_refuses_factors_of_one_side)
 {
     start(15);
     input("x", "4,6");
@@ -73,52 +73,52 @@ Test(local, the_default_refuses_factors_of_one_side)
     struct sp_node *random = build_node(&build, "RandomNormal", "", "r");
     build_attr_ints(&build, random, "shape", 1, (const int64_t[]){8});
     infer();
-    const char *text = build_local_with(&build, shape, "d0=0/2", sp_local_default);
+    const char *text = build_local_with(&build, shape, "d0=0/2", sp_lower_default);
     cr_expect(strstr(text, "which only inputs have") != NULL, "%s", text);
-    text = build_local_with(&build, random, "d0=0/2", sp_local_default);
+    text = build_local_with(&build, random, "d0=0/2", sp_lower_default);
     cr_expect(strstr(text, "which the result has and no input") != NULL, "%s", text);
 }
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
-static enum sp_status fail_first(struct sp_local *local)
+static enum sp_status fail_first(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    sp_local_fail(local, SP_ERR_UNSUPPORTED, "FIRST", "The %s.", "first");
-    sp_local_fail(local, SP_ERR_MODEL, "SECOND", "The second.");
-    sp_local_whole(local, 0, "Not taken.");
-    cr_expect_null(sp_local_input(local, 1));
-    cr_expect_null(sp_local_unary(local, "Abs", x));
-    cr_expect_null(sp_local_int(local, SP_DTYPE_INT64, 1));
-    cr_expect_null(sp_local_concat(local, 0, 1, &x));
-    cr_expect_null(sp_local_all_reduce(local, x, SP_COMBINE_SUM, 0, NULL));
-    sp_local_output(local, 0, x);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    sp_lower_fail(lower, SP_ERR_UNSUPPORTED, "FIRST", "The %s.", "first");
+    sp_lower_fail(lower, SP_ERR_MODEL, "SECOND", "The second.");
+    sp_lower_whole(lower, 0, "Not taken.");
+    cr_expect_null(sp_lower_input(lower, 1));
+    cr_expect_null(sp_lower_unary(lower, "Abs", x));
+    cr_expect_null(sp_lower_int(lower, SP_DTYPE_INT64, 1));
+    cr_expect_null(sp_lower_concat(lower, 0, 1, &x));
+    cr_expect_null(sp_lower_all_reduce(lower, x, SP_COMBINE_SUM, 0, NULL));
+    sp_lower_output(lower, 0, x);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status whole_first(struct sp_local *local)
+static enum sp_status whole_first(struct sp_lowering *lower)
 {
-    sp_local_whole(local, sp_local_split_named(local, "k"), "Node %d is whole.", 7);
-    sp_local_whole(local, sp_local_split_named(local, "m"), "Too late.");
-    sp_local_fail(local, SP_ERR_MODEL, "SECOND", "Too late.");
-    cr_expect_null(sp_local_input(local, 0));
-    return sp_local_status(local);
+    sp_lower_whole(lower, sp_lower_split_named(lower, "k"), "Node %d is whole.", 7);
+    sp_lower_whole(lower, sp_lower_split_named(lower, "m"), "Too late.");
+    sp_lower_fail(lower, SP_ERR_MODEL, "SECOND", "Too late.");
+    cr_expect_null(sp_lower_input(lower, 0));
+    return sp_lower_status(lower);
 }
 
-static enum sp_status twice(struct sp_local *local)
+static enum sp_status twice(struct sp_lowering *lower)
 {
-    sp_local_output(local, 0, sp_local_same(local, 0, NULL, 0, NULL));
-    sp_local_output_whole(local, 0, sp_local_input(local, 0));
-    return sp_local_status(local);
+    sp_lower_output(lower, 0, sp_lower_same(lower, 0, NULL, 0, NULL));
+    sp_lower_output_whole(lower, 0, sp_lower_input(lower, 0));
+    return sp_lower_status(lower);
 }
 
-static enum sp_status no_piece(struct sp_local *local)
+static enum sp_status no_piece(struct sp_lowering *lower)
 {
-    sp_local_output(local, 0, NULL);
-    return sp_local_status(local);
+    sp_lower_output(lower, 0, NULL);
+    return sp_lower_status(lower);
 }
 
-Test(local, the_first_error_stays)
+Test(lower, the_first_error_stays)
 {
     struct sp_node *node = matmul(13);
     EXPECT_LOCAL(build_local_with(&build, node, "k=0/2", fail_first), "FIRST: The first.");
@@ -131,25 +131,25 @@ Test(local, the_first_error_stays)
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
-static enum sp_status ask_again(struct sp_local *local)
+static enum sp_status ask_again(struct sp_lowering *lower)
 {
-    struct sp_piece *part = sp_local_input(local, 0), *whole = sp_local_input_whole(local, 0);
-    END_AFTER_ERROR(local);
-    cr_expect_eq(sp_local_input(local, 0), part);
-    cr_expect_eq(sp_local_input_whole(local, 0), whole);
+    struct sp_piece *part = sp_lower_input(lower, 0), *whole = sp_lower_input_whole(lower, 0);
+    END_AFTER_ERROR(lower);
+    cr_expect_eq(sp_lower_input(lower, 0), part);
+    cr_expect_eq(sp_lower_input_whole(lower, 0), whole);
     cr_expect_neq(part, whole);
     /* Nothing of b is cut along n: its whole is its part. */
-    cr_expect_eq(sp_local_input_whole(local, 1), sp_local_input(local, 1));
-    cr_expect_null(sp_local_input(local, 2));
-    sp_local_input_range(local, 0, 1, 2, 5);
-    sp_local_input_box(local, 0, (const struct sp_range[]){{-1, -1}, {0, 6}});
-    sp_local_input_box(local, 0, (const struct sp_range[]){{0, 4}, {0, -1}});
+    cr_expect_eq(sp_lower_input_whole(lower, 1), sp_lower_input(lower, 1));
+    cr_expect_null(sp_lower_input(lower, 2));
+    sp_lower_input_range(lower, 0, 1, 2, 5);
+    sp_lower_input_box(lower, 0, (const struct sp_range[]){{-1, -1}, {0, 6}});
+    sp_lower_input_box(lower, 0, (const struct sp_range[]){{0, 4}, {0, -1}});
     struct sp_range ranges[] = {{0, 1}, {2, 4}}, row = {3, 4};
-    sp_local_input_axes(local, 0, (const struct sp_axis_ranges[]){{1, &row}, {2, ranges}});
-    return sp_local_status(local);
+    sp_lower_input_axes(lower, 0, (const struct sp_axis_ranges[]){{1, &row}, {2, ranges}});
+    return sp_lower_status(lower);
 }
 
-Test(local, inputs_are_parts_wholes_and_boxes)
+Test(lower, inputs_are_parts_wholes_and_boxes)
 {
     struct sp_node *node = matmul(13);
     EXPECT_LOCAL(build_local_with(&build, node, "m=1/2", ask_again), "%0 = part 0 [2:4,0:6] float32[2,6]\n"
@@ -161,26 +161,26 @@ Test(local, inputs_are_parts_wholes_and_boxes)
                                                                      "%6 = box 0 [3:4,0:1+2:4] float32[1,3]\n");
 }
 
-static enum sp_status ask_outside(struct sp_local *local)
+static enum sp_status ask_outside(struct sp_lowering *lower)
 {
-    sp_local_input_range(local, 0, 1, 2, 7);
-    return sp_local_status(local);
+    sp_lower_input_range(lower, 0, 1, 2, 7);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status ask_nothing(struct sp_local *local)
+static enum sp_status ask_nothing(struct sp_lowering *lower)
 {
-    sp_local_input_range(local, 0, 1, 2, 2);
-    return sp_local_status(local);
+    sp_lower_input_range(lower, 0, 1, 2, 2);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status ask_disorder(struct sp_local *local)
+static enum sp_status ask_disorder(struct sp_lowering *lower)
 {
     struct sp_range ranges[] = {{2, 4}, {4, 5}}, row = {3, 4};
-    sp_local_input_axes(local, 0, (const struct sp_axis_ranges[]){{1, &row}, {2, ranges}});
-    return sp_local_status(local);
+    sp_lower_input_axes(lower, 0, (const struct sp_axis_ranges[]){{1, &row}, {2, ranges}});
+    return sp_lower_status(lower);
 }
 
-Test(local, boxes_lie_inside)
+Test(lower, boxes_lie_inside)
 {
     struct sp_node *node = matmul(13);
     const char *const text = "LOCAL_PROGRAM: Node 0 (MatMul): its local form asks for ";
@@ -189,19 +189,19 @@ Test(local, boxes_lie_inside)
     cr_expect_eq(strncmp(build_local_with(&build, node, "", ask_disorder), text, strlen(text)), 0);
 }
 
-static enum sp_status name_pieces(struct sp_local *local)
+static enum sp_status name_pieces(struct sp_lowering *lower)
 {
-    const struct sp_piece *x = sp_local_input(local, 0), *y = sp_local_same(local, 0, NULL, 0, NULL);
-    const struct sp_piece *z = sp_local_unary(local, "Exp", sp_local_input(local, 0));
-    END_AFTER_ERROR(local);
+    const struct sp_piece *x = sp_lower_input(lower, 0), *y = sp_lower_same(lower, 0, NULL, 0, NULL);
+    const struct sp_piece *z = sp_lower_unary(lower, "Exp", sp_lower_input(lower, 0));
+    END_AFTER_ERROR(lower);
     cr_expect_str_eq(z->name, "Exp@0.2", "%s", z->name);
     cr_expect_str_eq(y->name, "y@0.1", "%s", y->name);
     /* 199 bytes and a letter of two: it is not cut through. */
     cr_expect_eq(strlen(x->name), 199 + strlen("@0.0"));
-    return sp_local_status(local);
+    return sp_lower_status(lower);
 }
 
-Test(local, names_are_the_models_and_a_number)
+Test(lower, names_are_the_models_and_a_number)
 {
     char name[256];
     start(13);
@@ -215,7 +215,7 @@ Test(local, names_are_the_models_and_a_number)
 }
 
 /* Unknown extents stay unknown; a value without a rank has no brackets. */
-Test(local, what_is_not_known)
+Test(lower, what_is_not_known)
 {
     start(13);
     build_input(&build, "x", SP_DTYPE_FLOAT, "n,4");
@@ -223,58 +223,58 @@ Test(local, what_is_not_known)
     struct sp_node *a = build_node(&build, "Abs", "x", "a");
     struct sp_node *b = build_node(&build, "Abs", "u", "b");
     infer();
-    EXPECT_LOCAL(build_local_with(&build, a, "d1=1/2", sp_local_default), "%0 = part 0 [0:?,2:4] float32[?,2]\n"
+    EXPECT_LOCAL(build_local_with(&build, a, "d1=1/2", sp_lower_default), "%0 = part 0 [0:?,2:4] float32[?,2]\n"
                                                                           "%1 = Abs(%0) float32[?,2]\n"
                                                                           "output 0 = %1\n");
-    EXPECT_LOCAL(build_local_with(&build, b, "", sp_local_default), "%0 = part 0 [] float32\n"
+    EXPECT_LOCAL(build_local_with(&build, b, "", sp_lower_default), "%0 = part 0 [] float32\n"
                                                                     "%1 = Abs(%0) float32\n"
                                                                     "output 0 = %1\n");
 }
 
 /* ---- constants -------------------------------------------------------------------------------------------------- */
 
-static enum sp_status make_constants(struct sp_local *local)
+static enum sp_status make_constants(struct sp_lowering *lower)
 {
-    sp_local_ints(local, 2, (const int64_t[]){-1, INT64_MAX});
-    sp_local_scalar(local, SP_DTYPE_FLOAT, 0.5);
-    sp_local_scalar(local, SP_DTYPE_DOUBLE, -INFINITY);
-    sp_local_scalar(local, SP_DTYPE_FLOAT16, -65504);
-    sp_local_scalar(local, SP_DTYPE_FLOAT16, 2049); /* between 2048 and 2050: the even one */
-    sp_local_scalar(local, SP_DTYPE_BFLOAT16, INFINITY);
-    sp_local_scalar(local, SP_DTYPE_FLOAT8E4M3FN, 1000); /* the largest is 448 */
-    sp_local_scalar(local, SP_DTYPE_FLOAT8E5M2FNUZ, -0.0);
-    sp_local_scalar(local, SP_DTYPE_UINT64, 0x1p63);
-    sp_local_scalar(local, SP_DTYPE_BOOL, 3);
-    sp_local_int(local, SP_DTYPE_INT8, -1);
-    sp_local_int(local, SP_DTYPE_INT4, -1);
-    sp_local_int(local, SP_DTYPE_FLOAT, 3);
-    sp_local_full(local, SP_DTYPE_INT32, 2, (const int64_t[]){1000000, 1000000}, -7);
-    sp_local_iota(local, 5, 8);
-    sp_local_iota(local, 5, 5);
-    sp_local_iota(local, 0, 1000000);
-    sp_local_tensor(local, SP_DTYPE_FLOAT, 2, (const int64_t[]){1, 2}, (const float[]){1.5F, -2}, 8);
-    return sp_local_status(local);
+    sp_lower_ints(lower, 2, (const int64_t[]){-1, INT64_MAX});
+    sp_lower_scalar(lower, SP_DTYPE_FLOAT, 0.5);
+    sp_lower_scalar(lower, SP_DTYPE_DOUBLE, -INFINITY);
+    sp_lower_scalar(lower, SP_DTYPE_FLOAT16, -65504);
+    sp_lower_scalar(lower, SP_DTYPE_FLOAT16, 2049); /* between 2048 and 2050: the even one */
+    sp_lower_scalar(lower, SP_DTYPE_BFLOAT16, INFINITY);
+    sp_lower_scalar(lower, SP_DTYPE_FLOAT8E4M3FN, 1000); /* the largest is 448 */
+    sp_lower_scalar(lower, SP_DTYPE_FLOAT8E5M2FNUZ, -0.0);
+    sp_lower_scalar(lower, SP_DTYPE_UINT64, 0x1p63);
+    sp_lower_scalar(lower, SP_DTYPE_BOOL, 3);
+    sp_lower_int(lower, SP_DTYPE_INT8, -1);
+    sp_lower_int(lower, SP_DTYPE_INT4, -1);
+    sp_lower_int(lower, SP_DTYPE_FLOAT, 3);
+    sp_lower_full(lower, SP_DTYPE_INT32, 2, (const int64_t[]){1000000, 1000000}, -7);
+    sp_lower_iota(lower, 5, 8);
+    sp_lower_iota(lower, 5, 5);
+    sp_lower_iota(lower, 0, 1000000);
+    sp_lower_tensor(lower, SP_DTYPE_FLOAT, 2, (const int64_t[]){1, 2}, (const float[]){1.5F, -2}, 8);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status make_infinite_int(struct sp_local *local)
+static enum sp_status make_infinite_int(struct sp_lowering *lower)
 {
-    sp_local_scalar(local, SP_DTYPE_INT32, INFINITY);
-    return sp_local_status(local);
+    sp_lower_scalar(lower, SP_DTYPE_INT32, INFINITY);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status make_string(struct sp_local *local)
+static enum sp_status make_string(struct sp_lowering *lower)
 {
-    sp_local_int(local, SP_DTYPE_STRING, 1);
-    return sp_local_status(local);
+    sp_lower_int(lower, SP_DTYPE_STRING, 1);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status make_long_list(struct sp_local *local)
+static enum sp_status make_long_list(struct sp_lowering *lower)
 {
-    sp_local_iota(local, 0, 1000000);
-    return sp_local_status(local);
+    sp_lower_iota(lower, 0, 1000000);
+    return sp_lower_status(lower);
 }
 
-Test(local, constants)
+Test(lower, constants)
 {
     struct sp_node *node = matmul(13);
     EXPECT_LOCAL(build_local_with(&build, node, "", make_constants), "%0 = int64[2] {-1,9223372036854775807}\n"
@@ -304,7 +304,7 @@ Test(local, constants)
                  "LOCAL_PROGRAM: Node 0 (MatMul): its local form has a constant of type string.");
 }
 
-Test(local, long_lists_need_range)
+Test(lower, long_lists_need_range)
 {
     struct sp_node *node = matmul(10);
     const char *text = build_local_with(&build, node, "k=0/2", make_long_list);
@@ -313,43 +313,43 @@ Test(local, long_lists_need_range)
 }
 
 /* Every number of a narrow format is that number again, and what lies between two goes to the nearer. */
-static enum sp_status encode_all(struct sp_local *local)
+static enum sp_status encode_all(struct sp_lowering *lower)
 {
     for (uint32_t bits = 0; bits <= 0x7bff; bits += 13) {
         const double value = sp_float_from_bits(SP_DTYPE_FLOAT16, bits);
         const double next = sp_float_from_bits(SP_DTYPE_FLOAT16, bits + 1);
-        sp_local_scalar(local, SP_DTYPE_FLOAT16, -value);
-        sp_local_scalar(local, SP_DTYPE_FLOAT16, value + (next - value) * 0.75);
+        sp_lower_scalar(lower, SP_DTYPE_FLOAT16, -value);
+        sp_lower_scalar(lower, SP_DTYPE_FLOAT16, value + (next - value) * 0.75);
     }
-    for (uint32_t i = 0; i < local->recorder->count; i++) {
-        const unsigned char *bytes = local->recorder->events[i].constant.bytes;
+    for (uint32_t i = 0; i < lower->recorder->count; i++) {
+        const unsigned char *bytes = lower->recorder->events[i].constant.bytes;
         const uint32_t want = i % 2 == 0 ? (i / 2 * 13) | 0x8000 : i / 2 * 13 + 1;
         cr_assert_eq((uint32_t)bytes[0] + 256U * bytes[1], want, "%u", i);
     }
-    local->recorder->count = 0;
-    return sp_local_status(local);
+    lower->recorder->count = 0;
+    return sp_lower_status(lower);
 }
 
-Test(local, narrow_floats_are_rounded_to_the_nearest)
+Test(lower, narrow_floats_are_rounded_to_the_nearest)
 {
     struct sp_node *node = matmul(13);
     build_local_with(&build, node, "", encode_all);
 }
 
-static enum sp_status know(struct sp_local *local)
+static enum sp_status know(struct sp_lowering *lower)
 {
     uint32_t count;
-    const int64_t *ints = sp_local_known(local, 1, &count);
-    END_AFTER_ERROR(local);
+    const int64_t *ints = sp_lower_known(lower, 1, &count);
+    END_AFTER_ERROR(lower);
     cr_assert_eq(count, 2);
     cr_expect_eq(ints[0], 6);
     cr_expect_eq(ints[1], 4);
-    cr_expect_null(sp_local_known(local, 0, &count));
+    cr_expect_null(sp_lower_known(lower, 0, &count));
     cr_expect_eq(count, 0);
-    return sp_local_status(local);
+    return sp_lower_status(lower);
 }
 
-Test(local, known_integers_of_an_input)
+Test(lower, known_integers_of_an_input)
 {
     start(13);
     input("x", "4,6");
@@ -361,30 +361,30 @@ Test(local, known_integers_of_an_input)
 
 /* ---- operators and attributes ----------------------------------------------------------------------------------- */
 
-static enum sp_status write_operators(struct sp_local *local)
+static enum sp_status write_operators(struct sp_lowering *lower)
 {
     char name[] = "value";
     int64_t ints[] = {1, 2};
-    const struct sp_local_attribute attributes[] = {
+    const struct sp_lower_attribute attributes[] = {
         SP_INT_ATTR("i", 3),
         SP_INTS_ATTR("list", 2, ints),
         SP_NO_ATTR("gone"),
         {.name = name, .type = SP_ATTR_FLOAT, .f = 0.25},
         {.name = "reals", .type = SP_ATTR_FLOATS, .count = 2, .floats = (const double[]){0.5, 1.5}},
         {.name = "mode", .type = SP_ATTR_STRING, .s = "edge"}};
-    struct sp_piece *inputs[] = {sp_local_input(local, 0), NULL}, *outputs[2];
-    sp_local_output(local, 0, sp_local_same(local, 2, inputs, 6, attributes));
-    sp_local_op_many(local, "com.microsoft", "Two", 1, inputs, 0, NULL, 2,
+    struct sp_piece *inputs[] = {sp_lower_input(lower, 0), NULL}, *outputs[2];
+    sp_lower_output(lower, 0, sp_lower_same(lower, 2, inputs, 6, attributes));
+    sp_lower_op_many(lower, "com.microsoft", "Two", 1, inputs, 0, NULL, 2,
                      (const enum sp_dtype[]){SP_DTYPE_FLOAT, SP_DTYPE_INT64}, outputs);
-    sp_piece_set_dims(local, outputs[1], 2, (const int64_t[]){2, -1});
+    sp_piece_set_dims(lower, outputs[1], 2, (const int64_t[]){2, -1});
     /* Copies are kept, not what was given. */
     name[0] = '?';
     ints[0] = 9;
     inputs[0] = NULL;
-    return sp_local_status(local);
+    return sp_lower_status(lower);
 }
 
-Test(local, operators_keep_what_they_are_given)
+Test(lower, operators_keep_what_they_are_given)
 {
     struct sp_node *node = matmul(13);
     EXPECT_LOCAL(build_local_with(&build, node, "m=0/2", write_operators),
@@ -397,25 +397,25 @@ Test(local, operators_keep_what_they_are_given)
 
 /* ---- queries ---------------------------------------------------------------------------------------------------- */
 
-static enum sp_status look(struct sp_local *local)
+static enum sp_status look(struct sp_lowering *lower)
 {
     uint32_t count;
-    const uint8_t k = sp_local_split_named(local, "k"), *partial = sp_local_partial_factors(local, 0, &count);
-    END_AFTER_ERROR(local);
+    const uint8_t k = sp_lower_split_named(lower, "k"), *partial = sp_lower_partial_factors(lower, 0, &count);
+    END_AFTER_ERROR(lower);
     cr_assert_eq(count, 1);
     cr_expect_eq(partial[0], k);
-    cr_expect_eq(sp_local_input_factor(local, 0, 1), k);
-    cr_expect_eq(sp_local_input_factor(local, 1, 0), k);
-    cr_expect_eq(sp_local_output_factor(local, 0, 2), SP_RULE_NO_FACTOR);
-    cr_expect_eq(sp_local_split_named(local, "n"), SP_RULE_NO_FACTOR);
-    cr_expect(sp_local_is_cut(&local->inputs[0], 1) && !sp_local_is_cut(&local->inputs[1], 1));
-    const int64_t *dims = sp_local_part_dims(local, &local->inputs[0]);
-    END_AFTER_ERROR(local);
+    cr_expect_eq(sp_lower_input_factor(lower, 0, 1), k);
+    cr_expect_eq(sp_lower_input_factor(lower, 1, 0), k);
+    cr_expect_eq(sp_lower_output_factor(lower, 0, 2), SP_RULE_NO_FACTOR);
+    cr_expect_eq(sp_lower_split_named(lower, "n"), SP_RULE_NO_FACTOR);
+    cr_expect(sp_lower_is_cut(&lower->inputs[0], 1) && !sp_lower_is_cut(&lower->inputs[1], 1));
+    const int64_t *dims = sp_lower_part_dims(lower, &lower->inputs[0]);
+    END_AFTER_ERROR(lower);
     cr_expect(dims[0] == 4 && dims[1] == 3);
-    return sp_local_status(local);
+    return sp_lower_status(lower);
 }
 
-Test(local, queries)
+Test(lower, queries)
 {
     struct sp_node *node = matmul(13);
     build_local_with(&build, node, "k=1/2", look);

@@ -1,7 +1,7 @@
 /*
  * The helpers of the builder of one device's part of a node: the form of each in every version of the operator set, the
  * types they work in, and what is refused. Expected texts follow from the signatures of the operators
- * (core/ops/signatures) and the contracts of ops/local.h.
+ * (core/ops/signatures) and the contracts of ops/lowering/lowering.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,61 +36,61 @@ static const char *form_once(int64_t opset, enum sp_dtype dtype, build_local_fun
     return kept;
 }
 
-static enum sp_status slices(struct sp_local *local)
+static enum sp_status slices(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    sp_local_slice(local, x, 1, 2, 5);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    sp_lower_slice(lower, x, 1, 2, 5);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status steps(struct sp_local *local)
+static enum sp_status steps(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    sp_local_slice_step(local, x, 1, 5, INT64_MIN, -2);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    sp_lower_slice_step(lower, x, 1, 5, INT64_MIN, -2);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status squeezes(struct sp_local *local)
+static enum sp_status squeezes(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_unsqueeze(local, sp_local_input(local, 0), 1);
-    sp_local_squeeze(local, x, 1);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_unsqueeze(lower, sp_lower_input(lower, 0), 1);
+    sp_lower_squeeze(lower, x, 1);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status sums(struct sp_local *local)
+static enum sp_status sums(struct sp_lowering *lower)
 {
-    sp_local_reduce(local, "ReduceSum", sp_local_input(local, 0), 2, true);
-    return sp_local_status(local);
+    sp_lower_reduce(lower, "ReduceSum", sp_lower_input(lower, 0), 2, true);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status maxima(struct sp_local *local)
+static enum sp_status maxima(struct sp_lowering *lower)
 {
-    sp_local_reduce(local, "ReduceMax", sp_local_input(local, 0), 3, false);
-    return sp_local_status(local);
+    sp_lower_reduce(lower, "ReduceMax", sp_lower_input(lower, 0), 3, false);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status pads(struct sp_local *local)
+static enum sp_status pads(struct sp_lowering *lower)
 {
-    sp_local_pad(local, sp_local_input(local, 0), 2, (const int64_t[]){0, 1}, (const int64_t[]){0, 2}, -1);
-    return sp_local_status(local);
+    sp_lower_pad(lower, sp_lower_input(lower, 0), 2, (const int64_t[]){0, 1}, (const int64_t[]){0, 2}, -1);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status reshapes(struct sp_local *local)
+static enum sp_status reshapes(struct sp_lowering *lower)
 {
-    sp_local_reshape(local, sp_local_input(local, 0), 2, (const int64_t[]){3, -1});
-    return sp_local_status(local);
+    sp_lower_reshape(lower, sp_lower_input(lower, 0), 2, (const int64_t[]){3, -1});
+    return sp_lower_status(lower);
 }
 
-static enum sp_status expands(struct sp_local *local)
+static enum sp_status expands(struct sp_lowering *lower)
 {
-    sp_local_expand(local, sp_local_input(local, 0), 3, (const int64_t[]){5, -1, 6});
-    return sp_local_status(local);
+    sp_lower_expand(lower, sp_lower_input(lower, 0), 3, (const int64_t[]){5, -1, 6});
+    return sp_lower_status(lower);
 }
 
-static enum sp_status casts(struct sp_local *local)
+static enum sp_status casts(struct sp_lowering *lower)
 {
-    sp_local_cast(local, sp_local_input(local, 0), SP_DTYPE_FLOAT16);
-    return sp_local_status(local);
+    sp_lower_cast(lower, sp_lower_input(lower, 0), SP_DTYPE_FLOAT16);
+    return sp_lower_status(lower);
 }
 
 Test(local_forms, shape_helpers_follow_the_version)
@@ -162,52 +162,52 @@ Test(local_forms, pads_follow_the_version_and_the_type)
                                                       "%5 = .Cast(%4) {to=5} int16[2,9]\n");
 }
 
-static enum sp_status adds_a_number(struct sp_local *local)
+static enum sp_status adds_a_number(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    END_AFTER_ERROR(local);
-    sp_local_binary(local, "Add", sp_local_int(local, x->dtype, 2), x);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    END_AFTER_ERROR(lower);
+    sp_lower_binary(lower, "Add", sp_lower_int(lower, x->dtype, 2), x);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status subtracts_from_a_number(struct sp_local *local)
+static enum sp_status subtracts_from_a_number(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    END_AFTER_ERROR(local);
-    sp_local_binary(local, "Sub", sp_local_int(local, x->dtype, 2), x);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    END_AFTER_ERROR(lower);
+    sp_lower_binary(lower, "Sub", sp_lower_int(lower, x->dtype, 2), x);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status bounds_from_below(struct sp_local *local)
+static enum sp_status bounds_from_below(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    END_AFTER_ERROR(local);
-    sp_local_binary(local, "Max", x, sp_local_int(local, x->dtype, 0));
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    END_AFTER_ERROR(lower);
+    sp_lower_binary(lower, "Max", x, sp_lower_int(lower, x->dtype, 0));
+    return sp_lower_status(lower);
 }
 
-static enum sp_status compares(struct sp_local *local)
+static enum sp_status compares(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    END_AFTER_ERROR(local);
-    sp_local_compare(local, "GreaterOrEqual", x, sp_local_int(local, x->dtype, 0));
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    END_AFTER_ERROR(lower);
+    sp_lower_compare(lower, "GreaterOrEqual", x, sp_lower_int(lower, x->dtype, 0));
+    return sp_lower_status(lower);
 }
 
-static enum sp_status equals(struct sp_local *local)
+static enum sp_status equals(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    sp_local_compare(local, "Equal", x, x);
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    sp_lower_compare(lower, "Equal", x, x);
+    return sp_lower_status(lower);
 }
 
-static enum sp_status chooses(struct sp_local *local)
+static enum sp_status chooses(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    struct sp_piece *yes = sp_local_tensor(local, SP_DTYPE_BOOL, 1, (const int64_t[]){1}, "\1", 1);
-    END_AFTER_ERROR(local);
-    sp_local_where(local, yes, x, sp_local_int(local, x->dtype, 0));
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    struct sp_piece *yes = sp_lower_tensor(lower, SP_DTYPE_BOOL, 1, (const int64_t[]){1}, "\1", 1);
+    END_AFTER_ERROR(lower);
+    sp_lower_where(lower, yes, x, sp_lower_int(lower, x->dtype, 0));
+    return sp_lower_status(lower);
 }
 
 Test(local_forms, elementwise_helpers_follow_the_version_and_the_type)
@@ -265,24 +265,24 @@ Test(local_forms, elementwise_helpers_follow_the_version_and_the_type)
 
 /* ---- nothing to do, and nothing that contradicts ---------------------------------------------------------------- */
 
-static enum sp_status do_nothing(struct sp_local *local)
+static enum sp_status do_nothing(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0), *y = x;
-    y = sp_local_slice(local, y, 1, 0, 6);
-    y = sp_local_slice(local, y, 1, 0, INT64_MAX);
-    y = sp_local_cast(local, y, SP_DTYPE_FLOAT);
-    y = sp_local_reshape(local, y, 2, (const int64_t[]){2, -1});
-    y = sp_local_transpose(local, y, 2, (const int64_t[]){0, 1});
-    y = sp_local_expand(local, y, 2, (const int64_t[]){-1, 6});
-    y = sp_local_concat(local, 1, 1, &y);
-    y = sp_local_pad(local, y, 2, (const int64_t[]){0, 0}, (const int64_t[]){0, 0}, 3);
-    y = sp_local_reduce(local, "ReduceSum", y, 0, true);
+    struct sp_piece *x = sp_lower_input(lower, 0), *y = x;
+    y = sp_lower_slice(lower, y, 1, 0, 6);
+    y = sp_lower_slice(lower, y, 1, 0, INT64_MAX);
+    y = sp_lower_cast(lower, y, SP_DTYPE_FLOAT);
+    y = sp_lower_reshape(lower, y, 2, (const int64_t[]){2, -1});
+    y = sp_lower_transpose(lower, y, 2, (const int64_t[]){0, 1});
+    y = sp_lower_expand(lower, y, 2, (const int64_t[]){-1, 6});
+    y = sp_lower_concat(lower, 1, 1, &y);
+    y = sp_lower_pad(lower, y, 2, (const int64_t[]){0, 0}, (const int64_t[]){0, 0}, 3);
+    y = sp_lower_reduce(lower, "ReduceSum", y, 0, true);
     /* Nothing along axis 1 is split: nobody differs in it. */
-    y = sp_local_all_reduce(local, y, SP_COMBINE_SUM, 1, (const uint8_t[]){1});
-    y = sp_local_all_gather(local, y, 1, 1);
-    END_AFTER_ERROR(local);
+    y = sp_lower_all_reduce(lower, y, SP_COMBINE_SUM, 1, (const uint8_t[]){1});
+    y = sp_lower_all_gather(lower, y, 1, 1);
+    END_AFTER_ERROR(lower);
     cr_expect_eq(x, y);
-    return sp_local_status(local);
+    return sp_lower_status(lower);
 }
 
 Test(local_forms, nothing_is_written_where_nothing_is_to_be_done)
@@ -290,35 +290,35 @@ Test(local_forms, nothing_is_written_where_nothing_is_to_be_done)
     EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, do_nothing), "");
 }
 
-static enum sp_status follow_dims(struct sp_local *local)
+static enum sp_status follow_dims(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    struct sp_piece *column = sp_local_slice(local, x, 1, 2, 3), *row = sp_local_slice(local, x, 0, 0, 1);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    struct sp_piece *column = sp_lower_slice(lower, x, 1, 2, 3), *row = sp_lower_slice(lower, x, 0, 0, 1);
     struct sp_piece *indices =
-        sp_local_tensor(local, SP_DTYPE_INT64, 2, (const int64_t[]){1, 2}, (int64_t[]){0, 1}, 16);
-    const struct sp_piece *both = sp_local_binary(local, "Mul", column, row);
-    const struct sp_piece *taken = sp_local_gather(local, x, indices, 1);
-    END_AFTER_ERROR(local);
+        sp_lower_tensor(lower, SP_DTYPE_INT64, 2, (const int64_t[]){1, 2}, (int64_t[]){0, 1}, 16);
+    const struct sp_piece *both = sp_lower_binary(lower, "Mul", column, row);
+    const struct sp_piece *taken = sp_lower_gather(lower, x, indices, 1);
+    END_AFTER_ERROR(lower);
     cr_expect_eq(both->dims[1], 6);
     cr_expect(taken->rank == 3 && taken->dims[0] == 2 && taken->dims[1] == 1 && taken->dims[2] == 2);
-    const struct sp_piece *turned = sp_local_transpose(local, x, 2, (const int64_t[]){1, 0});
-    struct sp_piece *batch = sp_local_reshape(local, x, 4, (const int64_t[]){1, 2, 2, 3});
-    struct sp_piece *other = sp_local_reshape(local, x, 3, (const int64_t[]){1, 3, 4});
-    const struct sp_piece *product = sp_local_matmul(local, batch, other);
-    struct sp_piece *vector = sp_local_reshape(local, other, 1, (const int64_t[]){12});
-    const struct sp_piece *number = sp_local_matmul(local, vector, vector);
-    struct sp_piece *unknown = sp_local_op(local, "Any", SP_DTYPE_FLOAT, 1, &x, 0, NULL);
-    const struct sp_piece *sum = sp_local_binary(local, "Add", unknown, x);
-    const struct sp_piece *open = sp_local_concat(local, 0, 2, (struct sp_piece *const[]){x, unknown});
-    const struct sp_piece *longer = sp_local_concat(local, 0, 2, (struct sp_piece *const[]){x, row});
-    END_AFTER_ERROR(local);
+    const struct sp_piece *turned = sp_lower_transpose(lower, x, 2, (const int64_t[]){1, 0});
+    struct sp_piece *batch = sp_lower_reshape(lower, x, 4, (const int64_t[]){1, 2, 2, 3});
+    struct sp_piece *other = sp_lower_reshape(lower, x, 3, (const int64_t[]){1, 3, 4});
+    const struct sp_piece *product = sp_lower_matmul(lower, batch, other);
+    struct sp_piece *vector = sp_lower_reshape(lower, other, 1, (const int64_t[]){12});
+    const struct sp_piece *number = sp_lower_matmul(lower, vector, vector);
+    struct sp_piece *unknown = sp_lower_op(lower, "Any", SP_DTYPE_FLOAT, 1, &x, 0, NULL);
+    const struct sp_piece *sum = sp_lower_binary(lower, "Add", unknown, x);
+    const struct sp_piece *open = sp_lower_concat(lower, 0, 2, (struct sp_piece *const[]){x, unknown});
+    const struct sp_piece *longer = sp_lower_concat(lower, 0, 2, (struct sp_piece *const[]){x, row});
+    END_AFTER_ERROR(lower);
     cr_expect(turned->dims[0] == 6 && turned->dims[1] == 2);
     cr_expect(product->rank == 4 && product->dims[1] == 2 && product->dims[2] == 2 && product->dims[3] == 4);
     cr_expect(number->rank == 0 && number->dims != NULL);
     cr_expect_null(sum->dims);
     cr_expect_null(open->dims);
     cr_expect_eq(longer->dims[0], 3);
-    return sp_local_status(local);
+    return sp_lower_status(lower);
 }
 
 Test(local_forms, extents_follow_where_they_are_known)
@@ -327,29 +327,29 @@ Test(local_forms, extents_follow_where_they_are_known)
 }
 
 #define WRONG(name, call)                                                                                              \
-    static enum sp_status name(struct sp_local *local)                                                                 \
+    static enum sp_status name(struct sp_lowering *lower)                                                              \
     {                                                                                                                  \
-        struct sp_piece *x = sp_local_input(local, 0);                                                                 \
+        struct sp_piece *x = sp_lower_input(lower, 0);                                                                 \
         (void)x;                                                                                                       \
         (void)(call);                                                                                                  \
-        return sp_local_status(local);                                                                                 \
+        return sp_lower_status(lower);                                                                                 \
     }
-WRONG(wrong_slice, sp_local_slice(local, x, 1, 2, 7))
-WRONG(wrong_step, sp_local_slice_step(local, x, 1, 6, 0, -1))
-WRONG(wrong_axis, sp_local_slice(local, x, 2, 0, 1))
-WRONG(wrong_types, sp_local_binary(local, "Add", x, sp_local_int(local, SP_DTYPE_INT64, 1)))
-WRONG(wrong_shapes, sp_local_binary(local, "Add", x, sp_local_transpose(local, x, 2, (const int64_t[]){1, 0})))
-WRONG(wrong_perm, sp_local_transpose(local, x, 2, (const int64_t[]){1, 1}))
-WRONG(wrong_count, sp_local_reshape(local, x, 1, (const int64_t[]){13}))
-WRONG(wrong_rest, sp_local_reshape(local, x, 2, (const int64_t[]){5, -1}))
-WRONG(wrong_squeeze, sp_local_squeeze(local, x, 1))
-WRONG(wrong_expand, sp_local_expand(local, x, 2, (const int64_t[]){2, 12}))
-WRONG(wrong_pad, sp_local_pad(local, x, 2, (const int64_t[]){0, -1}, (const int64_t[]){0, 0}, 0))
-WRONG(wrong_condition, sp_local_where(local, x, x, x))
-WRONG(wrong_product, sp_local_matmul(local, x, x))
-WRONG(wrong_combiner, sp_local_all_reduce(local, x, SP_COMBINE_SOFTMAX, 1, (const uint8_t[]){0}))
-WRONG(wrong_factor, sp_local_all_reduce(local, x, SP_COMBINE_SUM, 1, (const uint8_t[]){9}))
-WRONG(wrong_size, sp_local_tensor(local, SP_DTYPE_FLOAT, 1, (const int64_t[]){2}, "1234", 4))
+WRONG(wrong_slice, sp_lower_slice(lower, x, 1, 2, 7))
+WRONG(wrong_step, sp_lower_slice_step(lower, x, 1, 6, 0, -1))
+WRONG(wrong_axis, sp_lower_slice(lower, x, 2, 0, 1))
+WRONG(wrong_types, sp_lower_binary(lower, "Add", x, sp_lower_int(lower, SP_DTYPE_INT64, 1)))
+WRONG(wrong_shapes, sp_lower_binary(lower, "Add", x, sp_lower_transpose(lower, x, 2, (const int64_t[]){1, 0})))
+WRONG(wrong_perm, sp_lower_transpose(lower, x, 2, (const int64_t[]){1, 1}))
+WRONG(wrong_count, sp_lower_reshape(lower, x, 1, (const int64_t[]){13}))
+WRONG(wrong_rest, sp_lower_reshape(lower, x, 2, (const int64_t[]){5, -1}))
+WRONG(wrong_squeeze, sp_lower_squeeze(lower, x, 1))
+WRONG(wrong_expand, sp_lower_expand(lower, x, 2, (const int64_t[]){2, 12}))
+WRONG(wrong_pad, sp_lower_pad(lower, x, 2, (const int64_t[]){0, -1}, (const int64_t[]){0, 0}, 0))
+WRONG(wrong_condition, sp_lower_where(lower, x, x, x))
+WRONG(wrong_product, sp_lower_matmul(lower, x, x))
+WRONG(wrong_combiner, sp_lower_all_reduce(lower, x, SP_COMBINE_SOFTMAX, 1, (const uint8_t[]){0}))
+WRONG(wrong_factor, sp_lower_all_reduce(lower, x, SP_COMBINE_SUM, 1, (const uint8_t[]){9}))
+WRONG(wrong_size, sp_lower_tensor(lower, SP_DTYPE_FLOAT, 1, (const int64_t[]){2}, "1234", 4))
 
 Test(local_forms, what_contradicts_is_our_fault)
 {
@@ -363,18 +363,18 @@ Test(local_forms, what_contradicts_is_our_fault)
 
 /* ---- collectives and outputs ------------------------------------------------------------------------------------ */
 
-static enum sp_status reduce_largest(struct sp_local *local)
+static enum sp_status reduce_largest(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    sp_local_all_reduce(local, x, SP_COMBINE_MAX, 2, (const uint8_t[]){1, 0});
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    sp_lower_all_reduce(lower, x, SP_COMBINE_MAX, 2, (const uint8_t[]){1, 0});
+    return sp_lower_status(lower);
 }
 
-static enum sp_status add_up(struct sp_local *local)
+static enum sp_status add_up(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_input(local, 0);
-    sp_local_all_reduce(local, x, SP_COMBINE_SUM, 1, (const uint8_t[]){0});
-    return sp_local_status(local);
+    struct sp_piece *x = sp_lower_input(lower, 0);
+    sp_lower_all_reduce(lower, x, SP_COMBINE_SUM, 1, (const uint8_t[]){0});
+    return sp_lower_status(lower);
 }
 
 /* Type, version, and the type that is carried; UNDEFINED: the factor is made whole. */
@@ -428,25 +428,25 @@ Test(local_forms, collectives_have_types_that_can_be_combined)
                                                                "%3 = .Cast(%2) {to=9} bool[2,6]\n");
 }
 
-static enum sp_status gather_all(struct sp_local *local)
+static enum sp_status gather_all(struct sp_lowering *lower)
 {
-    struct sp_piece *x = sp_local_all_gather(local, sp_local_input(local, 0), 0, 0);
-    END_AFTER_ERROR(local);
+    struct sp_piece *x = sp_lower_all_gather(lower, sp_lower_input(lower, 0), 0, 0);
+    END_AFTER_ERROR(lower);
     cr_expect_eq(x->dims[0], -1);
-    sp_local_output_whole(local, 0, sp_local_transpose(local, x, 2, (const int64_t[]){1, 0}));
-    return sp_local_status(local);
+    sp_lower_output_whole(lower, 0, sp_lower_transpose(lower, x, 2, (const int64_t[]){1, 0}));
+    return sp_lower_status(lower);
 }
 
-static enum sp_status output_sum(struct sp_local *local)
+static enum sp_status output_sum(struct sp_lowering *lower)
 {
-    sp_local_output_partial(local, 0, sp_local_input(local, 0), SP_COMBINE_SUM, 2, (const uint8_t[]){1, 0});
-    return sp_local_status(local);
+    sp_lower_output_partial(lower, 0, sp_lower_input(lower, 0), SP_COMBINE_SUM, 2, (const uint8_t[]){1, 0});
+    return sp_lower_status(lower);
 }
 
-static enum sp_status output_unsplit(struct sp_local *local)
+static enum sp_status output_unsplit(struct sp_lowering *lower)
 {
-    sp_local_output_partial(local, 0, sp_local_input(local, 0), SP_COMBINE_SUM, 1, (const uint8_t[]){1});
-    return sp_local_status(local);
+    sp_lower_output_partial(lower, 0, sp_lower_input(lower, 0), SP_COMBINE_SUM, 1, (const uint8_t[]){1});
+    return sp_lower_status(lower);
 }
 
 Test(local_forms, outputs_are_parts_wholes_and_partial)

@@ -4,14 +4,14 @@
 #include "base/limits.h"
 #include "check/check.h"
 #include "expect_view.h"
-#include "infer/memo.h"
+#include "infer/view/cache.h"
 
 TestSuite(memo, .fini = stop);
 
 static const struct sp_sharding *same(const struct sp_sharding *sharding, bool stays)
 {
     const struct sp_sharding *found = NULL;
-    cr_assert_eq(sp_memo_sharding(assignment->memo, sharding, stays, &found, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_sharding(assignment->memo, sharding, stays, &found, &build.err), SP_OK);
     return found;
 }
 
@@ -66,12 +66,12 @@ Test(memo, unites_devices)
     a.devices = (int64_t[2]){5, 1};
     b.devices = (int64_t[2]){1, 7};
     const struct sp_sharding *both[2] = {&a, &b}, *whole = NULL, *again = NULL;
-    cr_assert_eq(sp_memo_whole(assignment->memo, 1, 8, 2, both, &whole, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_whole(assignment->memo, 1, 8, 2, both, &whole, &build.err), SP_OK);
     cr_expect_eq(whole->first[1], 3);
     cr_expect_arr_eq(whole->devices, ((int64_t[3]){1, 5, 7}), 3 * sizeof(int64_t));
-    cr_assert_eq(sp_memo_whole(assignment->memo, 1, 8, 2, both, &again, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_whole(assignment->memo, 1, 8, 2, both, &again, &build.err), SP_OK);
     cr_expect_eq(whole, again);
-    cr_assert_eq(sp_memo_whole(assignment->memo, 1, 8, 0, both, &whole, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_whole(assignment->memo, 1, 8, 0, both, &whole, &build.err), SP_OK);
     cr_expect_null(whole);
 }
 
@@ -137,9 +137,9 @@ Test(memo, stops_at_what_may_be_spent)
         given(net->nodes[i], "B", "2 |", "0; 1");
     }
     cr_expect_not(view_of(net->nodes[0])->is_too_large);
-    while (sp_memo_spend(assignment->memo, 1 << 16))
+    while (sp_view_cache_spend(assignment->memo, 1 << 16))
         continue;
-    while (sp_memo_spend(assignment->memo, 1))
+    while (sp_view_cache_spend(assignment->memo, 1))
         continue;
     cr_expect_not(view_of(net->nodes[1])->is_too_large);
     given(net->nodes[1], "A", "| 2", "1; 2");
@@ -155,7 +155,7 @@ Test(memo, leaves_reshards_open)
     given(net->nodes[0], "A", "| 2", "0; 1");
     given(net->nodes[0], "B", "2 |", "0; 1");
     given(net->nodes[0], "Y", "2 |", "0; 1");
-    *sp_memo_ways_left(assignment->memo) = 0;
+    *sp_view_cache_ways_left(assignment->memo) = 0;
     struct sp_communications list = {0};
     cr_assert_eq(sp_assignment_communications(assignment, &list, &build.err), SP_OK, "%s", build.err.message);
     cr_assert_eq(list.count, 2);

@@ -5,11 +5,11 @@
 #include <criterion/criterion.h>
 
 #include "build_model.h"
-#include "infer/net.h"
+#include "infer/dataflow.h"
 #include "random_workload.h"
 #include "recount.h"
 #include "search/joint/joint.h"
-#include "search/joint/space.h"
+#include "search/joint/stage_options.h"
 
 static const char *const eight_by_eight =
     "{\"groups\": [{\"name\": \"a\", \"count\": 64, \"device\": \"a100-sxm4-80gb\"}],"
@@ -133,9 +133,9 @@ static void expect_all_twelve(enum sp_objective objective, enum sp_search_strate
     struct sp_joint_options options;
     struct sp_search_result *result;
     struct sp_error err = {0};
-    struct sp_net *net;
+    struct sp_dataflow *net;
     begin(twelve);
-    cr_assert_eq(sp_net_create(arena, build.model, &net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(arena, build.model, &net, &err), SP_OK, "%s", err.message);
     sp_joint_options_init(&options);
     options.objective = objective;
     options.strategy = strategy;

@@ -2,14 +2,14 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "infer/net.h"
+#include "infer/dataflow.h"
 #include "onnx_files.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 struct test_net {
     struct sp_buf file;
     struct onnx_model model;
-    struct sp_net *net;
+    struct sp_dataflow *net;
 };
 
 static void open_net(struct test_net *test, const char *notation)
@@ -19,7 +19,7 @@ static void open_net(struct test_net *test, const char *notation)
     test->file = onnx_encode(notation);
     cr_assert_eq(onnx_read(&test->model, test->file.data, test->file.size), SP_OK, "%s", test->model.err.message);
     cr_assert_eq(sp_infer_shapes(test->model.model, NULL, &summary, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_net_create(test->model.arena, test->model.model, &test->net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(test->model.arena, test->model.model, &test->net, &err), SP_OK, "%s", err.message);
 }
 
 static void close_net(struct test_net *test)
@@ -29,7 +29,7 @@ static void close_net(struct test_net *test)
 }
 
 /* "Add x,y>z" for a node, "=Loop a>b" for a boundary, "<" behind it from one iteration to the next, one a line. */
-static void write_relations(const struct sp_net *net, struct sp_buf *buf)
+static void write_relations(const struct sp_dataflow *net, struct sp_buf *buf)
 {
     sp_buf_init(buf, 1 << 16);
     for (uint32_t i = 0; i < net->relation_count; i++) {
@@ -93,7 +93,7 @@ Test(net, loops)
     cr_expect_eq(collected->extra_axis[0], -1);
     cr_expect_eq(collected->extra_axis[1], 0);
     struct sp_rule *rule = NULL;
-    cr_assert_eq(sp_net_rule(test.net, collected, test.model.arena, &rule, NULL), SP_OK);
+    cr_assert_eq(sp_dataflow_rule(test.net, collected, test.model.arena, &rule, NULL), SP_OK);
     struct sp_buf text;
     sp_buf_init(&text, 1024);
     sp_rule_print(rule, &text);
@@ -137,15 +137,15 @@ Test(net, numbers_are_those_of_the_main_graph_first)
              MODEL("11{1'c' " BOOL "} 11{1'x' " FOUR "} 1{1'c' 2'y' 4'If' "
                    "5{1'then_branch' 20:5 6{2't' 1{1'x' 2'a' 4'Relu'} 12{1'a'}}} "
                    "5{1'else_branch' 20:5 6{2'e' 1{1'x' 2'b' 4'Abs'} 12{1'b'}}}} 1{1'y' 2'z' 4'Relu'} 12{1'z'}"));
-    const struct sp_net *net = test.net;
+    const struct sp_dataflow *net = test.net;
     const struct sp_graph *graph = test.model.model->graph;
     cr_assert_eq(net->graph_count, 3);
     cr_assert_eq(net->tensor_count, graph->value_count + 2);
     cr_assert_eq(net->node_count, graph->node_count + 2);
     for (uint32_t i = 0; i < net->tensor_count; i++)
-        cr_expect_eq(sp_net_tensor(net, net->tensors[i]), i);
+        cr_expect_eq(sp_dataflow_tensor(net, net->tensors[i]), i);
     for (uint32_t i = 0; i < net->node_count; i++)
-        cr_expect_eq(sp_net_node(net, net->nodes[i]), i);
+        cr_expect_eq(sp_dataflow_node(net, net->nodes[i]), i);
     for (uint32_t i = 0; i < graph->value_count; i++)
         cr_expect_eq(net->tensors[i], graph->values[i]);
     close_net(&test);
@@ -163,7 +163,7 @@ Test(net, unequal_sides_share_no_axis)
     struct sp_rule *rule = NULL;
     struct sp_buf text;
     sp_buf_init(&text, 1024);
-    cr_assert_eq(sp_net_rule(test.net, &test.net->relations[1], test.model.arena, &rule, NULL), SP_OK);
+    cr_assert_eq(sp_dataflow_rule(test.net, &test.net->relations[1], test.model.arena, &rule, NULL), SP_OK);
     sp_rule_print(rule, &text);
     cr_expect_str_eq(text.data, "[_,a01] -> [_,a01]");
     sp_buf_release(&text);
@@ -179,19 +179,19 @@ Test(net, keeps_equal_rules_once)
     open_net(&test, MODEL("11{1'x' " FLOAT("1{1:8} 1{1:4}") "} 1{1'x' 2'a' 4'Relu'} 1{1'a' 2'b' 4'Abs'} "
                                                             "1{1'b' 2'c' 4'Transpose'} 12{1'c'}"));
     struct sp_arena *scratch = sp_arena_create(NULL);
-    cr_expect_not(sp_net_has_rule(test.net, &test.net->relations[0]));
-    cr_assert_eq(sp_net_rule(test.net, &test.net->relations[0], scratch, &made, NULL), SP_OK);
-    cr_expect(sp_net_has_rule(test.net, &test.net->relations[0]));
-    cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[0], scratch, &first, NULL), SP_OK);
-    cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[1], scratch, &second, NULL), SP_OK);
-    cr_assert_eq(sp_net_keep_rule(test.net, &test.net->relations[2], scratch, &other, NULL), SP_OK);
+    cr_expect_not(sp_dataflow_has_rule(test.net, &test.net->relations[0]));
+    cr_assert_eq(sp_dataflow_rule(test.net, &test.net->relations[0], scratch, &made, NULL), SP_OK);
+    cr_expect(sp_dataflow_has_rule(test.net, &test.net->relations[0]));
+    cr_assert_eq(sp_dataflow_keep_rule(test.net, &test.net->relations[0], scratch, &first, NULL), SP_OK);
+    cr_assert_eq(sp_dataflow_keep_rule(test.net, &test.net->relations[1], scratch, &second, NULL), SP_OK);
+    cr_assert_eq(sp_dataflow_keep_rule(test.net, &test.net->relations[2], scratch, &other, NULL), SP_OK);
     cr_assert_not_null(first);
     cr_expect_eq(first, (const struct sp_rule *)made);
     cr_expect_eq(first, second);
     cr_expect_neq(first, other);
-    cr_assert_eq(sp_net_rule(test.net, &test.net->relations[1], scratch, &made, NULL), SP_OK);
+    cr_assert_eq(sp_dataflow_rule(test.net, &test.net->relations[1], scratch, &made, NULL), SP_OK);
     cr_expect_eq((const struct sp_rule *)made, first);
-    cr_expect_eq(sp_rules_count(sp_net_rules(test.net)), 2);
+    cr_expect_eq(sp_rules_count(sp_dataflow_rules(test.net)), 2);
     sp_arena_destroy(scratch);
     close_net(&test);
 }

@@ -12,20 +12,20 @@
 #include "build_model.h"
 #include "build_workload.h"
 #include "data_files.h"
-#include "infer/net.h"
+#include "infer/dataflow.h"
 #include "plan/job.h"
 #include "random_workload.h"
 #include "recount.h"
 #include "search/joint/joint.h"
-#include "search/joint/least.h"
-#include "search/joint/moment.h"
+#include "search/joint/memory_peak.h"
+#include "search/joint/minimum_memory.h"
 
 /* A workload with or without a model behind it, on equal devices of much memory of which a limit allows little. */
 struct question {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_joint_options options;
 };
 
@@ -109,7 +109,7 @@ static void ask_of_model(uint32_t nodes, uint32_t devices, enum sp_search_strate
     q.cluster = limited(q.arena, devices, 64);
     cr_assert_eq(sp_workload_from_model(q.arena, build.model, q.cluster, NULL, &q.workload, &err), SP_OK, "%s",
                  err.message);
-    cr_assert_eq(sp_net_create(q.arena, build.model, &q.net, &err), SP_OK);
+    cr_assert_eq(sp_dataflow_create(q.arena, build.model, &q.net, &err), SP_OK);
     sp_joint_options_init(&q.options);
     q.options.strategy = strategy;
     q.options.objective = pick(&state, 2) == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
@@ -292,10 +292,10 @@ static void expect_moments(const struct question *q, const struct sp_search_resu
 {
     for (uint32_t s = 0; s < result->evaluation->stage_count; s++) {
         const struct sp_stage_cost *cost = &result->evaluation->stages[s];
-        struct sp_moment moment;
+        struct sp_memory_peak moment;
         struct sp_error err = {0};
-        cr_assert_eq(sp_moment_of_stage(q->arena, q->workload, q->cluster, &result->placement, result->sharded, s,
-                                        &moment, &err),
+        cr_assert_eq(sp_memory_peak_of_stage(q->arena, q->workload, q->cluster, &result->placement, result->sharded, s,
+                                             &moment, &err),
                      SP_OK, "%s", err.message);
         cr_expect_float_eq(moment.alive_bytes + moment.workspace_bytes, cost->activations_peak_bytes,
                            1e-9 * cost->activations_peak_bytes, "stage %u: %.17g + %.17g, counted %.17g", s,
@@ -339,7 +339,7 @@ Test(nofit, what_is_alive_adds_up_to_the_peak_of_split_operators)
         q.cluster = limited(q.arena, 2, 1e9);
         cr_assert_eq(sp_workload_from_model(q.arena, build.model, q.cluster, NULL, &q.workload, &err), SP_OK, "%s",
                      err.message);
-        cr_assert_eq(sp_net_create(q.arena, build.model, &q.net, &err), SP_OK);
+        cr_assert_eq(sp_dataflow_create(q.arena, build.model, &q.net, &err), SP_OK);
         sp_joint_options_init(&q.options);
         q.options.strategy = SP_STRATEGY_TENSOR;
         q.options.objective = SP_OBJECTIVE_LATENCY;

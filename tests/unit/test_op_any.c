@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "expect_op.h"
-#include "ops/signature.h"
+#include "ops/table/signature.h"
 
 /* For each entry of the table. */
 #define CASES 200

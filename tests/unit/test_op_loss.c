@@ -1,5 +1,5 @@
 /* Losses. Expected values follow ONNX' Operators.md (NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss); FLOPs are the
-   conventions stated in core/ops/loss.c. */
+   conventions stated in core/ops/families/math/loss.c. */
 #include "expect_op.h"
 
 TestSuite(op_loss, .fini = stop);

@@ -1,5 +1,5 @@
-/* ai.onnx.ml. Expected values follow ONNX' Operators-ml.md; FLOPs are the conventions stated in core/ops/ml_features.c
-   and core/ops/ml_models.c. */
+/* ai.onnx.ml. Expected values follow ONNX' Operators-ml.md; FLOPs are the conventions stated in core/ops/families/math/ml_features.c
+   and core/ops/families/math/ml_models.c. */
 #include "expect_op.h"
 
 #define ML "ai.onnx.ml"

@@ -1,5 +1,5 @@
 /* Normalisations and the softmax family. Expected values follow ONNX' Operators.md and, for old versions, Changelog.md;
-   FLOPs are the conventions stated in core/ops/normalization.c. */
+   FLOPs are the conventions stated in core/ops/families/neural/normalization.c. */
 #include "expect_op.h"
 
 TestSuite(op_normalization, .fini = stop);

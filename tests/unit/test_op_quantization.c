@@ -1,5 +1,5 @@
 /* Quantisation. Expected values follow ONNX' Operators.md (QuantizeLinear, DequantizeLinear and their versions in
-   Changelog.md); FLOPs are the conventions stated in core/ops/quantization.c. */
+   Changelog.md); FLOPs are the conventions stated in core/ops/families/math/quantization.c. */
 #include "expect_op.h"
 
 TestSuite(op_quantization, .fini = stop);

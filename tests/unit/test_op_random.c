@@ -1,4 +1,4 @@
-/* Random tensors. Expected values follow ONNX' Operators.md; FLOPs are the conventions stated in core/ops/random.c. */
+/* Random tensors. Expected values follow ONNX' Operators.md; FLOPs are the conventions stated in core/ops/families/tensor/random.c. */
 #include "expect_op.h"
 
 TestSuite(op_random, .fini = stop);

@@ -1,4 +1,4 @@
-/* Strings. Expected values follow ONNX' Operators.md; FLOPs are the conventions stated in core/ops/string.c. */
+/* Strings. Expected values follow ONNX' Operators.md; FLOPs are the conventions stated in core/ops/families/tensor/string.c. */
 #include "expect_op.h"
 
 TestSuite(op_string, .fini = stop);

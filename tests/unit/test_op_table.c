@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/op.h"
-#include "ops/signature.h"
+#include "ops/table/op.h"
+#include "ops/table/signature.h"
 
 Test(op_table, finds_the_version_in_force)
 {

@@ -1,5 +1,5 @@
 /* ai.onnx.preview.training. Expected values follow ONNX' Operators.md (Adagrad, Adam, Momentum, Gradient); FLOPs are
-   the conventions stated in core/ops/training.c. */
+   the conventions stated in core/ops/families/math/training.c. */
 #include <stdio.h>
 
 #include "expect_op.h"

@@ -70,7 +70,7 @@ static const struct text_case tested[] = {
 
 struct made {
     struct sp_arena *arena;
-    struct ort_case it;
+    struct sp_ort_case it;
 };
 
 static uint32_t numbers(const char *text, char separator, int64_t *ret_numbers)
@@ -85,7 +85,7 @@ static uint32_t numbers(const char *text, char separator, int64_t *ret_numbers)
     return count;
 }
 
-static struct ort_tensor tensor(struct made *made, const char *shape, const char *mesh, const char *text)
+static struct sp_ort_tensor tensor(struct made *made, const char *shape, const char *mesh, const char *text)
 {
     struct sp_error err = {0};
     struct sp_ort_spec *spec = SP_NEW(made->arena, struct sp_ort_spec);
@@ -98,14 +98,14 @@ static struct ort_tensor tensor(struct made *made, const char *shape, const char
     spec->mesh_elements = elements;
     spec->mesh_rank = 1;
     spec->mesh_shape = &spec->element_count;
-    return (struct ort_tensor){spec, extents};
+    return (struct sp_ort_tensor){spec, extents};
 }
 
 static struct made make(const struct text_case *text)
 {
     struct made made = {.arena = sp_arena_create(NULL)};
     int64_t *axes = SP_NEW_ARRAY(made.arena, 16, int64_t);
-    made.it = (struct ort_case){.op_type = text->op, .dtype = SP_DTYPE_FLOAT, .world = 2, .keeps_dims = true};
+    made.it = (struct sp_ort_case){.op_type = text->op, .dtype = SP_DTYPE_FLOAT, .world = 2, .keeps_dims = true};
     made.it.inputs[0] = tensor(&made, text->shape, text->mesh, text->spec);
     if (text->second_spec != NULL)
         made.it.inputs[1] = tensor(&made, text->second_shape, text->mesh, text->second_spec);
@@ -116,15 +116,15 @@ static struct made make(const struct text_case *text)
     return made;
 }
 
-static void expect(const struct text_case *text, enum ort_verdict verdict)
+static void expect(const struct text_case *text, enum sp_ort_verdict verdict)
 {
     struct made made = make(text);
     const char *why = NULL;
-    const enum ort_verdict found = ort_judge(&made.it, made.arena, &why);
+    const enum sp_ort_verdict found = sp_ort_judge(&made.it, made.arena, &why);
     cr_expect_eq(found, verdict, "%s %s %s -> %s: %d: %s", text->op, text->spec,
                  text->second_spec != NULL ? text->second_spec : "", text->out_spec, (int)found,
                  why != NULL ? why : "");
-    cr_expect_eq(why == NULL, found == ORT_ACCEPTED);
+    cr_expect_eq(why == NULL, found == SP_ORT_ACCEPTED);
     if (why != NULL)
         cr_expect_eq(why[strlen(why) - 1], '.', "%s", why);
     sp_arena_destroy(made.arena);
@@ -134,14 +134,14 @@ Test(ort_rules, what_its_tests_do_is_accepted)
 {
     cr_assert_eq(sizeof tested / sizeof tested[0], 52);
     for (size_t i = 0; i < sizeof tested / sizeof tested[0]; i++)
-        expect(&tested[i], ORT_ACCEPTED);
+        expect(&tested[i], SP_ORT_ACCEPTED);
 }
 
 /* ---- what is refused, or wrong ----------------------------------------------------------------------------------- */
 
 struct judged {
     struct text_case text;
-    enum ort_verdict verdict;
+    enum sp_ort_verdict verdict;
 };
 
 #define MATMUL(a, b, y, verdict)                                                                                       \
@@ -155,71 +155,71 @@ struct judged {
 
 /* The published matrix, and what it follows from the code besides. */
 static const struct judged judged[] = {
-    MATMUL("RR", "RS[0]", "RR", ORT_REFUSED),
-    MATMUL("RR", "RS[0]", "S[0]R", ORT_REFUSED),
-    MATMUL("RR", "S[0]R", "RS[0]", ORT_WRONG),
-    MATMUL("RS[0]", "RR", "RR", ORT_UNTESTED),
-    MATMUL("RS[0]", "RR", "RS[0]", ORT_REFUSED),
-    MATMUL("S[0]R", "RR", "S[0]R", ORT_UNTESTED),
-    MATMUL("S[0]R", "RR", "RR", ORT_REFUSED),
-    MATMUL("RS[0]", "RS[0]", "S[0]R", ORT_REFUSED),
-    MATMUL("RS[0]", "S[0]R", "RS[0]", ORT_REFUSED),
-    MATMUL("RS[0]", "S[0]R", "S[0]R", ORT_REFUSED),
-    MATMUL("S[0]R", "RS[0]", "S[0]R", ORT_REFUSED),
-    MATMUL("S[0]R", "RS[0]", "RS[0]", ORT_REFUSED),
-    MATMUL("S[0]R", "S[0]R", "RR", ORT_WRONG),
-    MATMUL("RR", "RR", "RR", ORT_WRONG),
-    MATMUL("S[0]S[1]", "RR", "S[0]R", ORT_REFUSED),
-    BATCHED("RRR", "S[0]RR", "S[0]RR", ORT_REFUSED),
-    BATCHED("S[0]RR", "RRR", "S[0]RR", ORT_UNTESTED),
-    BATCHED("S[0]RR", "RRR", "RRR", ORT_REFUSED),
-    BATCHED("S[0]RR", "S[0]RR", "S[0]RR", ORT_REFUSED),
-    {{"MatMul", "4", "4x4", "4", "01", "01", "R", "RR", "R", NULL}, ORT_REFUSED},
+    MATMUL("RR", "RS[0]", "RR", SP_ORT_REFUSED),
+    MATMUL("RR", "RS[0]", "S[0]R", SP_ORT_REFUSED),
+    MATMUL("RR", "S[0]R", "RS[0]", SP_ORT_WRONG),
+    MATMUL("RS[0]", "RR", "RR", SP_ORT_UNTESTED),
+    MATMUL("RS[0]", "RR", "RS[0]", SP_ORT_REFUSED),
+    MATMUL("S[0]R", "RR", "S[0]R", SP_ORT_UNTESTED),
+    MATMUL("S[0]R", "RR", "RR", SP_ORT_REFUSED),
+    MATMUL("RS[0]", "RS[0]", "S[0]R", SP_ORT_REFUSED),
+    MATMUL("RS[0]", "S[0]R", "RS[0]", SP_ORT_REFUSED),
+    MATMUL("RS[0]", "S[0]R", "S[0]R", SP_ORT_REFUSED),
+    MATMUL("S[0]R", "RS[0]", "S[0]R", SP_ORT_REFUSED),
+    MATMUL("S[0]R", "RS[0]", "RS[0]", SP_ORT_REFUSED),
+    MATMUL("S[0]R", "S[0]R", "RR", SP_ORT_WRONG),
+    MATMUL("RR", "RR", "RR", SP_ORT_WRONG),
+    MATMUL("S[0]S[1]", "RR", "S[0]R", SP_ORT_REFUSED),
+    BATCHED("RRR", "S[0]RR", "S[0]RR", SP_ORT_REFUSED),
+    BATCHED("S[0]RR", "RRR", "S[0]RR", SP_ORT_UNTESTED),
+    BATCHED("S[0]RR", "RRR", "RRR", SP_ORT_REFUSED),
+    BATCHED("S[0]RR", "S[0]RR", "S[0]RR", SP_ORT_REFUSED),
+    {{"MatMul", "4", "4x4", "4", "01", "01", "R", "RR", "R", NULL}, SP_ORT_REFUSED},
     /* Gathered or sliced by rank on a mesh in another order; not where nothing is moved. */
-    {{"MatMul", "4x4", "4x4", "4x4", "10", "10", "RS[0]", "RS[0]", "RR", NULL}, ORT_WRONG},
-    {{"MatMul", "4x4", "4x4", "4x4", "10", "10", "RR", "RS[0]", "RS[0]", NULL}, ORT_ACCEPTED},
+    {{"MatMul", "4x4", "4x4", "4x4", "10", "10", "RS[0]", "RS[0]", "RR", NULL}, SP_ORT_WRONG},
+    {{"MatMul", "4x4", "4x4", "4x4", "10", "10", "RR", "RS[0]", "RS[0]", NULL}, SP_ORT_ACCEPTED},
     /* A result on another mesh; a part of the ranks; uneven pieces; an element type without a kernel is below. */
-    {{"MatMul", "4x4", "4x4", "4x4", "01", "10", "RR", "RS[0]", "RS[0]", NULL}, ORT_WRONG},
-    {{"MatMul", "4x4", "4x4", "4x4", "0", "0", "RR", "RS[0]", "RS[0]", NULL}, ORT_WRONG},
-    {{"MatMul", "4x4", "4x5", "4x5", "01", "01", "RR", "RS[0]", "RS[0]", NULL}, ORT_REFUSED},
+    {{"MatMul", "4x4", "4x4", "4x4", "01", "10", "RR", "RS[0]", "RS[0]", NULL}, SP_ORT_WRONG},
+    {{"MatMul", "4x4", "4x4", "4x4", "0", "0", "RR", "RS[0]", "RS[0]", NULL}, SP_ORT_WRONG},
+    {{"MatMul", "4x4", "4x5", "4x5", "01", "01", "RR", "RS[0]", "RS[0]", NULL}, SP_ORT_REFUSED},
 
-    {{"Slice", "4x4", NULL, "4x2", "01", "01", "RR", NULL, "RR", "1"}, ORT_REFUSED},
-    {{"Slice", "4x4", "2", "4x2", "01", "01", "S[0]R", "S[0]", "S[0]R", "1"}, ORT_REFUSED},
-    {{"Slice", "4x4", NULL, "4x2", "01", "01", "S[0]R", NULL, "RS[0]", "1"}, ORT_UNTESTED},
-    {{"Slice", "4x4", NULL, "4x2", "01", "01", "S[0]R", NULL, "RR", "1"}, ORT_REFUSED},
-    {{"Slice", "4x4", NULL, "4x2", "01", "01", "RS[0]", NULL, "RR", "1"}, ORT_UNTESTED},
-    {{"Slice", "4x4", NULL, "4x2", "01", "01", "S[0]R", NULL, "S[0]R", NULL}, ORT_REFUSED},
-    {{"Slice", "4x4", NULL, "4x2", "01", "01", "RS[0]", NULL, "RS[0]", "-1"}, ORT_WRONG},
+    {{"Slice", "4x4", NULL, "4x2", "01", "01", "RR", NULL, "RR", "1"}, SP_ORT_REFUSED},
+    {{"Slice", "4x4", "2", "4x2", "01", "01", "S[0]R", "S[0]", "S[0]R", "1"}, SP_ORT_REFUSED},
+    {{"Slice", "4x4", NULL, "4x2", "01", "01", "S[0]R", NULL, "RS[0]", "1"}, SP_ORT_UNTESTED},
+    {{"Slice", "4x4", NULL, "4x2", "01", "01", "S[0]R", NULL, "RR", "1"}, SP_ORT_REFUSED},
+    {{"Slice", "4x4", NULL, "4x2", "01", "01", "RS[0]", NULL, "RR", "1"}, SP_ORT_UNTESTED},
+    {{"Slice", "4x4", NULL, "4x2", "01", "01", "S[0]R", NULL, "S[0]R", NULL}, SP_ORT_REFUSED},
+    {{"Slice", "4x4", NULL, "4x2", "01", "01", "RS[0]", NULL, "RS[0]", "-1"}, SP_ORT_WRONG},
 
-    {{"Reshape", "2x4", "2", "8", "01", "01", "S[0]R", "S[0]", "S[0]", NULL}, ORT_REFUSED},
-    {{"Reshape", "2x4", NULL, "8", "01", "01", "RR", NULL, "S[0]", NULL}, ORT_REFUSED},
-    {{"Reshape", "2x2x2", NULL, "8", "01", "01", "S[0]RR", NULL, "S[0]", NULL}, ORT_REFUSED},
-    {{"Reshape", "2x4", NULL, "2x4", "01", "01", "S[0]R", NULL, "RS[0]", NULL}, ORT_REFUSED},
-    {{"Reshape", "2x4", NULL, "8", "01", "10", "S[0]R", NULL, "S[0]", NULL}, ORT_REFUSED},
-    {{"Reshape", "12", NULL, "4x3", "01", "01", "S[0]", NULL, "S[0]R", NULL}, ORT_ACCEPTED},
-    {{"Reshape", "12", NULL, "3x4", "01", "01", "S[0]", NULL, "S[0]R", NULL}, ORT_REFUSED},
-    {{"Reshape", "12", NULL, "6x2", "011010", "011010", "S[0]", NULL, "S[0]R", NULL}, ORT_REFUSED},
-    {{"Reshape", "16", NULL, "1x16", "01", "01", "S[0]", NULL, "S[0]R", NULL}, ORT_REFUSED},
+    {{"Reshape", "2x4", "2", "8", "01", "01", "S[0]R", "S[0]", "S[0]", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "2x4", NULL, "8", "01", "01", "RR", NULL, "S[0]", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "2x2x2", NULL, "8", "01", "01", "S[0]RR", NULL, "S[0]", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "2x4", NULL, "2x4", "01", "01", "S[0]R", NULL, "RS[0]", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "2x4", NULL, "8", "01", "10", "S[0]R", NULL, "S[0]", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "12", NULL, "4x3", "01", "01", "S[0]", NULL, "S[0]R", NULL}, SP_ORT_ACCEPTED},
+    {{"Reshape", "12", NULL, "3x4", "01", "01", "S[0]", NULL, "S[0]R", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "12", NULL, "6x2", "011010", "011010", "S[0]", NULL, "S[0]R", NULL}, SP_ORT_REFUSED},
+    {{"Reshape", "16", NULL, "1x16", "01", "01", "S[0]", NULL, "S[0]R", NULL}, SP_ORT_REFUSED},
     /* Repeated twice as often as the inner axis needs: the mesh that comes out contradicts itself. */
-    {{"Reshape", "32", NULL, "2x16", "01010101", "01", "S[0]", NULL, "RS[0]", NULL}, ORT_WRONG},
+    {{"Reshape", "32", NULL, "2x16", "01010101", "01", "S[0]", NULL, "RS[0]", NULL}, SP_ORT_WRONG},
 
-    {{"Expand", "8x1", "2", "8x4", "01", "01", "RR", "S[0]", "RS[0]", NULL}, ORT_REFUSED},
-    {{"Expand", "8x1", NULL, "8x4", "01", "01", "S[0]R", NULL, "RS[0]", NULL}, ORT_WRONG},
-    {{"Expand", "8x1", NULL, "8x4", "01", "01", "S[0]R", NULL, "RR", NULL}, ORT_WRONG},
-    {{"Expand", "8x4", NULL, "8x4", "01", "01", "RR", NULL, "RS[0]", NULL}, ORT_WRONG},
+    {{"Expand", "8x1", "2", "8x4", "01", "01", "RR", "S[0]", "RS[0]", NULL}, SP_ORT_REFUSED},
+    {{"Expand", "8x1", NULL, "8x4", "01", "01", "S[0]R", NULL, "RS[0]", NULL}, SP_ORT_WRONG},
+    {{"Expand", "8x1", NULL, "8x4", "01", "01", "S[0]R", NULL, "RR", NULL}, SP_ORT_WRONG},
+    {{"Expand", "8x4", NULL, "8x4", "01", "01", "RR", NULL, "RS[0]", NULL}, SP_ORT_WRONG},
 
-    {{"ReduceSum", "8x4", NULL, "1x4", "01", "01", "S[0]R", NULL, "RR", "0"}, ORT_REFUSED},
-    {{"ReduceSum", "8x4", NULL, "8x1", "01", "01", "S[0]R", NULL, "RR", "1"}, ORT_REFUSED},
-    {{"ReduceSum", "8x4", NULL, "8x4", "01", "01", "RS[0]", NULL, "RS[0]", "-1"}, ORT_WRONG},
-    {{"ReduceSum", "8x4", NULL, "8x4", "01", "01", "RS[0]", NULL, "RS[0]", NULL}, ORT_WRONG},
+    {{"ReduceSum", "8x4", NULL, "1x4", "01", "01", "S[0]R", NULL, "RR", "0"}, SP_ORT_REFUSED},
+    {{"ReduceSum", "8x4", NULL, "8x1", "01", "01", "S[0]R", NULL, "RR", "1"}, SP_ORT_REFUSED},
+    {{"ReduceSum", "8x4", NULL, "8x4", "01", "01", "RS[0]", NULL, "RS[0]", "-1"}, SP_ORT_WRONG},
+    {{"ReduceSum", "8x4", NULL, "8x4", "01", "01", "RS[0]", NULL, "RS[0]", NULL}, SP_ORT_WRONG},
 
-    {{"Squeeze", "1x2", NULL, "2", "01", "01", "RS[0]", NULL, "R", "0"}, ORT_REFUSED},
-    {{"Squeeze", "4x2", NULL, "2", "01", "01", "S[0]R", NULL, "R", "0"}, ORT_REFUSED},
-    {{"Squeeze", "1x2", NULL, "2", "01", "01", "RS[0]", NULL, "S[0]", "-2"}, ORT_ACCEPTED},
-    {{"Unsqueeze", "8x2", NULL, "8x1x2", "01", "01", "RS[0]", NULL, "RS[0]R", "1"}, ORT_REFUSED},
-    {{"Unsqueeze", "8x2", NULL, "8x1x2x1", "01", "01", "RS[0]", NULL, "RRS[0]R", "-1,1"}, ORT_WRONG},
+    {{"Squeeze", "1x2", NULL, "2", "01", "01", "RS[0]", NULL, "R", "0"}, SP_ORT_REFUSED},
+    {{"Squeeze", "4x2", NULL, "2", "01", "01", "S[0]R", NULL, "R", "0"}, SP_ORT_REFUSED},
+    {{"Squeeze", "1x2", NULL, "2", "01", "01", "RS[0]", NULL, "S[0]", "-2"}, SP_ORT_ACCEPTED},
+    {{"Unsqueeze", "8x2", NULL, "8x1x2", "01", "01", "RS[0]", NULL, "RS[0]R", "1"}, SP_ORT_REFUSED},
+    {{"Unsqueeze", "8x2", NULL, "8x1x2x1", "01", "01", "RS[0]", NULL, "RRS[0]R", "-1,1"}, SP_ORT_WRONG},
 
-    {{"Relu", "8x2", NULL, "8x2", "01", "01", "RS[0]", NULL, "RS[0]", NULL}, ORT_REFUSED},
+    {{"Relu", "8x2", NULL, "8x2", "01", "01", "RS[0]", NULL, "RS[0]", NULL}, SP_ORT_REFUSED},
 };
 
 Test(ort_rules, what_is_refused_or_wrong_is_known)
@@ -233,35 +233,35 @@ Test(ort_rules, keepdims_and_element_types)
     const char *why;
     struct made made = make(&(struct text_case){"ReduceSum", "8x4", NULL, "8", "01", "01", "S[0]R", NULL, "S[0]", "1"});
     made.it.keeps_dims = false;
-    cr_expect_eq(ort_judge(&made.it, made.arena, &why), ORT_REFUSED);
+    cr_expect_eq(sp_ort_judge(&made.it, made.arena, &why), SP_ORT_REFUSED);
     sp_arena_destroy(made.arena);
 
     static const struct {
         const char *op;
         enum sp_dtype dtype;
-        enum ort_verdict verdict;
-    } types[] = {{"MatMul", SP_DTYPE_FLOAT16, ORT_ACCEPTED},
-                 {"MatMul", SP_DTYPE_BFLOAT16, ORT_REFUSED},
-                 {"MatMul", SP_DTYPE_DOUBLE, ORT_REFUSED}};
+        enum sp_ort_verdict verdict;
+    } types[] = {{"MatMul", SP_DTYPE_FLOAT16, SP_ORT_ACCEPTED},
+                 {"MatMul", SP_DTYPE_BFLOAT16, SP_ORT_REFUSED},
+                 {"MatMul", SP_DTYPE_DOUBLE, SP_ORT_REFUSED}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         made = make(&(struct text_case){types[i].op, "4x4", "4x4", "4x4", "01", "01", "RR", "RS[0]", "RS[0]", NULL});
         made.it.dtype = types[i].dtype;
-        cr_expect_eq(ort_judge(&made.it, made.arena, &why), types[i].verdict);
+        cr_expect_eq(sp_ort_judge(&made.it, made.arena, &why), types[i].verdict);
         sp_arena_destroy(made.arena);
     }
     made = make(&(struct text_case){"Reshape", "2x4", NULL, "8", "01", "01", "S[0]R", NULL, "S[0]", NULL});
     made.it.dtype = SP_DTYPE_INT64;
-    cr_expect_eq(ort_judge(&made.it, made.arena, &why), ORT_ACCEPTED);
+    cr_expect_eq(sp_ort_judge(&made.it, made.arena, &why), SP_ORT_ACCEPTED);
     sp_arena_destroy(made.arena);
 }
 
 /* ---- the published refusals -------------------------------------------------------------------------------------- */
 
-static enum ort_verdict verdict_called(const char *name)
+static enum sp_ort_verdict verdict_called(const char *name)
 {
     if (strcmp(name, "refused") == 0)
-        return ORT_REFUSED;
-    return strcmp(name, "accepted_untested") == 0 ? ORT_UNTESTED : ORT_WRONG;
+        return SP_ORT_REFUSED;
+    return strcmp(name, "accepted_untested") == 0 ? SP_ORT_UNTESTED : SP_ORT_WRONG;
 }
 
 /* Every MatMul case of the data, on square matrices: their verdicts depend on specs alone. */

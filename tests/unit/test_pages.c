@@ -6,7 +6,7 @@
 
 #include "check/diagnostic.h"
 #include "data_files.h"
-#include "plan/operators.h"
+#include "plan/answer/operators.h"
 
 /* The first line in which the page differs, as a message; NULL when it does not. */
 static const char *difference(const char *committed, const char *made)

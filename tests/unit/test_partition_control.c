@@ -7,7 +7,7 @@ static void open_control(const char *notation, int64_t devices)
     start(18);
     open_model(notation);
     build.model = opened.model;
-    cr_assert_eq(sp_net_create(build.arena, opened.model, &net, &build.err), SP_OK, "%s", build.err.message);
+    cr_assert_eq(sp_dataflow_create(build.arena, opened.model, &net, &build.err), SP_OK, "%s", build.err.message);
     cr_assert_eq(sp_assignment_create(build.arena, net, "c", devices, 0, NULL, &assignment, &build.err), SP_OK, "%s",
                  build.err.message);
 }

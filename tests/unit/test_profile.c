@@ -1,4 +1,4 @@
-/* Measured times (plan/profile.h, cost/profile.h): what is read, and what it does to a workload. */
+/* Measured times (plan/request/measured.h, cost/profile.h): what is read, and what it does to a workload. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
  */
 #include "build_rule.h"
 #include "expect_view.h"
-#include "infer/infer_propagate.h"
-#include "infer/propagate_internal.h"
+#include "infer/propagate/factor_step.h"
+#include "infer/propagate/internal.h"
 
 #define MAX_TENSORS 8
 

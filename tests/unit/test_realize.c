@@ -5,7 +5,7 @@
 
 #include "infer/forward.h"
 #include "onnx.pb-c.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 #include "realize/encode.h"
 #include "realize_files.h"
 
@@ -21,7 +21,7 @@ static const char *rename_outer(void *context, const struct sp_value *value)
 
 /* The first node of the model as it is written for other operands, in canonical encoding. */
 static struct sp_buf written_node(const char *notation, const char *suffix, uint32_t attribute_count,
-                                  const struct sp_local_attribute *attributes)
+                                  const struct sp_lower_attribute *attributes)
 {
     struct sp_buf file = onnx_encode(notation);
     struct onnx_model m;
@@ -104,7 +104,7 @@ Test(realize, writes_attributes_of_every_kind)
 
 Test(realize, replaces_attributes)
 {
-    const struct sp_local_attribute attributes[] = {SP_INT_ATTR("i", 5), SP_NO_ATTR("gone"),
+    const struct sp_lower_attribute attributes[] = {SP_INT_ATTR("i", 5), SP_NO_ATTR("gone"),
                                                     SP_INTS_ATTR("more", 2, ((int64_t[]){1, 2}))};
     expect_graph(written_node(MODEL("1{1'x' 2'y' 4'Op' 7'own' 5{1'i' 3:1 20:2} 5{1'gone' 3:1 20:2} 5{1'kept' 3:2 20:2}}"
                                     "12{1'y'}"),
@@ -170,7 +170,7 @@ static enum sp_status count_note(void *context, const struct sp_part_note *note,
 /* The model's own annotations "c" on two devices, carried out; the result is read and its shapes inferred. */
 static void simulate(struct simulated *simulated, const char *notation, struct sp_realize_request *request)
 {
-    struct sp_net *net;
+    struct sp_dataflow *net;
     struct sp_assignment *assignment;
     struct sp_recipe *recipe;
     struct sp_shape_summary summary;
@@ -180,7 +180,7 @@ static void simulate(struct simulated *simulated, const char *notation, struct s
     struct onnx_model *m = &simulated->original;
     cr_assert_eq(onnx_read(m, simulated->file.data, simulated->file.size), SP_OK, "%s", m->err.message);
     cr_assert_eq(sp_infer_shapes(m->model, NULL, &summary, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_net_create(m->arena, m->model, &net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(m->arena, m->model, &net, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_assignment_create(m->arena, net, "c", 2, 0, NULL, &assignment, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
     request->partition = (struct sp_partition_request){.model = m->model, .assignment = assignment};

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "build_rule.h"
-#include "infer/refine.h"
+#include "infer/propagate/refine.h"
 
 #define MAX_TENSORS 8
 
 static struct sp_arena *arena;
 static struct sp_refinement *refinement;
-static struct sp_kept kept;
+static struct sp_interned kept;
 static uint32_t tensor_count, flow_count;
 static uint32_t ranks[MAX_TENSORS];
 static int64_t extents[MAX_TENSORS][6];
@@ -65,7 +65,7 @@ static struct sp_rule *flow(const char *tensors, const char *rule)
 
 static void create(void)
 {
-    kept = sp_kept_in(arena, 1);
+    kept = sp_interned_in(arena, 1);
     cr_assert_eq(sp_refine_create(arena, &kept, tensor_count, ranks, shapes, flow_count, flows, &refinement, &error),
                  SP_OK);
 }

@@ -1,4 +1,4 @@
-#include "sharding/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

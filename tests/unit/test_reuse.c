@@ -1,9 +1,9 @@
-/* What a planned arena takes, worked out by hand from the rules in cost/reuse.h. */
+/* What a planned arena takes, worked out by hand from the rules in cost/buffer_reuse.h. */
 #include <criterion/criterion.h>
 
 #include "build_model.h"
 #include "build_workload.h"
-#include "cost/reuse.h"
+#include "cost/buffer_reuse.h"
 
 static struct sp_arena *arena;
 

@@ -15,7 +15,7 @@
 #include "data_files.h"
 #include "onnx.pb-c.h"
 #include "onnx/reader.h"
-#include "ops/shapes.h"
+#include "ops/shapes/shapes.h"
 
 #define MAX_PATH 1024
 

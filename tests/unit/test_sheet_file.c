@@ -26,27 +26,27 @@ static double number(const json_t *object, const char *name)
     return json_number_value(member);
 }
 
-static void expect_text(const struct sp_sheet *sheet, uint32_t text, const json_t *object, const char *name)
+static void expect_text(const struct sp_index *sheet, uint32_t text, const json_t *object, const char *name)
 {
     const char *expected = json_string_value(json_object_get(object, name));
     if (expected == NULL)
-        cr_assert_eq(text, SP_SHEET_NONE, "%s", name);
+        cr_assert_eq(text, SP_INDEX_NONE, "%s", name);
     else
-        cr_assert_str_eq(sp_sheet_text(sheet, text), expected);
+        cr_assert_str_eq(sp_index_text(sheet, text), expected);
 }
 
-static void expect_node(const struct sp_sheet *sheet, uint32_t node, const json_t *object, const char *name)
+static void expect_node(const struct sp_index *sheet, uint32_t node, const json_t *object, const char *name)
 {
-    expect_text(sheet, node == SP_SHEET_NONE ? SP_SHEET_NONE : sheet->nodes[node].name, object, name);
+    expect_text(sheet, node == SP_INDEX_NONE ? SP_INDEX_NONE : sheet->nodes[node].name, object, name);
 }
 
-static void expect_tensor(const struct sp_sheet *sheet, uint32_t tensor, const json_t *object)
+static void expect_tensor(const struct sp_index *sheet, uint32_t tensor, const json_t *object)
 {
-    expect_text(sheet, tensor == SP_SHEET_NONE ? SP_SHEET_NONE : sheet->tensors[tensor].name, object, "tensor");
+    expect_text(sheet, tensor == SP_INDEX_NONE ? SP_INDEX_NONE : sheet->tensors[tensor].name, object, "tensor");
 }
 
 /* The row is just the bytes of this entry. */
-static void expect_row(const struct plan_sheet *made, const struct sp_sheet_row *row, const json_t *entry)
+static void expect_row(const struct plan_sheet *made, const struct sp_index_row *row, const json_t *entry)
 {
     cr_assert(row->size > 0 && row->offset + row->size <= made->json.size);
     json_t *found = json_loadb(made->json.data + row->offset, row->size, JSON_REJECT_DUPLICATES, NULL);
@@ -59,12 +59,12 @@ static void expect_row(const struct plan_sheet *made, const struct sp_sheet_row 
 
 static void expect_tensors(const struct plan_sheet *made, const json_t *plan)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     const json_t *tensors = json_object_get(plan, "tensors");
     size_t next = 0;
     for (uint32_t t = 0; t < sheet->tensor_count; t++) {
         static const char *const kinds[] = {"activation", "input", "weight"};
-        const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+        const struct sp_index_tensor *tensor = &sheet->tensors[t];
         if (tensor->row.size == 0)
             continue;
         const json_t *entry = json_array_get(tensors, next++);
@@ -82,11 +82,11 @@ static void expect_tensors(const struct plan_sheet *made, const json_t *plan)
 
 static void expect_collectives(const struct plan_sheet *made, const json_t *plan)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     const json_t *collectives = json_object_get(plan, "collectives");
     cr_assert_eq(sheet->collective_count, json_array_size(collectives));
     for (uint32_t c = 0; c < sheet->collective_count; c++) {
-        const struct sp_sheet_collective *collective = &sheet->collectives[c];
+        const struct sp_index_collective *collective = &sheet->collectives[c];
         const json_t *entry = json_array_get(collectives, c);
         const bool is_send = json_object_get(entry, "to_stage") != NULL;
         expect_row(made, &collective->row, entry);
@@ -98,7 +98,7 @@ static void expect_collectives(const struct plan_sheet *made, const json_t *plan
         if (is_send)
             cr_assert_eq(collective->to_stage, number(entry, "to_stage"));
         else
-            cr_assert_eq(collective->to_stage, SP_SHEET_NONE);
+            cr_assert_eq(collective->to_stage, SP_INDEX_NONE);
         cr_assert_eq(collective->bytes, number(entry, "bytes"));
         cr_assert_eq(collective->seconds, number(entry, "seconds"));
     }
@@ -106,19 +106,19 @@ static void expect_collectives(const struct plan_sheet *made, const json_t *plan
 
 static void expect_findings(const struct plan_sheet *made, const json_t *plan)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     const json_t *findings = json_object_get(plan, "diagnostics");
     cr_assert_eq(sheet->finding_count, json_array_size(findings));
     for (uint32_t f = 0; f < sheet->finding_count; f++) {
-        const struct sp_sheet_finding *finding = &sheet->findings[f];
+        const struct sp_index_finding *finding = &sheet->findings[f];
         const json_t *entry = json_array_get(findings, f);
         expect_row(made, &finding->row, entry);
         expect_text(sheet, finding->severity, entry, "severity");
         expect_text(sheet, finding->code, entry, "code");
         expect_text(sheet, finding->message, entry, "message");
-        if (finding->node != SP_SHEET_NONE)
+        if (finding->node != SP_INDEX_NONE)
             expect_node(sheet, finding->node, entry, "node");
-        if (finding->tensor != SP_SHEET_NONE)
+        if (finding->tensor != SP_INDEX_NONE)
             expect_tensor(sheet, finding->tensor, entry);
     }
 }
@@ -126,24 +126,24 @@ static void expect_findings(const struct plan_sheet *made, const json_t *plan)
 /* Nodes are the workload's, with operands and users that point at each other. */
 static void expect_nodes(const struct plan_sheet *made, const struct sp_plan *plan)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     const struct sp_workload *workload = plan->workload;
     cr_assert_eq(sheet->node_count, workload->node_count);
     for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const struct sp_sheet_node *node = &sheet->nodes[n];
+        const struct sp_index_node *node = &sheet->nodes[n];
         const struct sp_work_node *work = &workload->nodes[n];
-        cr_assert_str_eq(sp_sheet_text(sheet, node->name), work->name);
-        cr_assert_eq(node->operator_type == SP_SHEET_NONE, work->node == NULL);
+        cr_assert_str_eq(sp_index_text(sheet, node->name), work->name);
+        cr_assert_eq(node->operator_type == SP_INDEX_NONE, work->node == NULL);
         if (work->node != NULL)
-            cr_assert_str_eq(sp_sheet_text(sheet, node->operator_type), work->node->op_type);
+            cr_assert_str_eq(sp_index_text(sheet, node->operator_type), work->node->op_type);
         cr_assert_eq(node->folded, work->folded);
         cr_assert_eq(node->stage, plan->result->placement.stage_of[n]);
         cr_assert_eq(node->input_count, work->input_count);
         cr_assert_eq(node->output_count, work->output_count);
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
             const uint32_t tensor = i < node->input_count ? work->inputs[i] : work->outputs[i - node->input_count];
-            const struct sp_sheet_tensor *operand = &sheet->tensors[sheet->operands[node->first_operand + i]];
-            cr_assert_str_eq(sp_sheet_text(sheet, operand->name), workload->tensors[tensor].name);
+            const struct sp_index_tensor *operand = &sheet->tensors[sheet->operands[node->first_operand + i]];
+            cr_assert_str_eq(sp_index_text(sheet, operand->name), workload->tensors[tensor].name);
             if (i >= node->input_count) {
                 cr_assert_eq(operand->producer, n);
                 continue;
@@ -162,7 +162,7 @@ static void expect_nodes(const struct plan_sheet *made, const struct sp_plan *pl
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
 
-static void expect_memory(const struct sp_sheet *sheet, const struct sp_sheet_stage *stage, const json_t *device)
+static void expect_memory(const struct sp_index *sheet, const struct sp_index_stage *stage, const json_t *device)
 {
     const json_t *memory = json_object_get(device, "memory");
     double alive = 0, most = 0;
@@ -173,10 +173,10 @@ static void expect_memory(const struct sp_sheet *sheet, const struct sp_sheet_st
     cr_assert_eq(stage->total_bytes, number(memory, "total_bytes"));
     cr_assert_eq(stage->capacity_bytes, number(memory, "capacity_bytes"));
     for (uint32_t i = 0; i < stage->alive_count; i++) {
-        const struct sp_sheet_alive *held = &sheet->alive[stage->first_alive + i];
+        const struct sp_index_alive *held = &sheet->alive[stage->first_alive + i];
         alive += held->bytes;
-        if (held->holds != SP_SHEET_HELD_WORKSPACE)
-            cr_assert_neq(sheet->tensors[held->tensor].kind, SP_SHEET_WEIGHT);
+        if (held->holds != SP_INDEX_HELD_WORKSPACE)
+            cr_assert_neq(sheet->tensors[held->tensor].kind, SP_INDEX_WEIGHT);
     }
     expect_near(alive, stage->activations_peak_bytes, "alive");
     for (uint32_t i = 0; i < stage->moment_count; i++)
@@ -186,40 +186,40 @@ static void expect_memory(const struct sp_sheet *sheet, const struct sp_sheet_st
         cr_assert_eq(sheet->moments[stage->first_moment + stage->peak_moment].bytes, most);
 }
 
-static void expect_slices(const struct sp_sheet *sheet, uint32_t s, const json_t *entry)
+static void expect_slices(const struct sp_index *sheet, uint32_t s, const json_t *entry)
 {
-    const struct sp_sheet_stage *stage = &sheet->stages[s];
-    double busy[SP_SHEET_WHATS] = {0}, until = stage->start_seconds;
+    const struct sp_index_stage *stage = &sheet->stages[s];
+    double busy[SP_INDEX_WHATS] = {0}, until = stage->start_seconds;
     for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_sheet_slice *slice = &sheet->slices[stage->first_slice + i];
+        const struct sp_index_slice *slice = &sheet->slices[stage->first_slice + i];
         const double seconds = slice->end - slice->begin;
         busy[slice->what] += seconds;
-        if (slice->what <= SP_SHEET_COLLECTIVE)
+        if (slice->what <= SP_INDEX_COLLECTIVE)
             until = fmax(until, slice->end);
-        if (slice->what == SP_SHEET_COMPUTE)
+        if (slice->what == SP_INDEX_COMPUTE)
             expect_near(seconds + slice->begin, sheet->nodes[slice->item].seconds + slice->begin, "slice");
         else
             expect_near(seconds + slice->begin, sheet->collectives[slice->item].seconds + slice->begin, "slice");
-        cr_assert(slice->what == SP_SHEET_RECEIVE || slice->begin >= stage->start_seconds);
-        if (slice->what == SP_SHEET_SEND)
+        cr_assert(slice->what == SP_INDEX_RECEIVE || slice->begin >= stage->start_seconds);
+        if (slice->what == SP_INDEX_SEND)
             cr_assert(slice->begin >= (stage->start_seconds + stage->compute_seconds) * (1 - NEAR));
-        if (slice->what == SP_SHEET_RECEIVE)
+        if (slice->what == SP_INDEX_RECEIVE)
             cr_assert(slice->end <= stage->start_seconds * (1 + NEAR));
     }
-    expect_near(busy[SP_SHEET_COLLECTIVE] + until, number(entry, "collective_seconds") + until, "collectives");
-    expect_near(busy[SP_SHEET_COMPUTE] + busy[SP_SHEET_COLLECTIVE], number(entry, "compute_seconds"), "compute");
-    expect_near(busy[SP_SHEET_SEND] + until, number(entry, "send_seconds") + until, "sends");
-    expect_near(busy[SP_SHEET_RECEIVE] + until, number(entry, "receive_seconds") + until, "receives");
+    expect_near(busy[SP_INDEX_COLLECTIVE] + until, number(entry, "collective_seconds") + until, "collectives");
+    expect_near(busy[SP_INDEX_COMPUTE] + busy[SP_INDEX_COLLECTIVE], number(entry, "compute_seconds"), "compute");
+    expect_near(busy[SP_INDEX_SEND] + until, number(entry, "send_seconds") + until, "sends");
+    expect_near(busy[SP_INDEX_RECEIVE] + until, number(entry, "receive_seconds") + until, "receives");
     expect_near(until, stage->start_seconds + stage->compute_seconds, "end");
 }
 
 static void expect_stages(const struct plan_sheet *made, const json_t *plan)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     const json_t *stages = json_object_get(plan, "stages"), *devices = json_object_get(plan, "devices");
     cr_assert_eq(sheet->stage_count, json_array_size(stages));
     for (uint32_t s = 0; s < sheet->stage_count; s++) {
-        const struct sp_sheet_stage *stage = &sheet->stages[s];
+        const struct sp_index_stage *stage = &sheet->stages[s];
         const json_t *entry = json_array_get(stages, s), *all = json_object_get(entry, "devices");
         const json_t *names = json_object_get(entry, "nodes"), *device = json_array_get(devices, stage->first_device);
         double seconds = 0;
@@ -234,7 +234,7 @@ static void expect_stages(const struct plan_sheet *made, const json_t *plan)
         for (uint32_t n = 0; n < sheet->node_count; n++) {
             if (sheet->nodes[n].stage != s)
                 continue;
-            cr_assert_str_eq(sp_sheet_text(sheet, sheet->nodes[n].name),
+            cr_assert_str_eq(sp_index_text(sheet, sheet->nodes[n].name),
                              json_string_value(json_array_get(names, next++)));
             seconds += sheet->nodes[n].seconds + sheet->nodes[n].collective_seconds;
         }
@@ -267,7 +267,7 @@ static double take_at(const json_t *entry, double at)
 }
 
 /* From the arrival of the request to its end without a gap, and the stages are those that are said to be on it. */
-static void expect_path(const struct sp_sheet *sheet, const json_t *path)
+static void expect_path(const struct sp_index *sheet, const json_t *path)
 {
     uint32_t on_path = 0, critical = 0;
     double at = 0;
@@ -333,7 +333,7 @@ static void expect_summary(const struct plan_sheet *made, const json_t *plan)
     static const char *const added[] = {"counts", "critical_path", "collectives"};
     static const char *const left_out[] = {"tensors", "collectives", "diagnostics", "outline"};
     static const char *const severities[] = {"error", "warning", "note"};
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     json_t *summary = json_loadb(sheet->summary, sheet->summary_size, JSON_REJECT_DUPLICATES, NULL);
     json_t *expected = json_deep_copy(plan);
     cr_assert_not_null(summary, "%.*s", (int)sheet->summary_size, sheet->summary);
@@ -362,7 +362,7 @@ static void expect_summary(const struct plan_sheet *made, const json_t *plan)
     json_decref(summary);
 }
 
-static void expect_line(const struct sp_sheet *sheet, const json_t *plan)
+static void expect_line(const struct sp_index *sheet, const json_t *plan)
 {
     static const char *const figures[] = {"latency_seconds",
                                           "interval_seconds",
@@ -475,7 +475,7 @@ Test(sheet_file, has_the_figures_of_blocks)
         expect_plan(model.plan);
         plan_sheet_make(&made, model.plan);
         for (uint32_t i = 0; i < made.sheet.alive_count; i++)
-            copies += made.sheet.alive[i].holds == SP_SHEET_HELD_COPY;
+            copies += made.sheet.alive[i].holds == SP_INDEX_HELD_COPY;
         plan_sheet_release(&made);
         sharded_release(&model);
     }
@@ -511,26 +511,26 @@ Test(sheet_file, has_the_figures_of_graphs_of_costs)
 /* ---- what is no sheet ------------------------------------------------------------------------------------------- */
 
 /* Visits all that an open sheet has: what it promises keeps this within the file. */
-static double visit(const struct sp_sheet *sheet)
+static double visit(const struct sp_index *sheet)
 {
     double sum = 0;
     for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const struct sp_sheet_node *node = &sheet->nodes[n];
-        sum += (double)strlen(sp_sheet_text(sheet, node->name)) + sheet->stages[node->stage].start_seconds;
+        const struct sp_index_node *node = &sheet->nodes[n];
+        sum += (double)strlen(sp_index_text(sheet, node->name)) + sheet->stages[node->stage].start_seconds;
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++)
             sum += sheet->tensors[sheet->operands[node->first_operand + i]].bytes;
     }
     for (uint32_t t = 0; t < sheet->tensor_count; t++) {
-        const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+        const struct sp_index_tensor *tensor = &sheet->tensors[t];
         for (uint32_t i = 0; i < tensor->consumer_count; i++)
             sum += sheet->nodes[sheet->consumers[tensor->first_consumer + i]].seconds;
         cr_assert_leq(tensor->row.size, sheet->plan_size);
     }
     for (uint32_t s = 0; s < sheet->stage_count; s++) {
-        const struct sp_sheet_stage *stage = &sheet->stages[s];
+        const struct sp_index_stage *stage = &sheet->stages[s];
         for (uint32_t i = 0; i < stage->slice_count; i++) {
-            const struct sp_sheet_slice *slice = &sheet->slices[stage->first_slice + i];
-            sum += slice->what == SP_SHEET_COMPUTE ? sheet->nodes[slice->item].seconds
+            const struct sp_index_slice *slice = &sheet->slices[stage->first_slice + i];
+            sum += slice->what == SP_INDEX_COMPUTE ? sheet->nodes[slice->item].seconds
                                                    : sheet->collectives[slice->item].seconds;
         }
         for (uint32_t i = 0; i < stage->moment_count; i++)
@@ -539,7 +539,7 @@ static double visit(const struct sp_sheet *sheet)
             sum += sheet->alive[stage->first_alive + i].bytes;
     }
     for (uint32_t f = 0; f < sheet->finding_count; f++)
-        sum += (double)strlen(sp_sheet_text(sheet, sheet->findings[f].message));
+        sum += (double)strlen(sp_index_text(sheet, sheet->findings[f].message));
     return sum;
 }
 
@@ -547,7 +547,7 @@ Test(sheet_file, is_refused_when_it_is_cut_or_extended)
 {
     struct planned_model model;
     struct plan_sheet made;
-    struct sp_sheet sheet;
+    struct sp_index sheet;
     void *copy;
     planned_mlp(&model, &(struct onnx_mlp){.layers = 2, .width = 4096, .batch = "512"}, 2);
     plan_sheet_make(&made, model.plan);
@@ -560,7 +560,7 @@ Test(sheet_file, is_refused_when_it_is_cut_or_extended)
     }
     for (size_t shift = 1; shift < 8; shift++) { /* tables lie at multiples of 8 */
         memmove(longer + shift, made.file, made.size);
-        cr_assert_neq(sp_sheet_open(longer + shift, made.size, &sheet, NULL), SP_OK);
+        cr_assert_neq(sp_index_open(longer + shift, made.size, &sheet, NULL), SP_OK);
     }
     free(longer);
     plan_sheet_release(&made);
@@ -583,7 +583,7 @@ Test(sheet_file, is_sound_or_refused_whatever_its_bytes)
                      .stages = 2, .axis_count = 1, .sizes = {2}, .choose = sharded_choose_any, .context = &seed});
     plan_sheet_make(&made, model.plan);
     for (uint32_t round = 0; round < rounds; round++) {
-        struct sp_sheet sheet;
+        struct sp_index sheet;
         uint32_t *changed = malloc(made.size);
         memcpy(changed, made.file, made.size);
         for (uint32_t i = 0; i <= pick(&seed, 3); i++) {
@@ -593,7 +593,7 @@ Test(sheet_file, is_sound_or_refused_whatever_its_bytes)
             else
                 changed[at] = words[pick(&seed, sizeof words / sizeof words[0])];
         }
-        if (sp_sheet_open(changed, made.size, &sheet, NULL) == SP_OK)
+        if (sp_index_open(changed, made.size, &sheet, NULL) == SP_OK)
             cr_assert_geq(visit(&sheet), 0);
         else
             refused++;
@@ -617,7 +617,7 @@ Test(sheet_file, knows_the_files_of_the_corpus)
     for (size_t i = 0; i < count; i++) {
         const char *name = i < sound_count ? sound[i] : others[i - sound_count];
         char path[512];
-        struct sp_sheet sheet;
+        struct sp_index sheet;
         size_t size;
         void *copy;
         (void)snprintf(path, sizeof path, SOURCE_ROOT "/tests/fuzz/corpus/sheet/%s", name);
@@ -641,12 +641,12 @@ static bool swallow(void *context, const void *bytes, size_t size)
 static void expect_other(const struct sp_plan *plan, const char *text, size_t size)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
-    struct sp_sheet_scan *scan = sp_sheet_scan_create(arena);
+    struct sp_index_scan *scan = sp_index_scan_create(arena);
     struct sp_error err = {0};
     size_t written = 0;
     const struct sp_sink sink = {.write = swallow, .context = &written};
-    sp_sheet_scan_take(scan, text, size);
-    cr_assert_eq(sp_sheet_write(&(struct sp_sheet_source){.plan = plan, .scan = scan}, &sink, &err), SP_ERR_REQUEST);
+    sp_index_scan_take(scan, text, size);
+    cr_assert_eq(sp_index_write(&(struct sp_index_source){.plan = plan, .scan = scan}, &sink, &err), SP_ERR_REQUEST);
     cr_assert_str_eq(err.code, "OTHER_PLAN");
     cr_assert_eq(written, 0);
     sp_arena_destroy(arena);
@@ -683,24 +683,24 @@ Test(sheet_file, scans_texts_of_any_form)
         "\"y\":1}],\"what\":{\"nodes\":[1,2]}";
     for (size_t piece = 1; piece < sizeof text; piece++) {
         struct sp_arena *arena = sp_arena_create(NULL);
-        struct sp_sheet_scan *scan = sp_sheet_scan_create(arena);
+        struct sp_index_scan *scan = sp_index_scan_create(arena);
         const size_t size = sizeof text - 1;
         uint32_t count;
         for (size_t at = 0; at < size; at += piece)
-            sp_sheet_scan_take(scan, text + at, piece < size - at ? piece : size - at);
-        cr_assert(sp_sheet_scan_is_whole(scan));
-        cr_assert_eq(sp_sheet_scan_size(scan), size);
-        const struct sp_sheet_row *rows = sp_sheet_scan_rows(scan, SP_SHEET_LIST_TENSORS, &count);
+            sp_index_scan_take(scan, text + at, piece < size - at ? piece : size - at);
+        cr_assert(sp_index_scan_is_whole(scan));
+        cr_assert_eq(sp_index_scan_size(scan), size);
+        const struct sp_index_row *rows = sp_index_scan_rows(scan, SP_INDEX_LIST_TENSORS, &count);
         cr_assert_eq(count, 2);
         cr_assert_eq(memcmp(text + rows[0].offset, "{\"name\"", 7), 0);
         cr_assert_eq(text[rows[0].offset + rows[0].size - 1], '}');
         cr_assert_eq(memcmp(text + rows[1].offset, "{\"b\":{\"tensors\":[{}]}}", rows[1].size), 0);
-        (void)sp_sheet_scan_rows(scan, SP_SHEET_LIST_COLLECTIVES, &count);
+        (void)sp_index_scan_rows(scan, SP_INDEX_LIST_COLLECTIVES, &count);
         cr_assert_eq(count, 0);
-        (void)sp_sheet_scan_rows(scan, SP_SHEET_LIST_DIAGNOSTICS, &count);
+        (void)sp_index_scan_rows(scan, SP_INDEX_LIST_DIAGNOSTICS, &count);
         cr_assert_eq(count, 1);
         size_t kept_size;
-        const char *members = sp_sheet_scan_members(scan, &kept_size);
+        const char *members = sp_index_scan_members(scan, &kept_size);
         cr_assert_eq(kept_size, sizeof kept - 1, "%.*s", (int)kept_size, members);
         cr_assert_eq(memcmp(members, kept, kept_size), 0, "%.*s", (int)kept_size, members);
         sp_arena_destroy(arena);

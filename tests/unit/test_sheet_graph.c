@@ -7,31 +7,31 @@
 #include <string.h>
 
 #include "build_sheet.h"
+#include "index/graph.h"
+#include "index/rows.h"
 #include "random_workload.h"
-#include "sheet/graph.h"
-#include "sheet/rows.h"
 
 #define MOST BUILT_RANDOM_NODES
 
 /* A query; what is not said of it is what most of them have. */
-static struct sp_sheet_graph_query complete(struct sp_sheet_graph_query query)
+static struct sp_index_graph_query complete(struct sp_index_graph_query query)
 {
     query.path = query.path == NULL ? "" : query.path;
     query.depth = query.depth == 0 ? 1 : query.depth;
     query.limit = query.limit == 0 ? 200 : query.limit;
     return query;
 }
-#define OF_STAGE(...) complete((struct sp_sheet_graph_query){.stage = __VA_ARGS__})
-#define ALL(...)      OF_STAGE(SP_SHEET_NONE, __VA_ARGS__)
+#define OF_STAGE(...) complete((struct sp_index_graph_query){.stage = __VA_ARGS__})
+#define ALL(...)      OF_STAGE(SP_INDEX_NONE, __VA_ARGS__)
 
-static json_t *ask(const struct sp_sheet *sheet, struct sp_sheet_graph_query query)
+static json_t *ask(const struct sp_index *sheet, struct sp_index_graph_query query)
 {
     struct sp_error err = {0};
     struct sp_json json;
     struct sp_buf text;
     sp_buf_init(&text, (size_t)1 << 28);
     sp_json_init_buf(&json, false, &text);
-    cr_assert_eq(sp_sheet_graph(sheet, &query, &json, &err), SP_OK, "%s: %s", err.code, err.message);
+    cr_assert_eq(sp_index_graph(sheet, &query, &json, &err), SP_OK, "%s: %s", err.code, err.message);
     cr_assert_eq(sp_json_finish(&json, &err), SP_OK);
     json_t *graph = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(graph, "%.*s", (int)text.size, text.data);
@@ -57,14 +57,14 @@ static bool is_kind(const json_t *box, const char *kind)
     return strcmp(text_of(box, "kind"), kind) == 0;
 }
 
-static const char *name_of(const struct sp_sheet *sheet, uint32_t n)
+static const char *name_of(const struct sp_index *sheet, uint32_t n)
 {
-    return sp_sheet_text(sheet, sheet->nodes[n].name);
+    return sp_index_text(sheet, sheet->nodes[n].name);
 }
 
 /* ---- published cases -------------------------------------------------------------------------------------------- */
 
-static void expect(const struct sp_sheet *sheet, struct sp_sheet_graph_query query, const char *expected)
+static void expect(const struct sp_index *sheet, struct sp_index_graph_query query, const char *expected)
 {
     json_t *graph = ask(sheet, query), *other = json_loads(expected, 0, NULL);
     char *text = json_dumps(graph, 0);
@@ -93,7 +93,7 @@ static struct built_sheet *two_layers(void)
 Test(sheet_graph, shows_modules_and_what_flows_between_them)
 {
     struct built_sheet *built = two_layers();
-    expect(built_finish(built), OF_STAGE(SP_SHEET_NONE),
+    expect(built_finish(built), OF_STAGE(SP_INDEX_NONE),
            "{\"path\":\"\",\"parents\":[{\"path\":\"\",\"label\":\"model\"}],\"depth\":1,\"stage\":null,\"group\":"
            "\"module\",\"node_count\":5,"
            "\"truncated\":false,\"boxes\":["
@@ -116,7 +116,7 @@ Test(sheet_graph, shows_modules_and_what_flows_between_them)
     built_release(built);
 }
 
-static void expect_labels(const struct sp_sheet *sheet, struct sp_sheet_graph_query query, const char *expected)
+static void expect_labels(const struct sp_index *sheet, struct sp_index_graph_query query, const char *expected)
 {
     json_t *graph = ask(sheet, query), *box, *parent;
     struct sp_buf text;
@@ -135,7 +135,7 @@ static void expect_labels(const struct sp_sheet *sheet, struct sp_sheet_graph_qu
 Test(sheet_graph, goes_down)
 {
     struct built_sheet *built = two_layers();
-    const struct sp_sheet *sheet = built_finish(built);
+    const struct sp_index *sheet = built_finish(built);
     expect_labels(sheet, ALL(.path = "/m/layer.1"), "=model > /m=m > node fc/MatMul , node Relu , outside before ");
     expect_labels(sheet, ALL(.path = "/m/layer.0"),
                   "=model > /m=m > node fc/MatMul , node Relu , outside before , outside after ");
@@ -159,7 +159,7 @@ Test(sheet_graph, shows_where_it_is)
     static const char *const names[] = {"a.b.c.x", "a.b.c.y", "a.b.d", "a.q.x", "a.q.y"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         built_node(built, names[i], "Add", 0, 1);
-    const struct sp_sheet *sheet = built_finish(built);
+    const struct sp_index *sheet = built_finish(built);
     expect_labels(sheet, ALL(.path = ""), "=model > module b a.b, module q a.q");
     expect_labels(sheet, ALL(.path = "a"), "=model > module b a.b, module q a.q");
     expect_labels(sheet, ALL(.path = "a.b"), "=model > a=a > module c a.b.c, node d ");
@@ -171,14 +171,14 @@ Test(sheet_graph, shows_where_it_is)
 Test(sheet_graph, refuses_what_is_not_there)
 {
     static const struct {
-        struct sp_sheet_graph_query query;
+        struct sp_index_graph_query query;
         const char *code;
     } cases[] = {
-        {{.path = "/m/x", .depth = 1, .stage = SP_SHEET_NONE, .limit = 2}, "NO_SUCH_MODULE"},
-        {{.path = "/m/embed/Gather", .depth = 1, .stage = SP_SHEET_NONE, .limit = 2}, "NO_SUCH_MODULE"},
-        {{.path = "3-4@/m", .depth = 1, .stage = SP_SHEET_NONE, .limit = 2}, "NO_SUCH_MODULE"},
-        {{.path = "2-1@/m", .depth = 1, .stage = SP_SHEET_NONE, .limit = 2}, "NO_SUCH_MODULE"},
-        {{.path = "0-99999999999@/m", .depth = 1, .stage = SP_SHEET_NONE, .limit = 2}, "NO_SUCH_MODULE"},
+        {{.path = "/m/x", .depth = 1, .stage = SP_INDEX_NONE, .limit = 2}, "NO_SUCH_MODULE"},
+        {{.path = "/m/embed/Gather", .depth = 1, .stage = SP_INDEX_NONE, .limit = 2}, "NO_SUCH_MODULE"},
+        {{.path = "3-4@/m", .depth = 1, .stage = SP_INDEX_NONE, .limit = 2}, "NO_SUCH_MODULE"},
+        {{.path = "2-1@/m", .depth = 1, .stage = SP_INDEX_NONE, .limit = 2}, "NO_SUCH_MODULE"},
+        {{.path = "0-99999999999@/m", .depth = 1, .stage = SP_INDEX_NONE, .limit = 2}, "NO_SUCH_MODULE"},
         {{.path = "", .depth = 1, .stage = 2, .limit = 2}, "NO_SUCH_STAGE"},
     };
     struct built_sheet *built = two_layers();
@@ -188,7 +188,7 @@ Test(sheet_graph, refuses_what_is_not_there)
         struct sp_buf text;
         sp_buf_init(&text, 1 << 16);
         sp_json_init_buf(&json, false, &text);
-        cr_expect_eq(sp_sheet_graph(built_finish(built), &cases[i].query, &json, &err), SP_ERR_REQUEST);
+        cr_expect_eq(sp_index_graph(built_finish(built), &cases[i].query, &json, &err), SP_ERR_REQUEST);
         cr_expect_str_eq(err.code, cases[i].code);
         cr_expect_eq(json.used + text.size, 0);
         sp_buf_release(&text);
@@ -202,7 +202,7 @@ struct below {
     bool is_in[MOST];
 };
 
-static char cut_of(const struct sp_sheet *sheet)
+static char cut_of(const struct sp_index *sheet)
 {
     for (uint32_t n = 0; n < sheet->node_count; n++) {
         if (strchr(name_of(sheet, n), '/') != NULL)
@@ -212,7 +212,7 @@ static char cut_of(const struct sp_sheet *sheet)
 }
 
 /* Of nodes below a module of `size` bytes: those in the children `first` to `last`. */
-static void keep_children(const struct sp_sheet *sheet, struct below *below, size_t size, unsigned first, unsigned last)
+static void keep_children(const struct sp_index *sheet, struct below *below, size_t size, unsigned first, unsigned last)
 {
     unsigned child_of[MOST], count = 0;
     for (uint32_t n = 0; n < sheet->node_count; n++) {
@@ -230,7 +230,7 @@ static void keep_children(const struct sp_sheet *sheet, struct below *below, siz
 }
 
 /* "/a/b", "3-17@/a/b"; an '@' before a module that looks like a run, or begins with one. */
-static struct below find_below(const struct sp_sheet *sheet, const char *path)
+static struct below find_below(const struct sp_index *sheet, const char *path)
 {
     struct below below;
     const char *at = strchr(path, '@');
@@ -251,24 +251,24 @@ static struct below find_below(const struct sp_sheet *sheet, const char *path)
 /* ---- slow and obvious: an answer -------------------------------------------------------------------------------- */
 
 struct answer {
-    const struct sp_sheet *sheet;
-    struct sp_sheet_graph_query query;
+    const struct sp_index *sheet;
+    struct sp_index_graph_query query;
     json_t *graph, *boxes;
-    bool in[SP_SHEET_MOST_BOXES + 2][MOST]; /* by box: its nodes */
+    bool in[SP_INDEX_MOST_BOXES + 2][MOST]; /* by box: its nodes */
     uint32_t count;
 };
 
 /* Boxes with paths say by themselves what they hold; nodes are what remains of their names, in order. */
 static void find_nodes(struct answer *answer)
 {
-    const struct sp_sheet *sheet = answer->sheet;
+    const struct sp_index *sheet = answer->sheet;
     const struct below all = find_below(sheet, answer->query.path);
     bool is_taken[MOST];
     json_t *box;
     size_t b;
     for (uint32_t n = 0; n < sheet->node_count; n++)
         is_taken[n] =
-            !all.is_in[n] || (answer->query.stage != SP_SHEET_NONE && sheet->nodes[n].stage != answer->query.stage);
+            !all.is_in[n] || (answer->query.stage != SP_INDEX_NONE && sheet->nodes[n].stage != answer->query.stage);
     json_array_foreach(answer->boxes, b, box)
     {
         const char *path = text_of(box, "path");
@@ -315,8 +315,8 @@ static void find_outside(struct answer *answer)
         const bool is_before = strcmp(text_of(box, "label"), "before") == 0;
         cr_assert(is_before || strcmp(text_of(box, "label"), "after") == 0);
         for (uint32_t t = 0; t < answer->sheet->tensor_count; t++) {
-            const struct sp_sheet_tensor *tensor = &answer->sheet->tensors[t];
-            for (uint32_t i = 0; tensor->producer != SP_SHEET_NONE && i < tensor->consumer_count; i++) {
+            const struct sp_index_tensor *tensor = &answer->sheet->tensors[t];
+            for (uint32_t i = 0; tensor->producer != SP_INDEX_NONE && i < tensor->consumer_count; i++) {
                 const uint32_t p = tensor->producer, c = answer->sheet->consumers[tensor->first_consumer + i];
                 if (is_before && !is_inside[p] && is_inside[c])
                     answer->in[b][p] = true;
@@ -362,7 +362,7 @@ static uint32_t count_operator(const struct answer *answer, uint32_t b, const ch
     uint32_t count = 0;
     for (uint32_t n = 0; n < answer->sheet->node_count; n++)
         count += answer->in[b][n] &&
-                 strcmp(sp_sheet_text(answer->sheet, answer->sheet->nodes[n].operator_type), operator_type) == 0;
+                 strcmp(sp_index_text(answer->sheet, answer->sheet->nodes[n].operator_type), operator_type) == 0;
     return count;
 }
 
@@ -381,7 +381,7 @@ static void expect_operators(const struct answer *answer, uint32_t b, const json
             cr_assert_leq(number(entry, "nodes"), number(json_array_get(operators, i - 1), "nodes"));
     }
     for (uint32_t n = 0; n < answer->sheet->node_count; n++) {
-        const char *operator_type = sp_sheet_text(answer->sheet, answer->sheet->nodes[n].operator_type);
+        const char *operator_type = sp_index_text(answer->sheet, answer->sheet->nodes[n].operator_type);
         bool is_listed = !answer->in[b][n];
         for (size_t i = 0; i < count; i++)
             is_listed = is_listed || strcmp(text_of(json_array_get(operators, i), "operator"), operator_type) == 0;
@@ -394,10 +394,10 @@ static void expect_sums(const struct answer *answer)
     double shown = 0;
     for (uint32_t b = 0; b < answer->count; b++) {
         const json_t *box = json_array_get(answer->boxes, b);
-        struct sp_sheet_node sum = {0};
+        struct sp_index_node sum = {0};
         uint32_t nodes = 0;
         for (uint32_t n = 0; n < answer->sheet->node_count; n++) {
-            const struct sp_sheet_node *node = &answer->sheet->nodes[n];
+            const struct sp_index_node *node = &answer->sheet->nodes[n];
             if (!answer->in[b][n])
                 continue;
             nodes++;
@@ -425,16 +425,16 @@ static void expect_sums(const struct answer *answer)
 }
 
 /* What flows from one box into another. Nothing does from outside to outside. */
-static struct sp_sheet_tensor flow(const struct answer *answer, uint32_t from, uint32_t to, double *ret_crossing)
+static struct sp_index_tensor flow(const struct answer *answer, uint32_t from, uint32_t to, double *ret_crossing)
 {
-    struct sp_sheet_tensor sum = {0}; /* consumer_count: tensors; bytes_per_device: of the largest */
+    struct sp_index_tensor sum = {0}; /* consumer_count: tensors; bytes_per_device: of the largest */
     *ret_crossing = 0;
     const bool are_outside = is_kind(json_array_get(answer->boxes, from), "outside") &&
                              is_kind(json_array_get(answer->boxes, to), "outside");
     for (uint32_t t = 0; t < answer->sheet->tensor_count && from != to && !are_outside; t++) {
-        const struct sp_sheet_tensor *tensor = &answer->sheet->tensors[t];
+        const struct sp_index_tensor *tensor = &answer->sheet->tensors[t];
         bool flows = false, crosses = false;
-        if (tensor->producer == SP_SHEET_NONE || !answer->in[from][tensor->producer])
+        if (tensor->producer == SP_INDEX_NONE || !answer->in[from][tensor->producer])
             continue;
         for (uint32_t i = 0; i < tensor->consumer_count; i++) {
             const uint32_t c = answer->sheet->consumers[tensor->first_consumer + i];
@@ -471,7 +471,7 @@ static void expect_edges(const struct answer *answer)
     for (uint32_t from = 0; from < answer->count; from++) {
         for (uint32_t to = 0; to < answer->count; to++) {
             double crossing;
-            const struct sp_sheet_tensor sum = flow(answer, from, to, &crossing);
+            const struct sp_index_tensor sum = flow(answer, from, to, &crossing);
             if (sum.consumer_count == 0 || !may_flow(answer, from, to))
                 continue;
             const json_t *edge = json_array_get(edges, listed);
@@ -484,7 +484,7 @@ static void expect_edges(const struct answer *answer)
             cr_assert_eq(number(edge, "tensors"), sum.consumer_count);
             expect_near(number(edge, "bytes"), sum.bytes, "bytes");
             expect_near(number(edge, "crossing_bytes"), crossing, "crossing bytes");
-            cr_assert_str_eq(text_of(edge, "tensor"), sp_sheet_text(answer->sheet, sum.name));
+            cr_assert_str_eq(text_of(edge, "tensor"), sp_index_text(answer->sheet, sum.name));
         }
     }
     cr_assert_eq(listed, count);
@@ -492,7 +492,7 @@ static void expect_edges(const struct answer *answer)
 
 static bool is_left_out(const struct answer *answer, uint32_t n)
 {
-    return answer->query.stage != SP_SHEET_NONE && answer->sheet->nodes[n].stage != answer->query.stage;
+    return answer->query.stage != SP_INDEX_NONE && answer->sheet->nodes[n].stage != answer->query.stage;
 }
 
 /* Each parent is there, and holds what is shown of the next one. */
@@ -514,7 +514,7 @@ static void expect_parents(const struct answer *answer)
 static void expect_truncated(const struct answer *answer)
 {
     const bool is_told = json_is_true(json_object_get(answer->graph, "truncated"));
-    bool is_limited = json_array_size(json_object_get(answer->graph, "edges")) == SP_SHEET_MOST_EDGES ||
+    bool is_limited = json_array_size(json_object_get(answer->graph, "edges")) == SP_INDEX_MOST_EDGES ||
                       (!answer->query.by_stage && number(answer->graph, "depth") < answer->query.depth);
     json_t *box;
     size_t b;
@@ -524,7 +524,7 @@ static void expect_truncated(const struct answer *answer)
     cr_assert_eq(is_told, is_limited);
 }
 
-static struct answer *check(const struct sp_sheet *sheet, struct sp_sheet_graph_query query)
+static struct answer *check(const struct sp_index *sheet, struct sp_index_graph_query query)
 {
     struct answer *answer = calloc(1, sizeof *answer);
     cr_assert_not_null(answer);
@@ -551,15 +551,15 @@ static void release(struct answer *answer)
 
 /* ---- random sheets ---------------------------------------------------------------------------------------------- */
 
-static void expect_rows(const struct sp_sheet *sheet, const char *path)
+static void expect_rows(const struct sp_index *sheet, const char *path)
 {
-    const struct sp_sheet_rows_query query = {
-        .path = path, .stage = SP_SHEET_NONE, .index = SP_SHEET_NONE, .split = -1, .limit = SP_SHEET_MOST_ROWS};
+    const struct sp_index_rows_query query = {
+        .path = path, .stage = SP_INDEX_NONE, .index = SP_INDEX_NONE, .split = -1, .limit = SP_INDEX_MOST_ROWS};
     const struct below below = find_below(sheet, path);
-    struct sp_sheet_rows rows;
+    struct sp_index_rows rows;
     struct sp_error err = {0};
     uint32_t next = 0;
-    cr_assert_eq(sp_sheet_rows(sheet, &query, &rows, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_index_rows(sheet, &query, &rows, &err), SP_OK, "%s", err.message);
     for (uint32_t n = 0; n < sheet->node_count; n++) {
         if (below.is_in[n])
             cr_assert(next < rows.count && rows.rows[next++] == n, "%s: %s", path, name_of(sheet, n));
@@ -568,7 +568,7 @@ static void expect_rows(const struct sp_sheet *sheet, const char *path)
 }
 
 /* Goes down from the whole model, each time as deep and with the limit that chance says. */
-static void walk(const struct sp_sheet *sheet, uint64_t *seed)
+static void walk(const struct sp_index *sheet, uint64_t *seed)
 {
     struct {
         char path[160];
@@ -576,7 +576,7 @@ static void walk(const struct sp_sheet *sheet, uint64_t *seed)
     uint32_t reached[MOST] = {0}, count = 1;
     cr_assert_not_null(paths);
     for (uint32_t i = 0; i < count; i++) {
-        struct answer *answer = check(sheet, ALL(.path = paths[i].path, .depth = 1 + pick(seed, SP_SHEET_MOST_LEVELS),
+        struct answer *answer = check(sheet, ALL(.path = paths[i].path, .depth = 1 + pick(seed, SP_INDEX_MOST_LEVELS),
                                                  .limit = 2 + pick(seed, pick(seed, 2) == 0 ? 4 : 40)));
         expect_rows(sheet, paths[i].path);
         for (uint32_t b = 0; b < answer->count; b++) {
@@ -611,9 +611,9 @@ Test(sheet_graph, filters_and_groups_by_stage)
     for (uint64_t round = 1; round <= 150; round++) {
         uint64_t seed = round;
         struct built_sheet *built = built_random(&seed);
-        const struct sp_sheet *sheet = built_finish(built);
+        const struct sp_index *sheet = built_finish(built);
         for (uint32_t s = 0; s < sheet->stage_count; s++) {
-            release(check(sheet, OF_STAGE(s, .depth = 1 + s % SP_SHEET_MOST_LEVELS, .limit = 2 + pick(&seed, 30))));
+            release(check(sheet, OF_STAGE(s, .depth = 1 + s % SP_INDEX_MOST_LEVELS, .limit = 2 + pick(&seed, 30))));
             release(check(sheet, OF_STAGE(s, .by_stage = true, .limit = 2)));
         }
         struct answer *answer = check(sheet, ALL(.by_stage = true));
@@ -628,11 +628,11 @@ Test(sheet_graph, filters_and_groups_by_stage)
 /* ---- limits ----------------------------------------------------------------------------------------------------- */
 
 /* What a naive count finds of the tensors that leave their box, once for each other box that uses them. */
-static double leaving(const struct sp_sheet *sheet, const uint32_t *box_of, uint32_t boxes)
+static double leaving(const struct sp_index *sheet, const uint32_t *box_of, uint32_t boxes)
 {
     double bytes = 0;
     for (uint32_t t = 0; t < sheet->tensor_count; t++) {
-        const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+        const struct sp_index_tensor *tensor = &sheet->tensors[t];
         for (uint32_t b = 0; b < boxes; b++) {
             bool flows = false;
             for (uint32_t i = 0; i < tensor->consumer_count; i++)
@@ -647,7 +647,7 @@ Test(sheet_graph, joins_stages_beyond_the_limit_and_says_so)
 {
     enum { STAGES = 40 };
     struct built_sheet *built = built_stages(STAGES);
-    const struct sp_sheet *sheet = built_finish(built);
+    const struct sp_index *sheet = built_finish(built);
     for (uint32_t limit = 2; limit <= STAGES + 1; limit++) {
         struct answer *answer = check(sheet, ALL(.by_stage = true, .limit = limit));
         const uint32_t boxes = limit < STAGES ? limit : STAGES;
@@ -679,18 +679,18 @@ Test(sheet_graph, joins_stages_beyond_the_limit_and_says_so)
 /* One module with more stages than are listed of a box. */
 Test(sheet_graph, lists_the_first_stages_of_a_box_and_says_so)
 {
-    for (uint32_t stages = SP_SHEET_MOST_BOX_STAGES; stages <= SP_SHEET_MOST_BOX_STAGES + 1; stages++) {
+    for (uint32_t stages = SP_INDEX_MOST_BOX_STAGES; stages <= SP_INDEX_MOST_BOX_STAGES + 1; stages++) {
         struct built_sheet *built = built_new();
         for (uint32_t s = 0; s < stages; s++)
             built_node(built, s % 2 == 0 ? "/m/a/x" : "/m/a/y", "Add", s, 1);
         built_node(built, "/m/z", "Add", 0, 1);
         json_t *graph = ask(built_finish(built), ALL()), *box = json_array_get(json_object_get(graph, "boxes"), 0),
                *listed = json_object_get(box, "stages");
-        cr_assert_eq(json_array_size(listed), SP_SHEET_MOST_BOX_STAGES);
-        cr_assert_eq(number(json_array_get(listed, SP_SHEET_MOST_BOX_STAGES - 1), "stage"),
-                     SP_SHEET_MOST_BOX_STAGES - 1);
+        cr_assert_eq(json_array_size(listed), SP_INDEX_MOST_BOX_STAGES);
+        cr_assert_eq(number(json_array_get(listed, SP_INDEX_MOST_BOX_STAGES - 1), "stage"),
+                     SP_INDEX_MOST_BOX_STAGES - 1);
         cr_assert_eq(number(box, "nodes"), stages);
-        cr_assert_eq(json_is_true(json_object_get(graph, "truncated")), stages > SP_SHEET_MOST_BOX_STAGES);
+        cr_assert_eq(json_is_true(json_object_get(graph, "truncated")), stages > SP_INDEX_MOST_BOX_STAGES);
         json_decref(graph);
         built_release(built);
     }
@@ -699,7 +699,7 @@ Test(sheet_graph, lists_the_first_stages_of_a_box_and_says_so)
 /* ---- hostile names ---------------------------------------------------------------------------------------------- */
 
 /* Goes down and counts nodes; at most `most` answers are needed. */
-static void count_down(const struct sp_sheet *sheet, uint32_t limit, uint32_t most)
+static void count_down(const struct sp_index *sheet, uint32_t limit, uint32_t most)
 {
     json_t *paths = json_array(), *box;
     uint64_t reached = 0;

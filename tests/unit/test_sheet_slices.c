@@ -8,11 +8,11 @@
 #include "build_sharded.h"
 #include "build_sheet.h"
 #include "data_files.h"
+#include "index/graph.h"
+#include "index/label.h"
+#include "index/rows.h"
+#include "index/timeline.h"
 #include "plan_sheet.h"
-#include "sheet/graph.h"
-#include "sheet/label.h"
-#include "sheet/rows.h"
-#include "sheet/timeline.h"
 
 #define NEAR       1e-9 /* of sums: the share by which their rounding may differ */
 #define MOST_NODES 80
@@ -51,48 +51,48 @@ static json_t *parsed(enum sp_status status, struct sp_json *json, struct sp_buf
     return answer;
 }
 
-static json_t *ask_graph(const struct sp_sheet *sheet, const struct sp_sheet_graph_query *query)
+static json_t *ask_graph(const struct sp_index *sheet, const struct sp_index_graph_query *query)
 {
     struct sp_json json;
     struct sp_buf buf;
     struct sp_error err = {0};
     sp_buf_init(&buf, SIZE_MAX);
     sp_json_init_buf(&json, false, &buf);
-    return parsed(sp_sheet_graph(sheet, query, &json, &err), &json, &buf, &err);
+    return parsed(sp_index_graph(sheet, query, &json, &err), &json, &buf, &err);
 }
 
-static json_t *ask_timeline(const struct sp_sheet *sheet, const struct sp_sheet_timeline_query *query)
+static json_t *ask_timeline(const struct sp_index *sheet, const struct sp_index_timeline_query *query)
 {
     struct sp_json json;
     struct sp_buf buf;
     struct sp_error err = {0};
     sp_buf_init(&buf, SIZE_MAX);
     sp_json_init_buf(&json, false, &buf);
-    return parsed(sp_sheet_timeline(sheet, query, &json, &err), &json, &buf, &err);
+    return parsed(sp_index_timeline(sheet, query, &json, &err), &json, &buf, &err);
 }
 
-static json_t *ask_memory(const struct sp_sheet *sheet, uint32_t stage, uint32_t points)
+static json_t *ask_memory(const struct sp_index *sheet, uint32_t stage, uint32_t points)
 {
     struct sp_json json;
     struct sp_buf buf;
     struct sp_error err = {0};
     sp_buf_init(&buf, SIZE_MAX);
     sp_json_init_buf(&json, false, &buf);
-    return parsed(sp_sheet_memory(sheet, stage, points, &json, &err), &json, &buf, &err);
+    return parsed(sp_index_memory(sheet, stage, points, &json, &err), &json, &buf, &err);
 }
 
-static const struct sp_sheet_rows_query all_rows = {
-    .stage = SP_SHEET_NONE, .index = SP_SHEET_NONE, .split = -1, .limit = SP_SHEET_MOST_ROWS};
+static const struct sp_index_rows_query all_rows = {
+    .stage = SP_INDEX_NONE, .index = SP_INDEX_NONE, .split = -1, .limit = SP_INDEX_MOST_ROWS};
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* A sheet of random names, stages and tensors: few pieces, so that modules meet, end within each other and are empty.
  */
 struct made_up {
-    struct sp_sheet sheet;
-    struct sp_sheet_node nodes[MOST_NODES];
-    struct sp_sheet_tensor tensors[MOST_NODES];
-    struct sp_sheet_stage stages[4];
+    struct sp_index sheet;
+    struct sp_index_node nodes[MOST_NODES];
+    struct sp_index_tensor tensors[MOST_NODES];
+    struct sp_index_stage stages[4];
     uint32_t consumers[MOST_NODES * 4];
     uint32_t text_size;
     char texts[MOST_NAMES];
@@ -125,13 +125,13 @@ static void make_up(struct made_up *made, uint64_t seed)
     const char separator = seed % 5 == 0 ? '.' : '/';
     memset(made, 0, sizeof *made);
     for (uint32_t n = 0; n < count; n++) {
-        made->nodes[n] = (struct sp_sheet_node){.name = add_name(made, &state, separator),
-                                                .operator_type = SP_SHEET_NONE,
+        made->nodes[n] = (struct sp_index_node){.name = add_name(made, &state, separator),
+                                                .operator_type = SP_INDEX_NONE,
                                                 .stage = (uint32_t)(next_random(&state) % 4),
                                                 .seconds = 1 + n,
                                                 .flops = 3 * n};
-        made->tensors[n] = (struct sp_sheet_tensor){.name = made->nodes[n].name,
-                                                    .spec = SP_SHEET_NONE,
+        made->tensors[n] = (struct sp_index_tensor){.name = made->nodes[n].name,
+                                                    .spec = SP_INDEX_NONE,
                                                     .producer = n,
                                                     .first_consumer = made->sheet.consumer_count,
                                                     .bytes = 1 + (double)(next_random(&state) % 9)};
@@ -153,11 +153,11 @@ static void make_up(struct made_up *made, uint64_t seed)
 
 /* The nodes of a box: those of the table of nodes below its path, or those of its stage or its name. A name that
    several nodes have is looked for among those that no box has yet. */
-static void find_members(const struct sp_sheet *sheet, const struct sp_sheet_graph_query *query, const json_t *box,
+static void find_members(const struct sp_index *sheet, const struct sp_index_graph_query *query, const json_t *box,
                          uint32_t id, uint32_t *box_of)
 {
-    struct sp_sheet_rows rows;
-    struct sp_sheet_rows_query asked = all_rows;
+    struct sp_index_rows rows;
+    struct sp_index_rows_query asked = all_rows;
     struct sp_error err = {0};
     const bool is_node = strcmp(text(box, "kind"), "node") == 0;
     uint32_t found = 0;
@@ -165,11 +165,11 @@ static void find_members(const struct sp_sheet *sheet, const struct sp_sheet_gra
     asked.name = is_node ? text(box, "node") : NULL;
     asked.stage =
         query->by_stage ? (uint32_t)number(json_array_get(json_object_get(box, "stages"), 0), "stage") : query->stage;
-    cr_assert_eq(sp_sheet_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_index_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
     for (uint32_t i = 0; i < rows.count && (!is_node || found == 0); i++) {
-        if (is_node && box_of[rows.rows[i]] != SP_SHEET_NONE)
+        if (is_node && box_of[rows.rows[i]] != SP_INDEX_NONE)
             continue;
-        cr_assert_eq(box_of[rows.rows[i]], SP_SHEET_NONE, "a node in two boxes");
+        cr_assert_eq(box_of[rows.rows[i]], SP_INDEX_NONE, "a node in two boxes");
         box_of[rows.rows[i]] = id;
         found++;
     }
@@ -177,10 +177,10 @@ static void find_members(const struct sp_sheet *sheet, const struct sp_sheet_gra
 }
 
 /* Each pair of boxes by itself. */
-static void expect_edges(const struct sp_sheet *sheet, const json_t *graph, const uint32_t *box_of)
+static void expect_edges(const struct sp_index *sheet, const json_t *graph, const uint32_t *box_of)
 {
     const json_t *boxes = json_object_get(graph, "boxes"), *edges = json_object_get(graph, "edges");
-    uint32_t outside[2] = {SP_SHEET_NONE, SP_SHEET_NONE};
+    uint32_t outside[2] = {SP_INDEX_NONE, SP_INDEX_NONE};
     const size_t count = json_array_size(boxes);
     size_t next = 0;
     for (uint32_t b = 0; b < count; b++) {
@@ -193,15 +193,15 @@ static void expect_edges(const struct sp_sheet *sheet, const json_t *graph, cons
         for (uint32_t to = 0; to < count; to++) {
             double bytes = 0, crossing = 0, tensors = 0;
             for (uint32_t t = 0; t < sheet->tensor_count && from != to; t++) {
-                const struct sp_sheet_tensor *tensor = &sheet->tensors[t];
+                const struct sp_index_tensor *tensor = &sheet->tensors[t];
                 bool flows = false, crosses = false;
-                if (tensor->producer == SP_SHEET_NONE)
+                if (tensor->producer == SP_INDEX_NONE)
                     continue;
                 const uint32_t made_in =
-                    box_of[tensor->producer] != SP_SHEET_NONE ? box_of[tensor->producer] : outside[0];
+                    box_of[tensor->producer] != SP_INDEX_NONE ? box_of[tensor->producer] : outside[0];
                 for (uint32_t i = 0; i < tensor->consumer_count; i++) {
                     const uint32_t user = sheet->consumers[tensor->first_consumer + i];
-                    const uint32_t used_in = box_of[user] != SP_SHEET_NONE ? box_of[user] : outside[1];
+                    const uint32_t used_in = box_of[user] != SP_INDEX_NONE ? box_of[user] : outside[1];
                     if (made_in != from || used_in != to || (from == outside[0] && to == outside[1]))
                         continue;
                     flows = true;
@@ -223,20 +223,20 @@ static void expect_edges(const struct sp_sheet *sheet, const json_t *graph, cons
 }
 
 /* Looks at one slice; returns it. */
-static json_t *expect_graph(const struct sp_sheet *sheet, const struct sp_sheet_graph_query *query, uint32_t *box_of)
+static json_t *expect_graph(const struct sp_index *sheet, const struct sp_index_graph_query *query, uint32_t *box_of)
 {
     json_t *graph = ask_graph(sheet, query), *box;
     double nodes = 0, seconds = 0, flops = 0;
-    struct sp_sheet_rows_query asked = all_rows;
-    struct sp_sheet_rows rows;
+    struct sp_index_rows_query asked = all_rows;
+    struct sp_index_rows rows;
     struct sp_error err = {0};
     size_t i, inside = 0;
     cr_assert_not_null(graph, "%s", query->path);
     asked.path = query->path;
     asked.stage = query->stage;
-    cr_assert_eq(sp_sheet_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_index_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
     for (i = 0; i < sheet->node_count; i++)
-        box_of[i] = SP_SHEET_NONE;
+        box_of[i] = SP_INDEX_NONE;
     json_array_foreach(json_object_get(graph, "boxes"), i, box)
     {
         if (strcmp(text(box, "kind"), "outside") == 0)
@@ -260,14 +260,14 @@ static json_t *expect_graph(const struct sp_sheet *sheet, const struct sp_sheet_
 }
 
 /* Goes down from the whole model: each node is come to once. */
-static void expect_all_reached(const struct sp_sheet *sheet, uint32_t depth, uint32_t stage, uint32_t limit)
+static void expect_all_reached(const struct sp_index *sheet, uint32_t depth, uint32_t stage, uint32_t limit)
 {
     json_t *paths = json_array();
     uint32_t *box_of = calloc(sheet->node_count, sizeof *box_of), *reached = calloc(sheet->node_count, sizeof *reached);
     cr_assert(box_of != NULL && reached != NULL);
     (void)json_array_append_new(paths, json_string(""));
     for (size_t p = 0; p < json_array_size(paths); p++) {
-        const struct sp_sheet_graph_query query = {
+        const struct sp_index_graph_query query = {
             .path = json_string_value(json_array_get(paths, p)), .depth = depth, .stage = stage, .limit = limit};
         json_t *graph = expect_graph(sheet, &query, box_of), *box;
         size_t i;
@@ -278,7 +278,7 @@ static void expect_all_reached(const struct sp_sheet *sheet, uint32_t depth, uin
                 (void)json_array_append_new(paths, json_string(text(box, "path")));
         }
         for (uint32_t n = 0; n < sheet->node_count; n++) {
-            if (box_of[n] != SP_SHEET_NONE)
+            if (box_of[n] != SP_INDEX_NONE)
                 reached[n] +=
                     strcmp(text(json_array_get(json_object_get(graph, "boxes"), box_of[n]), "kind"), "node") == 0;
         }
@@ -286,7 +286,7 @@ static void expect_all_reached(const struct sp_sheet *sheet, uint32_t depth, uin
         cr_assert_lt(json_array_size(paths), 4 * sheet->node_count + 4, "paths that do not end");
     }
     for (uint32_t n = 0; n < sheet->node_count; n++)
-        cr_assert_eq(reached[n], stage == SP_SHEET_NONE || sheet->nodes[n].stage == stage, "node %u", n);
+        cr_assert_eq(reached[n], stage == SP_INDEX_NONE || sheet->nodes[n].stage == stage, "node %u", n);
     free(reached);
     free(box_of);
     json_decref(paths);
@@ -298,7 +298,7 @@ Test(sheet_graph, reaches_each_node_of_any_names)
     cr_assert_not_null(made);
     for (uint64_t seed = 0; seed < 300; seed++) {
         make_up(made, seed);
-        expect_all_reached(&made->sheet, 1 + seed % 4, seed % 3 == 0 ? (uint32_t)(seed / 3 % 4) : SP_SHEET_NONE,
+        expect_all_reached(&made->sheet, 1 + seed % 4, seed % 3 == 0 ? (uint32_t)(seed / 3 % 4) : SP_INDEX_NONE,
                            2 + (uint32_t)(seed % 11));
     }
     free(made);
@@ -311,8 +311,8 @@ Test(sheet_graph, has_the_stages)
     cr_assert_not_null(made);
     for (uint64_t seed = 0; seed < 50; seed++) {
         make_up(made, seed);
-        const struct sp_sheet_graph_query query = {
-            .path = "", .depth = 1, .stage = SP_SHEET_NONE, .by_stage = true, .limit = 4};
+        const struct sp_index_graph_query query = {
+            .path = "", .depth = 1, .stage = SP_INDEX_NONE, .by_stage = true, .limit = 4};
         json_decref(expect_graph(&made->sheet, &query, box_of));
     }
     free(made);
@@ -323,10 +323,10 @@ Test(sheet_graph, refuses_what_is_not_there)
     struct made_up *made = malloc(sizeof *made);
     cr_assert_not_null(made);
     make_up(made, 3);
-    cr_assert_null(ask_graph(&made->sheet, &(struct sp_sheet_graph_query){
-                                               .path = "nowhere", .depth = 1, .limit = 9, .stage = SP_SHEET_NONE}));
+    cr_assert_null(ask_graph(&made->sheet, &(struct sp_index_graph_query){
+                                               .path = "nowhere", .depth = 1, .limit = 9, .stage = SP_INDEX_NONE}));
     cr_assert_null(
-        ask_graph(&made->sheet, &(struct sp_sheet_graph_query){.path = "", .depth = 1, .limit = 9, .stage = 4}));
+        ask_graph(&made->sheet, &(struct sp_index_graph_query){.path = "", .depth = 1, .limit = 9, .stage = 4}));
     free(made);
 }
 
@@ -347,7 +347,7 @@ static bool ends_in_ellipsis(const char *text)
 /* jansson takes well-formed UTF-8 only, so no character is cut. */
 Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
 {
-    const size_t most = SP_SHEET_MOST_LABEL;
+    const size_t most = SP_INDEX_MOST_LABEL;
     for (size_t count = most - 3; count <= most + 5; count++) {
         struct built_sheet *built = built_new();
         char *module = built_wide_name("/m/", count, ""), *node = built_wide_name("/m/", count, "/x"),
@@ -355,9 +355,9 @@ Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
         built_node(built, node, "Add", 0, 1);
         built_node(built, other, "Add", 0, 1);
         built_node(built, alone, "Add", 0, 1);
-        const struct sp_sheet *sheet = built_finish(built);
+        const struct sp_index *sheet = built_finish(built);
         json_t *graph = ask_graph(
-                   sheet, &(struct sp_sheet_graph_query){.path = "", .depth = 1, .stage = SP_SHEET_NONE, .limit = 9}),
+                   sheet, &(struct sp_index_graph_query){.path = "", .depth = 1, .stage = SP_INDEX_NONE, .limit = 9}),
                *boxes = json_object_get(graph, "boxes"), *first = json_array_get(boxes, 0),
                *second = json_array_get(boxes, 1);
         cr_assert_str_eq(text(first, "path"), module);
@@ -369,7 +369,7 @@ Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
         cr_assert_eq(ends_in_ellipsis(text(second, "label")), count + 1 > most);
         json_decref(graph);
         graph = ask_graph(
-            sheet, &(struct sp_sheet_graph_query){.path = module, .depth = 1, .stage = SP_SHEET_NONE, .limit = 9});
+            sheet, &(struct sp_index_graph_query){.path = module, .depth = 1, .stage = SP_INDEX_NONE, .limit = 9});
         cr_assert_str_eq(text(json_array_get(json_object_get(graph, "boxes"), 1), "label"), "y");
         cr_assert_eq(json_array_size(json_object_get(graph, "parents")), 2);
         json_decref(graph);
@@ -401,20 +401,20 @@ Test(sheet_graph, has_a_size_that_boxes_bound)
         free(name);
     }
     json_t *graph = ask_graph(built_finish(built),
-                              &(struct sp_sheet_graph_query){
-                                  .path = "", .depth = 1, .stage = SP_SHEET_NONE, .limit = SP_SHEET_MOST_BOXES}),
+                              &(struct sp_index_graph_query){
+                                  .path = "", .depth = 1, .stage = SP_INDEX_NONE, .limit = SP_INDEX_MOST_BOXES}),
            *item;
     char *dumped = json_dumps(graph, JSON_COMPACT);
     size_t i;
-    cr_assert_eq(json_array_size(json_object_get(graph, "boxes")), SP_SHEET_MOST_BOXES);
-    cr_assert_eq(json_array_size(json_object_get(graph, "edges")), SP_SHEET_MOST_EDGES);
+    cr_assert_eq(json_array_size(json_object_get(graph, "boxes")), SP_INDEX_MOST_BOXES);
+    cr_assert_eq(json_array_size(json_object_get(graph, "edges")), SP_INDEX_MOST_EDGES);
     json_array_foreach(json_object_get(graph, "boxes"), i, item)
-        cr_assert_leq(characters(text(item, "label")), SP_SHEET_MOST_LABEL);
+        cr_assert_leq(characters(text(item, "label")), SP_INDEX_MOST_LABEL);
     json_array_foreach(json_object_get(graph, "edges"), i, item)
-        cr_assert_eq(characters(text(item, "tensor")), SP_SHEET_MOST_TENSOR_NAME);
+        cr_assert_eq(characters(text(item, "tensor")), SP_INDEX_MOST_TENSOR_NAME);
     /* Escaped, a character has up to 6 bytes; numbers and names of members take the rest. */
-    cr_assert_lt(strlen(dumped), SP_SHEET_MOST_BOXES * 6 * (LONG + SP_SHEET_MOST_LABEL + 300) +
-                                     SP_SHEET_MOST_EDGES * (6 * SP_SHEET_MOST_TENSOR_NAME + 200));
+    cr_assert_lt(strlen(dumped), SP_INDEX_MOST_BOXES * 6 * (LONG + SP_INDEX_MOST_LABEL + 300) +
+                                     SP_INDEX_MOST_EDGES * (6 * SP_INDEX_MOST_TENSOR_NAME + 200));
     free(dumped);
     json_decref(graph);
     built_release(built);
@@ -453,7 +453,7 @@ static void with_plan(void (*look)(const struct plan_sheet *made))
 
 static void look_at_graph(const struct plan_sheet *made)
 {
-    expect_all_reached(&made->sheet, 1, SP_SHEET_NONE, 200);
+    expect_all_reached(&made->sheet, 1, SP_INDEX_NONE, 200);
     expect_all_reached(&made->sheet, 2, 0, 12);
 }
 
@@ -465,14 +465,14 @@ Test(sheet_graph, reaches_each_node_of_plans)
 /* All lanes as fine as may be: each request of a lane takes its stage's time, and each slice lies in the span. */
 static void look_at_whole_timeline(const struct plan_sheet *made)
 {
-    const struct sp_sheet *sheet = &made->sheet;
-    json_t *timeline = ask_timeline(sheet, &(struct sp_sheet_timeline_query){.lanes = SP_SHEET_MOST_LANES}), *lane,
+    const struct sp_index *sheet = &made->sheet;
+    json_t *timeline = ask_timeline(sheet, &(struct sp_index_timeline_query){.lanes = SP_INDEX_MOST_LANES}), *lane,
            *row, *slice;
     size_t l, r, s;
     cr_assert_not_null(timeline);
     json_array_foreach(json_object_get(timeline, "lanes"), l, lane)
     {
-        const struct sp_sheet_stage *stage = &sheet->stages[(uint32_t)number(lane, "stage")];
+        const struct sp_index_stage *stage = &sheet->stages[(uint32_t)number(lane, "stage")];
         const uint32_t replica = (uint32_t)number(lane, "replica");
         double busy[2] = {0}, requests = 0;
         cr_assert_eq(number(lane, "first_device"), stage->first_device + replica * stage->device_count);
@@ -498,10 +498,10 @@ static void look_at_whole_timeline(const struct plan_sheet *made)
 /* A span of the first lane, fine enough that nothing is joined: each slice that overlaps it, and no other. */
 static void look_at_span(const struct plan_sheet *made)
 {
-    const struct sp_sheet *sheet = &made->sheet;
-    const struct sp_sheet_stage *stage = &sheet->stages[0];
+    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index_stage *stage = &sheet->stages[0];
     const double at = stage->start_seconds + stage->compute_seconds / 3, span = stage->compute_seconds / 50;
-    const struct sp_sheet_timeline_query query = {.from = at, .to = at + span, .resolution = 1e-30, .lanes = 1};
+    const struct sp_index_timeline_query query = {.from = at, .to = at + span, .resolution = 1e-30, .lanes = 1};
     json_t *timeline = ask_timeline(sheet, &query), *row;
     double count = 0, found = 0;
     size_t r, s;
@@ -509,7 +509,7 @@ static void look_at_span(const struct plan_sheet *made)
     cr_assert_not_null(timeline);
     cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
     for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_sheet_slice *one = &sheet->slices[stage->first_slice + i];
+        const struct sp_index_slice *one = &sheet->slices[stage->first_slice + i];
         for (uint32_t q = 0; q < sheet->requests; q += stage->replicas) {
             const double later = q * sheet->interval_seconds;
             count += one->begin + later < query.to && one->end + later > query.from;
@@ -531,12 +531,12 @@ Test(sheet_timeline, has_what_lanes_do)
 
 static void look_at_bad_spans(const struct plan_sheet *made)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     static const double bad[][2] = {{2, 1}, {1, 1}, {-1, 1}, {NAN, 1}, {0, INFINITY}, {1e30, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         cr_assert_null(
-            ask_timeline(sheet, &(struct sp_sheet_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
-    cr_assert_null(ask_timeline(sheet, &(struct sp_sheet_timeline_query){.first_lane = 4096, .lanes = 1}));
+            ask_timeline(sheet, &(struct sp_index_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
+    cr_assert_null(ask_timeline(sheet, &(struct sp_index_timeline_query){.first_lane = 4096, .lanes = 1}));
     cr_assert_null(ask_memory(sheet, sheet->stage_count, 100));
 }
 
@@ -545,10 +545,10 @@ static void look_at_bad_spans(const struct plan_sheet *made)
 enum { LANES = 100, DENSE = 1000 };
 
 struct dense {
-    struct sp_sheet sheet;
-    struct sp_sheet_node nodes[1];
-    struct sp_sheet_stage stages[LANES];
-    struct sp_sheet_slice slices[LANES * DENSE];
+    struct sp_index sheet;
+    struct sp_index_node nodes[1];
+    struct sp_index_stage stages[LANES];
+    struct sp_index_slice slices[LANES * DENSE];
     char texts[500];
 };
 
@@ -558,18 +558,18 @@ static struct dense *make_dense(void)
     struct dense *dense = calloc(1, sizeof *dense);
     cr_assert_not_null(dense);
     for (uint32_t s = 0; s < LANES; s++) {
-        dense->stages[s] = (struct sp_sheet_stage){.first_device = s,
+        dense->stages[s] = (struct sp_index_stage){.first_device = s,
                                                    .device_count = 1,
                                                    .replicas = 1,
                                                    .device_name = sizeof dense->texts - 1,
                                                    .first_slice = s * DENSE,
                                                    .slice_count = DENSE};
         for (uint32_t i = 0; i < DENSE; i++)
-            dense->slices[s * DENSE + i] = (struct sp_sheet_slice){.begin = i, .end = i + 1};
+            dense->slices[s * DENSE + i] = (struct sp_index_slice){.begin = i, .end = i + 1};
     }
     for (size_t i = 0; i + 4 < sizeof dense->texts; i += 3)
         memcpy(dense->texts + i, "\xe2\x82\xac", 3);
-    dense->sheet = (struct sp_sheet){.stage_count = LANES,
+    dense->sheet = (struct sp_index){.stage_count = LANES,
                                      .node_count = 1,
                                      .slice_count = LANES * DENSE,
                                      .requests = 1,
@@ -594,7 +594,7 @@ static void expect_dense(const json_t *timeline, double lanes, double slices)
             count += json_number_value(json_array_get(slice, 4));
             busy += json_number_value(json_array_get(slice, 5));
             shown++;
-            cr_assert_eq(strlen(json_string_value(json_array_get(slice, 6))), (size_t)3 * SP_SHEET_MOST_LABEL);
+            cr_assert_eq(strlen(json_string_value(json_array_get(slice, 6))), (size_t)3 * SP_INDEX_MOST_LABEL);
         }
     }
     cr_assert(count == lanes * DENSE && is_near(busy, lanes * DENSE));
@@ -604,21 +604,21 @@ static void expect_dense(const json_t *timeline, double lanes, double slices)
 Test(sheet_timeline, is_coarser_where_it_would_be_too_large)
 {
     struct dense *dense = make_dense();
-    json_t *timeline = ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){.resolution = 0.75, .lanes = 60});
+    json_t *timeline = ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){.resolution = 0.75, .lanes = 60});
     cr_assert_eq(number(timeline, "resolution"), 0.75);
     expect_dense(timeline, 60, 60 * DENSE);
     json_decref(timeline);
-    timeline = ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){.resolution = 0.75, .lanes = 128});
+    timeline = ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){.resolution = 0.75, .lanes = 128});
     cr_assert_eq(number(timeline, "resolution"), 3, "%g", number(timeline, "resolution"));
     expect_dense(timeline, LANES, LANES * DENSE / 2);
     json_decref(timeline);
-    timeline = ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){
+    timeline = ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){
                                                .resolution = 0.75, .first_lane = LANES - 1, .lanes = UINT32_MAX});
     cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
     expect_dense(timeline, 1, DENSE);
     json_decref(timeline);
     timeline =
-        ask_timeline(&dense->sheet, &(struct sp_sheet_timeline_query){.from = 5 * DENSE, .to = 6 * DENSE, .lanes = 1});
+        ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){.from = 5 * DENSE, .to = 6 * DENSE, .lanes = 1});
     expect_dense(timeline, 0, 0);
     json_decref(timeline);
     free(dense);
@@ -629,14 +629,14 @@ Test(sheet_timeline, is_coarser_where_it_would_be_too_large)
 Test(sheet_timeline, joins_what_overlaps)
 {
     struct dense *dense = make_dense();
-    static const struct sp_sheet_collective send = {.tensor = SP_SHEET_NONE};
+    static const struct sp_index_collective send = {.tensor = SP_INDEX_NONE};
     for (uint32_t i = 0; i < LANES * DENSE; i++)
-        dense->slices[i] = (struct sp_sheet_slice){.begin = 0, .end = DENSE, .what = SP_SHEET_SEND};
+        dense->slices[i] = (struct sp_index_slice){.begin = 0, .end = DENSE, .what = SP_INDEX_SEND};
     dense->sheet.collectives = &send;
     dense->sheet.collective_count = 1;
     for (int tiny = 0; tiny < 2; tiny++) {
         json_t *timeline = ask_timeline(
-            &dense->sheet, &(struct sp_sheet_timeline_query){.to = tiny ? 5e-324 : 1, .lanes = SP_SHEET_MOST_LANES});
+            &dense->sheet, &(struct sp_index_timeline_query){.to = tiny ? 5e-324 : 1, .lanes = SP_INDEX_MOST_LANES});
         const json_t *lane = json_array_get(json_object_get(timeline, "lanes"), LANES - 1);
         const json_t *slices = json_object_get(json_array_get(json_object_get(lane, "rows"), 0), "slices");
         cr_assert_eq(json_array_size(slices), 1);
@@ -653,7 +653,7 @@ Test(sheet_timeline, refuses_what_is_no_span)
 
 static void look_at_memory(const struct plan_sheet *made)
 {
-    const struct sp_sheet *sheet = &made->sheet;
+    const struct sp_index *sheet = &made->sheet;
     for (uint32_t stage = 0; stage < sheet->stage_count; stage++) {
         json_t *memory = ask_memory(sheet, stage, 16), *point, *held;
         double most = 0, alive = 0, before = -1;
@@ -682,13 +682,13 @@ Test(sheet_memory, keeps_the_peak)
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
-static void expect_rows(const struct sp_sheet *sheet, const struct sp_sheet_rows_query *query, uint32_t count,
-                        bool (*matches)(const struct sp_sheet *sheet, uint32_t row))
+static void expect_rows(const struct sp_index *sheet, const struct sp_index_rows_query *query, uint32_t count,
+                        bool (*matches)(const struct sp_index *sheet, uint32_t row))
 {
-    struct sp_sheet_rows found;
+    struct sp_index_rows found;
     struct sp_error err = {0};
     uint32_t next = 0;
-    cr_assert_eq(sp_sheet_rows(sheet, query, &found, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_index_rows(sheet, query, &found, &err), SP_OK, "%s", err.message);
     for (uint32_t row = 0; row < count; row++) {
         if (!matches(sheet, row))
             continue;
@@ -700,20 +700,20 @@ static void expect_rows(const struct sp_sheet *sheet, const struct sp_sheet_rows
     cr_assert_eq(found.count, next < query->limit ? next : query->limit);
 }
 
-static bool is_of_stage_0(const struct sp_sheet *sheet, uint32_t row)
+static bool is_of_stage_0(const struct sp_index *sheet, uint32_t row)
 {
     return sheet->nodes[row].stage == 0;
 }
 
-static bool has_matmul(const struct sp_sheet *sheet, uint32_t row)
+static bool has_matmul(const struct sp_index *sheet, uint32_t row)
 {
-    return strcasestr(sp_sheet_text(sheet, sheet->nodes[row].name), "MATMUL") != NULL ||
-           strcasestr(sp_sheet_text(sheet, sheet->nodes[row].operator_type), "matmul") != NULL;
+    return strcasestr(sp_index_text(sheet, sheet->nodes[row].name), "MATMUL") != NULL ||
+           strcasestr(sp_index_text(sheet, sheet->nodes[row].operator_type), "matmul") != NULL;
 }
 
-static bool uses_tensor_of_first(const struct sp_sheet *sheet, uint32_t row)
+static bool uses_tensor_of_first(const struct sp_index *sheet, uint32_t row)
 {
-    const struct sp_sheet_node *node = &sheet->nodes[row];
+    const struct sp_index_node *node = &sheet->nodes[row];
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         if (sheet->operands[node->first_operand + i] == sheet->operands[sheet->nodes[0].first_operand])
             return true;
@@ -721,31 +721,31 @@ static bool uses_tensor_of_first(const struct sp_sheet *sheet, uint32_t row)
     return false;
 }
 
-static bool is_split_weight(const struct sp_sheet *sheet, uint32_t row)
+static bool is_split_weight(const struct sp_index *sheet, uint32_t row)
 {
-    const struct sp_sheet_tensor *tensor = &sheet->tensors[row];
-    return tensor->row.size > 0 && tensor->kind == SP_SHEET_WEIGHT && tensor->is_split;
+    const struct sp_index_tensor *tensor = &sheet->tensors[row];
+    return tensor->row.size > 0 && tensor->kind == SP_INDEX_WEIGHT && tensor->is_split;
 }
 
-static bool is_send(const struct sp_sheet *sheet, uint32_t row)
+static bool is_send(const struct sp_index *sheet, uint32_t row)
 {
-    return strcmp(sp_sheet_text(sheet, sheet->collectives[row].kind), "send") == 0;
+    return strcmp(sp_index_text(sheet, sheet->collectives[row].kind), "send") == 0;
 }
 
 /* Page by page in descending order: all of them, each once, none larger than the one before it. */
-static void expect_pages(const struct sp_sheet *sheet)
+static void expect_pages(const struct sp_index *sheet)
 {
-    struct sp_sheet_rows_query query = all_rows;
-    struct sp_sheet_rows page;
+    struct sp_index_rows_query query = all_rows;
+    struct sp_index_rows page;
     struct sp_error err = {0};
     double before = INFINITY;
     uint32_t count = 0;
-    query.order = SP_SHEET_BY_SECONDS;
+    query.order = SP_INDEX_BY_SECONDS;
     query.descending = true;
     query.limit = 7;
     do {
         query.skip = count;
-        cr_assert_eq(sp_sheet_rows(sheet, &query, &page, &err), SP_OK);
+        cr_assert_eq(sp_index_rows(sheet, &query, &page, &err), SP_OK);
         for (uint32_t i = 0; i < page.count; i++) {
             cr_assert_leq(sheet->nodes[page.rows[i]].seconds, before);
             before = sheet->nodes[page.rows[i]].seconds;
@@ -757,9 +757,9 @@ static void expect_pages(const struct sp_sheet *sheet)
 
 static void look_at_rows(const struct plan_sheet *made)
 {
-    const struct sp_sheet *sheet = &made->sheet;
-    struct sp_sheet_rows_query query = all_rows;
-    struct sp_sheet_rows found;
+    const struct sp_index *sheet = &made->sheet;
+    struct sp_index_rows_query query = all_rows;
+    struct sp_index_rows found;
     struct sp_error err = {0};
     query.stage = 0;
     expect_rows(sheet, &query, sheet->node_count, is_of_stage_0);
@@ -767,25 +767,25 @@ static void look_at_rows(const struct plan_sheet *made)
     query.search = "MatMul";
     expect_rows(sheet, &query, sheet->node_count, has_matmul);
     query = all_rows;
-    query.tensor = sp_sheet_text(sheet, sheet->tensors[sheet->operands[sheet->nodes[0].first_operand]].name);
+    query.tensor = sp_index_text(sheet, sheet->tensors[sheet->operands[sheet->nodes[0].first_operand]].name);
     expect_rows(sheet, &query, sheet->node_count, uses_tensor_of_first);
     query = all_rows;
-    query.table = SP_SHEET_TENSORS;
+    query.table = SP_INDEX_TENSORS;
     query.kind = "weight";
     query.split = 1;
     expect_rows(sheet, &query, sheet->tensor_count, is_split_weight);
     query = all_rows;
-    query.table = SP_SHEET_COLLECTIVES;
+    query.table = SP_INDEX_COLLECTIVES;
     query.kind = "send";
     expect_rows(sheet, &query, sheet->collective_count, is_send);
     query = all_rows;
-    query.table = SP_SHEET_TENSORS;
+    query.table = SP_INDEX_TENSORS;
     query.differs_from = sheet;
-    cr_assert_eq(sp_sheet_rows(sheet, &query, &found, &err), SP_OK);
+    cr_assert_eq(sp_index_rows(sheet, &query, &found, &err), SP_OK);
     cr_assert_eq(found.total, 0, "nothing differs from itself");
     query = all_rows;
     query.path = "no such module";
-    cr_assert_eq(sp_sheet_rows(sheet, &query, &found, &err), SP_ERR_REQUEST);
+    cr_assert_eq(sp_index_rows(sheet, &query, &found, &err), SP_ERR_REQUEST);
     expect_pages(sheet);
 }
 

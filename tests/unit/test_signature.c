@@ -5,9 +5,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "ops/op.h"
-#include "ops/signature.h"
-#include "ops/signature_internal.h"
+#include "ops/table/op.h"
+#include "ops/table/signature.h"
+#include "ops/table/signature_internal.h"
 
 #define MANY UINT32_MAX
 

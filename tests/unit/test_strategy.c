@@ -1,7 +1,7 @@
 /*
  * Strategies: small rules by hand, and with whole models the promise that each strategy is what the partition runs.
  *
- * Times of collectives follow from the formulas of sharding/collective.h (Thakur, Rabenseifner, Gropp 2005) with the
+ * Times of collectives follow from the formulas of sharding/reshard/collective_cost.h (Thakur, Rabenseifner, Gropp 2005) with the
  * figures of the cluster; seconds of operators from the roofline (cost/workload.h).
  */
 #include <math.h>
@@ -307,7 +307,7 @@ Test(strategy, reshards_cost_what_the_planner_says)
 /* Whether a layout cuts axes that a tensor has. */
 static bool fits(const struct sp_strategy_table *table, uint32_t layout, uint32_t rank)
 {
-    const struct strategy_layout *cut = table->layouts[layout];
+    const struct sp_strategy_layout *cut = table->layouts[layout];
     return cut->cut_count == 0 || cut->axes[cut->cut_count - 1] < rank;
 }
 
@@ -342,7 +342,7 @@ Test(strategy, reshards_of_all_tensors_cost_what_each_costs_alone)
             continue;
         for (uint32_t a = 0; a < shape->rank; a++)
             extents[a] = shape->dims[a].value;
-        double cost = strategy_reshard(table, value->id, from, to, &bytes);
+        double cost = sp_strategy_reshard(table, value->id, from, to, &bytes);
         double want = sp_reshard_cost(table->costs, shape->rank, extents, 4, sp_strategy_layout(table, from),
                                       sp_strategy_layout(table, to), &want_bytes);
         cr_expect(fabs(cost - want) <= 1e-12 * want && fabs(bytes - want_bytes) <= 1e-12 * want_bytes,
@@ -422,7 +422,7 @@ static enum sp_status count_note(void *context, const struct sp_part_note *note,
 }
 
 /* A node that the net sees through its rule, and that is run. */
-static bool is_subject(const struct sp_net *net, const struct sp_relation *relation)
+static bool is_subject(const struct sp_dataflow *net, const struct sp_relation *relation)
 {
     return relation->kind == SP_RELATION_NODE && relation->node->graph == net->model->graph &&
            !relation->node->is_folded;

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "build_workload.h"
-#include "search/grouping.h"
+#include "search/grouping/grouping.h"
 
 static struct sp_arena *arena;
 static struct sp_cluster *cluster;

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "plan/text.h"
+#include "plan/answer/text.h"
 
 #define EXPECT(call, expected)                                                                                         \
     do {                                                                                                               \

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "onnx_bytes.h"
-#include "plan/variants.h"
+#include "plan/variants/variants.h"
 #include "recount.h"
 
 /* Six layers of 4096 x 4096 float32: 402,653,184 bytes of weights. */

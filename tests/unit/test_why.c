@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "onnx_bytes.h"
+#include "plan/explain/why.h"
 #include "plan/job.h"
-#include "plan/plan_why.h"
 #include "random_workload.h"
 #include "recount.h"
 

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "build_workload.h"
-#include "search/internal.h"
-#include "search/suffix.h"
+#include "search/grouping/internal.h"
+#include "search/grouping/suffix.h"
 
 #define NODES 24
 
@@ -73,7 +73,8 @@ static void expect_agreement(struct agreement *agreement, double memory, double 
     agreement->worst = fmax(agreement->worst, memory / exact->total_bytes - 1);
 }
 
-static const struct sp_evaluation *evaluate(struct sp_search *search, const uint32_t *stage_of, uint32_t stages)
+static const struct sp_evaluation *evaluate(struct sp_grouping_search *search, const uint32_t *stage_of,
+                                            uint32_t stages)
 {
     uint32_t device[4] = {0, 1, 2, 3};
     struct sp_placement placement = {stages, (uint32_t *)stage_of, device};
@@ -83,7 +84,8 @@ static const struct sp_evaluation *evaluate(struct sp_search *search, const uint
     return evaluation;
 }
 
-static void start(struct sp_search *search, const struct sp_workload *workload, const struct sp_cluster *cluster)
+static void start(struct sp_grouping_search *search, const struct sp_workload *workload,
+                  const struct sp_cluster *cluster)
 {
     struct sp_grouping_options options;
     sp_grouping_options_init(&options);
@@ -97,8 +99,8 @@ Test(window, a_first_stage_costs_what_the_evaluation_says)
     struct agreement agreement = {0};
     for (int round = 0; round < 60; round++) {
         struct sp_cluster *cluster = build_cluster(arena, 4, 1e9, 3, 0.25);
-        struct sp_search search;
-        struct sp_window window;
+        struct sp_grouping_search search;
+        struct sp_node_window window;
         start(&search, random_workload(&state, round % 2 == 1, cluster), cluster);
         uint32_t stage_of[NODES];
         sp_line_load(&search, search.live, NODES, NULL, 0, 0);
@@ -125,9 +127,9 @@ Test(window, both_sides_of_a_border_cost_what_the_evaluation_says)
     struct agreement left = {0}, right = {0};
     for (int round = 0; round < 100; round++) {
         struct sp_cluster *cluster = build_cluster(arena, 4, 1e9, 3, 0.25);
-        struct sp_search search;
+        struct sp_grouping_search search;
         struct sp_candidate around;
-        struct sp_window window;
+        struct sp_node_window window;
         struct sp_side sides[NODES + 1];
         start(&search, random_workload(&state, round % 2 == 1, cluster), cluster);
         cr_assert_eq(sp_candidate_init(&search, &around), SP_OK);
@@ -139,7 +141,7 @@ Test(window, both_sides_of_a_border_cost_what_the_evaluation_says)
             around.stage_of[i] = i < first ? 0 : i < first + count / 2 ? 1 : i < first + count ? 2 : 3;
         sp_line_load(&search, search.live + first, count, &around, 1, 2);
         sp_window_start_left(&search, &window, &around, 1, 2);
-        struct sp_window windows[NODES];
+        struct sp_node_window windows[NODES];
         for (uint32_t i = 0; i < count; i++) {
             sp_window_extend(&search, &window, i);
             windows[i + 1] = window;

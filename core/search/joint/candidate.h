@@ -7,10 +7,10 @@
  *  settle    each stage's strategies are chosen again under its own memory; what still does not fit is chosen under
  * less
  */
+#include "search/joint/cut_units.h"
 #include "search/joint/evaluate.h"
-#include "search/joint/profile.h"
-#include "search/joint/units.h"
-#include "search/stages/stages.h"
+#include "search/joint/model_choice.h"
+#include "solvers/stages/stages.h"
 
 struct sp_joint_candidate {
     struct sp_placement placement;
@@ -31,7 +31,7 @@ struct sp_joint_candidate {
 struct sp_joint {
     struct sp_arena *arena;
     const struct sp_workload *workload;
-    const struct sp_net *net; /* NULL: operators cannot be split */
+    const struct sp_dataflow *net; /* NULL: operators cannot be split */
     const struct sp_cluster *cluster;
     const struct sp_joint_options *options;
     struct sp_space *space;
@@ -51,7 +51,7 @@ enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_opti
 
 struct sp_proposal {
     uint32_t profile_count;
-    const struct sp_profile *const *profiles; /* that stages may have */
+    const struct sp_model_choice *const *profiles; /* that stages may have */
     enum sp_objective objective;
     uint32_t max_stages, max_replicas; /* 0: any number */
     bool is_draft;                     /* as if there were memory enough; strategies stay those of the profiles */

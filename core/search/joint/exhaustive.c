@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "search/internal.h"
-#include "search/joint/exhaustive_ways.h"
-#include "search/joint/front.h"
-#include "search/joint/keep.h"
-#include "search/joint/settle.h"
+#include "search/grouping/internal.h"
+#include "search/joint/exhaustive_strategies.h"
+#include "search/joint/pareto_front.h"
+#include "search/joint/rechoose.h"
+#include "search/joint/violations.h"
 
 #define MAX_FORMS 64 /* options times replicas of a stage */
 
@@ -129,7 +129,7 @@ static void fill_trial(struct exhaust *e, struct sp_ways *const *ways)
 static bool note_beyond(struct exhaust *e)
 {
     const struct sp_joint_candidate *known = e->joint->beyond;
-    if (!sp_front_note_beyond(e->joint, e->trial))
+    if (!sp_front_note_short_of_memory(e->joint, e->trial))
         return false;
     if (e->joint->beyond == known)
         return true;
@@ -144,8 +144,8 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     struct sp_arena_mark mark = sp_arena_mark(joint->arena);
     fill_trial(e, ways);
     if (joint->options->constraints != NULL &&
-        sp_constraints_keep(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
-                            &e->trial->placement, e->trial->sharded, NULL) != SP_OK) {
+        sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
+                                 &e->trial->placement, e->trial->sharded, NULL) != SP_OK) {
         sp_arena_rewind(joint->arena, mark);
         return SP_OK;
     }

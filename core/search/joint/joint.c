@@ -3,15 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "search/joint/blocking_constraint.h"
 #include "search/joint/bounds.h"
 #include "search/joint/exhaustive.h"
-#include "search/joint/front.h"
-#include "search/joint/keep.h"
-#include "search/joint/moment.h"
-#include "search/joint/pinned.h"
-#include "search/joint/relax.h"
-#include "search/joint/settle.h"
-#include "search/joint/vary.h"
+#include "search/joint/memory_peak.h"
+#include "search/joint/mesh_variants.h"
+#include "search/joint/pareto_front.h"
+#include "search/joint/pinned/pinned.h"
+#include "search/joint/rechoose.h"
+#include "search/joint/violations.h"
 
 #define WORTHWHILE      0.98 /* of the time on smaller blocks: what larger ones must be below */
 #define DISAPPOINTMENTS 2    /* sizes in a row that are not, until no larger ones are tried */
@@ -49,7 +49,7 @@ struct search {
     struct sp_joint joint;
     struct sp_front front;
     uint32_t profile_count;
-    struct sp_profile **profiles;              /* by option, at most two each */
+    struct sp_model_choice **profiles;         /* by option, at most two each */
     struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
     const struct sp_grouping_result *grouping; /* NULL: not tried, or nothing fits */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
@@ -125,7 +125,7 @@ static enum sp_status start(struct search *search)
         forbid_levels(joint->options->constraints, joint->space);
     const size_t most_options = SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES;
     joint->tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
-    search->profiles = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_profile *);
+    search->profiles = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_model_choice *);
     joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
     if (joint->tables == NULL || search->profiles == NULL || joint->evaluator == NULL)
         return sp_fail_memory(search->err);
@@ -156,8 +156,9 @@ static enum sp_status take(struct search *search, struct sp_joint_candidate *can
     candidate->strategy = strategy;
     if (joint->options->constraints != NULL) {
         struct sp_error unkept = {0};
-        enum sp_status status = sp_constraints_keep(joint->arena, joint->options->constraints, joint->workload,
-                                                    joint->cluster, &candidate->placement, candidate->sharded, &unkept);
+        enum sp_status status =
+            sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
+                                     &candidate->placement, candidate->sharded, &unkept);
         if (status == SP_ERR_MEMORY)
             return sp_fail_memory(search->err);
         if (status != SP_OK) {
@@ -176,7 +177,7 @@ static enum sp_status take(struct search *search, struct sp_joint_candidate *can
     if (search->closest == NULL ||
         candidate->evaluation->worst_excess_bytes < search->closest->evaluation->worst_excess_bytes)
         search->closest = candidate;
-    return sp_front_note_beyond(&search->joint, candidate) ? SP_OK : sp_fail_memory(search->err);
+    return sp_front_note_short_of_memory(&search->joint, candidate) ? SP_OK : sp_fail_memory(search->err);
 }
 
 /* ---- profiles --------------------------------------------------------------------------------------------------- */
@@ -195,7 +196,7 @@ static enum sp_status profile_option(struct search *search, const struct sp_spac
                                          .choice_work = SP_JOINT_CHOICE_WORK,
                                          .executor = joint->options->executor,
                                          .watch = joint->options->watch};
-    struct sp_profile *profile = NULL;
+    struct sp_model_choice *profile = NULL;
     enum sp_status status = sp_joint_table(joint, option, &request.table, search->err);
     if (status == SP_OK)
         status = sp_profile_create(joint->arena, &request, &profile, search->err);
@@ -220,7 +221,7 @@ struct growth {
     bool fits;             /* the whole model on one block, of some size */
 };
 
-static void note_growth(const struct sp_joint *joint, const struct sp_profile *profile, struct growth *growth)
+static void note_growth(const struct sp_joint *joint, const struct sp_model_choice *profile, struct growth *growth)
 {
     const struct sp_space_option *option = profile->option;
     if (growth->least_seconds == 0 || growth->class_index != option->class_index)
@@ -262,8 +263,8 @@ static enum sp_status vary_meshes(struct search *search)
         (joint->options->objective != SP_OBJECTIVE_LATENCY && joint->options->strategy != SP_STRATEGY_TENSOR &&
          stage_limit(search, 0) != 1))
         return SP_OK;
-    const uint32_t count =
-        sp_vary_blocks(joint, search->profile_count, (const struct sp_profile *const *)search->profiles, promising);
+    const uint32_t count = sp_mesh_variants_blocks(joint, search->profile_count,
+                                                   (const struct sp_model_choice *const *)search->profiles, promising);
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         uint32_t cuts[SP_SPACE_CUTS];
         const uint32_t cut_count = sp_space_cuts(promising[i], cuts);
@@ -300,7 +301,7 @@ static enum sp_status make_profiles(struct search *search)
 
 /* ---- proposals -------------------------------------------------------------------------------------------------- */
 
-static enum sp_status propose(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
+static enum sp_status propose(struct search *search, const struct sp_model_choice *const *profiles, uint32_t count,
                               uint32_t max_stages, enum sp_search_strategy strategy)
 {
     const struct sp_proposal proposal = {.profile_count = count,
@@ -334,11 +335,11 @@ static enum sp_status propose_mixed(struct search *search)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
     const struct sp_proposal proposal = {.profile_count = search->profile_count,
-                                         .profiles = (const struct sp_profile *const *)search->profiles,
+                                         .profiles = (const struct sp_model_choice *const *)search->profiles,
                                          .objective = search->joint.options->objective,
                                          .max_stages = stage_limit(search, strategy == SP_STRATEGY_TENSOR ? 1 : 0),
                                          .max_replicas = search->joint.options->max_replicas};
-    struct sp_joint_candidate *candidates[PINNED_CANDIDATES];
+    struct sp_joint_candidate *candidates[SP_PINNED_CANDIDATES];
     uint32_t count = 0;
     if (!has_pins(search->joint.options->constraints) || !goes_on(search, 0.92))
         return SP_OK;
@@ -351,16 +352,16 @@ static enum sp_status propose_mixed(struct search *search)
 /* Stages of any options. */
 static enum sp_status propose_together(struct search *search)
 {
-    const struct sp_profile *const *profiles = (const struct sp_profile *const *)search->profiles;
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
     const uint32_t count = search->profile_count;
-    const struct sp_profile **together = SP_NEW_ARRAY(search->joint.arena, count, const struct sp_profile *);
+    const struct sp_model_choice **together = SP_NEW_ARRAY(search->joint.arena, count, const struct sp_model_choice *);
     uint32_t kept = 0;
     if (together == NULL)
         return sp_fail_memory(search->err);
     for (uint32_t first = 0, next; first < count; first = next) {
         for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
             ;
-        for (uint32_t i = first; i < next && sp_vary_gains(first, next, profiles); i++)
+        for (uint32_t i = first; i < next && sp_mesh_variants_gains(first, next, profiles); i++)
             together[kept++] = profiles[i];
     }
     return propose(search, together, kept, 0, SP_STRATEGY_AUTO);
@@ -370,7 +371,7 @@ static enum sp_status propose_together(struct search *search)
 static enum sp_status propose_all(struct search *search)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
-    const struct sp_profile *const *profiles = (const struct sp_profile *const *)search->profiles;
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
     const uint32_t count = search->profile_count;
     enum sp_status status = SP_OK;
     for (uint32_t first = 0, next; status == SP_OK && first < count; first = next) {
@@ -382,7 +383,7 @@ static enum sp_status propose_all(struct search *search)
         if (strategy != SP_STRATEGY_PIPELINE)
             status =
                 propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
-        if (!sp_vary_gains(first, next, profiles))
+        if (!sp_mesh_variants_gains(first, next, profiles))
             continue;
         if (status == SP_OK && strategy != SP_STRATEGY_TENSOR)
             status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
@@ -416,7 +417,7 @@ static enum sp_status polish(struct search *search)
 
 /* A plan as if there were memory enough, strategies as the profiles have them: what memory is in the way of, if it is.
  */
-static enum sp_status draft(struct search *search, const struct sp_profile *const *profiles, uint32_t count,
+static enum sp_status draft(struct search *search, const struct sp_model_choice *const *profiles, uint32_t count,
                             bool is_whole)
 {
     const struct sp_proposal proposal = {.profile_count = count,
@@ -434,14 +435,15 @@ static enum sp_status draft(struct search *search, const struct sp_profile *cons
 static enum sp_status look_beyond(struct search *search)
 {
     const struct sp_joint *joint = &search->joint;
-    const struct sp_profile **profiles = SP_NEW_ARRAY(joint->arena, search->profile_count, const struct sp_profile *);
+    const struct sp_model_choice **profiles =
+        SP_NEW_ARRAY(joint->arena, search->profile_count, const struct sp_model_choice *);
     enum sp_status status = SP_OK;
     uint32_t count = 0;
     bool may_bind = false;
     if (profiles == NULL)
         return sp_fail_memory(search->err);
     for (uint32_t i = 0; i < search->profile_count; i++) {
-        const struct sp_profile *profile = search->profiles[i];
+        const struct sp_model_choice *profile = search->profiles[i];
         if (count > 0 && profiles[count - 1]->option == profile->option)
             continue; /* the second one of an option is within a limit */
         profiles[count++] = profile;
@@ -553,8 +555,8 @@ static enum sp_status list_others(struct search *search, struct sp_search_result
     struct sp_joint *joint = &search->joint;
     const struct sp_joint_candidate *best = search->front.plans[0], *beyond = joint->beyond;
     struct sp_front_plan *second = SP_NEW(joint->arena, struct sp_front_plan);
-    struct sp_beyond_plan *other = SP_NEW(joint->arena, struct sp_beyond_plan);
-    struct sp_moment moment;
+    struct sp_short_of_memory_plan *other = SP_NEW(joint->arena, struct sp_short_of_memory_plan);
+    struct sp_memory_peak moment;
     if (second == NULL || other == NULL)
         return sp_fail_memory(search->err);
     const struct sp_joint_candidate *runner_up = sp_front_second(joint, best);
@@ -564,8 +566,9 @@ static enum sp_status list_others(struct search *search, struct sp_search_result
     result->is_proved = search->is_proved;
     if (beyond == NULL || !sp_front_better(joint->options->objective, beyond, best))
         return SP_OK;
-    enum sp_status status = sp_moment_of_stage(joint->arena, joint->workload, joint->cluster, &beyond->placement,
-                                               beyond->sharded, beyond->evaluation->worst_stage, &moment, search->err);
+    enum sp_status status =
+        sp_memory_peak_of_stage(joint->arena, joint->workload, joint->cluster, &beyond->placement, beyond->sharded,
+                                beyond->evaluation->worst_stage, &moment, search->err);
     if (status != SP_OK)
         return status;
     const struct sp_stage_cost *cost = &beyond->evaluation->stages[moment.stage];
@@ -705,7 +708,7 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
 }
 
 enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_workload *workload,
-                                    const struct sp_net *net, const struct sp_cluster *cluster,
+                                    const struct sp_dataflow *net, const struct sp_cluster *cluster,
                                     const struct sp_joint_options *options, struct sp_search_result **ret_result,
                                     struct sp_error *err)
 {

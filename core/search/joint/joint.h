@@ -30,7 +30,7 @@
  * Equal questions get equal answers, whatever the number of threads.
  */
 #include "base/executor.h"
-#include "search/grouping.h"
+#include "search/grouping/grouping.h"
 #include "search/strategy/intra.h"
 
 enum sp_search_strategy {
@@ -59,7 +59,7 @@ struct sp_front_plan {
 };
 
 /* A better plan than the one that was chosen, if only the devices had more memory. */
-struct sp_beyond_plan {
+struct sp_short_of_memory_plan {
     struct sp_front_plan plan; /* memory_bytes: with so many on each device it would fit */
     uint32_t device;           /* which lacks most: the first of its block */
     const char *node;          /* at which that device is fullest; NULL: none of the stage runs */
@@ -79,10 +79,10 @@ struct sp_search_result {
     bool stopped;                           /* the watch ended the search */
     uint32_t front_count;                   /* ascending by the objective */
     const struct sp_front_plan *front;
-    const struct sp_front_plan *second;  /* the best plan of another form (front.h) that was found; NULL: none was */
-    const struct sp_beyond_plan *beyond; /* the best that was seen; NULL: none was better */
-    bool is_proved;                      /* every plan was tried */
-    uint32_t table_count;                /* of the meshes that were looked at; entries may be NULL */
+    const struct sp_front_plan *second; /* the best plan of another form (front.h) that was found; NULL: none was */
+    const struct sp_short_of_memory_plan *beyond; /* the best that was seen; NULL: none was better */
+    bool is_proved;                               /* every plan was tried */
+    uint32_t table_count;                         /* of the meshes that were looked at; entries may be NULL */
     struct sp_strategy_table **tables;
 };
 
@@ -109,9 +109,10 @@ void sp_joint_options_init(struct sp_joint_options *options);
  * kind of constraint without which there is one. The result lives in `arena`; sp_search_result_release() gives back
  * what it holds beside.
  */
-enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_net *net,
-                               const struct sp_cluster *cluster, const struct sp_joint_options *options,
-                               struct sp_search_result **ret_result, struct sp_error *err);
+enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload,
+                               const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                               const struct sp_joint_options *options, struct sp_search_result **ret_result,
+                               struct sp_error *err);
 void sp_search_result_release(struct sp_search_result *result); /* the tables' caches; NULL is allowed */
 
 /* The same answer for a placement by grouping.h: no operator split, the only plan of its front, and the bounds that

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search/internal.h"
-#include "search/joint/allot.h"
-#include "search/joint/pinned.h"
-#include "search/joint/settle.h"
+#include "search/grouping/internal.h"
+#include "search/joint/blocks.h"
+#include "search/joint/pinned/pinned.h"
+#include "search/joint/rechoose.h"
 
 #define MAX_IDEALS  20000                /* graphs with more are cut along a line */
 #define STAGES_WORK ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
@@ -36,7 +36,7 @@ static const struct sp_mesh_level *outer_link(const struct sp_joint *joint, cons
     return &joint->cluster->levels[0];
 }
 
-static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_profile *profile,
+static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_model_choice *profile,
                                   const struct sp_proposal *proposal, struct sp_stages_option *option,
                                   struct sp_error *err)
 {
@@ -225,7 +225,7 @@ static enum sp_status take_stages(struct sp_joint *joint, const struct sp_propos
     if (status != SP_OK || !allotted)
         return status;
     candidate->is_draft = proposal->is_draft;
-    status = sp_joint_settle(joint, candidate, proposal->profiles, profile_of, err);
+    status = sp_joint_rechoose(joint, candidate, proposal->profiles, profile_of, err);
     if (status == SP_OK)
         *ret_candidate = candidate;
     return status;

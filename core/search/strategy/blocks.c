@@ -9,8 +9,8 @@
 
 struct finder {
     struct sp_arena *scratch;
-    struct blocks_graph graph;
-    struct blocks_run_list candidates, chosen;
+    struct sp_blocks_graph graph;
+    struct sp_blocks_run_list candidates, chosen;
     bool *is_taken; /* per position */
     uint64_t steps;
 };
@@ -40,7 +40,7 @@ static int by_place(const void *left, const void *right)
 /* ---- candidates ------------------------------------------------------------------------------------------------- */
 
 /* Blocks of one period; of more where that leaves a block or more of the repetition uncovered. */
-static bool match_repeat(struct finder *f, const struct blocks_repeat *repeat)
+static bool match_repeat(struct finder *f, const struct sp_blocks_repeat *repeat)
 {
     const uint32_t size = repeat->end - repeat->begin;
     for (uint32_t periods = 1; periods <= SP_BLOCKS_MOST_PERIODS; periods++) {
@@ -48,7 +48,7 @@ static bool match_repeat(struct finder *f, const struct blocks_repeat *repeat)
         uint32_t covered = 0;
         if (2 * length > size || size - length < SP_BLOCKS_LEAST_SAVED)
             return true;
-        if (!blocks_match(&f->graph, repeat->begin, repeat->end, (uint32_t)length, &f->candidates, &covered))
+        if (!sp_blocks_match(&f->graph, repeat->begin, repeat->end, (uint32_t)length, &f->candidates, &covered))
             return false;
         if (covered + length > size)
             return true;
@@ -81,7 +81,7 @@ static bool match_free(struct finder *f, uint32_t begin, uint32_t end, uint32_t 
         uint32_t covered = 0;
         while (at < end && !f->is_taken[at])
             at++;
-        if (!blocks_match(&f->graph, first, at, length, &f->chosen, &covered))
+        if (!sp_blocks_match(&f->graph, first, at, length, &f->chosen, &covered))
             return false;
         for (uint32_t i = before; i < f->chosen.count; i++)
             take(f, &f->chosen.runs[i]);
@@ -95,7 +95,7 @@ static bool choose(struct finder *f, const struct sp_block_run *run)
     const uint32_t end = run->first_node + run->length * run->count;
     if (is_free(f, run->first_node, end)) {
         take(f, run);
-        return blocks_add_run(&f->chosen, run);
+        return sp_blocks_add_run(&f->chosen, run);
     }
     const uint32_t begin = run->first_node > run->length ? run->first_node - run->length : 0;
     const uint32_t limit = f->graph.count - end > run->length ? end + run->length : f->graph.count;
@@ -104,7 +104,7 @@ static bool choose(struct finder *f, const struct sp_block_run *run)
 
 static bool choose_all(struct finder *f)
 {
-    struct blocks_run_list *list = &f->candidates;
+    struct sp_blocks_run_list *list = &f->candidates;
     if (list->count > 1)
         qsort(list->runs, list->count, sizeof *list->runs, by_savings);
     for (uint32_t i = 0; i < list->count; i++) {
@@ -123,18 +123,18 @@ static enum sp_status find_runs(struct finder *f, const struct sp_workload *work
 {
     const struct sp_node *node = workload->node_count > 0 ? workload->nodes[0].node : NULL;
     uint32_t *symbols = SP_NEW_ARRAY(f->scratch, blocks->order_count, uint32_t), count = 0;
-    struct blocks_repeat *repeats = NULL;
+    struct sp_blocks_repeat *repeats = NULL;
     f->is_taken = SP_NEW_ARRAY(f->scratch, blocks->order_count, bool);
     if (symbols == NULL || f->is_taken == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < blocks->order_count; i++)
         symbols[i] = blocks->class_of[blocks->order[i]];
     enum sp_status status =
-        blocks_repeats(f->scratch, symbols, blocks->order_count, node != NULL ? node->graph->model->hash_seed : 0,
-                       &repeats, &count, &f->steps, err);
+        sp_blocks_repeats(f->scratch, symbols, blocks->order_count, node != NULL ? node->graph->model->hash_seed : 0,
+                          &repeats, &count, &f->steps, err);
     if (status == SP_OK)
-        status = blocks_graph_init(f->scratch, workload, blocks->order_count, blocks->order, blocks->class_of,
-                                   &f->steps, &f->graph, err);
+        status = sp_blocks_graph_init(f->scratch, workload, blocks->order_count, blocks->order, blocks->class_of,
+                                      &f->steps, &f->graph, err);
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         if (!match_repeat(f, &repeats[i]))
             status = sp_fail_memory(err);
@@ -189,7 +189,7 @@ enum sp_status sp_blocks_find(struct sp_arena *arena, const struct sp_workload *
     }
     *blocks = (struct sp_blocks){
         .order_count = fill_order(workload, order, same_as), .order = order, .same_as = same_as, .class_of = class_of};
-    status = blocks_classify(f.scratch, workload, class_of, &blocks->class_count, &f.steps, err);
+    status = sp_blocks_classify(f.scratch, workload, class_of, &blocks->class_count, &f.steps, err);
     if (status == SP_OK)
         status = find_runs(&f, workload, blocks, err);
     if (status == SP_OK && !finish(arena, &f, same_as, blocks))

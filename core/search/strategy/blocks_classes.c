@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_set.h"
 #include "cost/cache.h"
 #include "infer/rules.h"
-#include "infer/same.h"
 #include "search/strategy/blocks_internal.h"
 
 #define MOST_DESCRIBED ((size_t)1 << 30) /* bytes of one node; what is described is in the file */
@@ -27,7 +27,7 @@ struct classifier {
     struct sp_arena *arena, *scratch;
     const struct sp_workload *workload;
     uint64_t seed;
-    struct sp_same exact, alike; /* by the whole description; by its first part and the rule */
+    struct sp_hash_set exact, alike; /* by the whole description; by its first part and the rule */
     struct sp_rules *rules;
     struct sp_buf text, graphs;
     uint32_t *ordinal; /* per tensor: where it is among the inputs of the node at hand */
@@ -185,7 +185,7 @@ static bool has_integers(const struct sp_work_tensor *tensor)
     return tensor->value != NULL && tensor->value->data != NULL && tensor->value->data->ints != NULL;
 }
 
-bool blocks_is_plain(const struct sp_work_tensor *tensor)
+bool sp_blocks_is_plain(const struct sp_work_tensor *tensor)
 {
     if (tensor->kind != SP_WORK_WEIGHT || tensor->value == NULL)
         return false;
@@ -200,7 +200,7 @@ static void put_input(struct classifier *c, uint32_t tensor)
 {
     const struct sp_work_tensor *work = &c->workload->tensors[tensor];
     const bool is_weight = work->kind == SP_WORK_WEIGHT;
-    const bool is_own = is_weight && !blocks_is_plain(work) && c->users[sp_work_root(c->workload, tensor)] == 1;
+    const bool is_own = is_weight && !sp_blocks_is_plain(work) && c->users[sp_work_root(c->workload, tensor)] == 1;
     put(c, (uint64_t)is_weight | (uint64_t)has_integers(work) << 1 | (uint64_t)is_own << 2);
     if (work->value != NULL)
         put_type(c, &work->value->type);
@@ -305,11 +305,11 @@ static uint64_t digest_text(const struct classifier *c)
 }
 
 /* The description that is equal to the text, new with the class NO_WORK where there was none; NULL without memory. */
-static struct description *keep(struct classifier *c, struct sp_same *set)
+static struct description *keep(struct classifier *c, struct sp_hash_set *set)
 {
     struct description key = {c->text.size, c->text.data, SP_NO_WORK};
     uint64_t hash = digest_text(c);
-    struct description *found = sp_same_find(set, hash, is_same_text, &key);
+    struct description *found = sp_hash_set_find(set, hash, is_same_text, &key);
     if (found != NULL)
         return found;
     found = SP_NEW(c->arena, struct description);
@@ -317,7 +317,7 @@ static struct description *keep(struct classifier *c, struct sp_same *set)
         return NULL;
     *found = key;
     found->bytes = sp_arena_string(c->arena, c->text.data, c->text.size);
-    return found->bytes != NULL && sp_same_add(set, hash, found) ? found : NULL;
+    return found->bytes != NULL && sp_hash_set_add(set, hash, found) ? found : NULL;
 }
 
 /* Puts a node's rule in place of the second part; false where that is not known or there is no memory for it: then the
@@ -365,8 +365,8 @@ static uint64_t seed_of(const struct sp_workload *workload)
     return node != NULL ? node->graph->model->hash_seed : 0;
 }
 
-enum sp_status blocks_classify(struct sp_arena *arena, const struct sp_workload *workload, uint32_t *class_of,
-                               uint32_t *ret_class_count, uint64_t *steps, struct sp_error *err)
+enum sp_status sp_blocks_classify(struct sp_arena *arena, const struct sp_workload *workload, uint32_t *class_of,
+                                  uint32_t *ret_class_count, uint64_t *steps, struct sp_error *err)
 {
     struct classifier c = {.arena = arena,
                            .scratch = sp_arena_create(sp_arena_budget(arena)),

@@ -9,35 +9,35 @@
 
 /* Whether a weight is not compared: known integers (those that make a difference are part of the class), and single
    elements, which cannot be split. */
-bool blocks_is_plain(const struct sp_work_tensor *tensor);
+bool sp_blocks_is_plain(const struct sp_work_tensor *tensor);
 
 /* Fills class_of (per work node), class_count and steps. Classes are numbered as they are met. */
-enum sp_status blocks_classify(struct sp_arena *arena, const struct sp_workload *workload, uint32_t *class_of,
-                               uint32_t *ret_class_count, uint64_t *steps, struct sp_error *err);
+enum sp_status sp_blocks_classify(struct sp_arena *arena, const struct sp_workload *workload, uint32_t *class_of,
+                                  uint32_t *ret_class_count, uint64_t *steps, struct sp_error *err);
 
-/* ---- blocks_repeats.c ---- */
+/* ---- sp_blocks_repeats.c ---- */
 
 /* symbols[begin, end) has the period `period` and at least two of them, no smaller period, and ends on both sides where
    the period does. */
-struct blocks_repeat {
+struct sp_blocks_repeat {
     uint32_t begin, end, period;
 };
 
 /* All of them, by begin and period. `seed` is of hashes; the result does not depend on it. */
-enum sp_status blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, uint32_t count, uint64_t seed,
-                              struct blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
-                              struct sp_error *err);
+enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, uint32_t count, uint64_t seed,
+                                 struct sp_blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
+                                 struct sp_error *err);
 
-/* ---- blocks_match.c ---- */
+/* ---- sp_blocks_match.c ---- */
 
-#define BLOCKS_OUTSIDE (-1) /* the position of what no node makes: inputs of the model */
+#define SP_BLOCKS_OUTSIDE (-1) /* the position of what no node makes: inputs of the model */
 
 /* What is read off the workload once. Positions are those of the order of nodes that are not folded. */
-struct blocks_graph {
+struct sp_blocks_graph {
     const struct sp_workload *workload;
     uint32_t count;
     const uint32_t *order, *class_of;
-    int32_t *made_at;         /* per tensor: its producer's position, or BLOCKS_OUTSIDE */
+    int32_t *made_at;         /* per tensor: its producer's position, or SP_BLOCKS_OUTSIDE */
     uint32_t *output_of;      /* per tensor: which output of its producer */
     bool *is_plain;           /* per tensor: a constant that is not compared */
     uint64_t *live;           /* per position: bytes of what is made before it and read at it or behind */
@@ -51,20 +51,20 @@ struct blocks_graph {
     uint64_t *steps;
 };
 
-enum sp_status blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
-                                 const uint32_t *order, const uint32_t *class_of, uint64_t *steps,
-                                 struct blocks_graph *ret_graph, struct sp_error *err);
+enum sp_status sp_blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
+                                    const uint32_t *order, const uint32_t *class_of, uint64_t *steps,
+                                    struct sp_blocks_graph *ret_graph, struct sp_error *err);
 
-struct blocks_run_list {
+struct sp_blocks_run_list {
     struct sp_arena *arena;
     uint32_t count, capacity;
     struct sp_block_run *runs;
 };
 
 /* False without memory. */
-bool blocks_add_run(struct blocks_run_list *list, const struct sp_block_run *run);
+bool sp_blocks_add_run(struct sp_blocks_run_list *list, const struct sp_block_run *run);
 
 /* Adds the runs of blocks of `length` nodes in [begin, end), disjoint and ascending. How many nodes they have is added
    to *covered. False without memory. */
-bool blocks_match(struct blocks_graph *graph, uint32_t begin, uint32_t end, uint32_t length,
-                  struct blocks_run_list *list, uint32_t *covered);
+bool sp_blocks_match(struct sp_blocks_graph *graph, uint32_t begin, uint32_t end, uint32_t length,
+                     struct sp_blocks_run_list *list, uint32_t *covered);

@@ -20,15 +20,15 @@
 /* ---- what is read off the workload ------------------------------------------------------------------------------ */
 
 /* Positions of producers; bytes across each border as differences, which are then summed up. */
-static void fill_tensors(struct blocks_graph *g, const uint32_t *position_of)
+static void fill_tensors(struct sp_blocks_graph *g, const uint32_t *position_of)
 {
     const struct sp_workload *workload = g->workload;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         const struct sp_work_tensor *tensor = &workload->tensors[t];
         const bool is_made = tensor->kind == SP_WORK_ACTIVATION && tensor->producer != SP_NO_WORK &&
                              !workload->nodes[tensor->producer].folded;
-        g->made_at[t] = is_made ? (int32_t)position_of[tensor->producer] : BLOCKS_OUTSIDE;
-        g->is_plain[t] = blocks_is_plain(tensor);
+        g->made_at[t] = is_made ? (int32_t)position_of[tensor->producer] : SP_BLOCKS_OUTSIDE;
+        g->is_plain[t] = sp_blocks_is_plain(tensor);
         if (!is_made || tensor->consumer_count == 0)
             continue;
         uint64_t bytes = (uint64_t)(tensor->bytes < MOST_LIVE ? tensor->bytes : MOST_LIVE);
@@ -43,7 +43,7 @@ static void fill_tensors(struct blocks_graph *g, const uint32_t *position_of)
     }
 }
 
-static bool allocate(struct sp_arena *arena, struct blocks_graph *g)
+static bool allocate(struct sp_arena *arena, struct sp_blocks_graph *g)
 {
     const size_t tensors = g->workload->tensor_count, places = (size_t)g->count + 2;
     g->made_at = SP_NEW_ARRAY(arena, tensors, int32_t);
@@ -66,11 +66,11 @@ static bool allocate(struct sp_arena *arena, struct blocks_graph *g)
            g->saved != NULL;
 }
 
-enum sp_status blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
-                                 const uint32_t *order, const uint32_t *class_of, uint64_t *steps,
-                                 struct blocks_graph *ret_graph, struct sp_error *err)
+enum sp_status sp_blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
+                                    const uint32_t *order, const uint32_t *class_of, uint64_t *steps,
+                                    struct sp_blocks_graph *ret_graph, struct sp_error *err)
 {
-    struct blocks_graph g = {
+    struct sp_blocks_graph g = {
         .workload = workload, .count = count, .order = order, .class_of = class_of, .steps = steps};
     uint32_t *position_of = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
     if (position_of == NULL || !allocate(arena, &g))
@@ -83,12 +83,12 @@ enum sp_status blocks_graph_init(struct sp_arena *arena, const struct sp_workloa
     return SP_OK;
 }
 
-static const struct sp_work_node *node_at(const struct blocks_graph *g, uint32_t position)
+static const struct sp_work_node *node_at(const struct sp_blocks_graph *g, uint32_t position)
 {
     return &g->workload->nodes[g->order[position]];
 }
 
-static bool is_same_class(const struct blocks_graph *g, uint32_t a, uint32_t b)
+static bool is_same_class(const struct sp_blocks_graph *g, uint32_t a, uint32_t b)
 {
     return g->class_of[g->order[a]] == g->class_of[g->order[b]];
 }
@@ -105,7 +105,7 @@ struct limits {
     bool is_break; /* in a later block it cannot be */
 };
 
-static struct limits limits_of(const struct blocks_graph *g, int64_t length, uint32_t before, uint32_t here)
+static struct limits limits_of(const struct sp_blocks_graph *g, int64_t length, uint32_t before, uint32_t here)
 {
     const struct sp_work_tensor *tensors = g->workload->tensors;
     int64_t h = g->made_at[before], j = g->made_at[here];
@@ -113,13 +113,13 @@ static struct limits limits_of(const struct blocks_graph *g, int64_t length, uin
         return (struct limits){0, INT64_MAX, false};
     if (before == here)
         return (struct limits){j + 1, INT64_MAX, false};
-    if (h != BLOCKS_OUTSIDE && j - h == length && g->output_of[before] == g->output_of[here])
+    if (h != SP_BLOCKS_OUTSIDE && j - h == length && g->output_of[before] == g->output_of[here])
         return (struct limits){0, j, false};
     return (struct limits){h > j - length ? h + 1 : j - length + 1, j, true};
 }
 
 /* Counts one more against the beginnings low..high. */
-static void forbid(const struct blocks_graph *g, const struct part *part, int64_t low, int64_t high)
+static void forbid(const struct sp_blocks_graph *g, const struct part *part, int64_t low, int64_t high)
 {
     if (low < part->begin)
         low = part->begin;
@@ -131,10 +131,10 @@ static void forbid(const struct blocks_graph *g, const struct part *part, int64_
 
 /* What is carried in from tensor `here` stands for one tensor, wherever the second block reads it: forbids beginnings
    for which two reads, this at node i and the one noted last, say otherwise. */
-static void weigh_carry(struct blocks_graph *g, const struct part *part, uint32_t i, uint32_t before, uint32_t here)
+static void weigh_carry(struct sp_blocks_graph *g, const struct part *part, uint32_t i, uint32_t before, uint32_t here)
 {
     const int64_t j = g->made_at[here], length = part->length;
-    if (j == BLOCKS_OUTSIDE)
+    if (j == SP_BLOCKS_OUTSIDE)
         return;
     if (g->carry_stamp[here] == g->stamp && g->carry[here] != before) {
         int64_t low = (int64_t)i - 2 * length, high = (int64_t)g->read_at[here] - length;
@@ -146,7 +146,7 @@ static void weigh_carry(struct blocks_graph *g, const struct part *part, uint32_
 }
 
 /* Of the beginnings that have node i in the second block, those that its operands do not allow. */
-static void weigh_node(struct blocks_graph *g, const struct part *part, uint32_t i)
+static void weigh_node(struct sp_blocks_graph *g, const struct part *part, uint32_t i)
 {
     const struct sp_work_node *node = node_at(g, i), *before = node_at(g, i - part->length);
     const int64_t first = (int64_t)i - 2 * (int64_t)part->length + 1, last = (int64_t)i - part->length;
@@ -167,7 +167,7 @@ static void weigh_node(struct blocks_graph *g, const struct part *part, uint32_t
 }
 
 /* against[]: how many operands forbid a beginning; breaks[]: the first node from there on that ends a run. */
-static void weigh(struct blocks_graph *g, const struct part *part)
+static void weigh(struct sp_blocks_graph *g, const struct part *part)
 {
     const uint32_t size = part->end - part->begin;
     g->stamp++;
@@ -185,7 +185,7 @@ static void weigh(struct blocks_graph *g, const struct part *part)
 }
 
 /* Blocks of a run that begins here, or 0. */
-static uint32_t blocks_from(const struct blocks_graph *g, const struct part *part, uint32_t begin)
+static uint32_t blocks_from(const struct sp_blocks_graph *g, const struct part *part, uint32_t begin)
 {
     if (part->end - begin < 2 * part->length || g->against[begin - part->begin] != 0)
         return 0;
@@ -199,7 +199,7 @@ static uint32_t worth(uint32_t length, uint32_t count)
 }
 
 /* saved[]: what runs from here on may save together, at most. */
-static void plan_savings(const struct blocks_graph *g, const struct part *part)
+static void plan_savings(const struct sp_blocks_graph *g, const struct part *part)
 {
     const uint32_t size = part->end - part->begin, length = part->length;
     for (uint32_t i = 0; i < 2 * length; i++)
@@ -213,7 +213,7 @@ static void plan_savings(const struct blocks_graph *g, const struct part *part)
 }
 
 /* Whether a run that begins here is part of what saves most. */
-static bool is_best(const struct blocks_graph *g, const struct part *part, uint32_t begin)
+static bool is_best(const struct sp_blocks_graph *g, const struct part *part, uint32_t begin)
 {
     const uint32_t count = blocks_from(g, part, begin), i = begin - part->begin, own = worth(part->length, count);
     return own > 0 && own + g->saved[i + count * part->length] == g->saved[i];
@@ -221,7 +221,7 @@ static bool is_best(const struct blocks_graph *g, const struct part *part, uint3
 
 /* Of the beginnings that save as much, `begin` and those less than a block behind, the one with the fewest bytes across
    the borders; of several the last, which leaves most to what is before. */
-static uint32_t best_beginning(const struct blocks_graph *g, const struct part *part, uint32_t begin)
+static uint32_t best_beginning(const struct sp_blocks_graph *g, const struct part *part, uint32_t begin)
 {
     const uint32_t length = part->length, most = g->saved[begin - part->begin];
     uint32_t best = begin;
@@ -247,7 +247,7 @@ static bool is_pair(uint32_t *to, uint32_t *stamps, uint32_t stamp, uint32_t fro
 }
 
 /* One operand of a node in block `block` of the run, and the one before. */
-static bool is_same_read(struct blocks_graph *g, const struct sp_block_run *run, uint32_t block, uint32_t before,
+static bool is_same_read(struct sp_blocks_graph *g, const struct sp_block_run *run, uint32_t block, uint32_t before,
                          uint32_t here)
 {
     const struct sp_work_tensor *tensors = g->workload->tensors;
@@ -267,7 +267,7 @@ static bool is_same_read(struct blocks_graph *g, const struct sp_block_run *run,
     return j >= first + (block - 1) * length && j - h == length && g->output_of[before] == g->output_of[here];
 }
 
-static bool is_same_block(struct blocks_graph *g, const struct sp_block_run *run, uint32_t block)
+static bool is_same_block(struct sp_blocks_graph *g, const struct sp_block_run *run, uint32_t block)
 {
     const uint32_t first = run->first_node + block * run->length;
     g->stamp++;
@@ -284,7 +284,7 @@ static bool is_same_block(struct blocks_graph *g, const struct sp_block_run *run
     return true;
 }
 
-bool blocks_add_run(struct blocks_run_list *list, const struct sp_block_run *run)
+bool sp_blocks_add_run(struct sp_blocks_run_list *list, const struct sp_block_run *run)
 {
     if (list->count == list->capacity) {
         uint32_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
@@ -300,8 +300,8 @@ bool blocks_add_run(struct blocks_run_list *list, const struct sp_block_run *run
     return true;
 }
 
-bool blocks_match(struct blocks_graph *graph, uint32_t begin, uint32_t end, uint32_t length,
-                  struct blocks_run_list *list, uint32_t *covered)
+bool sp_blocks_match(struct sp_blocks_graph *graph, uint32_t begin, uint32_t end, uint32_t length,
+                     struct sp_blocks_run_list *list, uint32_t *covered)
 {
     const struct part part = {begin, end, length};
     if (end - begin < 2 * length)
@@ -321,7 +321,7 @@ bool blocks_match(struct blocks_graph *graph, uint32_t begin, uint32_t end, uint
         if (run.count < 2)
             continue;
         *covered += run.count * length;
-        if (worth(length, run.count) > 0 && !blocks_add_run(list, &run))
+        if (worth(length, run.count) > 0 && !sp_blocks_add_run(list, &run))
             return false;
     }
     return true;

@@ -121,26 +121,26 @@ static void fill_next(struct repeats *r, bool is_opposite)
 }
 
 /* The repetition of the root [i, next[i]), unless the same one has a root further left. */
-static bool grow(struct repeats *r, uint32_t i, struct blocks_repeat *ret_repeat)
+static bool grow(struct repeats *r, uint32_t i, struct sp_blocks_repeat *ret_repeat)
 {
     uint32_t j = r->next[i], period = j - i;
     uint32_t before = common_back(r, i, j), behind = j < r->count ? common_front(r, i, j) : 0;
     if (before >= period || before + behind < period)
         return false;
-    *ret_repeat = (struct blocks_repeat){i - before, j + behind, period};
+    *ret_repeat = (struct sp_blocks_repeat){i - before, j + behind, period};
     return true;
 }
 
 static int by_place(const void *left, const void *right)
 {
-    const struct blocks_repeat *a = left, *b = right;
+    const struct sp_blocks_repeat *a = left, *b = right;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     return a->period < b->period ? -1 : a->period > b->period;
 }
 
 /* Sorts, and leaves one of those that both orders have found. */
-static uint32_t settle(struct blocks_repeat *repeats, uint32_t count)
+static uint32_t settle(struct sp_blocks_repeat *repeats, uint32_t count)
 {
     uint32_t left = 0;
     if (count > 1)
@@ -152,16 +152,16 @@ static uint32_t settle(struct blocks_repeat *repeats, uint32_t count)
     return left;
 }
 
-enum sp_status blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, uint32_t count, uint64_t seed,
-                              struct blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
-                              struct sp_error *err)
+enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, uint32_t count, uint64_t seed,
+                                 struct sp_blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
+                                 struct sp_error *err)
 {
     struct repeats r = {.symbols = symbols,
                         .count = count,
                         .hash = SP_NEW_ARRAY(arena, (size_t)count + 1, uint64_t),
                         .power = SP_NEW_ARRAY(arena, (size_t)count + 1, uint64_t),
                         .next = SP_NEW_ARRAY(arena, count, uint32_t)};
-    struct blocks_repeat *found = SP_NEW_ARRAY(arena, 2 * (size_t)count, struct blocks_repeat);
+    struct sp_blocks_repeat *found = SP_NEW_ARRAY(arena, 2 * (size_t)count, struct sp_blocks_repeat);
     uint32_t found_count = 0;
     if (r.hash == NULL || r.power == NULL || r.next == NULL || found == NULL)
         return sp_fail_memory(err);

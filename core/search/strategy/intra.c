@@ -9,7 +9,7 @@
 
 #include "search/strategy/intra_internal.h"
 
-int64_t intra_cost(double seconds)
+int64_t sp_intra_cost(double seconds)
 {
     double cost = seconds * SP_INTRA_SECOND;
     if (!(cost < (double)SP_CHOICE_INFINITE))
@@ -17,7 +17,7 @@ int64_t intra_cost(double seconds)
     return llround(cost);
 }
 
-uint32_t intra_strategy_count(const struct sp_intra *intra, uint32_t node)
+uint32_t sp_intra_strategy_count(const struct sp_intra *intra, uint32_t node)
 {
     if (node < intra->member_count)
         return intra->members[node].strategies->count;
@@ -42,18 +42,18 @@ static bool may_be_tied(const struct sp_intra *intra, uint32_t a, uint32_t b)
            slot_count(&workload->nodes[a]) == slot_count(&workload->nodes[b]);
 }
 
-static enum sp_status find_members(struct intra_maker *maker)
+static enum sp_status find_members(struct sp_intra_maker *maker)
 {
     struct sp_intra *intra = maker->intra;
     const struct sp_blocks *blocks = maker->options->blocks;
     uint32_t node_count = intra->table->workload->node_count, slots = 0;
     uint32_t *first_of = SP_NEW_ARRAY(maker->scratch, node_count, uint32_t); /* member by node it is the same as, + 1 */
-    intra->members = SP_NEW_ARRAY(intra->arena, intra->entry_count, struct intra_member);
+    intra->members = SP_NEW_ARRAY(intra->arena, intra->entry_count, struct sp_intra_member);
     intra->member_of = SP_NEW_ARRAY(intra->arena, intra->entry_count, uint32_t);
     intra->first_group = SP_NEW_ARRAY(maker->scratch, intra->entry_count + 1, uint32_t);
     intra->position_of = SP_NEW_ARRAY(maker->scratch, node_count, uint32_t);
     if (!first_of || !intra->members || !intra->member_of || !intra->first_group || !intra->position_of)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     memset(intra->position_of, 0xff, node_count * sizeof *intra->position_of);
     for (uint32_t i = 0; i < intra->entry_count; i++) {
         uint32_t node = intra->nodes[i], same = blocks ? blocks->same_as[node] : node;
@@ -65,8 +65,8 @@ static enum sp_status find_members(struct intra_maker *maker)
             intra->members[--member].times++;
         } else {
             member = intra->member_count++;
-            intra->members[member] = (struct intra_member){sp_strategy_of(intra->table, node), node, i, 1,
-                                                           slot_count(&intra->table->workload->nodes[node])};
+            intra->members[member] = (struct sp_intra_member){sp_strategy_of(intra->table, node), node, i, 1,
+                                                              slot_count(&intra->table->workload->nodes[node])};
             intra->first_group[member] = slots;
             slots += intra->members[member].slots;
             first_of[same] = member + 1;
@@ -81,16 +81,16 @@ static enum sp_status find_members(struct intra_maker *maker)
 
 struct use_list {
     uint32_t count, capacity;
-    struct intra_use *items;
+    struct sp_intra_operand_use *items;
 };
 
-static enum sp_status add_use(struct intra_maker *maker, struct use_list *list, struct intra_use use)
+static enum sp_status add_use(struct sp_intra_maker *maker, struct use_list *list, struct sp_intra_operand_use use)
 {
     if (list->count == list->capacity) {
         uint32_t capacity = list->capacity == 0 ? 256 : 2 * list->capacity;
-        struct intra_use *larger = SP_NEW_ARRAY(maker->scratch, capacity, struct intra_use);
+        struct sp_intra_operand_use *larger = SP_NEW_ARRAY(maker->scratch, capacity, struct sp_intra_operand_use);
         if (!larger)
-            return intra_no_memory(maker->err);
+            return sp_intra_no_memory(maker->err);
         if (list->count > 0)
             memcpy(larger, list->items, list->count * sizeof *larger);
         list->items = larger;
@@ -104,9 +104,9 @@ static enum sp_status add_use(struct intra_maker *maker, struct use_list *list, 
 static void enter_group(struct sp_intra *intra, uint32_t tensor, uint32_t slot, uint32_t producer, uint32_t output)
 {
     const struct sp_workload *workload = intra->table->workload;
-    struct intra_group *group = &intra->groups[slot];
+    struct sp_intra_group *group = &intra->groups[slot];
     intra->group_of[tensor] = slot;
-    if (group->tensor == INTRA_NONE) {
+    if (group->tensor == SP_INTRA_NONE) {
         enum sp_work_kind kind = workload->tensors[sp_work_root(workload, tensor)].kind;
         group->tensor = tensor;
         group->producer = producer;
@@ -117,19 +117,20 @@ static void enter_group(struct sp_intra *intra, uint32_t tensor, uint32_t slot, 
     group->tensor_count++;
 }
 
-static enum sp_status note_input(struct intra_maker *maker, struct use_list *list, uint32_t entry, uint32_t slot,
+static enum sp_status note_input(struct sp_intra_maker *maker, struct use_list *list, uint32_t entry, uint32_t slot,
                                  uint32_t operand, uint32_t tensor)
 {
     struct sp_intra *intra = maker->intra;
     uint32_t member = intra->member_of[entry];
     if (intra->table->is_own_weight[tensor])
         return SP_OK;
-    if (intra->group_of[tensor] == INTRA_NONE)
-        enter_group(intra, tensor, intra->first_group[member] + slot, INTRA_NONE, 0);
-    return add_use(maker, list, (struct intra_use){intra->group_of[tensor], member, operand, tensor, 1, entry});
+    if (intra->group_of[tensor] == SP_INTRA_NONE)
+        enter_group(intra, tensor, intra->first_group[member] + slot, SP_INTRA_NONE, 0);
+    return add_use(maker, list,
+                   (struct sp_intra_operand_use){intra->group_of[tensor], member, operand, tensor, 1, entry});
 }
 
-static enum sp_status note_operands(struct intra_maker *maker, struct use_list *list, uint32_t entry)
+static enum sp_status note_operands(struct sp_intra_maker *maker, struct use_list *list, uint32_t entry)
 {
     struct sp_intra *intra = maker->intra;
     uint32_t id = intra->nodes[entry], member = intra->member_of[entry];
@@ -151,7 +152,7 @@ static enum sp_status note_operands(struct intra_maker *maker, struct use_list *
 
 static int compare_uses(const void *a, const void *b)
 {
-    const struct intra_use *left = a, *right = b;
+    const struct sp_intra_operand_use *left = a, *right = b;
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
     if (left->tensor != right->tensor)
@@ -161,7 +162,7 @@ static int compare_uses(const void *a, const void *b)
 
 static int compare_users(const void *a, const void *b)
 {
-    const struct intra_use *left = a, *right = b;
+    const struct sp_intra_operand_use *left = a, *right = b;
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
     if (left->member != right->member)
@@ -177,13 +178,13 @@ static void merge_uses(struct sp_intra *intra, struct use_list *list)
     uint32_t kept = 0, same = 0;
     qsort(list->items, list->count, sizeof *list->items, compare_uses);
     for (uint32_t i = 0; i < list->count; i++) { /* how many uses does one tensor have? */
-        struct intra_group *group = &intra->groups[list->items[i].group];
+        struct sp_intra_group *group = &intra->groups[list->items[i].group];
         same = i > 0 && list->items[i - 1].tensor == list->items[i].tensor ? same + 1 : 1;
         group->most_uses = same > group->most_uses ? same : group->most_uses;
     }
     qsort(list->items, list->count, sizeof *list->items, compare_users);
     for (uint32_t i = 0; i < list->count; i++) {
-        struct intra_use *last = kept > 0 ? &list->items[kept - 1] : NULL, *use = &list->items[i];
+        struct sp_intra_operand_use *last = kept > 0 ? &list->items[kept - 1] : NULL, *use = &list->items[i];
         if (last && last->group == use->group && last->member == use->member && last->operand == use->operand)
             last->times++;
         else
@@ -197,19 +198,19 @@ static void merge_uses(struct sp_intra *intra, struct use_list *list)
     }
 }
 
-static enum sp_status find_groups(struct intra_maker *maker)
+static enum sp_status find_groups(struct sp_intra_maker *maker)
 {
     struct sp_intra *intra = maker->intra;
     uint32_t tensor_count = intra->table->workload->tensor_count;
     struct use_list list = {0};
     enum sp_status status = SP_OK;
-    intra->groups = SP_NEW_ARRAY(maker->scratch, intra->group_count, struct intra_group);
+    intra->groups = SP_NEW_ARRAY(maker->scratch, intra->group_count, struct sp_intra_group);
     intra->group_of = SP_NEW_ARRAY(maker->scratch, tensor_count, uint32_t);
     if (!intra->groups || !intra->group_of)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     memset(intra->group_of, 0xff, tensor_count * sizeof *intra->group_of);
     for (uint32_t g = 0; g < intra->group_count; g++)
-        intra->groups[g].tensor = intra->groups[g].hub = INTRA_NONE;
+        intra->groups[g].tensor = intra->groups[g].hub = SP_INTRA_NONE;
     for (uint32_t i = 0; i < intra->entry_count && status == SP_OK; i++)
         status = note_operands(maker, &list, i);
     if (status == SP_OK && list.count > 0)
@@ -219,21 +220,21 @@ static enum sp_status find_groups(struct intra_maker *maker)
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status price_members(struct intra_maker *maker)
+static enum sp_status price_members(struct sp_intra_maker *maker)
 {
     struct sp_intra *intra = maker->intra;
     const struct sp_intra_options *options = maker->options;
     intra->member_cost = SP_NEW_ARRAY(maker->scratch, intra->member_count, int64_t *);
     if (!intra->member_cost)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     for (uint32_t m = 0; m < intra->member_count; m++) {
-        const struct intra_member *member = &intra->members[m];
+        const struct sp_intra_member *member = &intra->members[m];
         int64_t *cost = SP_NEW_ARRAY(maker->scratch, member->strategies->count, int64_t);
         if (!cost)
-            return intra_no_memory(maker->err);
+            return sp_intra_no_memory(maker->err);
         for (uint32_t s = 0; s < member->strategies->count; s++) {
             const struct sp_strategy *strategy = &member->strategies->items[s];
-            cost[s] = intra_cost(member->times * (strategy->compute_seconds + strategy->communication_seconds));
+            cost[s] = sp_intra_cost(member->times * (strategy->compute_seconds + strategy->communication_seconds));
         }
         intra->member_cost[m] = cost;
     }
@@ -248,15 +249,15 @@ static enum sp_status price_members(struct intra_maker *maker)
 }
 
 /* Strategies of a shadow: the different usages. Fills in which of them each strategy of the node has. */
-static enum sp_status make_shadow(struct intra_maker *maker, const struct intra_stretch *stretch, uint32_t node,
-                                  struct intra_shadow *shadow, uint32_t *ret_count, int64_t **ret_usage)
+static enum sp_status make_shadow(struct sp_intra_maker *maker, const struct sp_intra_stretch *stretch, uint32_t node,
+                                  struct sp_intra_shadow *shadow, uint32_t *ret_count, int64_t **ret_usage)
 {
     struct sp_intra *intra = maker->intra;
-    uint32_t width = intra_strategy_count(intra, stretch->node), count = 0;
+    uint32_t width = sp_intra_strategy_count(intra, stretch->node), count = 0;
     uint32_t *strategy = SP_NEW_ARRAY(intra->arena, width, uint32_t);
     int64_t *usage = SP_NEW_ARRAY(maker->scratch, width, int64_t);
     if (!strategy || !usage)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     for (uint32_t s = 0; s < width; s++) {
         uint32_t at = 0;
         while (at < count && usage[at] != stretch->usage[s])
@@ -265,34 +266,35 @@ static enum sp_status make_shadow(struct intra_maker *maker, const struct intra_
             usage[count++] = stretch->usage[s];
         strategy[s] = at;
     }
-    *shadow = (struct intra_shadow){stretch->node, strategy};
+    *shadow = (struct sp_intra_shadow){stretch->node, strategy};
     *ret_count = count;
     *ret_usage = usage;
     if (count == 1)
         return SP_OK; /* the same whatever the node does: no edge is needed */
     int64_t *cost = SP_NEW_ARRAY(intra->arena, (size_t)width * count, int64_t);
     if (!cost)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     for (uint32_t s = 0; s < width; s++)
         for (uint32_t k = 0; k < count; k++)
             cost[(size_t)s * count + k] = strategy[s] == k ? 0 : SP_CHOICE_INFINITE;
-    return intra_add_edge(maker, stretch->node, node, cost);
+    return sp_intra_add_edge(maker, stretch->node, node, cost);
 }
 
 /* One stretch of a node is its own, each further one a shadow. */
-static enum sp_status assemble(struct intra_maker *maker, uint32_t stretch_count, const struct intra_stretch *stretches)
+static enum sp_status assemble(struct sp_intra_maker *maker, uint32_t stretch_count,
+                               const struct sp_intra_stretch *stretches)
 {
     struct sp_intra *intra = maker->intra;
     uint32_t basic = intra->member_count + intra->hub_count, most = basic + stretch_count, strategies = 0;
     uint32_t *first = SP_NEW_ARRAY(intra->arena, (size_t)most + 1, uint32_t);
     int64_t *begin = SP_NEW_ARRAY(intra->arena, most, int64_t), *end = SP_NEW_ARRAY(intra->arena, most, int64_t);
     const int64_t **usage_of = SP_NEW_ARRAY(maker->scratch, most, const int64_t *);
-    intra->shadows = SP_NEW_ARRAY(intra->arena, stretch_count, struct intra_shadow);
+    intra->shadows = SP_NEW_ARRAY(intra->arena, stretch_count, struct sp_intra_shadow);
     if (!first || !begin || !end || !usage_of || !intra->shadows)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     for (uint32_t v = 0; v < basic; v++) {
         first[v] = strategies;
-        strategies += intra_strategy_count(intra, v);
+        strategies += sp_intra_strategy_count(intra, v);
     }
     for (uint32_t i = 0; i < stretch_count; i++) {
         uint32_t node = stretches[i].node, count = 0;
@@ -318,7 +320,7 @@ static enum sp_status assemble(struct intra_maker *maker, uint32_t stretch_count
     int64_t *cost = SP_NEW_ARRAY(intra->arena, strategies, int64_t);
     int64_t *usage = SP_NEW_ARRAY(intra->arena, strategies, int64_t);
     if (!cost || !usage)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     first[node_count] = strategies;
     for (uint32_t v = 0; v < node_count; v++) {
         uint32_t count = first[v + 1] - first[v];
@@ -342,19 +344,19 @@ static enum sp_status assemble(struct intra_maker *maker, uint32_t stretch_count
     return SP_OK;
 }
 
-static enum sp_status make(struct intra_maker *maker)
+static enum sp_status make(struct sp_intra_maker *maker)
 {
     uint32_t stretch_count = 0;
-    struct intra_stretch *stretches = NULL;
+    struct sp_intra_stretch *stretches = NULL;
     enum sp_status status = find_members(maker);
     if (status == SP_OK)
         status = find_groups(maker);
     if (status == SP_OK)
         status = price_members(maker);
     if (status == SP_OK)
-        status = intra_connect(maker);
+        status = sp_intra_connect(maker);
     if (status == SP_OK && maker->options->memory_limit - maker->options->reserved_bytes < 9e18)
-        status = intra_memory(maker, &stretch_count, &stretches);
+        status = sp_intra_memory(maker, &stretch_count, &stretches);
     return status == SP_OK ? assemble(maker, stretch_count, stretches) : status;
 }
 
@@ -365,9 +367,9 @@ enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table 
     struct sp_intra *intra = SP_NEW(arena, struct sp_intra);
     uint32_t *nodes = SP_NEW_ARRAY(arena, options->node_count, uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
-    struct intra_maker maker = {intra, options, table->scratch, err};
+    struct sp_intra_maker maker = {intra, options, table->scratch, err};
     if (!intra || !nodes)
-        return intra_no_memory(err);
+        return sp_intra_no_memory(err);
     if (options->node_count > 0)
         memcpy(nodes, options->nodes, options->node_count * sizeof *nodes);
     intra->table = table;
@@ -381,7 +383,7 @@ enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table 
     intra->groups = NULL;
     intra->uses = NULL;
     intra->member_cost = NULL;
-    intra->matrices = intra->lists = (struct sp_same){0};
+    intra->matrices = intra->lists = (struct sp_hash_set){0};
     if (status == SP_OK)
         *ret_intra = intra;
     return status;

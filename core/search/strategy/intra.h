@@ -18,9 +18,9 @@
  * Seconds are integers of SP_INTRA_SECOND parts; bytes are rounded up to whole ones.
  */
 #include "cost/evaluate.h"
-#include "search/choice/choice.h"
 #include "search/strategy/blocks.h"
 #include "search/strategy/strategy.h"
+#include "solvers/choice/choice.h"
 
 #define SP_INTRA_SECOND 1e13 /* cost units per second: the largest cost (SP_CHOICE_INFINITE) is 10^4 s */
 

@@ -23,7 +23,7 @@ static bool is_same_list(const void *item, const void *key)
 }
 
 /* The one list that is equal to this, which may be in memory that goes. */
-static enum sp_status intern_list(struct intra_maker *maker, uint32_t count, const uint32_t *layouts,
+static enum sp_status intern_list(struct sp_intra_maker *maker, uint32_t count, const uint32_t *layouts,
                                   const struct layout_list **ret_list)
 {
     struct sp_intra *intra = maker->intra;
@@ -32,12 +32,12 @@ static enum sp_status intern_list(struct intra_maker *maker, uint32_t count, con
     sp_digest_begin(&digest, intra->table->net->model->hash_seed);
     sp_digest_add(&digest, layouts, count * sizeof *layouts);
     uint64_t hash = sp_digest_end(&digest);
-    known = sp_same_find(&intra->lists, hash, is_same_list, &key);
+    known = sp_hash_set_find(&intra->lists, hash, is_same_list, &key);
     if (!known) {
         uint32_t *kept = SP_NEW_ARRAY(intra->arena, count, uint32_t);
         known = SP_NEW(intra->arena, struct layout_list);
-        if (!kept || !known || !sp_same_add(&intra->lists, hash, known))
-            return intra_no_memory(maker->err);
+        if (!kept || !known || !sp_hash_set_add(&intra->lists, hash, known))
+            return sp_intra_no_memory(maker->err);
         memcpy(kept, layouts, count * sizeof *kept);
         *known = (struct layout_list){count, kept};
     }
@@ -46,13 +46,13 @@ static enum sp_status intern_list(struct intra_maker *maker, uint32_t count, con
 }
 
 /* The layouts of a member's operand, by strategy; `operand` counts inputs, then outputs. */
-static enum sp_status list_of_member(struct intra_maker *maker, uint32_t member, uint32_t operand,
+static enum sp_status list_of_member(struct sp_intra_maker *maker, uint32_t member, uint32_t operand,
                                      const struct layout_list **ret_list)
 {
     const struct sp_strategies *strategies = maker->intra->members[member].strategies;
     uint32_t layouts[SP_MAX_STRATEGIES];
     for (uint32_t s = 0; s < strategies->count; s++)
-        layouts[s] = intra_layout(strategies, s, operand);
+        layouts[s] = sp_intra_layout(strategies, s, operand);
     return intern_list(maker, strategies->count, layouts, ret_list);
 }
 
@@ -73,7 +73,7 @@ static uint32_t unite(uint32_t count, uint32_t *layouts, const struct layout_lis
 
 struct matrix {
     const struct layout_list *from, *to;
-    const struct strategy_shape *shape;
+    const struct sp_strategy_shape *shape;
     uint32_t times;
     bool is_free;
     const int64_t *cost;
@@ -87,7 +87,7 @@ static bool is_same_matrix(const void *item, const void *key)
 }
 
 /* `is_free`: what comes from outside is taken as it is there, or cut out of it, and else not at all. */
-static enum sp_status fill_matrix(struct intra_maker *maker, const struct matrix *matrix, uint32_t tensor,
+static enum sp_status fill_matrix(struct sp_intra_maker *maker, const struct matrix *matrix, uint32_t tensor,
                                   int64_t *cost)
 {
     struct sp_strategy_table *table = maker->intra->table;
@@ -96,7 +96,7 @@ static enum sp_status fill_matrix(struct intra_maker *maker, const struct matrix
     int64_t *known = SP_NEW_ARRAY(maker->scratch, table->layout_count, int64_t); /* of this row, + 1 */
     uint32_t *row_of = SP_NEW_ARRAY(maker->scratch, table->layout_count, uint32_t), row;
     if (!known || !row_of)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     for (uint32_t i = 0; i < matrix->from->count; i++) {
         uint32_t from = matrix->from->layouts[i];
         if (row_of[from] > 0) { /* another strategy with the same layout */
@@ -111,7 +111,7 @@ static enum sp_status fill_matrix(struct intra_maker *maker, const struct matrix
             if (known[to] == 0) {
                 double seconds = sp_strategy_reshard_seconds(table, tensor, from, to);
                 known[to] = 1 + (matrix->is_free ? (seconds > 0 ? SP_CHOICE_INFINITE : 0)
-                                                 : intra_cost(matrix->times * seconds));
+                                                 : sp_intra_cost(matrix->times * seconds));
             }
             cost[(size_t)i * width + j] = known[to] - 1;
         }
@@ -120,13 +120,13 @@ static enum sp_status fill_matrix(struct intra_maker *maker, const struct matrix
     return SP_OK;
 }
 
-static enum sp_status find_matrix(struct intra_maker *maker, uint32_t tensor, struct matrix key,
+static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor, struct matrix key,
                                   const int64_t **ret_cost)
 {
     struct sp_intra *intra = maker->intra;
     struct sp_digest digest;
     struct matrix *known;
-    enum sp_status status = strategy_shape_of(intra->table, tensor, &key.shape, maker->err);
+    enum sp_status status = sp_strategy_shape_of(intra->table, tensor, &key.shape, maker->err);
     if (status != SP_OK)
         return status;
     key.times = key.is_free ? 1 : key.times;
@@ -135,12 +135,12 @@ static enum sp_status find_matrix(struct intra_maker *maker, uint32_t tensor, st
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.to);
     sp_digest_number(&digest, (uint64_t)key.shape->number << 33 | (uint64_t)key.is_free << 32 | key.times);
     uint64_t hash = sp_digest_end(&digest);
-    known = sp_same_find(&intra->matrices, hash, is_same_matrix, &key);
+    known = sp_hash_set_find(&intra->matrices, hash, is_same_matrix, &key);
     if (!known) {
         int64_t *cost = SP_NEW_ARRAY(intra->arena, (size_t)key.from->count * key.to->count, int64_t);
         known = SP_NEW(maker->scratch, struct matrix);
-        if (!cost || !known || !sp_same_add(&intra->matrices, hash, known))
-            return intra_no_memory(maker->err);
+        if (!cost || !known || !sp_hash_set_add(&intra->matrices, hash, known))
+            return sp_intra_no_memory(maker->err);
         *known = key;
         known->cost = cost;
         status = fill_matrix(maker, &key, tensor, cost);
@@ -149,14 +149,14 @@ static enum sp_status find_matrix(struct intra_maker *maker, uint32_t tensor, st
     return status;
 }
 
-enum sp_status intra_add_edge(struct intra_maker *maker, uint32_t u, uint32_t v, const int64_t *cost)
+enum sp_status sp_intra_add_edge(struct sp_intra_maker *maker, uint32_t u, uint32_t v, const int64_t *cost)
 {
-    struct intra_edges *edges = &maker->intra->edges;
+    struct sp_intra_edges *edges = &maker->intra->edges;
     if (edges->count == edges->capacity) {
         uint32_t capacity = edges->capacity == 0 ? 256 : 2 * edges->capacity;
         struct sp_choice_edge *larger = SP_NEW_ARRAY(maker->intra->arena, capacity, struct sp_choice_edge);
         if (!larger)
-            return intra_no_memory(maker->err);
+            return sp_intra_no_memory(maker->err);
         if (edges->count > 0)
             memcpy(larger, edges->items, edges->count * sizeof *larger);
         edges->items = larger;
@@ -169,7 +169,7 @@ enum sp_status intra_add_edge(struct intra_maker *maker, uint32_t u, uint32_t v,
 /* ---- edges ------------------------------------------------------------------------------------------------------ */
 
 /* Between two nodes of the problem, or in one: then it is a part of its cost. */
-static enum sp_status join(struct intra_maker *maker, uint32_t u, uint32_t v, uint32_t tensor, struct matrix key)
+static enum sp_status join(struct sp_intra_maker *maker, uint32_t u, uint32_t v, uint32_t tensor, struct matrix key)
 {
     const int64_t *cost;
     enum sp_status status = find_matrix(maker, tensor, key, &cost);
@@ -181,7 +181,7 @@ static enum sp_status join(struct intra_maker *maker, uint32_t u, uint32_t v, ui
     if (is_zero)
         return SP_OK;
     if (u != v)
-        return intra_add_edge(maker, u, v, cost);
+        return sp_intra_add_edge(maker, u, v, cost);
     for (uint32_t s = 0; s < key.from->count; s++) {
         int64_t sum = maker->intra->member_cost[u][s] + cost[(size_t)s * key.to->count + s];
         maker->intra->member_cost[u][s] = sum < SP_CHOICE_INFINITE ? sum : SP_CHOICE_INFINITE;
@@ -190,22 +190,22 @@ static enum sp_status join(struct intra_maker *maker, uint32_t u, uint32_t v, ui
 }
 
 /* A hub has the layouts in which some strategy makes or wants the tensor; a weight may also be stored whole. */
-static enum sp_status make_hub(struct intra_maker *maker, uint32_t index)
+static enum sp_status make_hub(struct sp_intra_maker *maker, uint32_t index)
 {
     struct sp_intra *intra = maker->intra;
-    struct intra_group *group = &intra->groups[index];
+    struct sp_intra_group *group = &intra->groups[index];
     uint32_t layouts[SP_MAX_STRATEGIES], count = 1;
     const struct layout_list *list;
     enum sp_status status = SP_OK;
     layouts[0] = 0;
-    if (group->producer != INTRA_NONE) {
-        const struct intra_member *member = &intra->members[group->producer];
+    if (group->producer != SP_INTRA_NONE) {
+        const struct sp_intra_member *member = &intra->members[group->producer];
         uint32_t inputs = intra->table->workload->nodes[member->node].node->input_count;
         status = list_of_member(maker, group->producer, inputs + group->output, &list);
         count = status == SP_OK ? unite(count, layouts, list) : count;
     }
     for (uint32_t i = 0; i < group->use_count && status == SP_OK; i++) {
-        const struct intra_use *use = &intra->uses[group->first_use + i];
+        const struct sp_intra_operand_use *use = &intra->uses[group->first_use + i];
         status = list_of_member(maker, use->member, use->operand, &list);
         count = status == SP_OK ? unite(count, layouts, list) : count;
     }
@@ -214,22 +214,22 @@ static enum sp_status make_hub(struct intra_maker *maker, uint32_t index)
     if (status != SP_OK)
         return status;
     group->hub = intra->hub_count;
-    intra->hubs[intra->hub_count++] = (struct intra_hub){index, list->count, list->layouts};
+    intra->hubs[intra->hub_count++] = (struct sp_intra_hub){index, list->count, list->layouts};
     return SP_OK;
 }
 
-static enum sp_status connect_group(struct intra_maker *maker, const struct intra_group *group)
+static enum sp_status connect_group(struct sp_intra_maker *maker, const struct sp_intra_group *group)
 {
     struct sp_intra *intra = maker->intra;
     const struct layout_list *made = NULL, *kept = NULL;
     uint32_t from = group->producer;
     enum sp_status status = SP_OK;
-    if (group->producer != INTRA_NONE) {
+    if (group->producer != SP_INTRA_NONE) {
         uint32_t inputs = intra->table->workload->nodes[intra->members[from].node].node->input_count;
         status = list_of_member(maker, from, inputs + group->output, &made);
     }
-    if (status == SP_OK && group->hub != INTRA_NONE) {
-        const struct intra_hub *hub = &intra->hubs[group->hub];
+    if (status == SP_OK && group->hub != SP_INTRA_NONE) {
+        const struct sp_intra_hub *hub = &intra->hubs[group->hub];
         status = intern_list(maker, hub->layout_count, hub->layouts, &kept);
         if (status == SP_OK && made)
             status = join(maker, from, intra->member_count + group->hub, group->tensor,
@@ -238,7 +238,7 @@ static enum sp_status connect_group(struct intra_maker *maker, const struct intr
         made = kept;
     }
     for (uint32_t i = 0; i < group->use_count && status == SP_OK && made; i++) {
-        const struct intra_use *use = &intra->uses[group->first_use + i];
+        const struct sp_intra_operand_use *use = &intra->uses[group->first_use + i];
         const struct layout_list *wanted;
         status = list_of_member(maker, use->member, use->operand, &wanted);
         if (status == SP_OK)
@@ -248,21 +248,21 @@ static enum sp_status connect_group(struct intra_maker *maker, const struct intr
     return status;
 }
 
-enum sp_status intra_connect(struct intra_maker *maker)
+enum sp_status sp_intra_connect(struct sp_intra_maker *maker)
 {
     struct sp_intra *intra = maker->intra;
     enum sp_status status = SP_OK;
     uint32_t hubs = 0;
     for (uint32_t g = 0; g < intra->group_count; g++)
-        hubs += intra->groups[g].tensor != INTRA_NONE && intra->groups[g].most_uses > 1;
-    intra->hubs = SP_NEW_ARRAY(intra->arena, hubs, struct intra_hub);
+        hubs += intra->groups[g].tensor != SP_INTRA_NONE && intra->groups[g].most_uses > 1;
+    intra->hubs = SP_NEW_ARRAY(intra->arena, hubs, struct sp_intra_hub);
     if (!intra->hubs)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     for (uint32_t g = 0; g < intra->group_count && status == SP_OK; g++)
-        if (intra->groups[g].tensor != INTRA_NONE && intra->groups[g].most_uses > 1)
+        if (intra->groups[g].tensor != SP_INTRA_NONE && intra->groups[g].most_uses > 1)
             status = make_hub(maker, g);
     for (uint32_t g = 0; g < intra->group_count && status == SP_OK; g++)
-        if (intra->groups[g].tensor != INTRA_NONE)
+        if (intra->groups[g].tensor != SP_INTRA_NONE)
             status = connect_group(maker, &intra->groups[g]);
     return status;
 }

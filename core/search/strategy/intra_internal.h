@@ -8,10 +8,10 @@
 #include "search/strategy/intra.h"
 #include "search/strategy/strategy_internal.h"
 
-#define INTRA_NONE UINT32_MAX
+#define SP_INTRA_NONE UINT32_MAX
 
 /* An operator of the problem. */
-struct intra_member {
+struct sp_intra_member {
     const struct sp_strategies *strategies;
     uint32_t node;  /* work node of the first entry that it stands for */
     uint32_t entry; /* that entry */
@@ -20,19 +20,19 @@ struct intra_member {
 };
 
 /* Tensors in corresponding places of the blocks: what one operator makes in each of them, or takes from outside. */
-struct intra_group {
-    uint32_t tensor;       /* the first of them; INTRA_NONE: there is none */
-    uint32_t producer;     /* member, or INTRA_NONE: they come from outside of the stage */
+struct sp_intra_group {
+    uint32_t tensor;       /* the first of them; SP_INTRA_NONE: there is none */
+    uint32_t producer;     /* member, or SP_INTRA_NONE: they come from outside of the stage */
     uint32_t output;       /* which output of it */
     uint32_t tensor_count; /* in the stage */
     uint32_t most_uses;    /* of one of them */
     uint32_t first_use, use_count;
-    uint32_t hub;            /* or INTRA_NONE */
+    uint32_t hub;            /* or SP_INTRA_NONE */
     bool is_weight, is_free; /* `is_free`: a model input or a weight, which costs no time in any layout */
 };
 
 /* A use of a group's tensors by a member. */
-struct intra_use {
+struct sp_intra_operand_use {
     uint32_t group, member;
     uint32_t operand; /* UINT32_MAX: by a graph inside it */
     uint32_t tensor;
@@ -40,24 +40,24 @@ struct intra_use {
     uint32_t position; /* entry of the user */
 };
 
-struct intra_hub {
+struct sp_intra_hub {
     uint32_t group, layout_count;
     const uint32_t *layouts; /* interned: equal lists are one */
 };
 
-struct intra_shadow {
+struct sp_intra_shadow {
     uint32_t of;              /* the node of the problem that it follows */
     const uint32_t *strategy; /* of the shadow, for each strategy of that node */
 };
 
 /* One stretch of time in which a node of the problem uses memory. */
-struct intra_stretch {
+struct sp_intra_stretch {
     uint32_t node;
     int64_t begin, end;
     const int64_t *usage; /* per strategy of the node */
 };
 
-struct intra_edges {
+struct sp_intra_edges {
     uint32_t count, capacity;
     struct sp_choice_edge *items;
 };
@@ -69,21 +69,21 @@ struct sp_intra {
     const uint32_t *nodes; /* per entry: its work node */
     uint32_t *member_of;   /* per entry */
     uint32_t *first_group; /* per member: of its slots */
-    uint32_t *position_of; /* per work node: its entry, or INTRA_NONE; only while the problem is made */
+    uint32_t *position_of; /* per work node: its entry, or SP_INTRA_NONE; only while the problem is made */
     uint32_t *group_of;    /* per tensor, likewise */
-    struct intra_member *members;
-    struct intra_group *groups;
-    struct intra_use *uses; /* by group */
-    struct intra_hub *hubs;
-    struct intra_shadow *shadows;
-    struct intra_edges edges;
+    struct sp_intra_member *members;
+    struct sp_intra_group *groups;
+    struct sp_intra_operand_use *uses; /* by group */
+    struct sp_intra_hub *hubs;
+    struct sp_intra_shadow *shadows;
+    struct sp_intra_edges edges;
     int64_t **member_cost; /* per member, per strategy */
-    struct sp_same matrices, lists;
+    struct sp_hash_set matrices, lists;
     struct sp_choice_problem problem;
 };
 
 /* What the making of a problem needs beside it. */
-struct intra_maker {
+struct sp_intra_maker {
     struct sp_intra *intra;
     const struct sp_intra_options *options;
     struct sp_arena *scratch;
@@ -91,27 +91,28 @@ struct intra_maker {
 };
 
 /* SP_ERR_MEMORY, said so that an analyser sees that it is no success. */
-static inline enum sp_status intra_no_memory(struct sp_error *err)
+static inline enum sp_status sp_intra_no_memory(struct sp_error *err)
 {
     (void)sp_fail_memory(err);
     return SP_ERR_MEMORY;
 }
 
 /* Seconds as a cost. */
-int64_t intra_cost(double seconds);
+int64_t sp_intra_cost(double seconds);
 
 /* How many strategies a node of the problem has, and the layout of a tensor of its under one. */
-uint32_t intra_strategy_count(const struct sp_intra *intra, uint32_t node);
+uint32_t sp_intra_strategy_count(const struct sp_intra *intra, uint32_t node);
 
 /* The layout that an operand of a member has under a strategy. */
-static inline uint32_t intra_layout(const struct sp_strategies *strategies, uint32_t strategy, uint32_t operand)
+static inline uint32_t sp_intra_layout(const struct sp_strategies *strategies, uint32_t strategy, uint32_t operand)
 {
     return operand == UINT32_MAX ? 0 : strategies->items[strategy].layouts[operand];
 }
 
 /* intra_edges.c: hubs, and edges between members and hubs. */
-enum sp_status intra_connect(struct intra_maker *maker);
-enum sp_status intra_add_edge(struct intra_maker *maker, uint32_t u, uint32_t v, const int64_t *cost);
+enum sp_status sp_intra_connect(struct sp_intra_maker *maker);
+enum sp_status sp_intra_add_edge(struct sp_intra_maker *maker, uint32_t u, uint32_t v, const int64_t *cost);
 
-/* intra_memory.c: when and how much memory the nodes of the problem use; *ret_count stretches, by node. */
-enum sp_status intra_memory(struct intra_maker *maker, uint32_t *ret_count, struct intra_stretch **ret_stretches);
+/* sp_intra_memory.c: when and how much memory the nodes of the problem use; *ret_count stretches, by node. */
+enum sp_status sp_intra_memory(struct sp_intra_maker *maker, uint32_t *ret_count,
+                               struct sp_intra_stretch **ret_stretches);

@@ -33,7 +33,7 @@ struct life {
 };
 
 struct memory {
-    struct intra_maker *maker;
+    struct sp_intra_maker *maker;
     struct sp_intra *intra;
     struct life *lives; /* per tensor */
     uint32_t *roots;    /* those that are known, in order */
@@ -43,7 +43,7 @@ struct memory {
     uint32_t piece_count, piece_capacity;
     struct piece *pieces;
     uint32_t stretch_count;
-    struct intra_stretch *stretches;
+    struct sp_intra_stretch *stretches;
 };
 
 /* ---- lives ------------------------------------------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static void find_lives(struct memory *memory)
             life->stays = life->stays || tensor->is_output;
             life->has_view = life->has_view || tensor->alias_of != SP_NO_WORK;
             for (uint32_t k = 0; k < tensor->consumer_count && !life->stays; k++)
-                life->stays = intra->position_of[tensor->consumers[k]] == INTRA_NONE;
+                life->stays = intra->position_of[tensor->consumers[k]] == SP_INTRA_NONE;
         }
     }
 }
@@ -88,7 +88,7 @@ static enum sp_status find_live_bytes(struct memory *memory, double **ret_live)
     const struct sp_workload *workload = intra->table->workload;
     double *live = SP_NEW_ARRAY(memory->maker->scratch, (size_t)intra->entry_count + 1, double);
     if (!live)
-        return intra_no_memory(memory->maker->err);
+        return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < memory->root_count; i++) {
         const struct life *life = &memory->lives[memory->roots[i]];
         const struct sp_work_tensor *tensor = &workload->tensors[memory->roots[i]];
@@ -127,7 +127,7 @@ static enum sp_status select_block(struct memory *memory, const struct sp_block_
     uint32_t *count = SP_NEW_ARRAY(memory->maker->scratch, run->count, uint32_t), most = 0, best = UINT32_MAX;
     double *peak = SP_NEW_ARRAY(memory->maker->scratch, run->count, double);
     if (!count || !peak)
-        return intra_no_memory(memory->maker->err);
+        return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = first; i < last; i++) {
         uint32_t block = (place[i] - run->first_node) / run->length;
         count[block]++;
@@ -155,7 +155,7 @@ static enum sp_status select_moments(struct memory *memory)
     enum sp_status status = find_live_bytes(memory, &live);
     memory->moments_before = SP_NEW_ARRAY(scratch, (size_t)intra->entry_count + 1, uint32_t);
     if (!is_moment || !place || !memory->moments_before)
-        return intra_no_memory(memory->maker->err);
+        return sp_intra_no_memory(memory->maker->err);
     memset(is_moment, true, intra->entry_count);
     for (uint32_t i = 0; blocks && i < intra->entry_count; i++)
         place[i] = find_place(blocks, intra->nodes[i]);
@@ -189,7 +189,7 @@ static enum sp_status add_piece(struct memory *memory, struct piece piece, uint3
         uint32_t capacity = memory->piece_capacity == 0 ? 256 : 2 * memory->piece_capacity;
         struct piece *larger = SP_NEW_ARRAY(memory->maker->scratch, capacity, struct piece);
         if (!larger)
-            return intra_no_memory(memory->maker->err);
+            return sp_intra_no_memory(memory->maker->err);
         if (memory->piece_count > 0)
             memcpy(larger, memory->pieces, memory->piece_count * sizeof *larger);
         memory->pieces = larger;
@@ -200,7 +200,8 @@ static enum sp_status add_piece(struct memory *memory, struct piece piece, uint3
 }
 
 /* The use that a group without a hub has for one of its tensors, or NULL. */
-static const struct intra_use *use_of(const struct memory *memory, const struct intra_group *group, uint32_t user)
+static const struct sp_intra_operand_use *use_of(const struct memory *memory, const struct sp_intra_group *group,
+                                                 uint32_t user)
 {
     for (uint32_t i = 0; i < group->use_count; i++)
         if (memory->intra->uses[group->first_use + i].member == memory->intra->member_of[user])
@@ -212,19 +213,19 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
 {
     const struct sp_intra *intra = memory->intra;
     const struct life *life = &memory->lives[root];
-    const struct intra_group *group = &intra->groups[intra->group_of[life->carrier]];
+    const struct sp_intra_group *group = &intra->groups[intra->group_of[life->carrier]];
     uint32_t end = life->stays ? intra->entry_count - 1 : life->last;
     struct piece piece = {.tensor = life->carrier, .times = 1};
     enum sp_status status = SP_OK;
-    if (group->hub != INTRA_NONE) {
+    if (group->hub != SP_INTRA_NONE) {
         piece.node = intra->member_count + group->hub;
         piece.source = FROM_HUB;
         return add_piece(memory, piece, life->birth, end);
     }
-    bool is_made = group->producer != INTRA_NONE;
-    const struct intra_use *use = life->has_view || (is_made && (life->stays || life->last == life->birth))
-                                      ? NULL
-                                      : use_of(memory, group, life->last);
+    bool is_made = group->producer != SP_INTRA_NONE;
+    const struct sp_intra_operand_use *use = life->has_view || (is_made && (life->stays || life->last == life->birth))
+                                                 ? NULL
+                                                 : use_of(memory, group, life->last);
     if (is_made) {
         piece.node = group->producer;
         piece.source = FROM_OUTPUT;
@@ -246,12 +247,12 @@ static enum sp_status add_shared_weight(struct memory *memory, uint32_t root)
 {
     const struct sp_intra *intra = memory->intra;
     uint32_t carrier = memory->lives[root].carrier, slot = intra->group_of[carrier];
-    if (slot == INTRA_NONE || intra->groups[slot].use_count == 0)
+    if (slot == SP_INTRA_NONE || intra->groups[slot].use_count == 0)
         return SP_OK; /* one node has it alone */
-    const struct intra_group *group = &intra->groups[slot];
-    const struct intra_use *use = &intra->uses[group->first_use];
+    const struct sp_intra_group *group = &intra->groups[slot];
+    const struct sp_intra_operand_use *use = &intra->uses[group->first_use];
     struct piece piece = {use->member, FROM_INPUT, use->operand, group->tensor, 0, 0, 1};
-    if (group->hub != INTRA_NONE) {
+    if (group->hub != SP_INTRA_NONE) {
         piece.node = intra->member_count + group->hub;
         piece.source = FROM_HUB;
     }
@@ -270,7 +271,7 @@ static enum sp_status add_pieces(struct memory *memory)
         uint32_t root = memory->roots[i];
         if (workload->tensors[root].kind == SP_WORK_WEIGHT)
             status = add_shared_weight(memory, root);
-        else if (intra->group_of[memory->lives[root].carrier] != INTRA_NONE)
+        else if (intra->group_of[memory->lives[root].carrier] != SP_INTRA_NONE)
             status = add_activation(memory, root);
     }
     for (uint32_t i = 0; i < intra->entry_count && status == SP_OK; i++)
@@ -325,7 +326,7 @@ static enum sp_status split_steps(struct memory *memory, uint32_t count, const s
     struct event *events = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)count, struct event);
     int64_t now = 0;
     if (!events)
-        return intra_no_memory(memory->maker->err);
+        return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < count; i++) {
         events[2 * i] = (struct event){pieces[i].from, pieces[i].times};
         events[2 * i + 1] = (struct event){pieces[i].to, -(int64_t)pieces[i].times};
@@ -356,7 +357,7 @@ static double bytes_of(const struct memory *memory, const struct piece *piece, u
     if (piece->source == FROM_HUB)
         return sp_strategy_local_bytes(table, piece->tensor,
                                        intra->hubs[piece->node - intra->member_count].layouts[strategy]);
-    const struct intra_member *member = &intra->members[piece->node];
+    const struct sp_intra_member *member = &intra->members[piece->node];
     const struct sp_strategy *item = &member->strategies->items[strategy];
     if (piece->source == FROM_WEIGHTS)
         return item->weight_bytes + item->resident_bytes;
@@ -364,17 +365,17 @@ static double bytes_of(const struct memory *memory, const struct piece *piece, u
         return item->workspace_bytes;
     uint32_t inputs = table->workload->nodes[member->node].node->input_count;
     uint32_t operand = piece->source == FROM_OUTPUT ? inputs + piece->operand : piece->operand;
-    return sp_strategy_local_bytes(table, piece->tensor, intra_layout(member->strategies, strategy, operand));
+    return sp_strategy_local_bytes(table, piece->tensor, sp_intra_layout(member->strategies, strategy, operand));
 }
 
 /* Pieces of one node at the same time are one stretch. */
 static enum sp_status add_stretch(struct memory *memory, uint32_t count, const struct piece *pieces)
 {
-    uint32_t width = intra_strategy_count(memory->intra, pieces[0].node);
+    uint32_t width = sp_intra_strategy_count(memory->intra, pieces[0].node);
     int64_t *usage = SP_NEW_ARRAY(memory->maker->scratch, width, int64_t);
     bool is_any = false;
     if (!usage)
-        return intra_no_memory(memory->maker->err);
+        return sp_intra_no_memory(memory->maker->err);
     for (uint32_t s = 0; s < width; s++) {
         for (uint32_t i = 0; i < count; i++) {
             double bytes = ceil(bytes_of(memory, &pieces[i], s)) * pieces[i].times;
@@ -384,7 +385,7 @@ static enum sp_status add_stretch(struct memory *memory, uint32_t count, const s
     }
     if (is_any)
         memory->stretches[memory->stretch_count++] =
-            (struct intra_stretch){pieces[0].node, pieces[0].from, pieces[0].to, usage};
+            (struct sp_intra_stretch){pieces[0].node, pieces[0].from, pieces[0].to, usage};
     return SP_OK;
 }
 
@@ -393,9 +394,9 @@ static enum sp_status make_stretches(struct memory *memory)
     struct memory steps = {.maker = memory->maker, .intra = memory->intra};
     enum sp_status status = SP_OK;
     steps.pieces = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct piece);
-    memory->stretches = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct intra_stretch);
+    memory->stretches = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct sp_intra_stretch);
     if (!steps.pieces || !memory->stretches)
-        return intra_no_memory(memory->maker->err);
+        return sp_intra_no_memory(memory->maker->err);
     qsort(memory->pieces, memory->piece_count, sizeof *memory->pieces, compare_pieces);
     for (uint32_t i = 0, last; i < memory->piece_count && status == SP_OK; i = last) {
         const struct piece *first = &memory->pieces[i];
@@ -415,7 +416,8 @@ static enum sp_status make_stretches(struct memory *memory)
     return status;
 }
 
-enum sp_status intra_memory(struct intra_maker *maker, uint32_t *ret_count, struct intra_stretch **ret_stretches)
+enum sp_status sp_intra_memory(struct sp_intra_maker *maker, uint32_t *ret_count,
+                               struct sp_intra_stretch **ret_stretches)
 {
     const struct sp_workload *workload = maker->intra->table->workload;
     struct memory memory = {.maker = maker, .intra = maker->intra};
@@ -423,7 +425,7 @@ enum sp_status intra_memory(struct intra_maker *maker, uint32_t *ret_count, stru
     memory.lives = SP_NEW_ARRAY(maker->scratch, workload->tensor_count, struct life);
     memory.roots = SP_NEW_ARRAY(maker->scratch, workload->tensor_count, uint32_t);
     if (!memory.lives || !memory.roots)
-        return intra_no_memory(maker->err);
+        return sp_intra_no_memory(maker->err);
     if (maker->intra->entry_count == 0) {
         *ret_count = 0;
         *ret_stretches = NULL;

@@ -52,7 +52,7 @@ static enum sp_status new_buffer(struct counter *counter, uint32_t tensor, uint3
         uint32_t capacity = counter->buffer_capacity == 0 ? 256 : 2 * counter->buffer_capacity;
         struct buffer *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct buffer);
         if (!larger)
-            return intra_no_memory(counter->err);
+            return sp_intra_no_memory(counter->err);
         if (counter->buffer_count > 0)
             memcpy(larger, counter->buffers, counter->buffer_count * sizeof *larger);
         counter->buffers = larger;
@@ -72,7 +72,7 @@ static enum sp_status hold(struct counter *counter, uint32_t tensor, uint32_t la
 {
     struct held *held = SP_NEW(counter->scratch, struct held), **end = &counter->held[tensor];
     if (!held)
-        return intra_no_memory(counter->err);
+        return sp_intra_no_memory(counter->err);
     *held = (struct held){NULL, layout, buffer};
     while (*end)
         end = &(*end)->next;
@@ -106,7 +106,7 @@ static enum sp_status add_use(struct counter *counter, const struct sp_intra_use
         uint32_t capacity = counter->use_capacity == 0 ? 64 : 2 * counter->use_capacity;
         struct sp_intra_use *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct sp_intra_use);
         if (!larger)
-            return intra_no_memory(counter->err);
+            return sp_intra_no_memory(counter->err);
         if (result->use_count > 0)
             memcpy(larger, counter->uses, result->use_count * sizeof *larger);
         counter->uses = larger;
@@ -163,14 +163,14 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
     struct sp_intra_use use = {tensor, counter->nodes[entry], 0, layout, 0, 0};
     enum sp_status status = SP_OK;
     for (const struct held *held = counter->held[tensor]; held && !from; held = held->next)
-        if (strategy_reshard(counter->table, tensor, held->layout, layout, &use.bytes) == 0)
+        if (sp_strategy_reshard(counter->table, tensor, held->layout, layout, &use.bytes) == 0)
             from = held; /* cut out of it */
     if (!from) {
         from = counter->held[tensor];
         if (!from)
             return sp_fail(counter->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "A tensor is used before it is made.");
         use.from = from->layout;
-        use.seconds = strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
+        use.seconds = sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
         status = add_use(counter, &use);
     }
     assert(counter->buffers); /* what is held is in one */
@@ -182,7 +182,7 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
     return status;
 }
 
-/* A use of an activation; *ret_buffer is what the node reads, INTRA_NONE for a weight. */
+/* A use of an activation; *ret_buffer is what the node reads, SP_INTRA_NONE for a weight. */
 static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
                                  uint32_t *ret_buffer)
 {
@@ -190,7 +190,7 @@ static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint3
     const struct held *held = find_held(counter, tensor, layout);
     bool is_input = workload->tensors[tensor].kind == SP_WORK_INPUT;
     enum sp_status status = SP_OK;
-    *ret_buffer = INTRA_NONE;
+    *ret_buffer = SP_INTRA_NONE;
     if (workload->tensors[sp_work_root(workload, tensor)].kind == SP_WORK_WEIGHT)
         return use_weight(counter, tensor, layout);
     if (held)
@@ -226,7 +226,7 @@ static enum sp_status make_output(struct counter *counter, uint32_t entry, uint3
     enum sp_status status;
     if (counter->workload->tensors[sp_work_root(counter->workload, tensor)].kind == SP_WORK_WEIGHT)
         return SP_OK;
-    if (source != INTRA_NONE) {
+    if (source != SP_INTRA_NONE) {
         status = hold(counter, tensor, layout, source);
     } else {
         status = hold_new(counter, tensor, layout, entry, &buffer);
@@ -246,7 +246,7 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
     const struct sp_node *node = work->node;
     struct sp_intra_result *result = counter->result;
     enum sp_status status = SP_OK;
-    uint32_t first = INTRA_NONE, buffer;
+    uint32_t first = SP_INTRA_NONE, buffer;
     result->compute_seconds += strategy->compute_seconds;
     result->communication_seconds += strategy->communication_seconds;
     result->communication_bytes += strategy->communication_bytes;
@@ -268,7 +268,7 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
         uint32_t tensor = node->outputs[i]->id;
         bool is_alias = counter->workload->tensors[tensor].alias_of != SP_NO_WORK;
         status = make_output(counter, entry, tensor, strategy->layouts[node->input_count + i],
-                             is_alias ? first : INTRA_NONE);
+                             is_alias ? first : SP_INTRA_NONE);
     }
     return status;
 }
@@ -285,7 +285,7 @@ static enum sp_status list_alive(struct counter *counter, uint32_t entry)
         sp_strategy_of(counter->table, moment->node)->items[counter->strategy_of[entry]].workspace_bytes;
     moment->alive = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_intra_alive);
     if (!moment->alive)
-        return intra_no_memory(counter->err);
+        return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++) {
         const struct buffer *buffer = &counter->buffers[b];
         if (buffer->birth <= entry && (buffer->stays || buffer->last >= entry))
@@ -302,7 +302,7 @@ static enum sp_status find_peak(struct counter *counter)
     double live = counter->start_bytes;
     uint32_t peak = 0;
     if (!deaths)
-        return intra_no_memory(counter->err);
+        return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++)
         if (!counter->buffers[b].stays)
             deaths[counter->buffers[b].last] += counter->buffers[b].bytes;
@@ -333,7 +333,7 @@ static enum sp_status count_all(struct counter *counter)
     counter->held = SP_NEW_ARRAY(counter->scratch, workload->tensor_count, struct held *);
     counter->births = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
     if (!counter->is_here || !counter->held || !counter->births)
-        return intra_no_memory(counter->err);
+        return sp_intra_no_memory(counter->err);
     for (uint32_t i = 0; i < counter->node_count; i++)
         counter->is_here[counter->nodes[i]] = true;
     for (uint32_t i = 0; i < counter->node_count && status == SP_OK; i++) {
@@ -349,7 +349,7 @@ static enum sp_status count_all(struct counter *counter)
         return status;
     struct sp_intra_use *uses = SP_NEW_ARRAY(counter->arena, result->use_count, struct sp_intra_use);
     if (!uses)
-        return intra_no_memory(counter->err);
+        return sp_intra_no_memory(counter->err);
     assert(counter->uses);
     memcpy(uses, counter->uses, result->use_count * sizeof *uses);
     result->uses = uses;
@@ -365,7 +365,7 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
     uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
     if (!result || !kept)
-        return intra_no_memory(err);
+        return sp_intra_no_memory(err);
     struct counter counter = {.table = table,
                               .workload = table->workload,
                               .arena = arena,
@@ -419,7 +419,7 @@ enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *in
 {
     uint32_t *strategy_of = SP_NEW_ARRAY(arena, intra->entry_count, uint32_t);
     if (!strategy_of)
-        return intra_no_memory(err);
+        return sp_intra_no_memory(err);
     for (uint32_t i = 0; i < intra->entry_count; i++)
         strategy_of[i] = choice[intra->member_of[i]];
     return sp_intra_evaluate(arena, intra->table, intra->entry_count, intra->nodes, strategy_of, ret_result, err);
@@ -433,7 +433,7 @@ static void add_to_hub(const struct sp_intra *intra, const struct sp_choice_edge
 {
     uint32_t members = intra->member_count, hubs = members + intra->hub_count;
     bool u_is_hub = edge->u >= members && edge->u < hubs, v_is_hub = edge->v >= members && edge->v < hubs;
-    uint32_t width = intra_strategy_count(intra, edge->v);
+    uint32_t width = sp_intra_strategy_count(intra, edge->v);
     if (u_is_hub == v_is_hub)
         return;
     uint32_t hub = u_is_hub ? edge->u : edge->v;
@@ -451,13 +451,13 @@ enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *in
     uint32_t *choice = SP_NEW_ARRAY(arena, intra->problem.node_count, uint32_t);
     int64_t **sums = SP_NEW_ARRAY(arena, intra->hub_count, int64_t *);
     if (!choice || !sums)
-        return intra_no_memory(err);
+        return sp_intra_no_memory(err);
     for (uint32_t m = 0; m < intra->member_count; m++)
         choice[m] = strategy_of[intra->members[m].entry];
     for (uint32_t h = 0; h < intra->hub_count; h++) {
         sums[h] = SP_NEW_ARRAY(arena, intra->hubs[h].layout_count, int64_t);
         if (!sums[h])
-            return intra_no_memory(err);
+            return sp_intra_no_memory(err);
     }
     for (uint32_t e = 0; e < intra->problem.edge_count; e++)
         add_to_hub(intra, &intra->problem.edges[e], choice, sums);

@@ -62,9 +62,9 @@ static enum sp_status fill_classes(struct sp_strategy_table *table, const struct
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
         if (workload->nodes[i].folded)
             continue;
-        status = strategy_class_find(table, i, &table->class_of[i], &is_new, err);
+        status = sp_strategy_class_find(table, i, &table->class_of[i], &is_new, err);
         if (status == SP_OK && is_new)
-            status = strategy_enumerate(table, table->class_of[i], err);
+            status = sp_strategy_enumerate(table, table->class_of[i], err);
         if (status != SP_OK)
             return status;
     }
@@ -72,7 +72,7 @@ static enum sp_status fill_classes(struct sp_strategy_table *table, const struct
 }
 
 enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,
-                                        const struct sp_net *net, const struct sp_strategy_mesh *mesh,
+                                        const struct sp_dataflow *net, const struct sp_strategy_mesh *mesh,
                                         const struct sp_watch *watch, struct sp_strategy_table **ret_table,
                                         struct sp_error *err)
 {
@@ -98,13 +98,13 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
     table->mesh.links.levels = table->levels;
     table->layout_set.arena = table->shape_set.arena = table->class_set.arena = table->arena;
     table->answer_set.arena = table->arena;
-    table->shape_of = SP_NEW_ARRAY(table->arena, workload->tensor_count, const struct strategy_shape *);
-    table->class_of = SP_NEW_ARRAY(table->arena, workload->node_count, struct strategy_class *);
+    table->shape_of = SP_NEW_ARRAY(table->arena, workload->tensor_count, const struct sp_strategy_shape *);
+    table->class_of = SP_NEW_ARRAY(table->arena, workload->node_count, struct sp_strategy_class *);
     if (!table->shape_of || !table->class_of) {
         status = sp_fail_memory(err);
         goto end;
     }
-    status = strategy_mesh_prepare(table, err);
+    status = sp_strategy_mesh_prepare(table, err);
     if (status == SP_OK)
         status = find_own_weights(table, err);
     if (status == SP_OK)

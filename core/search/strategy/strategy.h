@@ -15,7 +15,7 @@
  *
  * Which factors may be split: those that partition/ really runs on shards, in multiples of their block, and evenly on
  * every axis of every operand. What that means is not said twice: each way is tried by calling the operator's own
- * `local` function (ops/local.h), as the partition does, on a device at the border of the mesh and, where elements come
+ * `local` function (ops/lowering/lowering.h), as the partition does, on a device at the border of the mesh and, where elements come
  * from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders and
  * further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout gives
  * whole mesh axes to tensor axes. All mesh axes of one partial output are reduced, or all scattered to one axis: so the
@@ -29,8 +29,8 @@
  * Folded nodes have none. A node with graphs inside, and one without a rule, has one: all of it on every device.
  */
 #include "cost/workload.h"
-#include "infer/net.h"
-#include "sharding/reshard.h"
+#include "infer/dataflow.h"
+#include "sharding/reshard/reshard.h"
 
 #define SP_STRATEGY_AXES      4 /* axes of a mesh, at most */
 #define SP_MAX_STRATEGIES     512
@@ -72,7 +72,7 @@ struct sp_strategy_table;
 
 /* `net` must be of the workload's model. */
 enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,
-                                        const struct sp_net *net, const struct sp_strategy_mesh *mesh,
+                                        const struct sp_dataflow *net, const struct sp_strategy_mesh *mesh,
                                         const struct sp_watch *watch, struct sp_strategy_table **ret_table,
                                         struct sp_error *err);
 /* The mesh that it was made for; it lives as long as the table. */

@@ -9,7 +9,7 @@
 
 #define HASHED_ELEMENTS 16 /* of known data; all are compared */
 
-bool strategy_has_inside(const struct sp_node *node)
+bool sp_strategy_has_inside(const struct sp_node *node)
 {
     if (node->body)
         return true;
@@ -105,7 +105,7 @@ static uint64_t hash_node(const struct sp_strategy_table *table, const struct sp
         if (value->data && i < node->input_count)
             hash_data(&digest, value->data);
     }
-    for (uint32_t i = 0; i < node->attribute_count && !strategy_has_inside(node); i++)
+    for (uint32_t i = 0; i < node->attribute_count && !sp_strategy_has_inside(node); i++)
         hash_attribute(&digest, &node->attributes[i]);
     return sp_digest_end(&digest);
 }
@@ -188,16 +188,16 @@ static bool is_same_node(const void *item, const void *key)
     const struct node_key *wanted = key;
     const struct sp_strategy_table *table = wanted->table;
     uint32_t kind = table->mesh.kind;
-    const struct sp_work_node *left = &table->workload->nodes[((const struct strategy_class *)item)->node];
+    const struct sp_work_node *left = &table->workload->nodes[((const struct sp_strategy_class *)item)->node];
     const struct sp_work_node *right = &table->workload->nodes[wanted->node];
     const struct sp_node *a = left->node, *b = right->node;
-    bool has_inside = strategy_has_inside(a);
+    bool has_inside = sp_strategy_has_inside(a);
     if (left->flops != right->flops || left->bytes != right->bytes || left->seconds[kind] != right->seconds[kind] ||
         left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes ||
         left->resident_bytes != right->resident_bytes || !sp_cache_is_same(left->cache, right->cache))
         return false;
     if (a->op != b->op || a->version != b->version || a->input_count != b->input_count ||
-        a->output_count != b->output_count || has_inside != strategy_has_inside(b))
+        a->output_count != b->output_count || has_inside != sp_strategy_has_inside(b))
         return false;
     for (uint32_t i = 0; i < operand_count(a); i++)
         if (!is_same_operand(table, a, b, i))
@@ -212,16 +212,16 @@ static bool is_same_node(const void *item, const void *key)
     return true;
 }
 
-enum sp_status strategy_class_find(struct sp_strategy_table *table, uint32_t node, struct strategy_class **ret_class,
-                                   bool *ret_is_new, struct sp_error *err)
+enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node,
+                                      struct sp_strategy_class **ret_class, bool *ret_is_new, struct sp_error *err)
 {
     struct node_key key = {table, node};
     uint64_t hash = hash_node(table, &table->workload->nodes[node]);
-    struct strategy_class *known = sp_same_find(&table->class_set, hash, is_same_node, &key);
+    struct sp_strategy_class *known = sp_hash_set_find(&table->class_set, hash, is_same_node, &key);
     *ret_is_new = !known;
     if (!known) {
-        known = SP_NEW(table->arena, struct strategy_class);
-        if (!known || !sp_same_add(&table->class_set, hash, known))
+        known = SP_NEW(table->arena, struct sp_strategy_class);
+        if (!known || !sp_hash_set_add(&table->class_set, hash, known))
             return sp_fail_memory(err);
         known->node = node;
     }

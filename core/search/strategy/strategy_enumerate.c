@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cost/cache.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "search/strategy/strategy_internal.h"
 
 struct found {
@@ -17,17 +17,17 @@ struct found {
 
 struct maker {
     struct sp_strategy_table *table;
-    struct strategy_class *class;
+    struct sp_strategy_class *class;
     const struct sp_work_node *work;
-    struct strategy_way way;
-    int64_t *shards;           /* the way's, per factor */
-    struct strategy_cut *cuts; /* the way's, per operand */
-    uint32_t *layouts;         /* the way's, per operand; then those of one that is kept */
+    struct sp_strategy_way way;
+    int64_t *shards;              /* the way's, per factor */
+    struct sp_strategy_cut *cuts; /* the way's, per operand */
+    uint32_t *layouts;            /* the way's, per operand; then those of one that is kept */
     uint32_t allowed_count;
     uint8_t allowed[SP_RULE_MAX_FACTORS];
     uint32_t count, capacity;
     struct found *found;
-    struct sp_same seen; /* of strategies, by their layouts */
+    struct sp_hash_set seen; /* of strategies, by their layouts */
     uint64_t seed;
     struct sp_error *err;
 };
@@ -91,7 +91,7 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *strate
     sp_digest_begin(&digest, maker->seed);
     sp_digest_add(&digest, maker->layouts, count * sizeof *maker->layouts);
     uint64_t hash = sp_digest_end(&digest);
-    struct layouts_item *known = sp_same_find(&maker->seen, hash, is_same_layouts, &key);
+    struct layouts_item *known = sp_hash_set_find(&maker->seen, hash, is_same_layouts, &key);
     if (known && is_no_better(strategy, &maker->found[known->found].strategy))
         return SP_OK;
     if (known && known->found > 0 && is_no_better(&maker->found[known->found].strategy, strategy))
@@ -105,7 +105,7 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *strate
         if (!layouts || !known)
             return sp_fail_memory(maker->err);
         known->key = (struct layouts_key){count, layouts};
-        if (!sp_same_add(&maker->seen, hash, known))
+        if (!sp_hash_set_add(&maker->seen, hash, known))
             return sp_fail_memory(maker->err);
     }
     if (!layouts)
@@ -122,7 +122,7 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *strate
 
 static const struct sp_value *value_of(const struct maker *maker, uint32_t operand)
 {
-    return strategy_operand_value(maker->way.model_node, maker->way.rule, operand);
+    return sp_strategy_operand_value(maker->way.model_node, maker->way.rule, operand);
 }
 
 /* The extent of an operand's axis, -1 where it is not known or no tensor's. */
@@ -138,7 +138,7 @@ static int64_t axis_extent(const struct sp_value *value, uint32_t axis)
 /* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
    is cut behind one that is not cut to single elements. */
 static bool cut_axis(const struct maker *maker, const struct sp_axis_factors *list, uint32_t axis, int64_t extent,
-                     struct strategy_cut *cut)
+                     struct sp_strategy_cut *cut)
 {
     const struct sp_rule *rule = maker->way.rule;
     int64_t shards = 1;
@@ -182,8 +182,8 @@ static enum sp_status cut_operands(struct maker *maker, bool *ret_ok)
             }
         if (maker->cuts[o].count == 0)
             continue;
-        strategy_cut_layout(maker->table, &maker->cuts[o], 0, &layout);
-        enum sp_status status = strategy_layout_number(maker->table, &layout, &maker->layouts[o], maker->err);
+        sp_strategy_cut_layout(maker->table, &maker->cuts[o], 0, &layout);
+        enum sp_status status = sp_strategy_layout_number(maker->table, &layout, &maker->layouts[o], maker->err);
         if (status != SP_OK)
             return status;
     }
@@ -204,7 +204,7 @@ static double output_bytes(const struct maker *maker)
 
 static struct sp_strategy strategy_of_way(const struct maker *maker)
 {
-    const struct strategy_way *way = &maker->way;
+    const struct sp_strategy_way *way = &maker->way;
     /* Where only the whole node was measured, its parts are as much quicker or slower than estimated. */
     const double measured = sp_work_measured_scale(maker->work, maker->table->mesh.kind);
     struct sp_strategy strategy = {.flops = way->flops,
@@ -225,19 +225,19 @@ static struct sp_strategy strategy_of_way(const struct maker *maker)
 /* ---- reductions ------------------------------------------------------------------------------------------------- */
 
 /* Adds the time of combining output `output` from partial values to `to`. */
-static enum sp_status add_reduction(struct maker *maker, uint32_t output, const struct strategy_cut *to,
+static enum sp_status add_reduction(struct maker *maker, uint32_t output, const struct sp_strategy_cut *to,
                                     struct sp_strategy *strategy)
 {
     uint32_t operand = maker->way.rule->input_count + output;
     const struct sp_value *value = value_of(maker, operand);
-    const struct strategy_shape *shape;
+    const struct sp_strategy_shape *shape;
     struct sp_layout from, target;
     double bytes = 0;
-    enum sp_status status = strategy_shape_of(maker->table, value->id, &shape, maker->err);
+    enum sp_status status = sp_strategy_shape_of(maker->table, value->id, &shape, maker->err);
     if (status != SP_OK || !shape->extents)
         return status;
-    strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
-    strategy_cut_layout(maker->table, to, 0, &target);
+    sp_strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
+    sp_strategy_cut_layout(maker->table, to, 0, &target);
     strategy->communication_seconds +=
         sp_reshard_cost(maker->table->costs, shape->rank, shape->extents, shape->element_bytes, &from, &target, &bytes);
     strategy->communication_bytes += bytes;
@@ -246,7 +246,7 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
 
 /* The mesh axes of output 0's reductions behind its cut, on one axis: in the order in which the devices of a group are
    numbered, by factors and then by mesh axes. False where the axis does not divide. */
-static bool scatter_cut(const struct maker *maker, uint32_t axis, struct strategy_cut *ret_cut)
+static bool scatter_cut(const struct maker *maker, uint32_t axis, struct sp_strategy_cut *ret_cut)
 {
     const struct sp_rule *rule = maker->way.rule;
     const struct sp_value *value = value_of(maker, rule->input_count);
@@ -277,7 +277,7 @@ static enum sp_status keep_scattered(struct maker *maker, const struct sp_strate
         return SP_OK;
     for (uint32_t axis = 0; axis < value->type.shape.rank && status == SP_OK; axis++) {
         struct sp_strategy strategy = *others;
-        struct strategy_cut cut;
+        struct sp_strategy_cut cut;
         struct sp_layout layout;
         if (!scatter_cut(maker, axis, &cut))
             continue;
@@ -285,9 +285,9 @@ static enum sp_status keep_scattered(struct maker *maker, const struct sp_strate
             if (maker->way.partial[0] >> a & 1)
                 strategy.scatter_of[a] = (uint8_t)axis;
         status = add_reduction(maker, 0, &cut, &strategy);
-        strategy_cut_layout(maker->table, &cut, 0, &layout);
+        sp_strategy_cut_layout(maker->table, &cut, 0, &layout);
         if (status == SP_OK)
-            status = strategy_layout_number(maker->table, &layout, &maker->layouts[operand], maker->err);
+            status = sp_strategy_layout_number(maker->table, &layout, &maker->layouts[operand], maker->err);
         strategy.output_bytes = output_bytes(maker);
         if (status == SP_OK)
             status = keep(maker, &strategy);
@@ -314,7 +314,7 @@ static enum sp_status try_way(struct maker *maker)
     }
     enum sp_status status = is_ok ? cut_operands(maker, &is_ok) : SP_OK;
     if (status == SP_OK && is_ok)
-        status = strategy_probe(&maker->way, maker->err);
+        status = sp_strategy_probe(&maker->way, maker->err);
     if (status != SP_OK || !is_ok || maker->way.is_refused)
         return status;
     strategy = strategy_of_way(maker);
@@ -403,9 +403,9 @@ static void find_allowed(struct maker *maker)
     }
     do { /* as many as may be tried in all combinations */
         ways = 1;
-        for (uint32_t a = 0; a < maker->table->mesh.axis_count && ways <= STRATEGY_MOST_TRIED; a++)
+        for (uint32_t a = 0; a < maker->table->mesh.axis_count && ways <= SP_STRATEGY_MOST_TRIED; a++)
             ways *= (count < most ? count : most) + 1;
-    } while (ways > STRATEGY_MOST_TRIED && --most > 0);
+    } while (ways > SP_STRATEGY_MOST_TRIED && --most > 0);
     if (count > most) {
         qsort(ranked, count, sizeof *ranked, compare_ranked);
         count = most;
@@ -499,7 +499,7 @@ static enum sp_status take_rule(struct maker *maker, const struct sp_rule **ret_
     struct sp_node *node = maker->work->node ? &maker->work->node->graph->nodes[maker->work->node->index] : NULL;
     struct sp_rule *rule = NULL;
     *ret_rule = NULL;
-    if (!node || maker->table->mesh.axis_count == 0 || !node->op || !node->op->rule || strategy_has_inside(node))
+    if (!node || maker->table->mesh.axis_count == 0 || !node->op || !node->op->rule || sp_strategy_has_inside(node))
         return SP_OK;
     enum sp_status status = sp_op_rule(maker->table->net->model, node, maker->table->arena, &rule, maker->err);
     if (status == SP_OK && rule->input_count == node->input_count && rule->output_count == node->output_count)
@@ -515,11 +515,11 @@ static enum sp_status enumerate(struct maker *maker)
     enum sp_status status = take_rule(maker, &rule);
     if (status != SP_OK)
         return status;
-    maker->way = (struct strategy_way){.table = maker->table, .node = maker->class->node, .rule = rule};
+    maker->way = (struct sp_strategy_way){.table = maker->table, .node = maker->class->node, .rule = rule};
     maker->way.model_node = &node->graph->nodes[node->index];
     maker->way.operand_count = node->input_count + node->output_count;
     maker->layouts = SP_NEW_ARRAY(scratch, maker->way.operand_count, uint32_t);
-    maker->cuts = SP_NEW_ARRAY(scratch, maker->way.operand_count, struct strategy_cut);
+    maker->cuts = SP_NEW_ARRAY(scratch, maker->way.operand_count, struct sp_strategy_cut);
     maker->shards = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
     maker->way.partial = SP_NEW_ARRAY(scratch, node->output_count, uint32_t);
     if (!maker->layouts || !maker->cuts || !maker->shards || !maker->way.partial)
@@ -537,7 +537,8 @@ static enum sp_status enumerate(struct maker *maker)
     return status == SP_OK ? finish(maker) : status;
 }
 
-enum sp_status strategy_enumerate(struct sp_strategy_table *table, struct strategy_class *class, struct sp_error *err)
+enum sp_status sp_strategy_enumerate(struct sp_strategy_table *table, struct sp_strategy_class *class,
+                                     struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
     struct maker maker = {.table = table,

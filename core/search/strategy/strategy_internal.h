@@ -2,13 +2,13 @@
 /*
  * strategy_internal - what the files that make strategies share.
  */
-#include "infer/same.h"
+#include "base/hash_set.h"
 #include "search/strategy/strategy.h"
 
 /* Ways of one rule that are looked at: with more factors than that allows, those that cut the least are left whole. */
-#define STRATEGY_MOST_TRIED 4096
+#define SP_STRATEGY_MOST_TRIED 4096
 
-struct strategy_layout {
+struct sp_strategy_layout {
     struct sp_layout layout;
     uint32_t number;
     uint32_t cut_count; /* tensor axes that are cut, ascending, and in how many shards */
@@ -17,25 +17,25 @@ struct strategy_layout {
 };
 
 /* Extents and element size of tensors, once for all that are alike: what a reshard's cost depends on. */
-struct strategy_shape {
+struct sp_strategy_shape {
     uint32_t number, rank;
     const int64_t *extents; /* NULL: not known, only whole */
     double element_bytes;
 };
 
-struct strategy_reshard {
+struct sp_strategy_reshard {
     uint64_t key; /* 0: free */
     double seconds, bytes;
 };
 
-struct strategy_class {
+struct sp_strategy_class {
     struct sp_strategies strategies;
     uint32_t node; /* the first of its nodes */
 };
 
 struct sp_strategy_table {
     const struct sp_workload *workload;
-    const struct sp_net *net;
+    const struct sp_dataflow *net;
     struct sp_strategy_mesh mesh;
     struct sp_mesh_level levels[SP_MAX_MESH_AXES];
     uint32_t device_count;
@@ -47,19 +47,19 @@ struct sp_strategy_table {
     uint32_t first_digit[SP_STRATEGY_AXES + 1];        /* of each mesh axis; at last how many there are */
     uint32_t span[SP_STRATEGY_AXES][SP_MAX_MESH_AXES]; /* of each mesh axis: its devices at each level of links */
 
-    struct sp_same layout_set, shape_set, class_set, answer_set;
+    struct sp_hash_set layout_set, shape_set, class_set, answer_set;
     uint32_t layout_count, layout_capacity;
-    struct strategy_layout **layouts;
+    struct sp_strategy_layout **layouts;
     uint32_t shape_count;
-    const struct strategy_shape **shape_of; /* per tensor */
-    bool *is_own_weight;                    /* per tensor: a weight that one node alone uses, under any name */
-    struct strategy_class **class_of;       /* per node */
+    const struct sp_strategy_shape **shape_of; /* per tensor */
+    bool *is_own_weight;                       /* per tensor: a weight that one node alone uses, under any name */
+    struct sp_strategy_class **class_of;       /* per node */
     uint32_t reshard_count, reshard_capacity;
-    struct strategy_reshard *reshards;
+    struct sp_strategy_reshard *reshards;
 };
 
 /* How one operand is cut: tensor axes and the mesh axes on them; those of one tensor axis stand major to minor. */
-struct strategy_cut {
+struct sp_strategy_cut {
     uint32_t count;
     uint8_t tensor_axis[SP_STRATEGY_AXES], mesh_axis[SP_STRATEGY_AXES];
 };
@@ -67,57 +67,58 @@ struct strategy_cut {
 /* ---- strategy_layout.c ---- */
 
 /* Digits, levels and costs of the table's mesh; layout 0. */
-enum sp_status strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err);
+enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err);
 
 /* The layout of a cut. `partial`: mesh axes, a bit each, along which the values are partial; then it is not numbered.
  */
-void strategy_cut_layout(const struct sp_strategy_table *table, const struct strategy_cut *cut, uint32_t partial,
-                         struct sp_layout *ret_layout);
-enum sp_status strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
-                                      uint32_t *ret_number, struct sp_error *err);
+void sp_strategy_cut_layout(const struct sp_strategy_table *table, const struct sp_strategy_cut *cut, uint32_t partial,
+                            struct sp_layout *ret_layout);
+enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
+                                         uint32_t *ret_number, struct sp_error *err);
 
 /* The share of a tensor's elements that a device has: the largest piece where shards are uneven. */
-double strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout);
+double sp_strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout);
 
-enum sp_status strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
-                                 const struct strategy_shape **ret_shape, struct sp_error *err);
+enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
+                                    const struct sp_strategy_shape **ret_shape, struct sp_error *err);
 
 /* Seconds and bytes of a reshard; INFINITY without memory. */
-double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
-                        double *ret_bytes);
+double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
+                           double *ret_bytes);
 
 /* Seconds of a collective among the devices that differ along these mesh axes (a bit each); `*ret_bytes` is added to.
  */
-double strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
-                           double bytes, double *ret_bytes);
+double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
+                              double bytes, double *ret_bytes);
 
 /* ---- strategy_class.c ---- */
 
 /* The class of nodes that are equal to this one in all that strategies follow from. A new one has no items yet. */
-enum sp_status strategy_class_find(struct sp_strategy_table *table, uint32_t node, struct strategy_class **ret_class,
-                                   bool *ret_is_new, struct sp_error *err);
+enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node,
+                                      struct sp_strategy_class **ret_class, bool *ret_is_new, struct sp_error *err);
 
 /* Whether graphs of its own are inside the node. */
-bool strategy_has_inside(const struct sp_node *node);
+bool sp_strategy_has_inside(const struct sp_node *node);
 
-/* ---- strategy_enumerate.c ---- */
+/* ---- sp_strategy_enumerate.c ---- */
 
 /* Fills in the strategies of a new class. */
-enum sp_status strategy_enumerate(struct sp_strategy_table *table, struct strategy_class *class, struct sp_error *err);
+enum sp_status sp_strategy_enumerate(struct sp_strategy_table *table, struct sp_strategy_class *class,
+                                     struct sp_error *err);
 
-/* ---- strategy_probe.c ---- */
+/* ---- sp_strategy_probe.c ---- */
 
 /* One way to cut a node: what is given, and what follows. */
-struct strategy_way {
+struct sp_strategy_way {
     struct sp_strategy_table *table;
     uint32_t node;
     struct sp_node *model_node;
     const struct sp_rule *rule; /* with terms */
     uint32_t operand_count;
     uint8_t factor_of[SP_STRATEGY_AXES];
-    const int64_t *shards;           /* per factor */
-    const struct strategy_cut *cuts; /* per operand of the rule */
-    const uint32_t *layouts;         /* likewise */
+    const int64_t *shards;              /* per factor */
+    const struct sp_strategy_cut *cuts; /* per operand of the rule */
+    const uint32_t *layouts;            /* likewise */
     /* what follows */
     bool is_refused;
     double flops, bytes, compute_seconds, communication_seconds, communication_bytes, weight_bytes;
@@ -125,6 +126,7 @@ struct strategy_way {
 };
 
 /* The operator, or NULL: the value of an operand. */
-const struct sp_value *strategy_operand_value(const struct sp_node *node, const struct sp_rule *rule, uint32_t operand);
+const struct sp_value *sp_strategy_operand_value(const struct sp_node *node, const struct sp_rule *rule,
+                                                 uint32_t operand);
 
-enum sp_status strategy_probe(struct strategy_way *way, struct sp_error *err);
+enum sp_status sp_strategy_probe(struct sp_strategy_way *way, struct sp_error *err);

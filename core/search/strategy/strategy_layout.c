@@ -78,7 +78,7 @@ static enum sp_status find_digits(struct sp_strategy_table *table, struct sp_err
                : sp_fail(err, SP_ERR_INTERNAL, "MESH_DIGITS", "The mesh of a stage has other digits than its axes.");
 }
 
-enum sp_status strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err)
+enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_error *err)
 {
     struct sp_layout whole;
     uint32_t number;
@@ -94,12 +94,12 @@ enum sp_status strategy_mesh_prepare(struct sp_strategy_table *table, struct sp_
         status = find_digits(table, err);
     if (status != SP_OK)
         return status;
-    strategy_cut_layout(table, &(struct strategy_cut){0}, 0, &whole);
-    return strategy_layout_number(table, &whole, &number, err);
+    sp_strategy_cut_layout(table, &(struct sp_strategy_cut){0}, 0, &whole);
+    return sp_strategy_layout_number(table, &whole, &number, err);
 }
 
-double strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
-                           double bytes, double *ret_bytes)
+double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
+                              double bytes, double *ret_bytes)
 {
     uint32_t span[SP_MAX_MESH_AXES];
     double devices = 1;
@@ -115,8 +115,8 @@ double strategy_collective(const struct sp_strategy_table *table, enum sp_collec
 
 /* ---- layouts ---------------------------------------------------------------------------------------------------- */
 
-void strategy_cut_layout(const struct sp_strategy_table *table, const struct strategy_cut *cut, uint32_t partial,
-                         struct sp_layout *ret_layout)
+void sp_strategy_cut_layout(const struct sp_strategy_table *table, const struct sp_strategy_cut *cut, uint32_t partial,
+                            struct sp_layout *ret_layout)
 {
     uint32_t digits = table->first_digit[SP_STRATEGY_AXES];
     memset(ret_layout, 0, sizeof *ret_layout);
@@ -138,11 +138,11 @@ void strategy_cut_layout(const struct sp_strategy_table *table, const struct str
 
 static bool is_same_layout(const void *item, const void *key)
 {
-    return memcmp(&((const struct strategy_layout *)item)->layout, key, sizeof(struct sp_layout)) == 0;
+    return memcmp(&((const struct sp_strategy_layout *)item)->layout, key, sizeof(struct sp_layout)) == 0;
 }
 
 /* Which tensor axes are cut, and in how many shards. */
-static void find_shards(const struct sp_strategy_table *table, struct strategy_layout *layout)
+static void find_shards(const struct sp_strategy_table *table, struct sp_strategy_layout *layout)
 {
     for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
         uint8_t axis = layout->layout.axis[table->first_digit[a]];
@@ -164,14 +164,14 @@ static void find_shards(const struct sp_strategy_table *table, struct strategy_l
     }
 }
 
-enum sp_status strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
-                                      uint32_t *ret_number, struct sp_error *err)
+enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
+                                         uint32_t *ret_number, struct sp_error *err)
 {
     struct sp_digest digest;
     sp_digest_begin(&digest, table->net->model->hash_seed);
     sp_digest_add(&digest, layout, sizeof *layout);
     uint64_t hash = sp_digest_end(&digest);
-    struct strategy_layout *known = sp_same_find(&table->layout_set, hash, is_same_layout, layout);
+    struct sp_strategy_layout *known = sp_hash_set_find(&table->layout_set, hash, is_same_layout, layout);
     if (known) {
         *ret_number = known->number;
         return SP_OK;
@@ -182,7 +182,7 @@ enum sp_status strategy_layout_number(struct sp_strategy_table *table, const str
                              "The operators of the model can be laid out in more than %d ways.", SP_STRATEGY_LAYOUTS);
     if (table->layout_count == table->layout_capacity) {
         uint32_t capacity = table->layout_capacity == 0 ? FIRST_LAYOUTS : 2 * table->layout_capacity;
-        struct strategy_layout **larger = SP_NEW_ARRAY(table->arena, capacity, struct strategy_layout *);
+        struct sp_strategy_layout **larger = SP_NEW_ARRAY(table->arena, capacity, struct sp_strategy_layout *);
         if (!larger)
             return sp_fail_memory(err);
         if (table->layout_count > 0)
@@ -190,8 +190,8 @@ enum sp_status strategy_layout_number(struct sp_strategy_table *table, const str
         table->layouts = larger;
         table->layout_capacity = capacity;
     }
-    known = SP_NEW(table->arena, struct strategy_layout);
-    if (!known || !sp_same_add(&table->layout_set, hash, known))
+    known = SP_NEW(table->arena, struct sp_strategy_layout);
+    if (!known || !sp_hash_set_add(&table->layout_set, hash, known))
         return sp_fail_memory(err);
     known->layout = *layout;
     known->number = table->layout_count;
@@ -206,9 +206,9 @@ const struct sp_layout *sp_strategy_layout(const struct sp_strategy_table *table
     return &table->layouts[layout]->layout;
 }
 
-double strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout)
+double sp_strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout)
 {
-    const struct strategy_layout *cut = table->layouts[layout];
+    const struct sp_strategy_layout *cut = table->layouts[layout];
     double share = 1;
     for (uint32_t i = 0; i < cut->cut_count; i++) {
         int64_t shards = cut->shards[i], extent = 0;
@@ -227,25 +227,25 @@ double strategy_layout_share(const struct sp_strategy_table *table, const struct
 double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t tensor, uint32_t layout)
 {
     const struct sp_work_tensor *work = &table->workload->tensors[tensor];
-    return layout == 0 ? work->bytes : work->bytes * strategy_layout_share(table, work->value, layout);
+    return layout == 0 ? work->bytes : work->bytes * sp_strategy_layout_share(table, work->value, layout);
 }
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 static bool is_same_shape(const void *item, const void *key)
 {
-    const struct strategy_shape *a = item, *b = key;
+    const struct sp_strategy_shape *a = item, *b = key;
     return a->rank == b->rank && a->element_bytes == b->element_bytes && !a->extents == !b->extents &&
            (!a->extents || a->rank == 0 || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0);
 }
 
-enum sp_status strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
-                                 const struct strategy_shape **ret_shape, struct sp_error *err)
+enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
+                                    const struct sp_strategy_shape **ret_shape, struct sp_error *err)
 {
     const struct sp_work_tensor *work = &table->workload->tensors[tensor];
     const struct sp_shape *shape = work->value ? &work->value->type.shape : NULL;
     int64_t extents[SP_MAX_RANK], elements = shape ? sp_shape_elements(shape) : -1;
-    struct strategy_shape key = {0}, *known;
+    struct sp_strategy_shape key = {0}, *known;
     struct sp_digest digest;
     *ret_shape = table->shape_of[tensor];
     if (*ret_shape)
@@ -253,18 +253,18 @@ enum sp_status strategy_shape_of(struct sp_strategy_table *table, uint32_t tenso
     if (elements > 0 && shape->rank <= SP_MAX_RANK) {
         for (uint32_t a = 0; a < shape->rank; a++)
             extents[a] = shape->dims[a].value;
-        key = (struct strategy_shape){0, shape->rank, extents, work->bytes / (double)elements};
+        key = (struct sp_strategy_shape){0, shape->rank, extents, work->bytes / (double)elements};
     }
     sp_digest_begin(&digest, table->net->model->hash_seed);
     sp_digest_number(&digest, key.rank);
     sp_digest_add(&digest, &key.element_bytes, sizeof key.element_bytes);
     sp_digest_add(&digest, extents, key.extents ? key.rank * sizeof *extents : 0);
     uint64_t hash = sp_digest_end(&digest);
-    known = sp_same_find(&table->shape_set, hash, is_same_shape, &key);
+    known = sp_hash_set_find(&table->shape_set, hash, is_same_shape, &key);
     if (!known) {
         int64_t *kept = SP_NEW_ARRAY(table->arena, key.rank, int64_t);
-        known = SP_NEW(table->arena, struct strategy_shape);
-        if (!kept || !known || !sp_same_add(&table->shape_set, hash, known))
+        known = SP_NEW(table->arena, struct sp_strategy_shape);
+        if (!kept || !known || !sp_hash_set_add(&table->shape_set, hash, known))
             return sp_fail_memory(err);
         if (key.rank > 0)
             memcpy(kept, extents, key.rank * sizeof *kept);
@@ -278,7 +278,7 @@ enum sp_status strategy_shape_of(struct sp_strategy_table *table, uint32_t tenso
 
 /* ---- reshards --------------------------------------------------------------------------------------------------- */
 
-static struct strategy_reshard *reshard_slot(struct strategy_reshard *slots, uint32_t capacity, uint64_t key)
+static struct sp_strategy_reshard *reshard_slot(struct sp_strategy_reshard *slots, uint32_t capacity, uint64_t key)
 {
     uint64_t hash = key * 0x9e3779b97f4a7c15u;
     uint32_t at = (uint32_t)(hash >> 32) & (capacity - 1);
@@ -290,7 +290,7 @@ static struct strategy_reshard *reshard_slot(struct strategy_reshard *slots, uin
 static bool grow_reshards(struct sp_strategy_table *table)
 {
     uint32_t capacity = table->reshard_capacity == 0 ? FIRST_RESHARDS : 2 * table->reshard_capacity;
-    struct strategy_reshard *larger = SP_NEW_ARRAY(table->arena, capacity, struct strategy_reshard);
+    struct sp_strategy_reshard *larger = SP_NEW_ARRAY(table->arena, capacity, struct sp_strategy_reshard);
     if (!larger)
         return false;
     for (uint32_t i = 0; i < table->reshard_capacity; i++)
@@ -332,7 +332,7 @@ static void rename_axes(uint32_t digits, struct sp_layout *layout, uint8_t names
     }
 }
 
-static bool is_even(const struct strategy_layout *layout, const struct strategy_shape *shape)
+static bool is_even(const struct sp_strategy_layout *layout, const struct sp_strategy_shape *shape)
 {
     for (uint32_t i = 0; i < layout->cut_count; i++)
         if (layout->axes[i] >= shape->rank || shape->extents[layout->axes[i]] % layout->shards[i] != 0)
@@ -341,8 +341,9 @@ static bool is_even(const struct strategy_layout *layout, const struct strategy_
 }
 
 /* Asks for a tensor of the same bytes in which every cut is even, so that equal questions have equal answers. */
-static bool ask(struct sp_strategy_table *table, const struct strategy_shape *shape, const struct strategy_layout *from,
-                const struct strategy_layout *to, double *ret_seconds, double *ret_bytes)
+static bool ask(struct sp_strategy_table *table, const struct sp_strategy_shape *shape,
+                const struct sp_strategy_layout *from, const struct sp_strategy_layout *to, double *ret_seconds,
+                double *ret_bytes)
 {
     uint8_t names[SP_MAX_RANK] = {0}, count = 0;
     int64_t extents[SP_MAX_RANK];
@@ -357,11 +358,11 @@ static bool ask(struct sp_strategy_table *table, const struct strategy_shape *sh
     sp_digest_begin(&digest, table->net->model->hash_seed);
     sp_digest_add(&digest, &question, sizeof question);
     uint64_t hash = sp_digest_end(&digest);
-    struct answer *known = sp_same_find(&table->answer_set, hash, is_same_question, &question);
+    struct answer *known = sp_hash_set_find(&table->answer_set, hash, is_same_question, &question);
     if (!known) {
         double element_bytes = question.tensor_bytes;
         known = SP_NEW(table->arena, struct answer);
-        if (!known || !sp_same_add(&table->answer_set, hash, known))
+        if (!known || !sp_hash_set_add(&table->answer_set, hash, known))
             return false;
         for (uint32_t a = 0; a < count; a++) {
             extents[a] = table->device_count;
@@ -376,19 +377,20 @@ static bool ask(struct sp_strategy_table *table, const struct strategy_shape *sh
     return true;
 }
 
-double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to, double *ret_bytes)
+double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
+                           double *ret_bytes)
 {
-    const struct strategy_layout *before = table->layouts[from], *after = table->layouts[to];
-    const struct strategy_shape *shape;
+    const struct sp_strategy_layout *before = table->layouts[from], *after = table->layouts[to];
+    const struct sp_strategy_shape *shape;
     *ret_bytes = 0;
     if (from == to)
         return 0;
-    if (strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || !shape->extents)
+    if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || !shape->extents)
         return INFINITY;
     if (2 * table->reshard_count >= table->reshard_capacity && !grow_reshards(table))
         return INFINITY;
     uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
-    struct strategy_reshard *slot = reshard_slot(table->reshards, table->reshard_capacity, key);
+    struct sp_strategy_reshard *slot = reshard_slot(table->reshards, table->reshard_capacity, key);
     if (slot->key == 0) {
         if (!is_even(before, shape) || !is_even(after, shape))
             slot->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
@@ -405,7 +407,7 @@ double strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32
 double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to)
 {
     double bytes;
-    return strategy_reshard(table, tensor, from, to, &bytes);
+    return sp_strategy_reshard(table, tensor, from, to, &bytes);
 }
 
 /* ---- shardings -------------------------------------------------------------------------------------------------- */

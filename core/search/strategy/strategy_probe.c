@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/local_recorder.h"
+#include "ops/lowering/recorder.h"
 #include "search/strategy/strategy_internal.h"
 
 struct probe {
-    struct strategy_way *way;
+    struct sp_strategy_way *way;
     struct sp_strategy_table *table;
     uint32_t coordinate[SP_STRATEGY_AXES]; /* of the device that is looked at */
-    struct sp_local local;
+    struct sp_lowering local;
     uint64_t next;       /* number of the next piece */
     double base_seconds; /* the operator itself on the shard */
     /* what one device's record adds up to */
@@ -19,7 +19,8 @@ struct probe {
     double other_seconds, communication_seconds, communication_bytes, weight_bytes;
 };
 
-const struct sp_value *strategy_operand_value(const struct sp_node *node, const struct sp_rule *rule, uint32_t operand)
+const struct sp_value *sp_strategy_operand_value(const struct sp_node *node, const struct sp_rule *rule,
+                                                 uint32_t operand)
 {
     return operand < rule->input_count ? node->inputs[operand] : node->outputs[operand - rule->input_count];
 }
@@ -37,7 +38,7 @@ static int64_t extent_of(struct sp_dim dim)
 
 /* ---- the work of the operator on its shard ---------------------------------------------------------------------- */
 
-static double local_flops(const struct strategy_way *way)
+static double local_flops(const struct sp_strategy_way *way)
 {
     double sum = 0;
     for (uint32_t t = 0; t < way->rule->term_count; t++) {
@@ -53,16 +54,17 @@ static double local_flops(const struct strategy_way *way)
     return sum;
 }
 
-static double operand_bytes(const struct strategy_way *way, uint32_t operand, bool is_local)
+static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand, bool is_local)
 {
-    const struct sp_value *value = strategy_operand_value(way->model_node, way->rule, operand);
+    const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
     int64_t bytes = value ? sp_value_bytes(value) : 0;
     if (bytes <= 0)
         return 0;
-    return is_local ? (double)bytes * strategy_layout_share(way->table, value, way->layouts[operand]) : (double)bytes;
+    return is_local ? (double)bytes * sp_strategy_layout_share(way->table, value, way->layouts[operand])
+                    : (double)bytes;
 }
 
-static double sum_bytes(const struct strategy_way *way, uint32_t first, uint32_t last, bool is_local)
+static double sum_bytes(const struct sp_strategy_way *way, uint32_t first, uint32_t last, bool is_local)
 {
     double sum = 0;
     for (uint32_t i = first; i < last; i++)
@@ -72,7 +74,7 @@ static double sum_bytes(const struct strategy_way *way, uint32_t first, uint32_t
 
 /* The same formula as in cost/node_cost.c, with what is cut divided. Traffic that a rule states itself goes with what
    the node makes. */
-static void find_work(struct strategy_way *way, double *ret_seconds)
+static void find_work(struct sp_strategy_way *way, double *ret_seconds)
 {
     const struct sp_rule *rule = way->rule;
     const struct sp_strategy_mesh *mesh = &way->table->mesh;
@@ -92,8 +94,8 @@ static void find_work(struct strategy_way *way, double *ret_seconds)
     }
     if ((node->op->flags & SP_OP_FUNCTION) != 0 && node->outputs[0]) {
         int64_t elements = sp_shape_elements(&node->outputs[0]->type.shape);
-        kernel.functions = elements > 0 ? (double)elements * strategy_layout_share(way->table, node->outputs[0],
-                                                                                   way->layouts[rule->input_count])
+        kernel.functions = elements > 0 ? (double)elements * sp_strategy_layout_share(way->table, node->outputs[0],
+                                                                                      way->layouts[rule->input_count])
                                         : 0;
     }
     way->flops = kernel.flops;
@@ -112,11 +114,11 @@ static struct sp_axis_ranges one_range(struct sp_arena *arena, int64_t start, in
     return (struct sp_axis_ranges){limit != 0, range};
 }
 
-static bool fill_factors(struct probe *probe, struct sp_local_factor *factors)
+static bool fill_factors(struct probe *probe, struct sp_lower_factor *factors)
 {
-    const struct strategy_way *way = probe->way;
+    const struct sp_strategy_way *way = probe->way;
     for (uint32_t f = 0; f < way->rule->factor_count; f++) {
-        struct sp_local_factor one = {.extent = extent_of(way->rule->factors[f].extent), .shards = way->shards[f]};
+        struct sp_lower_factor one = {.extent = extent_of(way->rule->factors[f].extent), .shards = way->shards[f]};
         for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
             if (way->factor_of[a] == f)
                 one.shard = one.shard * probe->table->mesh.size[a] + probe->coordinate[a];
@@ -133,15 +135,15 @@ static bool fill_factors(struct probe *probe, struct sp_local_factor *factors)
 }
 
 /* Parts of tensor axes are one range each: of a compound only the major factors are cut. */
-static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_local_operand *ret_operand)
+static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_lower_operand *ret_operand)
 {
-    const struct strategy_way *way = probe->way;
-    const struct strategy_cut *cut = &way->cuts[operand];
-    const struct sp_value *value = strategy_operand_value(way->model_node, way->rule, operand);
+    const struct sp_strategy_way *way = probe->way;
+    const struct sp_strategy_cut *cut = &way->cuts[operand];
+    const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
     if (!value)
         return true;
     uint32_t rank = rank_of(value);
-    struct sp_local_axis *axes = SP_NEW_ARRAY(probe->local.arena, rank, struct sp_local_axis);
+    struct sp_lower_axis *axes = SP_NEW_ARRAY(probe->local.arena, rank, struct sp_lower_axis);
     for (uint32_t a = 0; axes && a < rank; a++) {
         int64_t shards = 1, shard = 0, start = 0;
         axes[a].extent = axes[a].size = extent_of(value->type.shape.dims[a]);
@@ -160,38 +162,38 @@ static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_local_
         if (!axes[a].ranges.ranges)
             return false;
     }
-    *ret_operand = (struct sp_local_operand){value, rank, axes};
+    *ret_operand = (struct sp_lower_operand){value, rank, axes};
     return axes != NULL;
 }
 
 static enum sp_status make_local(struct probe *probe, struct sp_error *err)
 {
-    const struct strategy_way *way = probe->way;
+    const struct sp_strategy_way *way = probe->way;
     struct sp_node *node = way->model_node;
     struct sp_arena *arena = probe->table->scratch;
-    struct sp_local_factor *factors = SP_NEW_ARRAY(arena, way->rule->factor_count, struct sp_local_factor);
-    struct sp_local_operand *inputs = SP_NEW_ARRAY(arena, node->input_count, struct sp_local_operand);
-    struct sp_local_operand *outputs = SP_NEW_ARRAY(arena, node->output_count, struct sp_local_operand);
-    struct sp_local_recorder *recorder = SP_NEW(arena, struct sp_local_recorder);
+    struct sp_lower_factor *factors = SP_NEW_ARRAY(arena, way->rule->factor_count, struct sp_lower_factor);
+    struct sp_lower_operand *inputs = SP_NEW_ARRAY(arena, node->input_count, struct sp_lower_operand);
+    struct sp_lower_operand *outputs = SP_NEW_ARRAY(arena, node->output_count, struct sp_lower_operand);
+    struct sp_lower_recorder *recorder = SP_NEW(arena, struct sp_lower_recorder);
     bool is_done = factors && inputs && outputs && recorder;
-    probe->local = (struct sp_local){.model = probe->table->net->model,
-                                     .node = node,
-                                     .rule = way->rule,
-                                     .version = node->version,
-                                     .opset = sp_graph_opset(node->graph, ""),
-                                     .arena = arena,
-                                     .factor_count = way->rule->factor_count,
-                                     .input_count = node->input_count,
-                                     .output_count = node->output_count,
-                                     .factors = factors,
-                                     .inputs = inputs,
-                                     .outputs = outputs,
-                                     .recorder = recorder,
-                                     .err = err};
+    probe->local = (struct sp_lowering){.model = probe->table->net->model,
+                                        .node = node,
+                                        .rule = way->rule,
+                                        .version = node->version,
+                                        .opset = sp_graph_opset(node->graph, ""),
+                                        .arena = arena,
+                                        .factor_count = way->rule->factor_count,
+                                        .input_count = node->input_count,
+                                        .output_count = node->output_count,
+                                        .factors = factors,
+                                        .inputs = inputs,
+                                        .outputs = outputs,
+                                        .recorder = recorder,
+                                        .err = err};
     for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
         probe->local.device = probe->local.device * probe->table->mesh.size[a] + probe->coordinate[a];
     if (is_done)
-        *recorder = (struct sp_local_recorder){.kept = arena, .marker = "@", .next = &probe->next};
+        *recorder = (struct sp_lower_recorder){.kept = arena, .marker = "@", .next = &probe->next};
     is_done = is_done && fill_factors(probe, factors);
     for (uint32_t i = 0; is_done && i < node->input_count; i++)
         is_done = fill_operand(probe, i, &inputs[i]);
@@ -202,7 +204,7 @@ static enum sp_status make_local(struct probe *probe, struct sp_error *err)
 
 /* ---- what it asked for ------------------------------------------------------------------------------------------ */
 
-static uint32_t mesh_axes_of(const struct strategy_way *way, uint32_t count, const uint8_t *factors)
+static uint32_t mesh_axes_of(const struct sp_strategy_way *way, uint32_t count, const uint8_t *factors)
 {
     uint32_t axes = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -245,10 +247,10 @@ static double range_overlap(const struct sp_axis_ranges *asked, const struct sp_
 
 /* Elements that other devices have are sent: the latency of a message to each of those, and the bytes that are missing,
    over the slowest links that the axis' shards are apart. */
-static void add_borders(struct probe *probe, uint32_t input, const struct sp_local_event *event)
+static void add_borders(struct probe *probe, uint32_t input, const struct sp_lower_event *event)
 {
-    const struct sp_local_operand *operand = &probe->local.inputs[input];
-    const struct strategy_cut *cut = &probe->way->cuts[input];
+    const struct sp_lower_operand *operand = &probe->local.inputs[input];
+    const struct sp_strategy_cut *cut = &probe->way->cuts[input];
     const struct sp_links *links = &probe->table->mesh.links;
     double asked = 1, own = 1, messages = 0, latency = 0, slowness = 0;
     for (uint32_t a = 0; a < operand->rank; a++) {
@@ -278,9 +280,9 @@ static void add_borders(struct probe *probe, uint32_t input, const struct sp_loc
     probe->communication_bytes += bytes;
 }
 
-static void add_input(struct probe *probe, const struct sp_local_event *event)
+static void add_input(struct probe *probe, const struct sp_lower_event *event)
 {
-    const struct strategy_way *way = probe->way;
+    const struct sp_strategy_way *way = probe->way;
     uint32_t input = event->input.index;
     const struct sp_value *value = way->model_node->inputs[input];
     const struct sp_work_tensor *tensor = &probe->table->workload->tensors[value->id];
@@ -300,7 +302,7 @@ static void add_input(struct probe *probe, const struct sp_local_event *event)
         return; /* it is there, or comes from outside in any way */
     if (event->input.is_whole) {
         double bytes;
-        probe->communication_seconds += strategy_reshard(probe->table, value->id, way->layouts[input], 0, &bytes);
+        probe->communication_seconds += sp_strategy_reshard(probe->table, value->id, way->layouts[input], 0, &bytes);
         probe->communication_bytes += bytes;
         return;
     }
@@ -308,7 +310,7 @@ static void add_input(struct probe *probe, const struct sp_local_event *event)
 }
 
 /* An operator that helps: it reads and writes its pieces. */
-static void add_operator(struct probe *probe, const struct sp_local_event *event)
+static void add_operator(struct probe *probe, const struct sp_lower_event *event)
 {
     const struct sp_op *op = sp_op_find(event->op.domain, event->op.op_type, probe->local.opset);
     const struct sp_strategy_mesh *mesh = &probe->table->mesh;
@@ -336,43 +338,43 @@ static void add_operator(struct probe *probe, const struct sp_local_event *event
     probe->other_seconds += sp_roofline_seconds(mesh->device, mesh->cluster, dtype, &kernel);
 }
 
-static void add_collective(struct probe *probe, const struct sp_local_event *event)
+static void add_collective(struct probe *probe, const struct sp_lower_event *event)
 {
     uint32_t axes = mesh_axes_of(probe->way, event->collective.factor_count, event->collective.factors);
     double bytes = piece_bytes(probe, event->collective.from);
-    if (event->kind == SP_LOCAL_ALL_GATHER) {
+    if (event->kind == SP_LOWER_ALL_GATHER) {
         for (uint32_t a = 0; a < probe->table->mesh.axis_count; a++)
             bytes *= (axes >> a & 1) ? probe->table->mesh.size[a] : 1;
         probe->communication_seconds +=
-            strategy_collective(probe->table, SP_ALL_GATHER, axes, bytes, &probe->communication_bytes);
+            sp_strategy_collective(probe->table, SP_ALL_GATHER, axes, bytes, &probe->communication_bytes);
         return;
     }
     probe->communication_seconds +=
-        strategy_collective(probe->table, SP_ALL_REDUCE, axes, bytes, &probe->communication_bytes);
+        sp_strategy_collective(probe->table, SP_ALL_REDUCE, axes, bytes, &probe->communication_bytes);
 }
 
 static void read_record(struct probe *probe)
 {
-    const struct sp_local_recorder *recorder = probe->local.recorder;
+    const struct sp_lower_recorder *recorder = probe->local.recorder;
     for (uint32_t i = 0; i < recorder->count; i++) {
-        const struct sp_local_event *event = &recorder->events[i];
+        const struct sp_lower_event *event = &recorder->events[i];
         switch (event->kind) {
-        case SP_LOCAL_INPUT:
+        case SP_LOWER_INPUT:
             add_input(probe, event);
             break;
-        case SP_LOCAL_OP:
+        case SP_LOWER_OP:
             add_operator(probe, event);
             break;
-        case SP_LOCAL_ALL_REDUCE:
-        case SP_LOCAL_ALL_GATHER:
+        case SP_LOWER_ALL_REDUCE:
+        case SP_LOWER_ALL_GATHER:
             add_collective(probe, event);
             break;
-        case SP_LOCAL_OUTPUT:
-            if (event->output.kind == SP_LOCAL_PARTIAL)
+        case SP_LOWER_OUTPUT:
+            if (event->output.kind == SP_LOWER_PARTIAL)
                 probe->way->partial[event->output.index] =
                     mesh_axes_of(probe->way, event->output.factor_count, event->output.factors);
             break;
-        case SP_LOCAL_CONSTANT:
+        case SP_LOWER_CONSTANT:
             break;
         }
     }
@@ -383,7 +385,7 @@ static void read_record(struct probe *probe)
 /* On one device: refused, or what it takes becomes the way's where that is more than on another. */
 static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
 {
-    struct strategy_way *way = probe->way;
+    struct sp_strategy_way *way = probe->way;
     struct sp_error own = {0};
     const struct sp_op *op = way->model_node->op;
     enum sp_status status = make_local(probe, err);
@@ -392,7 +394,7 @@ static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
     probe->local.err = &own;
     probe->runs_itself = false;
     probe->other_seconds = probe->communication_seconds = probe->communication_bytes = probe->weight_bytes = 0;
-    status = op->local ? op->local(&probe->local) : sp_local_default(&probe->local);
+    status = op->lower ? op->lower(&probe->local) : sp_lower_default(&probe->local);
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(err);
     if (status != SP_OK) {
@@ -410,7 +412,7 @@ static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
 }
 
 /* Whether devices in the middle may have more to do than those at the border. */
-static bool has_middle(const struct strategy_way *way)
+static bool has_middle(const struct sp_strategy_way *way)
 {
     for (uint32_t a = 0; a < way->table->mesh.axis_count; a++) {
         if (way->factor_of[a] == SP_STRATEGY_NO_FACTOR)
@@ -424,7 +426,7 @@ static bool has_middle(const struct strategy_way *way)
 
 /* What the layouts say that a device has of the weights that this node alone uses, each layout of each once: a device
    has it, also where the operator's function needs less of it, or nothing but its value. */
-static double stated_weight_bytes(const struct strategy_way *way)
+static double stated_weight_bytes(const struct sp_strategy_way *way)
 {
     const struct sp_workload *workload = way->table->workload;
     double sum = 0;
@@ -437,12 +439,12 @@ static double stated_weight_bytes(const struct strategy_way *way)
             first++;
         if (first == input)
             sum += workload->tensors[sp_work_root(workload, value->id)].bytes *
-                   strategy_layout_share(way->table, value, way->layouts[input]);
+                   sp_strategy_layout_share(way->table, value, way->layouts[input]);
     }
     return sum;
 }
 
-enum sp_status strategy_probe(struct strategy_way *way, struct sp_error *err)
+enum sp_status sp_strategy_probe(struct sp_strategy_way *way, struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(way->table->scratch);
     struct probe probe = {.way = way, .table = way->table};

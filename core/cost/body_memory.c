@@ -1,0 +1,133 @@
+#include "cost/body_memory.h"
+
+#include "ops/table/op.h"
+
+#define NEVER   UINT32_MAX       /* the last use of what a graph returns */
+#define OUTSIDE UINT32_MAX       /* the root of a view of an enclosing graph's value */
+#define UNUSED  (UINT32_MAX - 1) /* no node that does work uses it */
+
+struct inner_value {
+    uint32_t root, last;
+};
+
+bool sp_inner_is_folded(const struct sp_node *node)
+{
+    return node->is_folded || (node->op != NULL && (node->op->flags & SP_OP_CONSTANT) != 0);
+}
+
+bool sp_inner_is_view(const struct sp_node *node)
+{
+    return node->op != NULL && (node->op->flags & SP_OP_VIEW) != 0 && node->body == NULL && node->input_count > 0 &&
+           node->output_count > 0 && node->inputs[0] != NULL && node->outputs[0] != NULL;
+}
+
+static bool is_weight(const struct sp_value *value)
+{
+    return value->tensor != NULL || value->sparse != NULL ||
+           (value->producer != NULL && sp_inner_is_folded(value->producer));
+}
+
+static double known_bytes(const struct sp_value *value)
+{
+    int64_t bytes = value->tensor != NULL ? value->tensor->bytes : sp_value_bytes(value);
+    return bytes > 0 ? (double)bytes : 0;
+}
+
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    if (a == UNUSED)
+        return b;
+    if (b == UNUSED)
+        return a;
+    return a > b ? a : b;
+}
+
+/* Last uses by nodes that do work, each value's own first. */
+static void find_last_uses(const struct sp_graph *graph, struct inner_value *values)
+{
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const struct sp_value *value = graph->values[i];
+        values[i] = (struct inner_value){.root = i, .last = UNUSED};
+        if (value->producer != NULL)
+            values[i].last = value->producer->index;
+        for (uint32_t j = 0; j < value->use_count; j++) {
+            if (!sp_inner_is_folded(value->uses[j].node))
+                values[i].last = later(values[i].last, value->uses[j].node->index);
+        }
+        if (value->is_graph_output)
+            values[i].last = NEVER;
+    }
+    /* Nodes are in topological order, so the input's root is known when its view comes. */
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct sp_node *node = &graph->nodes[n];
+        if (!sp_inner_is_view(node))
+            continue;
+        const struct sp_value *input = node->inputs[0];
+        uint32_t view = node->outputs[0]->id;
+        values[view].root = input->graph == graph ? values[input->id].root : OUTSIDE;
+        if (values[view].root != OUTSIDE)
+            values[values[view].root].last = later(values[values[view].root].last, values[view].last);
+    }
+}
+
+/* A weight that only folded nodes use is gone before the first request. `last` of a folded node's output is at least
+   its producer's index, which says nothing about uses. */
+static bool has_working_use(const struct sp_value *value)
+{
+    for (uint32_t i = 0; i < value->use_count; i++) {
+        if (!sp_inner_is_folded(value->uses[i].node))
+            return true;
+    }
+    return value->is_graph_output;
+}
+
+static void add_weights(const struct sp_graph *graph, const struct inner_value *values, bool *used,
+                        struct sp_inner_memory *memory)
+{
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const struct sp_value *value = graph->values[i];
+        uint32_t root = values[i].root;
+        if (root == OUTSIDE || used[root] || !is_weight(graph->values[root]) || !has_working_use(value))
+            continue;
+        used[root] = true;
+        memory->weight_bytes += known_bytes(graph->values[root]);
+    }
+}
+
+bool sp_inner_memory_init(struct sp_inner_memory *memory, struct sp_arena *scratch, const struct sp_graph *graph,
+                          bool loops)
+{
+    struct inner_value *values = SP_NEW_ARRAY(scratch, graph->value_count, struct inner_value);
+    bool *used = SP_NEW_ARRAY(scratch, graph->value_count, bool);
+
+    *memory = (struct sp_inner_memory){.births = SP_NEW_ARRAY(scratch, graph->node_count, double),
+                                       .deaths = SP_NEW_ARRAY(scratch, graph->node_count, double)};
+    if (values == NULL || used == NULL || memory->births == NULL || memory->deaths == NULL)
+        return false;
+    find_last_uses(graph, values);
+    add_weights(graph, values, used, memory);
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const struct sp_value *value = graph->values[i];
+        double bytes = known_bytes(value);
+        if (values[i].root != i || is_weight(value) || (values[i].last == UNUSED && value->producer == NULL))
+            continue;
+        if (!loops && (value->producer == NULL || values[i].last == NEVER))
+            continue; /* the node's own operand or result */
+        if (value->producer != NULL)
+            memory->births[value->producer->index] += bytes;
+        else
+            memory->live += bytes;
+        if (values[i].last != NEVER)
+            memory->deaths[values[i].last] += bytes;
+    }
+    memory->peak = memory->live;
+    return true;
+}
+
+void sp_inner_memory_step(struct sp_inner_memory *memory, uint32_t index, double workspace)
+{
+    memory->live += memory->births[index];
+    if (memory->live + workspace > memory->peak)
+        memory->peak = memory->live + workspace;
+    memory->live -= memory->deaths[index];
+}

@@ -1,0 +1,156 @@
+#include "cost/cluster/change.h"
+
+#include <string.h>
+
+static uint64_t mesh_devices(const struct sp_cluster *cluster)
+{
+    uint64_t product = 1;
+    for (uint32_t l = 0; l < cluster->level_count; l++)
+        product *= cluster->levels[l].size;
+    return product;
+}
+
+/* A copy whose groups and levels may be changed; one more group has room. */
+static struct sp_cluster *copy_cluster(struct sp_arena *arena, const struct sp_cluster *cluster)
+{
+    struct sp_cluster *copy = SP_NEW(arena, struct sp_cluster);
+    if (copy == NULL)
+        return NULL;
+    *copy = *cluster;
+    copy->groups = SP_NEW_ARRAY(arena, (size_t)cluster->group_count + 1, struct sp_device_group_spec);
+    copy->levels = SP_NEW_ARRAY(arena, cluster->level_count, struct sp_mesh_level);
+    if (copy->groups == NULL || copy->levels == NULL)
+        return NULL;
+    memcpy(copy->groups, cluster->groups, cluster->group_count * sizeof *copy->groups);
+    memcpy(copy->levels, cluster->levels, cluster->level_count * sizeof *copy->levels);
+    return copy;
+}
+
+/* Numbers the devices of changed groups. */
+static struct sp_cluster *number_devices(struct sp_arena *arena, struct sp_cluster *cluster)
+{
+    uint32_t device = 0;
+    cluster->group_of = SP_NEW_ARRAY(arena, cluster->device_count, uint32_t);
+    if (cluster->group_of == NULL)
+        return NULL;
+    for (uint32_t g = 0; g < cluster->group_count; g++) {
+        for (uint32_t i = 0; i < cluster->groups[g].count; i++)
+            cluster->group_of[device++] = g;
+    }
+    return cluster;
+}
+
+uint32_t sp_cluster_last_device(const struct sp_cluster *cluster, uint32_t group)
+{
+    uint32_t end = 0;
+    for (uint32_t g = 0; g <= group; g++)
+        end += cluster->groups[g].count;
+    return end - 1;
+}
+
+/* ---- one more --------------------------------------------------------------------------------------------------- */
+
+/* A single device without any link has a level that only has to be well-formed: it says nothing of a second one. */
+static bool has_link(const struct sp_cluster *cluster)
+{
+    const struct sp_device *device = &cluster->groups[0].device;
+    return cluster->device_count > 1 || cluster->level_count > 1 || device->link_bandwidth > 0 ||
+           device->host_bandwidth > 0 || cluster->levels[0].bandwidth != device->memory_bandwidth;
+}
+
+uint32_t sp_cluster_growing_level(const struct sp_cluster *cluster)
+{
+    uint32_t level = 0;
+    if (mesh_devices(cluster) > cluster->device_count)
+        return cluster->level_count;
+    while (level + 1 < cluster->level_count && cluster->levels[level].size == 1)
+        level++;
+    return level;
+}
+
+bool sp_cluster_can_grow(const struct sp_cluster *cluster, uint32_t group)
+{
+    const uint32_t level = sp_cluster_growing_level(cluster);
+    const uint64_t product = mesh_devices(cluster);
+    if (cluster->device_count >= SP_MAX_DEVICES || !has_link(cluster))
+        return false;
+    if (group + 1 < cluster->group_count && cluster->group_count >= SP_MAX_DEVICE_GROUPS)
+        return false;
+    return level == cluster->level_count || product + product / cluster->levels[level].size <= SP_MAX_DEVICES;
+}
+
+struct sp_cluster *sp_cluster_one_more(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t group)
+{
+    struct sp_cluster *more = copy_cluster(arena, cluster);
+    if (more == NULL)
+        return NULL;
+    const uint32_t level = sp_cluster_growing_level(cluster);
+    if (level < cluster->level_count)
+        more->levels[level].size++;
+    if (group + 1 == cluster->group_count) {
+        more->groups[group].count++;
+    } else {
+        struct sp_device_group_spec *added = &more->groups[more->group_count++];
+        *added = cluster->groups[group];
+        added->count = 1;
+        added->name = sp_arena_printf(arena, "%s (one more)", cluster->groups[group].name);
+        if (added->name == NULL)
+            return NULL;
+    }
+    more->device_count++;
+    return number_devices(arena, more);
+}
+
+/* ---- one fewer -------------------------------------------------------------------------------------------------- */
+
+bool sp_cluster_can_shrink(const struct sp_cluster *cluster, uint32_t group)
+{
+    return cluster->device_count > 1 && (group + 1 == cluster->group_count || cluster->level_count == 1);
+}
+
+struct sp_cluster *sp_cluster_one_fewer(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t group)
+{
+    if (group + 1 == cluster->group_count)
+        return sp_cluster_prefix(arena, cluster, cluster->device_count - 1);
+    struct sp_cluster *fewer = copy_cluster(arena, cluster);
+    if (fewer == NULL)
+        return NULL;
+    fewer->device_count--;
+    fewer->groups[group].count--;
+    if (fewer->groups[group].count == 0) {
+        fewer->group_count--;
+        memmove(&fewer->groups[group], &fewer->groups[group + 1], (fewer->group_count - group) * sizeof *fewer->groups);
+    }
+    fewer->levels[0].size = fewer->device_count;
+    return number_devices(arena, fewer);
+}
+
+/* ---- figures ---------------------------------------------------------------------------------------------------- */
+
+struct sp_cluster *sp_cluster_scale_link(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t level,
+                                         double factor)
+{
+    struct sp_cluster *scaled = copy_cluster(arena, cluster);
+    if (scaled != NULL)
+        scaled->levels[level].bandwidth *= factor;
+    return scaled;
+}
+
+struct sp_cluster *sp_cluster_scale(struct sp_arena *arena, const struct sp_cluster *cluster,
+                                    const struct sp_cluster_scale *scale)
+{
+    struct sp_cluster *scaled = copy_cluster(arena, cluster);
+    if (scaled == NULL)
+        return NULL;
+    for (uint32_t g = 0; g < scaled->group_count; g++) {
+        struct sp_device *device = &scaled->groups[g].device;
+        device->memory_bytes *= scale->memory;
+        device->memory_bandwidth *= scale->bandwidth;
+        device->permuted_bandwidth *= scale->bandwidth;
+        device->functions_per_second *= scale->compute;
+        for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++)
+            device->flops[dtype] *= scale->compute;
+    }
+    scaled->memory_limit_bytes *= scale->memory;
+    return scaled;
+}

@@ -1,0 +1,200 @@
+#include "cost/cluster/cluster.h"
+
+#include "base/buf.h"
+#include "cost/cluster/internal.h"
+
+#define DEFAULT_LEVEL_NAME "link"
+#define MESSAGE_CEILING    SP_ERROR_MESSAGE_SIZE
+
+enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err)
+{
+    uint32_t count;
+    const struct sp_device *catalog = sp_device_catalog(&count);
+    struct sp_buf known;
+
+    sp_buf_init(&known, MESSAGE_CEILING);
+    for (uint32_t i = 0; i < count; i++)
+        sp_buf_printf(&known, "%s%s", i == 0 ? "" : ", ", catalog[i].name);
+    (void)sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_DEVICE",
+                  "There is no device '%s' in the catalog; known are %s. Describe any other device by its figures.",
+                  strlen(name) < SP_DEVICE_NAME_SIZE ? name : "(a long name)",
+                  sp_buf_failed(&known) ? "those that the catalog lists" : known.data);
+    sp_buf_release(&known);
+    return SP_ERR_REQUEST;
+}
+
+static double link_bandwidth(const struct sp_device *device)
+{
+    return device->link_bandwidth > 0 ? device->link_bandwidth : device->host_bandwidth;
+}
+
+/* The level of a cluster without a mesh. A single device talks to nobody; its level only has to be well-formed. */
+static bool default_level(const struct sp_cluster_parts *parts, uint32_t device_count, struct sp_mesh_level *ret_level,
+                          uint32_t *ret_linkless)
+{
+    struct sp_mesh_level level = {.name = DEFAULT_LEVEL_NAME, .size = device_count};
+
+    for (uint32_t i = 0; i < parts->group_count; i++) {
+        const struct sp_device *device = &parts->groups[i].device;
+        double bandwidth = link_bandwidth(device);
+        if (bandwidth <= 0 && device_count == 1)
+            bandwidth = device->memory_bandwidth;
+        if (bandwidth <= 0) {
+            *ret_linkless = i;
+            return false;
+        }
+        if (i == 0 || bandwidth < level.bandwidth)
+            level.bandwidth = bandwidth;
+        if (device->link_latency > level.latency)
+            level.latency = device->link_latency;
+    }
+    *ret_level = level;
+    return true;
+}
+
+enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_parts *parts,
+                                struct sp_cluster **ret_cluster, uint32_t *ret_linkless, struct sp_error *err)
+{
+    struct sp_cluster *cluster = SP_NEW(arena, struct sp_cluster);
+    uint32_t device_count = 0;
+
+    for (uint32_t i = 0; i < parts->group_count; i++)
+        device_count += parts->groups[i].count;
+    if (cluster == NULL)
+        return sp_fail_memory(err);
+    *cluster = (struct sp_cluster){.device_count = device_count,
+                                   .group_count = parts->group_count,
+                                   .level_count = parts->level_count,
+                                   .groups = parts->groups,
+                                   .levels = parts->levels,
+                                   .memory_limit_bytes = parts->memory_limit_bytes,
+                                   .efficiency = parts->efficiency,
+                                   .launch_seconds = parts->launch_seconds};
+    if (parts->level_count == 0) {
+        cluster->level_count = 1;
+        cluster->levels = SP_NEW(arena, struct sp_mesh_level);
+        if (cluster->levels == NULL)
+            return sp_fail_memory(err);
+        if (!default_level(parts, device_count, cluster->levels, ret_linkless))
+            return sp_fail(err, SP_ERR_REQUEST, "CLUSTER_LINK",
+                           "Devices '%s' have no link to each other: give their link_bandwidth or "
+                           "host_bandwidth, or the cluster a mesh.",
+                           parts->groups[*ret_linkless].device.name);
+    }
+    cluster->group_of = SP_NEW_ARRAY(arena, device_count, uint32_t);
+    if (cluster->group_of == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t group = 0, device = 0; group < parts->group_count; group++) {
+        for (uint32_t i = 0; i < parts->groups[group].count; i++)
+            cluster->group_of[device++] = group;
+    }
+    *ret_cluster = cluster;
+    return SP_OK;
+}
+
+enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, int64_t count,
+                                  struct sp_cluster **ret_cluster, struct sp_error *err)
+{
+    const struct sp_device *known = sp_device_find(device);
+    struct sp_device_group_spec *group;
+    struct sp_cluster_parts parts;
+    uint32_t linkless;
+
+    if (known == NULL)
+        return sp_cluster_unknown_device(device, err);
+    if (count < 1 || count > SP_MAX_DEVICES)
+        return sp_fail(err, SP_ERR_REQUEST, "DEVICE_COUNT", "The number of devices must be from 1 to %d; it is %lld.",
+                       SP_MAX_DEVICES, (long long)count);
+    group = SP_NEW(arena, struct sp_device_group_spec);
+    if (group == NULL)
+        return sp_fail_memory(err);
+    *group = (struct sp_device_group_spec){.name = known->name, .count = (uint32_t)count, .device = *known};
+    parts = (struct sp_cluster_parts){.group_count = 1,
+                                      .groups = group,
+                                      .efficiency = SP_DEFAULT_EFFICIENCY,
+                                      .launch_seconds = SP_DEFAULT_LAUNCH_SECONDS};
+    return sp_cluster_build(arena, &parts, ret_cluster, &linkless, err);
+}
+
+/*
+ * Shrinks level sizes to the first `count` devices, as far as that keeps every coordinate: from the outermost level on,
+ * a level that is not used beyond one index has size 1, and the first that is has ceil(count / inner devices). Inner
+ * levels keep their sizes, for they are the strides of the numbering.
+ */
+static void shrink_levels(struct sp_mesh_level *levels, uint32_t level_count, uint32_t count)
+{
+    uint64_t inner = 1;
+
+    for (uint32_t i = 0; i < level_count; i++)
+        inner *= levels[i].size;
+    for (uint32_t i = 0; i < level_count; i++) {
+        inner /= levels[i].size;
+        levels[i].size = (uint32_t)((count + inner - 1) / inner);
+        if (levels[i].size > 1)
+            return;
+    }
+}
+
+struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t count)
+{
+    struct sp_cluster *prefix = SP_NEW(arena, struct sp_cluster);
+    uint32_t rest = count;
+
+    if (prefix == NULL)
+        return NULL;
+    *prefix = *cluster;
+    prefix->device_count = count;
+    prefix->group_count = cluster->group_of[count - 1] + 1;
+    prefix->groups = SP_NEW_ARRAY(arena, prefix->group_count, struct sp_device_group_spec);
+    prefix->levels = SP_NEW_ARRAY(arena, cluster->level_count, struct sp_mesh_level);
+    prefix->group_of = SP_NEW_ARRAY(arena, count, uint32_t);
+    if (prefix->groups == NULL || prefix->levels == NULL || prefix->group_of == NULL)
+        return NULL;
+    memcpy(prefix->groups, cluster->groups, prefix->group_count * sizeof *prefix->groups);
+    memcpy(prefix->levels, cluster->levels, cluster->level_count * sizeof *prefix->levels);
+    memcpy(prefix->group_of, cluster->group_of, count * sizeof *prefix->group_of);
+    for (uint32_t i = 0; i + 1 < prefix->group_count; i++)
+        rest -= prefix->groups[i].count;
+    prefix->groups[prefix->group_count - 1].count = rest;
+    shrink_levels(prefix->levels, prefix->level_count, count);
+    return prefix;
+}
+
+const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint32_t device)
+{
+    return &cluster->groups[cluster->group_of[device]].device;
+}
+
+double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
+{
+    double memory = sp_cluster_device(cluster, device)->memory_bytes;
+    double limit = cluster->memory_limit_bytes;
+    if (limit > 0 && limit < memory)
+        memory = limit;
+    return memory > cluster->reserved_bytes ? memory - cluster->reserved_bytes : 0;
+}
+
+const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, uint32_t a, uint32_t b)
+{
+    uint32_t level = cluster->level_count - 1;
+
+    /* Indices within ever larger blocks: the level below which both are in one block is the outermost that differs. */
+    while (level > 0) {
+        a /= cluster->levels[level].size;
+        b /= cluster->levels[level].size;
+        if (a == b)
+            break;
+        level--;
+    }
+    return &cluster->levels[level];
+}
+
+double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a, uint32_t b, double bytes)
+{
+    const struct sp_mesh_level *link;
+
+    if (a == b)
+        return 0;
+    link = sp_cluster_link(cluster, a, b);
+    return link->latency + bytes / link->bandwidth;
+}

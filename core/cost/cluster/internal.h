@@ -1,0 +1,28 @@
+#pragma once
+/*
+ * cluster_internal - what the files of the cluster share: reading its parts and putting them together.
+ */
+#include "base/json_reader.h"
+#include "cost/cluster/cluster.h"
+
+/* What a cluster is made of; arrays and names live in the cluster's arena. */
+struct sp_cluster_parts {
+    uint32_t group_count, level_count; /* level_count 0: the default level */
+    struct sp_device_group_spec *groups;
+    struct sp_mesh_level *levels;
+    double memory_limit_bytes, efficiency, launch_seconds;
+};
+
+/*
+ * Numbers the devices. The parts must be checked already (counts, figures, sizes), but for one thing: without levels,
+ * more than one device and a group without any link this returns SP_ERR_REQUEST, and *ret_linkless is that group.
+ */
+enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_parts *parts,
+                                struct sp_cluster **ret_cluster, uint32_t *ret_linkless, struct sp_error *err);
+
+/* SP_ERR_REQUEST for a name that the catalog lacks; the message lists the catalog's. */
+enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err);
+
+/* The member "device" of `parent`: a name of the catalog or a described device. */
+enum sp_status sp_cluster_parse_device(struct sp_members_reader *reader, const json_t *parent,
+                                       const char *parent_pointer, struct sp_device *ret_device);

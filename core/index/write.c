@@ -1,0 +1,205 @@
+#include "index/write.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "base/limits.h"
+#include "index/write_internal.h"
+
+static_assert(SP_SCHEDULE_MOST_REQUESTS <= SP_INDEX_MOST_REQUESTS, "a timeline shows all requests of the trace");
+static_assert(sizeof(struct sp_index_head) % 8 == 0, "tables begin at multiples of 8");
+
+#define TEXT_BYTES ((size_t)1 << 30) /* of the summary */
+
+double sp_writing_number(double value)
+{
+    return isfinite(value) && value > 0 ? value : 0;
+}
+
+static void fail(struct sp_writing *writing, enum sp_status status)
+{
+    if (writing->status == SP_OK)
+        writing->status = status;
+}
+
+static void fail_large(struct sp_writing *writing, uint64_t actual)
+{
+    fail(writing,
+         sp_fail_limit(writing->err, "SHEET_TOO_LARGE", "SP_MAX_SHEET_ENTRIES", SP_MAX_SHEET_ENTRIES, (int64_t)actual,
+                       "The plan has more entries, or longer names in all, than the tables of its sheet can "
+                       "number."));
+}
+
+uint32_t sp_writing_text(struct sp_writing *writing, const char *text)
+{
+    if (text == NULL || writing->status != SP_OK)
+        return SP_INDEX_NONE;
+    const size_t size = strlen(text);
+    const char *kept = sp_intern_text(writing->texts, text, size);
+    if (kept == NULL) {
+        fail(writing, sp_fail_memory(writing->err));
+        return SP_INDEX_NONE;
+    }
+    void **mark = sp_intern_mark(kept); /* the offset, and 1: NULL is a text that is new */
+    if (*mark == NULL) {
+        if (size >= SP_MAX_SHEET_ENTRIES - writing->text_size) {
+            fail_large(writing, writing->text_size + size + 1);
+            return SP_INDEX_NONE;
+        }
+        *mark = (void *)(uintptr_t)(writing->text_size + 1);
+        writing->text_size += size + 1;
+    }
+    return (uint32_t)((uintptr_t)*mark - 1);
+}
+
+void *sp_writing_add(struct sp_writing *writing, enum sp_table_place table, uint64_t count)
+{
+    const uint64_t used = writing->counts[table];
+    const uint32_t size = sheet_sizes[table];
+    if (writing->status == SP_OK && count > SP_MAX_SHEET_ENTRIES - used)
+        fail_large(writing, used + count);
+    if (writing->status != SP_OK)
+        return NULL;
+    if (count > writing->capacities[table] - used || writing->tables[table] == NULL) {
+        uint64_t capacity = 2 * writing->capacities[table];
+        capacity = capacity < used + count ? used + count : capacity;
+        void *grown = sp_arena_array(writing->arena, capacity, size);
+        if (grown == NULL) {
+            fail(writing, sp_fail_memory(writing->err));
+            return NULL;
+        }
+        if (used > 0)
+            memcpy(grown, writing->tables[table], used * size);
+        writing->tables[table] = grown;
+        writing->capacities[table] = capacity;
+    }
+    writing->counts[table] += count;
+    return (char *)writing->tables[table] + used * size;
+}
+
+/* ---- the file --------------------------------------------------------------------------------------------------- */
+
+static void put(struct sp_writing *writing, const struct sp_sink *sink, const void *bytes, size_t size)
+{
+    if (writing->status == SP_OK && size > 0 && !sink->write(sink->context, bytes, size))
+        writing->status = sp_fail(writing->err, SP_ERR_IO, "WRITE_FAILED", "Writing the plan's sheet failed.");
+}
+
+static void put_texts(struct sp_writing *writing, const struct sp_sink *sink)
+{
+    for (uint32_t i = 0; i < sp_intern_count(writing->texts); i++) {
+        const char *text = sp_intern_name(writing->texts, i);
+        put(writing, sink, text, strlen(text) + 1);
+    }
+}
+
+static void put_file(struct sp_writing *writing, const struct sp_sink *sink)
+{
+    static const char zeros[8];
+    const struct sp_evaluation *evaluation = writing->plan->result->evaluation;
+    struct sp_index_head head = {.magic = SP_INDEX_MAGIC,
+                                 .version = SP_INDEX_VERSION,
+                                 .requests = sp_schedule_requests(writing->plan),
+                                 .latency_seconds = sp_writing_number(evaluation->latency_seconds),
+                                 .interval_seconds = sp_writing_number(evaluation->interval_seconds),
+                                 .plan_size = sp_index_scan_size(writing->source->scan)};
+    writing->counts[SP_TABLE_TEXTS] = writing->text_size;
+    writing->counts[SP_TABLE_SUMMARY] = writing->summary.size;
+    writing->counts[SP_TABLE_LINE] = writing->line.size;
+    memcpy(head.counts, writing->counts, sizeof head.counts);
+    memcpy(head.sizes, sheet_sizes, sizeof head.sizes);
+    put(writing, sink, &head, sizeof head);
+    for (int t = 0; t < SP_TABLE_TABLES; t++) {
+        const uint64_t size = writing->counts[t] * sheet_sizes[t];
+        if (t == SP_TABLE_TEXTS)
+            put_texts(writing, sink);
+        else if (t == SP_TABLE_SUMMARY)
+            put(writing, sink, writing->summary.data, writing->summary.size);
+        else if (t == SP_TABLE_LINE)
+            put(writing, sink, writing->line.data, writing->line.size);
+        else
+            put(writing, sink, writing->tables[t], size);
+        put(writing, sink, zeros, sp_index_gap(size));
+    }
+}
+
+/* ---- all -------------------------------------------------------------------------------------------------------- */
+
+/* The rows that the scan found are the plan's. */
+static void give_rows(struct sp_writing *writing)
+{
+    const struct sp_index_scan *scan = writing->source->scan;
+    uint32_t counts[SP_INDEX_LISTS];
+    const struct sp_index_row *rows[SP_INDEX_LISTS];
+    struct sp_index_tensor *tensors = writing->tables[SP_TABLE_TENSORS];
+    struct sp_index_collective *collectives = writing->tables[SP_TABLE_COLLECTIVES];
+    struct sp_index_finding *findings = writing->tables[SP_TABLE_FINDINGS];
+    for (int l = 0; l < SP_INDEX_LISTS; l++)
+        rows[l] = sp_index_scan_rows(scan, (enum sp_index_list)l, &counts[l]);
+    if (writing->status != SP_OK)
+        return;
+    if (counts[SP_INDEX_LIST_TENSORS] != writing->tensor_rows ||
+        counts[SP_INDEX_LIST_COLLECTIVES] != writing->counts[SP_TABLE_COLLECTIVES] ||
+        counts[SP_INDEX_LIST_DIAGNOSTICS] != writing->counts[SP_TABLE_FINDINGS]) {
+        writing->status = sp_fail(writing->err, SP_ERR_REQUEST, "OTHER_PLAN",
+                                  "The plan's JSON lists other tensors, collectives or diagnostics than the plan has: "
+                                  "it was edited, or another version of Shardplan made it. Plan again.");
+        return;
+    }
+    for (uint64_t t = 0, next = 0; t < writing->counts[SP_TABLE_TENSORS]; t++) {
+        if (tensors[t].spec != SP_INDEX_NONE)
+            tensors[t].row = rows[SP_INDEX_LIST_TENSORS][next++];
+    }
+    for (uint64_t c = 0; c < writing->counts[SP_TABLE_COLLECTIVES]; c++)
+        collectives[c].row = rows[SP_INDEX_LIST_COLLECTIVES][c];
+    for (uint64_t f = 0; f < writing->counts[SP_TABLE_FINDINGS]; f++)
+        findings[f].row = rows[SP_INDEX_LIST_DIAGNOSTICS][f];
+}
+
+static enum sp_status check_scan(const struct sp_index_scan *scan, struct sp_error *err)
+{
+    if (sp_index_scan_lacks_memory(scan))
+        return sp_fail_memory(err);
+    if (!sp_index_scan_is_whole(scan))
+        return sp_fail(err, SP_ERR_REQUEST, "OTHER_PLAN", "The plan's JSON is cut short, or no JSON.");
+    return SP_OK;
+}
+
+static void write_all(struct sp_writing *writing, const struct sp_sink *sink)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(writing->plan->arena);
+    writing->texts = sp_intern_create(writing->arena, writing->source->hash_seed);
+    if (writing->texts == NULL)
+        fail(writing, sp_fail_memory(writing->err));
+    sp_writing_tensors(writing);
+    sp_writing_nodes(writing);
+    sp_writing_stages(writing);
+    sp_writing_findings(writing);
+    give_rows(writing);
+    sp_writing_summary(writing);
+    sp_writing_line(writing);
+    put_file(writing, sink);
+    sp_arena_rewind(writing->plan->arena, mark);
+}
+
+enum sp_status sp_index_write(const struct sp_index_source *source, const struct sp_sink *sink, struct sp_error *err)
+{
+    struct sp_budget *budget = sp_arena_budget(source->plan->arena);
+    struct sp_writing writing = {.source = source,
+                                 .plan = source->plan,
+                                 .arena = sp_arena_create(budget),
+                                 .scratch = sp_arena_create(budget),
+                                 .status = check_scan(source->scan, err),
+                                 .err = err};
+    sp_buf_init(&writing.summary, TEXT_BYTES);
+    sp_buf_init(&writing.line, TEXT_BYTES);
+    if (writing.status == SP_OK && (writing.arena == NULL || writing.scratch == NULL))
+        writing.status = sp_fail_memory(err);
+    if (writing.status == SP_OK)
+        write_all(&writing, sink);
+    sp_buf_release(&writing.line);
+    sp_buf_release(&writing.summary);
+    sp_arena_destroy(writing.scratch);
+    sp_arena_destroy(writing.arena);
+    return writing.status;
+}

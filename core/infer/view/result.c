@@ -1,0 +1,121 @@
+/* What a node computes from its inputs' shardings. */
+#include <string.h>
+
+#include "base/limits.h"
+#include "infer/view/internal.h"
+
+/* Whether the outputs keep a cut of this factor: what is needed whole is gathered first. */
+static bool stays_cut(const struct sp_viewer *viewer, uint8_t factor)
+{
+    enum sp_factor_kind kind = viewer->rule->factors[factor].kind;
+    return viewer->coordinates[factor] && kind != SP_FACTOR_REPLICATE && kind != SP_FACTOR_SEQUENTIAL;
+}
+
+static enum sp_status join_axis(struct sp_viewer *viewer, const struct sp_axis_factors *list,
+                                struct sp_block_dim *ret_dim, bool *ret_ok)
+{
+    struct sp_block_dim cuts[SP_RULE_MAX_FACTORS];
+    int64_t extents[SP_RULE_MAX_FACTORS];
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint8_t factor = list->factors[i];
+        struct sp_dim extent = viewer->rule->factors[factor].extent;
+        cuts[i] = stays_cut(viewer, factor) ? viewer->view->splits[factor] : (struct sp_block_dim){0};
+        extents[i] = sp_dim_is_known(extent) ? extent.value : -1;
+    }
+    return sp_cut_join(viewer->arena, list->count, cuts, extents, ret_dim, ret_ok, viewer->err);
+}
+
+/* The shard of an output that a participant computes. */
+static int64_t shard_of(const struct sp_viewer *viewer, const struct sp_operand_rule *output, int64_t participant)
+{
+    int64_t shard = 0;
+    for (uint32_t axis = 0; axis < output->rank; axis++)
+        for (uint32_t i = 0; i < output->axes[axis].count; i++) {
+            uint8_t factor = output->axes[axis].factors[i];
+            if (stays_cut(viewer, factor))
+                shard = shard * sp_cut_shards(&viewer->view->splits[factor]) + viewer->coordinates[factor][participant];
+        }
+    return shard;
+}
+
+/* Participants into the lists of their shards: they are ascending, so are the lists. */
+static enum sp_status place_result(struct sp_viewer *viewer, const struct sp_operand_rule *output,
+                                   struct sp_sharding *result)
+{
+    int64_t count = viewer->participant_count, shards = result->shard_count;
+    uint32_t *first = SP_NEW_ARRAY(viewer->arena, (size_t)shards + 2, uint32_t);
+    int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
+    if (!first || !devices)
+        return sp_fail_memory(viewer->err);
+    for (int64_t p = 0; p < count; p++)
+        first[shard_of(viewer, output, p) + 2]++;
+    for (int64_t i = 1; i <= shards; i++)
+        first[i + 1] += first[i];
+    for (int64_t p = 0; p < count; p++)
+        devices[first[shard_of(viewer, output, p) + 1]++] = viewer->participants[p];
+    result->first = first;
+    result->devices = devices;
+    return SP_OK;
+}
+
+/* Whether two axes of an output are one loop that is cut (a diagonal): no cut of the axes says what is where. */
+static bool repeats_cut(const struct sp_viewer *viewer, const struct sp_operand_rule *output)
+{
+    bool is_seen[SP_RULE_MAX_FACTORS] = {false};
+    for (uint32_t axis = 0; axis < output->rank; axis++)
+        for (uint32_t i = 0; i < output->axes[axis].count; i++) {
+            uint8_t factor = output->axes[axis].factors[i];
+            if (is_seen[factor] && stays_cut(viewer, factor))
+                return true;
+            is_seen[factor] = true;
+        }
+    return false;
+}
+
+static enum sp_status find_result(struct sp_viewer *viewer, uint32_t index)
+{
+    const struct sp_operand_rule *output = &viewer->rule->outputs[index];
+    struct sp_block_dim *dims = SP_NEW_ARRAY(viewer->arena, output->rank, struct sp_block_dim);
+    struct sp_sharding *result = SP_NEW(viewer->arena, struct sp_sharding);
+    bool is_ok = !repeats_cut(viewer, output);
+    enum sp_status status = SP_OK;
+    int64_t shards = 1;
+    if (!dims || !result)
+        return sp_fail_memory(viewer->err);
+    for (uint32_t axis = 0; axis < output->rank && status == SP_OK && is_ok; axis++) {
+        status = join_axis(viewer, &output->axes[axis], &dims[axis], &is_ok);
+        shards *= status == SP_OK ? sp_cut_shards(&dims[axis]) : 1;
+    }
+    if (status != SP_OK || !is_ok)
+        return status;
+    *result =
+        (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = output->rank, .blocks = dims, .shard_count = shards};
+    status = place_result(viewer, output, result);
+    if (status == SP_OK)
+        status = sp_view_cache_sharding(viewer->memo, result, false, &viewer->view->results[index], viewer->err);
+    return status;
+}
+
+static bool has_split_reduction(const struct sp_viewer *viewer)
+{
+    for (uint32_t f = 0; f < viewer->rule->factor_count; f++)
+        if (viewer->coordinates[f] && viewer->rule->factors[f].kind == SP_FACTOR_REDUCTION)
+            return true;
+    return false;
+}
+
+enum sp_status sp_viewer_results(struct sp_viewer *viewer)
+{
+    const struct sp_relation *relation = viewer->relation;
+    enum sp_status status = SP_OK;
+    bool is_partial = has_split_reduction(viewer);
+    for (uint32_t i = 0; i < viewer->rule->output_count && status == SP_OK && viewer->participant_count > 0; i++) {
+        uint32_t tensor = relation->tensors[relation->input_count + i];
+        const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->net->tensors[tensor];
+        if (!value || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
+            continue;
+        viewer->view->is_partial[i] = is_partial;
+        status = find_result(viewer, i);
+    }
+    return status;
+}

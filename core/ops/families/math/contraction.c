@@ -1,0 +1,281 @@
+/*
+ * Contractions of two matrices, or of two stacks of matrices.
+ *
+ *     MatMul    [b.., m, k] [b.., k, n]   -> [b.., m, n]      batch axes broadcast; a vector is a row or a column
+ *     Gemm      [m, k] [k, n] [m, n]      -> [m, n]           either matrix may be given transposed
+ *
+ * k is a reduction (sum).
+ *
+ * FLOPs, 1 multiply-add = 2 as in datasheets and torch.utils.flop_counter: 2 * b * m * n * k, and 1 per output element
+ * for Gemm's third input.
+ */
+#include <stdio.h>
+
+#include "ops/families/math/broadcast.h"
+#include "ops/lowering/functions.h"
+#include "ops/table/factors.h"
+#include "ops/table/families.h"
+#include "ops/table/shape_helpers.h"
+
+/* ---- MatMul --------------------------------------------------------------------------------------------------- */
+
+/* The stack of an operand: its shape without the matrix. */
+static struct sp_shape batch_of(const struct sp_shape *shape)
+{
+    return (struct sp_shape){.has_rank = true, .rank = shape->rank > 2 ? shape->rank - 2 : 0, .dims = shape->dims};
+}
+
+/* The contracted extent in the second operand: a vector is a column. */
+static struct sp_dim rows_of(const struct sp_shape *b)
+{
+    return b->dims[b->rank > 1 ? b->rank - 2 : 0];
+}
+
+static enum sp_status infer_product(struct sp_op_context *context, uint32_t first, uint32_t second, enum sp_dtype dtype)
+{
+    const struct sp_shape *a = sp_in_shape(context, first), *b = sp_in_shape(context, second);
+    struct sp_shape batch;
+    if (a == NULL || b == NULL)
+        return sp_set_output_unranked(context, 0, dtype);
+    if (a->rank == 0 || b->rank == 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies matrices, and one of its inputs is a scalar");
+    struct sp_dim columns = a->dims[a->rank - 1], rows = rows_of(b);
+    if (sp_dim_is_known(columns) && sp_dim_is_known(rows) && columns.value != rows.value)
+        return sp_op_fail(context, "SHAPES_DISAGREE",
+                          "the first input has %lld columns and the second %lld rows; they must be the same",
+                          (long long)columns.value, (long long)rows.value);
+    struct sp_shape batch_a = batch_of(a), batch_b = batch_of(b);
+    enum sp_status status = sp_broadcast(context, &batch_a, &batch_b, &batch);
+    if (status != SP_OK)
+        return status;
+    struct sp_dim *dims = sp_new_dims(context, (uint64_t)batch.rank + 2);
+    if (dims == NULL)
+        return sp_fail_memory(context->err);
+    uint32_t rank = 0;
+    for (; rank < batch.rank; rank++)
+        dims[rank] = batch.dims[rank];
+    if (a->rank > 1)
+        dims[rank++] = a->dims[a->rank - 2];
+    if (b->rank > 1)
+        dims[rank++] = b->dims[b->rank - 1];
+    return sp_set_output(context, 0, dtype, rank, dims);
+}
+
+/* The batch axes of one operand, aligned from the right with those of the output. */
+static void map_batch(struct sp_rule *rule, uint32_t input, const struct sp_shape *shape, const struct sp_shape *output,
+                      uint32_t batch_rank)
+{
+    uint32_t own = shape->rank > 2 ? shape->rank - 2 : 0;
+    for (uint32_t axis = 0; axis < own && own <= batch_rank; axis++) {
+        uint32_t factor = batch_rank - own + axis; /* batch factors were made first, in order */
+        if (sp_axis_takes(shape->dims[axis], output->dims[factor]))
+            sp_rule_map_input(rule, input, axis, (uint8_t)factor);
+    }
+}
+
+struct product_factors {
+    bool has_m, has_n;
+    uint8_t m, n, k;
+    uint32_t batch_rank;
+};
+
+static struct product_factors rule_product(struct sp_op_context *context, struct sp_rule *rule, uint32_t first,
+                                           uint32_t second)
+{
+    const struct sp_shape *a = sp_in_shape(context, first), *b = sp_in_shape(context, second);
+    const struct sp_shape *y = &context->node->outputs[0]->type.shape;
+    struct product_factors factors = {.has_m = a->rank > 1, .has_n = b->rank > 1};
+    factors.batch_rank = y->rank - factors.has_m - factors.has_n;
+    struct sp_factor_list work = {0};
+    char name[SP_FACTOR_NAME_SIZE];
+    uint32_t axis = 0;
+    for (; axis < factors.batch_rank; axis++) {
+        (void)snprintf(name, sizeof(name), "b%u", axis);
+        uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, y->dims[axis]);
+        sp_rule_map_output(rule, 0, axis, factor);
+        sp_factor_list_add(&work, factor);
+    }
+    map_batch(rule, first, a, y, factors.batch_rank);
+    map_batch(rule, second, b, y, factors.batch_rank);
+    if (factors.has_m) {
+        factors.m = sp_rule_factor(rule, "m", SP_FACTOR_PARALLEL, y->dims[axis]);
+        sp_rule_map_input(rule, first, a->rank - 2, factors.m);
+        sp_rule_map_output(rule, 0, axis++, factors.m);
+        sp_factor_list_add(&work, factors.m);
+    }
+    if (factors.has_n) {
+        factors.n = sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, y->dims[axis]);
+        sp_rule_map_input(rule, second, b->rank - 1, factors.n);
+        sp_rule_map_output(rule, 0, axis, factors.n);
+        sp_factor_list_add(&work, factors.n);
+    }
+    struct sp_dim columns = a->dims[a->rank - 1], rows = rows_of(b);
+    factors.k = sp_factor_reduction(rule, "k", sp_dim_is_known(columns) ? columns : rows, SP_COMBINE_SUM);
+    sp_rule_map_input(rule, first, a->rank - 1, factors.k);
+    sp_rule_map_input(rule, second, b->rank > 1 ? b->rank - 2 : 0, factors.k);
+    sp_factor_list_add(&work, factors.k);
+    sp_rule_term_list(rule, 2, &work);
+    return factors;
+}
+
+/*
+ * Zero points or scales of the rows of the first or the columns of the second matrix: one for all, a vector along m or
+ * n, or, with the axes of the matrices, [b.., m, 1] or [b.., 1, n].
+ */
+static void map_scales(struct sp_op_context *context, struct sp_rule *rule, const struct product_factors *factors,
+                       uint32_t input, bool is_first)
+{
+    const struct sp_shape *shape = sp_in_shape(context, input);
+    if (shape == NULL || shape->rank == 0 || !(is_first ? factors->has_m : factors->has_n))
+        return;
+    uint32_t axis = shape->rank == 1 ? 0 : shape->rank - (is_first ? 2 : 1);
+    map_batch(rule, input, shape, &context->node->outputs[0]->type.shape, factors->batch_rank);
+    if (!sp_dim_is(shape->dims[axis], 1))
+        sp_rule_map_input(rule, input, axis, is_first ? factors->m : factors->n);
+}
+
+static enum sp_status infer_matmul(struct sp_op_context *context)
+{
+    return infer_product(context, 0, 1, sp_in_dtype(context, 0));
+}
+
+static enum sp_status rule_matmul(struct sp_op_context *context, struct sp_rule *rule)
+{
+    (void)rule_product(context, rule, 0, 1);
+    return SP_OK;
+}
+
+static enum sp_status infer_matmul_integer(struct sp_op_context *context)
+{
+    return infer_product(context, 0, 1, SP_DTYPE_INT32);
+}
+
+static enum sp_status rule_matmul_integer(struct sp_op_context *context, struct sp_rule *rule)
+{
+    struct product_factors factors = rule_product(context, rule, 0, 1);
+    map_scales(context, rule, &factors, 2, true);
+    map_scales(context, rule, &factors, 3, false);
+    return SP_OK;
+}
+
+static enum sp_status infer_qlinear_matmul(struct sp_op_context *context)
+{
+    return infer_product(context, 0, 3, sp_in_dtype(context, 7));
+}
+
+static enum sp_status rule_qlinear_matmul(struct sp_op_context *context, struct sp_rule *rule)
+{
+    struct product_factors factors = rule_product(context, rule, 0, 3);
+    map_scales(context, rule, &factors, 1, true);
+    map_scales(context, rule, &factors, 2, true);
+    map_scales(context, rule, &factors, 4, false);
+    map_scales(context, rule, &factors, 5, false);
+    if (factors.k < rule->factor_count) { /* the result is rounded to 8 bits: partial sums cannot be joined behind it */
+        rule->factors[factors.k].kind = SP_FACTOR_REPLICATE;
+        rule->factors[factors.k].combiner = SP_COMBINE_NONE;
+    }
+    return SP_OK;
+}
+
+/* ---- Gemm ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a matrix is given transposed: the position of its first logical axis is then 1. */
+static uint32_t transposed(struct sp_op_context *context, const char *attribute)
+{
+    return sp_node_int(context->node, attribute, 0) != 0 ? 1 : 0;
+}
+
+static enum sp_status infer_gemm(struct sp_op_context *context)
+{
+    const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
+    uint32_t m_axis = transposed(context, "transA"), k_axis = transposed(context, "transB");
+    if ((a != NULL && a->rank != 2) || (b != NULL && b->rank != 2))
+        return sp_op_fail(context, "OPERAND_SHAPE", "it multiplies two matrices of rank 2");
+    struct sp_dim dims[2] = {a != NULL ? a->dims[m_axis] : sp_dim_unknown(),
+                             b != NULL ? b->dims[1 - k_axis] : sp_dim_unknown()};
+    if (a != NULL && b != NULL && sp_dim_is_known(a->dims[1 - m_axis]) && sp_dim_is_known(b->dims[k_axis]) &&
+        a->dims[1 - m_axis].value != b->dims[k_axis].value)
+        return sp_op_fail(context, "SHAPES_DISAGREE", "its matrices are to be contracted over %lld and %lld elements",
+                          (long long)a->dims[1 - m_axis].value, (long long)b->dims[k_axis].value);
+    const struct sp_shape result = {.has_rank = true, .rank = 2, .dims = dims};
+    enum sp_status status = sp_check_broadcasts_to(context, 2, &result);
+    return status != SP_OK ? status : sp_set_output(context, 0, sp_in_dtype(context, 0), 2, dims);
+}
+
+static enum sp_status rule_gemm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *a = sp_in_shape(context, 0), *c = sp_in_shape(context, 2);
+    const struct sp_shape *y = &context->node->outputs[0]->type.shape;
+    uint32_t m_axis = transposed(context, "transA"), k_axis = transposed(context, "transB");
+    struct sp_dim depth = a->dims[1 - m_axis];
+    if (!sp_dim_is_known(depth))
+        depth = sp_in_shape(context, 1)->dims[k_axis];
+    uint8_t factors[3] = {sp_rule_factor(rule, "m", SP_FACTOR_PARALLEL, y->dims[0]),
+                          sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, y->dims[1]),
+                          sp_factor_reduction(rule, "k", depth, SP_COMBINE_SUM)};
+    sp_rule_map_input(rule, 0, m_axis, factors[0]);
+    sp_rule_map_input(rule, 0, 1 - m_axis, factors[2]);
+    sp_rule_map_input(rule, 1, k_axis, factors[2]);
+    sp_rule_map_input(rule, 1, 1 - k_axis, factors[1]);
+    sp_rule_map_output(rule, 0, 0, factors[0]);
+    sp_rule_map_output(rule, 0, 1, factors[1]);
+    sp_rule_term(rule, 2, 3, factors);
+    if (c == NULL)
+        return SP_OK;
+    for (uint32_t axis = 0; axis < c->rank; axis++) {
+        uint32_t result = 2 - c->rank + axis;
+        if (sp_axis_takes(c->dims[axis], y->dims[result]))
+            sp_rule_map_input(rule, 2, axis, factors[result]);
+    }
+    sp_rule_term_output(rule, 1);
+    return SP_OK;
+}
+
+const struct sp_op sp_ops_contraction[] = {
+    {.domain = "",
+     .name = "MatMul",
+     .since = 1,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_matmul,
+     .rule = rule_matmul,
+     .text = "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
+     .source = "ONNX operator MatMul (1, 9, 13), numpy.matmul"},
+    {.domain = "",
+     .name = "MatMulInteger",
+     .since = 10,
+     .min_inputs = 2,
+     .max_inputs = 4,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_matmul_integer,
+     .rule = rule_matmul_integer,
+     .text = "[b.., m, k] [b.., k, n] [m] [n] -> [b.., m, n]; k sum",
+     .source = "ONNX operator MatMulInteger (10)"},
+    {.domain = "",
+     .name = "QLinearMatMul",
+     .since = 10,
+     .min_inputs = 8,
+     .max_inputs = 8,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_qlinear_matmul,
+     .rule = rule_qlinear_matmul,
+     .text = "[b.., m, k] [m] [m] [b.., k, n] [n] [n] [] [] -> [b.., m, n]; k whole",
+     .source = "ONNX operator QLinearMatMul (10, 21)"},
+    {.domain = "",
+     .name = "Gemm",
+     .since = 1,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_gemm,
+     .rule = rule_gemm,
+     .lower = sp_lower_gemm,
+     .text = "[m, k] [k, n] [m, n] -> [m, n]; k sum",
+     .source = "ONNX operator Gemm (1, 6, 7, 9, 11, 13)"},
+    {.name = NULL},
+};

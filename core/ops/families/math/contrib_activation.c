@@ -1,0 +1,92 @@
+/*
+ * Activations of ONNX Runtime (com.microsoft) with what is fused to them.
+ *
+ *     Gelu, QuickGelu      [i..] -> [i..]
+ *     FastGelu, BiasGelu   [i.., j] [j] -> [i.., j]
+ *     BiasAdd              [i.., j] [j] [i.., j] -> [i.., j]
+ *     BiasSplitGelu        [i.., two*j] [two*j] -> [i.., j]      the first half times Gelu of the second; two whole
+ *
+ * FLOPs: 1 for each element that comes out and for each bias or product on the way, as for elementwise operators.
+ */
+#include "ops/families/math/broadcast.h"
+#include "ops/families/neural/heads.h"
+#include "ops/table/families.h"
+
+#define DOMAIN "com.microsoft"
+
+static enum sp_status infer_same(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_status status = SP_OK;
+    for (uint32_t input = 1; x != NULL && status == SP_OK && input < context->node->input_count; input++)
+        status = sp_check_broadcasts_to(context, input, x);
+    return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
+}
+
+/* One for the activation, one for each operand beside. */
+static enum sp_status rule_same(struct sp_op_context *context, struct sp_rule *rule)
+{
+    double flops = 0;
+    for (uint32_t input = 0; input < context->node->input_count; input++)
+        flops += sp_has_input(context, input) ? 1 : 0;
+    return sp_rule_elementwise(context, rule, flops);
+}
+
+static enum sp_status rule_add(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return sp_rule_elementwise(context, rule, 2);
+}
+
+static enum sp_status infer_split(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
+    if (x->rank == 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input is a scalar");
+    struct sp_dim last = x->dims[x->rank - 1];
+    if (sp_dim_is_known(last) && last.value % 2 != 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input has %lld elements, which are not two halves",
+                          (long long)last.value);
+    enum sp_status status = sp_check_broadcasts_to(context, 1, x);
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    if (status != SP_OK || dims == NULL)
+        return status != SP_OK ? status : sp_fail_memory(context->err);
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+        dims[axis] = x->dims[axis];
+    dims[x->rank - 1] = sp_dim_exact_div(context->dims, last, sp_dim_known(2));
+    return sp_set_output(context, 0, sp_in_dtype(context, 0), x->rank, dims);
+}
+
+static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0), *bias = sp_in_shape(context, 1);
+    for (uint32_t axis = 0; axis + 1 < x->rank; axis++)
+        sp_rule_map_input(rule, 0, axis, sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL));
+    uint8_t two = sp_rule_factor(rule, "two", SP_FACTOR_REPLICATE, sp_dim_known(2));
+    uint8_t last = sp_rule_output_axis(context, rule, 'd', 0, x->rank - 1, SP_FACTOR_PARALLEL);
+    const struct sp_chain halves = {.count = 2, .items = {two, last}};
+    sp_map_chain(rule, sp_in(0), x->rank - 1, &halves);
+    if (bias->rank > 0)
+        sp_map_chain(rule, sp_in(1), bias->rank - 1, &halves);
+    sp_rule_term_output(rule, 4); /* two biases, the activation, the product */
+    return SP_OK;
+}
+
+#define ENTRY(flags_, name_, least_, most_, infer_, rule_, text_, signature_)                                          \
+    {                                                                                                                  \
+        .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = least_, .max_inputs = most_, .min_outputs = 1,      \
+        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_, .text = text_,                              \
+        .source = "ONNX Runtime contrib operator " name_, .signature = signature_                                      \
+    }
+
+const struct sp_op sp_ops_contrib_activation[] = {
+    ENTRY(SP_OP_FUNCTION, "Gelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "QuickGelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {alpha:float=1.702}"),
+    ENTRY(SP_OP_FUNCTION, "FastGelu", 1, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(X,bias?) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "BiasGelu", 2, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(A,B) -> (C) {}"),
+    ENTRY(0, "BiasAdd", 3, 3, infer_same, rule_add, "[i.., j] [j] [i.., j] -> [i.., j]", "(X,bias,skip) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "BiasSplitGelu", 2, 2, infer_split, rule_split, "[i.., two*j] [two*j] -> [i.., j]; two whole",
+          "(X,bias) -> (Y) {}"),
+    {.name = NULL},
+};

@@ -1,0 +1,338 @@
+/*
+ * Reductions.
+ *
+ *     ReduceSum   [i.., j..] -> [i.., 1..] or [i..]      j.. reduction; keepdims leaves axes of size 1
+ *     ArgMax      [i.., j]   -> [i.., 1] or [i..]        j reduction of winners with their positions
+ *
+ * The axes are an attribute, and an input since opset 13 (ReduceSum) or 18 (the others). None given means all, or with
+ * noop_with_empty_axes none.
+ *
+ * What follows a sum (a root, a logarithm, the division by the count of the whole) is done behind the combination.
+ *
+ * FLOPs: 1 for each input element.
+ */
+#include <stdio.h>
+
+#include "ops/families/tensor/axis_lines.h"
+#include "ops/lowering/functions.h"
+#include "ops/table/factors.h"
+#include "ops/table/families.h"
+#include "ops/table/known_values.h"
+#include "ops/table/shape_helpers.h"
+
+/* What one operator does to known elements; all NULL where they are not carried. */
+struct arithmetic {
+    sp_data_int2 on_ints;
+    sp_data_real2 on_reals;
+    bool is_mean; /* divide by the number of elements at the end */
+};
+
+/* The reduced axes of a node. */
+struct axes {
+    bool is_known;
+    uint64_t mask;  /* with is_known */
+    bool has_count; /* else: how many there are, when that is known */
+    uint32_t count;
+    bool keeps; /* keepdims */
+};
+
+static enum sp_status read_axes(struct sp_op_context *context, int64_t input_since, uint32_t rank,
+                                struct axes *ret_axes)
+{
+    struct axes axes = {.keeps = sp_node_int(context->node, "keepdims", 1) != 0};
+    struct sp_list list;
+    enum sp_status status = sp_get_list(context, "axes", input_since, 1, &list);
+    if (status != SP_OK)
+        return status;
+    if (!list.is_given || (list.has_count && list.count == 0)) {
+        bool is_noop = context->version >= input_since && sp_node_int(context->node, "noop_with_empty_axes", 0) != 0;
+        axes.is_known = true;
+        axes.mask = is_noop ? 0 : rank >= 64 ? UINT64_MAX : ((uint64_t)1 << rank) - 1;
+    } else if (list.is_known) {
+        axes.is_known = true;
+        status = sp_get_axes(context, &list, rank, &axes.mask);
+    } else {
+        axes.has_count = list.has_count && list.count <= rank;
+        axes.count = list.count;
+    }
+    if (status == SP_OK)
+        *ret_axes = axes;
+    return status;
+}
+
+static bool is_reduced(const struct axes *axes, uint32_t axis)
+{
+    return (axes->mask >> axis & 1) != 0;
+}
+
+static enum sp_status set_shape(struct sp_op_context *context, const struct sp_shape *x, const struct axes *axes,
+                                enum sp_dtype dtype)
+{
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    uint32_t rank = 0;
+    if (dims == NULL)
+        return sp_fail_memory(context->err);
+    if (!axes->is_known) {
+        if (!axes->keeps && !axes->has_count)
+            return sp_set_output_unranked(context, 0, dtype);
+        return sp_set_output(context, 0, dtype, axes->keeps ? x->rank : x->rank - axes->count, dims);
+    }
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        if (!is_reduced(axes, axis))
+            dims[rank++] = x->dims[axis];
+        else if (axes->keeps)
+            dims[rank++] = sp_dim_known(1);
+    }
+    return sp_set_output(context, 0, dtype, rank, dims);
+}
+
+/* ---- known elements ------------------------------------------------------------------------------------------- */
+
+/* Over the input's elements, with the index of the output element that each goes to. */
+static void walk_targets(const struct sp_shape *x, const struct axes *axes, struct sp_walk *walk)
+{
+    uint64_t stride = 1;
+    sp_walk_init(walk, x);
+    for (uint32_t axis = x->rank; axis-- > 0;) {
+        if (is_reduced(axes, axis))
+            continue;
+        walk->strides[axis] = stride;
+        stride *= walk->extents[axis];
+    }
+}
+
+static void add_element(struct sp_dims *dims, const struct arithmetic *arithmetic, struct sp_data *to, uint32_t at,
+                        const struct sp_data *from, uint32_t index, bool is_first)
+{
+    if (is_first)
+        sp_data_copy(to, at, from, index);
+    else if (to->reals != NULL)
+        to->reals[at] = arithmetic->on_reals(to->reals[at], from->reals[index]);
+    else
+        to->ints[at] = arithmetic->on_ints(dims, to->ints[at], from->ints[index]);
+}
+
+static enum sp_status reduce_data(struct sp_op_context *context, const struct sp_shape *x, const struct axes *axes,
+                                  const struct arithmetic *arithmetic)
+{
+    int64_t room = sp_data_room(context, 0), elements = sp_shape_elements(x);
+    if (room <= 0 || elements < room || !axes->is_known || !sp_data_available(context, 0))
+        return SP_OK;
+    const struct sp_data *from = sp_in_data(context, 0);
+    if (from == NULL || from->count != elements ||
+        (from->reals != NULL ? arithmetic->on_reals == NULL : arithmetic->on_ints == NULL))
+        return SP_OK;
+    struct sp_data *to = sp_data_new(context, 0, from->reals != NULL);
+    bool *has_any = SP_NEW_ARRAY(context->arena, (size_t)room, bool);
+    if (to == NULL || has_any == NULL)
+        return sp_fail_memory(context->err);
+    struct sp_walk walk;
+    walk_targets(x, axes, &walk);
+    for (uint32_t i = 0; i < from->count; i++, sp_walk_step(&walk)) {
+        const uint32_t at = (uint32_t)walk.index;
+        add_element(context->dims, arithmetic, to, at, from, i, !has_any[at]);
+        has_any[at] = true;
+    }
+    int64_t share = elements / room; /* input elements for each output element */
+    for (uint32_t i = 0; arithmetic->is_mean && i < to->count; i++) {
+        if (to->reals != NULL)
+            to->reals[i] /= (double)share;
+        else
+            to->ints[i] = sp_dim_truncdiv(context->dims, to->ints[i], sp_dim_known(share));
+    }
+    sp_data_attach(context, 0, to);
+    return SP_OK;
+}
+
+static double real_add(double a, double b)
+{
+    return a + b;
+}
+
+static double real_mul(double a, double b)
+{
+    return a * b;
+}
+
+static double real_max(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double real_min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Reduce... ------------------------------------------------------------------------------------------------ */
+
+static enum sp_status infer_reduce(struct sp_op_context *context, int64_t input_since,
+                                   const struct arithmetic *arithmetic)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    struct axes axes;
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, dtype);
+    enum sp_status status = read_axes(context, input_since, x->rank, &axes);
+    if (status == SP_OK)
+        status = set_shape(context, x, &axes, dtype);
+    return status != SP_OK ? status : reduce_data(context, x, &axes, arithmetic);
+}
+
+/* Factors of the input, the ones that remain mapped in the output. */
+static void map_axes(struct sp_op_context *context, struct sp_rule *rule, const struct axes *axes,
+                     enum sp_combiner combiner)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_factor_list all = {0};
+    char name[SP_FACTOR_NAME_SIZE];
+    uint32_t position = 0;
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        bool is_kept = axes->is_known && !is_reduced(axes, axis);
+        uint8_t factor;
+        (void)snprintf(name, sizeof(name), "d%u", axis);
+        if (is_kept)
+            factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, x->dims[axis]);
+        else if (axes->is_known)
+            factor = sp_factor_reduction(rule, name, x->dims[axis], combiner);
+        else /* which axes are reduced is not known before the run: nothing can be split */
+            factor = sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, x->dims[axis]);
+        sp_rule_map_input(rule, 0, axis, factor);
+        sp_factor_list_add(&all, factor);
+        if (is_kept)
+            sp_rule_map_output(rule, 0, position, factor);
+        position += is_kept || axes->keeps;
+    }
+    sp_rule_term_list(rule, 1, &all);
+}
+
+static enum sp_status rule_reduce(struct sp_op_context *context, struct sp_rule *rule, int64_t input_since,
+                                  enum sp_combiner combiner)
+{
+    struct axes axes;
+    enum sp_status status = read_axes(context, input_since, sp_in_shape(context, 0)->rank, &axes);
+    if (status == SP_OK)
+        map_axes(context, rule, &axes, combiner);
+    return status;
+}
+
+/* The two functions of an operator whose axes are an input since `since`. */
+#define REDUCE(suffix, since, combiner, on_ints, on_reals, is_mean)                                                    \
+    static enum sp_status infer_##suffix(struct sp_op_context *context)                                                \
+    {                                                                                                                  \
+        static const struct arithmetic arithmetic = {on_ints, on_reals, is_mean};                                      \
+        return infer_reduce(context, since, &arithmetic);                                                              \
+    }                                                                                                                  \
+    static enum sp_status rule_##suffix(struct sp_op_context *context, struct sp_rule *rule)                           \
+    {                                                                                                                  \
+        return rule_reduce(context, rule, since, combiner);                                                            \
+    }
+
+REDUCE(sum, 13, SP_COMBINE_SUM, sp_dim_add, real_add, false)
+REDUCE(mean, 18, SP_COMBINE_SUM, sp_dim_add, real_add, true)
+REDUCE(prod, 18, SP_COMBINE_PROD, sp_dim_mul, real_mul, false)
+REDUCE(max, 18, SP_COMBINE_MAX, sp_dim_max, real_max, false)
+REDUCE(min, 18, SP_COMBINE_MIN, sp_dim_min, real_min, false)
+REDUCE(under_sum, 18, SP_COMBINE_SUM, NULL, NULL, false)
+REDUCE(log_sum_exp, 18, SP_COMBINE_SOFTMAX, NULL, NULL, false)
+
+/* ---- ArgMax, ArgMin ------------------------------------------------------------------------------------------- */
+
+static enum sp_status read_axis(struct sp_op_context *context, uint32_t rank, struct axes *ret_axes)
+{
+    uint32_t axis = 0;
+    enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), rank, &axis);
+    *ret_axes = (struct axes){
+        .is_known = true, .mask = (uint64_t)1 << axis, .keeps = sp_node_int(context->node, "keepdims", 1) != 0};
+    return status;
+}
+
+/* The position of the extreme in each lane: the first, or with select_last_index the last of equal ones. */
+static enum sp_status arg_data(struct sp_op_context *context, uint32_t axis, bool is_max)
+{
+    const struct sp_data *from = sp_in_numbers(context, 0);
+    bool takes_last = sp_node_int(context->node, "select_last_index", 0) != 0;
+    struct sp_data *to = from != NULL ? sp_data_new(context, 0, false) : NULL;
+    if (to == NULL)
+        return SP_OK;
+    struct sp_axis_lines lanes = sp_axis_lines_of(sp_in_shape(context, 0), axis);
+    if (lanes.extent == 0 || to->count != lanes.count)
+        return SP_OK;
+    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < lanes.extent; i++) {
+            int order =
+                sp_data_order(from, sp_axis_line_element(&lanes, lane, i), sp_axis_line_element(&lanes, lane, best));
+            if ((is_max ? order > 0 : order < 0) || (order == 0 && takes_last))
+                best = i;
+        }
+        to->ints[lane] = sp_dim_known(best);
+    }
+    sp_data_attach(context, 0, to);
+    return SP_OK;
+}
+
+static enum sp_status infer_arg(struct sp_op_context *context, bool is_max)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct axes axes;
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, SP_DTYPE_INT64);
+    enum sp_status status = read_axis(context, x->rank, &axes);
+    if (status == SP_OK)
+        status = set_shape(context, x, &axes, SP_DTYPE_INT64);
+    for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
+        if (is_reduced(&axes, axis))
+            return arg_data(context, axis, is_max);
+    }
+    return status;
+}
+
+static enum sp_status infer_arg_max(struct sp_op_context *context)
+{
+    return infer_arg(context, true);
+}
+
+static enum sp_status infer_arg_min(struct sp_op_context *context)
+{
+    return infer_arg(context, false);
+}
+
+static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *rule)
+{
+    struct axes axes;
+    enum sp_status status = read_axis(context, sp_in_shape(context, 0)->rank, &axes);
+    if (status == SP_OK)
+        map_axes(context, rule, &axes, SP_COMBINE_SELECT);
+    for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
+        if (is_reduced(&axes, axis))
+            sp_rule_positions_output(rule, 0, rule->inputs[0].axes[axis].factors[0]);
+    }
+    return status;
+}
+
+#define ENTRY(name_, inputs_, infer_, rule_, local_, combiner_)                                                        \
+    {                                                                                                                  \
+        .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = inputs_, .min_outputs = 1,             \
+        .max_outputs = 1, .infer = infer_, .rule = rule_, .lower = local_,                                             \
+        .text = "[i.., j..] -> [i..]; j.. " combiner_, .source = "ONNX operator " name_                                \
+    }
+
+#define OR_WHOLE "; whole where the axes are not known"
+
+const struct sp_op sp_ops_reduction[] = {
+    ENTRY("ReduceSum", 2, infer_sum, rule_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceMean", 2, infer_mean, rule_mean, sp_lower_reduce_mean, "sum" OR_WHOLE),
+    ENTRY("ReduceProd", 2, infer_prod, rule_prod, NULL, "product" OR_WHOLE),
+    ENTRY("ReduceMax", 2, infer_max, rule_max, NULL, "max" OR_WHOLE),
+    ENTRY("ReduceMin", 2, infer_min, rule_min, NULL, "min" OR_WHOLE),
+    ENTRY("ReduceL1", 2, infer_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceL2", 2, infer_under_sum, rule_under_sum, sp_lower_reduce_l2, "sum" OR_WHOLE),
+    ENTRY("ReduceLogSum", 2, infer_under_sum, rule_under_sum, sp_lower_reduce_log_sum, "sum" OR_WHOLE),
+    ENTRY("ReduceSumSquare", 2, infer_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceLogSumExp", 2, infer_log_sum_exp, rule_log_sum_exp, sp_lower_reduce_log_sum_exp, "softmax" OR_WHOLE),
+    ENTRY("ArgMax", 1, infer_arg_max, rule_arg, sp_lower_arg_max, "select"),
+    ENTRY("ArgMin", 1, infer_arg_min, rule_arg, sp_lower_arg_min, "select"),
+    {.name = NULL},
+};

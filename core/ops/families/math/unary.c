@@ -1,0 +1,350 @@
+/*
+ * Elementwise operators of one tensor.
+ *
+ *     [i..] -> [i..]      every axis is a parallel factor
+ *
+ * FLOPs: 1 per output element, whatever the function costs on a given device: they are bound by memory. Dropout that
+ * is not training is the identity: no work and no bytes.
+ */
+#include <math.h>
+
+#include "ops/lowering/functions.h"
+#include "ops/table/families.h"
+#include "ops/table/known_values.h"
+#include "ops/table/shape_helpers.h"
+
+/* ---- one element ---------------------------------------------------------------------------------------------- */
+
+static struct sp_dim int_neg(struct sp_dims *dims, struct sp_dim a)
+{
+    return sp_dim_sub(dims, sp_dim_known(0), a);
+}
+
+static struct sp_dim int_abs(struct sp_dims *dims, struct sp_dim a)
+{
+    return sp_dim_max(dims, a, int_neg(dims, a));
+}
+
+static struct sp_dim int_relu(struct sp_dims *dims, struct sp_dim a)
+{
+    return sp_dim_max(dims, a, sp_dim_known(0));
+}
+
+static struct sp_dim int_sign(struct sp_dims *dims, struct sp_dim a)
+{
+    if (sp_dim_is(a, 0))
+        return a;
+    if (sp_dim_surely_ge(dims, a, sp_dim_known(1)))
+        return sp_dim_known(1);
+    return sp_dim_surely_ge(dims, sp_dim_known(-1), a) ? sp_dim_known(-1) : sp_dim_unknown();
+}
+
+static struct sp_dim int_not(struct sp_dims *dims, struct sp_dim a)
+{
+    (void)dims;
+    return sp_dim_is_known(a) ? sp_dim_known(a.value == 0) : sp_dim_unknown();
+}
+
+static double real_neg(double a)
+{
+    return -a;
+}
+
+static double real_reciprocal(double a)
+{
+    return 1 / a;
+}
+
+static double real_relu(double a)
+{
+    return a < 0 ? 0 : a;
+}
+
+static double real_sign(double a)
+{
+    return (double)((a > 0) - (a < 0));
+}
+
+/* ---- infer ---------------------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_same(struct sp_op_context *context)
+{
+    return sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
+}
+
+static enum sp_status infer_bool(struct sp_op_context *context)
+{
+    return sp_set_output_shape(context, 0, SP_DTYPE_BOOL, sp_in_shape(context, 0));
+}
+
+static enum sp_status infer_values(struct sp_op_context *context, sp_data_int1 on_ints, sp_data_real1 on_reals)
+{
+    enum sp_status status = infer_same(context);
+    return status != SP_OK ? status : sp_data_unary(context, on_ints, on_reals);
+}
+
+static enum sp_status infer_neg(struct sp_op_context *context)
+{
+    return infer_values(context, int_neg, real_neg);
+}
+
+static enum sp_status infer_abs(struct sp_op_context *context)
+{
+    return infer_values(context, int_abs, fabs);
+}
+
+static enum sp_status infer_relu(struct sp_op_context *context)
+{
+    return infer_values(context, int_relu, real_relu);
+}
+
+static enum sp_status infer_sign(struct sp_op_context *context)
+{
+    return infer_values(context, int_sign, real_sign);
+}
+
+static enum sp_status infer_sqrt(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, sqrt);
+}
+
+static enum sp_status infer_ceil(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, ceil);
+}
+
+static enum sp_status infer_floor(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, floor);
+}
+
+/* Halves go to the even neighbour, which is rint()'s default mode. */
+static enum sp_status infer_round(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, rint);
+}
+
+static enum sp_status infer_exp(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, exp);
+}
+
+static enum sp_status infer_log(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, log);
+}
+
+static enum sp_status infer_reciprocal(struct sp_op_context *context)
+{
+    return infer_values(context, NULL, real_reciprocal);
+}
+
+static enum sp_status infer_not(struct sp_op_context *context)
+{
+    enum sp_status status = infer_bool(context);
+    return status != SP_OK ? status : sp_data_unary(context, int_not, NULL);
+}
+
+/* A bound of Clip: an input since 11, an attribute before. False where it is given and not known. */
+static bool read_bound(struct sp_op_context *context, const char *attribute, uint32_t input, double *real,
+                       const struct sp_data **ret_data)
+{
+    *ret_data = NULL;
+    if (context->version < 11) {
+        *real = sp_node_float(context->node, attribute, *real);
+        return true;
+    }
+    if (!sp_has_input(context, input))
+        return true;
+    const struct sp_data *data = sp_in_data(context, input);
+    if (data == NULL || data->count != 1)
+        return false;
+    if (data->reals != NULL)
+        *real = data->reals[0];
+    *ret_data = data;
+    return true;
+}
+
+/* Min and max with the bounds that are there. */
+static enum sp_status infer_clip(struct sp_op_context *context)
+{
+    enum sp_status status = infer_same(context);
+    const struct sp_data *low, *high;
+    double least = -INFINITY, most = INFINITY;
+    if (status != SP_OK || sp_data_room(context, 0) < 0 || !sp_data_available(context, 0))
+        return status;
+    const struct sp_data *from = sp_in_data(context, 0);
+    if (from == NULL || !read_bound(context, "min", 1, &least, &low) || !read_bound(context, "max", 2, &most, &high))
+        return SP_OK;
+    struct sp_data *data = sp_data_new(context, 0, from->reals != NULL);
+    if (data == NULL || data->count != from->count)
+        return SP_OK;
+    for (uint32_t i = 0; i < data->count; i++) {
+        if (data->reals != NULL && from->reals != NULL) {
+            double value = from->reals[i] < least ? least : from->reals[i];
+            data->reals[i] = value > most ? most : value; /* the greatest wins where the bounds cross */
+            continue;
+        }
+        struct sp_dim whole = from->ints[i];
+        if (low != NULL)
+            whole = low->ints != NULL ? sp_dim_max(context->dims, whole, low->ints[0]) : sp_dim_unknown();
+        if (high != NULL)
+            whole = high->ints != NULL ? sp_dim_min(context->dims, whole, high->ints[0]) : sp_dim_unknown();
+        data->ints[i] = whole;
+    }
+    sp_data_attach(context, 0, data);
+    return SP_OK;
+}
+
+/* ---- Dropout -------------------------------------------------------------------------------------------------- */
+
+/* Whether the node may drop: since 12 by an input, in opset 1 to 6 by an attribute that says the contrary; and not
+   where nothing is the share to drop, as exporters write it for a model that trains without. */
+static bool is_training(struct sp_op_context *context)
+{
+    if (context->version < 7)
+        return sp_node_int(context->node, "is_test", 0) == 0 && sp_node_float(context->node, "ratio", 0.5F) != 0;
+    if (context->version < 12 || !sp_has_input(context, 2))
+        return false;
+    const struct sp_data *mode = sp_in_data(context, 2), *ratio = sp_in_data(context, 1);
+    const bool is_off = mode != NULL && mode->ints != NULL && mode->count == 1 && sp_dim_is(mode->ints[0], 0);
+    const bool drops_nothing = ratio != NULL && ratio->reals != NULL && ratio->count == 1 && ratio->reals[0] == 0;
+    return !is_off && !drops_nothing;
+}
+
+static enum sp_status infer_dropout(struct sp_op_context *context)
+{
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    enum sp_status status = infer_same(context);
+    if (status == SP_OK && context->node->output_count > 1)
+        status =
+            sp_set_output_shape(context, 1, context->version < 10 ? dtype : SP_DTYPE_BOOL, sp_in_shape(context, 0));
+    return status == SP_OK && !is_training(context) ? sp_data_same(context) : status;
+}
+
+static enum sp_status rule_dropout(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_value *mask = context->node->output_count > 1 ? context->node->outputs[1] : NULL;
+    bool has_mask = mask != NULL && (mask->use_count > 0 || mask->is_graph_output);
+    if (is_training(context))
+        return sp_rule_elementwise(context, rule, 1);
+    if (has_mask) {
+        int64_t bytes = sp_value_bytes(mask);
+        rule->bytes = bytes < 0 ? -1 : (double)bytes; /* the mask is filled */
+    } else {
+        rule->bytes = 0;
+    }
+    return sp_rule_elementwise(context, rule, 0);
+}
+
+static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return sp_rule_elementwise(context, rule, 1);
+}
+
+/* ---- the entries ---------------------------------------------------------------------------------------------- */
+
+#define UNARY_WITH(flags_, name_, since_, infer_)                                                                      \
+    {                                                                                                                  \
+        .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,              \
+        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_one, .text = "[i..] -> [i..]",                \
+        .source = "ONNX operator " name_                                                                               \
+    }
+
+#define UNARY(...)             UNARY_WITH(0, __VA_ARGS__)
+#define IN_PLACE(...)          UNARY_WITH(SP_OP_IN_PLACE, __VA_ARGS__)
+#define FUNCTION(...)          UNARY_WITH(SP_OP_FUNCTION, __VA_ARGS__)
+#define FUNCTION_IN_PLACE(...) UNARY_WITH(SP_OP_FUNCTION | SP_OP_IN_PLACE, __VA_ARGS__)
+
+const struct sp_op sp_ops_unary[] = {
+    UNARY("Abs", 1, infer_abs),
+    FUNCTION("Acos", 7, infer_same),
+    FUNCTION("Acosh", 9, infer_same),
+    FUNCTION("Asin", 7, infer_same),
+    FUNCTION("Asinh", 9, infer_same),
+    FUNCTION("Atan", 7, infer_same),
+    FUNCTION("Atanh", 9, infer_same),
+    UNARY("BitwiseNot", 18, infer_same),
+    UNARY("Ceil", 1, infer_ceil),
+    FUNCTION("Celu", 12, infer_same),
+    FUNCTION("Cos", 7, infer_same),
+    FUNCTION("Cosh", 9, infer_same),
+    FUNCTION_IN_PLACE("Elu", 1, infer_same),
+    FUNCTION("Erf", 9, infer_same),
+    FUNCTION("Exp", 1, infer_exp),
+    UNARY("Floor", 1, infer_floor),
+    FUNCTION("Gelu", 20, infer_same),
+    IN_PLACE("HardSigmoid", 1, infer_same),
+    UNARY("HardSwish", 14, infer_same),
+    UNARY("IsInf", 10, infer_bool),
+    UNARY("IsNaN", 9, infer_bool),
+    IN_PLACE("LeakyRelu", 1, infer_same),
+    FUNCTION("Log", 1, infer_log),
+    FUNCTION("Mish", 18, infer_same),
+    UNARY("Neg", 1, infer_neg),
+    UNARY("Not", 1, infer_not),
+    UNARY("Reciprocal", 1, infer_reciprocal),
+    IN_PLACE("Relu", 1, infer_relu),
+    UNARY("Round", 11, infer_round),
+    FUNCTION_IN_PLACE("Selu", 1, infer_same),
+    UNARY("Shrink", 9, infer_same),
+    FUNCTION_IN_PLACE("Sigmoid", 1, infer_same),
+    UNARY("Sign", 9, infer_sign),
+    FUNCTION("Sin", 7, infer_same),
+    FUNCTION("Sinh", 9, infer_same),
+    FUNCTION_IN_PLACE("Softplus", 1, infer_same),
+    IN_PLACE("Softsign", 1, infer_same),
+    UNARY("Sqrt", 1, infer_sqrt),
+    FUNCTION("Swish", 24, infer_same),
+    FUNCTION("Tan", 7, infer_same),
+    FUNCTION_IN_PLACE("Tanh", 1, infer_same),
+    IN_PLACE("ThresholdedRelu", 10, infer_same),
+    {.domain = "",
+     .name = "Clip",
+     .since = 1,
+     .last = 10,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_clip,
+     .rule = rule_one,
+     .text = "[i..] -> [i..]",
+     .source = "ONNX operator Clip (1, 6)"},
+    {.domain = "",
+     .name = "Clip",
+     .since = 11,
+     .min_inputs = 1,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 1,
+     .infer = infer_clip,
+     .rule = rule_one,
+     .text = "[i..] [] [] -> [i..]",
+     .source = "ONNX operator Clip (11, 12, 13)"},
+    {.domain = "",
+     .name = "Dropout",
+     .since = 1,
+     .last = 11,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .min_outputs = 1,
+     .max_outputs = 2,
+     .infer = infer_dropout,
+     .rule = rule_dropout,
+     .text = "[i..] -> [i..] [i..]",
+     .source = "ONNX operator Dropout (1, 6, 7, 10)"},
+    {.domain = "",
+     .name = "Dropout",
+     .since = 12,
+     .min_inputs = 1,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 2,
+     .infer = infer_dropout,
+     .rule = rule_dropout,
+     .lower = sp_lower_dropout,
+     .text = "[i..] [] [] -> [i..] [i..]",
+     .source = "ONNX operator Dropout (12, 13, 22)"},
+    {.name = NULL},
+};

@@ -1,0 +1,284 @@
+/*
+ * Normalisations of ONNX Runtime.
+ *
+ *     SimplifiedLayerNormalization        [i.., j..] [j..] -> [i.., j..] [i.., 1..]           j.. moments
+ *     SkipLayerNormalization              [i.., j] [i.., j] [j] [j] [j] -> [i.., j] .. [i.., j]      j moments
+ *     SkipSimplifiedLayerNormalization    the same without the second vector
+ *     EmbedLayerNormalization             [b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] -> [b, s, h]    h moments
+ *
+ * SimplifiedLayerNormalization is RMSNormalization, which came later; ONNX Runtime knows it, and LayerNormalization
+ * from before opset 17, in the domain ai.onnx, where exported models have them.
+ *
+ * EmbedLayerNormalization adds rows that are picked from tables, and normalises. A row comes from one device only if it
+ * has the whole table (v, p, u whole), since no sum of parts can be made before the normalisation. Without position_ids
+ * an element's place in the sequence is its row of positions, so s is whole; also where the valid elements are counted.
+ *
+ * FLOPs for each element: LayerNormalization's 5 (4 without a mean), 1 for each operand that is added before.
+ */
+#include "ops/families/math/broadcast.h"
+#include "ops/families/neural/heads.h"
+#include "ops/lowering/functions.h"
+#include "ops/table/families.h"
+
+#define DOMAIN "com.microsoft"
+
+/* ---- as the standard's ---------------------------------------------------------------------------------------- */
+
+/* The entry of the standard that says the same, from the version on where it has this form. */
+static enum sp_status infer_as(struct sp_op_context *context, const char *name, int64_t version)
+{
+    const struct sp_op *op = sp_op_find("", name, version);
+    if (op == NULL)
+        return sp_op_fail(context, "NO_RULE", "the operator %s-%lld is missing", name, (long long)version);
+    return op->infer(context);
+}
+
+static enum sp_status rule_as(struct sp_op_context *context, struct sp_rule *rule, const char *name, int64_t version)
+{
+    const struct sp_op *op = sp_op_find("", name, version);
+    if (op == NULL)
+        return sp_op_fail(context, "NO_RULE", "the operator %s-%lld is missing", name, (long long)version);
+    return op->rule(context, rule);
+}
+
+static enum sp_status infer_layer(struct sp_op_context *context)
+{
+    return infer_as(context, "LayerNormalization", 17);
+}
+
+static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_as(context, rule, "LayerNormalization", 17);
+}
+
+static enum sp_status rule_simplified(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_as(context, rule, "RMSNormalization", 23);
+}
+
+/* ---- Skip.. --------------------------------------------------------------------------------------------------- */
+
+enum { OUT_Y, OUT_MEAN, OUT_DEVIATION, OUT_SUM };
+
+static enum sp_status infer_skip(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_dtype dtype = sp_in_dtype(context, 0);
+    if (x != NULL && x->rank == 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input is a scalar");
+    enum sp_status status = SP_OK;
+    for (uint32_t input = 1; x != NULL && status == SP_OK && input < context->node->input_count; input++)
+        status = sp_check_broadcasts_to(context, input, x);
+    if (status == SP_OK)
+        status = sp_set_output_shape(context, OUT_Y, dtype, x);
+    if (status == SP_OK)
+        status = sp_set_output_shape(context, OUT_SUM, dtype, x);
+    struct sp_dim *dims = x != NULL ? sp_new_dims(context, x->rank) : NULL;
+    if (status != SP_OK || dims == NULL)
+        return status != SP_OK || x == NULL ? status : sp_fail_memory(context->err);
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+        dims[axis] = axis + 1 < x->rank ? x->dims[axis] : sp_dim_known(1);
+    for (uint32_t output = OUT_MEAN; status == SP_OK && output <= OUT_DEVIATION; output++)
+        status = sp_set_output(context, output, SP_DTYPE_FLOAT, x->rank, dims);
+    return status;
+}
+
+static enum sp_status rule_skips(struct sp_op_context *context, struct sp_rule *rule, double flops)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        bool is_last = axis + 1 == x->rank;
+        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
+        if (is_last && factor < rule->factor_count) {
+            rule->factors[factor].kind = SP_FACTOR_REDUCTION;
+            rule->factors[factor].combiner = SP_COMBINE_MOMENTS;
+        }
+        for (uint32_t input = 1; input < rule->input_count; input++) {
+            const struct sp_shape *own = sp_in_shape(context, input);
+            uint32_t missing = own != NULL && own->rank <= x->rank ? x->rank - own->rank : x->rank;
+            if (axis >= missing && sp_axis_takes(own->dims[axis - missing], x->dims[axis]))
+                sp_rule_map_input(rule, input, axis - missing, factor);
+        }
+        for (uint32_t output = 0; output < rule->output_count; output++) {
+            bool is_statistic = output == OUT_MEAN || output == OUT_DEVIATION;
+            if (axis < rule->outputs[output].rank && !(is_statistic && is_last))
+                sp_rule_map_output(rule, output, axis, factor);
+        }
+    }
+    sp_rule_term_output(rule, flops);
+    return SP_OK;
+}
+
+static enum sp_status rule_skip(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_skips(context, rule, sp_has_input(context, 4) ? 7 : 6);
+}
+
+static enum sp_status rule_skip_simplified(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_skips(context, rule, sp_has_input(context, 3) ? 6 : 5);
+}
+
+/* ---- EmbedLayerNormalization ---------------------------------------------------------------------------------- */
+
+enum { IN_IDS, IN_SEGMENTS, IN_WORDS, IN_ROWS, IN_SEGMENT_ROWS, IN_GAMMA, IN_BETA, IN_MASK, IN_POSITIONS };
+
+static enum sp_status check_embedding(struct sp_op_context *context)
+{
+    static const struct {
+        uint32_t input, rank;
+        bool is_required;
+    } inputs[] = {{IN_IDS, 2, true},           {IN_SEGMENTS, 2, false}, {IN_WORDS, 2, true},
+                  {IN_ROWS, 2, true},          {IN_GAMMA, 1, true},     {IN_BETA, 1, true},
+                  {IN_SEGMENT_ROWS, 2, false}, {IN_MASK, 2, false},     {IN_POSITIONS, 2, false}};
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+        const struct sp_shape *shape = sp_in_shape(context, inputs[i].input);
+        if (inputs[i].is_required && !sp_has_input(context, inputs[i].input))
+            return sp_op_fail(context, "MISSING_INPUT", "its input %u is missing", inputs[i].input);
+        if (shape != NULL && shape->rank != inputs[i].rank)
+            return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", inputs[i].input,
+                              shape->rank, inputs[i].rank);
+    }
+    return SP_OK;
+}
+
+static enum sp_status infer_embedding(struct sp_op_context *context)
+{
+    const struct sp_shape *ids = sp_in_shape(context, IN_IDS), *words = sp_in_shape(context, IN_WORDS);
+    enum sp_status status = check_embedding(context);
+    if (status != SP_OK)
+        return status;
+    struct sp_dim b = ids != NULL ? ids->dims[0] : sp_dim_unknown(), s = ids != NULL ? ids->dims[1] : sp_dim_unknown();
+    const struct sp_dim dims[] = {b, s, words != NULL ? words->dims[1] : sp_dim_unknown()};
+    status = sp_set_output(context, 0, sp_in_dtype(context, IN_WORDS), 3, dims);
+    if (status == SP_OK)
+        status = sp_set_output(context, 1, SP_DTYPE_INT32, 1, dims);
+    return status != SP_OK ? status : sp_set_output(context, 2, sp_in_dtype(context, IN_WORDS), 3, dims);
+}
+
+static void map_pair(struct sp_op_context *context, struct sp_rule *rule, uint32_t input, uint8_t first, uint8_t second)
+{
+    const struct sp_shape *shape = sp_in_shape(context, input);
+    if (shape == NULL)
+        return;
+    if (!sp_dim_is(shape->dims[0], 1))
+        sp_rule_map_input(rule, input, 0, first);
+    sp_rule_map_input(rule, input, 1, second);
+}
+
+static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_rule *rule)
+{
+    static const struct {
+        uint32_t input;
+        const char *name;
+    } tables[] = {{IN_WORDS, "v"}, {IN_ROWS, "p"}, {IN_SEGMENT_ROWS, "u"}};
+    const struct sp_shape *ids = sp_in_shape(context, IN_IDS);
+    bool is_placed = !sp_has_input(context, IN_POSITIONS) || sp_place_shape(context, sp_out(1)) != NULL;
+    uint8_t b = sp_rule_factor(rule, "b", SP_FACTOR_PARALLEL, ids->dims[0]);
+    uint8_t s = sp_rule_factor(rule, "s", is_placed ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL, ids->dims[1]);
+    uint8_t h = sp_factor_reduction(rule, "h", sp_in_shape(context, IN_WORDS)->dims[1], SP_COMBINE_MOMENTS);
+    map_pair(context, rule, IN_IDS, b, s);
+    map_pair(context, rule, IN_SEGMENTS, b, s);
+    map_pair(context, rule, IN_MASK, b, s);
+    map_pair(context, rule, IN_POSITIONS, b, s);
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        const struct sp_shape *table = sp_in_shape(context, tables[i].input);
+        if (table != NULL)
+            map_pair(context, rule, tables[i].input,
+                     sp_rule_factor(rule, tables[i].name, SP_FACTOR_REPLICATE, table->dims[0]), h);
+    }
+    sp_rule_map_input(rule, IN_GAMMA, 0, h);
+    sp_rule_map_input(rule, IN_BETA, 0, h);
+    const uint8_t factors[] = {b, s, h};
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        sp_rule_map_output(rule, 0, axis, factors[axis]);
+        if (sp_place_shape(context, sp_out(2)) != NULL)
+            sp_rule_map_output(rule, 2, axis, factors[axis]);
+    }
+    if (sp_place_shape(context, sp_out(1)) != NULL)
+        sp_rule_map_output(rule, 1, 0, b);
+    sp_rule_term_output(rule, sp_has_input(context, IN_SEGMENTS) ? 7 : 6);
+    /* Rows are read where they are used, not whole tables. */
+    rule->bytes = 0;
+    for (uint32_t input = 0; input < rule->input_count; input++)
+        rule->bytes += input == IN_WORDS || input == IN_ROWS || input == IN_SEGMENT_ROWS
+                           ? (sp_has_input(context, input) ? sp_output_bytes(context, 0) : 0)
+                           : sp_input_bytes(context, input);
+    for (uint32_t output = 0; output < rule->output_count; output++)
+        rule->bytes += sp_output_bytes(context, output);
+    return SP_OK;
+}
+
+/* ---- the entries ---------------------------------------------------------------------------------------------- */
+
+#define SIMPLIFIED(domain_)                                                                                            \
+    {                                                                                                                  \
+        .domain = domain_, .name = "SimplifiedLayerNormalization", .since = 1, .min_inputs = 2, .max_inputs = 2,       \
+        .min_outputs = 1, .max_outputs = 2, .infer = infer_layer, .rule = rule_simplified, .lower = sp_lower_rms_norm, \
+        .text = "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",                                              \
+        .source = "ONNX Runtime contrib operator SimplifiedLayerNormalization",                                        \
+        .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"                \
+    }
+
+const struct sp_op sp_ops_contrib_normalization[] = {
+    SIMPLIFIED(""),
+    SIMPLIFIED(DOMAIN),
+    {.domain = "",
+     .name = "LayerNormalization",
+     .since = 1,
+     .last = 16,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .min_outputs = 1,
+     .max_outputs = 3,
+     .infer = infer_layer,
+     .rule = rule_layer,
+     .lower = sp_lower_layer_norm,
+     .text = "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
+     .source = "ONNX Runtime contrib operator LayerNormalization",
+     .signature = "(X,Scale,B?) -> (Y,Mean?,InvStdDev?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"},
+    {.domain = DOMAIN,
+     .name = "SkipLayerNormalization",
+     .since = 1,
+     .min_inputs = 3,
+     .max_inputs = 5,
+     .min_outputs = 1,
+     .max_outputs = 4,
+     .infer = infer_skip,
+     .rule = rule_skip,
+     .lower = sp_lower_skip_layer_norm,
+     .text = "[i.., j] [i.., j] [j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
+     .source = "ONNX Runtime contrib operator SkipLayerNormalization",
+     .signature = "(input,skip,gamma,beta?,bias?) -> (output,mean?,inv_std_var?,input_skip_bias_sum?) "
+                  "{epsilon:float=1e-12}"},
+    {.domain = DOMAIN,
+     .name = "SkipSimplifiedLayerNormalization",
+     .since = 1,
+     .min_inputs = 3,
+     .max_inputs = 4,
+     .min_outputs = 1,
+     .max_outputs = 4,
+     .infer = infer_skip,
+     .rule = rule_skip_simplified,
+     .lower = sp_lower_skip_rms_norm,
+     .text = "[i.., j] [i.., j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
+     .source = "ONNX Runtime contrib operator SkipSimplifiedLayerNormalization",
+     .signature = "(input,skip,gamma,bias?) -> (output,mean?,inv_std_var?,input_skip_bias_sum?) "
+                  "{epsilon:float=1e-12}"},
+    {.domain = DOMAIN,
+     .name = "EmbedLayerNormalization",
+     .since = 1,
+     .min_inputs = 1,
+     .max_inputs = 9,
+     .min_outputs = 1,
+     .max_outputs = 3,
+     .infer = infer_embedding,
+     .rule = rule_embedding,
+     .lower = sp_lower_embed_layer_norm,
+     .text = "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; h moments, v, p, u "
+             "whole, without positions s whole",
+     .source = "ONNX Runtime contrib operator EmbedLayerNormalization",
+     .signature = "(input_ids,segment_ids?,word_embedding,position_embedding,segment_embedding?,gamma,beta,mask?,"
+                  "position_ids?) -> (output,mask_index?,embedding_sum?) {epsilon:float=1e-12,mask_index_type:int=0}"},
+    {.name = NULL},
+};

@@ -1,0 +1,456 @@
+/*
+ * Normalisations and the softmax family.
+ *
+ *     BatchNormalization      [n, c, h..] [c] [c] [c] [c] -> [n, c, h..]     n and h.. moments when training
+ *     InstanceNormalization   [n, c, h..] [c] [c] -> [n, c, h..]             h.. moments
+ *     GroupNormalization      [n, g*c, h..] [g*c] [g*c] -> [n, g*c, h..]     c and h.. moments
+ *     LayerNormalization      [i.., j..] [j..] [j..] -> [i.., j..]           j.. moments
+ *     Softmax                 [i.., j] -> [i.., j]                           j softmax
+ *
+ * An axis that is normalised over is a reduction whose result goes back to every element: splitting it leaves partial
+ * statistics to combine (sums and sums of squares, maxima and rescaled sums) and nothing else.
+ *
+ * Before opset 13 the softmax family normalises all axes from `axis` on together, since 13 only `axis`.
+ *
+ * FLOPs for each element: BatchNormalization 2 (it is a scale and a shift), 5 when it is training; the others that take
+ * statistics 5, RMSNormalization 4 (fvcore's counts of batch and layer norm); Softmax and LogSoftmax 5 (maximum,
+ * difference, exponential, sum, quotient); LRN 2 for each channel of its window and 3.
+ */
+#include <stdio.h>
+
+#include "ops/families/math/broadcast.h"
+#include "ops/lowering/functions.h"
+#include "ops/table/factors.h"
+#include "ops/table/families.h"
+#include "ops/table/shape_helpers.h"
+
+/* ---- shared --------------------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_same(struct sp_op_context *context)
+{
+    return sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
+}
+
+/* Inputs first..last are vectors of `extent` elements. */
+static enum sp_status check_vectors(struct sp_op_context *context, uint32_t first, uint32_t last, struct sp_dim extent)
+{
+    for (uint32_t input = first; input <= last; input++) {
+        const struct sp_shape *shape = sp_in_shape(context, input);
+        if (shape == NULL)
+            continue;
+        if (shape->rank != 1)
+            return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of 1", input, shape->rank);
+        if (sp_dim_is_known(shape->dims[0]) && sp_dim_is_known(extent) && shape->dims[0].value != extent.value)
+            return sp_op_fail(context, "SHAPES_DISAGREE", "its input %u has %lld elements instead of %lld", input,
+                              (long long)shape->dims[0].value, (long long)extent.value);
+    }
+    return SP_OK;
+}
+
+/* A new factor of input 0's axis, mapped in input 0 and output 0; with `is_normalized` it is a moments reduction. */
+static uint8_t map_axis(struct sp_op_context *context, struct sp_rule *rule, const char *name, uint32_t axis,
+                        bool is_normalized)
+{
+    struct sp_dim extent = sp_in_shape(context, 0)->dims[axis];
+    uint8_t factor = is_normalized ? sp_factor_reduction(rule, name, extent, SP_COMBINE_MOMENTS)
+                                   : sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, extent);
+    sp_rule_map_input(rule, 0, axis, factor);
+    sp_rule_map_output(rule, 0, axis, factor);
+    return factor;
+}
+
+static const char *axis_name(char name[SP_FACTOR_NAME_SIZE], uint32_t axis)
+{
+    if (axis < 2)
+        (void)snprintf(name, SP_FACTOR_NAME_SIZE, "%c", axis == 0 ? 'n' : 'c');
+    else
+        (void)snprintf(name, SP_FACTOR_NAME_SIZE, "s%u", axis - 2);
+    return name;
+}
+
+/* ---- BatchNormalization --------------------------------------------------------------------------------------- */
+
+/* Whether it takes statistics of its input: an attribute since 14 and before 7, in between by having their outputs. */
+static bool is_training(struct sp_op_context *context)
+{
+    if (context->version >= 14)
+        return sp_node_int(context->node, "training_mode", 0) != 0;
+    if (context->version < 7)
+        return sp_node_int(context->node, "is_test", 0) == 0;
+    for (uint32_t output = 1; output < context->node->output_count; output++) {
+        if (context->node->outputs[output] != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Before 9, `spatial` = 0 asks for statistics of every activation: vectors have the shape [c, h..]. */
+static bool is_per_activation(struct sp_op_context *context)
+{
+    return context->version < 9 && sp_node_int(context->node, "spatial", 1) == 0;
+}
+
+static enum sp_status infer_batch_norm(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0), *scale = sp_in_shape(context, 1);
+    struct sp_dim channels = x == NULL ? sp_dim_unknown() : x->rank > 1 ? x->dims[1] : sp_dim_known(1);
+    enum sp_status status = SP_OK;
+    if (x != NULL && x->rank == 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input is a scalar");
+    if (!is_per_activation(context))
+        status = check_vectors(context, 1, 4, channels);
+    if (status == SP_OK)
+        status = infer_same(context);
+    if (!sp_dim_is_known(channels) && scale != NULL && scale->rank == 1)
+        channels = scale->dims[0];
+    for (uint32_t output = 1; status == SP_OK && output < context->node->output_count; output++) {
+        enum sp_dtype dtype = sp_in_dtype(context, 3);
+        if (is_per_activation(context))
+            status = sp_set_output_shape(context, output, dtype, scale);
+        else
+            status = sp_set_output(context, output, dtype, 1, &channels);
+    }
+    return status;
+}
+
+static enum sp_status rule_batch_norm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    bool training = is_training(context), per_activation = is_per_activation(context);
+    char name[SP_FACTOR_NAME_SIZE];
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        bool is_kept = axis == 1 || (per_activation && axis > 1);
+        uint8_t factor = map_axis(context, rule, axis_name(name, axis), axis, training && !is_kept);
+        if (!is_kept)
+            continue;
+        for (uint32_t input = 1; input < rule->input_count; input++) {
+            if (axis - 1 < rule->inputs[input].rank)
+                sp_rule_map_input(rule, input, axis - 1, factor);
+        }
+        for (uint32_t output = 1; output < rule->output_count; output++) {
+            if (axis - 1 < rule->outputs[output].rank)
+                sp_rule_map_output(rule, output, axis - 1, factor);
+        }
+    }
+    sp_rule_term_output(rule, training ? 5 : 2);
+    return SP_OK;
+}
+
+/* ---- InstanceNormalization, GroupNormalization ---------------------------------------------------------------- */
+
+static enum sp_status check_channel_rank(struct sp_op_context *context, const struct sp_shape *x)
+{
+    if (x->rank < 2)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input has rank %u, and it needs a batch and a channel axis",
+                          x->rank);
+    return SP_OK;
+}
+
+static enum sp_status infer_instance_norm(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_status status = x != NULL ? check_channel_rank(context, x) : SP_OK;
+    if (status == SP_OK && x != NULL)
+        status = check_vectors(context, 1, 2, x->dims[1]);
+    return status != SP_OK ? status : infer_same(context);
+}
+
+static enum sp_status rule_instance_norm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    char name[SP_FACTOR_NAME_SIZE];
+    for (uint32_t axis = 0; axis < sp_in_shape(context, 0)->rank; axis++) {
+        uint8_t factor = map_axis(context, rule, axis_name(name, axis), axis, axis > 1);
+        for (uint32_t input = 1; axis == 1 && input < rule->input_count; input++) {
+            if (rule->inputs[input].rank == 1)
+                sp_rule_map_input(rule, input, 0, factor);
+        }
+    }
+    sp_rule_term_output(rule, 5);
+    return SP_OK;
+}
+
+static enum sp_status read_groups(struct sp_op_context *context, int64_t *ret_groups)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    int64_t groups = sp_node_int(context->node, "num_groups", 0);
+    if (groups < 1)
+        return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'num_groups' must be given and positive");
+    if (x != NULL && x->rank > 1 && sp_dim_is_known(x->dims[1]) && x->dims[1].value % groups != 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its %lld channels do not divide into %lld groups",
+                          (long long)x->dims[1].value, (long long)groups);
+    *ret_groups = groups;
+    return SP_OK;
+}
+
+/* Until 21 there was one scale and one bias for a group, since then there is one for a channel. */
+static enum sp_status infer_group_norm(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    int64_t groups = 1;
+    enum sp_status status = x != NULL ? check_channel_rank(context, x) : SP_OK;
+    if (status == SP_OK)
+        status = read_groups(context, &groups);
+    if (status == SP_OK && x != NULL)
+        status = check_vectors(context, 1, 2, context->version < 21 ? sp_dim_known(groups) : x->dims[1]);
+    return status != SP_OK ? status : infer_same(context);
+}
+
+static enum sp_status rule_group_norm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    char name[SP_FACTOR_NAME_SIZE];
+    int64_t groups = 1;
+    enum sp_status status = read_groups(context, &groups);
+    if (status != SP_OK)
+        return status;
+    (void)map_axis(context, rule, "n", 0, false);
+    struct sp_dim inner = sp_dim_exact_div(context->dims, x->dims[1], sp_dim_known(groups));
+    uint8_t group = sp_rule_factor(rule, "g", SP_FACTOR_PARALLEL, sp_dim_known(groups));
+    uint8_t channel = sp_factor_reduction(rule, "c", inner, SP_COMBINE_MOMENTS);
+    sp_rule_map_input(rule, 0, 1, group);
+    sp_rule_map_input(rule, 0, 1, channel);
+    sp_rule_map_output(rule, 0, 1, group);
+    sp_rule_map_output(rule, 0, 1, channel);
+    for (uint32_t input = 1; input < 3; input++) {
+        sp_rule_map_input(rule, input, 0, group);
+        if (context->version >= 21)
+            sp_rule_map_input(rule, input, 0, channel);
+    }
+    for (uint32_t axis = 2; axis < x->rank; axis++)
+        (void)map_axis(context, rule, axis_name(name, axis), axis, true);
+    sp_rule_term_output(rule, 5);
+    return SP_OK;
+}
+
+/* ---- LayerNormalization, RMSNormalization --------------------------------------------------------------------- */
+
+static enum sp_status infer_layer_norm(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_dtype stash = (enum sp_dtype)sp_node_int(context->node, "stash_type", SP_DTYPE_FLOAT);
+    enum sp_status status = infer_same(context);
+    uint32_t first = 0;
+    if (status != SP_OK)
+        return status;
+    if (sp_dtype_name(stash) == NULL)
+        return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'stash_type' is no element type");
+    for (uint32_t output = 1; x == NULL && output < context->node->output_count; output++)
+        (void)sp_set_output_unranked(context, output, stash);
+    if (x == NULL)
+        return SP_OK;
+    status = sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), x->rank, &first);
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    if (status != SP_OK || dims == NULL)
+        return status != SP_OK ? status : sp_fail_memory(context->err);
+    for (uint32_t input = 1; status == SP_OK && input < context->node->input_count; input++)
+        status = sp_check_broadcasts_to(context, input, x);
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+        dims[axis] = axis < first ? x->dims[axis] : sp_dim_known(1);
+    for (uint32_t output = 1; status == SP_OK && output < context->node->output_count; output++)
+        status = sp_set_output(context, output, stash, x->rank, dims);
+    return status;
+}
+
+static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule, double flops)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    char name[SP_FACTOR_NAME_SIZE];
+    uint32_t first;
+    enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), x->rank, &first);
+    for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
+        (void)snprintf(name, sizeof(name), "d%u", axis);
+        uint8_t factor = map_axis(context, rule, name, axis, axis >= first);
+        for (uint32_t input = 1; input < rule->input_count; input++) {
+            const struct sp_shape *own = sp_in_shape(context, input);
+            uint32_t missing = own != NULL && own->rank <= x->rank ? x->rank - own->rank : x->rank;
+            if (axis >= missing && sp_axis_takes(own->dims[axis - missing], x->dims[axis]))
+                sp_rule_map_input(rule, input, axis - missing, factor);
+        }
+        for (uint32_t output = 1; axis < first && output < rule->output_count; output++) {
+            if (axis < rule->outputs[output].rank)
+                sp_rule_map_output(rule, output, axis, factor);
+        }
+    }
+    sp_rule_term_output(rule, flops);
+    return status;
+}
+
+static enum sp_status rule_layer_norm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_layer(context, rule, 5);
+}
+
+static enum sp_status rule_rms_norm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_layer(context, rule, 4);
+}
+
+/* ---- normalised over axes that the attributes choose ----------------------------------------------------------- */
+
+/* Which axes of an input of this rank are normalised together, a bit each; SP_ERR_MODEL for wrong attributes. */
+typedef enum sp_status axes_function(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask);
+
+/* The output is the input's shape; the attributes are checked. */
+static enum sp_status infer_over(struct sp_op_context *context, axes_function *axes)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    uint64_t mask;
+    enum sp_status status = x != NULL ? axes(context, x->rank, &mask) : SP_OK;
+    return status != SP_OK ? status : infer_same(context);
+}
+
+/* Every axis is a parallel factor, but those that are normalised: splitting them leaves partial results. */
+static enum sp_status rule_over(struct sp_op_context *context, struct sp_rule *rule, axes_function *axes,
+                                enum sp_combiner combiner, double flops)
+{
+    uint64_t mask;
+    enum sp_status status = axes(context, sp_in_shape(context, 0)->rank, &mask);
+    if (status == SP_OK)
+        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_REDUCTION, combiner);
+    sp_rule_term_output(rule, flops);
+    return status;
+}
+
+/* ---- the softmax family --------------------------------------------------------------------------------------- */
+
+/* Which axes are normalised together. Before 13 `axis` may also be the rank: then none. */
+static enum sp_status softmax_axes(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+{
+    bool flattens = context->version < 13;
+    int64_t axis = sp_node_int(context->node, "axis", flattens ? 1 : -1);
+    uint32_t first = rank;
+    *ret_mask = 0;
+    if (flattens && axis == (int64_t)rank)
+        return SP_OK;
+    enum sp_status status = sp_normalize_axis(context, axis, rank, &first);
+    for (uint32_t i = first; status == SP_OK && i < (flattens ? rank : first + 1); i++)
+        *ret_mask |= (uint64_t)1 << i;
+    return status;
+}
+
+static enum sp_status infer_softmax(struct sp_op_context *context)
+{
+    return infer_over(context, softmax_axes);
+}
+
+static enum sp_status rule_softmax(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_over(context, rule, softmax_axes, SP_COMBINE_SOFTMAX, 5); /* maximum, difference, exp, sum, quotient */
+}
+
+static enum sp_status rule_hardmax(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_over(context, rule, softmax_axes, SP_COMBINE_SELECT, 1);
+}
+
+/* ---- LRN, MeanVarianceNormalization, LpNormalization ---------------------------------------------------------- */
+
+static enum sp_status infer_lrn(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    int64_t size = sp_node_int(context->node, "size", 0);
+    if (size < 1)
+        return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'size' must be given and positive");
+    enum sp_status status = x != NULL ? check_channel_rank(context, x) : SP_OK;
+    return status != SP_OK ? status : infer_same(context);
+}
+
+/* Channel c is divided by a power of the squares of channels c - floor((size - 1) / 2) to c + ceil((size - 1) / 2). */
+static enum sp_status rule_lrn(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    int64_t size = sp_node_int(context->node, "size", 1);
+    char name[SP_FACTOR_NAME_SIZE];
+    for (uint32_t axis = 0; axis < x->rank; axis++) {
+        if (axis != 1) {
+            (void)map_axis(context, rule, axis_name(name, axis), axis, false);
+            continue;
+        }
+        uint8_t factor = sp_factor_halo(rule, "c", x->dims[1], (size - 1) / 2, size / 2);
+        sp_rule_map_input(rule, 0, 1, factor);
+        sp_rule_map_output(rule, 0, 1, factor);
+    }
+    sp_rule_term_output(rule, 2 * (double)size + 3);
+    return SP_OK;
+}
+
+static enum sp_status mvn_axes(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+{
+    static const int64_t usual[] = {0, 2, 3};
+    uint32_t count;
+    const int64_t *axes = sp_node_ints(context->node, "axes", &count);
+    *ret_mask = 0;
+    if (axes == NULL) {
+        axes = usual;
+        count = 3;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t axis = 0;
+        enum sp_status status = sp_normalize_axis(context, axes[i], rank, &axis);
+        if (status != SP_OK)
+            return status;
+        *ret_mask |= (uint64_t)1 << axis;
+    }
+    return SP_OK;
+}
+
+static enum sp_status infer_mvn(struct sp_op_context *context)
+{
+    return infer_over(context, mvn_axes);
+}
+
+static enum sp_status rule_mvn(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_over(context, rule, mvn_axes, SP_COMBINE_MOMENTS, 5);
+}
+
+static enum sp_status lp_axis(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+{
+    uint32_t axis = 0;
+    enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), rank, &axis);
+    *ret_mask = (uint64_t)1 << axis;
+    return status;
+}
+
+static enum sp_status infer_lp_norm(struct sp_op_context *context)
+{
+    return infer_over(context, lp_axis);
+}
+
+static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return rule_over(context, rule, lp_axis, SP_COMBINE_SUM, 3); /* power, sum, quotient */
+}
+
+/* ---- the entries ---------------------------------------------------------------------------------------------- */
+
+#define ENTRY_WITH(flags_, name_, since_, least_, inputs_, outputs_, infer_, rule_, local_, text_)                     \
+    {                                                                                                                  \
+        .domain = "", .name = name_, .since = since_, .min_inputs = least_, .max_inputs = inputs_, .min_outputs = 1,   \
+        .max_outputs = outputs_, .flags = flags_, .infer = infer_, .rule = rule_, .lower = local_, .text = text_,      \
+        .source = "ONNX operator " name_                                                                               \
+    }
+#define ENTRY(...) ENTRY_WITH(0, __VA_ARGS__)
+
+const struct sp_op sp_ops_normalization[] = {
+    ENTRY("BatchNormalization", 1, 5, 5, 5, infer_batch_norm, rule_batch_norm, sp_lower_batch_norm,
+          "[n, c, h..] [c] [c] [c] [c] -> [n, c, h..] [c]..; n, h.. moments when training"),
+    ENTRY("InstanceNormalization", 1, 3, 3, 1, infer_instance_norm, rule_instance_norm, sp_lower_instance_norm,
+          "[n, c, h..] [c] [c] -> [n, c, h..]; h.. moments"),
+    ENTRY("GroupNormalization", 18, 3, 3, 1, infer_group_norm, rule_group_norm, sp_lower_group_norm,
+          "[n, g*c, h..] [g*c] [g*c] -> [n, g*c, h..]; c, h.. moments"),
+    ENTRY("LayerNormalization", 17, 2, 3, 3, infer_layer_norm, rule_layer_norm, sp_lower_layer_norm,
+          "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments"),
+    ENTRY("RMSNormalization", 23, 2, 2, 1, infer_layer_norm, rule_rms_norm, sp_lower_rms_norm,
+          "[i.., j..] [j..] -> [i.., j..]; j.. moments"),
+    ENTRY_WITH(SP_OP_FUNCTION, "Softmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_lower_softmax,
+               "[i.., j..] -> [i.., j..]; j.. softmax"),
+    ENTRY_WITH(SP_OP_FUNCTION, "LogSoftmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_lower_log_softmax,
+               "[i.., j..] -> [i.., j..]; j.. softmax"),
+    ENTRY("Hardmax", 1, 1, 1, 1, infer_softmax, rule_hardmax, sp_lower_hardmax, "[i.., j..] -> [i.., j..]; j.. select"),
+    ENTRY("LRN", 1, 1, 1, 1, infer_lrn, rule_lrn, sp_lower_lrn, "[n, c, h..] -> [n, c, h..]; c halo"),
+    ENTRY("MeanVarianceNormalization", 9, 1, 1, 1, infer_mvn, rule_mvn, sp_lower_mean_variance_norm,
+          "[i.., j..] -> [i.., j..]; j.. moments"),
+    ENTRY("LpNormalization", 1, 1, 1, 1, infer_lp_norm, rule_lp_norm, sp_lower_lp_norm, "[i.., j] -> [i.., j]; j sum"),
+    {.name = NULL},
+};

@@ -1,0 +1,206 @@
+/*
+ * Operators of ONNX Runtime that are about devices themselves (com.microsoft, builds with NCCL).
+ *
+ *     AllReduce      [i..] -> [i..]                    the sum over all devices
+ *     AllGather      [i.., a] -> [i.., group*a]        pieces of all devices, one behind the other along `axis`
+ *     AllToAll       [a, i..] -> [a, i..]              block j of axis 0 goes to device j
+ *     Distributed..  as the operator that it distributes
+ *
+ * The three collectives stand in models that were made for one device each: their operands are what that device has, so
+ * their axes are not axes of the whole. Their rules say what another split of such a model could do.
+ *
+ * A Distributed operator has the operands of the operator without the prefix, as they are all together; how its
+ * operands are split is in its attributes. It has that operator's shapes and rule.
+ */
+#include <string.h>
+
+#include "ops/lowering/functions.h"
+#include "ops/table/factors.h"
+#include "ops/table/families.h"
+#include "ops/table/shape_helpers.h"
+
+#define DOMAIN "com.microsoft"
+
+/* ---- collectives ---------------------------------------------------------------------------------------------- */
+
+/* Devices of a group; an axis that is joined or exchanged. AllGather's kernel takes axis 0 where its schema says 1. */
+static enum sp_status read_group(struct sp_op_context *context, int64_t *ret_size)
+{
+    *ret_size = sp_node_int(context->node, "group_size", 1);
+    if (*ret_size < 1)
+        return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'group_size' is %lld", (long long)*ret_size);
+    return SP_OK;
+}
+
+static enum sp_status read_gather(struct sp_op_context *context, int64_t *ret_size, uint32_t *ret_axis)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    enum sp_status status = read_group(context, ret_size);
+    *ret_axis = 0;
+    if (status == SP_OK && x != NULL)
+        status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), x->rank, ret_axis);
+    return status;
+}
+
+static enum sp_status infer_reduce(struct sp_op_context *context)
+{
+    for (uint32_t i = 0; i < context->node->output_count && i < context->node->input_count; i++) {
+        enum sp_status status = sp_set_output_shape(context, i, sp_in_dtype(context, i), sp_in_shape(context, i));
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+static enum sp_status rule_reduce(struct sp_op_context *context, struct sp_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->output_count && i < rule->input_count; i++) {
+        struct sp_factor_list list = {0};
+        for (uint32_t axis = 0; axis < rule->inputs[i].rank; axis++) {
+            uint8_t factor = sp_rule_input_axis(context, rule, (char)('d' + i % 8), i, axis, SP_FACTOR_PARALLEL);
+            if (axis < rule->outputs[i].rank)
+                sp_rule_map_output(rule, i, axis, factor);
+            sp_factor_list_add(&list, factor);
+        }
+        if (i < SP_RULE_MAX_TERMS)
+            sp_rule_term_list(rule, 1, &list);
+    }
+    return SP_OK;
+}
+
+static enum sp_status infer_gather(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    int64_t size = 1;
+    uint32_t joined = 0;
+    enum sp_status status = read_gather(context, &size, &joined);
+    if (status != SP_OK)
+        return status;
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
+    struct sp_dim *dims = sp_new_dims(context, x->rank);
+    if (dims == NULL)
+        return sp_fail_memory(context->err);
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+        dims[axis] = axis == joined ? sp_dim_mul(context->dims, x->dims[axis], sp_dim_known(size)) : x->dims[axis];
+    return sp_set_output(context, 0, sp_in_dtype(context, 0), x->rank, dims);
+}
+
+static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule *rule)
+{
+    int64_t size = 1;
+    uint32_t joined = 0;
+    enum sp_status status = read_gather(context, &size, &joined);
+    uint32_t rank = rule->inputs[0].rank;
+    for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
+        enum sp_factor_kind kind = axis == joined ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL;
+        if (axis == joined)
+            sp_rule_map_output(rule, 0, axis, sp_rule_factor(rule, "group", SP_FACTOR_REPLICATE, sp_dim_known(size)));
+        sp_rule_map_output(rule, 0, axis, sp_rule_input_axis(context, rule, 'd', 0, axis, kind));
+    }
+    return status;
+}
+
+static enum sp_status infer_exchange(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    int64_t size = 1;
+    enum sp_status status = read_group(context, &size);
+    if (status == SP_OK && x != NULL && x->rank > 0 && sp_dim_is_known(x->dims[0]) && x->dims[0].value % size != 0)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its %lld rows do not divide into %lld blocks",
+                          (long long)x->dims[0].value, (long long)size);
+    return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
+}
+
+static enum sp_status rule_exchange(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return sp_rule_same_axes(context, rule, 1, SP_FACTOR_REPLICATE, SP_COMBINE_NONE);
+}
+
+/* ---- Distributed.. -------------------------------------------------------------------------------------------- */
+
+/* The operator of the standard, and the version whose operands the distributed one has: the first in which what it
+   takes as an input is one. */
+static const struct {
+    const char *name;
+    int64_t version;
+} originals[] = {{"MatMul", 13},    {"Slice", 13},      {"Reshape", 14},   {"Expand", 13}, {"ReduceSum", 18},
+                 {"ReduceMax", 18}, {"ReduceMean", 18}, {"Unsqueeze", 13}, {"Squeeze", 13}};
+
+static const struct sp_op *original_of(struct sp_op_context *context, int64_t *ret_version)
+{
+    const char *name = context->node->op_type + strlen("Distributed");
+    for (size_t i = 0; i < sizeof(originals) / sizeof(originals[0]); i++) {
+        if (strcmp(name, originals[i].name) != 0)
+            continue;
+        *ret_version = originals[i].version;
+        return sp_op_find("", name, originals[i].version);
+    }
+    return NULL;
+}
+
+static enum sp_status infer_distributed(struct sp_op_context *context)
+{
+    struct sp_op_context own = *context;
+    const struct sp_op *op = original_of(context, &own.version);
+    if (op == NULL)
+        return sp_op_fail(context, "NO_RULE", "the operator that it distributes is missing");
+    return op->infer(&own);
+}
+
+static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_rule *rule)
+{
+    struct sp_op_context own = *context;
+    const struct sp_op *op = original_of(context, &own.version);
+    if (op == NULL)
+        return sp_op_fail(context, "NO_RULE", "the operator that it distributes is missing");
+    return op->rule(&own, rule);
+}
+
+/* How the operands are split: for each of them a string; the form from before October 2023 has one mesh for all. */
+#define SHARDING_ATTRIBUTES                                                                                            \
+    "device_mesh_elements:ints,device_mesh_shape:ints,input_device_mesh_elements:strings,"                             \
+    "input_device_mesh_shapes:strings,input_shard_specs:strings,output_device_mesh_elements:strings,"                  \
+    "output_device_mesh_shapes:strings,output_shard_specs:strings"
+
+#define DISTRIBUTED(name_, flags_, least_, most_, operands_, text_, attributes_)                                       \
+    {                                                                                                                  \
+        .domain = DOMAIN, .name = "Distributed" name_, .since = 1, .flags = flags_, .min_inputs = least_,              \
+        .max_inputs = most_, .min_outputs = 1, .max_outputs = 1, .infer = infer_distributed, .rule = rule_distributed, \
+        .lower = sp_lower_one_of_many, .text = text_,                                                                  \
+        .source = "ONNX Runtime contrib operator Distributed" name_ ", ONNX operator " name_,                          \
+        .signature = operands_ " {" attributes_ SHARDING_ATTRIBUTES "}"                                                \
+    }
+
+#define COLLECTIVE(name_, most_, infer_, rule_, text_, signature_)                                                     \
+    {                                                                                                                  \
+        .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,           \
+        .max_outputs = most_, .infer = infer_, .rule = rule_, .lower = sp_lower_one_of_many,                           \
+        .text = text_ "; of one device's operands",                                                                    \
+        .source = "ONNX Runtime contrib operator " name_ " (builds with NCCL)", .signature = signature_                \
+    }
+
+const struct sp_op sp_ops_distributed[] = {
+    COLLECTIVE("AllReduce", UINT32_MAX, infer_reduce, rule_reduce, "[i..] -> [i..]", "(*input) -> (*output) {}"),
+    COLLECTIVE("AllGather", 1, infer_gather, rule_gather, "[i.., a] -> [i.., group*a]; a, group whole",
+               "(input) -> (output) {axis:int=1,group_size:int=1}"),
+    COLLECTIVE("AllToAll", 1, infer_exchange, rule_exchange, "[a, i..] -> [a, i..]; a whole",
+               "(input) -> (output) {group_size:int=1}"),
+    DISTRIBUTED("MatMul", 0, 2, 2, "(A,B) -> (Y)", "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum", ""),
+    DISTRIBUTED("Slice", 0, 3, 5, "(data,starts,ends,axes?,steps?) -> (output)",
+                "as Slice: [d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its "
+                "bounds are not known",
+                ""),
+    DISTRIBUTED("Reshape", SP_OP_VIEW, 2, 2, "(data,shape) -> (reshaped)",
+                "as Reshape: [a*b, c] -> [a, b*c]; others whole", "allowzero:int=0,"),
+    DISTRIBUTED("Expand", 0, 2, 2, "(input,shape) -> (output)", "as Expand: [i..] -> [n.., i..]", ""),
+    DISTRIBUTED("ReduceSum", 0, 1, 2, "(input,axes?) -> (output)", "[i.., j..] -> [i..]; j.. sum",
+                "keepdims:int=1,noop_with_empty_axes:int=0,"),
+    DISTRIBUTED("ReduceMax", 0, 1, 2, "(input,axes?) -> (output)", "[i.., j..] -> [i..]; j.. max",
+                "keepdims:int=1,noop_with_empty_axes:int=0,"),
+    DISTRIBUTED("ReduceMean", 0, 1, 2, "(input,axes?) -> (output)", "[i.., j..] -> [i..]; j.. sum",
+                "keepdims:int=1,noop_with_empty_axes:int=0,"),
+    DISTRIBUTED("Unsqueeze", SP_OP_VIEW, 2, 2, "(input,axes) -> (output)", "[i..] -> [i.., 1..]", ""),
+    DISTRIBUTED("Squeeze", SP_OP_VIEW, 2, 2, "(input,axes) -> (output)", "[i.., 1..] -> [i..]", ""),
+    {.name = NULL},
+};

@@ -1,0 +1,171 @@
+/*
+ * Strings. A host's work, counted 1 for each element as other elementwise operators.
+ *
+ *     StringConcat      [i..] [i..] -> [i..]           size-1 axes broadcast
+ *     RegexFullMatch    [d..] -> [d..]
+ *     StringSplit       [d..] -> [d.., w] [d..]        d.. whole: w is the greatest number of parts of any element
+ *     StringNormalizer  [c] or [1, c] -> [c]           c whole with stopwords: who removes elements moves the others
+ *     TfIdfVectorizer   [c] or [n, c] -> [o] or [n, o] c whole: n-grams reach across every border
+ */
+#include "base/arith.h"
+#include "base/limits.h"
+#include "ops/lowering/functions.h"
+#include "ops/table/factors.h"
+#include "ops/table/families.h"
+#include "ops/table/shape_helpers.h"
+
+/* ---- elementwise ---------------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_concat(struct sp_op_context *context)
+{
+    const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
+    struct sp_shape result = {0};
+    enum sp_status status = a != NULL && b != NULL ? sp_broadcast(context, a, b, &result) : SP_OK;
+    return status != SP_OK ? status : sp_set_output_shape(context, 0, SP_DTYPE_STRING, &result);
+}
+
+static enum sp_status infer_match(struct sp_op_context *context)
+{
+    return sp_set_output_shape(context, 0, SP_DTYPE_BOOL, sp_in_shape(context, 0));
+}
+
+static enum sp_status rule_each(struct sp_op_context *context, struct sp_rule *rule)
+{
+    return sp_rule_elementwise(context, rule, 1);
+}
+
+/* ---- StringSplit ---------------------------------------------------------------------------------------------- */
+
+static enum sp_status infer_split(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_dim dims[SP_MAX_RANK + 1];
+    enum sp_status status = sp_set_output_shape(context, 1, SP_DTYPE_INT64, x);
+    if (status != SP_OK || x == NULL)
+        return status != SP_OK ? status : sp_set_output_unranked(context, 0, SP_DTYPE_STRING);
+    for (uint32_t axis = 0; axis < x->rank; axis++)
+        dims[axis] = x->dims[axis];
+    dims[x->rank] = sp_dim_fresh(context->dims, "StringSplit");
+    return sp_set_output(context, 0, SP_DTYPE_STRING, x->rank + 1, dims);
+}
+
+/* Every element is split on its own, but all results are as wide as the widest; and there is no operator that would
+   make a result wider afterwards. */
+static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *rule)
+{
+    struct sp_factor_list all = {0};
+    for (uint32_t axis = 0; axis < rule->inputs[0].rank; axis++) {
+        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE);
+        sp_rule_map_output(rule, 0, axis, factor);
+        if (rule->output_count > 1 && axis < rule->outputs[1].rank)
+            sp_rule_map_output(rule, 1, axis, factor);
+        sp_factor_list_add(&all, factor);
+    }
+    sp_rule_term_list(rule, 1, &all);
+    return SP_OK;
+}
+
+/* ---- StringNormalizer ----------------------------------------------------------------------------------------- */
+
+static bool has_stopwords(const struct sp_op_context *context)
+{
+    const struct sp_attribute *words = sp_node_attribute(context->node, "stopwords");
+    return words != NULL && words->count > 0;
+}
+
+/* What is left of no elements is one empty string. */
+static enum sp_status infer_normalizer(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_dim dims[2];
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, SP_DTYPE_STRING);
+    if (x->rank != 1 && (x->rank != 2 || (sp_dim_is_known(x->dims[0]) && !sp_dim_is(x->dims[0], 1))))
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input must be a vector or a matrix of one row");
+    dims[0] = sp_dim_known(1);
+    dims[x->rank - 1] = has_stopwords(context) ? sp_dim_fresh(context->dims, "StringNormalizer")
+                                               : sp_dim_max(context->dims, x->dims[x->rank - 1], sp_dim_known(1));
+    return sp_set_output(context, 0, SP_DTYPE_STRING, x->rank, dims);
+}
+
+static enum sp_status rule_normalizer(struct sp_op_context *context, struct sp_rule *rule)
+{
+    uint32_t last = rule->inputs[0].rank - 1;
+    bool is_whole = has_stopwords(context) || sp_dim_is(sp_in_shape(context, 0)->dims[last], 0);
+    uint8_t factor =
+        sp_rule_input_axis(context, rule, 'c', 0, last, is_whole ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL);
+    if (!is_whole)
+        sp_rule_map_output(rule, 0, last, factor);
+    sp_rule_term(rule, 1, 1, &factor);
+    return SP_OK;
+}
+
+/* ---- TfIdfVectorizer ------------------------------------------------------------------------------------------ */
+
+/* One output for each index that an n-gram has. */
+static enum sp_status vocabulary(struct sp_op_context *context, struct sp_dim *ret_count)
+{
+    uint32_t count;
+    const int64_t *indexes = sp_node_ints(context->node, "ngram_indexes", &count);
+    int64_t greatest = -1, size = 0;
+    if (indexes == NULL || count == 0)
+        return sp_op_fail(context, "MISSING_ATTRIBUTE", "the attribute 'ngram_indexes' is missing");
+    for (uint32_t i = 0; i < count; i++) {
+        if (indexes[i] < 0)
+            return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'ngram_indexes' holds %lld",
+                              (long long)indexes[i]);
+        greatest = indexes[i] > greatest ? indexes[i] : greatest;
+    }
+    if (!sp_add_i64(greatest, 1, &size))
+        return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'ngram_indexes' holds %lld", (long long)greatest);
+    *ret_count = sp_dim_known(size);
+    return SP_OK;
+}
+
+static enum sp_status infer_tf_idf(struct sp_op_context *context)
+{
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_dim dims[2];
+    if (x == NULL)
+        return sp_set_output_unranked(context, 0, SP_DTYPE_FLOAT);
+    if (x->rank != 1 && x->rank != 2)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input has rank %u instead of 1 or 2", x->rank);
+    dims[0] = x->dims[0];
+    enum sp_status status = vocabulary(context, &dims[x->rank - 1]);
+    return status != SP_OK ? status : sp_set_output(context, 0, SP_DTYPE_FLOAT, x->rank, dims);
+}
+
+/* 1 FLOP for each element, length of n-grams and skip: what is looked up. */
+static enum sp_status rule_tf_idf(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_node *node = context->node;
+    uint32_t last = rule->inputs[0].rank - 1;
+    struct sp_factor_list work = {0};
+    double lengths = (double)sp_node_int(node, "max_gram_length", 1) - (double)sp_node_int(node, "min_gram_length", 1);
+    double skips = (double)sp_node_int(node, "max_skip_count", 0);
+    if (last == 1) {
+        uint8_t row = sp_rule_input_axis(context, rule, 'n', 0, 0, SP_FACTOR_PARALLEL);
+        sp_rule_map_output(rule, 0, 0, row);
+        sp_factor_list_add(&work, row);
+    }
+    sp_factor_list_add(&work, sp_rule_input_axis(context, rule, 'c', 0, last, SP_FACTOR_REPLICATE));
+    (void)sp_rule_output_axis(context, rule, 'o', 0, last, SP_FACTOR_PARALLEL);
+    sp_rule_term_list(rule, (lengths > 0 ? lengths + 1 : 1) * (skips > 0 ? skips + 1 : 1), &work);
+    return SP_OK;
+}
+
+/* clang-format off */
+const struct sp_op sp_ops_string[] = {
+    {"", "StringConcat", 20, 0, 2, 2, 1, 1, 0, infer_concat, rule_each, "[i..] [i..] -> [i..]; size-1 axes broadcast",
+     "ONNX operator StringConcat (20)", NULL},
+    {"", "RegexFullMatch", 20, 0, 1, 1, 1, 1, 0, infer_match, rule_each, "[d..] -> [d..]",
+     "ONNX operator RegexFullMatch (20)", NULL},
+    {"", "StringSplit", 20, 0, 1, 1, 2, 2, 0, infer_split, rule_split, "[d..] -> [d.., w] [d..]; d.. whole",
+     "ONNX operator StringSplit (20)", NULL},
+    {"", "StringNormalizer", 10, 0, 1, 1, 1, 1, 0, infer_normalizer, rule_normalizer,
+     "[c] -> [c]; with stopwords c whole", "ONNX operator StringNormalizer (10)", NULL},
+    {"", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, 0, infer_tf_idf, rule_tf_idf, "[n, c] -> [n, o]; c whole",
+     "ONNX operator TfIdfVectorizer (9)", NULL, sp_lower_made_whole},
+    {.name = NULL},
+};
+/* clang-format on */

@@ -1,0 +1,156 @@
+#include "ops/shapes/declared.h"
+
+#include <string.h>
+
+#define MAX_DIM_TEXT 256
+
+static bool is_new_symbol(const struct sp_dims *dims, struct sp_dim dim, uint32_t symbols_before)
+{
+    uint32_t count = sp_dims_symbol_count(dims);
+    bool result = false;
+    if (dim.kind != SP_DIM_SYMBOLIC || symbols_before >= count)
+        return false;
+    struct sp_buf text;
+    sp_buf_init(&text, MAX_DIM_TEXT);
+    sp_dim_print(dim, &text);
+    for (uint32_t i = symbols_before; !sp_buf_failed(&text) && i < count && !result; i++)
+        result = sp_dims_symbol_is_fresh(dims, i) && strcmp(sp_dims_symbol_name(dims, i), text.data) == 0;
+    sp_buf_release(&text);
+    return result;
+}
+
+/* Whether such a symbol is in the text of an expression. A name inside another name counts too: then less is kept. */
+static bool mentions_new_symbol(const struct sp_dims *dims, struct sp_dim dim, uint32_t symbols_before)
+{
+    bool result = false;
+    if (dim.kind != SP_DIM_SYMBOLIC)
+        return false;
+    struct sp_buf text;
+    sp_buf_init(&text, MAX_DIM_TEXT);
+    sp_dim_print(dim, &text);
+    for (uint32_t i = symbols_before; !sp_buf_failed(&text) && !result && i < sp_dims_symbol_count(dims); i++)
+        result = sp_dims_symbol_is_fresh(dims, i) && strstr(text.data, sp_dims_symbol_name(dims, i)) != NULL;
+    result = result || sp_buf_failed(&text);
+    sp_buf_release(&text);
+    return result;
+}
+
+bool sp_forget_new_symbols(struct sp_model *model, struct sp_type *type, uint32_t symbols_before)
+{
+    struct sp_dim *dims = NULL;
+    if (type->kind != SP_TYPE_TENSOR || !type->shape.has_rank)
+        return true;
+    for (uint32_t axis = 0; axis < type->shape.rank; axis++) {
+        if (!mentions_new_symbol(model->dims, type->shape.dims[axis], symbols_before))
+            continue;
+        if (dims == NULL) {
+            dims = SP_NEW_ARRAY(model->arena, type->shape.rank, struct sp_dim);
+            if (dims == NULL)
+                return false;
+            memcpy(dims, type->shape.dims, type->shape.rank * sizeof(*dims));
+        }
+        dims[axis] = sp_dim_unknown();
+    }
+    if (dims != NULL)
+        type->shape.dims = dims;
+    return true;
+}
+
+static enum sp_status fail_dim(const struct sp_value *value, uint32_t axis, struct sp_dim inferred,
+                               struct sp_dim declared, struct sp_error *err)
+{
+    struct sp_buf left, right;
+    sp_buf_init(&left, MAX_DIM_TEXT);
+    sp_buf_init(&right, MAX_DIM_TEXT);
+    sp_dim_print(inferred, &left);
+    sp_dim_print(declared, &right);
+    (void)sp_fail(err, SP_ERR_MODEL, "SHAPE_CONTRADICTS_DECLARATION",
+                  "Axis %u of '%.200s' is declared to have %s elements, but its operators give it %s.", axis,
+                  value->name, sp_buf_failed(&right) ? "other" : right.data,
+                  sp_buf_failed(&left) ? "a different number" : left.data);
+    sp_buf_release(&left);
+    sp_buf_release(&right);
+    (void)sp_error_at(err, "value '%.200s'", value->name);
+    return SP_ERR_MODEL;
+}
+
+static enum sp_status join_shape(struct sp_model *model, struct sp_value *value, uint32_t symbols_before,
+                                 struct sp_error *err)
+{
+    struct sp_shape *shape = &value->type.shape;
+    const struct sp_shape *declared = &value->declared.shape;
+    if (!declared->has_rank)
+        return SP_OK;
+    if (!shape->has_rank) {
+        *shape = *declared;
+        return SP_OK;
+    }
+    if (shape->rank != declared->rank) {
+        (void)sp_fail(err, SP_ERR_MODEL, "RANK_CONTRADICTS_DECLARATION",
+                      "'%.200s' is declared to have %u axes, but its operators give it %u.", value->name,
+                      declared->rank, shape->rank);
+        (void)sp_error_at(err, "value '%.200s'", value->name);
+        return SP_ERR_MODEL;
+    }
+    struct sp_dim *dims = NULL; /* a copy, made when something changes: shapes are shared between values */
+    for (uint32_t axis = 0; axis < shape->rank; axis++) {
+        struct sp_dim own = shape->dims[axis], other = declared->dims[axis];
+        if (other.kind == SP_DIM_UNKNOWN || sp_dim_equal(own, other))
+            continue;
+        bool is_new = is_new_symbol(model->dims, own, symbols_before);
+        if (own.kind != SP_DIM_UNKNOWN && !is_new) {
+            bool has_numbers = sp_dim_is_known(own) && sp_dim_is_known(other);
+            if (has_numbers || (sp_dim_is_known(other) && sp_dim_differs(model->dims, own, other)))
+                return fail_dim(value, axis, own, other, err);
+            continue;
+        }
+        if (dims == NULL) {
+            dims = SP_NEW_ARRAY(model->arena, shape->rank, struct sp_dim);
+            if (dims == NULL)
+                return sp_fail_memory(err);
+            memcpy(dims, shape->dims, shape->rank * sizeof(*dims));
+        }
+        dims[axis] = other;
+    }
+    if (dims != NULL)
+        shape->dims = dims;
+    return SP_OK;
+}
+
+enum sp_status sp_join_declared(struct sp_model *model, struct sp_value *value, uint32_t symbols_before,
+                                struct sp_error *err)
+{
+    struct sp_type *type = &value->type;
+    const struct sp_type *declared = &value->declared;
+    if (declared->kind == SP_TYPE_NONE)
+        return SP_OK;
+    if (type->kind == SP_TYPE_NONE) {
+        *type = *declared;
+        return SP_OK;
+    }
+    bool is_tensor = type->kind == SP_TYPE_TENSOR || type->kind == SP_TYPE_SPARSE_TENSOR;
+    bool is_other_dtype =
+        type->dtype != SP_DTYPE_UNDEFINED && declared->dtype != SP_DTYPE_UNDEFINED && type->dtype != declared->dtype;
+    if (type->kind != declared->kind || (is_tensor && is_other_dtype)) {
+        const char *name = sp_dtype_name(type->dtype), *other = sp_dtype_name(declared->dtype);
+        if (type->kind != declared->kind)
+            (void)sp_fail(err, SP_ERR_MODEL, "TYPE_CONTRADICTS_DECLARATION",
+                          "'%.200s' is declared to be of another kind (tensor, sequence, optional, map) than its "
+                          "operators give it.",
+                          value->name);
+        else
+            (void)sp_fail(err, SP_ERR_MODEL, "TYPE_CONTRADICTS_DECLARATION",
+                          "'%.200s' is declared to hold %s elements, but its operators give it %s.", value->name,
+                          other != NULL ? other : "unknown", name != NULL ? name : "unknown");
+        (void)sp_error_at(err, "value '%.200s'", value->name);
+        return SP_ERR_MODEL;
+    }
+    if (!is_tensor) {
+        if (type->elem == NULL)
+            type->elem = declared->elem;
+        return SP_OK;
+    }
+    if (type->dtype == SP_DTYPE_UNDEFINED)
+        type->dtype = declared->dtype;
+    return join_shape(model, value, symbols_before, err);
+}

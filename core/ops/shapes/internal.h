@@ -1,0 +1,102 @@
+#pragma once
+/*
+ * shapes_internal - what the parts of shape inference share; private to core/ops/shapes*.c.
+ *
+ * The walk keeps its own stack. A frame is one graph at work: the main graph, the expanded body of a call, or a
+ * subgraph of control flow inside the frame below. When a frame's nodes are done, the part that opened it says what
+ * next: leave, run the graph again (a loop whose values have not settled), or run the other branch.
+ *
+ *   shapes.c           the interface; types of inputs and initializers
+ *   walk.c      the stack, one node at a time, errors that are told and forgiven
+ *   call.c      calls of functions
+ *   control.c   If, and what goes into and comes out of loops
+ *   loop.c      values that loops carry: settled by going through the body until nothing changes
+ */
+#include "ops/bodies/control.h"
+#include "ops/shapes/shapes.h"
+
+struct sp_carried;
+
+enum sp_frame_kind { SP_FRAME_MAIN, SP_FRAME_CALL, SP_FRAME_BRANCH, SP_FRAME_LOOP };
+
+struct sp_shape_frame {
+    struct sp_shape_frame *below;
+    enum sp_frame_kind kind;
+    struct sp_graph *graph;
+    struct sp_node *node; /* that the graph belongs to; NULL for the main graph */
+    uint32_t next;        /* its next node */
+    bool is_quiet;        /* the graph never runs: what is wrong in it is not told */
+    struct sp_control control;
+    uint32_t branch;                 /* BRANCH: which one */
+    uint32_t passes;                 /* LOOP: finished ones */
+    struct sp_carried *carried;      /* LOOP: one for each state */
+    const struct sp_data *condition; /* LOOP: that a turn starts with, where it is known */
+    uint32_t symbols_before;         /* symbols from there on were made inside */
+};
+
+/* What a kind of node is, found by the addresses of its names: those are interned. */
+struct sp_known_op {
+    const char *op_type, *domain;
+    const struct sp_opset *opsets;
+    const struct sp_op *op;
+    int64_t version;
+};
+#define SP_KNOWN_OPS 256
+
+struct sp_told; /* a set of nodes */
+
+struct sp_shape_walk {
+    struct sp_model *model;
+    const struct sp_shape_options *options;
+    struct sp_error *err;
+    struct sp_shape_summary summary;
+    uint64_t visited;     /* nodes looked at, again in each pass */
+    uint64_t expanded;    /* nodes of expanded bodies */
+    uint64_t free_visits; /* beyond so many, loops give up: nested ones multiply */
+    uint32_t calls;       /* open ones */
+    uint32_t quiet;       /* open quiet frames */
+    struct sp_shape_frame *top, *unused;
+    struct sp_told *told;
+    struct sp_known_op known[SP_KNOWN_OPS]; /* the last one of each place */
+};
+
+/* shapes.c */
+enum sp_status sp_shape_initializers(struct sp_shape_walk *walk, struct sp_graph *graph);
+
+/* walk.c */
+struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct sp_node *node);
+/* What an error that concerns one node (or, NULL, a value of no node) does: it ends a strict walk; a tolerant one tells
+   it once and goes on with SP_OK. Other errors are returned as they are. */
+enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status);
+/* Joins the declared types of a node's outputs; symbols from `symbols_before` on were made for them. */
+enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node *node, uint32_t symbols_before);
+/* Takes back what was found about a node's outputs. */
+void sp_shape_forget(struct sp_node *node);
+void sp_shape_set_constant(struct sp_node *node, bool is_constant);
+/* Whether all results of a node are known in numbers. */
+bool sp_shape_has_known_results(const struct sp_node *node);
+/* A frame on top, for this graph of the node; NULL without memory. */
+struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
+                                     struct sp_node *node);
+enum sp_status sp_shape_walk(struct sp_shape_walk *walk);
+
+/* call.c */
+enum sp_status sp_shape_open_call(struct sp_shape_walk *walk, struct sp_node *node, const struct sp_function *function);
+enum sp_status sp_shape_close_call(struct sp_shape_walk *walk, const struct sp_shape_frame *frame);
+
+/* control.c: `close` sets *ret_again when the frame has another graph or pass to go. */
+enum sp_status sp_shape_open_control(struct sp_shape_walk *walk, struct sp_node *node);
+enum sp_status sp_shape_close_branch(struct sp_shape_walk *walk, struct sp_shape_frame *frame, bool *ret_again);
+enum sp_status sp_shape_close_loop(struct sp_shape_walk *walk, struct sp_shape_frame *frame, bool *ret_again);
+
+/* loop.c */
+/* The types before the first turn. SP_ERR_MODEL for one that the body declares otherwise. */
+enum sp_status sp_carried_begin(struct sp_shape_walk *walk, struct sp_shape_frame *frame);
+/* Gives the body its states. */
+enum sp_status sp_carried_enter(struct sp_shape_walk *walk, struct sp_shape_frame *frame);
+/* Widens the states by what the body returned; whether that changed one. Ends after a bounded number of passes, and at
+   once where the walk has looked at too many nodes: then nothing is known of states. SP_ERR_MODEL for a state that
+   comes back as something else. */
+enum sp_status sp_carried_leave(struct sp_shape_walk *walk, struct sp_shape_frame *frame, bool *ret_changed);
+/* Sets the node's first outputs. */
+enum sp_status sp_carried_finish(struct sp_shape_walk *walk, struct sp_shape_frame *frame, struct sp_dim trips);

@@ -1,0 +1,319 @@
+#include <string.h>
+
+#include "onnx/reader.h"
+#include "ops/shapes/declared.h"
+#include "ops/shapes/internal.h"
+#include "ops/table/shape_helpers.h"
+
+/* Nodes between two calls of the watch. */
+#define TICK_NODES 1024
+
+/* ---- errors that are told and forgiven ----------------------------------------------------------------------- */
+
+/* Nodes by address; open addressing, at most half full. Passes of a loop meet a node again: it is told of once. */
+struct sp_told {
+    uint32_t count, capacity;
+    uintptr_t *slots;
+};
+
+static bool put(struct sp_told *told, uintptr_t key)
+{
+    uint32_t mask = told->capacity - 1;
+    uint32_t slot = (uint32_t)((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
+    while (told->slots[slot] != 0 && told->slots[slot] != key)
+        slot = (slot + 1) & mask;
+    bool is_new = told->slots[slot] == 0;
+    told->slots[slot] = key;
+    told->count += is_new;
+    return is_new;
+}
+
+/* Whether this is the first time; without memory everything is. `what` tells kinds of news about one node apart: nodes
+   are aligned, so small numbers do not collide. */
+static bool is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what)
+{
+    if (walk->told == NULL && (walk->told = SP_NEW(walk->model->arena, struct sp_told)) == NULL)
+        return true;
+    if (2 * (walk->told->count + 1) > walk->told->capacity) {
+        struct sp_told larger = {0, walk->told->capacity == 0 ? 64 : 2 * walk->told->capacity, NULL};
+        larger.slots = SP_NEW_ARRAY(walk->model->arena, larger.capacity, uintptr_t);
+        if (larger.slots == NULL)
+            return true;
+        for (uint32_t i = 0; i < walk->told->capacity; i++) {
+            if (walk->told->slots[i] != 0)
+                (void)put(&larger, walk->told->slots[i]);
+        }
+        *walk->told = larger;
+    }
+    return put(walk->told, (uintptr_t)node + what);
+}
+
+enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status)
+{
+    if (status != SP_ERR_MODEL && status != SP_ERR_UNSUPPORTED)
+        return status;
+    if (walk->quiet == 0 && walk->options->report == NULL)
+        return status;
+    struct sp_error error = *walk->err;
+    sp_error_clear(walk->err);
+    if (walk->quiet != 0 || (node != NULL && !is_news(walk, node, 0)))
+        return SP_OK;
+    return walk->options->report(walk->options->report_context, node, &error);
+}
+
+/* ---- frames -------------------------------------------------------------------------------------------------- */
+
+struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
+                                     struct sp_node *node)
+{
+    struct sp_shape_frame *frame = walk->unused;
+    if (frame != NULL)
+        walk->unused = frame->below;
+    else if ((frame = SP_NEW(walk->model->arena, struct sp_shape_frame)) == NULL)
+        return NULL;
+    *frame = (struct sp_shape_frame){.below = walk->top, .kind = kind, .graph = graph, .node = node};
+    walk->top = frame;
+    return frame;
+}
+
+static void pop(struct sp_shape_walk *walk)
+{
+    struct sp_shape_frame *frame = walk->top;
+    walk->top = frame->below;
+    walk->quiet -= frame->is_quiet;
+    walk->calls -= frame->kind == SP_FRAME_CALL;
+    frame->below = walk->unused;
+    walk->unused = frame;
+}
+
+/* ---- one node ------------------------------------------------------------------------------------------------ */
+
+struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct sp_node *node)
+{
+    struct sp_model *model = walk->model;
+    return (struct sp_op_context){model, model->arena, model->dims, node, node->version, walk->err};
+}
+
+/* Operands without the omitted ones at the end. */
+static uint32_t given_count(struct sp_value *const *values, uint32_t count)
+{
+    while (count > 0 && values[count - 1] == NULL)
+        count--;
+    return count;
+}
+
+static enum sp_status check_arity(struct sp_op_context *context, const struct sp_op *op)
+{
+    const struct sp_node *node = context->node;
+    uint32_t inputs = given_count(node->inputs, node->input_count);
+    uint32_t outputs = given_count(node->outputs, node->output_count);
+    for (uint32_t i = 0; i < op->min_inputs; i++) {
+        if (!sp_has_input(context, i))
+            return sp_op_fail(context, "MISSING_INPUT", "its input %u, which %s-%lld requires, is missing", i, op->name,
+                              (long long)context->version);
+    }
+    if (inputs > op->max_inputs)
+        return sp_op_fail(context, "TOO_MANY_INPUTS", "it has %u inputs where %s-%lld takes at most %u", inputs,
+                          op->name, (long long)context->version, op->max_inputs);
+    if (node->output_count < op->min_outputs)
+        return sp_op_fail(context, "MISSING_OUTPUT", "it has %u outputs where %s-%lld has at least %u",
+                          node->output_count, op->name, (long long)context->version, op->min_outputs);
+    for (uint32_t i = 0; op->max_outputs != UINT32_MAX && i < op->min_outputs; i++) {
+        if (node->outputs[i] == NULL)
+            return sp_op_fail(context, "MISSING_OUTPUT", "its output %u, which %s-%lld always has, has no name", i,
+                              op->name, (long long)context->version);
+    }
+    if (outputs > op->max_outputs)
+        return sp_op_fail(context, "TOO_MANY_OUTPUTS", "it has %u outputs where %s-%lld has at most %u", outputs,
+                          op->name, (long long)context->version, op->max_outputs);
+    return SP_OK;
+}
+
+static bool is_fully_known(const struct sp_data *data)
+{
+    if (data == NULL)
+        return false;
+    for (uint32_t i = 0; data->ints != NULL && i < data->count; i++) {
+        if (!sp_dim_is_known(data->ints[i]))
+            return false;
+    }
+    return true;
+}
+
+bool sp_shape_has_known_results(const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i] != NULL && !is_fully_known(node->outputs[i]->data))
+            return false;
+    }
+    return given_count(node->outputs, node->output_count) != 0;
+}
+
+static bool has_constant_inputs(const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (node->inputs[i] != NULL && !node->inputs[i]->is_constant)
+            return false;
+    }
+    return true;
+}
+
+static bool is_constant_result(const struct sp_node *node)
+{
+    uint32_t flags = node->op->flags;
+    if (flags & SP_OP_RANDOM)
+        return false;
+    if (has_constant_inputs(node))
+        return true;
+    if ((flags & SP_OP_METADATA) && sp_shape_elements(&node->inputs[0]->type.shape) >= 0)
+        return true;
+    return sp_shape_has_known_results(node);
+}
+
+void sp_shape_set_constant(struct sp_node *node, bool is_constant)
+{
+    node->is_folded = is_constant;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i] != NULL)
+            node->outputs[i]->is_constant = is_constant;
+    }
+}
+
+void sp_shape_forget(struct sp_node *node)
+{
+    node->is_folded = false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        struct sp_value *value = node->outputs[i];
+        if (value == NULL)
+            continue;
+        value->type = (struct sp_type){0};
+        value->data = NULL;
+        value->is_constant = false;
+    }
+}
+
+enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node *node, uint32_t symbols_before)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
+        if (node->outputs[i] != NULL)
+            status = sp_shape_forgive(walk, node,
+                                      sp_join_declared(walk->model, node->outputs[i], symbols_before, walk->err));
+    }
+    return status;
+}
+
+static enum sp_status infer_known(struct sp_shape_walk *walk, struct sp_node *node)
+{
+    struct sp_op_context context = sp_shape_context(walk, node);
+    uint32_t symbols_before = sp_dims_symbol_count(walk->model->dims);
+    enum sp_status status = check_arity(&context, node->op);
+    if (status == SP_OK)
+        status = node->op->infer(&context);
+    if (status == SP_OK && sp_control_kind(node->op) != SP_CONTROL_NONE)
+        status = sp_shape_open_control(walk, node);
+    else if (status == SP_OK)
+        sp_shape_set_constant(node, is_constant_result(node));
+    if (status == SP_OK && walk->top->node == node)
+        return SP_OK; /* its graphs come first */
+    if (status != SP_OK) {
+        if (walk->top->node == node) /* its graphs could not be begun */
+            pop(walk);
+        status = sp_shape_forgive(walk, node, status);
+        if (status != SP_OK)
+            return status;
+        sp_shape_forget(node);
+    }
+    return sp_shape_join_outputs(walk, node, symbols_before);
+}
+
+/* The node's entry and version. */
+static void find_op(struct sp_shape_walk *walk, struct sp_node *node)
+{
+    const struct sp_opset *opsets = node->graph->opsets;
+    struct sp_known_op *known = &walk->known[((uintptr_t)node->op_type >> 4) % SP_KNOWN_OPS];
+    if (known->op_type != node->op_type || known->domain != node->domain || known->opsets != opsets) {
+        int64_t version = sp_graph_opset(node->graph, node->domain);
+        if (version == 0)
+            version = 1; /* files from before operator sets had versions */
+        *known = (struct sp_known_op){node->op_type, node->domain, opsets,
+                                      sp_op_find(node->domain, node->op_type, version), version};
+    }
+    node->version = known->version;
+    node->op = known->op;
+}
+
+static enum sp_status infer_node(struct sp_shape_walk *walk, struct sp_node *node)
+{
+    sp_shape_forget(node);
+    find_op(walk, node);
+    if (node->op != NULL)
+        return infer_known(walk, node);
+    const struct sp_function *function = sp_onnx_function(walk->model, node);
+    if (function != NULL) {
+        enum sp_status status = sp_shape_open_call(walk, node, function);
+        if (status == SP_OK)
+            return SP_OK;
+        status = sp_shape_forgive(walk, node, status);
+        return status != SP_OK ? status : sp_shape_join_outputs(walk, node, UINT32_MAX);
+    }
+    if (walk->quiet == 0 && is_news(walk, node, 1) && walk->summary.unknown_op_count++ == 0)
+        walk->summary.first_unknown_op = node;
+    return sp_shape_join_outputs(walk, node, UINT32_MAX);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------------------ */
+
+static enum sp_status tick(struct sp_shape_walk *walk)
+{
+    uint32_t total = walk->model->graph->node_count, done = total;
+    if (walk->visited++ % TICK_NODES != 0)
+        return SP_OK;
+    for (const struct sp_shape_frame *frame = walk->top; frame != NULL; frame = frame->below)
+        done = frame->next; /* of the main graph, at last */
+    double fraction = total == 0 ? 1.0 : (double)done / total;
+    if (!sp_watch_tick(walk->options->watch, "shapes", fraction, 0, 0))
+        return sp_fail(walk->err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
+    return SP_OK;
+}
+
+/* The end of the top frame's graph. What goes wrong with a loop or branch as a whole is its node's error. */
+static enum sp_status close_frame(struct sp_shape_walk *walk)
+{
+    struct sp_shape_frame *frame = walk->top;
+    struct sp_node *node = frame->node;
+    uint32_t symbols_before = sp_dims_symbol_count(walk->model->dims);
+    enum sp_status status = SP_OK;
+    bool again = false;
+    if (frame->kind == SP_FRAME_CALL)
+        status = sp_shape_close_call(walk, frame);
+    else if (frame->kind == SP_FRAME_BRANCH)
+        status = sp_shape_close_branch(walk, frame, &again);
+    else if (frame->kind == SP_FRAME_LOOP)
+        status = sp_shape_close_loop(walk, frame, &again);
+    if (status == SP_OK && again)
+        return SP_OK;
+    pop(walk);
+    if (status != SP_OK) {
+        status = sp_shape_forgive(walk, node, status);
+        if (status == SP_OK)
+            sp_shape_forget(node);
+    }
+    return status != SP_OK || node == NULL ? status : sp_shape_join_outputs(walk, node, symbols_before);
+}
+
+enum sp_status sp_shape_walk(struct sp_shape_walk *walk)
+{
+    enum sp_status status = SP_OK;
+    while (status == SP_OK && walk->top != NULL) {
+        struct sp_shape_frame *frame = walk->top;
+        if (frame->next == frame->graph->node_count) {
+            status = close_frame(walk);
+            continue;
+        }
+        status = tick(walk);
+        if (status == SP_OK)
+            status = infer_node(walk, &frame->graph->nodes[frame->next++]);
+    }
+    return status;
+}

@@ -1,0 +1,55 @@
+#pragma once
+/*
+ * families - the operator entries, one array per family file, each ended by an entry whose name is NULL.
+ *
+ * Adding a family: its array here, its line in table.c, its file in meson.build.
+ */
+#include "ops/table/op.h"
+
+extern const struct sp_op sp_ops_shape[];
+extern const struct sp_op sp_ops_reshape[];
+extern const struct sp_op sp_ops_movement[];
+extern const struct sp_op sp_ops_pad[];
+extern const struct sp_op sp_ops_slice[];
+extern const struct sp_op sp_ops_indexing[];
+extern const struct sp_op sp_ops_scatter[];
+extern const struct sp_op sp_ops_casting[];
+extern const struct sp_op sp_ops_elementwise[];
+extern const struct sp_op sp_ops_unary[];
+extern const struct sp_op sp_ops_contraction[];
+extern const struct sp_op sp_ops_einsum[];
+extern const struct sp_op sp_ops_convolution[];
+extern const struct sp_op sp_ops_pooling[];
+extern const struct sp_op sp_ops_normalization[];
+extern const struct sp_op sp_ops_reduction[];
+extern const struct sp_op sp_ops_recurrent[];
+extern const struct sp_op sp_ops_selection[];
+extern const struct sp_op sp_ops_image[];
+extern const struct sp_op sp_ops_attention[];
+extern const struct sp_op sp_ops_rotary[];
+extern const struct sp_op sp_ops_quantization[];
+extern const struct sp_op sp_ops_loss[];
+extern const struct sp_op sp_ops_random[];
+extern const struct sp_op sp_ops_string[];
+extern const struct sp_op sp_ops_ml_features[];
+extern const struct sp_op sp_ops_ml_models[];
+extern const struct sp_op sp_ops_ml_maps[];
+extern const struct sp_op sp_ops_training[];
+extern const struct sp_op sp_ops_linear_attention[];
+extern const struct sp_op sp_ops_contrib_attention[];
+extern const struct sp_op sp_ops_contrib_group_attention[];
+extern const struct sp_op sp_ops_moe[];
+extern const struct sp_op sp_ops_contrib_matmul[];
+extern const struct sp_op sp_ops_contrib_normalization[];
+extern const struct sp_op sp_ops_contrib_activation[];
+extern const struct sp_op sp_ops_distributed[];
+extern const struct sp_op sp_ops_control[];
+extern const struct sp_op sp_ops_sequence[];
+extern const struct sp_op sp_ops_optional[];
+extern const struct sp_op sp_ops_spatial[];
+extern const struct sp_op sp_ops_sampling[];
+extern const struct sp_op sp_ops_deformable[];
+extern const struct sp_op sp_ops_signal[];
+extern const struct sp_op sp_ops_matrix[];
+extern const struct sp_op sp_ops_dynamic[];
+extern const struct sp_op sp_ops_time[];

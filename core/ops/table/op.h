@@ -1,0 +1,198 @@
+#pragma once
+/*
+ * op - the operator table: one entry per operator, one rule each.
+ *
+ * A rule is written once and read by everybody. It has two parts:
+ *
+ *  infer   from input types and known values to output types and known values (ops/shapes/shapes.h drives it);
+ *  rule    the operator's *factors*: the loop indices of its computation, and which axes of which operands they are.
+ *
+ *      MatMul      [b.., m, k] [b.., k, n] -> [b.., m, n]      k is a reduction factor (sum)
+ *
+ * Costs, and later checks, inference of shardings, strategies, collectives and local shapes, are read off the factors;
+ * nothing but this table knows operators by name.
+ *
+ * Glossary
+ *  factor     one loop index: kind, extent, and where it matters a block it may only be split by
+ *  operand    an input or an output; operand axes map to ordered lists of factors, major to minor; an axis without a
+ *             factor (a broadcast axis of size 1) is replicated
+ *  free       a parallel factor of inputs alone (Shape) or of outputs alone (a new axis of Expand): the other side does
+ *             not depend on how it is split
+ *  term       a part of the work: `coefficient` FLOPs at every point of the product of its factors
+ *
+ * Adding an operator: one `struct sp_op` in the file of its family, with its two functions; table.c lists the families.
+ *
+ * Convention: 1 multiply-add is 2 FLOPs, as in datasheets. Elementwise operators count 1 per output element and cheap
+ * transcendental ones no more than that; the convention of each coefficient is stated where it is given.
+ */
+#include "base/error.h"
+#include "graph/model.h"
+
+/* ---- the context of infer and rule functions ------------------------------------------------------------------ */
+
+struct sp_lowering;
+
+struct sp_op_context {
+    struct sp_model *model;
+    struct sp_arena *arena; /* the model's: results stay */
+    struct sp_dims *dims;
+    struct sp_node *node;
+    int64_t version; /* opset version of the operator's domain in force */
+    struct sp_error *err;
+};
+
+/* ---- factors -------------------------------------------------------------------------------------------------- */
+
+enum sp_factor_kind {
+    SP_FACTOR_PARALLEL = 0, /* free to split */
+    SP_FACTOR_REDUCTION,    /* splitting leaves partial results that the combiner joins */
+    SP_FACTOR_REPLICATE,    /* needs the whole extent on every device */
+    SP_FACTOR_HALO,         /* splittable with an exchange of `halo` elements at the borders */
+    SP_FACTOR_PERMUTATION,  /* splittable, but elements move to other positions (gather, flip) */
+    SP_FACTOR_SEQUENTIAL    /* a recurrence: step t needs step t-1 */
+};
+
+enum sp_combiner {
+    SP_COMBINE_NONE = 0,
+    SP_COMBINE_SUM,
+    SP_COMBINE_MAX,
+    SP_COMBINE_MIN,
+    SP_COMBINE_PROD,
+    SP_COMBINE_SOFTMAX, /* running maximum and rescaled sums (online softmax) */
+    SP_COMBINE_MOMENTS, /* mean and variance from sums and sums of squares */
+    SP_COMBINE_SELECT   /* winners with their indices (ArgMax, TopK) */
+};
+
+#define SP_RULE_MAX_FACTORS 96
+#define SP_RULE_MAX_TERMS   8
+#define SP_FACTOR_NAME_SIZE 12
+
+struct sp_factor {
+    char name[SP_FACTOR_NAME_SIZE];
+    enum sp_factor_kind kind;
+    enum sp_combiner combiner; /* of REDUCTION */
+    struct sp_dim extent;
+    int64_t block;               /* split only in multiples of this many elements; 1 = anywhere */
+    int64_t halo_low, halo_high; /* HALO: elements needed from the lower and the higher neighbour */
+    bool is_blocked; /* splits are not carried across this factor by propagation: both sides mean different cuts */
+    /* PERMUTATION, REPLICATE: the axes that have this factor differ in extent (what a slice leaves, what a pad adds,
+       the pieces of a concatenation). Each is cut evenly for itself; `extent` is the one of output 0. */
+    bool is_resized;
+};
+
+struct sp_axis_factors {
+    uint8_t count;    /* 0: the axis is replicated (size 1, or not of the computation) */
+    uint8_t *factors; /* indices into the rule's factors, major to minor */
+};
+
+struct sp_operand_rule {
+    uint32_t rank;
+    struct sp_axis_factors *axes;
+    /* The elements are positions in the whole tensor: an index along one factor (ArgMax), or a flat index, row-major
+       over several (MaxPool's Indices). A device that has a part of these factors counts from the part's start. In an
+       input they may be negative where the operator counts those from the back. With `are_tuples` the last axis of the
+       operand holds one index along each of the factors instead (GatherND). */
+    uint8_t position_count;
+    bool are_tuples;
+    bool is_unread; /* an input of which only the type counts (CastLike's second): it may be cut in any way */
+    uint8_t *positions;
+};
+
+struct sp_term {
+    double coefficient; /* FLOPs at each point */
+    uint8_t count;
+    uint8_t *factors;
+};
+
+struct sp_rule {
+    struct sp_arena *arena;
+    uint32_t factor_count, term_count, input_count, output_count;
+    /* Grows while the rule is built: pointers into it are good until the next sp_rule_factor(). */
+    struct sp_factor *factors;
+    struct sp_term *terms;
+    struct sp_operand_rule *inputs, *outputs; /* one per node input/output; rank 0 where omitted */
+    /* Bytes read and written, when not simply the sum of all operands (Gather reads what it gathers); -1 = the sum. */
+    double bytes;
+    uint32_t faults; /* what went wrong while building; sp_op_rule() reports it, and a rule it returns has none */
+};
+
+/* ---- the table ------------------------------------------------------------------------------------------------ */
+
+enum sp_op_flags {
+    SP_OP_VIEW = 1 << 0,     /* output 0 is input 0's bytes under another shape: moves nothing, costs nothing */
+    SP_OP_METADATA = 1 << 1, /* looks at the shape of its input only (Shape, Size) */
+    SP_OP_CONSTANT = 1 << 2, /* has no inputs and a fixed result (Constant) */
+    SP_OP_RANDOM = 1 << 3,   /* not a function of its inputs: never folded */
+    SP_OP_CONTROL = 1 << 4,  /* holds subgraphs whose work is its work (If, Loop, Scan) */
+    SP_OP_IN_PLACE = 1 << 5, /* ONNX Runtime writes output 0 over input 0, where nobody else needs that any more */
+    SP_OP_FUNCTION = 1 << 6, /* computes an exponential, a logarithm, a power, a circular or an error function of each
+                                element of output 0: many instructions, whatever its FLOPs are counted as */
+    SP_OP_PERMUTES = 1 << 7  /* changes the order of elements in memory */
+};
+
+struct sp_op {
+    const char *domain; /* "" is ai.onnx */
+    const char *name;
+    int64_t since, last; /* opset versions this entry covers, both included; last 0 = up to the newest */
+    uint32_t min_inputs, max_inputs, min_outputs, max_outputs; /* UINT32_MAX: variadic */
+    uint32_t flags;                                            /* enum sp_op_flags */
+    /* Sets output types and, where inputs' data allow, output data. NULL inputs (omitted) are allowed by arity. */
+    enum sp_status (*infer)(struct sp_op_context *context);
+    /* Fills the factors from the inferred shapes. */
+    enum sp_status (*rule)(struct sp_op_context *context, struct sp_rule *rule);
+    /* The rule as people read it, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum". It says of every kind of factor
+       that is not simply parallel that the operator has it, in these words: sum, max, min, product, softmax, moments or
+       select (a reduction's combiner), whole (replicate), halo, moves (permutation), sequential. A conformance test
+       compares the text with the rules that were made. */
+    const char *text;
+    const char *source; /* where the semantics come from: specification section */
+    /* Inputs, outputs and attributes, for operators that ONNX's published schemas (ops/table/signature.h) do not have:
+       "(X,W,B?) -> (Y,*rest) {alpha:float=1.0,mode!:string}"; NULL where they do. */
+    const char *signature;
+    /* The node on one device's shards (ops/lowering/lowering.h); NULL: it runs as it is on its pieces. */
+    enum sp_status (*lower)(struct sp_lowering *lower);
+};
+
+/* The entry for a domain, name and opset version, or NULL. */
+const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t version);
+
+/* All entries, in table order; *ret_count of them. */
+const struct sp_op *const *sp_op_all(uint32_t *ret_count);
+
+/*
+ * The rule of a node whose types are inferred, in `arena`. Checks what the operator's function built: every factor
+ * index in range, every mapped axis' extent equal to the product of its factors where both are known (input axes with
+ * a HALO factor and axes with one that is_resized excepted: their extents differ). A node with an operand that is no
+ * tensor of known rank gets a rule without factors: everything is replicated.
+ * SP_ERR_UNSUPPORTED for a node without an entry, SP_ERR_MODEL for shapes that contradict the operator.
+ */
+enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
+                          struct sp_rule **ret_rule, struct sp_error *err);
+
+/* FLOPs of a rule: the terms with all extents multiplied; an extent that is not a number counts as 1. */
+double sp_rule_flops(const struct sp_rule *rule);
+
+/* The factors as text, "[b,m,k] [b,k,n] -> [b,m,n]  k: sum reduction", appended to `buf`. Positions follow an operand:
+   "[i]@v0" (along one factor), "[i]@v0*v1" (flat over both), "[i,t]@v0&v1" (tuples). */
+void sp_rule_print(const struct sp_rule *rule, struct sp_buf *buf);
+
+/* ---- building rules (used by the families) -------------------------------------------------------------------- */
+
+/* A new factor's index; name is cut to fit; block is 1. Never fails: beyond SP_RULE_MAX_FACTORS the last factor is
+   reused and sp_op_rule() reports SP_ERR_LIMIT. */
+uint8_t sp_rule_factor(struct sp_rule *rule, const char *name, enum sp_factor_kind kind, struct sp_dim extent);
+
+/* Appends a factor to the list of an operand's axis (major to minor). Out-of-range operands and axes are remembered and
+   reported by sp_op_rule(). */
+void sp_rule_map_input(struct sp_rule *rule, uint32_t input, uint32_t axis, uint8_t factor);
+void sp_rule_map_output(struct sp_rule *rule, uint32_t output, uint32_t axis, uint8_t factor);
+
+/* Appends a factor to the positions that an operand's elements stand for. */
+void sp_rule_positions_input(struct sp_rule *rule, uint32_t input, uint8_t factor);
+void sp_rule_positions_output(struct sp_rule *rule, uint32_t output, uint8_t factor);
+
+/* Adds a term over `count` factors. */
+void sp_rule_term(struct sp_rule *rule, double coefficient, uint32_t count, const uint8_t *factors);
+
+/* Adds a term over all factors mapped to output 0. */
+void sp_rule_term_output(struct sp_rule *rule, double coefficient);

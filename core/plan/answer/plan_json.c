@@ -1,0 +1,354 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cost/cache.h"
+#include "plan/answer/placement_record.h"
+#include "plan/answer/plan_json_internal.h"
+#include "plan/explain/why.h"
+#include "plan/variants/variants.h"
+#include "plan/version.h"
+
+void sp_plan_json_text(struct sp_plan_json *c, const char *name)
+{
+    if (sp_buf_failed(c->text))
+        c->json->failed = true;
+    else
+        sp_json_member_string(c->json, name, c->text->size > 0 ? c->text->data : "");
+    sp_buf_clear(c->text);
+}
+
+void sp_plan_json_devices(struct sp_plan_json *c, const char *name, uint32_t first, uint32_t count)
+{
+    sp_json_key(c->json, name);
+    sp_json_begin_array(c->json);
+    for (uint32_t i = 0; i < count; i++)
+        sp_json_int(c->json, first + i);
+    sp_json_end_array(c->json);
+}
+
+static void write_node_names(struct sp_plan_json *c, uint32_t stage)
+{
+    sp_json_key(c->json, "nodes");
+    sp_json_begin_array(c->json);
+    if (stage != SP_NO_STAGE) {
+        for (uint32_t i = c->plan->stage_begin[stage]; i < c->plan->stage_begin[stage + 1]; i++)
+            sp_json_string(c->json, c->plan->workload->nodes[c->plan->stage_nodes[i]].name);
+    }
+    sp_json_end_array(c->json);
+}
+
+static void write_head(struct sp_plan_json *c)
+{
+    const struct sp_plan *plan = c->plan;
+    struct sp_json *json = c->json;
+    sp_json_member_string(json, "plan", "1");
+    sp_json_member_string(json, "id", plan->id);
+    sp_json_member_string(json, "version", SP_VERSION);
+    sp_json_key(json, "model");
+    sp_json_begin_object(json);
+    sp_json_member_string(json, "sha256", plan->model_sha256[0] != '\0' ? plan->model_sha256 : NULL);
+    sp_json_member_string(json, "name", plan->model_name);
+    sp_json_member_int(json, "size_bytes", (int64_t)(plan->file != NULL ? plan->file->given_size : plan->model->size));
+    sp_json_key(json, "ir_version");
+    if (plan->model != NULL)
+        sp_json_int(json, plan->model->ir_version);
+    else
+        sp_json_null(json); /* a graph of costs */
+    sp_json_member_int(json, "node_count", plan->workload->node_count);
+    sp_json_member_double(json, "weight_bytes", plan->workload->weight_bytes);
+    sp_json_member_double(json, "flops", plan->workload->flops);
+    sp_json_end_object(json);
+    sp_json_key(json, "cluster");
+    sp_cluster_write(plan->cluster, json);
+    sp_json_member_string(json, "objective", sp_objective_name(plan->objective));
+    sp_json_key(json, "options");
+    sp_json_raw(json, plan->options_json, strlen(plan->options_json));
+}
+
+static void write_estimate(struct sp_plan_json *c)
+{
+    const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    struct sp_plan_gap gap = sp_plan_gap(c->plan);
+    struct sp_json *json = c->json;
+    sp_json_key(json, "estimate");
+    sp_json_begin_object(json);
+    sp_json_member_double(json, "latency_seconds", evaluation->latency_seconds);
+    sp_json_member_double(json, "interval_seconds", evaluation->interval_seconds);
+    sp_json_member_double(json, "throughput_per_second", 1 / evaluation->interval_seconds);
+    sp_json_member_double(json, "communication_bytes", evaluation->communication_bytes);
+    sp_json_member_int(json, "devices_used", sp_plan_devices_used(c->plan));
+    sp_json_member_double(json, "lower_bound_seconds", gap.bound_seconds);
+    sp_json_member_double(json, "gap", gap.gap);
+    sp_json_member_string(json, "bottleneck", c->plan->bottleneck);
+    sp_json_end_object(json);
+}
+
+/* What the devices of a mesh axis share: the factors that most time is spent on, each with an operator that has it. */
+struct axis_use {
+    const char *operator_type, *factor;
+    uint32_t nodes;
+    double seconds;
+};
+#define SP_AXIS_USES 8
+
+static void note_axis_use(struct axis_use *uses, uint32_t *count, const struct axis_use *use)
+{
+    for (uint32_t i = 0; i < *count; i++) {
+        if (strcmp(uses[i].operator_type, use->operator_type) == 0 && strcmp(uses[i].factor, use->factor) == 0) {
+            uses[i].nodes++;
+            uses[i].seconds += use->seconds;
+            return;
+        }
+    }
+    if (*count < SP_AXIS_USES)
+        uses[(*count)++] = *use;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const struct axis_use *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds > y->seconds ? -1 : 1;
+    return strcmp(x->factor, y->factor);
+}
+
+static void write_axis_uses(struct sp_plan_json *c, uint32_t stage, uint32_t axis)
+{
+    struct axis_use uses[SP_AXIS_USES];
+    uint32_t count = 0;
+    for (uint32_t i = c->plan->stage_begin[stage]; i < c->plan->stage_begin[stage + 1]; i++) {
+        const uint32_t node = c->plan->stage_nodes[i];
+        const struct sp_strategies *strategies = sp_plan_strategies(c->plan, node);
+        const struct sp_strategy *strategy = sp_plan_strategy(c->plan, node);
+        if (strategy == NULL || strategies->rule == NULL || strategy->factor_of[axis] == SP_STRATEGY_NO_FACTOR)
+            continue;
+        const struct axis_use use = {c->plan->workload->nodes[node].node->op_type,
+                                     strategies->rule->factors[strategy->factor_of[axis]].name, 1,
+                                     strategies->items[0].compute_seconds};
+        note_axis_use(uses, &count, &use);
+    }
+    if (count > 1)
+        qsort(uses, count, sizeof *uses, by_seconds);
+    sp_json_key(c->json, "splits");
+    sp_json_begin_array(c->json);
+    for (uint32_t i = 0; i < count; i++) {
+        sp_json_begin_object(c->json);
+        sp_json_member_string(c->json, "operator", uses[i].operator_type);
+        sp_json_member_string(c->json, "factor", uses[i].factor);
+        sp_json_member_int(c->json, "nodes", uses[i].nodes);
+        sp_json_end_object(c->json);
+    }
+    sp_json_end_array(c->json);
+}
+
+/* The axes of one block, major to minor: "S[1]" in a spec's text is the second of them. */
+static void write_mesh(struct sp_plan_json *c, uint32_t stage)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(c->plan->arena);
+    const struct sp_mesh *mesh = NULL;
+    if (sp_plan_mesh(c->plan, c->plan->arena, stage, &mesh, c->err) != SP_OK)
+        c->json->failed = true;
+    sp_json_key(c->json, "mesh");
+    sp_json_begin_array(c->json);
+    for (uint32_t a = 0; mesh != NULL && a < mesh->axis_count; a++) {
+        sp_json_begin_object(c->json);
+        sp_json_member_string(c->json, "name", mesh->axes[a].name);
+        sp_json_member_int(c->json, "size", mesh->axes[a].size);
+        write_axis_uses(c, stage, a);
+        sp_json_end_object(c->json);
+    }
+    sp_json_end_array(c->json);
+    sp_arena_rewind(c->plan->arena, mark);
+}
+
+static void write_stages(struct sp_plan_json *c)
+{
+    const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    const struct sp_placement *placement = &c->plan->result->placement;
+    struct sp_json *json = c->json;
+    sp_json_key(json, "stages");
+    sp_json_begin_array(json);
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *cost = &evaluation->stages[s];
+        sp_json_begin_object(json);
+        sp_json_member_int(json, "index", s);
+        sp_plan_json_devices(c, "devices", placement->stage_device[s], sp_plan_stage_devices(c->plan, s));
+        sp_json_member_int(json, "replicas", sp_placement_replicas(placement, s));
+        write_mesh(c, s);
+        write_node_names(c, s);
+        sp_json_member_double(json, "seconds", cost->interval_seconds);
+        sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
+        sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
+        sp_json_member_double(json, "send_seconds", cost->send_seconds);
+        sp_json_member_double(json, "receive_seconds", cost->receive_seconds);
+        sp_json_member_double(json, "start_seconds", cost->start_seconds);
+        sp_reason_stage(c->plan, s, &c->borders, c->text);
+        sp_plan_json_text(c, "because");
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_memory(struct sp_plan_json *c, const struct sp_stage_cost *cost, uint32_t device, uint32_t stage)
+{
+    struct sp_json *json = c->json;
+    sp_json_key(json, "memory");
+    sp_json_begin_object(json);
+    sp_json_member_double(json, "weights_bytes", cost->weights_bytes);
+    sp_json_member_double(json, "cache_bytes", cost->cache_bytes);
+    sp_json_member_double(json, "activations_peak_bytes", cost->activations_peak_bytes);
+    sp_json_member_double(json, "communication_bytes", cost->communication_bytes);
+    sp_json_member_double(json, "total_bytes", cost->total_bytes);
+    sp_json_member_double(json, "arena_bytes", stage != SP_NO_STAGE ? c->plan->arena_bytes[stage] : 0);
+    sp_json_member_double(json, "capacity_bytes", sp_cluster_memory(c->plan->cluster, device));
+    sp_json_end_object(json);
+}
+
+static void write_devices(struct sp_plan_json *c)
+{
+    const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    static const struct sp_stage_cost unused;
+    struct sp_json *json = c->json;
+    sp_json_key(json, "devices");
+    sp_json_begin_array(json);
+    for (uint32_t d = 0; d < c->plan->cluster->device_count; d++) {
+        uint32_t stage = c->stage_of_device[d];
+        const struct sp_stage_cost *cost = stage == SP_NO_STAGE ? &unused : &evaluation->stages[stage];
+        sp_json_begin_object(json);
+        sp_json_member_int(json, "id", d);
+        sp_json_member_string(json, "name", sp_cluster_device(c->plan->cluster, d)->name);
+        sp_json_key(json, "stage");
+        if (stage == SP_NO_STAGE)
+            sp_json_null(json);
+        else
+            sp_json_int(json, stage);
+        write_node_names(c, stage);
+        sp_json_member_double(json, "flops", cost->flops);
+        sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
+        sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
+        sp_json_member_double(json, "communication_seconds", cost->send_seconds + cost->receive_seconds);
+        sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - cost->interval_seconds));
+        write_memory(c, cost, d, stage);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+/* The nodes that keep keys and values; no member where none do. */
+static void write_caches(struct sp_plan_json *c)
+{
+    const struct sp_workload *workload = c->plan->workload;
+    struct sp_json *json = c->json;
+    uint32_t first = 0;
+    while (first < workload->node_count && workload->nodes[first].cache == NULL)
+        first++;
+    if (first == workload->node_count)
+        return;
+    sp_json_key(json, "caches");
+    sp_json_begin_array(json);
+    for (uint32_t n = first; n < workload->node_count; n++) {
+        const struct sp_work_node *node = &workload->nodes[n];
+        const struct sp_strategy *strategy = sp_plan_strategy(c->plan, n);
+        if (node->cache == NULL)
+            continue;
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "node", node->name);
+        sp_json_member_int(json, "stage", c->plan->result->placement.stage_of[n]);
+        sp_json_member_double(json, "demanded_bytes", node->cache->demanded_bytes);
+        sp_json_member_double(json, "bytes", node->resident_bytes);
+        sp_json_member_double(json, "device_bytes", strategy == NULL ? node->resident_bytes : strategy->resident_bytes);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_diagnostics(struct sp_plan_json *c)
+{
+    struct sp_json *json = c->json;
+    sp_json_key(json, "diagnostics");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < c->plan->note_count; i++) {
+        const struct sp_plan_note *note = &c->plan->notes[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "code", note->code);
+        sp_json_member_string(json, "severity", note->severity);
+        sp_json_member_string(json, "message", note->message);
+        sp_json_member_string(json, "node", note->node);
+        sp_json_member_string(json, "tensor", note->tensor);
+        sp_json_member_string(json, "configuration", NULL);
+        sp_json_member_string(json, "hint", note->hint);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+/* Plans that nothing beats in everything, the chosen one among them. */
+static void write_alternatives(struct sp_plan_json *c)
+{
+    const struct sp_search_result *result = c->plan->result;
+    struct sp_json *json = c->json;
+    sp_json_key(json, "alternatives");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < result->front_count; i++) {
+        const struct sp_front_plan *plan = &result->front[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "description", plan->description);
+        sp_json_member_int(json, "stages", plan->stage_count);
+        sp_json_member_int(json, "devices", plan->devices_used);
+        sp_json_member_double(json, "latency_seconds", plan->latency_seconds);
+        sp_json_member_double(json, "interval_seconds", plan->interval_seconds);
+        sp_json_member_double(json, "memory_bytes", plan->memory_bytes);
+        sp_json_member_bool(json, "chosen", plan->is_chosen);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_search(struct sp_plan_json *c, double seconds)
+{
+    const struct sp_search_result *result = c->plan->result;
+    struct sp_json *json = c->json;
+    sp_json_key(json, "search");
+    sp_json_begin_object(json);
+    sp_json_member_int(json, "explored", (int64_t)result->explored);
+    sp_json_member_int(json, "accepted", (int64_t)result->accepted);
+    sp_json_member_double(json, "seconds", seconds);
+    sp_json_member_int(json, "seed", (int64_t)c->plan->seed);
+    sp_json_member_string(json, "strategy", c->plan->strategy);
+    sp_json_member_int(json, "candidates", result->candidates);
+    sp_json_member_int(json, "subgraphs", result->subgraphs);
+    sp_json_member_double(json, "memory_share", result->memory_share);
+    write_alternatives(c);
+    sp_json_end_object(json);
+}
+
+void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struct sp_json *json)
+{
+    struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    struct sp_buf text;
+    struct sp_error none = {0};
+    struct sp_plan_json c = {.plan = plan, .json = json, .text = &text, .err = &none};
+    sp_buf_init(&text, SP_REASON_BYTES);
+    c.stage_of_device = sp_plan_device_stages(plan);
+    if (c.stage_of_device == NULL || !sp_places_init(plan, &c.places) || !sp_borders_init(plan, &c.borders)) {
+        json->failed = true;
+    } else {
+        sp_json_begin_object(json);
+        write_head(&c);
+        write_estimate(&c);
+        sp_why_write_json(plan, json);
+        write_stages(&c);
+        write_devices(&c);
+        write_caches(&c);
+        sp_plan_json_tensors(&c);
+        sp_plan_json_collectives(&c);
+        write_diagnostics(&c);
+        write_search(&c, search_seconds);
+        sp_placement_record_write(plan, json);
+        sp_variants_write_json(plan, json);
+        sp_json_end_object(json);
+    }
+    sp_buf_release(&text);
+    sp_arena_rewind(plan->arena, mark);
+}

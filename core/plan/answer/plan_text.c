@@ -1,0 +1,307 @@
+#include <math.h>
+#include <string.h>
+
+#include "plan/answer/text.h"
+#include "plan/explain/why.h"
+#include "plan/internal.h"
+#include "plan/variants/variants.h"
+
+#define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
+#define SP_TEXT_TRANSFERS 16  /* transfers listed before they are only counted */
+#define SP_TEXT_NOTES     16  /* notes likewise */
+#define SP_NOTE_COLUMNS   200 /* a note's sentence: it quotes names out of the model */
+#define SP_WHOLE_RATE     1e3 /* requests per second from which fractions do not matter */
+#define SP_TEXT_NAME      34  /* columns of a name in a table */
+
+/* One cell: the text that `write` puts into `cell`, padded to `width` columns. */
+static void cell_end(struct sp_buf *buf, struct sp_buf *cell, int width, bool right)
+{
+    const char *text = cell->size == 0 ? "" : cell->data;
+    sp_buf_printf(buf, right ? "%*s" : "%-*s", width, text);
+    sp_buf_clear(cell);
+}
+
+static void cell_seconds(struct sp_buf *buf, struct sp_buf *cell, double seconds, int width)
+{
+    if (seconds == 0)
+        sp_buf_text(cell, "-");
+    else
+        sp_text_seconds(cell, seconds);
+    cell_end(buf, cell, width, true);
+}
+
+static void cell_bytes(struct sp_buf *buf, struct sp_buf *cell, double bytes, int width)
+{
+    sp_text_bytes(cell, bytes);
+    cell_end(buf, cell, width, true);
+}
+
+static void head(const struct sp_plan *plan, struct sp_buf *buf)
+{
+    const struct sp_workload *workload = plan->workload;
+    const struct sp_cluster *cluster = plan->cluster;
+    sp_buf_text(buf, "Model       ");
+    sp_text_cut(buf, plan->model_name, 60);
+    sp_buf_text(buf, "\n            ");
+    sp_text_integer(buf, workload->node_count);
+    sp_buf_text(buf, plan->model != NULL ? " nodes, " : " nodes of a graph of costs, ");
+    if (plan->model != NULL) {
+        sp_text_scaled(buf, workload->flops);
+        sp_buf_text(buf, "FLOP per request, ");
+    }
+    sp_text_bytes(buf, workload->weight_bytes);
+    sp_buf_text(buf, plan->model != NULL ? " of weights\nCluster     " : " of memory\nCluster     ");
+    for (uint32_t g = 0; g < cluster->group_count; g++) {
+        sp_buf_printf(buf, "%s%u x %s (", g > 0 ? " + " : "", cluster->groups[g].count, cluster->groups[g].device.name);
+        sp_text_bytes(buf, cluster->groups[g].device.memory_bytes);
+        sp_buf_text(buf, ")");
+    }
+    sp_buf_text(buf, "; links: ");
+    for (uint32_t l = 0; l < cluster->level_count; l++) {
+        sp_buf_printf(buf, "%s%u at ", l > 0 ? ", " : "", cluster->levels[l].size);
+        sp_text_bytes(buf, cluster->levels[l].bandwidth);
+        sp_buf_text(buf, "/s");
+    }
+    sp_buf_printf(buf, "\nObjective   %s, strategy %s\nFingerprint %s\n", sp_objective_name(plan->objective),
+                  plan->strategy, plan->id);
+}
+
+/* "       2 replicas of 4 devices, mesh x 2, y 2; 1.20 ms of computing are collectives": for stages of several. */
+static void block_line(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
+    const uint32_t size = sp_placement_size(placement, stage), replicas = sp_placement_replicas(placement, stage);
+    const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    const struct sp_mesh *mesh = NULL;
+    struct sp_error none = {0};
+    if (size * replicas == 1)
+        return;
+    if (sp_plan_mesh(plan, plan->arena, stage, &mesh, &none) != SP_OK)
+        buf->failed = true;
+    sp_buf_text(buf, "       ");
+    if (replicas > 1)
+        sp_buf_printf(buf, "%u replicas of ", replicas);
+    sp_buf_printf(buf, "%u device%s", size, size == 1 ? "" : "s");
+    for (uint32_t a = 0; mesh != NULL && a < mesh->axis_count; a++)
+        sp_buf_printf(buf, "%s %s %lld", a == 0 ? ", mesh" : ",", mesh->axes[a].name, (long long)mesh->axes[a].size);
+    if (cost->collective_seconds > 0) {
+        sp_buf_text(buf, "; ");
+        sp_text_seconds(buf, cost->collective_seconds);
+        sp_buf_text(buf, " of computing are collectives");
+    }
+    sp_buf_text(buf, "\n");
+    sp_arena_rewind(plan->arena, mark);
+}
+
+static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders,
+                       struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
+    const struct sp_work_node *nodes = plan->workload->nodes;
+    sp_buf_printf(buf, "%5u  ", stage);
+    sp_reason_devices(plan, stage, cell);
+    sp_buf_text(cell, " ");
+    sp_text_cut(cell, sp_cluster_device(plan->cluster, cost->device)->name, 22);
+    cell_end(buf, cell, 25, false);
+    sp_buf_printf(buf, "%7u", cost->node_count);
+    cell_seconds(buf, cell, cost->compute_seconds, 10);
+    cell_seconds(buf, cell, cost->send_seconds, 10);
+    cell_seconds(buf, cell, cost->receive_seconds, 10);
+    cell_bytes(buf, cell, cost->total_bytes, 11);
+    sp_buf_text(buf, " /");
+    cell_bytes(buf, cell, cost->capacity_bytes, 9);
+    sp_buf_printf(buf, "%4.0f%%\n", cost->capacity_bytes > 0 ? 100 * cost->total_bytes / cost->capacity_bytes : 0);
+    if (borders->first[stage] != SP_NO_WORK) {
+        sp_buf_text(buf, "       ");
+        sp_text_cut(buf, nodes[borders->first[stage]].name, 42);
+        if (borders->first[stage] != borders->last[stage]) {
+            sp_buf_text(buf, " .. ");
+            sp_text_cut(buf, nodes[borders->last[stage]].name, 42);
+        }
+        sp_buf_text(buf, "\n");
+    }
+    block_line(plan, stage, buf);
+    if (cost->cache_bytes > 0) {
+        sp_buf_text(buf, "       of the memory of each device ");
+        sp_text_bytes(buf, cost->cache_bytes);
+        sp_buf_text(buf, " are keys and values\n");
+    }
+    sp_buf_text(buf, "       because: ");
+    sp_reason_stage(plan, stage, borders, cell);
+    sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 16, SP_TEXT_COLUMNS);
+    sp_buf_clear(cell);
+}
+
+static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    if (evaluation->transfer_count == 0)
+        return;
+    sp_buf_printf(buf, "\n%-35s%-18s%11s%11s\n", "Transfer", "Devices", "Bytes", "Time");
+    for (uint32_t i = 0; i < evaluation->transfer_count && i < SP_TEXT_TRANSFERS; i++) {
+        const struct sp_tensor_transfer *t = &evaluation->transfers[i];
+        sp_text_cut(cell, plan->workload->tensors[t->tensor].name, SP_TEXT_NAME);
+        cell_end(buf, cell, SP_TEXT_NAME + 1, false);
+        sp_reason_devices(plan, t->from_stage, cell);
+        sp_buf_text(cell, " -> ");
+        sp_reason_devices(plan, t->to_stage, cell);
+        cell_end(buf, cell, 18, false);
+        cell_bytes(buf, cell, t->bytes, 11);
+        cell_seconds(buf, cell, t->seconds, 11);
+        sp_buf_text(buf, "\n");
+    }
+    if (evaluation->transfer_count > SP_TEXT_TRANSFERS) {
+        sp_buf_printf(buf, "and %u more; %u in all, ", evaluation->transfer_count - SP_TEXT_TRANSFERS,
+                      evaluation->transfer_count);
+        sp_text_bytes(buf, evaluation->communication_bytes);
+        sp_buf_text(buf, " per request (the JSON form lists them)\n");
+    }
+}
+
+/* ---- collectives ------------------------------------------------------------------------------------------------ */
+
+/* Those of one stage and kind together: a model has hundreds of them. */
+struct collective_sum {
+    const char *kind;
+    uint32_t count;
+    double bytes, seconds;
+};
+#define SP_TEXT_KINDS 16 /* more than there are */
+
+struct collective_sums {
+    uint32_t count;
+    struct collective_sum sums[SP_TEXT_KINDS];
+};
+
+static enum sp_status add_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
+{
+    struct collective_sums *all = context;
+    uint32_t i = 0;
+    (void)err;
+    while (i < all->count && strcmp(all->sums[i].kind, collective->kind) != 0)
+        i++;
+    if (i == SP_TEXT_KINDS)
+        return SP_OK;
+    if (i == all->count)
+        all->sums[all->count++] = (struct collective_sum){.kind = collective->kind};
+    all->sums[i].count++;
+    all->sums[i].bytes += collective->bytes;
+    all->sums[i].seconds += collective->seconds;
+    return SP_OK;
+}
+
+static void collectives(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    bool has_head = false;
+    for (uint32_t s = 0; s < plan->result->placement.stage_count; s++) {
+        struct collective_sums all = {0};
+        struct sp_error none = {0};
+        if (sp_plan_collectives(plan, s, add_collective, &all, &none) != SP_OK)
+            buf->failed = true;
+        for (uint32_t i = 0; i < all.count; i++) {
+            if (!has_head)
+                sp_buf_printf(buf, "\n%-35s%-18s%11s%11s%11s\n", "Collective", "Devices", "Times", "Bytes", "Time");
+            has_head = true;
+            sp_buf_printf(buf, "%-35s", all.sums[i].kind);
+            sp_reason_devices(plan, s, cell);
+            cell_end(buf, cell, 18, false);
+            sp_buf_printf(buf, "%11u", all.sums[i].count);
+            cell_bytes(buf, cell, all.sums[i].bytes, 11);
+            cell_seconds(buf, cell, all.sums[i].seconds, 11);
+            sp_buf_text(buf, "\n");
+        }
+    }
+    if (has_head)
+        sp_buf_text(buf, "(bytes that each device sends per request)\n");
+}
+
+static void alternatives(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_search_result *result = plan->result;
+    if (result->front_count < 2)
+        return;
+    sp_buf_printf(buf, "\n%-35s%9s%11s%11s%11s\n", "Plans that were found", "Devices", "Latency", "Interval", "Memory");
+    for (uint32_t i = 0; i < result->front_count; i++) {
+        const struct sp_front_plan *front = &result->front[i];
+        sp_text_cut(cell, front->description, SP_TEXT_NAME);
+        cell_end(buf, cell, SP_TEXT_NAME + 1, false);
+        sp_buf_printf(buf, "%9u", front->devices_used);
+        cell_seconds(buf, cell, front->latency_seconds, 11);
+        cell_seconds(buf, cell, front->interval_seconds, 11);
+        cell_bytes(buf, cell, front->memory_bytes, 11);
+        sp_buf_text(buf, front->is_chosen ? "  this plan\n" : "\n");
+    }
+}
+
+static void estimate(const struct sp_plan *plan, struct sp_buf *buf)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    struct sp_plan_gap gap = sp_plan_gap(plan);
+    sp_buf_text(buf, "\nEstimate    ");
+    double rate = evaluation->interval_seconds > 0 ? 1 / evaluation->interval_seconds : 0;
+    if (rate >= SP_WHOLE_RATE && rate < 1e15)
+        sp_text_integer(buf, (uint64_t)(rate + 0.5));
+    else if (rate > 0)
+        sp_buf_printf(buf, "%.4g", rate);
+    sp_buf_text(buf, rate > 0 ? " requests per second, one every " : "one request every ");
+    sp_text_seconds(buf, evaluation->interval_seconds);
+    sp_buf_text(buf, "; latency ");
+    sp_text_seconds(buf, evaluation->latency_seconds);
+    sp_buf_text(buf, "; ");
+    sp_text_bytes(buf, evaluation->communication_bytes);
+    sp_buf_printf(buf, " sent per request\nBound       no %s on these devices has %s below ",
+                  plan->result->strategy == SP_STRATEGY_GROUPING ? "placement of whole nodes" : "plan",
+                  plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
+    sp_text_seconds(buf, gap.bound_seconds);
+    sp_buf_printf(buf, "; gap %.1f%%\n", 100 * gap.gap);
+    if (sp_plan_devices_used(plan) < plan->cluster->device_count)
+        sp_buf_printf(buf, "Devices     %u of %u are used\n", sp_plan_devices_used(plan), plan->cluster->device_count);
+    sp_buf_text(buf, "Bottleneck  ");
+    sp_text_wrapped(buf, plan->bottleneck, 12, SP_TEXT_COLUMNS);
+}
+
+static void notes(const struct sp_plan *plan, struct sp_buf *buf)
+{
+    for (uint32_t i = 0; i < plan->note_count && i < SP_TEXT_NOTES; i++) {
+        const struct sp_plan_note *note = &plan->notes[i];
+        sp_buf_printf(buf, "%s%s: ", i == 0 ? "\n" : "", note->severity);
+        sp_text_cut(buf, note->message, SP_NOTE_COLUMNS);
+        sp_buf_printf(buf, " [%s]\n", note->code);
+        if (note->hint != NULL) {
+            sp_buf_text(buf, "      ");
+            sp_text_cut(buf, note->hint, SP_NOTE_COLUMNS);
+            sp_buf_text(buf, "\n");
+        }
+    }
+    if (plan->note_count > SP_TEXT_NOTES)
+        sp_buf_printf(buf, "and %u more notes (the JSON form lists them)\n", plan->note_count - SP_TEXT_NOTES);
+}
+
+void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
+{
+    struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    struct sp_borders borders;
+    struct sp_buf cell;
+    sp_buf_init(&cell, SP_REASON_BYTES);
+    if (!sp_borders_init(plan, &borders)) {
+        buf->failed = true;
+    } else {
+        head(plan, buf);
+        sp_buf_printf(buf, "\n%5s  %-25s%7s%10s%10s%10s%11s%11s\n", "Stage", "Device", "Nodes", "Compute", "Send",
+                      "Receive", "Memory", "of");
+        for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++)
+            stage_line(plan, s, &borders, &cell, buf);
+        transfers(plan, &cell, buf);
+        collectives(plan, &cell, buf);
+        alternatives(plan, &cell, buf);
+        estimate(plan, buf);
+        sp_why_write_text(plan, buf);
+        sp_variants_write_text(plan, buf);
+        notes(plan, buf);
+    }
+    if (sp_buf_failed(&cell))
+        buf->failed = true;
+    sp_buf_release(&cell);
+    sp_arena_rewind(plan->arena, mark);
+}

@@ -1,0 +1,281 @@
+#include "plan/explain/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sp_schedule {
+    const struct sp_plan *plan;
+    struct sp_arena *arena;
+    struct sp_evaluator *evaluator;
+    uint32_t stage;             /* that was entered */
+    struct sp_live_bytes *live; /* of each of its nodes */
+    uint32_t collective_count, collective_capacity;
+    struct sp_plan_collective *collectives;
+};
+
+uint32_t sp_schedule_requests(const struct sp_plan *plan)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    uint32_t requests = SP_SCHEDULE_REQUESTS;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        const uint32_t replicas = sp_placement_replicas(placement, s);
+        requests = replicas > requests ? replicas : requests;
+    }
+    return requests < SP_SCHEDULE_MOST_REQUESTS ? requests : SP_SCHEDULE_MOST_REQUESTS;
+}
+
+double sp_schedule_begin(const struct sp_plan *plan, uint32_t stage, uint32_t request)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    return evaluation->stages[stage].start_seconds + request * evaluation->interval_seconds;
+}
+
+/* ---- a stage ---------------------------------------------------------------------------------------------------- */
+
+struct sp_schedule *sp_schedule_create(struct sp_arena *arena, const struct sp_plan *plan)
+{
+    struct sp_schedule *course = SP_NEW(arena, struct sp_schedule);
+    if (course == NULL)
+        return NULL;
+    course->plan = plan;
+    course->arena = arena;
+    course->live = SP_NEW_ARRAY(arena, plan->workload->node_count, struct sp_live_bytes);
+    course->evaluator = sp_evaluator_create(arena, plan->workload, plan->cluster);
+    return course->live != NULL && course->evaluator != NULL ? course : NULL;
+}
+
+static enum sp_status keep_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
+{
+    struct sp_schedule *course = context;
+    if (course->collective_count == course->collective_capacity) {
+        const uint32_t capacity = course->collective_capacity == 0 ? 256 : 2 * course->collective_capacity;
+        struct sp_plan_collective *grown = SP_NEW_ARRAY(course->arena, capacity, struct sp_plan_collective);
+        if (grown == NULL)
+            return sp_fail_memory(err);
+        if (course->collective_count > 0)
+            memcpy(grown, course->collectives, course->collective_count * sizeof *grown);
+        course->collectives = grown;
+        course->collective_capacity = capacity;
+    }
+    course->collectives[course->collective_count++] = *collective;
+    return SP_OK;
+}
+
+/* The live bytes of each node of the stage. */
+static enum sp_status find_live(struct sp_schedule *course, struct sp_error *err)
+{
+    const struct sp_plan *plan = course->plan;
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, course->stage);
+    const uint32_t first = plan->stage_begin[course->stage], count = plan->stage_begin[course->stage + 1] - first;
+    struct sp_stage_cost cost;
+    if (sharded == NULL) {
+        sp_evaluator_course(course->evaluator, &plan->result->placement, course->stage, plan->stage_nodes + first,
+                            count, &cost, course->live);
+        return SP_OK;
+    }
+    enum sp_status status = sp_intra_course(course->arena, sharded->table, sharded->node_count, sharded->nodes,
+                                            sharded->strategy_of, course->live, err);
+    /* It has the nodes that run; folded ones get a place among them, from the end. */
+    uint32_t from = sharded->node_count;
+    for (uint32_t i = count; status == SP_OK && i-- > 0;) {
+        if (!plan->workload->nodes[plan->stage_nodes[first + i]].folded)
+            course->live[i] = course->live[--from];
+    }
+    return status;
+}
+
+enum sp_status sp_schedule_enter(struct sp_schedule *course, uint32_t stage, struct sp_error *err)
+{
+    course->stage = stage;
+    course->collective_count = 0;
+    enum sp_status status = find_live(course, err);
+    return status == SP_OK ? sp_plan_collectives(course->plan, stage, keep_collective, course, err) : status;
+}
+
+const struct sp_plan_collective *sp_schedule_collectives(const struct sp_schedule *course, uint32_t *ret_count)
+{
+    *ret_count = course->collective_count;
+    return course->collectives;
+}
+
+/* ---- what is held ----------------------------------------------------------------------------------------------- */
+
+static enum sp_status whole_operators(const struct sp_schedule *course, struct sp_arena *arena,
+                                      struct sp_schedule_fullest *fullest, struct sp_error *err)
+{
+    const struct sp_workload *workload = course->plan->workload;
+    const uint32_t *nodes = course->plan->stage_nodes + course->plan->stage_begin[course->stage];
+    const uint32_t count = course->plan->stage_begin[course->stage + 1] - course->plan->stage_begin[course->stage];
+    uint32_t entry = SP_NO_WORK;
+    size_t operands = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (workload->nodes[nodes[i]].folded)
+            continue;
+        operands += workload->nodes[nodes[i]].input_count + workload->nodes[nodes[i]].output_count;
+        if (entry == SP_NO_WORK || course->live[i].during > course->live[entry].during)
+            entry = i;
+    }
+    if (entry == SP_NO_WORK)
+        return SP_OK;
+    uint32_t *alive = SP_NEW_ARRAY(arena, operands, uint32_t);
+    fullest->held = SP_NEW_ARRAY(arena, operands, struct sp_schedule_held);
+    if (alive == NULL || fullest->held == NULL)
+        return sp_fail_memory(err);
+    fullest->node = nodes[entry];
+    fullest->workspace_bytes = workload->nodes[nodes[entry]].workspace_bytes;
+    const uint32_t found = sp_evaluator_alive(course->evaluator, &course->plan->result->placement, course->stage, nodes,
+                                              count, entry, alive);
+    for (uint32_t i = 0; i < found; i++) {
+        const double bytes = workload->tensors[alive[i]].bytes;
+        if (bytes > 0)
+            fullest->held[fullest->count++] = (struct sp_schedule_held){.tensor = alive[i], .bytes = bytes};
+    }
+    return SP_OK;
+}
+
+/* Whether a stage has a tensor in this layout beside that of the node that makes it there, or uses it first. */
+static bool is_copy(const struct sp_schedule *course, uint32_t tensor, uint32_t layout)
+{
+    const struct sp_placement *placement = &course->plan->result->placement;
+    const struct sp_work_tensor *work = &course->plan->workload->tensors[tensor];
+    uint32_t node = work->producer;
+    if (node == SP_NO_WORK)
+        return false; /* a model input comes in every layout that is wanted */
+    for (uint32_t i = 0; i < work->consumer_count && placement->stage_of[node] != course->stage; i++)
+        node = work->consumers[i];
+    return sp_plan_layout(course->plan, node, tensor) != layout;
+}
+
+static enum sp_status split_operators(const struct sp_schedule *course, const struct sp_sharded_stage *sharded,
+                                      struct sp_arena *arena, struct sp_schedule_fullest *fullest, struct sp_error *err)
+{
+    struct sp_intra_moment moment;
+    enum sp_status status = sp_intra_fullest(arena, sharded->table, sharded->node_count, sharded->nodes,
+                                             sharded->strategy_of, &moment, err);
+    if (status != SP_OK)
+        return status;
+    fullest->node = moment.node;
+    fullest->workspace_bytes = moment.workspace_bytes;
+    fullest->held = SP_NEW_ARRAY(arena, moment.count, struct sp_schedule_held);
+    if (fullest->held == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < moment.count; i++) {
+        const struct sp_intra_alive *alive = &moment.alive[i];
+        if (alive->bytes > 0)
+            fullest->held[fullest->count++] =
+                (struct sp_schedule_held){.tensor = alive->tensor,
+                                          .is_copy = is_copy(course, alive->tensor, alive->layout),
+                                          .bytes = alive->bytes};
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_schedule_find_fullest(struct sp_schedule *course, struct sp_arena *arena,
+                                        struct sp_schedule_fullest *ret_fullest, struct sp_error *err)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(course->plan, course->stage);
+    *ret_fullest = (struct sp_schedule_fullest){.node = SP_NO_WORK};
+    return sharded != NULL ? split_operators(course, sharded, arena, ret_fullest, err)
+                           : whole_operators(course, arena, ret_fullest, err);
+}
+
+/* ---- event by event --------------------------------------------------------------------------------------------- */
+
+struct walk {
+    const struct sp_schedule *course;
+    void (*tell)(void *context, const struct sp_schedule_event *event);
+    void *context;
+    uint32_t next; /* collective */
+    double at;
+};
+
+/* The exchanges that come next, as far as they belong before the node, or after it. */
+static void tell_collectives(struct walk *walk, uint32_t node, bool is_before)
+{
+    const struct sp_schedule *course = walk->course;
+    for (; walk->next < course->collective_count; walk->next++) {
+        const struct sp_plan_collective *collective = &course->collectives[walk->next];
+        if (collective->node != node || collective->is_before != is_before)
+            return;
+        const struct sp_schedule_event event = {.what = SP_SCHEDULE_COLLECTIVE,
+                                                .node = node,
+                                                .collective = walk->next,
+                                                .begin = walk->at,
+                                                .end = walk->at + collective->seconds};
+        walk->tell(walk->context, &event);
+        walk->at = event.end;
+    }
+}
+
+static void tell_node(struct walk *walk, uint32_t node, const struct sp_live_bytes *live)
+{
+    tell_collectives(walk, node, true);
+    struct sp_schedule_event event = {.what = SP_SCHEDULE_NODE,
+                                      .node = node,
+                                      .begin = walk->at,
+                                      .end = walk->at + sp_plan_node_seconds(walk->course->plan, node)};
+    walk->tell(walk->context, &event);
+    walk->at = event.end;
+    tell_collectives(walk, node, false);
+    if (walk->course->plan->workload->nodes[node].folded)
+        return;
+    event.what = SP_SCHEDULE_LIVE;
+    event.live = *live;
+    event.end = walk->at;
+    walk->tell(walk->context, &event);
+}
+
+double sp_schedule_walk(const struct sp_schedule *course, double begin,
+                        void (*tell)(void *context, const struct sp_schedule_event *event), void *context)
+{
+    const struct sp_plan *plan = course->plan;
+    const uint32_t first = plan->stage_begin[course->stage], end = plan->stage_begin[course->stage + 1];
+    struct walk walk = {.course = course, .tell = tell, .context = context, .at = begin};
+    for (uint32_t i = first; i < end; i++)
+        tell_node(&walk, plan->stage_nodes[i], &course->live[i - first]);
+    return walk.at;
+}
+
+/* ---- between stages --------------------------------------------------------------------------------------------- */
+
+static int by_link(const void *a, const void *b)
+{
+    const struct sp_tensor_transfer *x = *(const struct sp_tensor_transfer *const *)a;
+    const struct sp_tensor_transfer *y = *(const struct sp_tensor_transfer *const *)b;
+    if (x->from_stage != y->from_stage)
+        return x->from_stage < y->from_stage ? -1 : 1;
+    if (x->to_stage != y->to_stage)
+        return x->to_stage < y->to_stage ? -1 : 1;
+    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
+enum sp_status sp_schedule_links(struct sp_arena *arena, const struct sp_plan *plan, uint32_t *ret_count,
+                                 const struct sp_schedule_link **ret_links, struct sp_error *err)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const uint32_t count = evaluation->transfer_count;
+    const struct sp_tensor_transfer **sorted = SP_NEW_ARRAY(arena, count, const struct sp_tensor_transfer *);
+    struct sp_schedule_link *links = SP_NEW_ARRAY(arena, count, struct sp_schedule_link);
+    uint32_t found = 0;
+    if (sorted == NULL || links == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i] = &evaluation->transfers[i];
+    if (count > 1)
+        qsort(sorted, count, sizeof *sorted, by_link);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sp_schedule_link *last = found > 0 ? &links[found - 1] : NULL;
+        if (last != NULL && last->from_stage == sorted[i]->from_stage && last->to_stage == sorted[i]->to_stage)
+            last->count++;
+        else
+            links[found++] = (struct sp_schedule_link){sorted[i]->from_stage, sorted[i]->to_stage, 1, sorted + i};
+    }
+    *ret_count = found;
+    *ret_links = links;
+    return SP_OK;
+}
+
+double sp_schedule_leave(const struct sp_plan *plan, const struct sp_schedule_link *link, double begin)
+{
+    return begin + plan->result->evaluation->stages[link->from_stage].compute_seconds;
+}

@@ -1,0 +1,459 @@
+/* Names and patterns become nodes and tensors of the workload that is searched. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/request/constraints_internal.h"
+
+struct resolving {
+    struct sp_arena *arena;
+    const struct sp_demands *demands;
+    const struct sp_workload *workload;
+    const struct sp_contraction *contraction;
+    const struct sp_cluster *cluster;
+    struct sp_constraints *made;
+    /* The same as in `made`, to be filled. */
+    uint32_t *stage_of, *device_of, *together_of;
+    const char **stage_where, **device_where;
+    bool *is_whole;
+    uint32_t *joined; /* per group: the one that it is a part of */
+    struct sp_error *err;
+};
+
+static enum sp_status refuse(const struct resolving *r, const char *where, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static enum sp_status refuse(const struct resolving *r, const char *where, const char *code, const char *format, ...)
+{
+    char message[SP_ERROR_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    (void)sp_fail(r->err, SP_ERR_REQUEST, code, "%s", message);
+    return sp_error_at(r->err, "%s", where);
+}
+
+/* ---- patterns ---------------------------------------------------------------------------------------------------- */
+
+/* `*` is any number of characters, `?` any one. After a mismatch the latest `*` takes one character more. */
+static bool matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *resume = NULL;
+    while (*name != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == *name || *pattern == '?') {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+typedef enum sp_status take_node(struct resolving *r, uint32_t node, const char *where, const void *context);
+
+/* Calls `take` for each running node that a pattern fits, as a node of the searched workload. */
+static enum sp_status each_node(struct resolving *r, const struct sp_demand_nodes *nodes, take_node *take,
+                                const void *context)
+{
+    for (uint32_t p = 0; p < nodes->count; p++) {
+        bool found = false, folded = false;
+        for (uint32_t n = 0; n < r->workload->node_count; n++) {
+            if (!matches(nodes->patterns[p], r->workload->nodes[n].name))
+                continue;
+            if (r->workload->nodes[n].folded) {
+                folded = true;
+                continue;
+            }
+            found = true;
+            const uint32_t *node_of = r->contraction->node_of;
+            enum sp_status status = take(r, node_of == NULL ? n : node_of[n], nodes->where[p], context);
+            if (status != SP_OK)
+                return status;
+        }
+        if (!found && folded)
+            return refuse(r, nodes->where[p], "CONSTRAINT_NO_NODE",
+                          "'%.200s' fits only nodes that are computed when the model is loaded: they are in no stage.",
+                          nodes->patterns[p]);
+        if (!found)
+            return refuse(r, nodes->where[p], "CONSTRAINT_NO_NODE", "No node of the model is called '%.200s'.",
+                          nodes->patterns[p]);
+    }
+    return SP_OK;
+}
+
+/* ---- pins -------------------------------------------------------------------------------------------------------- */
+
+static enum sp_status take_pin(struct resolving *r, uint32_t node, const char *where, const void *context)
+{
+    const struct sp_demand_pin *pin = context;
+    uint32_t *of = pin->is_device ? r->device_of : r->stage_of;
+    const char **places = pin->is_device ? r->device_where : r->stage_where;
+    (void)where;
+    if (of == NULL || places == NULL)
+        return sp_fail_memory(r->err);
+    if (of[node] != SP_UNPINNED && of[node] != pin->number)
+        return refuse(r, pin->where, "CONSTRAINT_CONFLICT",
+                      "Node '%.80s' is pinned to %s %u and to %s %u (%.80s against %.80s).",
+                      r->contraction->workload->nodes[node].name, pin->is_device ? "device" : "stage", of[node],
+                      pin->is_device ? "device" : "stage", pin->number, places[node], pin->where);
+    of[node] = pin->number;
+    places[node] = pin->where;
+    return SP_OK;
+}
+
+static uint32_t *unpinned(struct sp_arena *arena, uint32_t count)
+{
+    uint32_t *of = SP_NEW_ARRAY(arena, count, uint32_t);
+    for (uint32_t i = 0; of != NULL && i < count; i++)
+        of[i] = SP_UNPINNED;
+    return of;
+}
+
+static enum sp_status resolve_pins(struct resolving *r)
+{
+    const uint32_t nodes = r->contraction->workload->node_count;
+    bool has_stages = false, has_devices = false;
+    for (uint32_t i = 0; i < r->demands->pin_count; i++) {
+        has_devices = has_devices || r->demands->pins[i].is_device;
+        has_stages = has_stages || !r->demands->pins[i].is_device;
+    }
+    if (has_stages) {
+        r->made->stage_of = r->stage_of = unpinned(r->arena, nodes);
+        r->made->stage_where = r->stage_where = SP_NEW_ARRAY(r->arena, nodes, const char *);
+        if (r->stage_of == NULL || r->stage_where == NULL)
+            return sp_fail_memory(r->err);
+    }
+    if (has_devices) {
+        r->made->device_of = r->device_of = unpinned(r->arena, nodes);
+        r->made->device_where = r->device_where = SP_NEW_ARRAY(r->arena, nodes, const char *);
+        if (r->device_of == NULL || r->device_where == NULL)
+            return sp_fail_memory(r->err);
+    }
+    for (uint32_t i = 0; i < r->demands->pin_count; i++) {
+        enum sp_status status = each_node(r, &r->demands->pins[i].nodes, take_pin, &r->demands->pins[i]);
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* ---- together ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t group_root(const struct resolving *r, uint32_t group)
+{
+    while (r->joined[group] != group)
+        group = r->joined[group];
+    return group;
+}
+
+/* A node of two groups makes one of them: the smaller number stays. */
+static enum sp_status take_member(struct resolving *r, uint32_t node, const char *where, const void *context)
+{
+    const uint32_t mine = group_root(r, *(const uint32_t *)context);
+    (void)where;
+    if (r->together_of[node] != SP_UNPINNED) {
+        const uint32_t other = group_root(r, r->together_of[node]);
+        r->joined[mine > other ? mine : other] = mine > other ? other : mine;
+    } else {
+        r->together_of[node] = mine;
+    }
+    return SP_OK;
+}
+
+static enum sp_status resolve_together(struct resolving *r)
+{
+    const uint32_t nodes = r->contraction->workload->node_count, count = r->demands->together_count;
+    if (count == 0)
+        return SP_OK;
+    r->together_of = unpinned(r->arena, nodes);
+    r->joined = SP_NEW_ARRAY(r->arena, count, uint32_t);
+    if (r->together_of == NULL || r->joined == NULL)
+        return sp_fail_memory(r->err);
+    for (uint32_t g = 0; g < count; g++)
+        r->joined[g] = g;
+    for (uint32_t g = 0; g < count; g++) {
+        enum sp_status status = each_node(r, &r->demands->together[g], take_member, &g);
+        if (status != SP_OK)
+            return status;
+    }
+    for (uint32_t n = 0; n < nodes; n++) {
+        if (r->together_of[n] != SP_UNPINNED)
+            r->together_of[n] = group_root(r, r->together_of[n]);
+    }
+    r->made->together_of = r->together_of;
+    r->made->together_count = count;
+    return SP_OK;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* A tensor that running nodes make or use. */
+static enum sp_status find_tensor(const struct resolving *r, const char *name, const char *where, uint32_t *ret_tensor)
+{
+    for (uint32_t t = 0; t < r->workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &r->workload->tensors[t];
+        const bool runs = tensor->consumer_count > 0 ||
+                          (tensor->producer != SP_NO_WORK && !r->workload->nodes[tensor->producer].folded);
+        if (!runs || tensor->name == NULL || strcmp(tensor->name, name) != 0)
+            continue;
+        *ret_tensor = t;
+        return SP_OK;
+    }
+    return refuse(r, where, "CONSTRAINT_NO_TENSOR", "No tensor that running nodes make or use is called '%.200s'.",
+                  name);
+}
+
+static enum sp_status check_shards(const struct resolving *r, const struct sp_demand_spec *spec, uint32_t tensor)
+{
+    const struct sp_value *value = r->workload->tensors[tensor].value;
+    if (value == NULL || !value->type.shape.has_rank)
+        return SP_OK;
+    if (value->type.shape.rank != spec->rank)
+        return refuse(r, spec->where, "CONSTRAINT_SHARDS", "'%.100s' has %u axes, but the spec gives shards for %u.",
+                      spec->tensor, value->type.shape.rank, spec->rank);
+    for (uint32_t a = 0; a < spec->rank; a++) {
+        const struct sp_dim *dim = &value->type.shape.dims[a];
+        if (dim->kind == SP_DIM_KNOWN && dim->value % spec->shards[a] != 0)
+            return refuse(r, spec->where, "CONSTRAINT_SHARDS",
+                          "Axis %u of '%.100s' has %lld elements, which %lld shards do not divide evenly.", a,
+                          spec->tensor, (long long)dim->value, (long long)spec->shards[a]);
+    }
+    return SP_OK;
+}
+
+static bool is_cut(const struct sp_demand_spec *spec)
+{
+    for (uint32_t a = 0; a < spec->rank; a++) {
+        if (spec->shards[a] > 1)
+            return true;
+    }
+    return false;
+}
+
+static enum sp_status take_spec(struct resolving *r, const struct sp_demand_spec *spec, bool can_split,
+                                struct sp_split_pin *pin)
+{
+    uint32_t tensor = SP_NO_WORK;
+    enum sp_status status = find_tensor(r, spec->tensor, spec->where, &tensor);
+    if (status == SP_OK)
+        status = check_shards(r, spec, tensor);
+    if (status != SP_OK)
+        return status;
+    if (is_cut(spec) && !can_split)
+        return refuse(r, spec->where, "CONSTRAINT_UNSUPPORTED",
+                      "The nodes of a graph of costs cannot be split, so '%.100s' cannot be cut.", spec->tensor);
+    *pin = (struct sp_split_pin){.tensor = tensor, .rank = spec->rank, .shards = spec->shards, .where = spec->where};
+    return SP_OK;
+}
+
+static int by_tensor(const void *a, const void *b)
+{
+    const struct sp_split_pin *x = a, *y = b;
+    if (x->tensor != y->tensor)
+        return x->tensor < y->tensor ? -1 : 1;
+    if (x->is_forbidden != y->is_forbidden)
+        return x->is_forbidden ? 1 : -1;
+    return strcmp(x->where, y->where);
+}
+
+static bool exclude(const struct sp_split_pin *a, const struct sp_split_pin *b)
+{
+    if (a->is_forbidden || b->is_forbidden) {
+        const struct sp_split_pin *spec = a->is_forbidden ? b : a, *ban = a->is_forbidden ? a : b;
+        return !spec->is_forbidden && ban->axis < spec->rank && spec->shards[ban->axis] != 1;
+    }
+    for (uint32_t i = 0; i < a->rank && i < b->rank; i++) {
+        if (a->shards[i] != b->shards[i])
+            return true;
+    }
+    return a->rank != b->rank;
+}
+
+/* Two demands of one tensor that exclude each other. */
+static enum sp_status check_pairs(const struct resolving *r, const struct sp_split_pin *pins, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = i + 1; j < count && pins[j].tensor == pins[i].tensor; j++) {
+            if (exclude(&pins[i], &pins[j]))
+                return refuse(r, pins[j].where, "CONSTRAINT_CONFLICT",
+                              "Two demands for the shards of tensor '%.80s' exclude each other (%.80s against %.80s).",
+                              r->workload->tensors[pins[i].tensor].name, pins[i].where, pins[j].where);
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status take_ban(struct resolving *r, const struct sp_demand_ban *ban, struct sp_split_pin *pin)
+{
+    uint32_t tensor = SP_NO_WORK;
+    enum sp_status status = find_tensor(r, ban->tensor, ban->where, &tensor);
+    if (status != SP_OK)
+        return status;
+    const struct sp_value *value = r->workload->tensors[tensor].value;
+    if (value != NULL && value->type.shape.has_rank && ban->axis >= value->type.shape.rank)
+        return refuse(r, ban->where, "CONSTRAINT_NO_AXIS", "'%.100s' has %u axes, so there is no axis %u.", ban->tensor,
+                      value->type.shape.rank, ban->axis);
+    *pin = (struct sp_split_pin){.tensor = tensor, .is_forbidden = true, .axis = ban->axis, .where = ban->where};
+    return SP_OK;
+}
+
+static enum sp_status resolve_splits(struct resolving *r, bool can_split)
+{
+    const struct sp_demands *demands = r->demands;
+    struct sp_split_pin *pins =
+        SP_NEW_ARRAY(r->arena, (size_t)demands->spec_count + demands->ban_count, struct sp_split_pin);
+    uint32_t count = 0;
+    if (pins == NULL)
+        return sp_fail_memory(r->err);
+    for (uint32_t i = 0; i < demands->spec_count; i++) {
+        enum sp_status status = take_spec(r, &demands->specs[i], can_split, &pins[count++]);
+        if (status != SP_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < demands->ban_count; i++) {
+        if (demands->bans[i].kind != SP_DEMAND_BAN_AXIS)
+            continue;
+        enum sp_status status = take_ban(r, &demands->bans[i], &pins[count++]);
+        if (status != SP_OK)
+            return status;
+    }
+    if (count > 1)
+        qsort(pins, count, sizeof *pins, by_tensor);
+    enum sp_status status = check_pairs(r, pins, count);
+    /* Where nothing can be split everything is whole, as what is left demands. */
+    r->made->splits = pins;
+    r->made->split_count = can_split ? count : 0;
+    return status;
+}
+
+/* ---- what is forbidden ------------------------------------------------------------------------------------------- */
+
+static enum sp_status take_whole(struct resolving *r, uint32_t node, const char *where, const void *context)
+{
+    (void)where;
+    (void)context;
+    r->is_whole[node] = true;
+    return SP_OK;
+}
+
+static enum sp_status resolve_bans(struct resolving *r)
+{
+    const struct sp_demands *demands = r->demands;
+    const char **levels = SP_NEW_ARRAY(r->arena, demands->ban_count, const char *);
+    r->made->levels = levels;
+    r->is_whole = SP_NEW_ARRAY(r->arena, r->contraction->workload->node_count, bool);
+    if (levels == NULL || r->is_whole == NULL)
+        return sp_fail_memory(r->err);
+    for (uint32_t i = 0; i < demands->ban_count; i++) {
+        const struct sp_demand_ban *ban = &demands->bans[i];
+        if (ban->kind == SP_DEMAND_BAN_NODES) {
+            enum sp_status status = each_node(r, &ban->nodes, take_whole, NULL);
+            if (status != SP_OK)
+                return status;
+            r->made->is_whole = r->is_whole;
+        } else if (ban->kind == SP_DEMAND_BAN_LEVEL) {
+            uint32_t l = 0;
+            while (l < r->cluster->level_count && strcmp(r->cluster->levels[l].name, ban->level) != 0)
+                l++;
+            if (l == r->cluster->level_count)
+                return refuse(r, ban->where, "CONSTRAINT_NO_LEVEL",
+                              "The cluster's mesh has no level '%.100s'; its outermost is '%.100s'.", ban->level,
+                              r->cluster->levels[0].name);
+            levels[r->made->level_count++] = ban->level;
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static enum sp_status check_reserved(const struct resolving *r)
+{
+    for (uint32_t d = 0; d < r->cluster->device_count; d++) {
+        if (r->demands->reserved_bytes > 0 && sp_cluster_memory(r->cluster, d) <= r->demands->reserved_bytes)
+            return refuse(r, r->demands->where, "CONSTRAINT_CONFLICT",
+                          "Of device %u's %.0f bytes %.0f are reserved (%.80s/reserved_bytes): nothing is left.", d,
+                          sp_cluster_memory(r->cluster, d), r->demands->reserved_bytes, r->demands->where);
+    }
+    return SP_OK;
+}
+
+/* What can be had of a device. */
+static double room_of(const struct sp_demands *demands, const struct sp_cluster *cluster, uint32_t device)
+{
+    return fmax(0, sp_cluster_memory(cluster, device) - demands->reserved_bytes);
+}
+
+enum sp_status sp_demands_apply(const struct sp_demands *demands, struct sp_model *model,
+                                const struct sp_cluster *cluster, struct sp_workload *workload, struct sp_error *err)
+{
+    const struct resolving r = {.demands = demands, .err = err};
+    double kept = 0, room = 0;
+    uint32_t nodes = 0;
+    if (demands->cache.member == NULL)
+        return SP_OK;
+    const char *where = sp_arena_printf(workload->arena, "%s/%s", demands->where, demands->cache.member);
+    if (where == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status =
+        model == NULL ? SP_OK : sp_workload_cache(workload, model, &demands->cache.demand, &nodes, err);
+    if (status != SP_OK)
+        return status == SP_ERR_REQUEST ? sp_error_at(err, "%s", where) : status;
+    if (nodes == 0)
+        return refuse(&r, where, "CONSTRAINT_NO_ATTENTION",
+                      "A cache of keys and values is demanded, but the model has no attention that keeps any: neither "
+                      "an operator (Attention, GroupQueryAttention, MultiHeadAttention) nor MatMuls around a Softmax.");
+    for (uint32_t n = 0; n < workload->node_count; n++)
+        kept += workload->nodes[n].resident_bytes;
+    for (uint32_t d = 0; d < cluster->device_count; d++)
+        room += room_of(demands, cluster, d);
+    if (kept > room)
+        return refuse(&r, where, "CONSTRAINT_CONFLICT",
+                      "The keys and values of all sequences are %.0f bytes, but all %u devices together have %.0f.",
+                      kept, cluster->device_count, room);
+    return SP_OK;
+}
+
+enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demands *demands,
+                                  const struct sp_workload *workload, const struct sp_contraction *contraction,
+                                  const struct sp_cluster *cluster, bool can_split,
+                                  const struct sp_constraints **ret_constraints, struct sp_error *err)
+{
+    struct resolving r = {.arena = arena,
+                          .demands = demands,
+                          .workload = workload,
+                          .contraction = contraction,
+                          .cluster = cluster,
+                          .made = SP_NEW(arena, struct sp_constraints),
+                          .err = err};
+    if (r.made == NULL)
+        return sp_fail_memory(err);
+    r.made->where = demands->where;
+    r.made->max_stages = demands->max_stages;
+    r.made->reserved_bytes = demands->reserved_bytes;
+    r.made->cache_member = demands->cache.member;
+    enum sp_status status = check_reserved(&r);
+    if (status == SP_OK)
+        status = resolve_pins(&r);
+    if (status == SP_OK)
+        status = resolve_together(&r);
+    if (status == SP_OK)
+        status = resolve_splits(&r, can_split);
+    if (status == SP_OK)
+        status = resolve_bans(&r);
+    if (status == SP_OK)
+        status = sp_constraints_check(arena, r.made, contraction->workload, cluster, err);
+    if (status == SP_OK)
+        *ret_constraints = r.made;
+    return status;
+}

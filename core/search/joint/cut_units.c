@@ -1,0 +1,85 @@
+#include "search/joint/cut_units.h"
+
+/* Bytes that cross between the live node at position p and the next one. */
+static bool crossing_bytes(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_units *units,
+                           double *crossing)
+{
+    uint32_t *position = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
+    if (position == NULL)
+        return false;
+    for (uint32_t p = 0; p < units->live_count; p++)
+        position[units->order[p]] = p;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK || tensor->consumer_count == 0 ||
+            workload->nodes[tensor->producer].folded)
+            continue;
+        crossing[position[tensor->producer]] += tensor->bytes;
+        crossing[position[tensor->consumers[tensor->consumer_count - 1]]] -= tensor->bytes;
+    }
+    for (uint32_t p = 1; p < units->live_count; p++)
+        crossing[p] += crossing[p - 1];
+    return true;
+}
+
+/* Windows of equal length, where length is half time and half number of nodes; each ends a stretch where least
+   crosses. */
+static enum sp_status cut_stretches(struct sp_arena *arena, const struct sp_workload *workload, const double *seconds,
+                                    struct sp_units *units, struct sp_error *err)
+{
+    double *crossing = SP_NEW_ARRAY(arena, units->live_count, double);
+    double total = 0, length = 0;
+    units->first = SP_NEW_ARRAY(arena, (size_t)SP_UNITS_MOST + 2, uint32_t);
+    if (units->first == NULL || crossing == NULL || !crossing_bytes(arena, workload, units, crossing))
+        return sp_fail_memory(err);
+    for (uint32_t p = 0; p < units->live_count; p++)
+        total += seconds[units->order[p]];
+    uint32_t best = UINT32_MAX, window = 0;
+    for (uint32_t p = 0; p + 1 < units->live_count; p++) {
+        length +=
+            0.5 / units->live_count + (total > 0 ? 0.5 * seconds[units->order[p]] / total : 0.5 / units->live_count);
+        const uint32_t now = (uint32_t)(length * (SP_UNITS_MOST - 1));
+        if (now > window && best != UINT32_MAX) {
+            units->first[++units->count] = best + 1;
+            best = UINT32_MAX;
+        }
+        window = now > window ? now : window;
+        if (best == UINT32_MAX || crossing[p] <= crossing[best])
+            best = p;
+    }
+    units->first[++units->count] = units->live_count;
+    for (uint32_t u = 0; u < units->count; u++) {
+        for (uint32_t p = units->first[u]; p < units->first[u + 1]; p++)
+            units->of[units->order[p]] = u;
+    }
+    units->is_chain = true;
+    return SP_OK;
+}
+
+enum sp_status sp_units_create(struct sp_arena *arena, const struct sp_workload *workload, const double *seconds,
+                               struct sp_units **ret_units, struct sp_error *err)
+{
+    struct sp_units *units = SP_NEW(arena, struct sp_units);
+    if (units == NULL)
+        return sp_fail_memory(err);
+    units->of = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
+    units->order = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
+    if (units->of == NULL || units->order == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        units->of[n] = SP_NO_WORK;
+        if (!workload->nodes[n].folded)
+            units->order[units->live_count++] = n;
+    }
+    enum sp_status status = SP_OK;
+    if (units->live_count > SP_UNITS_NODES) {
+        status = cut_stretches(arena, workload, seconds, units, err);
+    } else {
+        units->count = units->live_count;
+        for (uint32_t p = 0; p < units->live_count; p++)
+            units->of[units->order[p]] = p;
+    }
+    if (status == SP_OK)
+        *ret_units = units;
+    return status;
+}

@@ -1,0 +1,39 @@
+#pragma once
+/*
+ * profile - the whole model on blocks of one option: every operator's strategy, and what it takes and holds then.
+ *
+ * Strategies are chosen for all nodes together, under the memory that `stages` blocks have together: what a stage's
+ * operators will be like is known before it is known where stages end.
+ */
+#include "search/constraints.h"
+#include "search/strategy/intra.h"
+
+struct sp_model_choice {
+    const struct sp_space_option *option;
+    struct sp_strategy_table *table; /* NULL: one device, no operator is split */
+    uint32_t *strategy_of;           /* per work node */
+    double *seconds;                 /* per work node: on one device, with the collectives before and in it */
+    double *weight_bytes;            /* per work node: of one device, each weight at its first user; what it keeps */
+    double *held_bytes;              /* per work node: live activations while it runs, of one device */
+    double *local_bytes;             /* per tensor: of one device, as its producer makes it */
+    bool is_free;                    /* strategies were chosen under no limit of memory */
+    bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
+    double total_seconds, total_weight_bytes, peak_bytes;
+    double sent_share; /* of the bytes of activations, how much one device has on average: what a border costs */
+};
+
+struct sp_profile_request {
+    const struct sp_workload *workload;
+    const struct sp_space_option *option;
+    struct sp_strategy_table *table;          /* of the option's mesh; NULL for blocks of one device */
+    const struct sp_blocks *blocks;           /* or NULL */
+    double memory_limit;                      /* for all nodes together, of one device; INFINITY: none */
+    uint64_t seed, choice_work;               /* of choosing: choice.h */
+    const struct sp_constraints *constraints; /* or NULL */
+    const struct sp_executor *executor;
+    const struct sp_watch *watch;
+};
+
+/* In `arena`. *ret_profile is NULL where no choice is within the limit. */
+enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile_request *request,
+                                 struct sp_model_choice **ret_profile, struct sp_error *err);

@@ -1,0 +1,228 @@
+#include "search/joint/placement_record.h"
+
+#include <string.h>
+
+#include "search/joint/stage_options.h"
+
+#define MOST_OPTIONS (SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES)
+
+struct outlined {
+    struct sp_arena *arena;
+    const struct sp_workload *workload;
+    const struct sp_dataflow *net;
+    const struct sp_cluster *cluster;
+    const struct sp_placement_record *outline;
+    const struct sp_watch *watch;
+    struct sp_space *space;
+    struct sp_search_result *result;
+    struct sp_error *err;
+};
+
+static enum sp_status misfit(const struct outlined *o, const char *what)
+{
+    return sp_fail(o->err, SP_ERR_REQUEST, "OTHER_PLAN",
+                   "The plan's outline does not fit its model and cluster (%s): the file was edited, or another "
+                   "version of Shardplan made it. Plan again, or export the annotated model instead.",
+                   what);
+}
+
+/* ---- what may be ---------------------------------------------------------------------------------------------------
+ */
+
+/* Blocks are in the cluster, and no device is in two of them. */
+static enum sp_status check_stages(const struct outlined *o)
+{
+    const uint32_t devices = o->cluster->device_count;
+    struct sp_arena_mark mark = sp_arena_mark(o->arena);
+    bool *taken = SP_NEW_ARRAY(o->arena, devices, bool);
+    bool is_sound = o->outline->stage_count > 0 && o->outline->stage_count <= devices;
+    if (taken == NULL)
+        return sp_fail_memory(o->err);
+    for (uint32_t s = 0; is_sound && s < o->outline->stage_count; s++) {
+        const struct sp_placement_record_stage *stage = &o->outline->stages[s];
+        const uint64_t count = (uint64_t)stage->size * stage->replicas;
+        uint64_t product = 1;
+        for (uint32_t a = 0; a < stage->axis_count; a++)
+            product = product > devices ? product : product * stage->axes[a];
+        is_sound = count > 0 && count <= devices && stage->device <= devices - count && product == stage->size &&
+                   (stage->axis_count == 0 || o->net != NULL);
+        for (uint64_t d = 0; is_sound && d < count; d++) {
+            is_sound = !taken[stage->device + d];
+            taken[stage->device + d] = true;
+        }
+    }
+    sp_arena_rewind(o->arena, mark);
+    return is_sound ? SP_OK : misfit(o, "its stages are no blocks of devices");
+}
+
+/* Stages are numbered along the edges. */
+static enum sp_status check_nodes(const struct outlined *o)
+{
+    const uint32_t *stage_of = o->outline->stage_of;
+    for (uint32_t n = 0; n < o->workload->node_count; n++) {
+        if (stage_of[n] >= o->outline->stage_count)
+            return misfit(o, "it has no such stage");
+    }
+    for (uint32_t t = 0; t < o->workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &o->workload->tensors[t];
+        if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK)
+            continue;
+        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+            if (stage_of[tensor->consumers[i]] < stage_of[tensor->producer])
+                return misfit(o, "a stage needs what a later one makes");
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- tables --------------------------------------------------------------------------------------------------------
+ */
+
+static bool has_block(const struct sp_space *space, const struct sp_space_option *option,
+                      const struct sp_placement_record_stage *stage)
+{
+    const struct sp_space_class *class = &space->classes[option->class_index];
+    return option->size == stage->size && stage->device >= class->first &&
+           stage->device - class->first + (uint64_t)stage->size * stage->replicas <= class->count;
+}
+
+/* The option with the stage's blocks and mesh; NULL: there is none. */
+static const struct sp_space_option *find_option(struct sp_space *space, const struct sp_placement_record_stage *stage)
+{
+    const struct sp_space_option *block = NULL;
+    uint32_t cuts[SP_SPACE_CUTS];
+    for (uint32_t i = 0; i < space->option_count; i++) {
+        const struct sp_space_option *option = &space->options[i];
+        if (!has_block(space, option, stage))
+            continue;
+        if (option->mesh.axis_count == stage->axis_count &&
+            memcmp(option->mesh.size, stage->axes, stage->axis_count * sizeof stage->axes[0]) == 0)
+            return option;
+        block = option->is_further ? block : option;
+    }
+    if (block == NULL || stage->axis_count != 2)
+        return NULL;
+    const uint32_t count = sp_space_cuts(block, cuts);
+    for (uint32_t c = 0; c < count; c++) {
+        if (cuts[c] == stage->axes[1])
+            return sp_space_add_mesh(space, block, cuts[c]);
+    }
+    return NULL;
+}
+
+static enum sp_status find_table(struct outlined *o, const struct sp_placement_record_stage *stage,
+                                 struct sp_strategy_table **ret_table)
+{
+    const struct sp_space_option *option = find_option(o->space, stage);
+    enum sp_status status = SP_OK;
+    if (option == NULL)
+        return misfit(o, "no block of devices has such a mesh");
+    struct sp_strategy_table **table = &o->result->tables[option - o->space->options];
+    if (*table == NULL)
+        status = sp_strategy_table_create(o->arena, o->workload, o->net, &option->mesh, o->watch, table, o->err);
+    *ret_table = *table;
+    return status;
+}
+
+/* ---- stages --------------------------------------------------------------------------------------------------------
+ */
+
+static enum sp_status split_stage(struct outlined *o, uint32_t index, struct sp_sharded_stage *stage)
+{
+    const struct sp_workload *workload = o->workload;
+    uint32_t count = 0;
+    enum sp_status status = find_table(o, &o->outline->stages[index], &stage->table);
+    if (status != SP_OK)
+        return status;
+    for (uint32_t n = 0; n < workload->node_count; n++)
+        count += o->outline->stage_of[n] == index && !workload->nodes[n].folded;
+    uint32_t *nodes = SP_NEW_ARRAY(o->arena, count, uint32_t), *strategies = SP_NEW_ARRAY(o->arena, count, uint32_t);
+    if (nodes == NULL || strategies == NULL)
+        return sp_fail_memory(o->err);
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        if (o->outline->stage_of[n] != index || workload->nodes[n].folded)
+            continue;
+        if (o->outline->strategy_of[n] >= sp_strategy_of(stage->table, n)->count)
+            return misfit(o, "a node cannot be split in so many ways");
+        nodes[stage->node_count] = n;
+        strategies[stage->node_count++] = o->outline->strategy_of[n];
+    }
+    stage->nodes = nodes;
+    stage->strategy_of = strategies;
+    return SP_OK;
+}
+
+/* Without blocks of several devices and replicas there are no sizes: cost/evaluate.h. */
+static enum sp_status place(struct outlined *o, bool *ret_splits)
+{
+    const uint32_t stages = o->outline->stage_count, nodes = o->workload->node_count;
+    struct sp_placement *placement = &o->result->placement;
+    uint32_t *devices = SP_NEW_ARRAY(o->arena, stages, uint32_t), *sizes = SP_NEW_ARRAY(o->arena, stages, uint32_t);
+    uint32_t *replicas = SP_NEW_ARRAY(o->arena, stages, uint32_t), *stage_of = SP_NEW_ARRAY(o->arena, nodes, uint32_t);
+    uint32_t largest = 1;
+    if (devices == NULL || sizes == NULL || replicas == NULL || stage_of == NULL)
+        return sp_fail_memory(o->err);
+    *ret_splits = false;
+    for (uint32_t s = 0; s < stages; s++) {
+        const struct sp_placement_record_stage *stage = &o->outline->stages[s];
+        devices[s] = stage->device;
+        sizes[s] = stage->size;
+        replicas[s] = stage->replicas;
+        largest = stage->size > largest ? stage->size : largest;
+        *ret_splits = *ret_splits || stage->axis_count > 0;
+        placement->stage_size = stage->size > 1 || stage->replicas > 1 ? sizes : placement->stage_size;
+    }
+    placement->stage_replicas = placement->stage_size != NULL ? replicas : NULL;
+    placement->stage_count = stages;
+    placement->stage_device = devices;
+    placement->stage_of = stage_of;
+    memcpy(stage_of, o->outline->stage_of, nodes * sizeof *stage_of);
+    return sp_space_create(o->arena, o->workload, o->cluster, largest, &o->space, o->err);
+}
+
+static enum sp_status evaluate(struct outlined *o)
+{
+    bool splits = false;
+    struct sp_sharded_stage *sharded = NULL;
+    enum sp_status status = place(o, &splits);
+    if (status == SP_OK && splits) {
+        sharded = SP_NEW_ARRAY(o->arena, o->outline->stage_count, struct sp_sharded_stage);
+        if (sharded == NULL)
+            return sp_fail_memory(o->err);
+    }
+    for (uint32_t s = 0; sharded != NULL && status == SP_OK && s < o->outline->stage_count; s++) {
+        if (o->outline->stages[s].axis_count > 0)
+            status = split_stage(o, s, &sharded[s]);
+    }
+    o->result->sharded = sharded;
+    if (status == SP_OK)
+        status = sp_joint_evaluate(o->arena, o->workload, o->cluster, &o->result->placement, sharded,
+                                   &o->result->evaluation, o->err);
+    return status;
+}
+
+enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_workload *workload,
+                                    const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                                    const struct sp_placement_record *outline, const struct sp_watch *watch,
+                                    struct sp_search_result **ret_result, struct sp_error *err)
+{
+    struct sp_search_result *result = SP_NEW(arena, struct sp_search_result);
+    if (result == NULL)
+        return sp_fail_memory(err);
+    struct outlined o = {arena, workload, net, cluster, outline, watch, NULL, result, err};
+    result->memory_share = 1;
+    result->table_count = MOST_OPTIONS;
+    result->tables = SP_NEW_ARRAY(arena, MOST_OPTIONS, struct sp_strategy_table *);
+    if (result->tables == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = check_stages(&o);
+    if (status == SP_OK)
+        status = check_nodes(&o);
+    if (status == SP_OK)
+        status = evaluate(&o);
+    if (status == SP_OK)
+        *ret_result = result;
+    else
+        sp_search_result_release(result);
+    return status;
+}

@@ -1,0 +1,184 @@
+/* Sweeps: messages of one node after the other. */
+#include <float.h>
+#include <math.h>
+
+#include "solvers/choice/bounder.h"
+
+/* Four numbers at a time: compilers do not reorder sums of floating-point numbers on their own. */
+typedef float four_floats __attribute__((vector_size(16)));
+typedef int32_t four_integers __attribute__((vector_size(16)));
+
+/* e^x for x <= 0, to some seven digits; the same on every machine. Below -80 it is next to 0. */
+static inline void exponential(four_floats *x)
+{
+    const four_floats least = {-115.0f, -115.0f, -115.0f, -115.0f};
+    four_floats scaled = *x * 1.44269504f, value;
+    four_integers is_tiny = scaled < least;
+    four_floats clamped = (four_floats)(((four_integers)scaled & ~is_tiny) | ((four_integers)least & is_tiny));
+    four_integers whole = __builtin_convertvector(clamped - 0.5f, four_integers);
+    four_floats part = clamped - __builtin_convertvector(whole, four_floats);
+    value = part * 0.00133335581f + 0.00961812911f;
+    value = part * value + 0.0555041087f;
+    value = part * value + 0.240226507f;
+    value = part * value + 0.693147181f;
+    value = part * value + 1.0f;
+    *x = value * (four_floats)((whole + 127) << 23);
+}
+
+static inline double least_of(const double *table, const double *message, uint32_t count)
+{
+    double least[4] = {DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX};
+    uint32_t s = 0;
+    for (; s + 4 <= count; s += 4)
+        for (uint32_t i = 0; i < 4; i++) {
+            double value = table[s + i] - message[s + i];
+            least[i] = value < least[i] ? value : least[i];
+        }
+    for (; s < count; s++) {
+        double value = table[s] - message[s];
+        least[0] = value < least[0] ? value : least[0];
+    }
+    least[0] = least[1] < least[0] ? least[1] : least[0];
+    least[2] = least[3] < least[2] ? least[3] : least[2];
+    return least[2] < least[0] ? least[2] : least[0];
+}
+
+/* The sum of exp((least - table + message) * rate). `powers` has room for count and 3 more. */
+static inline float sum_of(const double *restrict table, const double *restrict message, uint32_t count, double least,
+                           double rate, float *restrict powers)
+{
+    four_floats sum = {0, 0, 0, 0};
+    for (uint32_t s = 0; s < count; s++)
+        powers[s] = (float)((message[s] - table[s] + least) * rate);
+    powers[count] = powers[count + 1] = powers[count + 2] = -200;
+    for (uint32_t s = 0; s < count; s += 4) {
+        four_floats x;
+        memcpy(&x, &powers[s], sizeof(x));
+        exponential(&x);
+        sum += x;
+    }
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static inline double soft_least_of(const double *table, const double *message, uint32_t count, double temperature,
+                                   double rate, float *powers)
+{
+    double least = least_of(table, message, count);
+    return least - temperature * (double)logf(sum_of(table, message, count, least, rate, powers));
+}
+
+/* A link of v as v sees it. */
+struct end {
+    const double *table; /* [state of v][state of the other] */
+    double *to_node;     /* message to v */
+    const double *to_other;
+    uint32_t other, count;
+};
+
+static struct end end_of(const struct sp_bound_state *state, uint32_t v, uint32_t e)
+{
+    const struct sp_reduced *reduced = state->reduced;
+    const struct sp_reduced_edge *edge = &reduced->edges[e];
+    double *to_u = &state->messages[state->first_message[e]], *to_v = to_u + sp_states_of(reduced, edge->u);
+    if (edge->u == v)
+        return (struct end){state->tables[e], to_u, to_v, edge->v, sp_states_of(reduced, edge->v)};
+    return (struct end){state->turned[e], to_v, to_u, edge->u, sp_states_of(reduced, edge->u)};
+}
+
+/* Probabilities of v's states of costs `total`, scaled by `rate`. Returns the soft minimum. */
+static double weigh(struct sp_bound_state *state, const double *total, uint32_t count, double temperature)
+{
+    double least = total[0], sum = 0, rate = 1 / temperature;
+    for (uint32_t s = 1; s < count; s++)
+        least = total[s] < least ? total[s] : least;
+    for (uint32_t s = 0; s < count; s++) {
+        four_floats x = {(float)((least - total[s]) * rate), 0, 0, 0};
+        exponential(&x);
+        state->weights[s] = (double)x[0];
+        sum += state->weights[s];
+    }
+    for (uint32_t s = 0; s < count; s++)
+        state->weights[s] /= sum;
+    return least - temperature * log(sum);
+}
+
+/* The best messages of all edges at v, with all others as they are: each of them and v itself then think the same of
+   v's states (the star update of convex belief propagation). */
+static double soften_node(struct sp_bound_state *state, uint32_t v, double temperature)
+{
+    const struct sp_reduced *reduced = state->reduced;
+    uint32_t first = reduced->first_link[v], links = reduced->first_link[v + 1] - first;
+    uint32_t count = sp_states_of(reduced, v);
+    double *total = state->total, rate = 1 / temperature;
+    memcpy(total, &state->own[reduced->first[v]], count * sizeof(double));
+    for (uint32_t i = 0; i < links; i++) {
+        struct end end = end_of(state, v, reduced->links[first + i]);
+        double *gather = &state->gather[(size_t)i * count];
+        for (uint32_t s = 0; s < count; s++) {
+            gather[s] = soft_least_of(&end.table[(size_t)s * end.count], end.to_other, end.count, temperature, rate,
+                                      state->powers);
+            total[s] += gather[s];
+        }
+        state->work += (uint64_t)count * end.count;
+    }
+    for (uint32_t s = 0; s < count; s++)
+        total[s] /= 1 + links;
+    for (uint32_t i = 0; i < links; i++) {
+        struct end end = end_of(state, v, reduced->links[first + i]);
+        const double *gather = &state->gather[(size_t)i * count];
+        for (uint32_t s = 0; s < count; s++)
+            end.to_node[s] = gather[s] - total[s];
+    }
+    double soft = weigh(state, total, count, temperature);
+    memcpy(&state->shares[reduced->first[v]], state->weights, count * sizeof(double));
+    sp_bound_add_means(state, v, state->weights);
+    state->work += (uint64_t)count * 4;
+    return soft * (1 + links);
+}
+
+double sp_bound_soft_sweep(struct sp_bound_state *state, bool is_backward, double temperature)
+{
+    uint32_t variables = state->reduced->variable_count;
+    double sum = 0;
+    memset(state->mean, 0, ((size_t)state->reduced->moment_count + 1) * sizeof(double));
+    for (uint32_t i = 0; i < variables && !sp_bound_is_stopped(state); i++)
+        sum += soften_node(state, is_backward ? variables - 1 - i : i, temperature);
+    return sum;
+}
+
+/* Sequential reweighted message passing: what came from nodes before v goes on to those behind it, evenly. */
+static void harden_node(struct sp_bound_state *state, uint32_t v, bool is_backward)
+{
+    const struct sp_reduced *reduced = state->reduced;
+    uint32_t first = reduced->first_link[v], links = reduced->first_link[v + 1] - first;
+    uint32_t count = sp_states_of(reduced, v), before = 0;
+    double *total = state->total;
+    memcpy(total, &state->own[reduced->first[v]], count * sizeof(double));
+    for (uint32_t i = 0; i < links; i++) {
+        struct end end = end_of(state, v, reduced->links[first + i]);
+        bool is_before = (end.other < v) != is_backward;
+        for (uint32_t s = 0; s < count && is_before; s++)
+            end.to_node[s] = least_of(&end.table[(size_t)s * end.count], end.to_other, end.count);
+        for (uint32_t s = 0; s < count; s++)
+            total[s] += end.to_node[s];
+        before += is_before;
+        state->work += is_before ? (uint64_t)count * end.count : count;
+    }
+    uint32_t behind = links - before, parts = behind > before ? behind : before;
+    if (behind == 0)
+        return;
+    for (uint32_t i = 0; i < links; i++) {
+        struct end end = end_of(state, v, reduced->links[first + i]);
+        if ((end.other < v) != is_backward)
+            continue;
+        for (uint32_t s = 0; s < count; s++)
+            end.to_node[s] -= total[s] / parts;
+    }
+}
+
+void sp_bound_hard_sweep(struct sp_bound_state *state, bool is_backward)
+{
+    uint32_t variables = state->reduced->variable_count;
+    for (uint32_t i = 0; i < variables && !sp_bound_is_stopped(state); i++)
+        harden_node(state, is_backward ? variables - 1 - i : i, is_backward);
+}

@@ -1,0 +1,372 @@
+/* An assignment of units to slots, with loads, memory and energy kept up to date. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "solvers/stages/assign.h"
+
+#define NOTHING UINT32_MAX
+
+enum sp_status sp_assign_state_create(struct sp_arena *arena, const struct sp_assign_model *model, uint32_t slot_count,
+                                      struct sp_assign_state **ret_state, struct sp_error *err)
+{
+    struct sp_assign_state *state = SP_NEW(arena, struct sp_assign_state);
+    if (state == NULL)
+        return sp_fail_memory(err);
+    const struct sp_stages_problem *problem = model->problem;
+    state->model = model;
+    state->slot_count = slot_count;
+    state->slots = SP_NEW_ARRAY(arena, slot_count, struct sp_assign_slot);
+    state->slot_of = SP_NEW_ARRAY(arena, model->unit_count, uint32_t);
+    state->next = SP_NEW_ARRAY(arena, model->unit_count, uint32_t);
+    state->previous = SP_NEW_ARRAY(arena, model->unit_count, uint32_t);
+    state->users_in = SP_NEW_ARRAY(arena, (size_t)model->link_count * slot_count, uint32_t);
+    state->shared_in = SP_NEW_ARRAY(arena, (size_t)model->shared_count * slot_count, uint32_t);
+    state->link_seen = SP_NEW_ARRAY(arena, model->link_count, uint32_t);
+    state->class_used = SP_NEW_ARRAY(arena, problem->class_count, uint32_t);
+    state->memory_limit = SP_NEW_ARRAY(arena, problem->option_count, double);
+    if (state->slots == NULL || state->slot_of == NULL || state->next == NULL || state->previous == NULL ||
+        state->users_in == NULL || state->shared_in == NULL || state->link_seen == NULL || state->class_used == NULL ||
+        state->memory_limit == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t o = 0; o < problem->option_count; o++)
+        state->memory_limit[o] =
+            sp_assign_is_free(problem, o) ? INFINITY : problem->options[o].memory_bytes * (1 + SP_STAGES_SLACK);
+    state->scale = 1;
+    state->memory_weight = 1;
+    *ret_state = state;
+    return SP_OK;
+}
+
+static double combined(const struct sp_stages_problem *problem, const struct sp_assign_slot *slot)
+{
+    double load = slot->compute + slot->receive + slot->send;
+    if (problem->combine == SP_STAGES_MAX)
+        load = fmax(slot->compute, fmax(slot->receive, slot->send));
+    return load / slot->choice.replicas;
+}
+
+static inline double bytes_of(const struct sp_assign_state *state, const struct sp_assign_slot *slot)
+{
+    double scale = state->model->problem->options[slot->choice.option].memory_scale;
+    return slot->weight + slot->held + slot->in_flight * slot->kept * scale;
+}
+
+/* Load and energy from the sums. */
+static inline void weigh(const struct sp_assign_state *state, struct sp_assign_slot *slot)
+{
+    slot->load = combined(state->model->problem, slot);
+    double energy = fmin(slot->load * state->scale, 1e6);
+    for (uint32_t i = 0; i < state->power_log; i++)
+        energy *= energy;
+    double bytes = bytes_of(state, slot), limit = state->memory_limit[slot->choice.option];
+    if (bytes > limit)
+        energy += state->memory_weight * (0.05 + (bytes - limit) / fmax(limit, 1));
+    slot->energy = energy;
+}
+
+void sp_assign_state_weigh(struct sp_assign_state *state)
+{
+    state->energy = 0;
+    for (uint32_t s = 0; s < state->slot_count; s++) {
+        weigh(state, &state->slots[s]);
+        state->energy += state->slots[s].energy;
+    }
+}
+
+static void link_in(struct sp_assign_state *state, uint32_t unit, uint32_t slot)
+{
+    uint32_t first = state->slots[slot].first;
+    state->next[unit] = first;
+    state->previous[unit] = NOTHING;
+    if (first != NOTHING)
+        state->previous[first] = unit;
+    state->slots[slot].first = unit;
+    state->slot_of[unit] = slot;
+}
+
+static void link_out(struct sp_assign_state *state, uint32_t unit)
+{
+    uint32_t next = state->next[unit], previous = state->previous[unit];
+    if (next != NOTHING)
+        state->previous[next] = previous;
+    if (previous != NOTHING)
+        state->next[previous] = next;
+    else
+        state->slots[state->slot_of[unit]].first = next;
+}
+
+/* The sums of a slot's seconds under its option, from its units. */
+static void sum_seconds(struct sp_assign_state *state, uint32_t s, struct sp_assign_slot *slot)
+{
+    const struct sp_assign_model *model = state->model;
+    const double *transfer = model->transfer[slot->choice.option], *seconds = model->seconds[slot->choice.option];
+    slot->compute = slot->receive = slot->send = 0;
+    state->stamp++;
+    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u]) {
+        slot->compute += seconds[u];
+        for (uint32_t i = model->makes.start[u]; i < model->makes.start[u + 1]; i++) {
+            uint32_t l = model->makes.list[i], users = model->users.start[l + 1] - model->users.start[l];
+            if (users > state->users_in[(size_t)l * state->slot_count + s])
+                slot->send += transfer[l];
+        }
+        for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++) {
+            uint32_t l = model->takes.list[i];
+            if (state->link_seen[l] != state->stamp && state->slot_of[model->producer[l]] != s)
+                slot->receive += transfer[l];
+            state->link_seen[l] = state->stamp;
+        }
+    }
+}
+
+static void sum_bytes(struct sp_assign_state *state, uint32_t s, struct sp_assign_slot *slot)
+{
+    const struct sp_assign_model *model = state->model;
+    const double *weight = model->weight[slot->choice.option], *held = model->held[slot->choice.option];
+    double scale = model->problem->options[slot->choice.option].memory_scale;
+    slot->weight = slot->held = slot->kept = 0;
+    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u]) {
+        slot->weight += weight[u];
+        slot->kept += model->kept[u];
+        slot->held = fmax(slot->held, held[u]);
+    }
+    for (uint32_t w = 0; w < model->shared_count; w++)
+        if (state->shared_in[(size_t)w * state->slot_count + s] > 0)
+            slot->weight += model->shared_bytes[w] * scale;
+}
+
+void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_choice *choices,
+                          const uint32_t *slot_of)
+{
+    const struct sp_assign_model *model = state->model;
+    const struct sp_stages_problem *problem = model->problem;
+    uint32_t slots = state->slot_count;
+    memset(state->users_in, 0, (size_t)model->link_count * slots * sizeof(uint32_t));
+    memset(state->shared_in, 0, (size_t)model->shared_count * slots * sizeof(uint32_t));
+    memset(state->class_used, 0, problem->class_count * sizeof(uint32_t));
+    for (uint32_t s = 0; s < slots; s++) {
+        const struct sp_stages_option *option = &problem->options[choices[s].option];
+        state->slots[s] = (struct sp_assign_slot){.choice = choices[s], .first = NOTHING, .in_flight = 1};
+        if (!sp_assign_is_free(problem, choices[s].option))
+            state->class_used[option->device_class] += option->devices * choices[s].replicas;
+    }
+    for (uint32_t u = model->unit_count; u-- > 0;) {
+        link_in(state, u, slot_of[u]);
+        state->slots[slot_of[u]].size++;
+        for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++)
+            state->users_in[(size_t)model->takes.list[i] * slots + slot_of[u]]++;
+        for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++)
+            state->shared_in[(size_t)model->shared.list[i] * slots + slot_of[u]]++;
+    }
+    for (uint32_t s = 0; s < slots; s++) {
+        sum_seconds(state, s, &state->slots[s]);
+        sum_bytes(state, s, &state->slots[s]);
+    }
+    if (model->counts_kept)
+        sp_assign_state_fits(state, NULL, NULL);
+    sp_assign_state_weigh(state);
+}
+
+/* What the links that the unit makes change: its slot stops sending them, the other one starts. */
+static void look_at_made(const struct sp_assign_state *state, struct sp_assign_move *move)
+{
+    const struct sp_assign_model *model = state->model;
+    const double *before = model->transfer[move->source.choice.option],
+                 *after = model->transfer[move->target.choice.option];
+    for (uint32_t i = model->makes.start[move->unit]; i < model->makes.start[move->unit + 1]; i++) {
+        uint32_t l = model->makes.list[i], users = model->users.start[l + 1] - model->users.start[l];
+        const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
+        if (users > in[move->from])
+            move->source.send -= before[l];
+        if (users > in[move->to])
+            move->target.send += after[l];
+        if (in[move->from] > 0)
+            move->source.receive += before[l];
+        if (in[move->to] > 0)
+            move->target.receive -= after[l];
+    }
+}
+
+/* What the links that the unit uses change. A third slot, of the producer, sends as before: the unit is outside of it
+   before and after. */
+static void look_at_taken(const struct sp_assign_state *state, struct sp_assign_move *move)
+{
+    const struct sp_assign_model *model = state->model;
+    const double *before = model->transfer[move->source.choice.option],
+                 *after = model->transfer[move->target.choice.option];
+    for (uint32_t i = model->takes.start[move->unit]; i < model->takes.start[move->unit + 1]; i++) {
+        uint32_t l = model->takes.list[i], producer = state->slot_of[model->producer[l]];
+        const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
+        uint32_t users = model->users.start[l + 1] - model->users.start[l];
+        if (producer == move->from) {
+            if (users == in[move->from])
+                move->source.send += before[l];
+        } else if (in[move->from] == 1) {
+            move->source.receive -= before[l];
+        }
+        if (producer == move->to) {
+            if (users == in[move->to] + 1)
+                move->target.send -= after[l];
+        } else if (in[move->to] == 0) {
+            move->target.receive += after[l];
+        }
+    }
+}
+
+static void look_at_bytes(const struct sp_assign_state *state, struct sp_assign_move *move)
+{
+    const struct sp_assign_model *model = state->model;
+    uint32_t unit = move->unit, before = move->source.choice.option, after = move->target.choice.option;
+    const double *held = model->held[before];
+    move->source.weight -= model->weight[before][unit];
+    move->target.weight += model->weight[after][unit];
+    move->source.kept -= model->kept[unit];
+    move->target.kept += model->kept[unit];
+    move->target.held = fmax(move->target.held, model->held[after][unit]);
+    for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
+        uint32_t w = model->shared.list[i];
+        const uint32_t *in = &state->shared_in[(size_t)w * state->slot_count];
+        if (in[move->from] == 1)
+            move->source.weight -= model->shared_bytes[w] * model->problem->options[before].memory_scale;
+        if (in[move->to] == 0)
+            move->target.weight += model->shared_bytes[w] * model->problem->options[after].memory_scale;
+    }
+    if (held[unit] > 0 && held[unit] >= move->source.held) {
+        move->source.held = 0;
+        for (uint32_t u = move->source.first; u != NOTHING; u = state->next[u])
+            if (u != unit)
+                move->source.held = fmax(move->source.held, held[u]);
+    }
+}
+
+bool sp_assign_move_look(const struct sp_assign_state *state, uint32_t unit, uint32_t to, struct sp_assign_move *move)
+{
+    const struct sp_assign_model *model = state->model;
+    uint32_t from = state->slot_of[unit];
+    double seconds = model->seconds[state->slots[to].choice.option][unit];
+    if (from == to || !(seconds < INFINITY))
+        return false;
+    move->unit = unit;
+    move->from = from;
+    move->to = to;
+    move->source = state->slots[from];
+    move->target = state->slots[to];
+    move->source.size--;
+    move->target.size++;
+    move->source.compute -= model->seconds[move->source.choice.option][unit];
+    move->target.compute += seconds;
+    look_at_made(state, move);
+    look_at_taken(state, move);
+    look_at_bytes(state, move);
+    if (move->source.size == 0) { /* sums of what is left are exactly nothing */
+        move->source.compute = move->source.receive = move->source.send = 0;
+        move->source.weight = move->source.kept = move->source.held = 0;
+    }
+    weigh(state, &move->source);
+    weigh(state, &move->target);
+    move->change = move->source.energy - state->slots[from].energy + move->target.energy - state->slots[to].energy;
+    return true;
+}
+
+void sp_assign_move_make(struct sp_assign_state *state, const struct sp_assign_move *move)
+{
+    const struct sp_assign_model *model = state->model;
+    uint32_t unit = move->unit, slots = state->slot_count;
+    state->slots[move->from] = move->source;
+    state->slots[move->to] = move->target;
+    state->energy += move->change;
+    /* the lists' heads are the slots', so that the links come after */
+    link_out(state, unit);
+    link_in(state, unit, move->to);
+    for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++) {
+        uint32_t *in = &state->users_in[(size_t)model->takes.list[i] * slots];
+        in[move->from]--;
+        in[move->to]++;
+    }
+    for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
+        uint32_t *in = &state->shared_in[(size_t)model->shared.list[i] * slots];
+        in[move->from]--;
+        in[move->to]++;
+    }
+}
+
+bool sp_assign_change_look(struct sp_assign_state *state, uint32_t slot, struct sp_stages_choice choice,
+                           struct sp_assign_slot *ret_slot)
+{
+    const struct sp_stages_problem *problem = state->model->problem;
+    const struct sp_stages_option *old = &problem->options[state->slots[slot].choice.option],
+                                  *new = &problem->options[choice.option];
+    uint64_t used = state->class_used[new->device_class];
+    if (old->device_class == new->device_class)
+        used -= (uint64_t)old->devices * state->slots[slot].choice.replicas;
+    if (used + (uint64_t) new->devices * choice.replicas > problem->class_size[new->device_class])
+        return false;
+    *ret_slot = state->slots[slot];
+    ret_slot->choice = choice;
+    sum_seconds(state, slot, ret_slot);
+    sum_bytes(state, slot, ret_slot);
+    if (!(ret_slot->compute < INFINITY))
+        return false;
+    weigh(state, ret_slot);
+    return true;
+}
+
+void sp_assign_change_make(struct sp_assign_state *state, uint32_t slot, const struct sp_assign_slot *changed)
+{
+    const struct sp_stages_option *options = state->model->problem->options;
+    const struct sp_stages_choice *old = &state->slots[slot].choice, *new = &changed->choice;
+    state->class_used[options[old->option].device_class] -= options[old->option].devices * old->replicas;
+    state->class_used[options[new->option].device_class] += options[new->option].devices * new->replicas;
+    state->energy += changed->energy - state->slots[slot].energy;
+    state->slots[slot] = *changed;
+}
+
+double sp_assign_state_value(const struct sp_assign_state *state)
+{
+    double value = 0;
+    for (uint32_t s = 0; s < state->slot_count; s++)
+        value = fmax(value, state->slots[s].load);
+    return value;
+}
+
+/* How many replicas there may be from a slot to the end of the pipeline, so that what it keeps fits; less than its own
+   where it never does. */
+static double deadline(const struct sp_assign_state *state, const struct sp_assign_slot *slot)
+{
+    double room = state->memory_limit[slot->choice.option] - slot->weight - slot->held;
+    if (room < 0)
+        return -1;
+    double kept = slot->kept * state->model->problem->options[slot->choice.option].memory_scale;
+    return kept > 0 ? floor(room / kept) * slot->choice.replicas : INFINITY;
+}
+
+bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32_t *ret_count)
+{
+    uint32_t places[SP_ASSIGN_MAX_SLOTS], count = 0;
+    double deadlines[SP_ASSIGN_MAX_SLOTS];
+    bool keeps = sp_assign_keeps(state->model->problem), fits = true;
+    for (uint32_t s = 0; s < state->slot_count; s++) {
+        if (state->slots[s].size == 0)
+            continue;
+        deadlines[s] = deadline(state, &state->slots[s]);
+        uint32_t at = count++;
+        /* from the last stage, the one that bears the fewest behind it; equal ones with the larger number first */
+        for (; at > 0 && deadlines[places[at - 1]] >= deadlines[s]; at--)
+            places[at] = places[at - 1];
+        places[at] = s;
+    }
+    uint64_t behind = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct sp_assign_slot *slot = &state->slots[places[i]];
+        uint32_t replicas = slot->choice.replicas;
+        behind += replicas;
+        slot->in_flight = keeps ? (uint32_t)((behind + replicas - 1) / replicas) : 1;
+        if (bytes_of(state, slot) > state->memory_limit[slot->choice.option])
+            fits = false;
+        if (order != NULL)
+            order[count - 1 - i] = places[i];
+    }
+    if (ret_count != NULL)
+        *ret_count = count;
+    return fits;
+}

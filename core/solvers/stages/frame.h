@@ -1,0 +1,51 @@
+#pragma once
+/*
+ * frame - a stage that grows and shrinks, with its load and memory kept up to date.
+ *
+ * Units are put in and taken out in the order of a stack. What a unit changes is added where it is put in; taking it
+ * out restores the figures from before, so that nothing drifts and infinite times come out as they went in.
+ */
+#include "solvers/stages/internal.h"
+
+struct sp_stages_frame {
+    const struct sp_stages_prepared *prepared;
+    bool *inside;          /* per unit */
+    uint32_t *users;       /* per link: users inside */
+    uint32_t *holders;     /* per shared weight: units inside that use it */
+    double received, sent; /* tensors */
+    double received_bytes, sent_bytes, kept_bytes, shared_bytes;
+    double *seconds, *weight_bytes, *held_bytes; /* per option; one array after the other */
+    double *kept;                                /* figures from before, level by level */
+    uint32_t levels, room;
+};
+
+/* An empty frame in which at most `levels` groups of units are put at a time. False without memory. */
+bool sp_stages_frame_init(struct sp_arena *arena, const struct sp_stages_prepared *prepared, uint32_t levels,
+                          struct sp_stages_frame *frame);
+
+/* Remembers the figures; units that are put in from here on come out with the next sp_stages_frame_pop(). */
+void sp_stages_frame_push(struct sp_stages_frame *frame);
+void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit);
+
+/* `units` are those put in since the last push. */
+void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, uint32_t count);
+
+/* Of the stage under an option, before replicas. */
+static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, uint32_t option)
+{
+    const struct sp_stages_option *by = &frame->prepared->problem->options[option];
+    double receive = by->transfer_fixed * frame->received + by->transfer_per_byte * frame->received_bytes;
+    double send = by->transfer_fixed * frame->sent + by->transfer_per_byte * frame->sent_bytes;
+    if (frame->prepared->problem->combine == SP_STAGES_SUM)
+        return frame->seconds[option] + receive + send;
+    double transfer = receive > send ? receive : send;
+    return frame->seconds[option] > transfer ? frame->seconds[option] : transfer;
+}
+
+/* With so many micro-batches in flight. */
+static inline double sp_stages_frame_memory(const struct sp_stages_frame *frame, uint32_t option, double in_flight)
+{
+    double scale = frame->prepared->problem->options[option].memory_scale;
+    return frame->weight_bytes[option] + frame->held_bytes[option] +
+           (frame->shared_bytes + in_flight * frame->kept_bytes) * scale;
+}

@@ -1,0 +1,128 @@
+#pragma once
+/*
+ * internal - what the parts of the stage search share.
+ *
+ *   prepare.c      a problem that was checked, its nodes joined to units, with the order of units and all sums
+ *   frame.h        a set of units as a stage that grows and shrinks, its load and memory kept up to date
+ *   ideals.c       all ideals of the units' order;  labels.c  the best chain of them
+ *   linear.c       chains of few ideals where all are too many, and the search over orders
+ *   bound.c        lower bounds that need no search
+ *   assign.c       any sets of units as stages;  latency.c  the LATENCY objective
+ *   solve.c        which of these answers a problem
+ *
+ * A *unit* is what must be in one stage: the nodes of a colour, and what colours have joined into a cycle. Which edges
+ * count for cycles depends on what is asked:
+ *
+ *   SP_STAGES_UNITS_CHAIN   contiguous stages in one order: an edge of forward nodes goes forward, one of backward
+ * nodes back, one between a forward and a backward node either way SP_STAGES_UNITS_GRAPH   the stages' graph has no
+ * cycle, with all edges as they are (LATENCY) SP_STAGES_UNITS_FREE    colours only; order, predecessors and successors
+ * are empty
+ */
+#include "solvers/stages/stages.h"
+
+enum sp_stages_units { SP_STAGES_UNITS_CHAIN, SP_STAGES_UNITS_GRAPH, SP_STAGES_UNITS_FREE };
+
+/* Lists: of item i, list[start[i]] up to before list[start[i + 1]]. */
+struct sp_stages_lists {
+    uint32_t *start, *list;
+};
+
+/* A tensor between units. Those used only where they are made are left out. */
+struct sp_stages_link {
+    uint32_t producer; /* unit */
+    double bytes;
+};
+
+struct sp_stages_prepared {
+    const struct sp_stages_problem *problem;
+    enum sp_stages_units kind;
+    bool is_turned; /* CHAIN: edges of backward nodes go the way of the forward ones (stages.h) */
+    uint32_t unit_count, link_count;
+    uint32_t *unit_of;             /* per node */
+    struct sp_stages_lists nodes;  /* of a unit, ascending */
+    struct sp_stages_lists before; /* units that must not be in a later stage: direct predecessors, distinct */
+    struct sp_stages_lists after;
+    uint32_t *order; /* of units, topological; where several could follow, the one with the smallest node */
+    uint32_t *place; /* of a unit in `order` */
+    struct sp_stages_link *links;
+    struct sp_stages_lists users; /* of a link: units that use it, distinct, without its producer */
+    struct sp_stages_lists makes; /* of a unit: links that it produces */
+    struct sp_stages_lists takes; /* of a unit: links that it uses */
+    double **seconds;             /* [option][unit]; INFINITY: not under this option */
+    /* [option][unit], scaled: sum and largest of its nodes. Options with equal figures may have one array. */
+    double **weight_bytes, **held_bytes;
+    double *kept_bytes;            /* per unit, to be scaled by the option's memory_scale: the sum of its nodes' */
+    struct sp_stages_lists shared; /* of a unit: weights (of the problem) that it and other units use, to be scaled;
+                                      those that only one unit uses are in its weight_bytes */
+};
+
+/* The stage of each unit and how each runs: what the parts of the search hand each other. */
+struct sp_stages_choice {
+    uint32_t option, replicas;
+};
+
+struct sp_stages_solution {
+    bool is_feasible; /* else nothing else is set but `bound` */
+    double value;     /* of the objective, as sp_stages_evaluate() gives it */
+    double bound;     /* that this part of the search has proved, at least 0 */
+    uint32_t stage_count;
+    struct sp_stages_choice *choices; /* per stage; contiguous: in order */
+    uint32_t *stage_of;               /* per unit */
+    uint64_t ideals;
+    uint64_t work;
+    bool is_stopped;
+};
+
+/* What a part of the search may use: `scratch` ends with the call of sp_stages_solve(), `work` counts down. */
+struct sp_stages_run {
+    struct sp_arena *scratch;
+    const struct sp_stages_options *options;
+    uint64_t work_left; /* elementary steps, some nanoseconds each */
+    bool is_stopped;
+    double best, bound; /* for the watch */
+    struct sp_error *err;
+};
+
+/* Counts `steps` of work; false when the search should end: no work is left, or the watch or `stop` says so. Looks at
+   the watch only now and then. */
+bool sp_stages_spend(struct sp_stages_run *run, uint64_t steps);
+
+/* Whether there is anything left to spend. */
+static inline bool sp_stages_goes_on(const struct sp_stages_run *run)
+{
+    return !run->is_stopped && run->work_left > 0;
+}
+
+/* Joins nodes to units and gathers sums; the problem has been checked (sp_stages_check()). */
+enum sp_status sp_stages_prepare(struct sp_arena *arena, const struct sp_stages_problem *problem,
+                                 enum sp_stages_units kind, struct sp_stages_prepared **ret_prepared,
+                                 struct sp_error *err);
+
+/* SP_ERR_REQUEST with a sentence where a problem is not well formed. */
+enum sp_status sp_stages_check(struct sp_arena *scratch, const struct sp_stages_problem *problem, struct sp_error *err);
+
+/* A lower bound of the objective for all solutions, contiguous or not: each unit somewhere, the devices' time, memory
+   and prices shared out as if units were divisible. INFINITY where surely nothing fits. */
+double sp_stages_bound(struct sp_stages_run *run, const struct sp_stages_prepared *prepared);
+
+/* Loads, memory and value of a solution over units. The solution's value and is_feasible are set; `*ret_fault` as of
+   sp_stages_evaluate(). */
+enum sp_status sp_stages_measure(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                 struct sp_stages_solution *solution, const char **ret_fault);
+
+/*
+ * assign.c: THROUGHPUT with any sets of units as stages. `prepared` has units of kind FREE; `start` is a solution over
+ * those units (the contiguous one carried over) or infeasible. Writes the best found (never worse than `start`) and the
+ * bound that holds for any sets; `*ret_solution` has memory of run->scratch.
+ */
+enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                const struct sp_stages_solution *start, struct sp_stages_solution *ret_solution);
+
+/*
+ * latency.c: LATENCY. `prepared` has units of kind FREE: what lies between nodes of a unit need not be with them where
+ * they run freely. Stages of the result need not be in an order of their own: a
+ * stage is a set of units under an option, and start and end follow from sp_stages_evaluate(). Nodes under an option
+ * with is_free are one stage of it each, or together: it makes no difference to the value.
+ */
+enum sp_status sp_stages_latency(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                 struct sp_stages_solution *ret_solution);

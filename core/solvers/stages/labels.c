@@ -1,0 +1,481 @@
+#include <math.h>
+#include <string.h>
+
+#include "solvers/stages/chain.h"
+
+/* The search over chains of ideals (chain.h). */
+
+/* What labels count is packed in words, each count with a free bit above it: one subtraction compares all of a word. */
+#define WORDS 2
+
+struct dimension {
+    uint32_t word, shift, size;
+};
+
+struct label {
+    double value;
+    uint64_t used[WORDS];
+    struct label *next;         /* of the same ideal, or of those thrown away */
+    const struct label *parent; /* of the ideal that it was made from: its stage lies between */
+    uint32_t ideal, option, replicas;
+};
+
+struct search {
+    struct sp_stages_run *run;
+    const struct sp_stages_chain *chain;
+    const struct sp_stages_prepared *prepared;
+    const struct sp_stages_problem *problem;
+    const struct sp_stages_lattice *lattice;
+    struct sp_arena *arena;
+    struct sp_stages_frame frame;
+    struct dimension classes[SP_MAX_STAGE_CLASSES];
+    struct dimension stages, replicas; /* size 0: not counted */
+    uint64_t guard[WORDS], capacity[WORDS];
+    bool counts_flight;    /* what stages keep depends on those after them */
+    double *time, *extra;  /* per ideal: sums of the rates of its units; extra: of price or devices, or NULL */
+    struct label **labels; /* per ideal */
+    struct label *spare;
+    struct label **here; /* those of the ideal under way */
+    uint32_t here_count, here_room;
+    uint32_t *most;                  /* per option: replicas for which any label has devices left */
+    double *most_time;               /* per option: of what is below a stage under it; with more no label can end */
+    uint32_t *ideal, *cursor, *last; /* of the walk, by level */
+    double limit;
+    struct label *best;
+    uint64_t steps;
+    bool is_out_of_memory;
+};
+
+static uint32_t bits_of(uint32_t size)
+{
+    uint32_t bits = 1;
+    while (bits < 32 && size >> bits > 0)
+        bits++;
+    return bits;
+}
+
+static bool add_dimension(struct search *search, struct dimension *dimension, uint32_t size, uint32_t *word,
+                          uint32_t *shift)
+{
+    uint32_t bits = bits_of(size) + 1;
+    if (*shift + bits > 64) {
+        *shift = 0;
+        if (++*word == WORDS)
+            return false;
+    }
+    *dimension = (struct dimension){*word, *shift, size};
+    search->guard[*word] |= UINT64_C(1) << (*shift + bits - 1);
+    search->capacity[*word] |= (uint64_t)size << *shift;
+    *shift += bits;
+    return true;
+}
+
+static uint64_t count_of(const uint64_t *used, const struct dimension *dimension)
+{
+    uint32_t bits = bits_of(dimension->size) + 1;
+    return (used[dimension->word] >> dimension->shift) & ((UINT64_C(1) << bits) - 1);
+}
+
+static bool is_within(const struct search *search, const uint64_t *less, const uint64_t *more)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        if ((((more[i] | search->guard[i]) - less[i]) & search->guard[i]) != search->guard[i])
+            return false;
+    return true;
+}
+
+/* Devices by class; stages and replicas where a limit or what is in flight counts them. False where counts have no
+   room. */
+static bool set_dimensions(struct search *search)
+{
+    const struct sp_stages_problem *problem = search->problem;
+    uint32_t word = 0, shift = 0;
+    uint64_t devices = 0;
+    for (uint32_t i = 0; i < problem->class_count; i++) {
+        devices += problem->class_size[i];
+        if (!add_dimension(search, &search->classes[i], problem->class_size[i], &word, &shift))
+            return false;
+    }
+    if (problem->max_stages != 0 && problem->max_stages < devices &&
+        !add_dimension(search, &search->stages, problem->max_stages, &word, &shift))
+        return false;
+    for (uint32_t i = 0; problem->is_training && i < search->prepared->unit_count; i++)
+        search->counts_flight |= search->prepared->kept_bytes[i] > 0;
+    return !search->counts_flight || devices > UINT32_MAX / 2 ||
+           add_dimension(search, &search->replicas, (uint32_t)devices, &word, &shift);
+}
+
+/* Sums of rates by ideal: each from one step down. */
+static bool sum_rates(struct search *search)
+{
+    const struct sp_stages_lattice *lattice = search->lattice;
+    const struct sp_stages_rates *rates = search->chain->rates;
+    const double *extra = search->chain->aim == SP_STAGES_AIM_PRICE     ? rates->price
+                          : search->chain->aim == SP_STAGES_AIM_DEVICES ? rates->devices
+                                                                        : NULL;
+    search->time = SP_NEW_ARRAY(search->arena, lattice->count, double);
+    search->extra = SP_NEW_ARRAY(search->arena, lattice->count, double);
+    if (search->time == NULL || search->extra == NULL)
+        return false;
+    for (uint32_t ideal = 1; ideal < lattice->count; ideal++) {
+        uint32_t from = lattice->start[ideal], block = lattice->block[from];
+        search->time[ideal] = search->time[lattice->target[from]];
+        search->extra[ideal] = search->extra[lattice->target[from]];
+        for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++) {
+            search->time[ideal] += rates->time[lattice->units[i]];
+            search->extra[ideal] += extra != NULL ? extra[lattice->units[i]] : 0;
+        }
+    }
+    return true;
+}
+
+#define ROUNDING 1e-12
+
+/* Whether the units of `ideal` surely cannot be cut below the limit with what `used` leaves. */
+static bool is_hopeless(const struct search *search, uint32_t ideal, double value, const uint64_t *used)
+{
+    const struct sp_stages_rates *rates = search->chain->rates;
+    double spare = 0;
+    if (ideal == 0)
+        return value >= search->limit;
+    for (uint32_t i = 0; i < search->problem->class_count; i++)
+        spare += rates->time_price[i] * (double)(search->problem->class_size[i] - count_of(used, &search->classes[i]));
+    if (search->chain->aim == SP_STAGES_AIM_LOAD)
+        return value >= search->limit || search->time[ideal] * (1 - ROUNDING) >= search->limit * spare;
+    double least = value + search->extra[ideal] * (1 - ROUNDING);
+    if (search->chain->aim == SP_STAGES_AIM_DEVICES)
+        least = ceil(least - 1e-6);
+    return least >= search->limit ||
+           search->time[ideal] * (1 - ROUNDING) > search->chain->load_limit * (1 + SP_STAGES_SLACK) * spare;
+}
+
+static struct label *new_label(struct search *search)
+{
+    struct label *label = search->spare;
+    if (label == NULL)
+        return SP_NEW(search->arena, struct label);
+    search->spare = label->next;
+    return label;
+}
+
+/* Adds a label to its ideal unless one there is as good in everything; drops those that it is as good as. */
+static void add_label(struct search *search, const struct label *made)
+{
+    struct label **at = &search->labels[made->ideal];
+    for (const struct label *other = *at; other != NULL; other = other->next) {
+        search->steps++;
+        if (other->value <= made->value && is_within(search, other->used, made->used))
+            return;
+    }
+    while (*at != NULL) {
+        struct label *other = *at;
+        if (made->value <= other->value && is_within(search, made->used, other->used)) {
+            *at = other->next;
+            other->next = search->spare;
+            search->spare = other;
+        } else {
+            at = &other->next;
+        }
+    }
+    struct label *label = new_label(search);
+    if (label == NULL) {
+        search->is_out_of_memory = true;
+        return;
+    }
+    *label = *made;
+    label->next = search->labels[made->ideal];
+    search->labels[made->ideal] = label;
+    if (made->ideal == 0) {
+        search->best = label;
+        search->limit = made->value;
+    }
+}
+
+/* One label more below `parent`: the stage of the frame, in `replicas` replicas under `option`. `own` is what of the
+   stage is compared: its load, or its part of the memory. */
+static void try_label(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
+                      uint32_t replicas, double own)
+{
+    const struct sp_stages_option *by = &search->problem->options[option];
+    struct label label = {.parent = parent, .ideal = ideal, .option = option, .replicas = replicas};
+    memcpy(label.used, parent->used, sizeof label.used);
+    const struct dimension *kind = &search->classes[by->device_class];
+    label.used[kind->word] += ((uint64_t)by->devices * replicas) << kind->shift;
+    if (search->stages.size > 0)
+        label.used[search->stages.word] += UINT64_C(1) << search->stages.shift;
+    if (search->replicas.size > 0)
+        label.used[search->replicas.word] += (uint64_t)replicas << search->replicas.shift;
+    switch (search->chain->aim) {
+    case SP_STAGES_AIM_LOAD:
+    case SP_STAGES_AIM_MEMORY:
+        label.value = own > parent->value ? own : parent->value;
+        break;
+    case SP_STAGES_AIM_PRICE:
+        label.value = parent->value + by->price * replicas;
+        break;
+    case SP_STAGES_AIM_DEVICES:
+        label.value = parent->value + (double)by->devices * replicas;
+        break;
+    }
+    search->steps++;
+    if (is_within(search, label.used, search->capacity) && !is_hopeless(search, ideal, label.value, label.used))
+        add_label(search, &label);
+}
+
+/* Of the memory there is, what the frame's stage takes. */
+static double memory_ratio(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas)
+{
+    double flight = 1, room = search->problem->options[option].memory_bytes;
+    if (search->counts_flight) {
+        uint64_t later =
+            replicas + (parent != NULL && search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
+        uint64_t rounds = (later + replicas - 1) / replicas;
+        flight = (double)rounds;
+    }
+    double bytes = sp_stages_frame_memory(&search->frame, option, flight);
+    return bytes == 0 || room == INFINITY ? 0 : bytes / room;
+}
+
+static bool fits(const struct search *search, double ratio)
+{
+    return search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio < search->limit : ratio <= 1 + SP_STAGES_SLACK;
+}
+
+/* The numbers of replicas that are worth trying for one label: from the first that brings the load down to what is
+   asked, to the first beyond which more change nothing. */
+static void extend_label(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
+                         double load)
+{
+    const struct sp_stages_option *by = &search->problem->options[option];
+    const struct dimension *kind = &search->classes[by->device_class];
+    uint64_t left = kind->size - count_of(parent->used, kind), most = left / by->devices;
+    double allowed =
+        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
+    double enough =
+        search->chain->aim == SP_STAGES_AIM_LOAD ? fmax(parent->value, search->chain->rates->largest) : allowed;
+    if (by->max_replicas != 0 && by->max_replicas < most)
+        most = by->max_replicas;
+    double least = allowed < INFINITY ? floor(load / allowed) : 1;
+    for (uint64_t replicas = least > 1 && least < 1e9 ? (uint64_t)least : 1; replicas <= most; replicas++) {
+        double each = load / (double)replicas;
+        search->steps++;
+        if (search->chain->aim == SP_STAGES_AIM_LOAD ? each >= allowed : each > allowed)
+            continue;
+        double ratio = memory_ratio(search, option, parent, (uint32_t)replicas);
+        bool is_fitting = fits(search, ratio);
+        if (is_fitting)
+            try_label(search, parent, ideal, option, (uint32_t)replicas,
+                      search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio : each);
+        if (each <= enough && (!search->counts_flight || (is_fitting && search->chain->aim != SP_STAGES_AIM_MEMORY)))
+            return;
+    }
+}
+
+/* The frame is a stage between the ideal under way and `ideal`. False where no larger one can be a stage either. */
+static bool visit(struct search *search, uint32_t ideal)
+{
+    bool is_alive = false;
+    double allowed =
+        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
+    search->steps += 1 + search->problem->option_count;
+    for (uint32_t option = 0; option < search->problem->option_count; option++) {
+        if (search->most[option] == 0 || search->frame.seconds[option] > allowed * search->most[option] ||
+            search->frame.seconds[option] == INFINITY || !fits(search, memory_ratio(search, option, NULL, 1)))
+            continue;
+        is_alive = true;
+        if (search->time[ideal] > search->most_time[option])
+            continue; /* only larger stages are of interest */
+        double load = sp_stages_frame_load(&search->frame, option);
+        if (load > allowed * search->most[option])
+            continue;
+        for (uint32_t i = 0; i < search->here_count; i++)
+            extend_label(search, search->here[i], ideal, option, load);
+    }
+    return is_alive;
+}
+
+/* How many replicas any label has devices for, and how much time of those left a stage must leave to what is below. */
+static void measure_room(struct search *search)
+{
+    const struct sp_stages_rates *rates = search->chain->rates;
+    double allowed =
+        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
+    double spare = 0;
+    for (uint32_t i = 0; i < search->here_count; i++) {
+        double priced = 0;
+        for (uint32_t j = 0; j < search->problem->class_count; j++)
+            priced += rates->time_price[j] *
+                      (double)(search->problem->class_size[j] - count_of(search->here[i]->used, &search->classes[j]));
+        spare = priced > spare ? priced : spare;
+    }
+    for (uint32_t option = 0; option < search->problem->option_count; option++) {
+        const struct sp_stages_option *by = &search->problem->options[option];
+        const struct dimension *kind = &search->classes[by->device_class];
+        uint64_t most = 0;
+        for (uint32_t i = 0; i < search->here_count; i++) {
+            uint64_t left = (kind->size - count_of(search->here[i]->used, kind)) / by->devices;
+            most = left > most ? left : most;
+        }
+        search->most[option] = by->max_replicas != 0 && by->max_replicas < most ? by->max_replicas : (uint32_t)most;
+        search->most_time[option] =
+            allowed * (spare - rates->time_price[by->device_class] * by->devices) * (1 + 4 * ROUNDING);
+        if (isnan(search->most_time[option]))
+            search->most_time[option] = INFINITY; /* any load is allowed, and no time is left: nothing is known */
+    }
+}
+
+/* Gathers the labels of an ideal; false without any. */
+static bool gather(struct search *search, uint32_t ideal)
+{
+    search->here_count = 0;
+    for (struct label *label = search->labels[ideal]; label != NULL; label = label->next) {
+        if (is_hopeless(search, ideal, label->value, label->used))
+            continue; /* the limit has come down since */
+        if (search->here_count == search->here_room) {
+            uint32_t room = search->here_room == 0 ? 64 : 2 * search->here_room;
+            struct label **larger = SP_NEW_ARRAY(search->arena, room, struct label *);
+            if (larger == NULL) {
+                search->is_out_of_memory = true;
+                return false;
+            }
+            if (search->here_count > 0)
+                memcpy(larger, search->here, search->here_count * sizeof *larger);
+            search->here = larger;
+            search->here_room = room;
+        }
+        search->here[search->here_count++] = label;
+    }
+    measure_room(search);
+    return search->here_count > 0;
+}
+
+static void enter(struct search *search, uint32_t level, uint32_t ideal, uint32_t last)
+{
+    search->ideal[level] = ideal;
+    search->cursor[level] = search->lattice->start[ideal];
+    search->last[level] = last;
+}
+
+/*
+ * All ideals below one, each once: blocks are taken away the last first, and a block that comes later in the order than
+ * the one taken away before is left to another way down.
+ */
+static bool walk(struct search *search, uint32_t from)
+{
+    const struct sp_stages_lattice *lattice = search->lattice;
+    uint32_t level = 0;
+    enter(search, 0, from, UINT32_MAX);
+    for (;;) {
+        if (search->cursor[level] == lattice->start[search->ideal[level] + 1]) {
+            if (level == 0)
+                return true;
+            uint32_t block = search->last[level--], first = lattice->first[block];
+            sp_stages_frame_pop(&search->frame, lattice->units + first, lattice->first[block + 1] - first);
+            continue;
+        }
+        uint32_t step = search->cursor[level]++, block = lattice->block[step], ideal = lattice->target[step];
+        search->steps++;
+        if (block >= search->last[level])
+            continue;
+        sp_stages_frame_push(&search->frame);
+        for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++) {
+            uint32_t unit = lattice->units[i];
+            sp_stages_frame_put(&search->frame, unit);
+            search->steps += 1 + search->prepared->makes.start[unit + 1] - search->prepared->makes.start[unit] +
+                             search->prepared->takes.start[unit + 1] - search->prepared->takes.start[unit];
+        }
+        bool is_alive = visit(search, ideal);
+        enter(search, ++level, ideal, block);
+        if (!is_alive)
+            search->cursor[level] = lattice->start[ideal + 1];
+        bool goes_on = true;
+        if (search->steps >= 65536) {
+            goes_on = sp_stages_spend(search->run, search->steps);
+            search->steps = 0;
+        }
+        if (!goes_on || search->is_out_of_memory || (search->chain->is_any && search->best != NULL))
+            return false;
+    }
+}
+
+static bool holds(const struct sp_stages_lattice *lattice, uint32_t ideal, uint32_t block)
+{
+    if (lattice->words == 0)
+        return block < ideal;
+    return (lattice->bits[(size_t)ideal * lattice->words + block / 64] >> (block % 64)) & 1;
+}
+
+static bool write_solution(struct search *search, struct sp_stages_solution *solution)
+{
+    const struct sp_stages_lattice *lattice = search->lattice;
+    uint32_t count = 0;
+    for (const struct label *label = search->best; label->parent != NULL; label = label->parent)
+        count++;
+    solution->choices = SP_NEW_ARRAY(search->run->scratch, count, struct sp_stages_choice);
+    solution->stage_of = SP_NEW_ARRAY(search->run->scratch, search->prepared->unit_count, uint32_t);
+    if (solution->choices == NULL || solution->stage_of == NULL)
+        return false;
+    uint32_t stage = 0;
+    for (const struct label *label = search->best; label->parent != NULL; label = label->parent, stage++) {
+        solution->choices[stage] = (struct sp_stages_choice){label->option, label->replicas};
+        for (uint32_t block = 0; block < lattice->block_count; block++)
+            if (holds(lattice, label->parent->ideal, block) && !holds(lattice, label->ideal, block))
+                for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++)
+                    solution->stage_of[lattice->units[i]] = stage;
+    }
+    solution->stage_count = count;
+    solution->is_feasible = true;
+    solution->value = search->best->value;
+    return true;
+}
+
+static bool init(struct search *search)
+{
+    uint32_t options = search->problem->option_count, levels = search->lattice->block_count + 1;
+    search->labels = SP_NEW_ARRAY(search->arena, search->lattice->count, struct label *);
+    search->most = SP_NEW_ARRAY(search->arena, options, uint32_t);
+    search->most_time = SP_NEW_ARRAY(search->arena, options, double);
+    search->ideal = SP_NEW_ARRAY(search->arena, levels, uint32_t);
+    search->cursor = SP_NEW_ARRAY(search->arena, levels, uint32_t);
+    search->last = SP_NEW_ARRAY(search->arena, levels, uint32_t);
+    struct label *all = SP_NEW(search->arena, struct label);
+    if (search->labels == NULL || search->most == NULL || search->most_time == NULL || search->ideal == NULL ||
+        search->cursor == NULL || search->last == NULL || all == NULL ||
+        !sp_stages_frame_init(search->arena, search->prepared, levels, &search->frame) || !sum_rates(search))
+        return false;
+    all->ideal = search->lattice->count - 1;
+    search->labels[all->ideal] = all;
+    return true;
+}
+
+enum sp_status sp_stages_chain_search(struct sp_stages_run *run, const struct sp_stages_chain *chain,
+                                      struct sp_stages_solution *solution, bool *ret_is_complete)
+{
+    struct search search = {.run = run,
+                            .chain = chain,
+                            .prepared = chain->prepared,
+                            .problem = chain->prepared->problem,
+                            .lattice = chain->lattice,
+                            .limit = chain->limit};
+    enum sp_status status = SP_OK;
+    bool is_complete = false;
+    *solution = (struct sp_stages_solution){0};
+    search.arena = sp_arena_create(sp_arena_budget(run->scratch));
+    if (search.arena == NULL || !init(&search)) {
+        status = sp_fail_memory(run->err);
+        goto end;
+    }
+    if (set_dimensions(&search)) {
+        is_complete = true;
+        for (uint32_t ideal = search.lattice->count - 1; is_complete && ideal > 0; ideal--)
+            is_complete = !gather(&search, ideal) || walk(&search, ideal);
+        sp_stages_spend(run, search.steps);
+    }
+    if (search.is_out_of_memory || (search.best != NULL && !write_solution(&search, solution)))
+        status = sp_fail_memory(run->err);
+    if (status == SP_OK)
+        *ret_is_complete = is_complete;
+end:
+    sp_arena_destroy(search.arena);
+    return status;
+}

@@ -1,0 +1,25 @@
+#pragma once
+/* orders - orders of the units that are cut into stages: what the parts of that search share (linear.c, improve.c). */
+#include "solvers/stages/chain.h"
+
+struct sp_stages_orders {
+    struct sp_stages_run *run;
+    const struct sp_stages_prepared *prepared;
+    const struct sp_stages_rates *rates;
+    struct sp_stages_solution *best;
+    uint32_t *order, *start; /* of the order under way, its blocks */
+    uint32_t *waits, *ready; /* of units while an order is made */
+    double *cut;             /* per place: bytes of links over the cut behind it */
+};
+
+/* The best cut of orders->order that is below `limit`; `solution` is infeasible without one. */
+enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, struct sp_stages_solution *solution);
+
+/* Looks for better orders than that of orders->best, which is feasible, until the work is used up or nothing better
+   comes (improve.c). */
+enum sp_status sp_stages_improve(struct sp_stages_orders *orders, double bound);
+
+/* A heap of numbers, the one with the smallest key first, and of equals the smallest: `count` is how many there are
+   before. */
+void sp_stages_heap_push(uint32_t *heap, uint32_t count, uint32_t item, const double *key);
+uint32_t sp_stages_heap_pop(uint32_t *heap, uint32_t count, const double *key);
