@@ -33,7 +33,7 @@ struct coverage;
 struct coverage *coverage_create(void);
 void coverage_destroy(struct coverage *coverage);
 /* Makes the rule of each node of all graphs of the model, and its parts for each way of splitting a factor
-   (local_check.h); false, with a line printed, when one is refused. */
+   (lowering_check.h); false, with a line printed, when one is refused. */
 bool coverage_add(struct coverage *coverage, const char *name, struct sp_model *model);
 /* Prints the table; the number of its entries that no node had. */
 unsigned coverage_print(const struct coverage *coverage);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend_cases.h"
-#include "local_check.h"
+#include "lowering_check.h"
 
 struct row {
     const struct sp_op *op; /* an entry of the table */
@@ -16,7 +16,7 @@ struct row {
 };
 
 struct coverage {
-    struct local_check *locals;
+    struct lowering_check *lowerings;
     uint32_t count;
     struct row *rows;
 };
@@ -36,7 +36,7 @@ struct coverage *coverage_create(void)
     struct coverage *coverage = calloc(1, sizeof(*coverage));
     coverage->rows = calloc(count, sizeof(struct row));
     coverage->count = count;
-    coverage->locals = local_check_create();
+    coverage->lowerings = lowering_check_create();
     for (uint32_t i = 0; i < count; i++)
         coverage->rows[i].op = all[i];
     qsort(coverage->rows, coverage->count, sizeof(struct row), by_name);
@@ -45,7 +45,7 @@ struct coverage *coverage_create(void)
 
 void coverage_destroy(struct coverage *coverage)
 {
-    local_check_destroy(coverage->locals);
+    lowering_check_destroy(coverage->lowerings);
     free(coverage->rows);
     free(coverage);
 }
@@ -85,7 +85,7 @@ static bool add_node(struct coverage *coverage, const char *name, struct sp_mode
     row->split += may_split;
     if (row->example[0] == '\0')
         (void)snprintf(row->example, sizeof(row->example), "%s", name);
-    return local_check_node(coverage->locals, name, model, node, rule);
+    return lowering_check_node(coverage->lowerings, name, model, node, rule);
 }
 
 #define MAX_GRAPHS 4096
@@ -117,7 +117,7 @@ bool coverage_add(struct coverage *coverage, const char *name, struct sp_model *
 unsigned coverage_print(const struct coverage *coverage)
 {
     unsigned missing = 0;
-    local_check_print(coverage->locals);
+    lowering_check_print(coverage->lowerings);
     printf("# operator coverage: operator, versions, nodes, nodes with a factor that may be split, first case\n");
     for (uint32_t i = 0; i < coverage->count; i++) {
         const struct row *row = &coverage->rows[i];

@@ -357,7 +357,7 @@ enum sp_status build_infer(struct build *build)
                                         .node = node,
                                         .version = node->version,
                                         .err = &build->err};
-        enum sp_status status = node->op->infer(&context);
+        enum sp_status status = node->op->shapes(&context);
         if (status != SP_OK)
             return status;
     }

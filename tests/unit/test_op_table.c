@@ -37,7 +37,7 @@ Test(op_table, every_entry_is_complete_and_found)
     cr_assert_gt(count, 30);
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_op *op = all[i];
-        cr_expect(op->domain != NULL && op->name != NULL && op->infer != NULL && op->rule != NULL, "entry %u", i);
+        cr_expect(op->domain != NULL && op->name != NULL && op->shapes != NULL && op->rule != NULL, "entry %u", i);
         cr_expect(op->since >= 1 && (op->last == 0 || op->last >= op->since), "%s-%ld", op->name, (long)op->since);
         cr_expect(op->min_inputs <= op->max_inputs && op->min_outputs <= op->max_outputs, "%s", op->name);
         cr_expect(op->text != NULL && op->text[0] != '\0' && op->source != NULL && op->source[0] != '\0', "%s",

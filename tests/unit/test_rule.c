@@ -160,7 +160,7 @@ static enum sp_status rule_of(struct build *build, enum sp_status (*function)(st
 {
     static struct sp_op op;
     struct sp_rule *rule = NULL;
-    op = (struct sp_op){.domain = "", .name = "Test", .infer = keep_type, .rule = function};
+    op = (struct sp_op){.domain = "", .name = "Test", .shapes = keep_type, .rule = function};
     build_init(build, 13);
     build_input(build, "x", SP_DTYPE_FLOAT, "2,3");
     struct sp_node *node = build_node(build, "Identity", "x", "y");

@@ -219,7 +219,7 @@ enum sp_status sp_control_trips(struct sp_op_context *context, const struct sp_c
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_if(struct sp_op_context *context)
+static enum sp_status shapes_if(struct sp_op_context *context)
 {
     struct sp_control control = {0};
     const struct sp_shape *shape = sp_in_shape(context, 0);
@@ -232,13 +232,13 @@ static enum sp_status infer_if(struct sp_op_context *context)
     return sp_control_describe(context, &control);
 }
 
-static enum sp_status infer_loop(struct sp_op_context *context)
+static enum sp_status shapes_loop(struct sp_op_context *context)
 {
     struct sp_control control = {0};
     return sp_control_describe(context, &control);
 }
 
-static enum sp_status infer_scan(struct sp_op_context *context)
+static enum sp_status shapes_scan(struct sp_op_context *context)
 {
     struct sp_control control = {0};
     struct sp_dim trips;
@@ -246,7 +246,7 @@ static enum sp_status infer_scan(struct sp_op_context *context)
     return status != SP_OK ? status : sp_control_trips(context, &control, &trips);
 }
 
-static enum sp_status infer_map(struct sp_op_context *context)
+static enum sp_status shapes_map(struct sp_op_context *context)
 {
     struct sp_control control = {0};
     const struct sp_node *node = context->node;
@@ -273,15 +273,15 @@ static const char old_scan_text[] = "[b] [b, states..].. [b, t, scanned..].. -> 
 static const char map_text[] = "sequences -> sequences; elements are whole";
 
 const struct sp_op sp_ops_control[] = {
-    {"", "If", 1, 0, 1, 1, 1, UINT32_MAX, SP_OP_CONTROL, infer_if, rule_graph, if_text,
+    {"", "If", 1, 0, 1, 1, 1, UINT32_MAX, SP_OP_CONTROL, shapes_if, rule_graph, if_text,
      "ONNX Operators.md, If-1 to If-25", NULL},
-    {"", "Loop", 1, 0, 0, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, infer_loop, rule_graph, loop_text,
+    {"", "Loop", 1, 0, 0, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_loop, rule_graph, loop_text,
      "ONNX Operators.md, Loop-1 to Loop-25", NULL},
-    {"", "Scan", 8, 8, 0, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, infer_scan, rule_graph, old_scan_text,
+    {"", "Scan", 8, 8, 0, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_scan, rule_graph, old_scan_text,
      "ONNX Changelog.md, Scan-8", NULL},
-    {"", "Scan", 9, 0, 1, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, infer_scan, rule_graph, scan_text,
+    {"", "Scan", 9, 0, 1, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_scan, rule_graph, scan_text,
      "ONNX Operators.md, Scan-9 to Scan-25", NULL},
-    {"", "SequenceMap", 17, 0, 1, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, infer_map, rule_graph, map_text,
+    {"", "SequenceMap", 17, 0, 1, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_map, rule_graph, map_text,
      "ONNX Operators.md, SequenceMap-17", NULL},
     {.name = NULL},
 };
@@ -290,11 +290,11 @@ enum sp_control_kind sp_control_kind(const struct sp_op *op)
 {
     if (op == NULL || !(op->flags & SP_OP_CONTROL))
         return SP_CONTROL_NONE;
-    if (op->infer == infer_if)
+    if (op->shapes == shapes_if)
         return SP_CONTROL_IF;
-    if (op->infer == infer_loop)
+    if (op->shapes == shapes_loop)
         return SP_CONTROL_LOOP;
-    if (op->infer == infer_map)
+    if (op->shapes == shapes_map)
         return SP_CONTROL_MAP;
-    return op->infer == infer_scan ? SP_CONTROL_SCAN : SP_CONTROL_NONE;
+    return op->shapes == shapes_scan ? SP_CONTROL_SCAN : SP_CONTROL_NONE;
 }

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * local_functions - the `local` functions of the operator families (ops/lowering/lowering.h), for the table's entries.
+ * functions - how operators are lowered (ops/lowering/lowering.h): the functions that the table's entries name.
  *
- * They stand in files of their own, local_FAMILY.c, beside the family's rules: reduction.c beside reduction.c.
+ * Each family of operators has a file of its own in lowering/families, as its rules have in families.
  */
 #include "ops/lowering/lowering.h"
 

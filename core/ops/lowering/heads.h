@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_heads - what the local forms of operators with heads share (ops/lowering/lowering.h).
+ * heads - what the lowerings of operators with heads share (ops/lowering/lowering.h).
  *
  * Operands that hold heads come packed, [b, s, heads*size], or apart, [b, heads, s, size] (ops/families/neural/heads.h). How many heads
  * are packed is an attribute: a device that has some of them says how many.
@@ -13,7 +13,7 @@ uint8_t sp_lower_named(const struct sp_lowering *lower, const char *name);
 /* How many indices this device has of the factor of this name; 1 where there is none, -1 where it is not known. */
 int64_t sp_lower_named_size(const struct sp_lowering *lower, const char *name);
 
-/* Attributes that a local operator has other than the node does. */
+/* Attributes in which the operator of a device differs from the node. */
 struct sp_lower_changes {
     uint32_t count;
     struct sp_lower_attribute items[8];

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_internal - what the parts of the builder (ops/lowering/lowering.h) share; private to local.c and local_*.c of the builder.
+ * internal - what the parts of the builder (ops/lowering/lowering.h) share; private to the folder ops/lowering.
  */
 #include "ops/lowering/recorder.h"
 

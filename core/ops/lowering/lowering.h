@@ -1,9 +1,9 @@
 #pragma once
 /*
- * local - one node of a model as the devices run it, each on its shards of the operands.
+ * lowering - SPMD lowering: one node of a model as the operators that each device runs on its shards of the operands.
  *
  * Model. The factors of a node's rule are cut in shards, and each device that takes part has one shard of every factor.
- * An operator's `local` function (struct sp_op) is called once for each of these devices and writes that device's part
+ * An operator's lowering (struct sp_op, `lower`) is called once for each of these devices and writes that device's part
  * of the work: operators on pieces, and collectives. It is one program on many data: every call makes the same
  * operators and collectives in the same order, and only numbers differ (bounds, offsets, sizes).
  *
@@ -28,8 +28,8 @@
  *           cut is that of a compound axis, several ranges
  *  part     what a device has of an operand: for each axis the indices that the shards of its factors select
  *
- * Errors are sticky: after the first one every function returns NULL (or does nothing) and takes NULL, so a `local`
- * function asks once, at its end: `return sp_lower_status(local)`.
+ * Errors are sticky: after the first one every function returns NULL (or does nothing) and takes NULL, so a lowering
+ * asks once, at its end: `return sp_lower_status(lower)`.
  *
  * Each call is written down when it is made. C leaves it open in which order the arguments of a function are computed,
  * so no two calls stand in one list of arguments: names would differ between compilers.
@@ -39,7 +39,7 @@
 #include "base/ranges.h"
 #include "ops/table/op.h"
 
-/* A tensor of one device's program. `dims` are local extents, -1 where not known; NULL where the rank is not known. */
+/* A tensor of one device's program. `dims` are extents on this device, -1 where not known; NULL where the rank is not known. */
 struct sp_piece {
     const char *name; /* unique over all devices */
     int64_t device;
@@ -147,7 +147,7 @@ struct sp_piece *sp_lower_tensor(struct sp_lowering *lower, enum sp_dtype dtype,
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
-/* An attribute of a local operator. Strings and arrays are copied. */
+/* An attribute of an operator that a device runs. Strings and arrays are copied. */
 struct sp_lower_attribute {
     const char *name;
     enum sp_attr_type type; /* INT, FLOAT, STRING, INTS, FLOATS, STRINGS, TENSOR; UNDEFINED: the node's is left out */

@@ -1,12 +1,12 @@
 #pragma once
 /*
- * local_parts - what `local` functions of operators that contract, slide windows and resample have in common.
+ * parts - what lowerings of operators that contract, slide windows and resample have in common.
  *
  * All are sticky on errors as those of ops/lowering/lowering.h.
  */
 #include "ops/lowering/lowering.h"
 
-/* The node as its infer and rule functions see it; results lie in the memory of the node. */
+/* The node as its `shapes` and `rule` functions see it; results lie in the memory of the node. */
 struct sp_op_context sp_lower_context(const struct sp_lowering *lower);
 
 /* False for SP_RULE_NO_FACTOR. */

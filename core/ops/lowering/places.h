@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_places - what `local` functions share that deal with places along an axis: indices into a part of it, lists of
+ * places - what lowerings share that deal with places along an axis: indices into a part of it, lists of
  * extents of which some change, parts that are several ranges.
  *
  * Like all of ops/lowering/lowering.h these take NULL after an error and return NULL then.

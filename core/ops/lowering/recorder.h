@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_recorder - what one call of a `local` function asked for, in order; private to local*.c and core/partition.
+ * recorder - what one lowering wrote, in order; private to core/ops/lowering and core/partition.
  *
  * The partition calls the function once for each device and compares: inputs, collectives and outputs must be the same
  * kinds of the same operands, types and factors in the same order. Constants and operators in between may differ in

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_scores - attention whose keys are split, written out in plain operators.
+ * scores - attention whose keys are split, written out in plain operators.
  *
  *     s = scale Q K^T, capped, with what is added and masked      [b, heads, q, keys here]
  *     m = max over all keys of s          all-reduce

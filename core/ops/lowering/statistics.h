@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_statistics - what is known of all elements together, from pieces of them: means, moments, positions.
+ * statistics - what is known of all elements together, from pieces of them: means, moments, positions.
  *
  * A mean is the sum over devices of each device's mean times its share of the elements, so it is right for shards of
  * different sizes, needs no extent of an axis that is not cut, and its partial results do not grow with the extents.

@@ -3,7 +3,7 @@
  * shapes - shape and value inference over a whole model.
  *
  * Walks the graph in order, finds each node's operator entry (or expands the model-local function it calls), runs its
- * infer function, and marks constants and folded nodes. Subgraphs of control flow and bodies of calls are walked where
+ * `shapes` function, and marks constants and folded nodes. Subgraphs of control flow and bodies of calls are walked where
  * their node stands, however they nest.
  *
  * Declared types (graph outputs, value_info) fill what inference leaves unknown and are checked against what it finds:

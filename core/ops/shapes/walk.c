@@ -203,13 +203,13 @@ enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node 
     return status;
 }
 
-static enum sp_status infer_known(struct sp_shape_walk *walk, struct sp_node *node)
+static enum sp_status visit_known(struct sp_shape_walk *walk, struct sp_node *node)
 {
     struct sp_op_context context = sp_shape_context(walk, node);
     uint32_t symbols_before = sp_dims_symbol_count(walk->model->dims);
     enum sp_status status = check_arity(&context, node->op);
     if (status == SP_OK)
-        status = node->op->infer(&context);
+        status = node->op->shapes(&context);
     if (status == SP_OK && sp_control_kind(node->op) != SP_CONTROL_NONE)
         status = sp_shape_open_control(walk, node);
     else if (status == SP_OK)
@@ -243,12 +243,12 @@ static void find_op(struct sp_shape_walk *walk, struct sp_node *node)
     node->op = known->op;
 }
 
-static enum sp_status infer_node(struct sp_shape_walk *walk, struct sp_node *node)
+static enum sp_status visit_node(struct sp_shape_walk *walk, struct sp_node *node)
 {
     sp_shape_forget(node);
     find_op(walk, node);
     if (node->op != NULL)
-        return infer_known(walk, node);
+        return visit_known(walk, node);
     const struct sp_function *function = sp_onnx_function(walk->model, node);
     if (function != NULL) {
         enum sp_status status = sp_shape_open_call(walk, node, function);
@@ -313,7 +313,7 @@ enum sp_status sp_shape_walk(struct sp_shape_walk *walk)
         }
         status = tick(walk);
         if (status == SP_OK)
-            status = infer_node(walk, &frame->graph->nodes[frame->next++]);
+            status = visit_node(walk, &frame->graph->nodes[frame->next++]);
     }
     return status;
 }

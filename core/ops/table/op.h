@@ -4,7 +4,7 @@
  *
  * A rule is written once and read by everybody. It has two parts:
  *
- *  infer   from input types and known values to output types and known values (ops/shapes/shapes.h drives it);
+ *  shapes  from input types and known values to output types and known values (ops/shapes/shapes.h drives it);
  *  rule    the operator's *factors*: the loop indices of its computation, and which axes of which operands they are.
  *
  *      MatMul      [b.., m, k] [b.., k, n] -> [b.., m, n]      k is a reduction factor (sum)
@@ -28,7 +28,7 @@
 #include "base/error.h"
 #include "graph/model.h"
 
-/* ---- the context of infer and rule functions ------------------------------------------------------------------ */
+/* ---- the context of these functions -------------------------------------------------------------------------- */
 
 struct sp_lowering;
 
@@ -137,7 +137,7 @@ struct sp_op {
     uint32_t min_inputs, max_inputs, min_outputs, max_outputs; /* UINT32_MAX: variadic */
     uint32_t flags;                                            /* enum sp_op_flags */
     /* Sets output types and, where inputs' data allow, output data. NULL inputs (omitted) are allowed by arity. */
-    enum sp_status (*infer)(struct sp_op_context *context);
+    enum sp_status (*shapes)(struct sp_op_context *context);
     /* Fills the factors from the inferred shapes. */
     enum sp_status (*rule)(struct sp_op_context *context, struct sp_rule *rule);
     /* The rule as people read it, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum". It says of every kind of factor

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * infer - helpers that the infer functions of the operator families share.
+ * shape_helpers - what the `shapes` functions of the operator families share.
  *
  * All take the context of the node at work. Getters are safe for omitted inputs and unknown types; setters put types
  * and data on output values in the model's arena. Functions that return a pointer return NULL without memory or when

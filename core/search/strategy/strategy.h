@@ -15,7 +15,7 @@
  *
  * Which factors may be split: those that partition/ really runs on shards, in multiples of their block, and evenly on
  * every axis of every operand. What that means is not said twice: each way is tried by calling the operator's own
- * `local` function (ops/lowering/lowering.h), as the partition does, on a device at the border of the mesh and, where elements come
+ * lowering (ops/lowering/lowering.h), as the partition does, on a device at the border of the mesh and, where elements come
  * from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders and
  * further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout gives
  * whole mesh axes to tensor axes. All mesh axes of one partial output are reduced, or all scattered to one axis: so the

@@ -3,7 +3,7 @@
  * broadcast - unidirectional broadcasting: an operand that takes the shape of another and never widens it.
  *
  * ONNX uses it for the bias of Gemm, the slope of PRelu and the scales of LayerNormalization and RMSNormalization. (For
- * broadcasting in both directions see sp_broadcast() in infer.h.)
+ * broadcasting in both directions see sp_broadcast() in ops/table/shape_helpers.h.)
  */
 #include "ops/table/op.h"
 

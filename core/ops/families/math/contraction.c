@@ -31,7 +31,8 @@ static struct sp_dim rows_of(const struct sp_shape *b)
     return b->dims[b->rank > 1 ? b->rank - 2 : 0];
 }
 
-static enum sp_status infer_product(struct sp_op_context *context, uint32_t first, uint32_t second, enum sp_dtype dtype)
+static enum sp_status shapes_product(struct sp_op_context *context, uint32_t first, uint32_t second,
+                                     enum sp_dtype dtype)
 {
     const struct sp_shape *a = sp_in_shape(context, first), *b = sp_in_shape(context, second);
     struct sp_shape batch;
@@ -134,9 +135,9 @@ static void map_scales(struct sp_op_context *context, struct sp_rule *rule, cons
         sp_rule_map_input(rule, input, axis, is_first ? factors->m : factors->n);
 }
 
-static enum sp_status infer_matmul(struct sp_op_context *context)
+static enum sp_status shapes_matmul(struct sp_op_context *context)
 {
-    return infer_product(context, 0, 1, sp_in_dtype(context, 0));
+    return shapes_product(context, 0, 1, sp_in_dtype(context, 0));
 }
 
 static enum sp_status rule_matmul(struct sp_op_context *context, struct sp_rule *rule)
@@ -145,9 +146,9 @@ static enum sp_status rule_matmul(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-static enum sp_status infer_matmul_integer(struct sp_op_context *context)
+static enum sp_status shapes_matmul_integer(struct sp_op_context *context)
 {
-    return infer_product(context, 0, 1, SP_DTYPE_INT32);
+    return shapes_product(context, 0, 1, SP_DTYPE_INT32);
 }
 
 static enum sp_status rule_matmul_integer(struct sp_op_context *context, struct sp_rule *rule)
@@ -158,9 +159,9 @@ static enum sp_status rule_matmul_integer(struct sp_op_context *context, struct 
     return SP_OK;
 }
 
-static enum sp_status infer_qlinear_matmul(struct sp_op_context *context)
+static enum sp_status shapes_qlinear_matmul(struct sp_op_context *context)
 {
-    return infer_product(context, 0, 3, sp_in_dtype(context, 7));
+    return shapes_product(context, 0, 3, sp_in_dtype(context, 7));
 }
 
 static enum sp_status rule_qlinear_matmul(struct sp_op_context *context, struct sp_rule *rule)
@@ -185,7 +186,7 @@ static uint32_t transposed(struct sp_op_context *context, const char *attribute)
     return sp_node_int(context->node, attribute, 0) != 0 ? 1 : 0;
 }
 
-static enum sp_status infer_gemm(struct sp_op_context *context)
+static enum sp_status shapes_gemm(struct sp_op_context *context)
 {
     const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
     uint32_t m_axis = transposed(context, "transA"), k_axis = transposed(context, "transB");
@@ -239,7 +240,7 @@ const struct sp_op sp_ops_contraction[] = {
      .max_inputs = 2,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_matmul,
+     .shapes = shapes_matmul,
      .rule = rule_matmul,
      .text = "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
      .source = "ONNX operator MatMul (1, 9, 13), numpy.matmul"},
@@ -250,7 +251,7 @@ const struct sp_op sp_ops_contraction[] = {
      .max_inputs = 4,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_matmul_integer,
+     .shapes = shapes_matmul_integer,
      .rule = rule_matmul_integer,
      .text = "[b.., m, k] [b.., k, n] [m] [n] -> [b.., m, n]; k sum",
      .source = "ONNX operator MatMulInteger (10)"},
@@ -261,7 +262,7 @@ const struct sp_op sp_ops_contraction[] = {
      .max_inputs = 8,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_qlinear_matmul,
+     .shapes = shapes_qlinear_matmul,
      .rule = rule_qlinear_matmul,
      .text = "[b.., m, k] [m] [m] [b.., k, n] [n] [n] [] [] -> [b.., m, n]; k whole",
      .source = "ONNX operator QLinearMatMul (10, 21)"},
@@ -272,7 +273,7 @@ const struct sp_op sp_ops_contraction[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_gemm,
+     .shapes = shapes_gemm,
      .rule = rule_gemm,
      .lower = sp_lower_gemm,
      .text = "[m, k] [k, n] [m, n] -> [m, n]; k sum",

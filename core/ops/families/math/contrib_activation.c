@@ -14,7 +14,7 @@
 
 #define DOMAIN "com.microsoft"
 
-static enum sp_status infer_same(struct sp_op_context *context)
+static enum sp_status shapes_same(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_status status = SP_OK;
@@ -37,7 +37,7 @@ static enum sp_status rule_add(struct sp_op_context *context, struct sp_rule *ru
     return sp_rule_elementwise(context, rule, 2);
 }
 
-static enum sp_status infer_split(struct sp_op_context *context)
+static enum sp_status shapes_split(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     if (x == NULL)
@@ -73,20 +73,21 @@ static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-#define ENTRY(flags_, name_, least_, most_, infer_, rule_, text_, signature_)                                          \
+#define ENTRY(flags_, name_, least_, most_, shapes_, rule_, text_, signature_)                                         \
     {                                                                                                                  \
         .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = least_, .max_inputs = most_, .min_outputs = 1,      \
-        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_, .text = text_,                              \
+        .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_, .text = text_,                            \
         .source = "ONNX Runtime contrib operator " name_, .signature = signature_                                      \
     }
 
 const struct sp_op sp_ops_contrib_activation[] = {
-    ENTRY(SP_OP_FUNCTION, "Gelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {}"),
-    ENTRY(SP_OP_FUNCTION, "QuickGelu", 1, 1, infer_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {alpha:float=1.702}"),
-    ENTRY(SP_OP_FUNCTION, "FastGelu", 1, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(X,bias?) -> (Y) {}"),
-    ENTRY(SP_OP_FUNCTION, "BiasGelu", 2, 2, infer_same, rule_same, "[i.., j] [j] -> [i.., j]", "(A,B) -> (C) {}"),
-    ENTRY(0, "BiasAdd", 3, 3, infer_same, rule_add, "[i.., j] [j] [i.., j] -> [i.., j]", "(X,bias,skip) -> (Y) {}"),
-    ENTRY(SP_OP_FUNCTION, "BiasSplitGelu", 2, 2, infer_split, rule_split, "[i.., two*j] [two*j] -> [i.., j]; two whole",
-          "(X,bias) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "Gelu", 1, 1, shapes_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "QuickGelu", 1, 1, shapes_same, rule_same, "[i..] -> [i..]",
+          "(X) -> (Y) {alpha:float=1.702}"),
+    ENTRY(SP_OP_FUNCTION, "FastGelu", 1, 2, shapes_same, rule_same, "[i.., j] [j] -> [i.., j]", "(X,bias?) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "BiasGelu", 2, 2, shapes_same, rule_same, "[i.., j] [j] -> [i.., j]", "(A,B) -> (C) {}"),
+    ENTRY(0, "BiasAdd", 3, 3, shapes_same, rule_add, "[i.., j] [j] [i.., j] -> [i.., j]", "(X,bias,skip) -> (Y) {}"),
+    ENTRY(SP_OP_FUNCTION, "BiasSplitGelu", 2, 2, shapes_split, rule_split,
+          "[i.., two*j] [two*j] -> [i.., j]; two whole", "(X,bias) -> (Y) {}"),
     {.name = NULL},
 };

@@ -70,7 +70,7 @@ static struct sp_shape batch_of(const struct layout *layout)
     return (struct sp_shape){.has_rank = true, .rank = layout->batch_rank, .dims = layout->dims + layout->first_batch};
 }
 
-static enum sp_status infer_fused(struct sp_op_context *context)
+static enum sp_status shapes_fused(struct sp_op_context *context)
 {
     struct sp_shape batch = {0};
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -173,7 +173,7 @@ static enum sp_status read_quantized(struct sp_op_context *context, struct quant
     return SP_OK;
 }
 
-static enum sp_status infer_nbits(struct sp_op_context *context)
+static enum sp_status shapes_nbits(struct sp_op_context *context)
 {
     const struct sp_shape *a = sp_in_shape(context, IN_A), *b = sp_in_shape(context, IN_B);
     struct quantized q = {.shared = 1};
@@ -257,7 +257,7 @@ static enum sp_status rule_nbits(struct sp_op_context *context, struct sp_rule *
 #define FUSED(name_, attributes_)                                                                                      \
     {                                                                                                                  \
         .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = 2, .max_inputs = 2, .min_outputs = 1,               \
-        .max_outputs = 1, .infer = infer_fused, .rule = rule_fused,                                                    \
+        .max_outputs = 1, .shapes = shapes_fused, .rule = rule_fused,                                                  \
         .text = "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k sum",                                    \
         .source = "ONNX Runtime contrib operator " name_, .signature = "(A,B) -> (Y) {" attributes_ "}"                \
     }
@@ -272,7 +272,7 @@ const struct sp_op sp_ops_contrib_matmul[] = {
      .max_inputs = 6,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_nbits,
+     .shapes = shapes_nbits,
      .rule = rule_nbits,
      .lower = sp_lower_matmul_nbits,
      .text =

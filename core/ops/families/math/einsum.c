@@ -225,7 +225,7 @@ static enum sp_status read_equation(struct sp_op_context *context, struct equati
     return status;
 }
 
-static enum sp_status infer_einsum(struct sp_op_context *context)
+static enum sp_status shapes_einsum(struct sp_op_context *context)
 {
     struct equation equation = {0};
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -336,7 +336,7 @@ const struct sp_op sp_ops_einsum[] = {
      .max_inputs = UINT32_MAX,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_einsum,
+     .shapes = shapes_einsum,
      .rule = rule_einsum,
      .text = "labels are factors; labels not in the result sum",
      .source = "ONNX operator Einsum (12), numpy.einsum"},

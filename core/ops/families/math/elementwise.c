@@ -213,7 +213,7 @@ static enum sp_status legacy_offset(struct sp_op_context *context, const struct 
     return SP_OK;
 }
 
-static enum sp_status infer_legacy(struct sp_op_context *context, enum sp_dtype dtype)
+static enum sp_status shapes_legacy(struct sp_op_context *context, enum sp_dtype dtype)
 {
     const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
     uint32_t offset;
@@ -238,11 +238,11 @@ static bool pairs_from_the_back(struct sp_op_context *context)
 }
 
 /* Output 0 gets the type and the shape to which all inputs broadcast. */
-static enum sp_status infer_broadcast(struct sp_op_context *context, enum sp_dtype dtype)
+static enum sp_status shapes_broadcast(struct sp_op_context *context, enum sp_dtype dtype)
 {
     struct sp_shape shape = {.has_rank = true};
     if (context->version < 7 && context->node->input_count == 2)
-        return infer_legacy(context, dtype);
+        return shapes_legacy(context, dtype);
     for (uint32_t input = 0; input < context->node->input_count; input++) {
         const struct sp_shape *own = sp_in_shape(context, input);
         if (own == NULL)
@@ -256,21 +256,21 @@ static enum sp_status infer_broadcast(struct sp_op_context *context, enum sp_dty
     return sp_set_output_shape(context, 0, dtype, &shape);
 }
 
-static enum sp_status infer_arithmetic(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_real2 on_reals)
+static enum sp_status shapes_arithmetic(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_real2 on_reals)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = common_dtype(context, 0, &dtype);
     if (status == SP_OK)
-        status = infer_broadcast(context, dtype);
+        status = shapes_broadcast(context, dtype);
     return status != SP_OK || !pairs_from_the_back(context) ? status : sp_data_nary(context, on_ints, on_reals);
 }
 
-static enum sp_status infer_comparison(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_test on_reals)
+static enum sp_status shapes_comparison(struct sp_op_context *context, sp_data_int2 on_ints, sp_data_test on_reals)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = common_dtype(context, 0, &dtype);
     if (status == SP_OK)
-        status = infer_broadcast(context, SP_DTYPE_BOOL);
+        status = shapes_broadcast(context, SP_DTYPE_BOOL);
     return status != SP_OK || !pairs_from_the_back(context) ? status : sp_data_compare(context, on_ints, on_reals);
 }
 
@@ -279,66 +279,66 @@ static enum sp_status infer_comparison(struct sp_op_context *context, sp_data_in
 #define ARITHMETIC(function, on_ints, on_reals)                                                                        \
     static enum sp_status function(struct sp_op_context *context)                                                      \
     {                                                                                                                  \
-        return infer_arithmetic(context, on_ints, on_reals);                                                           \
+        return shapes_arithmetic(context, on_ints, on_reals);                                                          \
     }
 
 #define COMPARISON(function, on_ints, on_reals)                                                                        \
     static enum sp_status function(struct sp_op_context *context)                                                      \
     {                                                                                                                  \
-        return infer_comparison(context, on_ints, on_reals);                                                           \
+        return shapes_comparison(context, on_ints, on_reals);                                                          \
     }
 
-ARITHMETIC(infer_add, sp_dim_add, real_add)
-ARITHMETIC(infer_sub, sp_dim_sub, real_sub)
-ARITHMETIC(infer_mul, sp_dim_mul, real_mul)
-ARITHMETIC(infer_div, sp_dim_truncdiv, real_div)
-ARITHMETIC(infer_min, sp_dim_min, fmin)
-ARITHMETIC(infer_max, sp_dim_max, fmax)
-ARITHMETIC(infer_bits_and, int_and, NULL)
-ARITHMETIC(infer_bits_or, int_or, NULL)
-ARITHMETIC(infer_bits_xor, int_xor, NULL)
-ARITHMETIC(infer_plain, NULL, NULL)
-COMPARISON(infer_equal, int_equal, test_equal)
-COMPARISON(infer_greater, int_greater, test_greater)
-COMPARISON(infer_greater_equal, int_greater_equal, test_greater_equal)
-COMPARISON(infer_less, int_less, test_less)
-COMPARISON(infer_less_equal, int_less_equal, test_less_equal)
-COMPARISON(infer_and, bool_and, NULL)
-COMPARISON(infer_or, bool_or, NULL)
-COMPARISON(infer_xor, bool_xor, NULL)
+ARITHMETIC(shapes_add, sp_dim_add, real_add)
+ARITHMETIC(shapes_sub, sp_dim_sub, real_sub)
+ARITHMETIC(shapes_mul, sp_dim_mul, real_mul)
+ARITHMETIC(shapes_div, sp_dim_truncdiv, real_div)
+ARITHMETIC(shapes_min, sp_dim_min, fmin)
+ARITHMETIC(shapes_max, sp_dim_max, fmax)
+ARITHMETIC(shapes_bits_and, int_and, NULL)
+ARITHMETIC(shapes_bits_or, int_or, NULL)
+ARITHMETIC(shapes_bits_xor, int_xor, NULL)
+ARITHMETIC(shapes_plain, NULL, NULL)
+COMPARISON(shapes_equal, int_equal, test_equal)
+COMPARISON(shapes_greater, int_greater, test_greater)
+COMPARISON(shapes_greater_equal, int_greater_equal, test_greater_equal)
+COMPARISON(shapes_less, int_less, test_less)
+COMPARISON(shapes_less_equal, int_less_equal, test_less_equal)
+COMPARISON(shapes_and, bool_and, NULL)
+COMPARISON(shapes_or, bool_or, NULL)
+COMPARISON(shapes_xor, bool_xor, NULL)
 
-static enum sp_status infer_mod(struct sp_op_context *context)
+static enum sp_status shapes_mod(struct sp_op_context *context)
 {
     bool is_fmod = sp_node_int(context->node, "fmod", 0) != 0;
-    return infer_arithmetic(context, is_fmod ? int_remainder : sp_dim_mod, is_fmod ? fmod : NULL);
+    return shapes_arithmetic(context, is_fmod ? int_remainder : sp_dim_mod, is_fmod ? fmod : NULL);
 }
 
-static enum sp_status infer_shift(struct sp_op_context *context)
+static enum sp_status shapes_shift(struct sp_op_context *context)
 {
     bool is_left = strcmp(sp_node_string(context->node, "direction", "LEFT"), "LEFT") == 0;
-    return infer_arithmetic(context, is_left ? int_shift_left : int_shift_right, NULL);
+    return shapes_arithmetic(context, is_left ? int_shift_left : int_shift_right, NULL);
 }
 
 /* Since 12 the exponent may have another type; the result has the base's. */
-static enum sp_status infer_pow(struct sp_op_context *context)
+static enum sp_status shapes_pow(struct sp_op_context *context)
 {
     if (context->version < 12)
-        return infer_arithmetic(context, int_pow, pow);
-    enum sp_status status = infer_broadcast(context, sp_in_dtype(context, 0));
+        return shapes_arithmetic(context, int_pow, pow);
+    enum sp_status status = shapes_broadcast(context, sp_in_dtype(context, 0));
     return status != SP_OK ? status : sp_data_binary(context, int_pow, pow);
 }
 
-static enum sp_status infer_where(struct sp_op_context *context)
+static enum sp_status shapes_where(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = common_dtype(context, 1, &dtype);
     if (status == SP_OK)
-        status = infer_broadcast(context, dtype);
+        status = shapes_broadcast(context, dtype);
     return status != SP_OK ? status : sp_data_where(context);
 }
 
 /* Before 7 the slope is one number or one for each channel; since then it broadcasts to X. */
-static enum sp_status infer_prelu(struct sp_op_context *context)
+static enum sp_status shapes_prelu(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_status status = SP_OK;
@@ -395,47 +395,47 @@ static enum sp_status rule_legacy_prelu(struct sp_op_context *context, struct sp
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define ENTRY_WITH(flags_, name_, since_, last_, least_, most_, infer_, rule_)                                         \
+#define ENTRY_WITH(flags_, name_, since_, last_, least_, most_, shapes_, rule_)                                        \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_,                           \
+        .min_outputs = 1, .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_,                         \
         .text = "[i..] [i..] -> [i..]; size-1 axes broadcast",                                                         \
         .source = "ONNX operator " name_ " and Broadcasting in ONNX"                                                   \
     }
 
-#define ENTRY(...)                     ENTRY_WITH(0, __VA_ARGS__)
-#define BINARY(name_, since_, infer_)  ENTRY(name_, since_, 0, 2, 2, infer_, rule_one)
-#define VARIADIC(name_, infer_, rule_) ENTRY(name_, 1, 0, 1, UINT32_MAX, infer_, rule_)
+#define ENTRY(...)                      ENTRY_WITH(0, __VA_ARGS__)
+#define BINARY(name_, since_, shapes_)  ENTRY(name_, since_, 0, 2, 2, shapes_, rule_one)
+#define VARIADIC(name_, shapes_, rule_) ENTRY(name_, 1, 0, 1, UINT32_MAX, shapes_, rule_)
 /* Operators that were there before NumPy broadcasting. */
-#define LEGACY_BINARY(name_, infer_) ENTRY(name_, 1, 6, 2, 2, infer_, rule_legacy), BINARY(name_, 7, infer_)
+#define LEGACY_BINARY(name_, shapes_) ENTRY(name_, 1, 6, 2, 2, shapes_, rule_legacy), BINARY(name_, 7, shapes_)
 
 const struct sp_op sp_ops_elementwise[] = {
-    LEGACY_BINARY("Add", infer_add),
-    LEGACY_BINARY("Sub", infer_sub),
-    LEGACY_BINARY("Mul", infer_mul),
-    LEGACY_BINARY("Div", infer_div),
-    ENTRY_WITH(SP_OP_FUNCTION, "Pow", 1, 6, 2, 2, infer_pow, rule_legacy),
-    ENTRY_WITH(SP_OP_FUNCTION, "Pow", 7, 0, 2, 2, infer_pow, rule_one),
-    LEGACY_BINARY("And", infer_and),
-    LEGACY_BINARY("Or", infer_or),
-    LEGACY_BINARY("Xor", infer_xor),
-    LEGACY_BINARY("Equal", infer_equal),
-    LEGACY_BINARY("Greater", infer_greater),
-    LEGACY_BINARY("Less", infer_less),
-    BINARY("GreaterOrEqual", 12, infer_greater_equal),
-    BINARY("LessOrEqual", 12, infer_less_equal),
-    BINARY("Mod", 10, infer_mod),
-    BINARY("BitShift", 11, infer_shift),
-    BINARY("BitwiseAnd", 18, infer_bits_and),
-    BINARY("BitwiseOr", 18, infer_bits_or),
-    BINARY("BitwiseXor", 18, infer_bits_xor),
-    ENTRY_WITH(SP_OP_FUNCTION, "SwiGLU", 28, 0, 2, 2, infer_plain, rule_one),
-    VARIADIC("Min", infer_min, rule_sum),
-    VARIADIC("Max", infer_max, rule_sum),
-    VARIADIC("Sum", infer_add, rule_sum),
-    VARIADIC("Mean", infer_plain, rule_mean),
-    ENTRY("Where", 9, 0, 3, 3, infer_where, rule_one),
-    ENTRY("PRelu", 1, 6, 2, 2, infer_prelu, rule_legacy_prelu),
-    ENTRY("PRelu", 7, 0, 2, 2, infer_prelu, rule_one),
+    LEGACY_BINARY("Add", shapes_add),
+    LEGACY_BINARY("Sub", shapes_sub),
+    LEGACY_BINARY("Mul", shapes_mul),
+    LEGACY_BINARY("Div", shapes_div),
+    ENTRY_WITH(SP_OP_FUNCTION, "Pow", 1, 6, 2, 2, shapes_pow, rule_legacy),
+    ENTRY_WITH(SP_OP_FUNCTION, "Pow", 7, 0, 2, 2, shapes_pow, rule_one),
+    LEGACY_BINARY("And", shapes_and),
+    LEGACY_BINARY("Or", shapes_or),
+    LEGACY_BINARY("Xor", shapes_xor),
+    LEGACY_BINARY("Equal", shapes_equal),
+    LEGACY_BINARY("Greater", shapes_greater),
+    LEGACY_BINARY("Less", shapes_less),
+    BINARY("GreaterOrEqual", 12, shapes_greater_equal),
+    BINARY("LessOrEqual", 12, shapes_less_equal),
+    BINARY("Mod", 10, shapes_mod),
+    BINARY("BitShift", 11, shapes_shift),
+    BINARY("BitwiseAnd", 18, shapes_bits_and),
+    BINARY("BitwiseOr", 18, shapes_bits_or),
+    BINARY("BitwiseXor", 18, shapes_bits_xor),
+    ENTRY_WITH(SP_OP_FUNCTION, "SwiGLU", 28, 0, 2, 2, shapes_plain, rule_one),
+    VARIADIC("Min", shapes_min, rule_sum),
+    VARIADIC("Max", shapes_max, rule_sum),
+    VARIADIC("Sum", shapes_add, rule_sum),
+    VARIADIC("Mean", shapes_plain, rule_mean),
+    ENTRY("Where", 9, 0, 3, 3, shapes_where, rule_one),
+    ENTRY("PRelu", 1, 6, 2, 2, shapes_prelu, rule_legacy_prelu),
+    ENTRY("PRelu", 7, 0, 2, 2, shapes_prelu, rule_one),
     {.name = NULL},
 };

@@ -63,7 +63,7 @@ static enum sp_status join_places(struct sp_op_context *context, struct sp_dim *
     return SP_OK;
 }
 
-static enum sp_status infer_loss(struct sp_op_context *context)
+static enum sp_status shapes_loss(struct sp_op_context *context)
 {
     enum sp_dtype dtype = sp_in_dtype(context, 0);
     struct sp_dim places[SP_MAX_RANK];
@@ -79,9 +79,9 @@ static enum sp_status infer_loss(struct sp_op_context *context)
     return is_known ? sp_set_output(context, 0, dtype, rank, places) : sp_set_output_unranked(context, 0, dtype);
 }
 
-static enum sp_status infer_cross_entropy(struct sp_op_context *context)
+static enum sp_status shapes_cross_entropy(struct sp_op_context *context)
 {
-    enum sp_status status = infer_loss(context);
+    enum sp_status status = shapes_loss(context);
     return status != SP_OK ? status : sp_set_output_shape(context, 1, sp_in_dtype(context, 0), sp_in_shape(context, 0));
 }
 
@@ -141,10 +141,10 @@ static enum sp_status rule_cross_entropy(struct sp_op_context *context, struct s
 
 /* clang-format off */
 const struct sp_op sp_ops_loss[] = {
-    {"", "NegativeLogLikelihoodLoss", 12, 0, 2, 3, 1, 1, 0, infer_loss, rule_likelihood,
+    {"", "NegativeLogLikelihoodLoss", 12, 0, 2, 3, 1, 1, 0, shapes_loss, rule_likelihood,
      "[n, c, d..] [n, d..] [c] -> [n, d..] or []; c sum, n and d.. sum with reduction",
      "ONNX operator NegativeLogLikelihoodLoss (12, 13, 22)", NULL, sp_lower_negative_log_likelihood},
-    {"", "SoftmaxCrossEntropyLoss", 12, 0, 2, 3, 1, 2, 0, infer_cross_entropy, rule_cross_entropy,
+    {"", "SoftmaxCrossEntropyLoss", 12, 0, 2, 3, 1, 2, 0, shapes_cross_entropy, rule_cross_entropy,
      "[n, c, d..] [n, d..] [c] -> [n, d..] or [], [n, c, d..]; c softmax, n and d.. sum with reduction",
      "ONNX operator SoftmaxCrossEntropyLoss (12, 13)", NULL, sp_lower_softmax_cross_entropy},
     {.name = NULL},

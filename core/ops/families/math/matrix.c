@@ -54,7 +54,7 @@ static enum sp_status trilu_elements(struct sp_op_context *context)
     return sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_trilu(struct sp_op_context *context)
+static enum sp_status shapes_trilu(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_status status = x != NULL ? check_matrix(context, x) : SP_OK;
@@ -89,7 +89,7 @@ static enum sp_status eye_elements(struct sp_op_context *context, enum sp_dtype 
     return SP_OK;
 }
 
-static enum sp_status infer_eye_like(struct sp_op_context *context)
+static enum sp_status shapes_eye_like(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
@@ -114,7 +114,7 @@ static enum sp_status rule_eye_like(struct sp_op_context *context, struct sp_rul
 
 /* ---- Det ------------------------------------------------------------------------------------------------------ */
 
-static enum sp_status infer_det(struct sp_op_context *context)
+static enum sp_status shapes_det(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim ignored;
@@ -143,17 +143,17 @@ static enum sp_status rule_det(struct sp_op_context *context, struct sp_rule *ru
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, most_, infer_, rule_, local_, text_)                                                      \
+#define ENTRY(name_, since_, most_, shapes_, rule_, lower_, text_)                                                     \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,          \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .text = text_, .source = "ONNX operator " name_,             \
-        .lower = local_                                                                                                \
+        .max_outputs = 1, .shapes = shapes_, .rule = rule_, .text = text_, .source = "ONNX operator " name_,           \
+        .lower = lower_                                                                                                \
     }
 
 const struct sp_op sp_ops_matrix[] = {
-    ENTRY("Trilu", 14, 2, infer_trilu, rule_trilu, sp_lower_node_trilu, "[b.., i, j] [] -> [b.., i, j]"),
-    ENTRY("EyeLike", 9, 1, infer_eye_like, rule_eye_like, sp_lower_node_eye_like,
+    ENTRY("Trilu", 14, 2, shapes_trilu, rule_trilu, sp_lower_node_trilu, "[b.., i, j] [] -> [b.., i, j]"),
+    ENTRY("EyeLike", 9, 1, shapes_eye_like, rule_eye_like, sp_lower_node_eye_like,
           "[p, q] -> [i, j]; only the shape is read"),
-    ENTRY("Det", 11, 1, infer_det, rule_det, NULL, "[b.., m, n] -> [b..]; m, n whole"),
+    ENTRY("Det", 11, 1, shapes_det, rule_det, NULL, "[b.., m, n] -> [b..]; m, n whole"),
     {.name = NULL},
 };

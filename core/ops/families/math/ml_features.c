@@ -25,18 +25,18 @@
 
 /* ---- elementwise ---------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_same(struct sp_op_context *context)
+static enum sp_status shapes_same(struct sp_op_context *context)
 {
     return sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
 }
 
-static enum sp_status infer_float(struct sp_op_context *context)
+static enum sp_status shapes_float(struct sp_op_context *context)
 {
     return sp_set_output_shape(context, 0, SP_DTYPE_FLOAT, sp_in_shape(context, 0));
 }
 
 /* Strings become their numbers and numbers their strings. */
-static enum sp_status infer_mapper(struct sp_op_context *context)
+static enum sp_status shapes_mapper(struct sp_op_context *context)
 {
     enum sp_dtype from = sp_in_dtype(context, 0), to = SP_DTYPE_UNDEFINED;
     if (from == SP_DTYPE_STRING)
@@ -49,7 +49,7 @@ static enum sp_status infer_mapper(struct sp_op_context *context)
 }
 
 /* The result has the type of the values, whichever attribute holds them. */
-static enum sp_status infer_encoder(struct sp_op_context *context)
+static enum sp_status shapes_encoder(struct sp_op_context *context)
 {
     static const struct {
         const char *attribute;
@@ -57,7 +57,7 @@ static enum sp_status infer_encoder(struct sp_op_context *context)
     } lists[] = {
         {"values_strings", SP_DTYPE_STRING}, {"values_int64s", SP_DTYPE_INT64}, {"values_floats", SP_DTYPE_FLOAT}};
     if (context->version < 2)
-        return infer_mapper(context);
+        return shapes_mapper(context);
     const struct sp_attribute *tensor = sp_node_attribute(context->node, "values_tensor");
     if (tensor != NULL && tensor->type == SP_ATTR_TENSOR)
         return sp_set_output_shape(context, 0, tensor->tensors[0]->dtype, sp_in_shape(context, 0));
@@ -91,14 +91,14 @@ static enum sp_status read_norm(struct sp_op_context *context, enum sp_combiner 
     return SP_OK;
 }
 
-static enum sp_status infer_normalizer(struct sp_op_context *context)
+static enum sp_status shapes_normalizer(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_combiner combiner;
     if (x != NULL && x->rank != 1 && x->rank != 2)
         return sp_op_fail(context, "OPERAND_SHAPE", "its input has rank %u instead of 1 or 2", x->rank);
     enum sp_status status = read_norm(context, &combiner);
-    return status != SP_OK ? status : infer_float(context);
+    return status != SP_OK ? status : shapes_float(context);
 }
 
 /* A row is divided by its norm: partial norms are combined. */
@@ -115,7 +115,7 @@ static enum sp_status rule_normalizer(struct sp_op_context *context, struct sp_r
 
 /* ---- OneHotEncoder -------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_one_hot(struct sp_op_context *context)
+static enum sp_status shapes_one_hot(struct sp_op_context *context)
 {
     const struct sp_attribute *ints = sp_node_attribute(context->node, "cats_int64s");
     const struct sp_attribute *strings = sp_node_attribute(context->node, "cats_strings");
@@ -146,7 +146,7 @@ static enum sp_status rule_one_hot(struct sp_op_context *context, struct sp_rule
 /* ---- ArrayFeatureExtractor ------------------------------------------------------------------------------------ */
 
 /* The picked elements of the last axis; what is picked from a vector is a matrix of one row. */
-static enum sp_status infer_extractor(struct sp_op_context *context)
+static enum sp_status shapes_extractor(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -202,7 +202,7 @@ static enum sp_status read_columns(struct sp_op_context *context, struct sp_dim 
 }
 
 /* A vector is a matrix of one row. */
-static enum sp_status infer_vectorizer(struct sp_op_context *context)
+static enum sp_status shapes_vectorizer(struct sp_op_context *context)
 {
     struct sp_dim rows = sp_dim_unknown(), columns = sp_dim_known(0);
     for (uint32_t input = 0; input < context->node->input_count; input++) {
@@ -238,23 +238,23 @@ static enum sp_status rule_vectorizer(struct sp_op_context *context, struct sp_r
 
 /* clang-format off */
 const struct sp_op sp_ops_ml_features[] = {
-    {ML, "ArrayFeatureExtractor", 1, 0, 2, 2, 1, 1, 0, infer_extractor, rule_extractor,
+    {ML, "ArrayFeatureExtractor", 1, 0, 2, 2, 1, 1, 0, shapes_extractor, rule_extractor,
      "[d.., v] [i..] -> [d.., i..]; v sum, whole for strings", ML " operator ArrayFeatureExtractor (1)", NULL,
      sp_lower_feature_extractor},
-    {ML, "Binarizer", 1, 0, 1, 1, 1, 1, 0, infer_same, rule_each, "[d..] -> [d..]", ML " operator Binarizer (1)", NULL},
-    {ML, "CategoryMapper", 1, 0, 1, 1, 1, 1, 0, infer_mapper, rule_each, "[d..] -> [d..]",
+    {ML, "Binarizer", 1, 0, 1, 1, 1, 1, 0, shapes_same, rule_each, "[d..] -> [d..]", ML " operator Binarizer (1)", NULL},
+    {ML, "CategoryMapper", 1, 0, 1, 1, 1, 1, 0, shapes_mapper, rule_each, "[d..] -> [d..]",
      ML " operator CategoryMapper (1)", NULL},
-    {ML, "FeatureVectorizer", 1, 0, 1, UINT32_MAX, 1, 1, 0, infer_vectorizer, rule_vectorizer,
+    {ML, "FeatureVectorizer", 1, 0, 1, UINT32_MAX, 1, 1, 0, shapes_vectorizer, rule_vectorizer,
      "[n, j].. -> [n, j]; j whole", ML " operator FeatureVectorizer (1)", NULL},
-    {ML, "Imputer", 1, 0, 1, 1, 1, 1, 0, infer_same, rule_each, "[d..] -> [d..]", ML " operator Imputer (1)", NULL,
+    {ML, "Imputer", 1, 0, 1, 1, 1, 1, 0, shapes_same, rule_each, "[d..] -> [d..]", ML " operator Imputer (1)", NULL,
      sp_lower_imputer},
-    {ML, "LabelEncoder", 1, 0, 1, 1, 1, 1, 0, infer_encoder, rule_each, "[d..] -> [d..]",
+    {ML, "LabelEncoder", 1, 0, 1, 1, 1, 1, 0, shapes_encoder, rule_each, "[d..] -> [d..]",
      ML " operator LabelEncoder (1, 2, 4)", NULL},
-    {ML, "Normalizer", 1, 0, 1, 1, 1, 1, 0, infer_normalizer, rule_normalizer, "[n, c] -> [n, c]; c max or sum",
+    {ML, "Normalizer", 1, 0, 1, 1, 1, 1, 0, shapes_normalizer, rule_normalizer, "[n, c] -> [n, c]; c max or sum",
      ML " operator Normalizer (1)", NULL, sp_lower_ml_normalizer},
-    {ML, "OneHotEncoder", 1, 0, 1, 1, 1, 1, 0, infer_one_hot, rule_one_hot, "[d..] -> [d.., k]",
+    {ML, "OneHotEncoder", 1, 0, 1, 1, 1, 1, 0, shapes_one_hot, rule_one_hot, "[d..] -> [d.., k]",
      ML " operator OneHotEncoder (1)", NULL, sp_lower_made_whole},
-    {ML, "Scaler", 1, 0, 1, 1, 1, 1, 0, infer_float, rule_scaler, "[d..] -> [d..]", ML " operator Scaler (1)", NULL,
+    {ML, "Scaler", 1, 0, 1, 1, 1, 1, 0, shapes_float, rule_scaler, "[d..] -> [d..]", ML " operator Scaler (1)", NULL,
      sp_lower_scaler},
     {.name = NULL},
 };

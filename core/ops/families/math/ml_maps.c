@@ -49,7 +49,7 @@ static enum sp_status get_map(struct sp_op_context *context, const struct sp_typ
 
 /* ---- CastMap -------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_cast_map(struct sp_op_context *context)
+static enum sp_status shapes_cast_map(struct sp_op_context *context)
 {
     static const struct {
         const char *name;
@@ -80,7 +80,7 @@ static enum sp_status infer_cast_map(struct sp_op_context *context)
 /* ---- DictVectorizer ------------------------------------------------------------------------------------------- */
 
 /* One element for each word of the vocabulary, of the type of the map's values. */
-static enum sp_status infer_dict(struct sp_op_context *context)
+static enum sp_status shapes_dict(struct sp_op_context *context)
 {
     const struct sp_attribute *words = sp_node_attribute(context->node, "string_vocabulary");
     const struct sp_attribute *numbers = sp_node_attribute(context->node, "int64_vocabulary");
@@ -99,7 +99,7 @@ static enum sp_status infer_dict(struct sp_op_context *context)
 
 /* ---- ZipMap --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_zip_map(struct sp_op_context *context)
+static enum sp_status shapes_zip_map(struct sp_op_context *context)
 {
     const struct sp_attribute *words = sp_node_attribute(context->node, "classlabels_strings");
     const struct sp_attribute *numbers = sp_node_attribute(context->node, "classlabels_int64s");
@@ -134,11 +134,11 @@ static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *
 
 /* clang-format off */
 const struct sp_op sp_ops_ml_maps[] = {
-    {ML, "CastMap", 1, 0, 1, 1, 1, 1, 0, infer_cast_map, rule_whole, "map -> [1, k]; all whole",
+    {ML, "CastMap", 1, 0, 1, 1, 1, 1, 0, shapes_cast_map, rule_whole, "map -> [1, k]; all whole",
      ML " operator CastMap (1)", NULL},
-    {ML, "DictVectorizer", 1, 0, 1, 1, 1, 1, 0, infer_dict, rule_whole, "map -> [1, k]; all whole",
+    {ML, "DictVectorizer", 1, 0, 1, 1, 1, 1, 0, shapes_dict, rule_whole, "map -> [1, k]; all whole",
      ML " operator DictVectorizer (1)", NULL},
-    {ML, "ZipMap", 1, 0, 1, 1, 1, 1, 0, infer_zip_map, rule_whole, "[n, c] -> sequence(map); all whole",
+    {ML, "ZipMap", 1, 0, 1, 1, 1, 1, 0, shapes_zip_map, rule_whole, "[n, c] -> sequence(map); all whole",
      ML " operator ZipMap (1)", NULL},
     {.name = NULL},
 };

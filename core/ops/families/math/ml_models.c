@@ -43,7 +43,7 @@ static enum sp_status set_scores(struct sp_op_context *context, uint32_t output,
 
 /* Labels of their own type, scores one for each label; `has_scores` is false where the specification leaves open how
    many scores there are. */
-static enum sp_status infer_classes(struct sp_op_context *context, const char *int_labels, bool has_scores)
+static enum sp_status shapes_classes(struct sp_op_context *context, const char *int_labels, bool has_scores)
 {
     const struct sp_attribute *strings = sp_node_attribute(context->node, "classlabels_strings");
     const struct sp_attribute *ints = sp_node_attribute(context->node, int_labels);
@@ -58,34 +58,34 @@ static enum sp_status infer_classes(struct sp_op_context *context, const char *i
     return status != SP_OK ? status : set_scores(context, 1, SP_DTYPE_FLOAT, columns);
 }
 
-static enum sp_status infer_linear_classifier(struct sp_op_context *context)
+static enum sp_status shapes_linear_classifier(struct sp_op_context *context)
 {
-    return infer_classes(context, "classlabels_ints", true);
+    return shapes_classes(context, "classlabels_ints", true);
 }
 
-static enum sp_status infer_tree_classifier(struct sp_op_context *context)
+static enum sp_status shapes_tree_classifier(struct sp_op_context *context)
 {
-    return infer_classes(context, "classlabels_int64s", true);
+    return shapes_classes(context, "classlabels_int64s", true);
 }
 
 /* Without probabilities the scores are raw, and runtimes differ in whether these are of classes or of pairs of them. */
-static enum sp_status infer_svm_classifier(struct sp_op_context *context)
+static enum sp_status shapes_svm_classifier(struct sp_op_context *context)
 {
     const struct sp_attribute *probabilities = sp_node_attribute(context->node, "prob_a");
-    return infer_classes(context, "classlabels_ints", probabilities != NULL && probabilities->count > 0);
+    return shapes_classes(context, "classlabels_ints", probabilities != NULL && probabilities->count > 0);
 }
 
-static enum sp_status infer_linear_regressor(struct sp_op_context *context)
+static enum sp_status shapes_linear_regressor(struct sp_op_context *context)
 {
     return set_scores(context, 0, SP_DTYPE_FLOAT, sp_dim_known(sp_node_int(context->node, "targets", 1)));
 }
 
-static enum sp_status infer_svm_regressor(struct sp_op_context *context)
+static enum sp_status shapes_svm_regressor(struct sp_op_context *context)
 {
     return set_scores(context, 0, SP_DTYPE_FLOAT, sp_dim_known(1));
 }
 
-static enum sp_status infer_trees(struct sp_op_context *context, enum sp_dtype dtype)
+static enum sp_status shapes_trees(struct sp_op_context *context, enum sp_dtype dtype)
 {
     bool is_given = sp_node_attribute(context->node, "n_targets") != NULL;
     return set_scores(context, 0, dtype,
@@ -93,14 +93,14 @@ static enum sp_status infer_trees(struct sp_op_context *context, enum sp_dtype d
                                : sp_dim_fresh(context->dims, "Targets"));
 }
 
-static enum sp_status infer_tree_regressor(struct sp_op_context *context)
+static enum sp_status shapes_tree_regressor(struct sp_op_context *context)
 {
-    return infer_trees(context, SP_DTYPE_FLOAT);
+    return shapes_trees(context, SP_DTYPE_FLOAT);
 }
 
-static enum sp_status infer_tree_ensemble(struct sp_op_context *context)
+static enum sp_status shapes_tree_ensemble(struct sp_op_context *context)
 {
-    return infer_trees(context, sp_in_dtype(context, 0));
+    return shapes_trees(context, sp_in_dtype(context, 0));
 }
 
 /* ---- factors -------------------------------------------------------------------------------------------------- */
@@ -218,20 +218,20 @@ static enum sp_status rule_trees(struct sp_op_context *context, struct sp_rule *
 
 /* clang-format off */
 const struct sp_op sp_ops_ml_models[] = {
-    {ML, "LinearClassifier", 1, 0, 1, 1, 2, 2, 0, infer_linear_classifier, rule_linear,
+    {ML, "LinearClassifier", 1, 0, 1, 1, 2, 2, 0, shapes_linear_classifier, rule_linear,
      "[n, f] -> [n] [n, e]; f sum, e select", ML " operator LinearClassifier (1)", NULL, sp_lower_linear_model},
-    {ML, "LinearRegressor", 1, 0, 1, 1, 1, 1, 0, infer_linear_regressor, rule_linear,
+    {ML, "LinearRegressor", 1, 0, 1, 1, 1, 1, 0, shapes_linear_regressor, rule_linear,
      "[n, f] -> [n, e]; f sum, e softmax where the scores are", ML " operator LinearRegressor (1)", NULL,
      sp_lower_linear_model},
-    {ML, "SVMClassifier", 1, 0, 1, 1, 2, 2, 0, infer_svm_classifier, rule_svm,
+    {ML, "SVMClassifier", 1, 0, 1, 1, 2, 2, 0, shapes_svm_classifier, rule_svm,
      "[n, f] -> [n] [n, e]; f, e whole", ML " operator SVMClassifier (1)", NULL},
-    {ML, "SVMRegressor", 1, 0, 1, 1, 1, 1, 0, infer_svm_regressor, rule_svm,
+    {ML, "SVMRegressor", 1, 0, 1, 1, 1, 1, 0, shapes_svm_regressor, rule_svm,
      "[n, f] -> [n, e]; f, e whole", ML " operator SVMRegressor (1)", NULL},
-    {ML, "TreeEnsemble", 5, 0, 1, 1, 1, 1, 0, infer_tree_ensemble, rule_trees,
+    {ML, "TreeEnsemble", 5, 0, 1, 1, 1, 1, 0, shapes_tree_ensemble, rule_trees,
      "[n, f] -> [n, e]; f, e whole", ML " operator TreeEnsemble (5)", NULL},
-    {ML, "TreeEnsembleClassifier", 1, 4, 1, 1, 2, 2, 0, infer_tree_classifier, rule_trees,
+    {ML, "TreeEnsembleClassifier", 1, 4, 1, 1, 2, 2, 0, shapes_tree_classifier, rule_trees,
      "[n, f] -> [n] [n, e]; f, e whole", ML " operator TreeEnsembleClassifier (1, 3), deprecated in 5", NULL},
-    {ML, "TreeEnsembleRegressor", 1, 4, 1, 1, 1, 1, 0, infer_tree_regressor, rule_trees,
+    {ML, "TreeEnsembleRegressor", 1, 4, 1, 1, 1, 1, 0, shapes_tree_regressor, rule_trees,
      "[n, f] -> [n, e]; f, e whole",
      ML " operator TreeEnsembleRegressor (1, 3), deprecated in 5", NULL},
     {.name = NULL},

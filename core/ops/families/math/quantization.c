@@ -110,7 +110,7 @@ static enum sp_status check_zero_point(struct sp_op_context *context)
 
 /* ---- QuantizeLinear, DequantizeLinear ------------------------------------------------------------------------- */
 
-static enum sp_status infer_linear(struct sp_op_context *context, enum sp_dtype dtype)
+static enum sp_status shapes_linear(struct sp_op_context *context, enum sp_dtype dtype)
 {
     struct grid grid;
     enum sp_status status = read_grid(context, &grid);
@@ -120,7 +120,7 @@ static enum sp_status infer_linear(struct sp_op_context *context, enum sp_dtype 
 }
 
 /* The zero point has the type of the result; without one it is output_dtype, and uint8 where nothing is said. */
-static enum sp_status infer_quantize(struct sp_op_context *context)
+static enum sp_status shapes_quantize(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UINT8, zero = sp_in_dtype(context, 2), asked = SP_DTYPE_UNDEFINED;
     enum sp_status status = SP_OK;
@@ -135,17 +135,17 @@ static enum sp_status infer_quantize(struct sp_op_context *context)
         dtype = zero;
     if (asked != SP_DTYPE_UNDEFINED)
         dtype = asked;
-    return infer_linear(context, dtype);
+    return shapes_linear(context, dtype);
 }
 
 /* float32 before opset 19, then the type of the scale; since 23 output_dtype may ask for another. */
-static enum sp_status infer_dequantize(struct sp_op_context *context)
+static enum sp_status shapes_dequantize(struct sp_op_context *context)
 {
     enum sp_dtype dtype = context->version < 19 ? SP_DTYPE_FLOAT : sp_in_dtype(context, 1);
     enum sp_status status = SP_OK;
     if (context->version >= 23)
         status = sp_get_dtype(context, "output_dtype", dtype, &dtype);
-    return status != SP_OK ? status : infer_linear(context, dtype);
+    return status != SP_OK ? status : shapes_linear(context, dtype);
 }
 
 /* Scale and zero point, where they have this axis. */
@@ -205,7 +205,7 @@ static enum sp_status rule_linear(struct sp_op_context *context, struct sp_rule 
 
 /* ---- DynamicQuantizeLinear ------------------------------------------------------------------------------------ */
 
-static enum sp_status infer_dynamic(struct sp_op_context *context)
+static enum sp_status shapes_dynamic(struct sp_op_context *context)
 {
     enum sp_status status = sp_set_output_shape(context, 0, SP_DTYPE_UINT8, sp_in_shape(context, 0));
     if (status == SP_OK)
@@ -223,11 +223,11 @@ static enum sp_status rule_dynamic(struct sp_op_context *context, struct sp_rule
 /* clang-format off */
 #define LINEAR_TEXT "[d..] [] [] -> [d..]; on one axis [a] [a] or blocks of it [d.., b*w] [d.., b] [d.., b]; w whole"
 const struct sp_op sp_ops_quantization[] = {
-    {"", "QuantizeLinear", 10, 0, 2, 3, 1, 1, 0, infer_quantize, rule_linear, LINEAR_TEXT,
+    {"", "QuantizeLinear", 10, 0, 2, 3, 1, 1, 0, shapes_quantize, rule_linear, LINEAR_TEXT,
      "ONNX operator QuantizeLinear (10, 13, 19, 21, 23, 24, 25)", NULL},
-    {"", "DequantizeLinear", 10, 0, 2, 3, 1, 1, 0, infer_dequantize, rule_linear, LINEAR_TEXT,
+    {"", "DequantizeLinear", 10, 0, 2, 3, 1, 1, 0, shapes_dequantize, rule_linear, LINEAR_TEXT,
      "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", NULL},
-    {"", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3, 0, infer_dynamic, rule_dynamic,
+    {"", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3, 0, shapes_dynamic, rule_dynamic,
      "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)", NULL,
      sp_lower_dynamic_quantize},
     {.name = NULL},

@@ -166,8 +166,8 @@ static double real_min(double a, double b)
 
 /* ---- Reduce... ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status infer_reduce(struct sp_op_context *context, int64_t input_since,
-                                   const struct arithmetic *arithmetic)
+static enum sp_status shapes_reduce(struct sp_op_context *context, int64_t input_since,
+                                    const struct arithmetic *arithmetic)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -219,10 +219,10 @@ static enum sp_status rule_reduce(struct sp_op_context *context, struct sp_rule 
 
 /* The two functions of an operator whose axes are an input since `since`. */
 #define REDUCE(suffix, since, combiner, on_ints, on_reals, is_mean)                                                    \
-    static enum sp_status infer_##suffix(struct sp_op_context *context)                                                \
+    static enum sp_status shapes_##suffix(struct sp_op_context *context)                                               \
     {                                                                                                                  \
         static const struct arithmetic arithmetic = {on_ints, on_reals, is_mean};                                      \
-        return infer_reduce(context, since, &arithmetic);                                                              \
+        return shapes_reduce(context, since, &arithmetic);                                                             \
     }                                                                                                                  \
     static enum sp_status rule_##suffix(struct sp_op_context *context, struct sp_rule *rule)                           \
     {                                                                                                                  \
@@ -248,7 +248,7 @@ static enum sp_status read_axis(struct sp_op_context *context, uint32_t rank, st
     return status;
 }
 
-/* The position of the extreme in each lane: the first, or with select_last_index the last of equal ones. */
+/* The position of the extreme in each line: the first, or with select_last_index the last of equal ones. */
 static enum sp_status arg_data(struct sp_op_context *context, uint32_t axis, bool is_max)
 {
     const struct sp_data *from = sp_in_numbers(context, 0);
@@ -256,24 +256,24 @@ static enum sp_status arg_data(struct sp_op_context *context, uint32_t axis, boo
     struct sp_data *to = from != NULL ? sp_data_new(context, 0, false) : NULL;
     if (to == NULL)
         return SP_OK;
-    struct sp_axis_lines lanes = sp_axis_lines_of(sp_in_shape(context, 0), axis);
-    if (lanes.extent == 0 || to->count != lanes.count)
+    struct sp_axis_lines lines = sp_axis_lines_of(sp_in_shape(context, 0), axis);
+    if (lines.extent == 0 || to->count != lines.count)
         return SP_OK;
-    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+    for (uint32_t line = 0; line < lines.count; line++) {
         uint32_t best = 0;
-        for (uint32_t i = 1; i < lanes.extent; i++) {
+        for (uint32_t i = 1; i < lines.extent; i++) {
             int order =
-                sp_data_order(from, sp_axis_line_element(&lanes, lane, i), sp_axis_line_element(&lanes, lane, best));
+                sp_data_order(from, sp_axis_line_element(&lines, line, i), sp_axis_line_element(&lines, line, best));
             if ((is_max ? order > 0 : order < 0) || (order == 0 && takes_last))
                 best = i;
         }
-        to->ints[lane] = sp_dim_known(best);
+        to->ints[line] = sp_dim_known(best);
     }
     sp_data_attach(context, 0, to);
     return SP_OK;
 }
 
-static enum sp_status infer_arg(struct sp_op_context *context, bool is_max)
+static enum sp_status shapes_arg(struct sp_op_context *context, bool is_max)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct axes axes;
@@ -289,14 +289,14 @@ static enum sp_status infer_arg(struct sp_op_context *context, bool is_max)
     return status;
 }
 
-static enum sp_status infer_arg_max(struct sp_op_context *context)
+static enum sp_status shapes_arg_max(struct sp_op_context *context)
 {
-    return infer_arg(context, true);
+    return shapes_arg(context, true);
 }
 
-static enum sp_status infer_arg_min(struct sp_op_context *context)
+static enum sp_status shapes_arg_min(struct sp_op_context *context)
 {
-    return infer_arg(context, false);
+    return shapes_arg(context, false);
 }
 
 static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *rule)
@@ -312,27 +312,27 @@ static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *ru
     return status;
 }
 
-#define ENTRY(name_, inputs_, infer_, rule_, local_, combiner_)                                                        \
+#define ENTRY(name_, inputs_, shapes_, rule_, lower_, combiner_)                                                       \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = inputs_, .min_outputs = 1,             \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .lower = local_,                                             \
+        .max_outputs = 1, .shapes = shapes_, .rule = rule_, .lower = lower_,                                           \
         .text = "[i.., j..] -> [i..]; j.. " combiner_, .source = "ONNX operator " name_                                \
     }
 
 #define OR_WHOLE "; whole where the axes are not known"
 
 const struct sp_op sp_ops_reduction[] = {
-    ENTRY("ReduceSum", 2, infer_sum, rule_sum, NULL, "sum" OR_WHOLE),
-    ENTRY("ReduceMean", 2, infer_mean, rule_mean, sp_lower_reduce_mean, "sum" OR_WHOLE),
-    ENTRY("ReduceProd", 2, infer_prod, rule_prod, NULL, "product" OR_WHOLE),
-    ENTRY("ReduceMax", 2, infer_max, rule_max, NULL, "max" OR_WHOLE),
-    ENTRY("ReduceMin", 2, infer_min, rule_min, NULL, "min" OR_WHOLE),
-    ENTRY("ReduceL1", 2, infer_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
-    ENTRY("ReduceL2", 2, infer_under_sum, rule_under_sum, sp_lower_reduce_l2, "sum" OR_WHOLE),
-    ENTRY("ReduceLogSum", 2, infer_under_sum, rule_under_sum, sp_lower_reduce_log_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceSumSquare", 2, infer_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
-    ENTRY("ReduceLogSumExp", 2, infer_log_sum_exp, rule_log_sum_exp, sp_lower_reduce_log_sum_exp, "softmax" OR_WHOLE),
-    ENTRY("ArgMax", 1, infer_arg_max, rule_arg, sp_lower_arg_max, "select"),
-    ENTRY("ArgMin", 1, infer_arg_min, rule_arg, sp_lower_arg_min, "select"),
+    ENTRY("ReduceSum", 2, shapes_sum, rule_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceMean", 2, shapes_mean, rule_mean, sp_lower_reduce_mean, "sum" OR_WHOLE),
+    ENTRY("ReduceProd", 2, shapes_prod, rule_prod, NULL, "product" OR_WHOLE),
+    ENTRY("ReduceMax", 2, shapes_max, rule_max, NULL, "max" OR_WHOLE),
+    ENTRY("ReduceMin", 2, shapes_min, rule_min, NULL, "min" OR_WHOLE),
+    ENTRY("ReduceL1", 2, shapes_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceL2", 2, shapes_under_sum, rule_under_sum, sp_lower_reduce_l2, "sum" OR_WHOLE),
+    ENTRY("ReduceLogSum", 2, shapes_under_sum, rule_under_sum, sp_lower_reduce_log_sum, "sum" OR_WHOLE),
+    ENTRY("ReduceSumSquare", 2, shapes_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
+    ENTRY("ReduceLogSumExp", 2, shapes_log_sum_exp, rule_log_sum_exp, sp_lower_reduce_log_sum_exp, "softmax" OR_WHOLE),
+    ENTRY("ArgMax", 1, shapes_arg_max, rule_arg, sp_lower_arg_max, "select"),
+    ENTRY("ArgMin", 1, shapes_arg_min, rule_arg, sp_lower_arg_min, "select"),
     {.name = NULL},
 };

@@ -100,7 +100,7 @@ static enum sp_status read_transform(struct sp_op_context *context, struct trans
     return SP_OK;
 }
 
-static enum sp_status infer_dft(struct sp_op_context *context)
+static enum sp_status shapes_dft(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -184,7 +184,7 @@ static enum sp_status read_frames(struct sp_op_context *context, struct frames *
     return SP_OK;
 }
 
-static enum sp_status infer_stft(struct sp_op_context *context)
+static enum sp_status shapes_stft(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, IN_SIGNAL);
     struct frames frames = {{0}};
@@ -229,7 +229,7 @@ static enum sp_status rule_stft(struct sp_op_context *context, struct sp_rule *r
 
 /* ---- windows, MelWeightMatrix --------------------------------------------------------------------------------- */
 
-static enum sp_status infer_window(struct sp_op_context *context)
+static enum sp_status shapes_window(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     struct sp_dim size = scalar_input(context, 0);
@@ -237,7 +237,7 @@ static enum sp_status infer_window(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 0, dtype, 1, &size);
 }
 
-static enum sp_status infer_mel(struct sp_op_context *context)
+static enum sp_status shapes_mel(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     struct sp_dim dims[2] = {one_sided(context->dims, scalar_input(context, 1)), scalar_input(context, 0)};
@@ -253,22 +253,22 @@ static enum sp_status rule_generator(struct sp_op_context *context, struct sp_ru
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, last_, least_, most_, infer_, rule_, local_, text_)                                       \
+#define ENTRY(name_, since_, last_, least_, most_, shapes_, rule_, lower_, text_)                                      \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .infer = infer_, .rule = rule_, .lower = local_, .text = text_,            \
+        .min_outputs = 1, .max_outputs = 1, .shapes = shapes_, .rule = rule_, .lower = lower_, .text = text_,          \
         .source = "ONNX operator " name_                                                                               \
     }
 
 const struct sp_op sp_ops_signal[] = {
-    ENTRY("DFT", 17, 19, 1, 2, infer_dft, rule_dft, NULL, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole"),
-    ENTRY("DFT", 20, 0, 1, 3, infer_dft, rule_dft, NULL, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole"),
-    ENTRY("STFT", 17, 0, 2, 4, infer_stft, rule_stft, sp_lower_stft,
+    ENTRY("DFT", 17, 19, 1, 2, shapes_dft, rule_dft, NULL, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole"),
+    ENTRY("DFT", 20, 0, 1, 3, shapes_dft, rule_dft, NULL, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole"),
+    ENTRY("STFT", 17, 0, 2, 4, shapes_stft, rule_stft, sp_lower_stft,
           "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, whole without known lengths, k, m whole"),
-    ENTRY("HannWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
-    ENTRY("HammingWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
-    ENTRY("BlackmanWindow", 17, 0, 1, 1, infer_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
-    ENTRY("MelWeightMatrix", 17, 0, 5, 5, infer_mel, rule_generator, sp_lower_made_whole,
+    ENTRY("HannWindow", 17, 0, 1, 1, shapes_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
+    ENTRY("HammingWindow", 17, 0, 1, 1, shapes_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
+    ENTRY("BlackmanWindow", 17, 0, 1, 1, shapes_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
+    ENTRY("MelWeightMatrix", 17, 0, 5, 5, shapes_mel, rule_generator, sp_lower_made_whole,
           "[] [] [] [] [] -> [bins, mels]"),
     {.name = NULL},
 };

@@ -55,7 +55,7 @@ static enum sp_status count_tensors(struct sp_op_context *context, const struct 
     return SP_OK;
 }
 
-static enum sp_status infer_step(struct sp_op_context *context, const struct step *step)
+static enum sp_status shapes_step(struct sp_op_context *context, const struct step *step)
 {
     uint32_t count = 0;
     enum sp_status status = count_tensors(context, step, &count);
@@ -116,9 +116,9 @@ static enum sp_status rule_step(struct sp_op_context *context, struct sp_rule *r
     return status;
 }
 
-static enum sp_status infer_adagrad(struct sp_op_context *context)
+static enum sp_status shapes_adagrad(struct sp_op_context *context)
 {
-    return infer_step(context, &adagrad);
+    return shapes_step(context, &adagrad);
 }
 
 static enum sp_status rule_adagrad(struct sp_op_context *context, struct sp_rule *rule)
@@ -126,9 +126,9 @@ static enum sp_status rule_adagrad(struct sp_op_context *context, struct sp_rule
     return rule_step(context, rule, &adagrad, 9);
 }
 
-static enum sp_status infer_adam(struct sp_op_context *context)
+static enum sp_status shapes_adam(struct sp_op_context *context)
 {
-    return infer_step(context, &adam);
+    return shapes_step(context, &adam);
 }
 
 static enum sp_status rule_adam(struct sp_op_context *context, struct sp_rule *rule)
@@ -136,13 +136,13 @@ static enum sp_status rule_adam(struct sp_op_context *context, struct sp_rule *r
     return rule_step(context, rule, &adam, 15);
 }
 
-static enum sp_status infer_momentum(struct sp_op_context *context)
+static enum sp_status shapes_momentum(struct sp_op_context *context)
 {
     const char *mode = sp_node_string(context->node, "mode", "standard");
     if (strcmp(mode, "standard") != 0 && strcmp(mode, "nesterov") != 0)
         return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'mode' is '%.40s' instead of standard or nesterov",
                           mode);
-    return infer_step(context, &momentum);
+    return shapes_step(context, &momentum);
 }
 
 static enum sp_status rule_momentum(struct sp_op_context *context, struct sp_rule *rule)
@@ -153,7 +153,7 @@ static enum sp_status rule_momentum(struct sp_op_context *context, struct sp_rul
 
 /* ---- Gradient ------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_gradient(struct sp_op_context *context)
+static enum sp_status shapes_gradient(struct sp_op_context *context)
 {
     const struct sp_node *node = context->node;
     const struct sp_attribute *xs = sp_node_attribute(node, "xs"), *zs = sp_node_attribute(node, "zs");
@@ -181,13 +181,13 @@ static enum sp_status rule_gradient(struct sp_op_context *context, struct sp_rul
 
 /* clang-format off */
 const struct sp_op sp_ops_training[] = {
-    {TRAINING, "Adagrad", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, infer_adagrad, rule_adagrad,
+    {TRAINING, "Adagrad", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, shapes_adagrad, rule_adagrad,
      "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Adagrad (1)", NULL},
-    {TRAINING, "Adam", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, infer_adam, rule_adam,
+    {TRAINING, "Adam", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, shapes_adam, rule_adam,
      "[] [] [d..] [d..] [d..] [d..] -> [d..] [d..] [d..]; so for each tensor", TRAINING " operator Adam (1)", NULL},
-    {TRAINING, "Momentum", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, infer_momentum, rule_momentum,
+    {TRAINING, "Momentum", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, shapes_momentum, rule_momentum,
      "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Momentum (1)", NULL},
-    {TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, 0, infer_gradient, rule_gradient,
+    {TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, 0, shapes_gradient, rule_gradient,
      "[d..].. -> [d..]..; all whole", TRAINING " operator Gradient (1)", NULL},
     {.name = NULL},
 };

@@ -65,83 +65,83 @@ static double real_sign(double a)
     return (double)((a > 0) - (a < 0));
 }
 
-/* ---- infer ---------------------------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_same(struct sp_op_context *context)
+static enum sp_status shapes_same(struct sp_op_context *context)
 {
     return sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
 }
 
-static enum sp_status infer_bool(struct sp_op_context *context)
+static enum sp_status shapes_bool(struct sp_op_context *context)
 {
     return sp_set_output_shape(context, 0, SP_DTYPE_BOOL, sp_in_shape(context, 0));
 }
 
-static enum sp_status infer_values(struct sp_op_context *context, sp_data_int1 on_ints, sp_data_real1 on_reals)
+static enum sp_status shapes_values(struct sp_op_context *context, sp_data_int1 on_ints, sp_data_real1 on_reals)
 {
-    enum sp_status status = infer_same(context);
+    enum sp_status status = shapes_same(context);
     return status != SP_OK ? status : sp_data_unary(context, on_ints, on_reals);
 }
 
-static enum sp_status infer_neg(struct sp_op_context *context)
+static enum sp_status shapes_neg(struct sp_op_context *context)
 {
-    return infer_values(context, int_neg, real_neg);
+    return shapes_values(context, int_neg, real_neg);
 }
 
-static enum sp_status infer_abs(struct sp_op_context *context)
+static enum sp_status shapes_abs(struct sp_op_context *context)
 {
-    return infer_values(context, int_abs, fabs);
+    return shapes_values(context, int_abs, fabs);
 }
 
-static enum sp_status infer_relu(struct sp_op_context *context)
+static enum sp_status shapes_relu(struct sp_op_context *context)
 {
-    return infer_values(context, int_relu, real_relu);
+    return shapes_values(context, int_relu, real_relu);
 }
 
-static enum sp_status infer_sign(struct sp_op_context *context)
+static enum sp_status shapes_sign(struct sp_op_context *context)
 {
-    return infer_values(context, int_sign, real_sign);
+    return shapes_values(context, int_sign, real_sign);
 }
 
-static enum sp_status infer_sqrt(struct sp_op_context *context)
+static enum sp_status shapes_sqrt(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, sqrt);
+    return shapes_values(context, NULL, sqrt);
 }
 
-static enum sp_status infer_ceil(struct sp_op_context *context)
+static enum sp_status shapes_ceil(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, ceil);
+    return shapes_values(context, NULL, ceil);
 }
 
-static enum sp_status infer_floor(struct sp_op_context *context)
+static enum sp_status shapes_floor(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, floor);
+    return shapes_values(context, NULL, floor);
 }
 
 /* Halves go to the even neighbour, which is rint()'s default mode. */
-static enum sp_status infer_round(struct sp_op_context *context)
+static enum sp_status shapes_round(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, rint);
+    return shapes_values(context, NULL, rint);
 }
 
-static enum sp_status infer_exp(struct sp_op_context *context)
+static enum sp_status shapes_exp(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, exp);
+    return shapes_values(context, NULL, exp);
 }
 
-static enum sp_status infer_log(struct sp_op_context *context)
+static enum sp_status shapes_log(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, log);
+    return shapes_values(context, NULL, log);
 }
 
-static enum sp_status infer_reciprocal(struct sp_op_context *context)
+static enum sp_status shapes_reciprocal(struct sp_op_context *context)
 {
-    return infer_values(context, NULL, real_reciprocal);
+    return shapes_values(context, NULL, real_reciprocal);
 }
 
-static enum sp_status infer_not(struct sp_op_context *context)
+static enum sp_status shapes_not(struct sp_op_context *context)
 {
-    enum sp_status status = infer_bool(context);
+    enum sp_status status = shapes_bool(context);
     return status != SP_OK ? status : sp_data_unary(context, int_not, NULL);
 }
 
@@ -166,9 +166,9 @@ static bool read_bound(struct sp_op_context *context, const char *attribute, uin
 }
 
 /* Min and max with the bounds that are there. */
-static enum sp_status infer_clip(struct sp_op_context *context)
+static enum sp_status shapes_clip(struct sp_op_context *context)
 {
-    enum sp_status status = infer_same(context);
+    enum sp_status status = shapes_same(context);
     const struct sp_data *low, *high;
     double least = -INFINITY, most = INFINITY;
     if (status != SP_OK || sp_data_room(context, 0) < 0 || !sp_data_available(context, 0))
@@ -212,10 +212,10 @@ static bool is_training(struct sp_op_context *context)
     return !is_off && !drops_nothing;
 }
 
-static enum sp_status infer_dropout(struct sp_op_context *context)
+static enum sp_status shapes_dropout(struct sp_op_context *context)
 {
     enum sp_dtype dtype = sp_in_dtype(context, 0);
-    enum sp_status status = infer_same(context);
+    enum sp_status status = shapes_same(context);
     if (status == SP_OK && context->node->output_count > 1)
         status =
             sp_set_output_shape(context, 1, context->version < 10 ? dtype : SP_DTYPE_BOOL, sp_in_shape(context, 0));
@@ -244,10 +244,10 @@ static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *ru
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define UNARY_WITH(flags_, name_, since_, infer_)                                                                      \
+#define UNARY_WITH(flags_, name_, since_, shapes_)                                                                     \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,              \
-        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_one, .text = "[i..] -> [i..]",                \
+        .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_one, .text = "[i..] -> [i..]",              \
         .source = "ONNX operator " name_                                                                               \
     }
 
@@ -257,48 +257,48 @@ static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *ru
 #define FUNCTION_IN_PLACE(...) UNARY_WITH(SP_OP_FUNCTION | SP_OP_IN_PLACE, __VA_ARGS__)
 
 const struct sp_op sp_ops_unary[] = {
-    UNARY("Abs", 1, infer_abs),
-    FUNCTION("Acos", 7, infer_same),
-    FUNCTION("Acosh", 9, infer_same),
-    FUNCTION("Asin", 7, infer_same),
-    FUNCTION("Asinh", 9, infer_same),
-    FUNCTION("Atan", 7, infer_same),
-    FUNCTION("Atanh", 9, infer_same),
-    UNARY("BitwiseNot", 18, infer_same),
-    UNARY("Ceil", 1, infer_ceil),
-    FUNCTION("Celu", 12, infer_same),
-    FUNCTION("Cos", 7, infer_same),
-    FUNCTION("Cosh", 9, infer_same),
-    FUNCTION_IN_PLACE("Elu", 1, infer_same),
-    FUNCTION("Erf", 9, infer_same),
-    FUNCTION("Exp", 1, infer_exp),
-    UNARY("Floor", 1, infer_floor),
-    FUNCTION("Gelu", 20, infer_same),
-    IN_PLACE("HardSigmoid", 1, infer_same),
-    UNARY("HardSwish", 14, infer_same),
-    UNARY("IsInf", 10, infer_bool),
-    UNARY("IsNaN", 9, infer_bool),
-    IN_PLACE("LeakyRelu", 1, infer_same),
-    FUNCTION("Log", 1, infer_log),
-    FUNCTION("Mish", 18, infer_same),
-    UNARY("Neg", 1, infer_neg),
-    UNARY("Not", 1, infer_not),
-    UNARY("Reciprocal", 1, infer_reciprocal),
-    IN_PLACE("Relu", 1, infer_relu),
-    UNARY("Round", 11, infer_round),
-    FUNCTION_IN_PLACE("Selu", 1, infer_same),
-    UNARY("Shrink", 9, infer_same),
-    FUNCTION_IN_PLACE("Sigmoid", 1, infer_same),
-    UNARY("Sign", 9, infer_sign),
-    FUNCTION("Sin", 7, infer_same),
-    FUNCTION("Sinh", 9, infer_same),
-    FUNCTION_IN_PLACE("Softplus", 1, infer_same),
-    IN_PLACE("Softsign", 1, infer_same),
-    UNARY("Sqrt", 1, infer_sqrt),
-    FUNCTION("Swish", 24, infer_same),
-    FUNCTION("Tan", 7, infer_same),
-    FUNCTION_IN_PLACE("Tanh", 1, infer_same),
-    IN_PLACE("ThresholdedRelu", 10, infer_same),
+    UNARY("Abs", 1, shapes_abs),
+    FUNCTION("Acos", 7, shapes_same),
+    FUNCTION("Acosh", 9, shapes_same),
+    FUNCTION("Asin", 7, shapes_same),
+    FUNCTION("Asinh", 9, shapes_same),
+    FUNCTION("Atan", 7, shapes_same),
+    FUNCTION("Atanh", 9, shapes_same),
+    UNARY("BitwiseNot", 18, shapes_same),
+    UNARY("Ceil", 1, shapes_ceil),
+    FUNCTION("Celu", 12, shapes_same),
+    FUNCTION("Cos", 7, shapes_same),
+    FUNCTION("Cosh", 9, shapes_same),
+    FUNCTION_IN_PLACE("Elu", 1, shapes_same),
+    FUNCTION("Erf", 9, shapes_same),
+    FUNCTION("Exp", 1, shapes_exp),
+    UNARY("Floor", 1, shapes_floor),
+    FUNCTION("Gelu", 20, shapes_same),
+    IN_PLACE("HardSigmoid", 1, shapes_same),
+    UNARY("HardSwish", 14, shapes_same),
+    UNARY("IsInf", 10, shapes_bool),
+    UNARY("IsNaN", 9, shapes_bool),
+    IN_PLACE("LeakyRelu", 1, shapes_same),
+    FUNCTION("Log", 1, shapes_log),
+    FUNCTION("Mish", 18, shapes_same),
+    UNARY("Neg", 1, shapes_neg),
+    UNARY("Not", 1, shapes_not),
+    UNARY("Reciprocal", 1, shapes_reciprocal),
+    IN_PLACE("Relu", 1, shapes_relu),
+    UNARY("Round", 11, shapes_round),
+    FUNCTION_IN_PLACE("Selu", 1, shapes_same),
+    UNARY("Shrink", 9, shapes_same),
+    FUNCTION_IN_PLACE("Sigmoid", 1, shapes_same),
+    UNARY("Sign", 9, shapes_sign),
+    FUNCTION("Sin", 7, shapes_same),
+    FUNCTION("Sinh", 9, shapes_same),
+    FUNCTION_IN_PLACE("Softplus", 1, shapes_same),
+    IN_PLACE("Softsign", 1, shapes_same),
+    UNARY("Sqrt", 1, shapes_sqrt),
+    FUNCTION("Swish", 24, shapes_same),
+    FUNCTION("Tan", 7, shapes_same),
+    FUNCTION_IN_PLACE("Tanh", 1, shapes_same),
+    IN_PLACE("ThresholdedRelu", 10, shapes_same),
     {.domain = "",
      .name = "Clip",
      .since = 1,
@@ -307,7 +307,7 @@ const struct sp_op sp_ops_unary[] = {
      .max_inputs = 1,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_clip,
+     .shapes = shapes_clip,
      .rule = rule_one,
      .text = "[i..] -> [i..]",
      .source = "ONNX operator Clip (1, 6)"},
@@ -318,7 +318,7 @@ const struct sp_op sp_ops_unary[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_clip,
+     .shapes = shapes_clip,
      .rule = rule_one,
      .text = "[i..] [] [] -> [i..]",
      .source = "ONNX operator Clip (11, 12, 13)"},
@@ -330,7 +330,7 @@ const struct sp_op sp_ops_unary[] = {
      .max_inputs = 1,
      .min_outputs = 1,
      .max_outputs = 2,
-     .infer = infer_dropout,
+     .shapes = shapes_dropout,
      .rule = rule_dropout,
      .text = "[i..] -> [i..] [i..]",
      .source = "ONNX operator Dropout (1, 6, 7, 10)"},
@@ -341,7 +341,7 @@ const struct sp_op sp_ops_unary[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 2,
-     .infer = infer_dropout,
+     .shapes = shapes_dropout,
      .rule = rule_dropout,
      .lower = sp_lower_dropout,
      .text = "[i..] [] [] -> [i..] [i..]",

@@ -207,7 +207,7 @@ static enum sp_status set_result(struct sp_op_context *context, const struct ope
     return sp_heads_set_output(context, OUT_Y, sp_in_dtype(context, IN_Q), &y);
 }
 
-static enum sp_status infer_attention(struct sp_op_context *context)
+static enum sp_status shapes_attention(struct sp_op_context *context)
 {
     struct operands o = {0};
     struct sp_attention a = {0};
@@ -267,7 +267,7 @@ static enum sp_status read_flex(struct sp_op_context *context, struct operands *
     return status != SP_OK ? status : join_operands(context, ret_operands, ret_attention);
 }
 
-static enum sp_status infer_flex(struct sp_op_context *context)
+static enum sp_status shapes_flex(struct sp_op_context *context)
 {
     struct operands o = {0};
     struct sp_attention a = {0};
@@ -300,7 +300,7 @@ static enum sp_status rule_flex(struct sp_op_context *context, struct sp_rule *r
 #define ATTENTION(since_, last_, inputs_)                                                                              \
     {                                                                                                                  \
         .domain = "", .name = "Attention", .since = since_, .last = last_, .min_inputs = 3, .max_inputs = inputs_,     \
-        .min_outputs = 1, .max_outputs = 4, .infer = infer_attention, .rule = rule_attention,                          \
+        .min_outputs = 1, .max_outputs = 4, .shapes = shapes_attention, .rule = rule_attention,                        \
         .lower = sp_lower_attention,                                                                                   \
         .text = "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed "                           \
                 "[b, q, kv*g*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a "    \
@@ -318,7 +318,7 @@ const struct sp_op sp_ops_attention[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_flex,
+     .shapes = shapes_flex,
      .rule = rule_flex,
      .lower = sp_lower_attention,
      .text =

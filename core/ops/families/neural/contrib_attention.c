@@ -166,7 +166,7 @@ static enum sp_status read_projected(struct sp_op_context *context, struct proje
     return status;
 }
 
-static enum sp_status infer_projected(struct sp_op_context *context)
+static enum sp_status shapes_projected(struct sp_op_context *context)
 {
     struct projected p = {0};
     enum sp_status status = read_projected(context, &p);
@@ -336,7 +336,7 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
     return sp_attention_check(context, &ret->a);
 }
 
-static enum sp_status infer_multi_head(struct sp_op_context *context)
+static enum sp_status shapes_multi_head(struct sp_op_context *context)
 {
     struct multi_head m = {0};
     enum sp_status status = read_multi_head(context, &m);
@@ -425,7 +425,7 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .max_inputs = 7,
      .min_outputs = 1,
      .max_outputs = 2,
-     .infer = infer_projected,
+     .shapes = shapes_projected,
      .rule = rule_projected,
      .lower = sp_lower_projected_attention,
      .text =
@@ -442,7 +442,7 @@ const struct sp_op sp_ops_contrib_attention[] = {
      .max_inputs = 10,
      .min_outputs = 1,
      .max_outputs = 4,
-     .infer = infer_multi_head,
+     .shapes = shapes_multi_head,
      .rule = rule_multi_head,
      .lower = sp_lower_multi_head_attention,
      .text = "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "

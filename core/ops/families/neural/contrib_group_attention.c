@@ -135,7 +135,7 @@ static enum sp_status read_grouped(struct sp_op_context *context, struct grouped
     return past != NULL ? sp_check_same(context, "head counts", past->dims[1], g.a.kv_heads) : SP_OK;
 }
 
-static enum sp_status infer_grouped(struct sp_op_context *context)
+static enum sp_status shapes_grouped(struct sp_op_context *context)
 {
     struct grouped g = {0};
     enum sp_status status = read_grouped(context, &g);
@@ -249,7 +249,7 @@ const struct sp_op sp_ops_contrib_group_attention[] = {
      .max_inputs = 16,
      .min_outputs = 1,
      .max_outputs = 4,
-     .infer = infer_grouped,
+     .shapes = shapes_grouped,
      .rule = rule_grouped,
      .lower = sp_lower_group_attention,
      .text = "[b, q, kv*g*d] [b, s, kv*d] [b, s, kv*d] [b, kv, p, d] [b, kv, p, d] [b] -> [b, q, kv*g*d] [b, kv, c, d] "

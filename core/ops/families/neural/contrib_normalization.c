@@ -25,12 +25,12 @@
 /* ---- as the standard's ---------------------------------------------------------------------------------------- */
 
 /* The entry of the standard that says the same, from the version on where it has this form. */
-static enum sp_status infer_as(struct sp_op_context *context, const char *name, int64_t version)
+static enum sp_status shapes_as(struct sp_op_context *context, const char *name, int64_t version)
 {
     const struct sp_op *op = sp_op_find("", name, version);
     if (op == NULL)
         return sp_op_fail(context, "NO_RULE", "the operator %s-%lld is missing", name, (long long)version);
-    return op->infer(context);
+    return op->shapes(context);
 }
 
 static enum sp_status rule_as(struct sp_op_context *context, struct sp_rule *rule, const char *name, int64_t version)
@@ -41,9 +41,9 @@ static enum sp_status rule_as(struct sp_op_context *context, struct sp_rule *rul
     return op->rule(context, rule);
 }
 
-static enum sp_status infer_layer(struct sp_op_context *context)
+static enum sp_status shapes_layer(struct sp_op_context *context)
 {
-    return infer_as(context, "LayerNormalization", 17);
+    return shapes_as(context, "LayerNormalization", 17);
 }
 
 static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule)
@@ -60,7 +60,7 @@ static enum sp_status rule_simplified(struct sp_op_context *context, struct sp_r
 
 enum { OUT_Y, OUT_MEAN, OUT_DEVIATION, OUT_SUM };
 
-static enum sp_status infer_skip(struct sp_op_context *context)
+static enum sp_status shapes_skip(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -142,7 +142,7 @@ static enum sp_status check_embedding(struct sp_op_context *context)
     return SP_OK;
 }
 
-static enum sp_status infer_embedding(struct sp_op_context *context)
+static enum sp_status shapes_embedding(struct sp_op_context *context)
 {
     const struct sp_shape *ids = sp_in_shape(context, IN_IDS), *words = sp_in_shape(context, IN_WORDS);
     enum sp_status status = check_embedding(context);
@@ -214,8 +214,8 @@ static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_ru
 #define SIMPLIFIED(domain_)                                                                                            \
     {                                                                                                                  \
         .domain = domain_, .name = "SimplifiedLayerNormalization", .since = 1, .min_inputs = 2, .max_inputs = 2,       \
-        .min_outputs = 1, .max_outputs = 2, .infer = infer_layer, .rule = rule_simplified, .lower = sp_lower_rms_norm, \
-        .text = "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",                                              \
+        .min_outputs = 1, .max_outputs = 2, .shapes = shapes_layer, .rule = rule_simplified,                           \
+        .lower = sp_lower_rms_norm, .text = "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",                  \
         .source = "ONNX Runtime contrib operator SimplifiedLayerNormalization",                                        \
         .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"                \
     }
@@ -231,7 +231,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 3,
-     .infer = infer_layer,
+     .shapes = shapes_layer,
      .rule = rule_layer,
      .lower = sp_lower_layer_norm,
      .text = "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
@@ -244,7 +244,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_inputs = 5,
      .min_outputs = 1,
      .max_outputs = 4,
-     .infer = infer_skip,
+     .shapes = shapes_skip,
      .rule = rule_skip,
      .lower = sp_lower_skip_layer_norm,
      .text = "[i.., j] [i.., j] [j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
@@ -258,7 +258,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_inputs = 4,
      .min_outputs = 1,
      .max_outputs = 4,
-     .infer = infer_skip,
+     .shapes = shapes_skip,
      .rule = rule_skip_simplified,
      .lower = sp_lower_skip_rms_norm,
      .text = "[i.., j] [i.., j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
@@ -272,7 +272,7 @@ const struct sp_op sp_ops_contrib_normalization[] = {
      .max_inputs = 9,
      .min_outputs = 1,
      .max_outputs = 3,
-     .infer = infer_embedding,
+     .shapes = shapes_embedding,
      .rule = rule_embedding,
      .lower = sp_lower_embed_layer_norm,
      .text = "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; h moments, v, p, u "

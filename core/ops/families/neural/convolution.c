@@ -91,7 +91,7 @@ static enum sp_status read_window(struct sp_op_context *context, const struct sp
     return sp_window_read(context, *ret_rank - 2, w, ret_window);
 }
 
-static enum sp_status infer_conv(struct sp_op_context *context, const struct roles *roles, enum sp_dtype dtype)
+static enum sp_status shapes_conv(struct sp_op_context *context, const struct roles *roles, enum sp_dtype dtype)
 {
     const struct sp_shape *x = sp_in_shape(context, roles->x), *w = sp_in_shape(context, roles->w);
     struct sp_window window;
@@ -206,9 +206,9 @@ static enum sp_status rule_conv(struct sp_op_context *context, struct sp_rule *r
     return SP_OK;
 }
 
-static enum sp_status infer_plain_conv(struct sp_op_context *context)
+static enum sp_status shapes_plain_conv(struct sp_op_context *context)
 {
-    return infer_conv(context, &plain, sp_in_dtype(context, 0));
+    return shapes_conv(context, &plain, sp_in_dtype(context, 0));
 }
 
 static enum sp_status rule_plain_conv(struct sp_op_context *context, struct sp_rule *rule)
@@ -216,9 +216,9 @@ static enum sp_status rule_plain_conv(struct sp_op_context *context, struct sp_r
     return rule_conv(context, rule, &plain);
 }
 
-static enum sp_status infer_conv_integer(struct sp_op_context *context)
+static enum sp_status shapes_conv_integer(struct sp_op_context *context)
 {
-    return infer_conv(context, &integer, SP_DTYPE_INT32);
+    return shapes_conv(context, &integer, SP_DTYPE_INT32);
 }
 
 static enum sp_status rule_conv_integer(struct sp_op_context *context, struct sp_rule *rule)
@@ -226,9 +226,9 @@ static enum sp_status rule_conv_integer(struct sp_op_context *context, struct sp
     return rule_conv(context, rule, &integer);
 }
 
-static enum sp_status infer_qlinear_conv(struct sp_op_context *context)
+static enum sp_status shapes_qlinear_conv(struct sp_op_context *context)
 {
-    return infer_conv(context, &quantised, sp_in_dtype(context, 7));
+    return shapes_conv(context, &quantised, sp_in_dtype(context, 7));
 }
 
 static enum sp_status rule_qlinear_conv(struct sp_op_context *context, struct sp_rule *rule)
@@ -303,7 +303,7 @@ static enum sp_status read_output_ints(struct sp_op_context *context, const char
     return SP_OK;
 }
 
-static enum sp_status infer_conv_transpose(struct sp_op_context *context)
+static enum sp_status shapes_conv_transpose(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *w = sp_in_shape(context, 1);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -430,7 +430,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_plain_conv,
+     .shapes = shapes_plain_conv,
      .rule = rule_plain_conv,
      .lower = sp_lower_conv,
      .text = "[n, g*c, h..] [g*m, c, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
@@ -442,7 +442,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_inputs = 4,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_conv_integer,
+     .shapes = shapes_conv_integer,
      .rule = rule_conv_integer,
      .lower = sp_lower_conv_integer,
      .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
@@ -454,7 +454,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_inputs = 9,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_qlinear_conv,
+     .shapes = shapes_qlinear_conv,
      .rule = rule_qlinear_conv,
      .lower = sp_lower_qlinear_conv,
      .text = "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c, kh.. whole, h.. halo",
@@ -466,7 +466,7 @@ const struct sp_op sp_ops_convolution[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_conv_transpose,
+     .shapes = shapes_conv_transpose,
      .rule = rule_conv_transpose,
      .lower = sp_lower_conv_transpose,
      .text = "[n, g*c, h..] [g*c, m, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole",

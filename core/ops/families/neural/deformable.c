@@ -34,7 +34,7 @@ static enum sp_status read_groups(struct sp_op_context *context, struct groups *
     return SP_OK;
 }
 
-/* ---- infer ---------------------------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------------------------- */
 
 static enum sp_status check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
 {
@@ -85,7 +85,7 @@ static enum sp_status join_places(struct sp_op_context *context, uint32_t rank, 
     return SP_OK;
 }
 
-static enum sp_status infer_deform_conv(struct sp_op_context *context)
+static enum sp_status shapes_deform_conv(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, IN_X), *w = sp_in_shape(context, IN_W);
     const struct sp_shape *ranked = x != NULL ? x : w;
@@ -282,7 +282,7 @@ const struct sp_op sp_ops_deformable[] = {
      .max_inputs = 5,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_deform_conv,
+     .shapes = shapes_deform_conv,
      .rule = rule_deform_conv,
      .lower = sp_lower_deform_conv,
      .text = "[n, g*o*c, i..] [g*m, o*c, kh..] [n, o*t, h..] [g*m] [n, o*t, h..] -> [n, g*m, h..]; o, c, kh.. sum, i.. "

@@ -216,7 +216,7 @@ static void keep_aspect(struct sp_op_context *context, const struct sp_resize *r
     }
 }
 
-static enum sp_status infer_resize(struct sp_op_context *context)
+static enum sp_status shapes_resize(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -304,7 +304,7 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
 #define ENTRY(name_, since_, last_, least_, most_, more_)                                                              \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .infer = infer_resize, .rule = rule_resize, .lower = sp_lower_resize,      \
+        .min_outputs = 1, .max_outputs = 1, .shapes = shapes_resize, .rule = rule_resize, .lower = sp_lower_resize,    \
         .text = "[n, c, h..] -> [n, c, h..]; h.. halo" more_, .source = "ONNX operator " name_                         \
     }
 

@@ -75,7 +75,7 @@ static enum sp_status read_linear(struct sp_op_context *context, struct linear *
     return status;
 }
 
-static enum sp_status infer_linear(struct sp_op_context *context)
+static enum sp_status shapes_linear(struct sp_op_context *context)
 {
     struct linear linear = {0};
     enum sp_status status = read_linear(context, &linear);
@@ -163,7 +163,7 @@ static enum sp_status rule_linear(struct sp_op_context *context, struct sp_rule 
 
 /* ---- CausalConvWithState -------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_causal(struct sp_op_context *context)
+static enum sp_status shapes_causal(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *w = sp_in_shape(context, 1);
     const struct sp_shape *bias = sp_in_shape(context, 2), *past = sp_in_shape(context, 3);
@@ -234,7 +234,7 @@ const struct sp_op sp_ops_linear_attention[] = {
      .max_inputs = 6,
      .min_outputs = 1,
      .max_outputs = 2,
-     .infer = infer_linear,
+     .shapes = shapes_linear,
      .rule = rule_linear,
      .lower = sp_lower_linear_attention,
      .text = "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] "
@@ -247,7 +247,7 @@ const struct sp_op sp_ops_linear_attention[] = {
      .max_inputs = 4,
      .min_outputs = 1,
      .max_outputs = 2,
-     .infer = infer_causal,
+     .shapes = shapes_causal,
      .rule = rule_causal,
      .lower = sp_lower_causal_conv,
      .text =

@@ -127,7 +127,7 @@ static enum sp_status read_experts(struct sp_op_context *context, bool is_quanti
     return status;
 }
 
-static enum sp_status infer_moe(struct sp_op_context *context)
+static enum sp_status shapes_moe(struct sp_op_context *context)
 {
     struct experts e = {.layers = plain, .pack = 1};
     enum sp_status status = read_experts(context, false, &e);
@@ -135,7 +135,7 @@ static enum sp_status infer_moe(struct sp_op_context *context)
                            : sp_set_output_shape(context, 0, sp_in_dtype(context, IN_X), sp_in_shape(context, IN_X));
 }
 
-static enum sp_status infer_qmoe(struct sp_op_context *context)
+static enum sp_status shapes_qmoe(struct sp_op_context *context)
 {
     struct experts e = {.layers = plain, .pack = 1};
     enum sp_status status = read_experts(context, true, &e);
@@ -406,7 +406,7 @@ const struct sp_op sp_ops_moe[] = {
      .max_inputs = 8,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_moe,
+     .shapes = shapes_moe,
      .rule = rule_moe,
      .lower = sp_lower_moe,
      .text =
@@ -422,7 +422,7 @@ const struct sp_op sp_ops_moe[] = {
      .max_inputs = 21,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_qmoe,
+     .shapes = shapes_qmoe,
      .rule = rule_qmoe,
      .lower = sp_lower_moe,
      .text =
@@ -443,7 +443,7 @@ const struct sp_op sp_ops_moe[] = {
      .max_inputs = 8,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_moe,
+     .shapes = shapes_moe,
      .rule = rule_sharded,
      .lower = sp_lower_one_of_many,
      .text = "as MoE, on the experts or inner parts of one device; the operator joins them itself: x, i sum, h, two, "

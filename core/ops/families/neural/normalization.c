@@ -26,7 +26,7 @@
 
 /* ---- shared --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_same(struct sp_op_context *context)
+static enum sp_status shapes_same(struct sp_op_context *context)
 {
     return sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
 }
@@ -90,7 +90,7 @@ static bool is_per_activation(struct sp_op_context *context)
     return context->version < 9 && sp_node_int(context->node, "spatial", 1) == 0;
 }
 
-static enum sp_status infer_batch_norm(struct sp_op_context *context)
+static enum sp_status shapes_batch_norm(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *scale = sp_in_shape(context, 1);
     struct sp_dim channels = x == NULL ? sp_dim_unknown() : x->rank > 1 ? x->dims[1] : sp_dim_known(1);
@@ -100,7 +100,7 @@ static enum sp_status infer_batch_norm(struct sp_op_context *context)
     if (!is_per_activation(context))
         status = check_vectors(context, 1, 4, channels);
     if (status == SP_OK)
-        status = infer_same(context);
+        status = shapes_same(context);
     if (!sp_dim_is_known(channels) && scale != NULL && scale->rank == 1)
         channels = scale->dims[0];
     for (uint32_t output = 1; status == SP_OK && output < context->node->output_count; output++) {
@@ -146,13 +146,13 @@ static enum sp_status check_channel_rank(struct sp_op_context *context, const st
     return SP_OK;
 }
 
-static enum sp_status infer_instance_norm(struct sp_op_context *context)
+static enum sp_status shapes_instance_norm(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_status status = x != NULL ? check_channel_rank(context, x) : SP_OK;
     if (status == SP_OK && x != NULL)
         status = check_vectors(context, 1, 2, x->dims[1]);
-    return status != SP_OK ? status : infer_same(context);
+    return status != SP_OK ? status : shapes_same(context);
 }
 
 static enum sp_status rule_instance_norm(struct sp_op_context *context, struct sp_rule *rule)
@@ -183,7 +183,7 @@ static enum sp_status read_groups(struct sp_op_context *context, int64_t *ret_gr
 }
 
 /* Until 21 there was one scale and one bias for a group, since then there is one for a channel. */
-static enum sp_status infer_group_norm(struct sp_op_context *context)
+static enum sp_status shapes_group_norm(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     int64_t groups = 1;
@@ -192,7 +192,7 @@ static enum sp_status infer_group_norm(struct sp_op_context *context)
         status = read_groups(context, &groups);
     if (status == SP_OK && x != NULL)
         status = check_vectors(context, 1, 2, context->version < 21 ? sp_dim_known(groups) : x->dims[1]);
-    return status != SP_OK ? status : infer_same(context);
+    return status != SP_OK ? status : shapes_same(context);
 }
 
 static enum sp_status rule_group_norm(struct sp_op_context *context, struct sp_rule *rule)
@@ -224,11 +224,11 @@ static enum sp_status rule_group_norm(struct sp_op_context *context, struct sp_r
 
 /* ---- LayerNormalization, RMSNormalization --------------------------------------------------------------------- */
 
-static enum sp_status infer_layer_norm(struct sp_op_context *context)
+static enum sp_status shapes_layer_norm(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype stash = (enum sp_dtype)sp_node_int(context->node, "stash_type", SP_DTYPE_FLOAT);
-    enum sp_status status = infer_same(context);
+    enum sp_status status = shapes_same(context);
     uint32_t first = 0;
     if (status != SP_OK)
         return status;
@@ -291,12 +291,12 @@ static enum sp_status rule_rms_norm(struct sp_op_context *context, struct sp_rul
 typedef enum sp_status axes_function(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask);
 
 /* The output is the input's shape; the attributes are checked. */
-static enum sp_status infer_over(struct sp_op_context *context, axes_function *axes)
+static enum sp_status shapes_over(struct sp_op_context *context, axes_function *axes)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     uint64_t mask;
     enum sp_status status = x != NULL ? axes(context, x->rank, &mask) : SP_OK;
-    return status != SP_OK ? status : infer_same(context);
+    return status != SP_OK ? status : shapes_same(context);
 }
 
 /* Every axis is a parallel factor, but those that are normalised: splitting them leaves partial results. */
@@ -328,9 +328,9 @@ static enum sp_status softmax_axes(struct sp_op_context *context, uint32_t rank,
     return status;
 }
 
-static enum sp_status infer_softmax(struct sp_op_context *context)
+static enum sp_status shapes_softmax(struct sp_op_context *context)
 {
-    return infer_over(context, softmax_axes);
+    return shapes_over(context, softmax_axes);
 }
 
 static enum sp_status rule_softmax(struct sp_op_context *context, struct sp_rule *rule)
@@ -345,14 +345,14 @@ static enum sp_status rule_hardmax(struct sp_op_context *context, struct sp_rule
 
 /* ---- LRN, MeanVarianceNormalization, LpNormalization ---------------------------------------------------------- */
 
-static enum sp_status infer_lrn(struct sp_op_context *context)
+static enum sp_status shapes_lrn(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     int64_t size = sp_node_int(context->node, "size", 0);
     if (size < 1)
         return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'size' must be given and positive");
     enum sp_status status = x != NULL ? check_channel_rank(context, x) : SP_OK;
-    return status != SP_OK ? status : infer_same(context);
+    return status != SP_OK ? status : shapes_same(context);
 }
 
 /* Channel c is divided by a power of the squares of channels c - floor((size - 1) / 2) to c + ceil((size - 1) / 2). */
@@ -394,9 +394,9 @@ static enum sp_status mvn_axes(struct sp_op_context *context, uint32_t rank, uin
     return SP_OK;
 }
 
-static enum sp_status infer_mvn(struct sp_op_context *context)
+static enum sp_status shapes_mvn(struct sp_op_context *context)
 {
-    return infer_over(context, mvn_axes);
+    return shapes_over(context, mvn_axes);
 }
 
 static enum sp_status rule_mvn(struct sp_op_context *context, struct sp_rule *rule)
@@ -412,9 +412,9 @@ static enum sp_status lp_axis(struct sp_op_context *context, uint32_t rank, uint
     return status;
 }
 
-static enum sp_status infer_lp_norm(struct sp_op_context *context)
+static enum sp_status shapes_lp_norm(struct sp_op_context *context)
 {
-    return infer_over(context, lp_axis);
+    return shapes_over(context, lp_axis);
 }
 
 static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule *rule)
@@ -424,33 +424,34 @@ static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define ENTRY_WITH(flags_, name_, since_, least_, inputs_, outputs_, infer_, rule_, local_, text_)                     \
+#define ENTRY_WITH(flags_, name_, since_, least_, inputs_, outputs_, shapes_, rule_, lower_, text_)                    \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = least_, .max_inputs = inputs_, .min_outputs = 1,   \
-        .max_outputs = outputs_, .flags = flags_, .infer = infer_, .rule = rule_, .lower = local_, .text = text_,      \
+        .max_outputs = outputs_, .flags = flags_, .shapes = shapes_, .rule = rule_, .lower = lower_, .text = text_,    \
         .source = "ONNX operator " name_                                                                               \
     }
 #define ENTRY(...) ENTRY_WITH(0, __VA_ARGS__)
 
 const struct sp_op sp_ops_normalization[] = {
-    ENTRY("BatchNormalization", 1, 5, 5, 5, infer_batch_norm, rule_batch_norm, sp_lower_batch_norm,
+    ENTRY("BatchNormalization", 1, 5, 5, 5, shapes_batch_norm, rule_batch_norm, sp_lower_batch_norm,
           "[n, c, h..] [c] [c] [c] [c] -> [n, c, h..] [c]..; n, h.. moments when training"),
-    ENTRY("InstanceNormalization", 1, 3, 3, 1, infer_instance_norm, rule_instance_norm, sp_lower_instance_norm,
+    ENTRY("InstanceNormalization", 1, 3, 3, 1, shapes_instance_norm, rule_instance_norm, sp_lower_instance_norm,
           "[n, c, h..] [c] [c] -> [n, c, h..]; h.. moments"),
-    ENTRY("GroupNormalization", 18, 3, 3, 1, infer_group_norm, rule_group_norm, sp_lower_group_norm,
+    ENTRY("GroupNormalization", 18, 3, 3, 1, shapes_group_norm, rule_group_norm, sp_lower_group_norm,
           "[n, g*c, h..] [g*c] [g*c] -> [n, g*c, h..]; c, h.. moments"),
-    ENTRY("LayerNormalization", 17, 2, 3, 3, infer_layer_norm, rule_layer_norm, sp_lower_layer_norm,
+    ENTRY("LayerNormalization", 17, 2, 3, 3, shapes_layer_norm, rule_layer_norm, sp_lower_layer_norm,
           "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments"),
-    ENTRY("RMSNormalization", 23, 2, 2, 1, infer_layer_norm, rule_rms_norm, sp_lower_rms_norm,
+    ENTRY("RMSNormalization", 23, 2, 2, 1, shapes_layer_norm, rule_rms_norm, sp_lower_rms_norm,
           "[i.., j..] [j..] -> [i.., j..]; j.. moments"),
-    ENTRY_WITH(SP_OP_FUNCTION, "Softmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_lower_softmax,
+    ENTRY_WITH(SP_OP_FUNCTION, "Softmax", 1, 1, 1, 1, shapes_softmax, rule_softmax, sp_lower_softmax,
                "[i.., j..] -> [i.., j..]; j.. softmax"),
-    ENTRY_WITH(SP_OP_FUNCTION, "LogSoftmax", 1, 1, 1, 1, infer_softmax, rule_softmax, sp_lower_log_softmax,
+    ENTRY_WITH(SP_OP_FUNCTION, "LogSoftmax", 1, 1, 1, 1, shapes_softmax, rule_softmax, sp_lower_log_softmax,
                "[i.., j..] -> [i.., j..]; j.. softmax"),
-    ENTRY("Hardmax", 1, 1, 1, 1, infer_softmax, rule_hardmax, sp_lower_hardmax, "[i.., j..] -> [i.., j..]; j.. select"),
-    ENTRY("LRN", 1, 1, 1, 1, infer_lrn, rule_lrn, sp_lower_lrn, "[n, c, h..] -> [n, c, h..]; c halo"),
-    ENTRY("MeanVarianceNormalization", 9, 1, 1, 1, infer_mvn, rule_mvn, sp_lower_mean_variance_norm,
+    ENTRY("Hardmax", 1, 1, 1, 1, shapes_softmax, rule_hardmax, sp_lower_hardmax,
+          "[i.., j..] -> [i.., j..]; j.. select"),
+    ENTRY("LRN", 1, 1, 1, 1, shapes_lrn, rule_lrn, sp_lower_lrn, "[n, c, h..] -> [n, c, h..]; c halo"),
+    ENTRY("MeanVarianceNormalization", 9, 1, 1, 1, shapes_mvn, rule_mvn, sp_lower_mean_variance_norm,
           "[i.., j..] -> [i.., j..]; j.. moments"),
-    ENTRY("LpNormalization", 1, 1, 1, 1, infer_lp_norm, rule_lp_norm, sp_lower_lp_norm, "[i.., j] -> [i.., j]; j sum"),
+    ENTRY("LpNormalization", 1, 1, 1, 1, shapes_lp_norm, rule_lp_norm, sp_lower_lp_norm, "[i.., j] -> [i.., j]; j sum"),
     {.name = NULL},
 };

@@ -26,7 +26,7 @@ static enum sp_status check_rank(struct sp_op_context *context, const struct sp_
 
 /* ---- pools with a window -------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_pool(struct sp_op_context *context)
+static enum sp_status shapes_pool(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -118,7 +118,7 @@ static enum sp_status rule_sum_pool(struct sp_op_context *context, struct sp_rul
 
 /* ---- global pools --------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_global_pool(struct sp_op_context *context)
+static enum sp_status shapes_global_pool(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -168,7 +168,7 @@ static enum sp_status rule_global_sum(struct sp_op_context *context, struct sp_r
 
 /* ---- MaxUnpool ------------------------------------------------------------------------------------------------ */
 
-static enum sp_status infer_max_unpool(struct sp_op_context *context)
+static enum sp_status shapes_max_unpool(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     const struct sp_data *shape = sp_in_data(context, 2);
@@ -227,17 +227,17 @@ static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_r
     return SP_OK;
 }
 
-#define POOL(name_, rule_, local_, outputs_, text_)                                                                    \
+#define POOL(name_, rule_, lower_, outputs_, text_)                                                                    \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,                   \
-        .max_outputs = outputs_, .infer = infer_pool, .rule = rule_, .lower = local_, .text = text_,                   \
+        .max_outputs = outputs_, .shapes = shapes_pool, .rule = rule_, .lower = lower_, .text = text_,                 \
         .source = "ONNX operator " name_                                                                               \
     }
 
-#define GLOBAL_POOL(name_, rule_, local_, combiner_)                                                                   \
+#define GLOBAL_POOL(name_, rule_, lower_, combiner_)                                                                   \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1, .max_outputs = 1, \
-        .infer = infer_global_pool, .rule = rule_, .lower = local_,                                                    \
+        .shapes = shapes_global_pool, .rule = rule_, .lower = lower_,                                                  \
         .text = "[n, c, h..] -> [n, c, 1..]; h.. " combiner_, .source = "ONNX operator " name_                         \
     }
 
@@ -258,7 +258,7 @@ const struct sp_op sp_ops_pooling[] = {
      .max_inputs = 3,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_max_unpool,
+     .shapes = shapes_max_unpool,
      .rule = rule_max_unpool,
      .lower = sp_lower_max_unpool,
      .text = "[i..] [i..] -> [o..]; i.. sum",

@@ -98,7 +98,7 @@ static enum sp_status check_layer(struct sp_op_context *context, const struct la
     return status;
 }
 
-static enum sp_status infer_layer(struct sp_op_context *context, int64_t gates)
+static enum sp_status shapes_layer(struct sp_op_context *context, int64_t gates)
 {
     const struct sp_shape *x = sp_in_shape(context, IN_X);
     enum sp_dtype dtype = sp_in_dtype(context, IN_X);
@@ -210,9 +210,9 @@ static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *
 }
 
 #define LAYER(suffix, gates)                                                                                           \
-    static enum sp_status infer_##suffix(struct sp_op_context *context)                                                \
+    static enum sp_status shapes_##suffix(struct sp_op_context *context)                                               \
     {                                                                                                                  \
-        return infer_layer(context, gates);                                                                            \
+        return shapes_layer(context, gates);                                                                           \
     }                                                                                                                  \
     static enum sp_status rule_##suffix(struct sp_op_context *context, struct sp_rule *rule)                           \
     {                                                                                                                  \
@@ -226,7 +226,7 @@ LAYER(rnn, 1)
 #define ENTRY(name_, inputs_, outputs_, suffix)                                                                        \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = 1, .min_inputs = 3, .max_inputs = inputs_, .min_outputs = 0,             \
-        .max_outputs = outputs_, .infer = infer_##suffix, .rule = rule_##suffix, .lower = sp_lower_##suffix,           \
+        .max_outputs = outputs_, .shapes = shapes_##suffix, .rule = rule_##suffix, .lower = sp_lower_##suffix,         \
         .text = "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, "  \
                 "k whole",                                                                                             \
         .source = "ONNX operator " name_                                                                               \

@@ -84,25 +84,25 @@ static enum sp_status read_contrib(struct sp_op_context *context, struct rotary 
     return status;
 }
 
-static enum sp_status infer_rotary(struct sp_op_context *context, enum sp_status status, const struct rotary *rotary)
+static enum sp_status shapes_rotary(struct sp_op_context *context, enum sp_status status, const struct rotary *rotary)
 {
     if (status == SP_OK)
         status = check_caches(context, rotary);
     return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
 }
 
-static enum sp_status infer_onnx(struct sp_op_context *context)
+static enum sp_status shapes_onnx(struct sp_op_context *context)
 {
     struct rotary rotary = {0};
     enum sp_status status = read_onnx(context, &rotary);
-    return infer_rotary(context, status, &rotary);
+    return shapes_rotary(context, status, &rotary);
 }
 
-static enum sp_status infer_contrib(struct sp_op_context *context)
+static enum sp_status shapes_contrib(struct sp_op_context *context)
 {
     struct rotary rotary = {0};
     enum sp_status status = read_contrib(context, &rotary);
-    return infer_rotary(context, status, &rotary);
+    return shapes_rotary(context, status, &rotary);
 }
 
 /* ---- rule ----------------------------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ const struct sp_op sp_ops_rotary[] = {
      .max_inputs = 4,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_onnx,
+     .shapes = shapes_onnx,
      .rule = rule_onnx,
      .lower = sp_lower_rotary,
      .text = "[b, h, s, two*r] or [b, s, h*two*r], [b, s, r] [b, s, r] or [p, r] [p, r] [b, s] -> as the first; two, p "
@@ -201,7 +201,7 @@ const struct sp_op sp_ops_rotary[] = {
      .max_inputs = 4,
      .min_outputs = 1,
      .max_outputs = 1,
-     .infer = infer_contrib,
+     .shapes = shapes_contrib,
      .rule = rule_contrib,
      .lower = sp_lower_rotary,
      .text = "[b, h, s, two*r] or [b, s, h*two*r], [b, s] [p, r] [p, r] -> as the first; two, p whole; interleaved "

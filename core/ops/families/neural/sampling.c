@@ -52,7 +52,7 @@ static void map_whole(struct sp_op_context *context, struct sp_rule *rule, char 
 
 /* ---- AffineGrid ----------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_affine_grid(struct sp_op_context *context)
+static enum sp_status shapes_affine_grid(struct sp_op_context *context)
 {
     const struct sp_shape *theta = sp_in_shape(context, 0);
     struct sp_dim dims[5] = {{0}};
@@ -103,7 +103,7 @@ static enum sp_status rule_affine_grid(struct sp_op_context *context, struct sp_
 
 /* ---- GridSample ----------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_grid_sample(struct sp_op_context *context)
+static enum sp_status shapes_grid_sample(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *grid = sp_in_shape(context, 1);
     const struct sp_shape *ranked = x != NULL ? x : grid;
@@ -158,7 +158,7 @@ static enum sp_status rule_grid_sample(struct sp_op_context *context, struct sp_
 
 /* ---- RoiAlign, MaxRoiPool ------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_regions(struct sp_op_context *context, uint32_t coordinates, const int64_t pooled[2])
+static enum sp_status shapes_regions(struct sp_op_context *context, uint32_t coordinates, const int64_t pooled[2])
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *rois = sp_in_shape(context, 1);
     struct sp_dim dims[4] = {{0}};
@@ -180,7 +180,7 @@ static enum sp_status infer_regions(struct sp_op_context *context, uint32_t coor
     return status != SP_OK ? status : sp_set_output(context, 0, sp_in_dtype(context, 0), 4, dims);
 }
 
-static enum sp_status infer_roi_align(struct sp_op_context *context)
+static enum sp_status shapes_roi_align(struct sp_op_context *context)
 {
     const struct sp_shape *rois = sp_in_shape(context, 1), *batch = sp_in_shape(context, 2);
     const int64_t pooled[2] = {sp_node_int(context->node, "output_height", 1),
@@ -189,16 +189,16 @@ static enum sp_status infer_roi_align(struct sp_op_context *context)
     enum sp_status status = check_rank(context, 2, 1);
     if (status == SP_OK && rois != NULL && rois->rank == 2 && batch != NULL)
         status = sp_join_dims(context, rois->dims[0], batch->dims[0], &ignored);
-    return status != SP_OK ? status : infer_regions(context, 4, pooled);
+    return status != SP_OK ? status : shapes_regions(context, 4, pooled);
 }
 
-static enum sp_status infer_max_roi_pool(struct sp_op_context *context)
+static enum sp_status shapes_max_roi_pool(struct sp_op_context *context)
 {
     uint32_t count;
     const int64_t *pooled = sp_node_ints(context->node, "pooled_shape", &count);
     if (pooled == NULL || count != 2)
         return sp_op_fail(context, "ATTRIBUTE_MISSING", "attribute 'pooled_shape' must give two extents");
-    return infer_regions(context, 5, pooled);
+    return shapes_regions(context, 5, pooled);
 }
 
 /* Factors of all axes; `work` gets those of regions and channels, and of the image or of what is made of it. */
@@ -243,7 +243,7 @@ static enum sp_status rule_max_roi_pool(struct sp_op_context *context, struct sp
 
 /* ---- ImageDecoder --------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_image_decoder(struct sp_op_context *context)
+static enum sp_status shapes_image_decoder(struct sp_op_context *context)
 {
     const char *format = sp_node_string(context->node, "pixel_format", "RGB");
     enum sp_status status = check_rank(context, 0, 1);
@@ -266,22 +266,22 @@ static enum sp_status rule_image_decoder(struct sp_op_context *context, struct s
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, inputs_, infer_, rule_, local_, text_)                                                    \
+#define ENTRY(name_, since_, inputs_, shapes_, rule_, lower_, text_)                                                   \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = inputs_, .max_inputs = inputs_, .min_outputs = 1,  \
-        .max_outputs = 1, .infer = infer_, .rule = rule_, .lower = local_, .text = text_,                              \
+        .max_outputs = 1, .shapes = shapes_, .rule = rule_, .lower = lower_, .text = text_,                            \
         .source = "ONNX operator " name_                                                                               \
     }
 
 const struct sp_op sp_ops_sampling[] = {
-    ENTRY("AffineGrid", 20, 2, infer_affine_grid, rule_affine_grid, sp_lower_affine_grid,
+    ENTRY("AffineGrid", 20, 2, shapes_affine_grid, rule_affine_grid, sp_lower_affine_grid,
           "[n, r, k] [_] -> [n, h.., r]; k sum"),
-    ENTRY("GridSample", 16, 2, infer_grid_sample, rule_grid_sample, NULL,
+    ENTRY("GridSample", 16, 2, shapes_grid_sample, rule_grid_sample, NULL,
           "[n, c, i..] [n, h.., r] -> [n, c, h..]; i.. and r whole"),
-    ENTRY("RoiAlign", 10, 3, infer_roi_align, rule_roi_align, sp_lower_regions,
+    ENTRY("RoiAlign", 10, 3, shapes_roi_align, rule_roi_align, sp_lower_regions,
           "[i, c, i, i] [n, 4] [n] -> [n, c, h, w]; i whole"),
-    ENTRY("MaxRoiPool", 1, 2, infer_max_roi_pool, rule_max_roi_pool, sp_lower_regions,
+    ENTRY("MaxRoiPool", 1, 2, shapes_max_roi_pool, rule_max_roi_pool, sp_lower_regions,
           "[i, c, i, i] [n, 5] -> [n, c, h, w]; i whole"),
-    ENTRY("ImageDecoder", 20, 1, infer_image_decoder, rule_image_decoder, NULL, "[b] -> [h, w, c]; all whole"),
+    ENTRY("ImageDecoder", 20, 1, shapes_image_decoder, rule_image_decoder, NULL, "[b] -> [h, w, c]; all whole"),
     {.name = NULL},
 };

@@ -1,8 +1,9 @@
 #pragma once
 /*
- * lanes - the known elements of a tensor as lanes along one axis: what sorting, selecting and accumulating run over.
+ * axis_lines - the known elements of a tensor as lines along one axis. Sorting, selecting and accumulating work on one
+ * line at a time.
  *
- * Lane l holds elements (l / inner * extent + i) * inner + l % inner for i below `extent`.
+ * Line l holds elements (l / inner * extent + i) * inner + l % inner for i below `extent`.
  */
 #include "ops/table/known_values.h"
 
@@ -10,19 +11,19 @@ struct sp_axis_lines {
     uint32_t count, extent, inner;
 };
 
-/* The lanes of a shape whose extents are numbers and whose elements are few (see sp_data_room()). */
+/* The lines of a shape with known extents and few elements (see sp_data_room()). */
 static inline struct sp_axis_lines sp_axis_lines_of(const struct sp_shape *shape, uint32_t axis)
 {
     struct sp_shape head = {true, axis, shape->dims}, tail = {true, shape->rank - axis - 1, shape->dims + axis + 1};
-    struct sp_axis_lines lanes = {.extent = (uint32_t)shape->dims[axis].value};
-    lanes.inner = (uint32_t)sp_shape_elements(&tail);
-    lanes.count = (uint32_t)sp_shape_elements(&head) * lanes.inner;
-    return lanes;
+    struct sp_axis_lines lines = {.extent = (uint32_t)shape->dims[axis].value};
+    lines.inner = (uint32_t)sp_shape_elements(&tail);
+    lines.count = (uint32_t)sp_shape_elements(&head) * lines.inner;
+    return lines;
 }
 
-static inline uint32_t sp_axis_line_element(const struct sp_axis_lines *lanes, uint32_t lane, uint32_t i)
+static inline uint32_t sp_axis_line_element(const struct sp_axis_lines *lines, uint32_t line, uint32_t i)
 {
-    return (lane / lanes->inner * lanes->extent + i) * lanes->inner + lane % lanes->inner;
+    return (line / lines->inner * lines->extent + i) * lines->inner + line % lines->inner;
 }
 
 /* Whether every element is a number, and none a NaN. */

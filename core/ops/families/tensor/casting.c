@@ -28,7 +28,7 @@ static enum sp_status target_type(struct sp_op_context *context, enum sp_dtype *
     return SP_OK;
 }
 
-static enum sp_status infer_cast(struct sp_op_context *context)
+static enum sp_status shapes_cast(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = target_type(context, &dtype);
@@ -37,14 +37,14 @@ static enum sp_status infer_cast(struct sp_op_context *context)
     return status != SP_OK ? status : sp_data_cast(context);
 }
 
-static enum sp_status infer_cast_like(struct sp_op_context *context)
+static enum sp_status shapes_cast_like(struct sp_op_context *context)
 {
     enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 1), sp_in_shape(context, 0));
     return status != SP_OK ? status : sp_data_cast(context);
 }
 
 /* The bits stay, so the numbers do not: no elements are carried. */
-static enum sp_status infer_bit_cast(struct sp_op_context *context)
+static enum sp_status shapes_bit_cast(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = target_type(context, &dtype);
@@ -68,10 +68,11 @@ static enum sp_status rule_cast(struct sp_op_context *context, struct sp_rule *r
 }
 
 const struct sp_op sp_ops_casting[] = {
-    {"", "Cast", 1, 0, 1, 1, 1, 1, 0, infer_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25"},
-    {"", "CastLike", 15, 0, 2, 2, 1, 1, 0, infer_cast_like, rule_cast,
+    {"", "Cast", 1, 0, 1, 1, 1, 1, 0, shapes_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25"},
+    {"", "CastLike", 15, 0, 2, 2, 1, 1, 0, shapes_cast_like, rule_cast,
      "[d..] [_..] -> [d..]; of the second only the type is read", "ONNX Operators.md, CastLike-15 to CastLike-25",
      .lower = sp_lower_node_cast_like},
-    {"", "BitCast", 26, 0, 1, 1, 1, 1, 0, infer_bit_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, BitCast-26"},
+    {"", "BitCast", 26, 0, 1, 1, 1, 1, 0, shapes_bit_cast, rule_cast, "[d..] -> [d..]",
+     "ONNX Operators.md, BitCast-26"},
     {.name = NULL},
 };

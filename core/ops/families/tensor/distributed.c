@@ -42,7 +42,7 @@ static enum sp_status read_gather(struct sp_op_context *context, int64_t *ret_si
     return status;
 }
 
-static enum sp_status infer_reduce(struct sp_op_context *context)
+static enum sp_status shapes_reduce(struct sp_op_context *context)
 {
     for (uint32_t i = 0; i < context->node->output_count && i < context->node->input_count; i++) {
         enum sp_status status = sp_set_output_shape(context, i, sp_in_dtype(context, i), sp_in_shape(context, i));
@@ -68,7 +68,7 @@ static enum sp_status rule_reduce(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-static enum sp_status infer_gather(struct sp_op_context *context)
+static enum sp_status shapes_gather(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     int64_t size = 1;
@@ -101,7 +101,7 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
     return status;
 }
 
-static enum sp_status infer_exchange(struct sp_op_context *context)
+static enum sp_status shapes_exchange(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     int64_t size = 1;
@@ -139,13 +139,13 @@ static const struct sp_op *original_of(struct sp_op_context *context, int64_t *r
     return NULL;
 }
 
-static enum sp_status infer_distributed(struct sp_op_context *context)
+static enum sp_status shapes_distributed(struct sp_op_context *context)
 {
     struct sp_op_context own = *context;
     const struct sp_op *op = original_of(context, &own.version);
     if (op == NULL)
         return sp_op_fail(context, "NO_RULE", "the operator that it distributes is missing");
-    return op->infer(&own);
+    return op->shapes(&own);
 }
 
 static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_rule *rule)
@@ -166,25 +166,25 @@ static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_
 #define DISTRIBUTED(name_, flags_, least_, most_, operands_, text_, attributes_)                                       \
     {                                                                                                                  \
         .domain = DOMAIN, .name = "Distributed" name_, .since = 1, .flags = flags_, .min_inputs = least_,              \
-        .max_inputs = most_, .min_outputs = 1, .max_outputs = 1, .infer = infer_distributed, .rule = rule_distributed, \
-        .lower = sp_lower_one_of_many, .text = text_,                                                                  \
+        .max_inputs = most_, .min_outputs = 1, .max_outputs = 1, .shapes = shapes_distributed,                         \
+        .rule = rule_distributed, .lower = sp_lower_one_of_many, .text = text_,                                        \
         .source = "ONNX Runtime contrib operator Distributed" name_ ", ONNX operator " name_,                          \
         .signature = operands_ " {" attributes_ SHARDING_ATTRIBUTES "}"                                                \
     }
 
-#define COLLECTIVE(name_, most_, infer_, rule_, text_, signature_)                                                     \
+#define COLLECTIVE(name_, most_, shapes_, rule_, text_, signature_)                                                    \
     {                                                                                                                  \
         .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,           \
-        .max_outputs = most_, .infer = infer_, .rule = rule_, .lower = sp_lower_one_of_many,                           \
+        .max_outputs = most_, .shapes = shapes_, .rule = rule_, .lower = sp_lower_one_of_many,                         \
         .text = text_ "; of one device's operands",                                                                    \
         .source = "ONNX Runtime contrib operator " name_ " (builds with NCCL)", .signature = signature_                \
     }
 
 const struct sp_op sp_ops_distributed[] = {
-    COLLECTIVE("AllReduce", UINT32_MAX, infer_reduce, rule_reduce, "[i..] -> [i..]", "(*input) -> (*output) {}"),
-    COLLECTIVE("AllGather", 1, infer_gather, rule_gather, "[i.., a] -> [i.., group*a]; a, group whole",
+    COLLECTIVE("AllReduce", UINT32_MAX, shapes_reduce, rule_reduce, "[i..] -> [i..]", "(*input) -> (*output) {}"),
+    COLLECTIVE("AllGather", 1, shapes_gather, rule_gather, "[i.., a] -> [i.., group*a]; a, group whole",
                "(input) -> (output) {axis:int=1,group_size:int=1}"),
-    COLLECTIVE("AllToAll", 1, infer_exchange, rule_exchange, "[a, i..] -> [a, i..]; a whole",
+    COLLECTIVE("AllToAll", 1, shapes_exchange, rule_exchange, "[a, i..] -> [a, i..]; a whole",
                "(input) -> (output) {group_size:int=1}"),
     DISTRIBUTED("MatMul", 0, 2, 2, "(A,B) -> (Y)", "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum", ""),
     DISTRIBUTED("Slice", 0, 3, 5, "(data,starts,ends,axes?,steps?) -> (output)",

@@ -63,7 +63,7 @@ static enum sp_status compress_elements(struct sp_op_context *context, bool has_
     return sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_compress(struct sp_op_context *context)
+static enum sp_status shapes_compress(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *condition = sp_in_shape(context, 1);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -220,7 +220,7 @@ static enum sp_status unique_elements(struct sp_op_context *context, const struc
     return status != SP_OK ? status : set_list(context, 3, found->count, found->counts);
 }
 
-static enum sp_status infer_unique(struct sp_op_context *context)
+static enum sp_status shapes_unique(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}}, all = sp_dim_unknown();
@@ -264,7 +264,7 @@ static enum sp_status rule_unique(struct sp_op_context *context, struct sp_rule 
 
 /* ---- NonMaxSuppression ---------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_suppression(struct sp_op_context *context)
+static enum sp_status shapes_suppression(struct sp_op_context *context)
 {
     const struct sp_shape *boxes = sp_in_shape(context, 0), *scores = sp_in_shape(context, 1);
     struct sp_dim dims[2] = {sp_dim_fresh(context->dims, "NonMaxSuppression"), sp_dim_known(3)}, ignored;
@@ -301,11 +301,11 @@ static enum sp_status rule_suppression(struct sp_op_context *context, struct sp_
 }
 
 const struct sp_op sp_ops_dynamic[] = {
-    {"", "Compress", 9, 0, 2, 2, 1, 1, 0, infer_compress, rule_compress, "[d.., i] [c] -> [d.., o]; i, c, o whole",
+    {"", "Compress", 9, 0, 2, 2, 1, 1, 0, shapes_compress, rule_compress, "[d.., i] [c] -> [d.., o]; i, c, o whole",
      "ONNX Operators.md, Compress-9, Compress-11", NULL},
-    {"", "Unique", 11, 0, 1, 1, 1, 4, 0, infer_unique, rule_unique, "[i..] -> [o] [o] [i] [o]; all whole",
+    {"", "Unique", 11, 0, 1, 1, 1, 4, 0, shapes_unique, rule_unique, "[i..] -> [o] [o] [i] [o]; all whole",
      "ONNX Operators.md, Unique-11", NULL},
-    {"", "NonMaxSuppression", 10, 0, 2, 5, 1, 1, 0, infer_suppression, rule_suppression,
+    {"", "NonMaxSuppression", 10, 0, 2, 5, 1, 1, 0, shapes_suppression, rule_suppression,
      "[b, s, 4] [b, c, s] -> [o, 3]; all whole", "ONNX Operators.md, NonMaxSuppression-10, -11", NULL},
     {.name = NULL},
 };

@@ -77,7 +77,7 @@ static enum sp_status gather_elements(struct sp_op_context *context, uint32_t ax
     return sp_data_pick(context, 0, pick, NULL);
 }
 
-static enum sp_status infer_gather(struct sp_op_context *context)
+static enum sp_status shapes_gather(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     struct sp_dim dims[2 * SP_MAX_RANK];
@@ -146,7 +146,7 @@ static enum sp_status pick_elements(struct sp_op_context *context, uint32_t pick
     return sp_data_pick(context, 0, pick, NULL);
 }
 
-static enum sp_status infer_gather_elements(struct sp_op_context *context)
+static enum sp_status shapes_gather_elements(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     uint32_t axis = 0;
@@ -234,7 +234,7 @@ static enum sp_status pick_slices(struct sp_op_context *context, uint32_t batch,
     return sp_data_pick(context, 0, pick, NULL);
 }
 
-static enum sp_status infer_gather_nd(struct sp_op_context *context)
+static enum sp_status shapes_gather_nd(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     struct sp_dim dims[2 * SP_MAX_RANK];
@@ -287,12 +287,12 @@ static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_ru
 }
 
 const struct sp_op sp_ops_indexing[] = {
-    {"", "Gather", 1, 0, 2, 2, 1, 1, 0, infer_gather, rule_gather, "[d.., v, e..] [i..] -> [d.., i.., e..]; v sum",
+    {"", "Gather", 1, 0, 2, 2, 1, 1, 0, shapes_gather, rule_gather, "[d.., v, e..] [i..] -> [d.., i.., e..]; v sum",
      "ONNX Operators.md, Gather-1 to Gather-13", .lower = sp_lower_node_gather},
-    {"", "GatherElements", 11, 0, 2, 2, 1, 1, 0, infer_gather_elements, rule_gather_elements,
+    {"", "GatherElements", 11, 0, 2, 2, 1, 1, 0, shapes_gather_elements, rule_gather_elements,
      "[d.., v] [d.., i] -> [d.., i]; v sum, d.. whole where the extents differ",
      "ONNX Operators.md, GatherElements-11, GatherElements-13", .lower = sp_lower_node_gather_elements},
-    {"", "GatherND", 11, 0, 2, 2, 1, 1, 0, infer_gather_nd, rule_gather_nd,
+    {"", "GatherND", 11, 0, 2, 2, 1, 1, 0, shapes_gather_nd, rule_gather_nd,
      "[b.., v.., d..] [b.., i.., t] -> [b.., i.., d..]; v.. sum, t whole",
      "ONNX Operators.md, GatherND-11 to GatherND-13", .lower = sp_lower_node_gather_nd},
     {.name = NULL},

@@ -95,7 +95,7 @@ static enum sp_status concat_elements(struct sp_op_context *context, uint32_t ax
     return SP_OK;
 }
 
-static enum sp_status infer_concat(struct sp_op_context *context)
+static enum sp_status shapes_concat(struct sp_op_context *context)
 {
     const struct sp_shape *shape = NULL;
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -256,7 +256,7 @@ static enum sp_status split_elements(struct sp_op_context *context, uint32_t axi
     return SP_OK;
 }
 
-static enum sp_status infer_split(struct sp_op_context *context)
+static enum sp_status shapes_split(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     uint32_t outputs = context->node->output_count, axis = 0;
@@ -371,7 +371,7 @@ static enum sp_status transpose_elements(struct sp_op_context *context, const ui
     return index == NULL ? sp_fail_memory(context->err) : sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_transpose(struct sp_op_context *context)
+static enum sp_status shapes_transpose(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -456,7 +456,7 @@ static enum sp_status tile_elements(struct sp_op_context *context)
     return sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_tile(struct sp_op_context *context)
+static enum sp_status shapes_tile(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -496,24 +496,25 @@ static enum sp_status rule_tile(struct sp_op_context *context, struct sp_rule *r
 }
 
 const struct sp_op sp_ops_movement[] = {
-    {"", "Concat", 1, 0, 1, UINT32_MAX, 1, 1, 0, infer_concat, rule_concat,
+    {"", "Concat", 1, 0, 1, UINT32_MAX, 1, 1, 0, shapes_concat, rule_concat,
      "[d.., i] [d.., i].. -> [d.., piece*i]; pieces whole, of other extents i too",
      "ONNX Operators.md, Concat-1 to Concat-13"},
-    {"", "Split", 1, 1, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
+    {"", "Split", 1, 1, 1, 2, 1, UINT32_MAX, 0, shapes_split, rule_split,
      "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too", "ONNX Operators.md, Split-1",
      .lower = sp_lower_node_split},
-    {"", "Split", 2, 12, 1, 1, 1, UINT32_MAX, 0, infer_split, rule_split,
+    {"", "Split", 2, 12, 1, 1, 1, UINT32_MAX, 0, shapes_split, rule_split,
      "[d.., piece*i] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
      "ONNX Operators.md, Split-2, Split-11", .lower = sp_lower_node_split},
-    {"", "Split", 13, 0, 1, 2, 1, UINT32_MAX, 0, infer_split, rule_split,
+    {"", "Split", 13, 0, 1, 2, 1, UINT32_MAX, 0, shapes_split, rule_split,
      "[d.., piece*i] [_] -> [d.., i] [d.., i]..; pieces whole, of other extents i too",
      "ONNX Operators.md, Split-13, Split-18", .lower = sp_lower_node_split},
-    {"", "Transpose", 1, 0, 1, 1, 1, 1, SP_OP_PERMUTES, infer_transpose, rule_transpose, "[a, b, c] -> [c, b, a]",
+    {"", "Transpose", 1, 0, 1, 1, 1, 1, SP_OP_PERMUTES, shapes_transpose, rule_transpose, "[a, b, c] -> [c, b, a]",
      "ONNX Operators.md, Transpose-1 to Transpose-25"},
-    {"", "Tile", 1, 5, 3, 3, 1, 1, 0, infer_tile, rule_tile,
+    {"", "Tile", 1, 5, 3, 3, 1, 1, 0, shapes_tile, rule_tile,
      "[d.., i] [] [] -> [d.., r*i]; i whole where r is not known", "ONNX Operators.md, Tile-1",
      .lower = sp_lower_node_tile},
-    {"", "Tile", 6, 0, 2, 2, 1, 1, 0, infer_tile, rule_tile, "[d.., i] [_] -> [d.., r*i]; i whole where r is not known",
-     "ONNX Operators.md, Tile-6, Tile-13", .lower = sp_lower_node_tile},
+    {"", "Tile", 6, 0, 2, 2, 1, 1, 0, shapes_tile, rule_tile,
+     "[d.., i] [_] -> [d.., r*i]; i whole where r is not known", "ONNX Operators.md, Tile-6, Tile-13",
+     .lower = sp_lower_node_tile},
     {.name = NULL},
 };

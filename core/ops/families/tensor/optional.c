@@ -6,7 +6,7 @@
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 
-static enum sp_status infer_optional(struct sp_op_context *context)
+static enum sp_status shapes_optional(struct sp_op_context *context)
 {
     const struct sp_attribute *given = sp_node_attribute(context->node, "type");
     if (sp_has_input(context, 0))
@@ -25,12 +25,12 @@ static int has_element(const struct sp_op_context *context)
     if (value->type.kind == SP_TYPE_TENSOR || value->type.kind == SP_TYPE_SEQUENCE)
         return 1;
     const struct sp_node *maker = value->producer;
-    if (maker == NULL || maker->op == NULL || maker->op->infer != infer_optional)
+    if (maker == NULL || maker->op == NULL || maker->op->shapes != shapes_optional)
         return -1;
     return maker->input_count > 0 && maker->inputs[0] != NULL;
 }
 
-static enum sp_status infer_has_element(struct sp_op_context *context)
+static enum sp_status shapes_has_element(struct sp_op_context *context)
 {
     int has = has_element(context);
     struct sp_dim value = sp_dim_known(has);
@@ -38,7 +38,7 @@ static enum sp_status infer_has_element(struct sp_op_context *context)
     return status != SP_OK || has < 0 ? status : sp_set_data_ints(context, 0, 1, &value);
 }
 
-static enum sp_status infer_get_element(struct sp_op_context *context)
+static enum sp_status shapes_get_element(struct sp_op_context *context)
 {
     const struct sp_type *type = &context->node->inputs[0]->type;
     if (type->kind == SP_TYPE_OPTIONAL && type->elem == NULL)
@@ -63,13 +63,13 @@ static enum sp_status rule_get_element(struct sp_op_context *context, struct sp_
 }
 
 const struct sp_op sp_ops_optional[] = {
-    {"", "Optional", 15, 0, 0, 1, 1, 1, 0, infer_optional, rule_whole, "[_..] -> optional of [_..]; all whole",
+    {"", "Optional", 15, 0, 0, 1, 1, 1, 0, shapes_optional, rule_whole, "[_..] -> optional of [_..]; all whole",
      "ONNX Operators.md, Optional-15", NULL},
-    {"", "OptionalHasElement", 15, 17, 1, 1, 1, 1, 0, infer_has_element, rule_whole, "optional -> []; all whole",
+    {"", "OptionalHasElement", 15, 17, 1, 1, 1, 1, 0, shapes_has_element, rule_whole, "optional -> []; all whole",
      "ONNX Changelog.md, OptionalHasElement-15", NULL},
-    {"", "OptionalHasElement", 18, 0, 0, 1, 1, 1, 0, infer_has_element, rule_whole, "optional -> []; all whole",
+    {"", "OptionalHasElement", 18, 0, 0, 1, 1, 1, 0, shapes_has_element, rule_whole, "optional -> []; all whole",
      "ONNX Operators.md, OptionalHasElement-18", NULL},
-    {"", "OptionalGetElement", 15, 0, 1, 1, 1, 1, SP_OP_VIEW, infer_get_element, rule_get_element,
+    {"", "OptionalGetElement", 15, 0, 1, 1, 1, 1, SP_OP_VIEW, shapes_get_element, rule_get_element,
      "[d..] -> [d..]; of an optional or sequence all whole",
      "ONNX Operators.md and Changelog.md, OptionalGetElement-15, OptionalGetElement-18", NULL},
     {.name = NULL},

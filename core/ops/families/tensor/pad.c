@@ -124,7 +124,7 @@ static enum sp_status pad_elements(struct sp_op_context *context, const struct s
     return sp_data_pick(context, 0, index, fill);
 }
 
-static enum sp_status infer_pad(struct sp_op_context *context)
+static enum sp_status shapes_pad(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -200,7 +200,7 @@ static enum sp_status center_dims(struct sp_op_context *context, const struct sp
     return status;
 }
 
-static enum sp_status infer_center(struct sp_op_context *context)
+static enum sp_status shapes_center(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -236,13 +236,13 @@ static enum sp_status rule_center(struct sp_op_context *context, struct sp_rule 
 #define TEXT "[d.., i] -> [d.., i]; i moves, or is whole where the pads are not known"
 
 const struct sp_op sp_ops_pad[] = {
-    {"", "Pad", 1, 10, 1, 1, 1, 1, 0, infer_pad, rule_pad, "[d.., i] -> [d.., i]; i moves",
+    {"", "Pad", 1, 10, 1, 1, 1, 1, 0, shapes_pad, rule_pad, "[d.., i] -> [d.., i]; i moves",
      "ONNX Operators.md, Pad-1, Pad-2", .lower = sp_lower_node_pad},
-    {"", "Pad", 11, 17, 2, 3, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13",
+    {"", "Pad", 11, 17, 2, 3, 1, 1, 0, shapes_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13",
      .lower = sp_lower_node_pad},
-    {"", "Pad", 18, 0, 2, 4, 1, 1, 0, infer_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25",
+    {"", "Pad", 18, 0, 2, 4, 1, 1, 0, shapes_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25",
      .lower = sp_lower_node_pad},
-    {"", "CenterCropPad", 18, 0, 2, 2, 1, 1, 0, infer_center, rule_center,
+    {"", "CenterCropPad", 18, 0, 2, 2, 1, 1, 0, shapes_center, rule_center,
      "[d.., i] [_] -> [d.., i]; i moves, or is whole where its extents are not known",
      "ONNX Operators.md, CenterCropPad-18", .lower = sp_lower_node_center_crop_pad},
     {.name = NULL},

@@ -17,7 +17,7 @@
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 
-static enum sp_status infer_shaped(struct sp_op_context *context)
+static enum sp_status shapes_shaped(struct sp_op_context *context)
 {
     const struct sp_attribute *shape = sp_node_attribute(context->node, "shape");
     enum sp_dtype dtype = SP_DTYPE_FLOAT;
@@ -34,7 +34,7 @@ static enum sp_status infer_shaped(struct sp_op_context *context)
     return sp_set_output(context, 0, dtype, shape->count, dims);
 }
 
-static enum sp_status infer_like(struct sp_op_context *context)
+static enum sp_status shapes_like(struct sp_op_context *context)
 {
     enum sp_dtype dtype = SP_DTYPE_UNDEFINED;
     enum sp_status status = sp_get_dtype(context, "dtype", sp_in_dtype(context, 0), &dtype);
@@ -53,7 +53,7 @@ static enum sp_status rule_like(struct sp_op_context *context, struct sp_rule *r
     return sp_rule_elementwise(context, rule, 1);
 }
 
-static enum sp_status infer_multinomial(struct sp_op_context *context)
+static enum sp_status shapes_multinomial(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = SP_DTYPE_INT32;
@@ -86,17 +86,17 @@ static enum sp_status rule_multinomial(struct sp_op_context *context, struct sp_
 
 /* clang-format off */
 const struct sp_op sp_ops_random[] = {
-    {"", "RandomNormal", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, infer_shaped, rule_shaped, "() -> [d..]",
+    {"", "RandomNormal", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, shapes_shaped, rule_shaped, "() -> [d..]",
      "ONNX operator RandomNormal (1, 22)", NULL, sp_lower_random_shaped},
-    {"", "RandomUniform", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, infer_shaped, rule_shaped, "() -> [d..]",
+    {"", "RandomUniform", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, shapes_shaped, rule_shaped, "() -> [d..]",
      "ONNX operator RandomUniform (1, 22)", NULL, sp_lower_random_shaped},
-    {"", "RandomNormalLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_like, rule_like,
+    {"", "RandomNormalLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_like, rule_like,
      "[d..] -> [d..]; only the shape is read", "ONNX operator RandomNormalLike (1, 22)", NULL, sp_lower_random_like},
-    {"", "RandomUniformLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_like, rule_like,
+    {"", "RandomUniformLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_like, rule_like,
      "[d..] -> [d..]; only the shape is read", "ONNX operator RandomUniformLike (1, 22)", NULL, sp_lower_random_like},
-    {"", "Bernoulli", 15, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_like, rule_shaped, "[d..] -> [d..]",
+    {"", "Bernoulli", 15, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_like, rule_shaped, "[d..] -> [d..]",
      "ONNX operator Bernoulli (15, 22)", NULL, sp_lower_random_like},
-    {"", "Multinomial", 7, 0, 1, 1, 1, 1, SP_OP_RANDOM, infer_multinomial, rule_multinomial,
+    {"", "Multinomial", 7, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_multinomial, rule_multinomial,
      "[b, c] -> [b, s]; c whole", "ONNX operator Multinomial (7, 22)", NULL, sp_lower_multinomial},
     {.name = NULL},
 };

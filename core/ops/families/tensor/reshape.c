@@ -105,7 +105,7 @@ static enum sp_status resolve_shape(struct sp_op_context *context, const struct 
     return check_elements(context, from, dims, list->count);
 }
 
-static enum sp_status infer_reshape(struct sp_op_context *context)
+static enum sp_status shapes_reshape(struct sp_op_context *context)
 {
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
     struct sp_list list = {0};
@@ -124,7 +124,7 @@ static enum sp_status infer_reshape(struct sp_op_context *context)
 
 /* ---- Flatten ------------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_flatten(struct sp_op_context *context)
+static enum sp_status shapes_flatten(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     int64_t axis = sp_node_int(context->node, "axis", 1);
@@ -158,7 +158,7 @@ static enum sp_status squeeze_all(struct sp_op_context *context, const struct sp
     return SP_OK;
 }
 
-static enum sp_status infer_squeeze(struct sp_op_context *context)
+static enum sp_status shapes_squeeze(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -189,7 +189,7 @@ static enum sp_status infer_squeeze(struct sp_op_context *context)
     return status != SP_OK ? status : sp_data_same(context);
 }
 
-static enum sp_status infer_unsqueeze(struct sp_op_context *context)
+static enum sp_status shapes_unsqueeze(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}};
@@ -347,23 +347,23 @@ static enum sp_status rule_reshape(struct sp_op_context *context, struct sp_rule
 }
 
 const struct sp_op sp_ops_reshape[] = {
-    {"", "Reshape", 1, 4, 1, 1, 1, 1, SP_OP_VIEW, infer_reshape, rule_reshape,
+    {"", "Reshape", 1, 4, 1, 1, 1, 1, SP_OP_VIEW, shapes_reshape, rule_reshape,
      "[a*b, c] -> [a, b*c]; axes are lists of common factors, whole where there are none",
      "ONNX Operators.md, Reshape-1", .lower = sp_lower_node_reshape},
-    {"", "Reshape", 5, 0, 2, 2, 1, 1, SP_OP_VIEW, infer_reshape, rule_reshape,
+    {"", "Reshape", 5, 0, 2, 2, 1, 1, SP_OP_VIEW, shapes_reshape, rule_reshape,
      "[a*b, c] [_] -> [a, b*c]; axes are lists of common factors, whole where there are none",
      "ONNX Operators.md, Reshape-5 to Reshape-25", .lower = sp_lower_node_reshape},
-    {"", "Flatten", 1, 0, 1, 1, 1, 1, SP_OP_VIEW, infer_flatten, rule_reshape,
+    {"", "Flatten", 1, 0, 1, 1, 1, 1, SP_OP_VIEW, shapes_flatten, rule_reshape,
      "[a, b, c, d] -> [a*b, c*d]; whole where extents are not known", "ONNX Operators.md, Flatten-1 to Flatten-25"},
-    {"", "Squeeze", 1, 12, 1, 1, 1, 1, SP_OP_VIEW, infer_squeeze, rule_reshape,
+    {"", "Squeeze", 1, 12, 1, 1, 1, 1, SP_OP_VIEW, shapes_squeeze, rule_reshape,
      "[a, 1, b] -> [a, b]; whole where extents are not known", "ONNX Operators.md, Squeeze-1, Squeeze-11",
      .lower = sp_lower_node_squeeze},
-    {"", "Squeeze", 13, 0, 1, 2, 1, 1, SP_OP_VIEW, infer_squeeze, rule_reshape,
+    {"", "Squeeze", 13, 0, 1, 2, 1, 1, SP_OP_VIEW, shapes_squeeze, rule_reshape,
      "[a, 1, b] [_] -> [a, b]; whole where extents are not known", "ONNX Operators.md, Squeeze-13 to Squeeze-25",
      .lower = sp_lower_node_squeeze},
-    {"", "Unsqueeze", 1, 12, 1, 1, 1, 1, SP_OP_VIEW, infer_unsqueeze, rule_reshape,
+    {"", "Unsqueeze", 1, 12, 1, 1, 1, 1, SP_OP_VIEW, shapes_unsqueeze, rule_reshape,
      "[a, b] -> [a, 1, b]; whole where extents are not known", "ONNX Operators.md, Unsqueeze-1, Unsqueeze-11"},
-    {"", "Unsqueeze", 13, 0, 2, 2, 1, 1, SP_OP_VIEW, infer_unsqueeze, rule_reshape,
+    {"", "Unsqueeze", 13, 0, 2, 2, 1, 1, SP_OP_VIEW, shapes_unsqueeze, rule_reshape,
      "[a, b] [_] -> [a, 1, b]; whole where extents are not known", "ONNX Operators.md, Unsqueeze-13 to Unsqueeze-25"},
     {.name = NULL},
 };

@@ -143,7 +143,7 @@ static enum sp_status check_updates(struct sp_op_context *context)
     return status;
 }
 
-static enum sp_status infer_scatter_elements(struct sp_op_context *context)
+static enum sp_status shapes_scatter_elements(struct sp_op_context *context)
 {
     const struct sp_shape *data = sp_in_shape(context, 0);
     enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), data);
@@ -262,7 +262,7 @@ static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth
     return SP_OK;
 }
 
-static enum sp_status infer_scatter_nd(struct sp_op_context *context)
+static enum sp_status shapes_scatter_nd(struct sp_op_context *context)
 {
     uint32_t depth = 0;
     bool is_known = false;
@@ -317,12 +317,12 @@ static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_r
 #define ELEMENTS_TEXT "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole, or with a reduction sum, product, max or min"
 
 const struct sp_op sp_ops_scatter[] = {
-    {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements,
+    {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, shapes_scatter_elements, rule_scatter_elements,
      "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole", "ONNX Operators.md, Scatter-9",
      .lower = sp_lower_node_scatter_elements},
-    {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, infer_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
+    {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, shapes_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
      "ONNX Operators.md, ScatterElements-11 to ScatterElements-18", .lower = sp_lower_node_scatter_elements},
-    {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, infer_scatter_nd, rule_scatter_nd,
+    {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, shapes_scatter_nd, rule_scatter_nd,
      "[v.., d..] [i.., t] [i.., d..] -> [v.., d..]; t whole; i.. whole, or with a reduction sum, product, max or min",
      "ONNX Operators.md, ScatterND-11 to ScatterND-18", .lower = sp_lower_node_scatter_nd},
     {.name = NULL},

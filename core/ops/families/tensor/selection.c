@@ -42,15 +42,15 @@ static enum sp_status read_k(struct sp_op_context *context, struct sp_dim *ret_k
     return SP_OK;
 }
 
-/* Puts the lane's positions in order by insertion: the extreme first, of equal ones the lower position. */
-static void rank_lane(const struct sp_axis_lines *lanes, uint32_t lane, const struct sp_data *data, bool is_largest,
+/* Puts the line's positions in order by insertion: the extreme first, of equal ones the lower position. */
+static void rank_line(const struct sp_axis_lines *lines, uint32_t line, const struct sp_data *data, bool is_largest,
                       uint32_t *ranked)
 {
-    for (uint32_t i = 0; i < lanes->extent; i++) {
+    for (uint32_t i = 0; i < lines->extent; i++) {
         uint32_t at = i;
         while (at > 0) {
-            int order = sp_data_order(data, sp_axis_line_element(lanes, lane, i),
-                                      sp_axis_line_element(lanes, lane, ranked[at - 1]));
+            int order = sp_data_order(data, sp_axis_line_element(lines, line, i),
+                                      sp_axis_line_element(lines, line, ranked[at - 1]));
             if (is_largest ? order <= 0 : order >= 0)
                 break;
             ranked[at] = ranked[at - 1];
@@ -67,25 +67,25 @@ static enum sp_status topk_data(struct sp_op_context *context, uint32_t axis, st
     bool is_largest = sp_node_int(context->node, "largest", 1) != 0;
     if (from == NULL || from->count == 0 || !sp_dim_is_known(k) || sp_node_int(context->node, "sorted", 1) == 0)
         return SP_OK;
-    struct sp_axis_lines lanes = sp_axis_lines_of(sp_in_shape(context, 0), axis), to = lanes;
+    struct sp_axis_lines lines = sp_axis_lines_of(sp_in_shape(context, 0), axis), to = lines;
     to.extent = (uint32_t)k.value;
-    uint32_t *ranked = SP_NEW_ARRAY(context->arena, lanes.extent, uint32_t);
+    uint32_t *ranked = SP_NEW_ARRAY(context->arena, lines.extent, uint32_t);
     uint32_t *pick = SP_NEW_ARRAY(context->arena, (size_t)to.count * to.extent, uint32_t);
     struct sp_dim *places = sp_new_dims(context, (uint64_t)to.count * to.extent);
     if (ranked == NULL || pick == NULL || places == NULL)
         return sp_fail_memory(context->err);
-    for (uint32_t lane = 0; lane < lanes.count; lane++) {
-        rank_lane(&lanes, lane, from, is_largest, ranked);
+    for (uint32_t line = 0; line < lines.count; line++) {
+        rank_line(&lines, line, from, is_largest, ranked);
         for (uint32_t i = 0; i < to.extent; i++) {
-            pick[sp_axis_line_element(&to, lane, i)] = sp_axis_line_element(&lanes, lane, ranked[i]);
-            places[sp_axis_line_element(&to, lane, i)] = sp_dim_known(ranked[i]);
+            pick[sp_axis_line_element(&to, line, i)] = sp_axis_line_element(&lines, line, ranked[i]);
+            places[sp_axis_line_element(&to, line, i)] = sp_dim_known(ranked[i]);
         }
     }
     enum sp_status status = sp_data_room(context, 0) >= 0 ? sp_data_pick(context, 0, pick, NULL) : SP_OK;
     return status != SP_OK ? status : sp_set_data_ints(context, 1, to.count * to.extent, places);
 }
 
-static enum sp_status infer_topk(struct sp_op_context *context)
+static enum sp_status shapes_topk(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype dtype = sp_in_dtype(context, 0);
@@ -170,7 +170,7 @@ static enum sp_status scan_axes(struct sp_op_context *context, uint32_t rank, ui
     return status;
 }
 
-/* One step of a lane: the running result, which output element `to` gets before (exclusive) or after element `from`. */
+/* One step of a line: the running result, which output element `to` gets before (exclusive) or after element `from`. */
 struct running {
     bool is_product;
     struct sp_dim whole; /* of integers, which may be symbols */
@@ -197,11 +197,11 @@ static enum sp_status scan_data(struct sp_op_context *context, uint32_t axis, bo
     struct sp_data *to = from != NULL ? sp_data_new(context, 0, from->reals != NULL) : NULL;
     if (to == NULL || to->count != from->count)
         return SP_OK;
-    struct sp_axis_lines lanes = sp_axis_lines_of(x, axis);
-    for (uint32_t lane = 0; lane < lanes.count; lane++) {
+    struct sp_axis_lines lines = sp_axis_lines_of(x, axis);
+    for (uint32_t line = 0; line < lines.count; line++) {
         struct running running = {is_product, sp_dim_known(is_product), is_product};
-        for (uint32_t i = 0; i < lanes.extent; i++) {
-            uint32_t at = sp_axis_line_element(&lanes, lane, is_reverse ? lanes.extent - 1 - i : i);
+        for (uint32_t i = 0; i < lines.extent; i++) {
+            uint32_t at = sp_axis_line_element(&lines, line, is_reverse ? lines.extent - 1 - i : i);
             if (!is_exclusive)
                 add_to(context->dims, &running, from, at);
             if (to->reals != NULL)
@@ -216,7 +216,7 @@ static enum sp_status scan_data(struct sp_op_context *context, uint32_t axis, bo
     return SP_OK;
 }
 
-static enum sp_status infer_scan(struct sp_op_context *context, bool is_product)
+static enum sp_status shapes_scan(struct sp_op_context *context, bool is_product)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     uint64_t mask = 0;
@@ -230,14 +230,14 @@ static enum sp_status infer_scan(struct sp_op_context *context, bool is_product)
     return status;
 }
 
-static enum sp_status infer_cumulative_sum(struct sp_op_context *context)
+static enum sp_status shapes_cumulative_sum(struct sp_op_context *context)
 {
-    return infer_scan(context, false);
+    return shapes_scan(context, false);
 }
 
-static enum sp_status infer_cumulative_product(struct sp_op_context *context)
+static enum sp_status shapes_cumulative_product(struct sp_op_context *context)
 {
-    return infer_scan(context, true);
+    return shapes_scan(context, true);
 }
 
 static enum sp_status rule_scan(struct sp_op_context *context, struct sp_rule *rule)
@@ -268,18 +268,18 @@ static enum sp_status one_hot_data(struct sp_op_context *context, uint32_t axis)
     struct sp_data *data = sp_data_new(context, 0, values->reals != NULL);
     if (data == NULL)
         return SP_OK;
-    struct sp_axis_lines lanes = sp_axis_lines_of(&context->node->outputs[0]->type.shape, axis);
-    for (uint32_t lane = 0; lane < lanes.count; lane++) {
-        double place = index->reals != NULL ? trunc(index->reals[lane]) : (double)index->ints[lane].value;
-        place += place < 0 ? (double)lanes.extent : 0;
-        for (uint32_t i = 0; i < lanes.extent; i++)
-            sp_data_copy(data, sp_axis_line_element(&lanes, lane, i), values, place == (double)i);
+    struct sp_axis_lines lines = sp_axis_lines_of(&context->node->outputs[0]->type.shape, axis);
+    for (uint32_t line = 0; line < lines.count; line++) {
+        double place = index->reals != NULL ? trunc(index->reals[line]) : (double)index->ints[line].value;
+        place += place < 0 ? (double)lines.extent : 0;
+        for (uint32_t i = 0; i < lines.extent; i++)
+            sp_data_copy(data, sp_axis_line_element(&lines, line, i), values, place == (double)i);
     }
     sp_data_attach(context, 0, data);
     return SP_OK;
 }
 
-static enum sp_status infer_one_hot(struct sp_op_context *context)
+static enum sp_status shapes_one_hot(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     const struct sp_data *depth = sp_in_data(context, 1);
@@ -348,7 +348,7 @@ static enum sp_status nonzero_data(struct sp_op_context *context, const struct s
     return status != SP_OK ? status : sp_set_data_ints(context, 0, x->rank * count, positions);
 }
 
-static enum sp_status infer_nonzero(struct sp_op_context *context)
+static enum sp_status shapes_nonzero(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     const struct sp_data *data = x != NULL && x->rank > 0 ? sp_in_numbers(context, 0) : NULL;
@@ -370,21 +370,21 @@ static enum sp_status rule_nonzero(struct sp_op_context *context, struct sp_rule
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, last_, inputs_, outputs_, infer_, rule_, local_, text_)                                   \
+#define ENTRY(name_, since_, last_, inputs_, outputs_, shapes_, rule_, lower_, text_)                                  \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = inputs_, .max_inputs = inputs_,     \
-        .min_outputs = outputs_, .max_outputs = outputs_, .infer = infer_, .rule = rule_, .lower = local_,             \
+        .min_outputs = outputs_, .max_outputs = outputs_, .shapes = shapes_, .rule = rule_, .lower = lower_,           \
         .text = text_, .source = "ONNX operator " name_                                                                \
     }
 
 const struct sp_op sp_ops_selection[] = {
-    ENTRY("TopK", 1, 9, 1, 2, infer_topk, rule_topk, sp_lower_top_k,
+    ENTRY("TopK", 1, 9, 1, 2, shapes_topk, rule_topk, sp_lower_top_k,
           "[i.., j] -> [i.., k] [i.., k]; j select, k whole"),
-    ENTRY("TopK", 10, 0, 2, 2, infer_topk, rule_topk, sp_lower_top_k,
+    ENTRY("TopK", 10, 0, 2, 2, shapes_topk, rule_topk, sp_lower_top_k,
           "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole"),
-    ENTRY("CumSum", 11, 0, 2, 1, infer_cumulative_sum, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("CumProd", 26, 0, 2, 1, infer_cumulative_product, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("OneHot", 9, 0, 3, 1, infer_one_hot, rule_one_hot, sp_lower_one_hot, "[i..] [] [2] -> [i.., depth]"),
-    ENTRY("NonZero", 9, 0, 1, 1, infer_nonzero, rule_nonzero, NULL, "[i..] -> [r, c]; all whole"),
+    ENTRY("CumSum", 11, 0, 2, 1, shapes_cumulative_sum, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
+    ENTRY("CumProd", 26, 0, 2, 1, shapes_cumulative_product, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
+    ENTRY("OneHot", 9, 0, 3, 1, shapes_one_hot, rule_one_hot, sp_lower_one_hot, "[i..] [] [2] -> [i.., depth]"),
+    ENTRY("NonZero", 9, 0, 1, 1, shapes_nonzero, rule_nonzero, NULL, "[i..] -> [r, c]; all whole"),
     {.name = NULL},
 };

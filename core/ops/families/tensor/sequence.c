@@ -38,7 +38,7 @@ static enum sp_status merge_element(struct sp_op_context *context, struct sp_typ
     return status;
 }
 
-static enum sp_status infer_construct(struct sp_op_context *context)
+static enum sp_status shapes_construct(struct sp_op_context *context)
 {
     struct sp_type type = context->node->inputs[0]->type;
     enum sp_status status = SP_OK;
@@ -49,7 +49,7 @@ static enum sp_status infer_construct(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_sequence(context, 0, &type);
 }
 
-static enum sp_status infer_empty(struct sp_op_context *context)
+static enum sp_status shapes_empty(struct sp_op_context *context)
 {
     int64_t dtype = sp_node_int(context->node, "dtype", SP_DTYPE_FLOAT);
     if (dtype <= SP_DTYPE_UNDEFINED || dtype >= SP_DTYPE_COUNT)
@@ -58,14 +58,14 @@ static enum sp_status infer_empty(struct sp_op_context *context)
     return sp_set_output_sequence(context, 0, &type);
 }
 
-static enum sp_status infer_at(struct sp_op_context *context)
+static enum sp_status shapes_at(struct sp_op_context *context)
 {
     struct sp_type type;
     enum sp_status status = element_type(context, 0, &type);
     return status != SP_OK ? status : sp_set_output_element(context, 0, &type, "SequenceAt");
 }
 
-static enum sp_status infer_insert(struct sp_op_context *context)
+static enum sp_status shapes_insert(struct sp_op_context *context)
 {
     struct sp_type type;
     enum sp_status status = element_type(context, 0, &type);
@@ -74,14 +74,14 @@ static enum sp_status infer_insert(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_sequence(context, 0, &type);
 }
 
-static enum sp_status infer_erase(struct sp_op_context *context)
+static enum sp_status shapes_erase(struct sp_op_context *context)
 {
     struct sp_type type;
     enum sp_status status = element_type(context, 0, &type);
     return status != SP_OK ? status : sp_set_output_sequence(context, 0, &type);
 }
 
-static enum sp_status infer_length(struct sp_op_context *context)
+static enum sp_status shapes_length(struct sp_op_context *context)
 {
     struct sp_type type;
     enum sp_status status = element_type(context, 0, &type);
@@ -121,7 +121,7 @@ static enum sp_status chunk_extent(struct sp_op_context *context, struct sp_dim 
     return SP_OK;
 }
 
-static enum sp_status infer_split(struct sp_op_context *context)
+static enum sp_status shapes_split(struct sp_op_context *context)
 {
     const struct sp_shape *shape = sp_in_shape(context, 0);
     struct sp_type type = {.kind = SP_TYPE_TENSOR, .dtype = sp_in_dtype(context, 0)};
@@ -156,7 +156,7 @@ static struct sp_dim joined_extent(struct sp_op_context *context, uint32_t rank,
 {
     const struct sp_node *maker = context->node->inputs[0]->producer;
     struct sp_dim sum = sp_dim_known(0);
-    if (maker == NULL || maker->op == NULL || maker->op->infer != infer_construct)
+    if (maker == NULL || maker->op == NULL || maker->op->shapes != shapes_construct)
         return sp_dim_unknown();
     for (uint32_t i = 0; i < maker->input_count; i++) {
         const struct sp_type *type = maker->inputs[i] == NULL ? NULL : &maker->inputs[i]->type;
@@ -169,7 +169,7 @@ static struct sp_dim joined_extent(struct sp_op_context *context, uint32_t rank,
     return sum;
 }
 
-static enum sp_status infer_concat(struct sp_op_context *context)
+static enum sp_status shapes_concat(struct sp_op_context *context)
 {
     struct sp_type element;
     enum sp_status status = element_type(context, 0, &element);
@@ -216,17 +216,17 @@ static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *
     }
 
 const struct sp_op sp_ops_sequence[] = {
-    ENTRY("SequenceConstruct", 1, UINT32_MAX, 0, infer_construct, "[_..].. -> sequence of [_..]; all whole",
+    ENTRY("SequenceConstruct", 1, UINT32_MAX, 0, shapes_construct, "[_..].. -> sequence of [_..]; all whole",
           "SequenceConstruct-11"),
-    ENTRY("SequenceEmpty", 0, 0, SP_OP_CONSTANT, infer_empty, "-> sequence", "SequenceEmpty-11"),
-    ENTRY("SequenceAt", 2, 2, 0, infer_at, "sequence of [_..], [] -> [_..]; all whole", "SequenceAt-11"),
-    ENTRY("SequenceInsert", 2, 3, 0, infer_insert, "sequence of [_..], [_..], [] -> sequence of [_..]; all whole",
+    ENTRY("SequenceEmpty", 0, 0, SP_OP_CONSTANT, shapes_empty, "-> sequence", "SequenceEmpty-11"),
+    ENTRY("SequenceAt", 2, 2, 0, shapes_at, "sequence of [_..], [] -> [_..]; all whole", "SequenceAt-11"),
+    ENTRY("SequenceInsert", 2, 3, 0, shapes_insert, "sequence of [_..], [_..], [] -> sequence of [_..]; all whole",
           "SequenceInsert-11"),
-    ENTRY("SequenceErase", 1, 2, 0, infer_erase, "sequence, [] -> sequence; all whole", "SequenceErase-11"),
-    ENTRY("SequenceLength", 1, 1, 0, infer_length, "sequence -> []; all whole", "SequenceLength-11"),
-    ENTRY("SplitToSequence", 1, 2, 0, infer_split, "[_..], [_] -> sequence of [_..]; all whole",
+    ENTRY("SequenceErase", 1, 2, 0, shapes_erase, "sequence, [] -> sequence; all whole", "SequenceErase-11"),
+    ENTRY("SequenceLength", 1, 1, 0, shapes_length, "sequence -> []; all whole", "SequenceLength-11"),
+    ENTRY("SplitToSequence", 1, 2, 0, shapes_split, "[_..], [_] -> sequence of [_..]; all whole",
           "SplitToSequence-11 to SplitToSequence-24"),
-    ENTRY("ConcatFromSequence", 1, 1, 0, infer_concat, "sequence of [_..] -> [_..]; all whole",
+    ENTRY("ConcatFromSequence", 1, 1, 0, shapes_concat, "sequence of [_..] -> [_..]; all whole",
           "ConcatFromSequence-11"),
     {.name = NULL},
 };

@@ -19,7 +19,7 @@ static uint32_t clamp_bound(int64_t bound, uint32_t rank)
     return bound > (int64_t)rank ? rank : (uint32_t)bound;
 }
 
-static enum sp_status infer_shape(struct sp_op_context *context)
+static enum sp_status shapes_shape(struct sp_op_context *context)
 {
     const struct sp_shape *shape = sp_in_shape(context, 0);
     struct sp_dim count = sp_dim_unknown();
@@ -36,7 +36,7 @@ static enum sp_status infer_shape(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_data_ints(context, 0, end - start, shape->dims + start);
 }
 
-static enum sp_status infer_size(struct sp_op_context *context)
+static enum sp_status shapes_size(struct sp_op_context *context)
 {
     const struct sp_shape *shape = sp_in_shape(context, 0);
     enum sp_status status = sp_set_output(context, 0, SP_DTYPE_INT64, 0, NULL);
@@ -90,7 +90,7 @@ static enum sp_status set_constant_list(struct sp_op_context *context, const str
 }
 
 /* The elements of the tensor form are read when somebody asks for them (sp_in_data()). */
-static enum sp_status infer_constant(struct sp_op_context *context)
+static enum sp_status shapes_constant(struct sp_op_context *context)
 {
     static const char *const names[] = {"value",     "sparse_value", "value_float",  "value_floats",
                                         "value_int", "value_ints",   "value_string", "value_strings"};
@@ -156,7 +156,7 @@ static enum sp_status fill_output(struct sp_op_context *context, const struct sp
     return SP_OK;
 }
 
-static enum sp_status infer_constant_of_shape(struct sp_op_context *context)
+static enum sp_status shapes_constant_of_shape(struct sp_op_context *context)
 {
     const struct sp_attribute *value = sp_node_attribute(context->node, "value");
     const struct sp_tensor *tensor = value != NULL && value->type == SP_ATTR_TENSOR ? value->tensors[0] : NULL;
@@ -223,7 +223,7 @@ static enum sp_status range_elements(struct sp_op_context *context, const struct
     return SP_OK;
 }
 
-static enum sp_status infer_range(struct sp_op_context *context)
+static enum sp_status shapes_range(struct sp_op_context *context)
 {
     const struct sp_data *bounds[3];
     bool is_known = true;
@@ -256,7 +256,7 @@ static enum sp_status expand_elements(struct sp_op_context *context)
     return index == NULL ? sp_fail_memory(context->err) : sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_expand(struct sp_op_context *context)
+static enum sp_status shapes_expand(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_list list = {0};
@@ -298,7 +298,7 @@ static enum sp_status rule_expand(struct sp_op_context *context, struct sp_rule 
 /* ---- Identity ------------------------------------------------------------------------------------------------ */
 
 /* Takes sequences and optionals too. */
-static enum sp_status infer_identity(struct sp_op_context *context)
+static enum sp_status shapes_identity(struct sp_op_context *context)
 {
     if (context->node->outputs[0] == NULL)
         return SP_OK;
@@ -312,19 +312,19 @@ static enum sp_status rule_identity(struct sp_op_context *context, struct sp_rul
 }
 
 const struct sp_op sp_ops_shape[] = {
-    {"", "Shape", 1, 0, 1, 1, 1, 1, SP_OP_METADATA, infer_shape, rule_shape, "[d..] -> [_]; only the shape is read",
+    {"", "Shape", 1, 0, 1, 1, 1, 1, SP_OP_METADATA, shapes_shape, rule_shape, "[d..] -> [_]; only the shape is read",
      "ONNX Operators.md, Shape-1 to Shape-25", .lower = sp_lower_node_shape},
-    {"", "Size", 1, 0, 1, 1, 1, 1, SP_OP_METADATA, infer_size, rule_shape, "[d..] -> []; only the shape is read",
+    {"", "Size", 1, 0, 1, 1, 1, 1, SP_OP_METADATA, shapes_size, rule_shape, "[d..] -> []; only the shape is read",
      "ONNX Operators.md, Size-1 to Size-25", .lower = sp_lower_node_size},
-    {"", "Constant", 1, 0, 0, 0, 1, 1, SP_OP_CONSTANT, infer_constant, rule_generator, "-> [d..]",
+    {"", "Constant", 1, 0, 0, 0, 1, 1, SP_OP_CONSTANT, shapes_constant, rule_generator, "-> [d..]",
      "ONNX Operators.md, Constant-1 to Constant-25", .lower = sp_lower_node_constant},
-    {"", "ConstantOfShape", 9, 0, 1, 1, 1, 1, 0, infer_constant_of_shape, rule_generator, "[_] -> [d..]",
+    {"", "ConstantOfShape", 9, 0, 1, 1, 1, 1, 0, shapes_constant_of_shape, rule_generator, "[_] -> [d..]",
      "ONNX Operators.md, ConstantOfShape-9 to ConstantOfShape-25", .lower = sp_lower_node_constant_of_shape},
-    {"", "Range", 11, 0, 3, 3, 1, 1, 0, infer_range, rule_generator, "[] [] [] -> [d]",
+    {"", "Range", 11, 0, 3, 3, 1, 1, 0, shapes_range, rule_generator, "[] [] [] -> [d]",
      "ONNX Operators.md, Range-11 to Range-27", .lower = sp_lower_node_range},
-    {"", "Expand", 8, 0, 2, 2, 1, 1, 0, infer_expand, rule_expand, "[d..] [_] -> [e.., d..]; stretched axes are new",
+    {"", "Expand", 8, 0, 2, 2, 1, 1, 0, shapes_expand, rule_expand, "[d..] [_] -> [e.., d..]; stretched axes are new",
      "ONNX Operators.md, Expand-8, Expand-13", .lower = sp_lower_node_expand},
-    {"", "Identity", 1, 0, 1, 1, 1, 1, SP_OP_VIEW, infer_identity, rule_identity, "[d..] -> [d..]",
+    {"", "Identity", 1, 0, 1, 1, 1, 1, SP_OP_VIEW, shapes_identity, rule_identity, "[d..] -> [d..]",
      "ONNX Operators.md, Identity-1 to Identity-25"},
     {.name = NULL},
 };

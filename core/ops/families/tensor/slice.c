@@ -151,7 +151,7 @@ static struct sp_dim sliced_extent(struct sp_dims *dims, struct sp_dim extent, c
     return count_symbolic(dims, extent, range);
 }
 
-/* ---- infer --------------------------------------------------------------------------------------------------- */
+/* ---- shapes -------------------------------------------------------------------------------------------------- */
 
 static enum sp_status slice_elements(struct sp_op_context *context, const struct sp_slice_range *ranges)
 {
@@ -179,7 +179,7 @@ static enum sp_status slice_elements(struct sp_op_context *context, const struct
     return index == NULL ? sp_fail_memory(context->err) : sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_slice(struct sp_op_context *context)
+static enum sp_status shapes_slice(struct sp_op_context *context)
 {
     const struct sp_shape *from = sp_in_shape(context, 0);
     struct sp_slice_range ranges[SP_MAX_RANK] = {{0}};
@@ -258,9 +258,9 @@ static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *
     "[d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its bounds are not known"
 
 const struct sp_op sp_ops_slice[] = {
-    {"", "Slice", 1, 9, 1, 1, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1",
+    {"", "Slice", 1, 9, 1, 1, 1, 1, 0, shapes_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1",
      .lower = sp_lower_node_slice},
-    {"", "Slice", 10, 0, 3, 5, 1, 1, 0, infer_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-10 to Slice-13",
+    {"", "Slice", 10, 0, 3, 5, 1, 1, 0, shapes_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-10 to Slice-13",
      .lower = sp_lower_node_slice},
     {.name = NULL},
 };

@@ -49,7 +49,7 @@ static enum sp_status divide(struct sp_op_context *context, uint32_t axis, struc
     return SP_OK;
 }
 
-static enum sp_status infer_depth_to_space(struct sp_op_context *context)
+static enum sp_status shapes_depth_to_space(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[4] = {{0}};
@@ -65,7 +65,7 @@ static enum sp_status infer_depth_to_space(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 0, sp_in_dtype(context, 0), 4, dims);
 }
 
-static enum sp_status infer_space_to_depth(struct sp_op_context *context)
+static enum sp_status shapes_space_to_depth(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[4] = {{0}};
@@ -160,7 +160,7 @@ static struct sp_dim list_item(const struct sp_list *list, uint32_t i)
     return list->has_values && i < list->count ? list->values[i] : sp_dim_unknown();
 }
 
-static enum sp_status infer_col2im(struct sp_op_context *context)
+static enum sp_status shapes_col2im(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK] = {{0}}, taps = sp_dim_known(1);
@@ -271,19 +271,19 @@ static enum sp_status rule_col2im(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-#define ENTRY(flags_, name_, since_, inputs_, infer_, rule_, local_, text_)                                            \
+#define ENTRY(flags_, name_, since_, inputs_, shapes_, rule_, lower_, text_)                                           \
     {                                                                                                                  \
         .domain = "", .name = name_, .since = since_, .min_inputs = inputs_, .max_inputs = inputs_, .min_outputs = 1,  \
-        .max_outputs = 1, .flags = flags_, .infer = infer_, .rule = rule_, .text = text_,                              \
-        .source = "ONNX operator " name_, .lower = local_                                                              \
+        .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_, .text = text_,                            \
+        .source = "ONNX operator " name_, .lower = lower_                                                              \
     }
 
 const struct sp_op sp_ops_spatial[] = {
-    ENTRY(SP_OP_PERMUTES, "DepthToSpace", 1, 1, infer_depth_to_space, rule_depth_to_space, sp_lower_node_depth_to_space,
-          "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]"),
-    ENTRY(SP_OP_PERMUTES, "SpaceToDepth", 1, 1, infer_space_to_depth, rule_space_to_depth, sp_lower_node_space_to_depth,
-          "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]"),
-    ENTRY(0, "Col2Im", 18, 3, infer_col2im, rule_col2im, sp_lower_col2im,
+    ENTRY(SP_OP_PERMUTES, "DepthToSpace", 1, 1, shapes_depth_to_space, rule_depth_to_space,
+          sp_lower_node_depth_to_space, "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]"),
+    ENTRY(SP_OP_PERMUTES, "SpaceToDepth", 1, 1, shapes_space_to_depth, rule_space_to_depth,
+          sp_lower_node_space_to_depth, "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]"),
+    ENTRY(0, "Col2Im", 18, 3, shapes_col2im, rule_col2im, sp_lower_col2im,
           "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum"),
     {.name = NULL},
 };

@@ -16,7 +16,7 @@
 
 /* ---- elementwise ---------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_concat(struct sp_op_context *context)
+static enum sp_status shapes_concat(struct sp_op_context *context)
 {
     const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
     struct sp_shape result = {0};
@@ -24,7 +24,7 @@ static enum sp_status infer_concat(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_shape(context, 0, SP_DTYPE_STRING, &result);
 }
 
-static enum sp_status infer_match(struct sp_op_context *context)
+static enum sp_status shapes_match(struct sp_op_context *context)
 {
     return sp_set_output_shape(context, 0, SP_DTYPE_BOOL, sp_in_shape(context, 0));
 }
@@ -36,7 +36,7 @@ static enum sp_status rule_each(struct sp_op_context *context, struct sp_rule *r
 
 /* ---- StringSplit ---------------------------------------------------------------------------------------------- */
 
-static enum sp_status infer_split(struct sp_op_context *context)
+static enum sp_status shapes_split(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[SP_MAX_RANK + 1];
@@ -74,7 +74,7 @@ static bool has_stopwords(const struct sp_op_context *context)
 }
 
 /* What is left of no elements is one empty string. */
-static enum sp_status infer_normalizer(struct sp_op_context *context)
+static enum sp_status shapes_normalizer(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[2];
@@ -122,7 +122,7 @@ static enum sp_status vocabulary(struct sp_op_context *context, struct sp_dim *r
     return SP_OK;
 }
 
-static enum sp_status infer_tf_idf(struct sp_op_context *context)
+static enum sp_status shapes_tf_idf(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     struct sp_dim dims[2];
@@ -156,15 +156,15 @@ static enum sp_status rule_tf_idf(struct sp_op_context *context, struct sp_rule 
 
 /* clang-format off */
 const struct sp_op sp_ops_string[] = {
-    {"", "StringConcat", 20, 0, 2, 2, 1, 1, 0, infer_concat, rule_each, "[i..] [i..] -> [i..]; size-1 axes broadcast",
+    {"", "StringConcat", 20, 0, 2, 2, 1, 1, 0, shapes_concat, rule_each, "[i..] [i..] -> [i..]; size-1 axes broadcast",
      "ONNX operator StringConcat (20)", NULL},
-    {"", "RegexFullMatch", 20, 0, 1, 1, 1, 1, 0, infer_match, rule_each, "[d..] -> [d..]",
+    {"", "RegexFullMatch", 20, 0, 1, 1, 1, 1, 0, shapes_match, rule_each, "[d..] -> [d..]",
      "ONNX operator RegexFullMatch (20)", NULL},
-    {"", "StringSplit", 20, 0, 1, 1, 2, 2, 0, infer_split, rule_split, "[d..] -> [d.., w] [d..]; d.. whole",
+    {"", "StringSplit", 20, 0, 1, 1, 2, 2, 0, shapes_split, rule_split, "[d..] -> [d.., w] [d..]; d.. whole",
      "ONNX operator StringSplit (20)", NULL},
-    {"", "StringNormalizer", 10, 0, 1, 1, 1, 1, 0, infer_normalizer, rule_normalizer,
+    {"", "StringNormalizer", 10, 0, 1, 1, 1, 1, 0, shapes_normalizer, rule_normalizer,
      "[c] -> [c]; with stopwords c whole", "ONNX operator StringNormalizer (10)", NULL},
-    {"", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, 0, infer_tf_idf, rule_tf_idf, "[n, c] -> [n, o]; c whole",
+    {"", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, 0, shapes_tf_idf, rule_tf_idf, "[n, c] -> [n, o]; c whole",
      "ONNX operator TfIdfVectorizer (9)", NULL, sp_lower_made_whole},
     {.name = NULL},
 };

@@ -52,7 +52,7 @@ static enum sp_status reverse_elements(struct sp_op_context *context, uint32_t t
     return sp_data_pick(context, 0, index, NULL);
 }
 
-static enum sp_status infer_reverse(struct sp_op_context *context)
+static enum sp_status shapes_reverse(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *lengths = sp_in_shape(context, 1);
     uint32_t time = 0, batch = 1;
@@ -92,7 +92,7 @@ static enum sp_status read_cache_axis(struct sp_op_context *context, uint32_t ra
     return status;
 }
 
-static enum sp_status infer_tensor_scatter(struct sp_op_context *context)
+static enum sp_status shapes_tensor_scatter(struct sp_op_context *context)
 {
     const struct sp_shape *cache = sp_in_shape(context, 0), *update = sp_in_shape(context, 1);
     const struct sp_shape *places = sp_in_shape(context, 2);
@@ -138,9 +138,9 @@ static enum sp_status rule_tensor_scatter(struct sp_op_context *context, struct 
 }
 
 const struct sp_op sp_ops_time[] = {
-    {"", "ReverseSequence", 10, 0, 2, 2, 1, 1, 0, infer_reverse, rule_reverse,
+    {"", "ReverseSequence", 10, 0, 2, 2, 1, 1, 0, shapes_reverse, rule_reverse,
      "[t, b, d..] [b] -> [t, b, d..]; t whole", "ONNX Operators.md, ReverseSequence-10", NULL},
-    {"", "TensorScatter", 24, 0, 2, 3, 1, 1, 0, infer_tensor_scatter, rule_tensor_scatter,
+    {"", "TensorScatter", 24, 0, 2, 3, 1, 1, 0, shapes_tensor_scatter, rule_tensor_scatter,
      "[b, s, d..] [b, u, d..] [b] -> [b, s, d..]; u whole", "ONNX Operators.md, TensorScatter-24", NULL,
      sp_lower_tensor_scatter},
     {.name = NULL},

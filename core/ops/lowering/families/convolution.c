@@ -202,7 +202,7 @@ static void refuse_unknown(struct sp_lowering *lower, const struct conv_roles *r
     }
 }
 
-static enum sp_status local_conv(struct sp_lowering *lower, const struct conv_roles *roles)
+static enum sp_status lower_conv(struct sp_lowering *lower, const struct conv_roles *roles)
 {
     struct sp_window window;
     struct part part;
@@ -224,19 +224,19 @@ static enum sp_status local_conv(struct sp_lowering *lower, const struct conv_ro
 enum sp_status sp_lower_conv(struct sp_lowering *lower)
 {
     static const struct conv_roles roles = {0, 1, 2};
-    return local_conv(lower, &roles);
+    return lower_conv(lower, &roles);
 }
 
 enum sp_status sp_lower_conv_integer(struct sp_lowering *lower)
 {
     static const struct conv_roles roles = {0, 1, UINT32_MAX};
-    return local_conv(lower, &roles);
+    return lower_conv(lower, &roles);
 }
 
 enum sp_status sp_lower_qlinear_conv(struct sp_lowering *lower)
 {
     static const struct conv_roles roles = {0, 3, 8};
-    return local_conv(lower, &roles);
+    return lower_conv(lower, &roles);
 }
 
 /* ---- ConvTranspose -------------------------------------------------------------------------------------------- */

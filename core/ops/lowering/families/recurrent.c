@@ -118,7 +118,7 @@ static void reduce_inputs(struct sp_lowering *lower, uint8_t input, struct sp_pi
 }
 
 /* `functions`: activations for each direction. */
-static enum sp_status local_layer(struct sp_lowering *lower, uint32_t functions)
+static enum sp_status lower_layer(struct sp_lowering *lower, uint32_t functions)
 {
     struct sp_lower_attribute attributes[4];
     struct sp_piece *pieces[LAYER_INPUTS] = {NULL};
@@ -144,15 +144,15 @@ static enum sp_status local_layer(struct sp_lowering *lower, uint32_t functions)
 
 enum sp_status sp_lower_lstm(struct sp_lowering *lower)
 {
-    return local_layer(lower, 3);
+    return lower_layer(lower, 3);
 }
 
 enum sp_status sp_lower_gru(struct sp_lowering *lower)
 {
-    return local_layer(lower, 2);
+    return lower_layer(lower, 2);
 }
 
 enum sp_status sp_lower_rnn(struct sp_lowering *lower)
 {
-    return local_layer(lower, 1);
+    return lower_layer(lower, 1);
 }

@@ -1,4 +1,4 @@
-#include "build_local.h"
+#include "build_lowering.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -424,7 +424,8 @@ static void tight_init(struct tight *tight)
     cr_assert_gt(tight->room, 100000);
 }
 
-void build_local_without_memory(const struct sp_lowering *like, build_local_function function, enum sp_status usual)
+void build_lowering_without_memory(const struct sp_lowering *like, build_lowering_function function,
+                                   enum sp_status usual)
 {
     enum sp_status status = SP_ERR_MEMORY;
     struct tight tight;
@@ -448,8 +449,8 @@ void build_local_without_memory(const struct sp_lowering *like, build_local_func
     sp_arena_destroy(tight.arena);
 }
 
-struct sp_lowering *build_local_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
-                                     const char *cuts)
+struct sp_lowering *build_lowering_make(struct build *build, struct sp_node *node, const struct sp_rule *rule,
+                                        const char *cuts)
 {
     const struct sp_lower_factor *factors = cut_factors(build, node, rule, cuts);
     struct sp_lowering *lower = zeroed(build, 1, sizeof *lower);
@@ -475,14 +476,15 @@ struct sp_lowering *build_local_make(struct build *build, struct sp_node *node, 
     return lower;
 }
 
-const char *build_local_with(struct build *build, struct sp_node *node, const char *cuts, build_local_function function)
+const char *build_lowering_with(struct build *build, struct sp_node *node, const char *cuts,
+                                build_lowering_function function)
 {
     struct sp_rule *rule;
     struct sp_error err;
     struct sp_buf buf;
     sp_error_clear(&err);
     cr_assert_eq(sp_op_rule(build->model, node, build->arena, &rule, &err), SP_OK, "%s", err.message);
-    struct sp_lowering *lower = build_local_make(build, node, rule, cuts);
+    struct sp_lowering *lower = build_lowering_make(build, node, rule, cuts);
     const enum sp_status status = function(lower);
     cr_assert(status != SP_OK || lower->recorder->status == SP_OK, "the function hides a failure");
     sp_buf_init(&buf, TEXT_SIZE);
@@ -491,12 +493,12 @@ const char *build_local_with(struct build *build, struct sp_node *node, const ch
     const char *text = sp_arena_string(build->arena, buf.data, buf.size);
     sp_buf_release(&buf);
     cr_assert_not_null(text);
-    build_local_without_memory(lower, function, status);
+    build_lowering_without_memory(lower, function, status);
     return text;
 }
 
-const char *build_local(struct build *build, struct sp_node *node, const char *cuts)
+const char *build_lowering(struct build *build, struct sp_node *node, const char *cuts)
 {
-    return build_local_with(build, node, cuts,
-                            node->op != NULL && node->op->lower != NULL ? node->op->lower : sp_lower_default);
+    return build_lowering_with(build, node, cuts,
+                               node->op != NULL && node->op->lower != NULL ? node->op->lower : sp_lower_default);
 }

@@ -7,28 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build_local.h"
+#include "build_lowering.h"
 #include "expect_op.h"
 
-TestSuite(local_forms);
+TestSuite(lowering_forms);
 
 /* ---- forms of the versions -------------------------------------------------------------------------------------- */
 
 /* By a function, over x[4,6] of a type, with axis 0 cut in two; the first line, which is the input's, is left out. */
-static const char *form(int64_t opset, enum sp_dtype dtype, build_local_function function)
+static const char *form(int64_t opset, enum sp_dtype dtype, build_lowering_function function)
 {
     build_init(&build, opset);
     build_input(&build, "x", dtype, "4,6");
     struct sp_node *node = build_node(&build, "Transpose", "x", "y");
     infer();
-    const char *text = build_local_with(&build, node, "d0=0/2", function);
+    const char *text = build_lowering_with(&build, node, "d0=0/2", function);
     const char *line = strstr(text, "]\n");
     return strncmp(text, "%0 = part", 9) == 0 && line != NULL ? line + 2 : text;
 }
 
 static char *kept; /* of form(): the model is gone before the text is compared */
 
-static const char *form_once(int64_t opset, enum sp_dtype dtype, build_local_function function)
+static const char *form_once(int64_t opset, enum sp_dtype dtype, build_lowering_function function)
 {
     free(kept);
     kept = strdup(form(opset, dtype, function));
@@ -93,73 +93,74 @@ static enum sp_status casts(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
-Test(local_forms, shape_helpers_follow_the_version)
+Test(lowering_forms, shape_helpers_follow_the_version)
 {
-    EXPECT_LOCAL(form_once(9, SP_DTYPE_FLOAT, slices),
-                 "%1 = .Slice(%0) {axes=[1], starts=[2], ends=[5]} float32[2,3]\n");
-    EXPECT_LOCAL(form_once(10, SP_DTYPE_FLOAT, slices), "%1 = int64[1] {2}\n"
-                                                        "%2 = int64[1] {5}\n"
-                                                        "%3 = int64[1] {1}\n"
-                                                        "%4 = .Slice(%0, %1, %2, %3) float32[2,3]\n");
-    EXPECT_LOCAL(form_once(9, SP_DTYPE_FLOAT, steps), "%1 = int64[3] {5,3,1}\n"
-                                                      "%2 = .Gather(%0, %1) {axis=1} float32[2,3]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, steps), "%1 = int64[1] {5}\n"
-                                                       "%2 = int64[1] {-9223372036854775808}\n"
-                                                       "%3 = int64[1] {1}\n"
-                                                       "%4 = int64[1] {-2}\n"
-                                                       "%5 = .Slice(%0, %1, %2, %3, %4) float32[2,3]\n");
-    EXPECT_LOCAL(form_once(12, SP_DTYPE_FLOAT, squeezes), "%1 = .Unsqueeze(%0) {axes=[1]} float32[2,1,6]\n"
-                                                          "%2 = .Squeeze(%1) {axes=[1]} float32[2,6]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, squeezes), "%1 = int64[1] {1}\n"
-                                                          "%2 = .Unsqueeze(%0, %1) float32[2,1,6]\n"
+    EXPECT_LOWERING(form_once(9, SP_DTYPE_FLOAT, slices),
+                    "%1 = .Slice(%0) {axes=[1], starts=[2], ends=[5]} float32[2,3]\n");
+    EXPECT_LOWERING(form_once(10, SP_DTYPE_FLOAT, slices), "%1 = int64[1] {2}\n"
+                                                           "%2 = int64[1] {5}\n"
+                                                           "%3 = int64[1] {1}\n"
+                                                           "%4 = .Slice(%0, %1, %2, %3) float32[2,3]\n");
+    EXPECT_LOWERING(form_once(9, SP_DTYPE_FLOAT, steps), "%1 = int64[3] {5,3,1}\n"
+                                                         "%2 = .Gather(%0, %1) {axis=1} float32[2,3]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, steps), "%1 = int64[1] {5}\n"
+                                                          "%2 = int64[1] {-9223372036854775808}\n"
                                                           "%3 = int64[1] {1}\n"
-                                                          "%4 = .Squeeze(%2, %3) float32[2,6]\n");
-    EXPECT_LOCAL(form_once(4, SP_DTYPE_FLOAT, reshapes), "%1 = .Reshape(%0) {shape=[3,4]} float32[3,4]\n");
-    EXPECT_LOCAL(form_once(5, SP_DTYPE_FLOAT, reshapes), "%1 = int64[2] {3,4}\n"
-                                                         "%2 = .Reshape(%0, %1) float32[3,4]\n");
-    EXPECT_LOCAL(form_once(7, SP_DTYPE_FLOAT, expands), "again d0: Node 0 (Transpose) is computed with factor d0 whole "
-                                                        "on every device: with version 7 of the operator set its parts "
-                                                        "would need operator 'Expand' as it is since version 8, so "
-                                                        "convert the model to that.");
-    EXPECT_LOCAL(form_once(8, SP_DTYPE_FLOAT, expands), "%1 = int64[3] {5,1,6}\n"
-                                                        "%2 = .Expand(%0, %1) float32[5,2,6]\n");
-    EXPECT_LOCAL(form_once(5, SP_DTYPE_FLOAT, casts), "%1 = .Cast(%0) {to='FLOAT16'} float16[2,6]\n");
-    EXPECT_LOCAL(form_once(6, SP_DTYPE_FLOAT, casts), "%1 = .Cast(%0) {to=10} float16[2,6]\n");
+                                                          "%4 = int64[1] {-2}\n"
+                                                          "%5 = .Slice(%0, %1, %2, %3, %4) float32[2,3]\n");
+    EXPECT_LOWERING(form_once(12, SP_DTYPE_FLOAT, squeezes), "%1 = .Unsqueeze(%0) {axes=[1]} float32[2,1,6]\n"
+                                                             "%2 = .Squeeze(%1) {axes=[1]} float32[2,6]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, squeezes), "%1 = int64[1] {1}\n"
+                                                             "%2 = .Unsqueeze(%0, %1) float32[2,1,6]\n"
+                                                             "%3 = int64[1] {1}\n"
+                                                             "%4 = .Squeeze(%2, %3) float32[2,6]\n");
+    EXPECT_LOWERING(form_once(4, SP_DTYPE_FLOAT, reshapes), "%1 = .Reshape(%0) {shape=[3,4]} float32[3,4]\n");
+    EXPECT_LOWERING(form_once(5, SP_DTYPE_FLOAT, reshapes), "%1 = int64[2] {3,4}\n"
+                                                            "%2 = .Reshape(%0, %1) float32[3,4]\n");
+    EXPECT_LOWERING(form_once(7, SP_DTYPE_FLOAT, expands),
+                    "again d0: Node 0 (Transpose) is computed with factor d0 whole "
+                    "on every device: with version 7 of the operator set its parts "
+                    "would need operator 'Expand' as it is since version 8, so "
+                    "convert the model to that.");
+    EXPECT_LOWERING(form_once(8, SP_DTYPE_FLOAT, expands), "%1 = int64[3] {5,1,6}\n"
+                                                           "%2 = .Expand(%0, %1) float32[5,2,6]\n");
+    EXPECT_LOWERING(form_once(5, SP_DTYPE_FLOAT, casts), "%1 = .Cast(%0) {to='FLOAT16'} float16[2,6]\n");
+    EXPECT_LOWERING(form_once(6, SP_DTYPE_FLOAT, casts), "%1 = .Cast(%0) {to=10} float16[2,6]\n");
 }
 
-Test(local_forms, reductions_follow_the_version_and_the_type)
+Test(lowering_forms, reductions_follow_the_version_and_the_type)
 {
-    EXPECT_LOCAL(form_once(12, SP_DTYPE_FLOAT, sums), "%1 = .ReduceSum(%0) {keepdims=1, axes=[1]} float32[2,1]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, sums), "%1 = int64[1] {1}\n"
-                                                      "%2 = .ReduceSum(%0, %1) {keepdims=1} float32[2,1]\n");
-    EXPECT_LOCAL(form_once(17, SP_DTYPE_FLOAT, maxima), "%1 = .ReduceMax(%0) {keepdims=0, axes=[0,1]} float32[]\n");
-    EXPECT_LOCAL(form_once(18, SP_DTYPE_FLOAT, maxima), "%1 = int64[2] {0,1}\n"
-                                                        "%2 = .ReduceMax(%0, %1) {keepdims=0} float32[]\n");
+    EXPECT_LOWERING(form_once(12, SP_DTYPE_FLOAT, sums), "%1 = .ReduceSum(%0) {keepdims=1, axes=[1]} float32[2,1]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, sums), "%1 = int64[1] {1}\n"
+                                                         "%2 = .ReduceSum(%0, %1) {keepdims=1} float32[2,1]\n");
+    EXPECT_LOWERING(form_once(17, SP_DTYPE_FLOAT, maxima), "%1 = .ReduceMax(%0) {keepdims=0, axes=[0,1]} float32[]\n");
+    EXPECT_LOWERING(form_once(18, SP_DTYPE_FLOAT, maxima), "%1 = int64[2] {0,1}\n"
+                                                           "%2 = .ReduceMax(%0, %1) {keepdims=0} float32[]\n");
     /* ReduceSum has integers of 32 and 64 bits. */
-    EXPECT_LOCAL(form_once(12, SP_DTYPE_UINT8, sums), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                      "%2 = .ReduceSum(%1) {keepdims=1, axes=[1]} int32[2,1]\n"
-                                                      "%3 = .Cast(%2) {to=2} uint8[2,1]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_UINT8, maxima), "%1 = .ReduceMax(%0) {keepdims=0, axes=[0,1]} uint8[]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_BOOL, maxima), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                       "%2 = .ReduceMax(%1) {keepdims=0, axes=[0,1]} int32[]\n"
-                                                       "%3 = .Cast(%2) {to=9} bool[]\n");
+    EXPECT_LOWERING(form_once(12, SP_DTYPE_UINT8, sums), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                         "%2 = .ReduceSum(%1) {keepdims=1, axes=[1]} int32[2,1]\n"
+                                                         "%3 = .Cast(%2) {to=2} uint8[2,1]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_UINT8, maxima), "%1 = .ReduceMax(%0) {keepdims=0, axes=[0,1]} uint8[]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_BOOL, maxima), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                          "%2 = .ReduceMax(%1) {keepdims=0, axes=[0,1]} int32[]\n"
+                                                          "%3 = .Cast(%2) {to=9} bool[]\n");
 }
 
-Test(local_forms, pads_follow_the_version_and_the_type)
+Test(lowering_forms, pads_follow_the_version_and_the_type)
 {
-    EXPECT_LOCAL(form_once(1, SP_DTYPE_FLOAT, pads), "%1 = .Pad(%0) {paddings=[0,1,0,2], value=-1} float32[2,9]\n");
-    EXPECT_LOCAL(form_once(10, SP_DTYPE_FLOAT, pads), "%1 = .Pad(%0) {pads=[0,1,0,2], value=-1} float32[2,9]\n");
-    EXPECT_LOCAL(form_once(11, SP_DTYPE_FLOAT, pads), "%1 = int64[4] {0,1,0,2}\n"
-                                                      "%2 = float32[] {-1}\n"
-                                                      "%3 = .Pad(%0, %1, %2) float32[2,9]\n");
-    EXPECT_LOCAL(form_once(10, SP_DTYPE_INT64, pads), "%1 = filled int64[2,1] {-1}\n"
-                                                      "%2 = filled int64[2,2] {-1}\n"
-                                                      "%3 = .Concat(%1, %0, %2) {axis=1} int64[2,9]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_INT16, pads), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                      "%2 = int64[4] {0,1,0,2}\n"
-                                                      "%3 = int32[] {-1}\n"
-                                                      "%4 = .Pad(%1, %2, %3) int32[2,9]\n"
-                                                      "%5 = .Cast(%4) {to=5} int16[2,9]\n");
+    EXPECT_LOWERING(form_once(1, SP_DTYPE_FLOAT, pads), "%1 = .Pad(%0) {paddings=[0,1,0,2], value=-1} float32[2,9]\n");
+    EXPECT_LOWERING(form_once(10, SP_DTYPE_FLOAT, pads), "%1 = .Pad(%0) {pads=[0,1,0,2], value=-1} float32[2,9]\n");
+    EXPECT_LOWERING(form_once(11, SP_DTYPE_FLOAT, pads), "%1 = int64[4] {0,1,0,2}\n"
+                                                         "%2 = float32[] {-1}\n"
+                                                         "%3 = .Pad(%0, %1, %2) float32[2,9]\n");
+    EXPECT_LOWERING(form_once(10, SP_DTYPE_INT64, pads), "%1 = filled int64[2,1] {-1}\n"
+                                                         "%2 = filled int64[2,2] {-1}\n"
+                                                         "%3 = .Concat(%1, %0, %2) {axis=1} int64[2,9]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_INT16, pads), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                         "%2 = int64[4] {0,1,0,2}\n"
+                                                         "%3 = int32[] {-1}\n"
+                                                         "%4 = .Pad(%1, %2, %3) int32[2,9]\n"
+                                                         "%5 = .Cast(%4) {to=5} int16[2,9]\n");
 }
 
 static enum sp_status adds_a_number(struct sp_lowering *lower)
@@ -210,56 +211,56 @@ static enum sp_status chooses(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
-Test(local_forms, elementwise_helpers_follow_the_version_and_the_type)
+Test(lowering_forms, elementwise_helpers_follow_the_version_and_the_type)
 {
-    EXPECT_LOCAL(form_once(7, SP_DTYPE_FLOAT, adds_a_number), "%1 = float32[] {2}\n"
-                                                              "%2 = .Add(%1, %0) float32[2,6]\n");
+    EXPECT_LOWERING(form_once(7, SP_DTYPE_FLOAT, adds_a_number), "%1 = float32[] {2}\n"
+                                                                 "%2 = .Add(%1, %0) float32[2,6]\n");
     /* The second operand is the one that is repeated. */
-    EXPECT_LOCAL(form_once(6, SP_DTYPE_FLOAT, adds_a_number), "%1 = float32[] {2}\n"
-                                                              "%2 = .Add(%0, %1) {broadcast=1} float32[2,6]\n");
+    EXPECT_LOWERING(form_once(6, SP_DTYPE_FLOAT, adds_a_number), "%1 = float32[] {2}\n"
+                                                                 "%2 = .Add(%0, %1) {broadcast=1} float32[2,6]\n");
     cr_expect(strncmp(form_once(6, SP_DTYPE_FLOAT, subtracts_from_a_number), "again d0: ", 10) == 0, "%s", kept);
-    EXPECT_LOCAL(form_once(14, SP_DTYPE_INT8, adds_a_number), "%1 = int8[] {2}\n"
-                                                              "%2 = .Cast(%1) {to=6} int32[]\n"
-                                                              "%3 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                              "%4 = .Add(%2, %3) int32[2,6]\n"
-                                                              "%5 = .Cast(%4) {to=3} int8[2,6]\n");
-    EXPECT_LOCAL(form_once(12, SP_DTYPE_INT64, bounds_from_below), "%1 = int64[] {0}\n"
-                                                                   "%2 = .Max(%0, %1) int64[2,6]\n");
-    EXPECT_LOCAL(form_once(11, SP_DTYPE_INT64, bounds_from_below), "%1 = int64[] {0}\n"
-                                                                   "%2 = .Greater(%0, %1) bool[2,6]\n"
-                                                                   "%3 = .Where(%2, %0, %1) int64[2,6]\n");
-    EXPECT_LOCAL(form_once(11, SP_DTYPE_INT32, bounds_from_below), "%1 = int32[] {0}\n"
-                                                                   "%2 = .Cast(%0) {to=11} float64[2,6]\n"
-                                                                   "%3 = .Cast(%1) {to=11} float64[]\n"
-                                                                   "%4 = .Max(%2, %3) float64[2,6]\n"
-                                                                   "%5 = .Cast(%4) {to=6} int32[2,6]\n");
-    EXPECT_LOCAL(form_once(12, SP_DTYPE_INT64, compares), "%1 = int64[] {0}\n"
-                                                          "%2 = .GreaterOrEqual(%0, %1) bool[2,6]\n");
-    EXPECT_LOCAL(form_once(11, SP_DTYPE_INT64, compares), "%1 = int64[] {0}\n"
-                                                          "%2 = .Less(%0, %1) bool[2,6]\n"
-                                                          "%3 = .Not(%2) bool[2,6]\n");
-    EXPECT_LOCAL(form_once(11, SP_DTYPE_FLOAT, compares), "%1 = float32[] {0}\n"
-                                                          "%2 = .Greater(%0, %1) bool[2,6]\n"
-                                                          "%3 = .Equal(%0, %1) bool[2,6]\n"
-                                                          "%4 = .Or(%2, %3) bool[2,6]\n");
-    EXPECT_LOCAL(form_once(11, SP_DTYPE_FLOAT, equals), "%1 = .Equal(%0, %0) bool[2,6]\n");
-    EXPECT_LOCAL(form_once(10, SP_DTYPE_FLOAT, equals), "%1 = .Less(%0, %0) bool[2,6]\n"
-                                                        "%2 = .Greater(%0, %0) bool[2,6]\n"
-                                                        "%3 = .Or(%1, %2) bool[2,6]\n"
-                                                        "%4 = .IsNaN(%0) bool[2,6]\n"
-                                                        "%5 = .IsNaN(%0) bool[2,6]\n"
-                                                        "%6 = .Or(%4, %5) bool[2,6]\n"
-                                                        "%7 = .Or(%3, %6) bool[2,6]\n"
-                                                        "%8 = .Not(%7) bool[2,6]\n");
-    EXPECT_LOCAL(form_once(9, SP_DTYPE_FLOAT, chooses), "%1 = bool[1] {1}\n"
-                                                        "%2 = float32[] {0}\n"
-                                                        "%3 = .Where(%1, %0, %2) float32[2,6]\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_UINT16, chooses), "%1 = bool[1] {1}\n"
-                                                          "%2 = uint16[] {0}\n"
-                                                          "%3 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                          "%4 = .Cast(%2) {to=6} int32[]\n"
-                                                          "%5 = .Where(%1, %3, %4) int32[2,6]\n"
-                                                          "%6 = .Cast(%5) {to=4} uint16[2,6]\n");
+    EXPECT_LOWERING(form_once(14, SP_DTYPE_INT8, adds_a_number), "%1 = int8[] {2}\n"
+                                                                 "%2 = .Cast(%1) {to=6} int32[]\n"
+                                                                 "%3 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                                 "%4 = .Add(%2, %3) int32[2,6]\n"
+                                                                 "%5 = .Cast(%4) {to=3} int8[2,6]\n");
+    EXPECT_LOWERING(form_once(12, SP_DTYPE_INT64, bounds_from_below), "%1 = int64[] {0}\n"
+                                                                      "%2 = .Max(%0, %1) int64[2,6]\n");
+    EXPECT_LOWERING(form_once(11, SP_DTYPE_INT64, bounds_from_below), "%1 = int64[] {0}\n"
+                                                                      "%2 = .Greater(%0, %1) bool[2,6]\n"
+                                                                      "%3 = .Where(%2, %0, %1) int64[2,6]\n");
+    EXPECT_LOWERING(form_once(11, SP_DTYPE_INT32, bounds_from_below), "%1 = int32[] {0}\n"
+                                                                      "%2 = .Cast(%0) {to=11} float64[2,6]\n"
+                                                                      "%3 = .Cast(%1) {to=11} float64[]\n"
+                                                                      "%4 = .Max(%2, %3) float64[2,6]\n"
+                                                                      "%5 = .Cast(%4) {to=6} int32[2,6]\n");
+    EXPECT_LOWERING(form_once(12, SP_DTYPE_INT64, compares), "%1 = int64[] {0}\n"
+                                                             "%2 = .GreaterOrEqual(%0, %1) bool[2,6]\n");
+    EXPECT_LOWERING(form_once(11, SP_DTYPE_INT64, compares), "%1 = int64[] {0}\n"
+                                                             "%2 = .Less(%0, %1) bool[2,6]\n"
+                                                             "%3 = .Not(%2) bool[2,6]\n");
+    EXPECT_LOWERING(form_once(11, SP_DTYPE_FLOAT, compares), "%1 = float32[] {0}\n"
+                                                             "%2 = .Greater(%0, %1) bool[2,6]\n"
+                                                             "%3 = .Equal(%0, %1) bool[2,6]\n"
+                                                             "%4 = .Or(%2, %3) bool[2,6]\n");
+    EXPECT_LOWERING(form_once(11, SP_DTYPE_FLOAT, equals), "%1 = .Equal(%0, %0) bool[2,6]\n");
+    EXPECT_LOWERING(form_once(10, SP_DTYPE_FLOAT, equals), "%1 = .Less(%0, %0) bool[2,6]\n"
+                                                           "%2 = .Greater(%0, %0) bool[2,6]\n"
+                                                           "%3 = .Or(%1, %2) bool[2,6]\n"
+                                                           "%4 = .IsNaN(%0) bool[2,6]\n"
+                                                           "%5 = .IsNaN(%0) bool[2,6]\n"
+                                                           "%6 = .Or(%4, %5) bool[2,6]\n"
+                                                           "%7 = .Or(%3, %6) bool[2,6]\n"
+                                                           "%8 = .Not(%7) bool[2,6]\n");
+    EXPECT_LOWERING(form_once(9, SP_DTYPE_FLOAT, chooses), "%1 = bool[1] {1}\n"
+                                                           "%2 = float32[] {0}\n"
+                                                           "%3 = .Where(%1, %0, %2) float32[2,6]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_UINT16, chooses), "%1 = bool[1] {1}\n"
+                                                             "%2 = uint16[] {0}\n"
+                                                             "%3 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                             "%4 = .Cast(%2) {to=6} int32[]\n"
+                                                             "%5 = .Where(%1, %3, %4) int32[2,6]\n"
+                                                             "%6 = .Cast(%5) {to=4} uint16[2,6]\n");
     cr_expect(strncmp(form_once(8, SP_DTYPE_FLOAT, chooses), "again d0: ", 10) == 0, "%s", kept);
 }
 
@@ -285,9 +286,9 @@ static enum sp_status do_nothing(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
-Test(local_forms, nothing_is_written_where_nothing_is_to_be_done)
+Test(lowering_forms, nothing_is_written_where_nothing_is_to_be_done)
 {
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, do_nothing), "");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, do_nothing), "");
 }
 
 static enum sp_status follow_dims(struct sp_lowering *lower)
@@ -321,7 +322,7 @@ static enum sp_status follow_dims(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
-Test(local_forms, extents_follow_where_they_are_known)
+Test(lowering_forms, extents_follow_where_they_are_known)
 {
     cr_expect(strstr(form_once(13, SP_DTYPE_FLOAT, follow_dims), "LOCAL_PROGRAM") == NULL, "%s", kept);
 }
@@ -351,12 +352,12 @@ WRONG(wrong_combiner, sp_lower_all_reduce(lower, x, SP_COMBINE_SOFTMAX, 1, (cons
 WRONG(wrong_factor, sp_lower_all_reduce(lower, x, SP_COMBINE_SUM, 1, (const uint8_t[]){9}))
 WRONG(wrong_size, sp_lower_tensor(lower, SP_DTYPE_FLOAT, 1, (const int64_t[]){2}, "1234", 4))
 
-Test(local_forms, what_contradicts_is_our_fault)
+Test(lowering_forms, what_contradicts_is_our_fault)
 {
-    static const build_local_function wrong[] = {wrong_slice,   wrong_step,     wrong_axis,   wrong_types,
-                                                 wrong_shapes,  wrong_perm,     wrong_count,  wrong_rest,
-                                                 wrong_squeeze, wrong_expand,   wrong_pad,    wrong_condition,
-                                                 wrong_product, wrong_combiner, wrong_factor, wrong_size};
+    static const build_lowering_function wrong[] = {wrong_slice,   wrong_step,     wrong_axis,   wrong_types,
+                                                    wrong_shapes,  wrong_perm,     wrong_count,  wrong_rest,
+                                                    wrong_squeeze, wrong_expand,   wrong_pad,    wrong_condition,
+                                                    wrong_product, wrong_combiner, wrong_factor, wrong_size};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         cr_expect(strncmp(form_once(13, SP_DTYPE_FLOAT, wrong[i]), "LOCAL_PROGRAM: ", 15) == 0, "%zu: %s", i, kept);
 }
@@ -415,7 +416,7 @@ static void expect_carried(size_t i, enum sp_dtype carrier, const char *text, co
     cr_expect(carrier == SP_DTYPE_UNDEFINED || is_back || strstr(text, "{to="), "%s", text);
 }
 
-Test(local_forms, collectives_have_types_that_can_be_combined)
+Test(lowering_forms, collectives_have_types_that_can_be_combined)
 {
     for (size_t i = 0; i < sizeof carriers / sizeof *carriers; i++) {
         const bool is_bool = carriers[i].dtype == SP_DTYPE_BOOL;
@@ -423,9 +424,9 @@ Test(local_forms, collectives_have_types_that_can_be_combined)
         expect_carried(i, carriers[i].sum, form_once(carriers[i].opset, carriers[i].dtype, add_up),
                        is_bool ? "max" : "sum");
     }
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_BOOL, reduce_largest), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                               "%2 = all-reduce(%1), max over d0 int32[2,6]\n"
-                                                               "%3 = .Cast(%2) {to=9} bool[2,6]\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_BOOL, reduce_largest), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                                  "%2 = all-reduce(%1), max over d0 int32[2,6]\n"
+                                                                  "%3 = .Cast(%2) {to=9} bool[2,6]\n");
 }
 
 static enum sp_status gather_all(struct sp_lowering *lower)
@@ -449,16 +450,16 @@ static enum sp_status output_unsplit(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
-Test(local_forms, outputs_are_parts_wholes_and_partial)
+Test(lowering_forms, outputs_are_parts_wholes_and_partial)
 {
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, gather_all), "%1 = all-gather(%0) on axis 0 over d0 float32[?,6]\n"
-                                                            "%2 = .Transpose(%1) {perm=[1,0]} float32[6,?]\n"
-                                                            "output 0 = %2, whole\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, output_sum), "output 0 = %0, sum over d0\n");
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_FLOAT, output_unsplit), "output 0 = %0\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, gather_all), "%1 = all-gather(%0) on axis 0 over d0 float32[?,6]\n"
+                                                               "%2 = .Transpose(%1) {perm=[1,0]} float32[6,?]\n"
+                                                               "output 0 = %2, whole\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, output_sum), "output 0 = %0, sum over d0\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_FLOAT, output_unsplit), "output 0 = %0\n");
     /* An output of 8 bits cannot be added up as it is: it is combined before. */
-    EXPECT_LOCAL(form_once(13, SP_DTYPE_INT8, output_sum), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
-                                                           "%2 = all-reduce(%1), sum over d0 int32[2,6]\n"
-                                                           "%3 = .Cast(%2) {to=3} int8[2,6]\n"
-                                                           "output 0 = %3\n");
+    EXPECT_LOWERING(form_once(13, SP_DTYPE_INT8, output_sum), "%1 = .Cast(%0) {to=6} int32[2,6]\n"
+                                                              "%2 = all-reduce(%1), sum over d0 int32[2,6]\n"
+                                                              "%3 = .Cast(%2) {to=3} int8[2,6]\n"
+                                                              "output 0 = %3\n");
 }

@@ -1,4 +1,4 @@
-#include "local_check.h"
+#include "lowering_check.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/build_local.h"
+#include "../unit/build_lowering.h"
 #include "ops/lowering/recorder.h"
 
 #define MOST_SHARDS 3
 #define MOST_SEEN   4096
 #define KEY_SIZE    160
 
-struct local_check {
+struct lowering_check {
     unsigned nodes, splits, whole, seen_count;
     char seen[MOST_SEEN][KEY_SIZE]; /* operators and factors whose functions ran without memory */
 };
@@ -28,23 +28,23 @@ struct split {
     uint8_t factor;
     int64_t shards;
     int64_t row; /* each row of so many indices is cut, as on a compound axis; 0: the factor as a whole */
-    struct sp_lowering *locals[MOST_SHARDS];
+    struct sp_lowering *lowered[MOST_SHARDS];
     bool is_right;
 };
 
-struct local_check *local_check_create(void)
+struct lowering_check *lowering_check_create(void)
 {
-    return calloc(1, sizeof(struct local_check));
+    return calloc(1, sizeof(struct lowering_check));
 }
 
-void local_check_destroy(struct local_check *check)
+void lowering_check_destroy(struct lowering_check *check)
 {
     free(check);
 }
 
-void local_check_print(const struct local_check *check)
+void lowering_check_print(const struct lowering_check *check)
 {
-    printf("# local forms: %u splits of %u nodes, %u of them with the factor whole; %u without memory\n", check->splits,
+    printf("# lowerings: %u splits of %u nodes, %u of them with the factor whole; %u without memory\n", check->splits,
            check->nodes, check->whole, check->seen_count);
 }
 
@@ -84,9 +84,9 @@ static void make(struct split *split, bool *is_made, uint64_t count, const struc
         is_made[number_of(piece)] = true;
 }
 
-static void check_order(struct split *split, const struct sp_lowering *local)
+static void check_order(struct split *split, const struct sp_lowering *lower)
 {
-    const struct sp_lower_recorder *recorder = local->recorder;
+    const struct sp_lower_recorder *recorder = lower->recorder;
     bool *is_made = calloc(*recorder->next + 1, sizeof *is_made);
     for (uint32_t i = 0; i < recorder->count; i++) {
         const struct sp_lower_event *event = &recorder->events[i];
@@ -106,9 +106,9 @@ static void check_order(struct split *split, const struct sp_lowering *local)
 }
 
 /* The piece is of the output's type, and has the extents of its part as far as both are known. */
-static void check_output(struct split *split, const struct sp_lowering *local, const struct sp_lower_event *event)
+static void check_output(struct split *split, const struct sp_lowering *lower, const struct sp_lower_event *event)
 {
-    const struct sp_lower_operand *operand = &local->outputs[event->output.index];
+    const struct sp_lower_operand *operand = &lower->outputs[event->output.index];
     const struct sp_type *type = &operand->value->type;
     const struct sp_piece *piece = event->piece;
     if (type->kind != SP_TYPE_TENSOR)
@@ -131,18 +131,18 @@ static void check_output(struct split *split, const struct sp_lowering *local, c
     }
 }
 
-static void check_outputs(struct split *split, const struct sp_lowering *local)
+static void check_outputs(struct split *split, const struct sp_lowering *lower)
 {
-    for (uint32_t output = 0; output < local->output_count; output++) {
+    for (uint32_t output = 0; output < lower->output_count; output++) {
         unsigned given = 0;
-        for (uint32_t i = 0; i < local->recorder->count; i++) {
-            const struct sp_lower_event *event = &local->recorder->events[i];
+        for (uint32_t i = 0; i < lower->recorder->count; i++) {
+            const struct sp_lower_event *event = &lower->recorder->events[i];
             if (event->kind != SP_LOWER_OUTPUT || event->output.index != output)
                 continue;
             given++;
-            check_output(split, local, event);
+            check_output(split, lower, event);
         }
-        if (given != (local->outputs[output].value != NULL))
+        if (given != (lower->outputs[output].value != NULL))
             wrong(split, "output %u is given %u times", output, given);
     }
 }
@@ -154,11 +154,11 @@ static bool is_joint(const struct sp_lower_event *event)
     return event->kind != SP_LOWER_CONSTANT && event->kind != SP_LOWER_OP;
 }
 
-static const struct sp_lower_event *next_joint(const struct sp_lowering *local, uint32_t *at)
+static const struct sp_lower_event *next_joint(const struct sp_lowering *lower, uint32_t *at)
 {
-    while (*at < local->recorder->count && !is_joint(&local->recorder->events[*at]))
+    while (*at < lower->recorder->count && !is_joint(&lower->recorder->events[*at]))
         (*at)++;
-    return *at < local->recorder->count ? &local->recorder->events[(*at)++] : NULL;
+    return *at < lower->recorder->count ? &lower->recorder->events[(*at)++] : NULL;
 }
 
 static bool same_factors(uint32_t count, const uint8_t *a, uint32_t other, const uint8_t *b)
@@ -212,8 +212,8 @@ static void compare_devices(struct split *split)
         uint32_t own = 0, other = 0;
         const struct sp_lower_event *a, *b;
         do {
-            a = next_joint(split->locals[0], &own);
-            b = next_joint(split->locals[device], &other);
+            a = next_joint(split->lowered[0], &own);
+            b = next_joint(split->lowered[device], &other);
             if (!is_same(a, b)) {
                 wrong(split, "devices 0 and %" PRId64 " do not exchange the same", device);
                 return;
@@ -224,13 +224,13 @@ static void compare_devices(struct split *split)
 
 /* ---- a split ---------------------------------------------------------------------------------------------------- */
 
-static build_local_function function_of(const struct sp_node *node)
+static build_lowering_function function_of(const struct sp_node *node)
 {
     return node->op->lower != NULL ? node->op->lower : sp_lower_default;
 }
 
 /* Once for each operator and kind of factor, which is its name without the axis. */
-static bool is_new(struct local_check *check, const struct split *split)
+static bool is_new(struct lowering_check *check, const struct split *split)
 {
     char key[KEY_SIZE], letters[SP_FACTOR_NAME_SIZE];
     const struct sp_factor *factor = &split->rule->factors[split->factor];
@@ -301,9 +301,9 @@ static int64_t row_of(const struct sp_rule *rule, const struct sp_node *node, ui
     return factor->extent.value / 2;
 }
 
-static void run_split(struct local_check *check, struct split *split)
+static void run_split(struct lowering_check *check, struct split *split)
 {
-    const build_local_function function = function_of(split->node);
+    const build_lowering_function function = function_of(split->node);
     bool is_whole = false;
     for (int64_t device = 0; device < split->shards && !is_whole; device++) {
         char cuts[96];
@@ -311,31 +311,31 @@ static void run_split(struct local_check *check, struct split *split)
                             device, split->shards);
         if (split->row > 0)
             (void)snprintf(cuts + used, sizeof cuts - (size_t)used, ":%" PRId64, split->row);
-        struct sp_lowering *local = build_local_make(&split->build, split->node, split->rule, cuts);
-        split->locals[device] = local;
-        const enum sp_status status = function(local);
-        is_whole = local->recorder->is_again;
-        if (is_whole && local->recorder->again_message[strlen(local->recorder->again_message) - 1] != '.')
-            wrong(split, "is refused by no sentence: %s", local->recorder->again_message);
-        if (!is_whole && (status != SP_OK || local->recorder->status != SP_OK)) {
-            wrong(split, "ends with %s: %s", sp_status_name(status), local->err->message);
+        struct sp_lowering *lower = build_lowering_make(&split->build, split->node, split->rule, cuts);
+        split->lowered[device] = lower;
+        const enum sp_status status = function(lower);
+        is_whole = lower->recorder->is_again;
+        if (is_whole && lower->recorder->again_message[strlen(lower->recorder->again_message) - 1] != '.')
+            wrong(split, "is refused by no sentence: %s", lower->recorder->again_message);
+        if (!is_whole && (status != SP_OK || lower->recorder->status != SP_OK)) {
+            wrong(split, "ends with %s: %s", sp_status_name(status), lower->err->message);
             return;
         }
         if (is_whole)
             break;
-        check_order(split, local);
-        check_outputs(split, local);
+        check_order(split, lower);
+        check_outputs(split, lower);
     }
     check->splits++;
     check->whole += is_whole;
     if (!is_whole)
         compare_devices(split);
-    const struct sp_lowering *last = split->locals[is_whole ? 0 : split->shards - 1];
+    const struct sp_lowering *last = split->lowered[is_whole ? 0 : split->shards - 1];
     if (last != NULL && is_new(check, split))
-        build_local_without_memory(last, function, last->recorder->status);
+        build_lowering_without_memory(last, function, last->recorder->status);
 }
 
-static bool try_split(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
+static bool try_split(struct lowering_check *check, const char *name, struct sp_model *model, struct sp_node *node,
                       const struct sp_rule *rule, uint8_t factor, int64_t shards, int64_t row)
 {
     struct split split = {
@@ -346,8 +346,8 @@ static bool try_split(struct local_check *check, const char *name, struct sp_mod
     return split.is_right;
 }
 
-bool local_check_node(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
-                      const struct sp_rule *rule)
+bool lowering_check_node(struct lowering_check *check, const char *name, struct sp_model *model, struct sp_node *node,
+                         const struct sp_rule *rule)
 {
     bool is_right = true;
     if (node->op == NULL || node->body != NULL || (node->op->flags & SP_OP_CONTROL) != 0)

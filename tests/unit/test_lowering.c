@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "build_local.h"
+#include "build_lowering.h"
 #include "expect_op.h"
 #include "onnx/float_bits.h"
 #include "ops/lowering/recorder.h"
@@ -27,19 +27,20 @@ static struct sp_node *matmul(int64_t opset)
 Test(lower, a_split_reduction_leaves_partial_results)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "k=1/2", sp_lower_default), "%0 = part 0 [0:4,3:6] float32[4,3]\n"
-                                                                            "%1 = part 1 [3:6,0:5] float32[3,5]\n"
-                                                                            "%2 = MatMul(%0, %1) float32[4,5]\n"
-                                                                            "output 0 = %2, sum over k\n");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "k=1/2", sp_lower_default), "%0 = part 0 [0:4,3:6] float32[4,3]\n"
+                                                                                  "%1 = part 1 [3:6,0:5] float32[3,5]\n"
+                                                                                  "%2 = MatMul(%0, %1) float32[4,5]\n"
+                                                                                  "output 0 = %2, sum over k\n");
 }
 
 Test(lower, what_is_not_split_runs_as_it_is)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "m=1/4 n=0/2", sp_lower_default), "%0 = part 0 [1:2,0:6] float32[1,6]\n"
-                                                                                  "%1 = part 1 [0:6,0:3] float32[6,3]\n"
-                                                                                  "%2 = MatMul(%0, %1) float32[1,3]\n"
-                                                                                  "output 0 = %2\n");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "m=1/4 n=0/2", sp_lower_default),
+                    "%0 = part 0 [1:2,0:6] float32[1,6]\n"
+                    "%1 = part 1 [0:6,0:3] float32[6,3]\n"
+                    "%2 = MatMul(%0, %1) float32[1,3]\n"
+                    "output 0 = %2\n");
 }
 
 /* Softmax is split by its default only where rows stay whole. */
@@ -51,15 +52,16 @@ Test(lower, the_default_refuses_what_it_cannot_do)
     struct sp_node *reverse = build_node(&build, "ArgMax", "x", "z");
     build_attr_int(&build, reverse, "axis", 1);
     infer();
-    EXPECT_LOCAL(build_local_with(&build, softmax, "d0=0/2", sp_lower_default), "%0 = part 0 [0:2,0:6] float32[2,6]\n"
-                                                                                "%1 = Softmax(%0) float32[2,6]\n"
-                                                                                "output 0 = %1\n");
-    EXPECT_LOCAL(
-        build_local_with(&build, softmax, "d1=0/2", sp_lower_default),
+    EXPECT_LOWERING(build_lowering_with(&build, softmax, "d0=0/2", sp_lower_default),
+                    "%0 = part 0 [0:2,0:6] float32[2,6]\n"
+                    "%1 = Softmax(%0) float32[2,6]\n"
+                    "output 0 = %1\n");
+    EXPECT_LOWERING(
+        build_lowering_with(&build, softmax, "d1=0/2", sp_lower_default),
         "again d1: Node 0 (Softmax) has no form for a split of factor d1, a reduction that stays in the result, "
         "so it is computed whole on every device.");
-    EXPECT_LOCAL(
-        build_local_with(&build, reverse, "d1=0/2", sp_lower_default),
+    EXPECT_LOWERING(
+        build_lowering_with(&build, reverse, "d1=0/2", sp_lower_default),
         "again d1: Node 1 (ArgMax) has no form for a split of factor d1, along which elements are positions in the "
         "whole tensor, so it is computed whole on every device.");
 }
@@ -73,9 +75,9 @@ Test(lower, the_default_refuses_factors_of_one_side)
     struct sp_node *random = build_node(&build, "RandomNormal", "", "r");
     build_attr_ints(&build, random, "shape", 1, (const int64_t[]){8});
     infer();
-    const char *text = build_local_with(&build, shape, "d0=0/2", sp_lower_default);
+    const char *text = build_lowering_with(&build, shape, "d0=0/2", sp_lower_default);
     cr_expect(strstr(text, "which only inputs have") != NULL, "%s", text);
-    text = build_local_with(&build, random, "d0=0/2", sp_lower_default);
+    text = build_lowering_with(&build, random, "d0=0/2", sp_lower_default);
     cr_expect(strstr(text, "which the result has and no input") != NULL, "%s", text);
 }
 
@@ -121,12 +123,12 @@ static enum sp_status no_piece(struct sp_lowering *lower)
 Test(lower, the_first_error_stays)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "k=0/2", fail_first), "FIRST: The first.");
-    EXPECT_LOCAL(build_local_with(&build, node, "k=0/2 m=0/2", whole_first), "again k: Node 7 is whole.");
-    EXPECT_LOCAL(build_local_with(&build, node, "k=0/2", twice),
-                 "LOCAL_PROGRAM: Node 0 (MatMul): its local form gives output 0 twice.");
-    EXPECT_LOCAL(build_local_with(&build, node, "k=0/2", no_piece),
-                 "LOCAL_PROGRAM: Node 0 (MatMul): its local form gives output 0, which is not there.");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "k=0/2", fail_first), "FIRST: The first.");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "k=0/2 m=0/2", whole_first), "again k: Node 7 is whole.");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "k=0/2", twice),
+                    "LOCAL_PROGRAM: Node 0 (MatMul): its local form gives output 0 twice.");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "k=0/2", no_piece),
+                    "LOCAL_PROGRAM: Node 0 (MatMul): its local form gives output 0, which is not there.");
 }
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
@@ -152,13 +154,13 @@ static enum sp_status ask_again(struct sp_lowering *lower)
 Test(lower, inputs_are_parts_wholes_and_boxes)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "m=1/2", ask_again), "%0 = part 0 [2:4,0:6] float32[2,6]\n"
-                                                                     "%1 = whole 0 [0:4,0:6] float32[4,6]\n"
-                                                                     "%2 = part 1 [0:6,0:5] float32[6,5]\n"
-                                                                     "%3 = box 0 [2:4,2:5] float32[2,3]\n"
-                                                                     "%4 = box 0 [2:4,0:6] float32[2,6]\n"
-                                                                     "%5 = box 0 [0:4,0:6] float32[4,6]\n"
-                                                                     "%6 = box 0 [3:4,0:1+2:4] float32[1,3]\n");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "m=1/2", ask_again), "%0 = part 0 [2:4,0:6] float32[2,6]\n"
+                                                                           "%1 = whole 0 [0:4,0:6] float32[4,6]\n"
+                                                                           "%2 = part 1 [0:6,0:5] float32[6,5]\n"
+                                                                           "%3 = box 0 [2:4,2:5] float32[2,3]\n"
+                                                                           "%4 = box 0 [2:4,0:6] float32[2,6]\n"
+                                                                           "%5 = box 0 [0:4,0:6] float32[4,6]\n"
+                                                                           "%6 = box 0 [3:4,0:1+2:4] float32[1,3]\n");
 }
 
 static enum sp_status ask_outside(struct sp_lowering *lower)
@@ -184,9 +186,9 @@ Test(lower, boxes_lie_inside)
 {
     struct sp_node *node = matmul(13);
     const char *const text = "LOCAL_PROGRAM: Node 0 (MatMul): its local form asks for ";
-    cr_expect_eq(strncmp(build_local_with(&build, node, "", ask_outside), text, strlen(text)), 0);
-    cr_expect_eq(strncmp(build_local_with(&build, node, "", ask_nothing), text, strlen(text)), 0);
-    cr_expect_eq(strncmp(build_local_with(&build, node, "", ask_disorder), text, strlen(text)), 0);
+    cr_expect_eq(strncmp(build_lowering_with(&build, node, "", ask_outside), text, strlen(text)), 0);
+    cr_expect_eq(strncmp(build_lowering_with(&build, node, "", ask_nothing), text, strlen(text)), 0);
+    cr_expect_eq(strncmp(build_lowering_with(&build, node, "", ask_disorder), text, strlen(text)), 0);
 }
 
 static enum sp_status name_pieces(struct sp_lowering *lower)
@@ -211,7 +213,7 @@ Test(lower, names_are_the_models_and_a_number)
     struct sp_node *node = build_node(&build, "Abs", "x", "y");
     infer();
     build_value(&build, "x")->name = name;
-    build_local_with(&build, node, "", name_pieces);
+    build_lowering_with(&build, node, "", name_pieces);
 }
 
 /* Unknown extents stay unknown; a value without a rank has no brackets. */
@@ -223,12 +225,12 @@ Test(lower, what_is_not_known)
     struct sp_node *a = build_node(&build, "Abs", "x", "a");
     struct sp_node *b = build_node(&build, "Abs", "u", "b");
     infer();
-    EXPECT_LOCAL(build_local_with(&build, a, "d1=1/2", sp_lower_default), "%0 = part 0 [0:?,2:4] float32[?,2]\n"
-                                                                          "%1 = Abs(%0) float32[?,2]\n"
+    EXPECT_LOWERING(build_lowering_with(&build, a, "d1=1/2", sp_lower_default), "%0 = part 0 [0:?,2:4] float32[?,2]\n"
+                                                                                "%1 = Abs(%0) float32[?,2]\n"
+                                                                                "output 0 = %1\n");
+    EXPECT_LOWERING(build_lowering_with(&build, b, "", sp_lower_default), "%0 = part 0 [] float32\n"
+                                                                          "%1 = Abs(%0) float32\n"
                                                                           "output 0 = %1\n");
-    EXPECT_LOCAL(build_local_with(&build, b, "", sp_lower_default), "%0 = part 0 [] float32\n"
-                                                                    "%1 = Abs(%0) float32\n"
-                                                                    "output 0 = %1\n");
 }
 
 /* ---- constants -------------------------------------------------------------------------------------------------- */
@@ -277,37 +279,38 @@ static enum sp_status make_long_list(struct sp_lowering *lower)
 Test(lower, constants)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "", make_constants), "%0 = int64[2] {-1,9223372036854775807}\n"
-                                                                     "%1 = float32[] {0.5}\n"
-                                                                     "%2 = float64[] {-inf}\n"
-                                                                     "%3 = float16[] {-65504}\n"
-                                                                     "%4 = float16[] {2048}\n"
-                                                                     "%5 = bfloat16[] {inf}\n"
-                                                                     "%6 = float8e4m3fn[] {448}\n"
-                                                                     "%7 = float8e5m2fnuz[] {0}\n"
-                                                                     "%8 = uint64[] {9223372036854775808}\n"
-                                                                     "%9 = bool[] {1}\n"
-                                                                     "%10 = int8[] {255}\n"
-                                                                     "%11 = int4[] {15}\n"
-                                                                     "%12 = float32[] {3}\n"
-                                                                     "%13 = filled int32[1000000,1000000] {-7}\n"
-                                                                     "%14 = int64[3] {5,6,7}\n"
-                                                                     "%15 = int64[0] {}\n"
-                                                                     "%16 = int64[] {0}\n"
-                                                                     "%17 = int64[] {1000000}\n"
-                                                                     "%18 = int64[] {1}\n"
-                                                                     "%19 = .Range(%16, %17, %18) int64[1000000]\n"
-                                                                     "%20 = float32[1,2] {1.5,-2}\n");
-    EXPECT_LOCAL(build_local_with(&build, node, "", make_infinite_int),
-                 "LOCAL_PROGRAM: Node 0 (MatMul): its local form has a constant of type int32.");
-    EXPECT_LOCAL(build_local_with(&build, node, "", make_string),
-                 "LOCAL_PROGRAM: Node 0 (MatMul): its local form has a constant of type string.");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "", make_constants),
+                    "%0 = int64[2] {-1,9223372036854775807}\n"
+                    "%1 = float32[] {0.5}\n"
+                    "%2 = float64[] {-inf}\n"
+                    "%3 = float16[] {-65504}\n"
+                    "%4 = float16[] {2048}\n"
+                    "%5 = bfloat16[] {inf}\n"
+                    "%6 = float8e4m3fn[] {448}\n"
+                    "%7 = float8e5m2fnuz[] {0}\n"
+                    "%8 = uint64[] {9223372036854775808}\n"
+                    "%9 = bool[] {1}\n"
+                    "%10 = int8[] {255}\n"
+                    "%11 = int4[] {15}\n"
+                    "%12 = float32[] {3}\n"
+                    "%13 = filled int32[1000000,1000000] {-7}\n"
+                    "%14 = int64[3] {5,6,7}\n"
+                    "%15 = int64[0] {}\n"
+                    "%16 = int64[] {0}\n"
+                    "%17 = int64[] {1000000}\n"
+                    "%18 = int64[] {1}\n"
+                    "%19 = .Range(%16, %17, %18) int64[1000000]\n"
+                    "%20 = float32[1,2] {1.5,-2}\n");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "", make_infinite_int),
+                    "LOCAL_PROGRAM: Node 0 (MatMul): its local form has a constant of type int32.");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "", make_string),
+                    "LOCAL_PROGRAM: Node 0 (MatMul): its local form has a constant of type string.");
 }
 
 Test(lower, long_lists_need_range)
 {
     struct sp_node *node = matmul(10);
-    const char *text = build_local_with(&build, node, "k=0/2", make_long_list);
+    const char *text = build_lowering_with(&build, node, "k=0/2", make_long_list);
     cr_expect(strncmp(text, "again k: ", 9) == 0 && strstr(text, "'Range' as it is since version 11") != NULL, "%s",
               text);
 }
@@ -333,7 +336,7 @@ static enum sp_status encode_all(struct sp_lowering *lower)
 Test(lower, narrow_floats_are_rounded_to_the_nearest)
 {
     struct sp_node *node = matmul(13);
-    build_local_with(&build, node, "", encode_all);
+    build_lowering_with(&build, node, "", encode_all);
 }
 
 static enum sp_status know(struct sp_lowering *lower)
@@ -356,7 +359,7 @@ Test(lower, known_integers_of_an_input)
     build_ints(&build, "shape", 2, (const int64_t[]){6, 4});
     struct sp_node *node = build_node(&build, "Reshape", "x shape", "y");
     infer();
-    build_local_with(&build, node, "", know);
+    build_lowering_with(&build, node, "", know);
 }
 
 /* ---- operators and attributes ----------------------------------------------------------------------------------- */
@@ -387,12 +390,12 @@ static enum sp_status write_operators(struct sp_lowering *lower)
 Test(lower, operators_keep_what_they_are_given)
 {
     struct sp_node *node = matmul(13);
-    EXPECT_LOCAL(build_local_with(&build, node, "m=0/2", write_operators),
-                 "%0 = part 0 [0:2,0:6] float32[2,6]\n"
-                 "%1 = MatMul(%0, -) {i=3, list=[1,2], gone=none, value=0.25, reals=[0.5,1.5], mode='edge'} "
-                 "float32[2,5]\n"
-                 "output 0 = %1\n"
-                 "%2, %3 = com.microsoft.Two(%0) float32 int64[2,?]\n");
+    EXPECT_LOWERING(build_lowering_with(&build, node, "m=0/2", write_operators),
+                    "%0 = part 0 [0:2,0:6] float32[2,6]\n"
+                    "%1 = MatMul(%0, -) {i=3, list=[1,2], gone=none, value=0.25, reals=[0.5,1.5], mode='edge'} "
+                    "float32[2,5]\n"
+                    "output 0 = %1\n"
+                    "%2, %3 = com.microsoft.Two(%0) float32 int64[2,?]\n");
 }
 
 /* ---- queries ---------------------------------------------------------------------------------------------------- */
@@ -418,5 +421,5 @@ static enum sp_status look(struct sp_lowering *lower)
 Test(lower, queries)
 {
     struct sp_node *node = matmul(13);
-    build_local_with(&build, node, "k=1/2", look);
+    build_lowering_with(&build, node, "k=1/2", look);
 }

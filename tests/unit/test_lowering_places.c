@@ -2,14 +2,14 @@
  * Slices, pads, gathers and scatters on one device: what is asked for and what is run. Numbers follow from the
  * operators' specifications, as each test says.
  */
-#include "build_local.h"
+#include "build_lowering.h"
 #include "expect_op.h"
 
-TestSuite(local_places, .fini = stop);
+TestSuite(lowering_places, .fini = stop);
 
 /* Indices 1, 4, 7 of 10: the first part takes [1, 5) by threes, the second 7. Every second of 8 from 6 down: the second
    part is 2 and 0. */
-Test(local_places, slices_ask_for_what_the_part_takes)
+Test(lowering_places, slices_ask_for_what_the_part_takes)
 {
     start(13);
     input("x", "10,8");
@@ -38,7 +38,7 @@ Test(local_places, slices_ask_for_what_the_part_takes)
 }
 
 /* Places [4, 8) of [4 * 5]: of the second piece. In rows of 2 each second one, from 4 on. */
-Test(local_places, a_slice_without_steps_is_a_part_elsewhere)
+Test(lowering_places, a_slice_without_steps_is_a_part_elsewhere)
 {
     start(13);
     input("x", "20,8");
@@ -55,7 +55,7 @@ Test(local_places, a_slice_without_steps_is_a_part_elsewhere)
 }
 
 /* Axis 1 is not cut and keeps its bounds. */
-Test(local_places, an_old_slice_has_its_bounds_in_attributes)
+Test(lowering_places, an_old_slice_has_its_bounds_in_attributes)
 {
     start(9);
     input("x", "20,8");
@@ -70,7 +70,7 @@ Test(local_places, an_old_slice_has_its_bounds_in_attributes)
 }
 
 /* From 19 down by twos: 19, 17, 15, 13, 11, 9, 7, 5; in rows of 4 the last two are 15, 13, 7 and 5. */
-Test(local_places, several_ranges_with_steps_are_picked)
+Test(lowering_places, several_ranges_with_steps_are_picked)
 {
     start(13);
     input("x", "20,8");
@@ -88,7 +88,7 @@ Test(local_places, several_ranges_with_steps_are_picked)
 }
 
 /* 6 elements between 5 and 1: the first 3 of 12 are padding alone, of the next ones one is no padding. */
-Test(local_places, constant_pads_are_where_the_part_reaches_out)
+Test(lowering_places, constant_pads_are_where_the_part_reaches_out)
 {
     start(13);
     input("x", "6,5");
@@ -117,7 +117,7 @@ Test(local_places, constant_pads_are_where_the_part_reaches_out)
 }
 
 /* -1 and 2 at 6: the second half of 7 is 5 and padding. */
-Test(local_places, negative_pads_take_away)
+Test(lowering_places, negative_pads_take_away)
 {
     start(9);
     input("x", "6");
@@ -131,7 +131,7 @@ Test(local_places, negative_pads_take_away)
 }
 
 /* Of [5 4 3 2 1 0 1 2 3 4 5 4], which 6 elements reflected are, the first 4; a constant in rows of 6 the last 3. */
-Test(local_places, other_pads_are_picked)
+Test(lowering_places, other_pads_are_picked)
 {
     start(13);
     input("x", "6,5");
@@ -156,7 +156,7 @@ Test(local_places, other_pads_are_picked)
 }
 
 /* 4 -> 7: 1 before and 2 after. 9 -> 5: from 2 on. */
-Test(local_places, the_middle_is_cropped_and_padded)
+Test(lowering_places, the_middle_is_cropped_and_padded)
 {
     start(18);
     input("x", "4,9");
@@ -184,7 +184,7 @@ Test(local_places, the_middle_is_cropped_and_padded)
 }
 
 /* Indices from the back count from 10; those of the second quarter are 3, 4 and 5. */
-Test(local_places, what_is_gathered_elsewhere_is_zero)
+Test(lowering_places, what_is_gathered_elsewhere_is_zero)
 {
     start(13);
     input("x", "3,10,4");
@@ -220,7 +220,7 @@ Test(local_places, what_is_gathered_elsewhere_is_zero)
 }
 
 /* Of each 4 the last two. */
-Test(local_places, indices_of_several_ranges_are_looked_up)
+Test(lowering_places, indices_of_several_ranges_are_looked_up)
 {
     start(13);
     input("x", "8");
@@ -259,7 +259,7 @@ Test(local_places, indices_of_several_ranges_are_looked_up)
                "output 0 = %27, sum over v0\n");
 }
 
-Test(local_places, strings_are_gathered_whole)
+Test(lowering_places, strings_are_gathered_whole)
 {
     start(13);
     build_input(&build, "x", SP_DTYPE_STRING, "8");
@@ -271,7 +271,7 @@ Test(local_places, strings_are_gathered_whole)
 }
 
 /* There is no Where: chosen by products, and place 4 behind the part is 0. */
-Test(local_places, old_models_gather_from_a_place_of_zeros)
+Test(lowering_places, old_models_gather_from_a_place_of_zeros)
 {
     start(8);
     input("x", "8");
@@ -315,7 +315,7 @@ Test(local_places, old_models_gather_from_a_place_of_zeros)
 }
 
 /* Only the second of them is cut. */
-Test(local_places, entries_of_tuples_are_indices_of_their_axes)
+Test(lowering_places, entries_of_tuples_are_indices_of_their_axes)
 {
     start(13);
     input("x", "3,10,4");
@@ -360,7 +360,7 @@ Test(local_places, entries_of_tuples_are_indices_of_their_axes)
 }
 
 /* It is place 5, behind the 5 of the part. */
-Test(local_places, writes_of_others_go_to_a_spare_place)
+Test(lowering_places, writes_of_others_go_to_a_spare_place)
 {
     start(13);
     input("x", "10");
@@ -399,7 +399,7 @@ Test(local_places, writes_of_others_go_to_a_spare_place)
 }
 
 /* The device of the second half of the writes starts from 1. */
-Test(local_places, data_count_once_where_writes_are_combined)
+Test(lowering_places, data_count_once_where_writes_are_combined)
 {
     start(18);
     input("x", "10");
@@ -428,7 +428,7 @@ Test(local_places, data_count_once_where_writes_are_combined)
 }
 
 /* Place 1, behind the only one, along the first cut axis, and 0 along the other. */
-Test(local_places, tuples_of_others_go_to_a_spare_place)
+Test(lowering_places, tuples_of_others_go_to_a_spare_place)
 {
     start(13);
     input("x", "3,10");

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * local_check - what every `local` function (ops/lowering/lowering.h) must keep, whatever it computes.
+ * lowering_check - what every lowering (ops/lowering/lowering.h) must keep, whatever it computes.
  *
  * Each factor of a node that may be split is, in 2 and in 3 shards, and, where its extent allows, each of its halves in
  * 2 shards, so that a device has two ranges. Each device's part is recorded:
@@ -16,13 +16,13 @@
 
 #include "ops/table/op.h"
 
-struct local_check;
-struct local_check *local_check_create(void);
-void local_check_destroy(struct local_check *check);
+struct lowering_check;
+struct lowering_check *lowering_check_create(void);
+void lowering_check_destroy(struct lowering_check *check);
 
 /* Prints what is wrong, with the name of the case; false where anything is. */
-bool local_check_node(struct local_check *check, const char *name, struct sp_model *model, struct sp_node *node,
-                      const struct sp_rule *rule);
+bool lowering_check_node(struct lowering_check *check, const char *name, struct sp_model *model, struct sp_node *node,
+                         const struct sp_rule *rule);
 
 /* How many there were. */
-void local_check_print(const struct local_check *check);
+void lowering_check_print(const struct lowering_check *check);

@@ -2,13 +2,13 @@
  * Operators that reshape, move and make tensors, on one device: what is asked for and what is run. Numbers follow from
  * the operators' specifications, as each test says.
  */
-#include "build_local.h"
+#include "build_lowering.h"
 #include "expect_op.h"
 
-TestSuite(local_movement, .fini = stop);
+TestSuite(lowering_movement, .fini = stop);
 
 /* The axis that is cut has 6 elements; the one that is not known is counted on the part. */
-Test(local_movement, shapes_are_those_of_the_whole)
+Test(lowering_movement, shapes_are_those_of_the_whole)
 {
     start(15);
     input("x", "n,6,4");
@@ -34,7 +34,7 @@ Test(local_movement, shapes_are_those_of_the_whole)
 }
 
 /* [n, 6, 4] -> [n, 24] with 2 of 6: an axis that is copied is 0, and 8 is 2 * 4. A shape of numbers has none. */
-Test(local_movement, shapes_are_made_for_the_part)
+Test(lowering_movement, shapes_are_made_for_the_part)
 {
     start(15);
     input("x", "n,6,4");
@@ -58,7 +58,7 @@ Test(local_movement, shapes_are_made_for_the_part)
 
 /* [n, s, 8] -> [n*s, 2, 4] -> [n, s, 2, 4]: of two that are open neither is -1, and what is cut is the part of a
  * number. */
-Test(local_movement, extents_that_are_not_known_are_those_of_the_shape)
+Test(lowering_movement, extents_that_are_not_known_are_those_of_the_shape)
 {
     start(15);
     input("x", "n,s,8");
@@ -83,7 +83,7 @@ Test(local_movement, extents_that_are_not_known_are_those_of_the_shape)
                "output 0 = %6\n");
 }
 
-Test(local_movement, an_old_reshape_has_its_shape_in_an_attribute)
+Test(lowering_movement, an_old_reshape_has_its_shape_in_an_attribute)
 {
     start(1);
     input("a", "8,6");
@@ -97,7 +97,7 @@ Test(local_movement, an_old_reshape_has_its_shape_in_an_attribute)
 }
 
 /* On a quarter of it the first axis has one element, too. */
-Test(local_movement, only_axes_of_one_element_in_the_whole_are_squeezed)
+Test(lowering_movement, only_axes_of_one_element_in_the_whole_are_squeezed)
 {
     start(13);
     input("x", "4,1,6");
@@ -110,7 +110,7 @@ Test(local_movement, only_axes_of_one_element_in_the_whole_are_squeezed)
                "output 0 = %2\n");
 }
 
-Test(local_movement, an_old_squeeze_has_its_axes_in_an_attribute)
+Test(lowering_movement, an_old_squeeze_has_its_axes_in_an_attribute)
 {
     start(11);
     input("x", "4,1,6");
@@ -123,7 +123,7 @@ Test(local_movement, an_old_squeeze_has_its_axes_in_an_attribute)
 }
 
 /* [4, 1, 1] -> [8, 4, 5, 6]: half of the 8, and the first 2 of the 6. */
-Test(local_movement, stretched_axes_are_those_of_the_part)
+Test(lowering_movement, stretched_axes_are_those_of_the_part)
 {
     start(13);
     input("x", "4,1,1");
@@ -138,7 +138,7 @@ Test(local_movement, stretched_axes_are_those_of_the_part)
 }
 
 /* Of 3 repeats the first shard has 2. A split of places leaves them. */
-Test(local_movement, repeats_are_those_of_the_part)
+Test(lowering_movement, repeats_are_those_of_the_part)
 {
     start(13);
     input("x", "4,6");
@@ -158,7 +158,7 @@ Test(local_movement, repeats_are_those_of_the_part)
 }
 
 /* 2, 5, 8, 11, 14, 17: the second third is 2 + 3 * (2, 3). In rows of 2 the second ones are indices 1, 3 and 5. */
-Test(local_movement, ranges_count_from_where_the_part_begins)
+Test(lowering_movement, ranges_count_from_where_the_part_begins)
 {
     start(13);
     build_ints(&build, "start", -1, (const int64_t[]){2});
@@ -183,7 +183,7 @@ Test(local_movement, ranges_count_from_where_the_part_begins)
 }
 
 /* Three pieces of 2: of each the second element. */
-Test(local_movement, sizes_of_a_split_are_those_of_the_part)
+Test(lowering_movement, sizes_of_a_split_are_those_of_the_part)
 {
     start(13);
     input("x", "n,6");
@@ -201,7 +201,7 @@ Test(local_movement, sizes_of_a_split_are_those_of_the_part)
 }
 
 /* [n, b1, b2, c, h, w] -> [n, c, h, b1, w, b2] */
-Test(local_movement, blocks_that_are_cut_are_moved_by_transposition)
+Test(lowering_movement, blocks_that_are_cut_are_moved_by_transposition)
 {
     start(13);
     input("x", "n,8,3,5");
@@ -224,7 +224,7 @@ Test(local_movement, blocks_that_are_cut_are_moved_by_transposition)
 
 /* Rows from 3, columns from 2: what was diagonal 1 is diagonal 1 + 3 - 2. In rows of 3 columns
    the first two are 0, 1, 3 and 4. */
-Test(local_movement, diagonals_move_by_where_the_part_begins)
+Test(lowering_movement, diagonals_move_by_where_the_part_begins)
 {
     start(14);
     input("x", "6,6");
@@ -257,7 +257,7 @@ Test(local_movement, diagonals_move_by_where_the_part_begins)
                "output 0 = %9\n");
 }
 
-Test(local_movement, only_the_type_of_what_a_cast_is_like_is_taken)
+Test(lowering_movement, only_the_type_of_what_a_cast_is_like_is_taken)
 {
     start(19);
     input("x", "6,6");
