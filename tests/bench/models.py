@@ -2,6 +2,7 @@
 """Writes well-known models, and graphs of any size, as tensor graphs in JSON: all shapes, no weights.
 
     models.py --model llama3-8b|llama3-70b|llama3-405b|mixtral-8x7b|gpt3-175b|vit-22b [-o FILE]
+    models.py --model mobilenet|mobilenet-v3       only --batch and --dtype apply
     models.py --model blocks --nodes 100000        a small decoder of so many layers
     models.py --model irregular --nodes 100000     a random DAG; --seed
 
@@ -21,6 +22,7 @@ sys.dont_write_bytecode = True
 
 import model_irregular  # noqa: E402
 import model_layers  # noqa: E402
+import model_mobile  # noqa: E402
 from model_graph import Graph  # noqa: E402
 
 # "The Llama 3 Herd of Models" (arXiv 2407.21783), table 3, and config.json of meta-llama/Meta-Llama-3-8B and -70B and
@@ -43,6 +45,20 @@ MODELS = {
     # matrices of the layers. The head has the classes of ImageNet.
     "vit-22b": {"make": model_layers.vit, "layers": 48, "hidden": 6144, "heads": 48, "head": 128, "inner": 24576,
                 "patch": 14, "image": 224, "classes": 1000},
+    # "MobileNets" (arXiv 1704.04861), table 1: 4.2 million parameters and 569 million multiply-adds (table 4).
+    "mobilenet": {"make": model_mobile.mobilenet, "image": 224, "classes": 1000, "first": 32,
+                  "blocks": [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2),
+                             (1024, 1)]},
+    # "Searching for MobileNetV3" (arXiv 1905.02244), table 1 (Large): 5.4 million parameters and 219 million
+    # multiply-adds (table 3). The squeezes have a quarter of the expanded channels, as multiples of 8.
+    "mobilenet-v3": {"make": model_mobile.mobilenet_v3, "image": 224, "classes": 1000, "first": 16, "wide": 960,
+                     "hidden": 1280,
+                     "blocks": [(16, 3, 16, 0, "Relu", 1), (64, 3, 24, 0, "Relu", 2), (72, 3, 24, 0, "Relu", 1),
+                                (72, 5, 40, 24, "Relu", 2), *[(120, 5, 40, 32, "Relu", 1)] * 2,
+                                (240, 3, 80, 0, "HardSwish", 2), (200, 3, 80, 0, "HardSwish", 1),
+                                *[(184, 3, 80, 0, "HardSwish", 1)] * 2, (480, 3, 112, 120, "HardSwish", 1),
+                                (672, 3, 112, 168, "HardSwish", 1), (672, 5, 160, 168, "HardSwish", 2),
+                                *[(960, 5, 160, 240, "HardSwish", 1)] * 2]},
     # A decoder so narrow that the number of its nodes is all that counts.
     "blocks": {"make": model_layers.llama, "vocabulary": 1024, "hidden": 256, "heads": 8, "kv_heads": 2, "head": 32,
                "rotary_base": 1e4, "inner": 688},

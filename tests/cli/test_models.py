@@ -26,6 +26,9 @@ LLAMA_TABLE = {"llama3-8b": 128256 * 4096, "llama3-70b": 128256 * 8192, "llama3-
 PUBLISHED = {"llama3-8b": 8030261248, "llama3-70b": 70553706496, "llama3-405b": 405853388800,
              "mixtral-8x7b": 46702792704, "gpt3-175b": 174604259328}
 EXPERT = 3 * 4096 * 14336
+# Trainable parameters of Keras' MobileNet and torchvision's mobilenet_v3_large, channels that have a norm, multiply-adds
+# of the papers (sources in models.py).
+MOBILE = {"mobilenet": (4231976, 10944, 569e6), "mobilenet-v3": (5483032, 12200, 219e6)}
 
 
 class Made(test_cli.Case):
@@ -92,6 +95,15 @@ class Models(Made):
                 # Published are the matrices of the layers; the patches, positions, biases and the head add 0.06 %.
                 self.assertLess(abs(answer["parameters"] / 21743e6 - 1), 1e-3)
                 self.expect_flops(answer, 21743e6, 48, 6144, tokens=256)
+
+    def test_mobilenet(self):
+        """Of the two parameters that a norm has for each channel, folding leaves one. The published multiply-adds are
+        those of products; activations and pooling add up to 3 %."""
+        for name, (parameters, channels, multiplied) in MOBILE.items():
+            with self.subTest(name):
+                answer = self.inspect("--model", name)
+                self.assertEqual(answer["parameters"], parameters - channels)
+                self.assertLess(abs(answer["flops"] / (2 * multiplied) - 1), 0.03)
 
     def test_decode_step(self):
         """Of one new token the products are those of one row; each layer has its cache in and out."""
