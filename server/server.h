@@ -26,7 +26,7 @@ struct server {
     struct store *store;
     struct jobs *jobs;
     struct answers *answers;
-    struct sheets *sheets;
+    struct indexes *indexes;
     struct metrics *metrics;
     struct connections *connections;
     char owner[33];                    /* this daemon's name in a shared store, random */

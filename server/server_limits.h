@@ -56,15 +56,15 @@
 #define SPD_MAX_LOADED_SPLICES    (256u << 20) /* bytes of splices that downloads hold in memory together */
 #define SPD_ANSWERS_BYTES         (32u << 20)  /* of finished plans that are kept in memory as they are sent */
 #define SPD_MAX_ANSWER_BYTES      (2u << 20)   /* of one of them */
-#define SPD_SHEETS_BYTES          (256u << 20) /* of sheets of plans (core/sheet) in memory, those in use included */
-#define SPD_MAX_SHEETS            512u         /* that are kept */
-#define SPD_MAX_SLICE_BYTES       (64u << 20)  /* an answer made of a sheet */
+#define SPD_SHEETS_BYTES          (256u << 20) /* of indexes of plans (core/index) in memory, those in use included */
+#define SPD_MAX_INDEXES           512u         /* that are kept */
+#define SPD_MAX_SLICE_BYTES       (64u << 20)  /* an answer made of an index */
 #define SPD_TABLE_PAGE_BYTES      (4u << 20)   /* a page of a plan's table ends earlier when it is larger */
 #define SPD_DEFAULT_TABLE_PAGE    100          /* rows of one */
 #define SPD_DEFAULT_BOXES         200u         /* of a graph, */
 #define SPD_DEFAULT_LANES         64u          /* of a timeline, */
 #define SPD_DEFAULT_POINTS        1000u        /* of memory in the course of a request */
-#define SPD_MAX_SHEET_LINE        (64u * 1024) /* what a list of plans reads of a sheet */
+#define SPD_MAX_INDEX_LINE        (64u * 1024) /* what a list of plans reads of an index */
 #define SPD_READ_BLOCK            (64u * 1024) /* bytes per read of a streamed answer */
 
 /* Compressed bodies and answers. */

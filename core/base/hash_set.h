@@ -1,6 +1,6 @@
 #pragma once
 /*
- * same - sets that find what is equal to something, so that equal things of a model are kept once.
+ * hash_set - sets that find what is equal to something, so that equal things of a model are kept once.
  *
  * Layers repeat: thousands of nodes have one rule, and thousands of tensors one shape and one sharding. A set holds
  * pointers by the digest of what they point to; whether two are equal is the caller's to say. Digests are seeded, and

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * members - reading JSON objects that strangers wrote, member by member.
+ * json_reader - reading JSON objects that strangers wrote, member by member.
  *
  * Every function checks presence, type and range; an error is SP_ERR_REQUEST, its `where` the JSON pointer (RFC 6901)
  * of the member and its message a sentence that says what is expected there. `pointer` is always that of the object at

@@ -138,7 +138,7 @@
 #define SP_MAX_RECIPE_SOURCES  65536               /* external files that one recipe reads */
 #define SP_MAX_REPACKED_BYTES  ((int64_t)64 << 20) /* of a weight whose storage cannot be cut where it lies */
 
-#define SP_MAX_SHEET_ENTRIES (UINT32_MAX - 1) /* of one table of a plan's sheet, and bytes of its texts */
+#define SP_MAX_SHEET_ENTRIES (UINT32_MAX - 1) /* of one table of a plan's index, and bytes of its texts */
 
 #define SP_MAX_DEVICE_PARTS 65536 /* models of one device that are cut at exchanges */
 

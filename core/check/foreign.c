@@ -28,18 +28,18 @@ static bool has_foreign(const struct sp_model *model)
 
 static enum sp_status check_nodes(struct sp_foreign_check *check)
 {
-    const struct sp_dataflow *net = check->net;
+    const struct sp_dataflow *dataflow = check->dataflow;
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < net->tensor_count; i++) {
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->tensor_count; i++) {
         struct sp_arena_mark mark = sp_arena_mark(check->scratch);
-        status = sp_check_hlo_value(check, net->tensors[i]);
+        status = sp_check_hlo_value(check, dataflow->tensors[i]);
         sp_arena_rewind(check->scratch, mark);
     }
-    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++) {
         struct sp_arena_mark mark = sp_arena_mark(check->scratch);
-        status = sp_check_hlo_node(check, net->nodes[i]);
-        if (status == SP_OK && sp_is_ort_distributed(net->nodes[i]))
-            status = sp_check_ort_node(check, net->nodes[i]);
+        status = sp_check_hlo_node(check, dataflow->nodes[i]);
+        if (status == SP_OK && sp_is_ort_distributed(dataflow->nodes[i]))
+            status = sp_check_ort_node(check, dataflow->nodes[i]);
         sp_arena_rewind(check->scratch, mark);
     }
     return status;
@@ -49,13 +49,13 @@ enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *l
 {
     struct sp_foreign_check check = {
         .model = model, .list = list, .err = err, .scratch = sp_arena_create(sp_arena_budget(list->arena))};
-    struct sp_dataflow *net = NULL;
+    struct sp_dataflow *dataflow = NULL;
     if (check.scratch == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_check_hlo_model(&check);
     if (status == SP_OK && has_foreign(model)) {
-        status = sp_dataflow_create(list->arena, model, &net, err);
-        check.net = net;
+        status = sp_dataflow_create(list->arena, model, &dataflow, err);
+        check.dataflow = dataflow;
         if (status == SP_OK)
             status = check_nodes(&check);
     }

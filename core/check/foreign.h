@@ -18,7 +18,7 @@ struct sp_foreign_check {
     struct sp_diagnostics *list;
     struct sp_arena *scratch; /* rewound after each node */
     struct sp_error *err;
-    const struct sp_dataflow *net;
+    const struct sp_dataflow *dataflow;
     struct sp_assignment *assignment; /* of the Distributed* nodes' specs; NULL while there are none */
     int64_t device_count;             /* that they name */
 };

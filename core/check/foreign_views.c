@@ -11,7 +11,7 @@
 
 static enum sp_status create_assignment(struct sp_foreign_check *check)
 {
-    return sp_assignment_create(check->list->arena, check->net, NO_CONFIGURATION, SP_MAX_DEVICES, 0, NULL,
+    return sp_assignment_create(check->list->arena, check->dataflow, NO_CONFIGURATION, SP_MAX_DEVICES, 0, NULL,
                                 &check->assignment, check->err);
 }
 
@@ -41,7 +41,7 @@ static void state(struct sp_foreign_check *check, uint32_t node, uint32_t operan
 
 enum sp_status sp_ort_state(struct sp_foreign_check *check, const struct sp_ort_node *ort)
 {
-    const uint32_t id = sp_dataflow_node(check->net, ort->node);
+    const uint32_t id = sp_dataflow_node(check->dataflow, ort->node);
     enum sp_status status = check->assignment == NULL ? create_assignment(check) : SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < ort->input_count && i < ort->node->input_count; i++)
         state(check, id, i, &ort->inputs[i]);
@@ -83,8 +83,8 @@ enum sp_status sp_check_ort_views(struct sp_foreign_check *check)
     enum sp_status status = SP_OK;
     /* Known only now; what is counted by device should be small. */
     check->assignment->device_count = check->device_count > 0 ? check->device_count : 1;
-    for (uint32_t i = 0; status == SP_OK && i < check->net->relation_count; i++) {
-        const struct sp_relation *relation = &check->net->relations[i];
+    for (uint32_t i = 0; status == SP_OK && i < check->dataflow->relation_count; i++) {
+        const struct sp_relation *relation = &check->dataflow->relations[i];
         if (relation->kind != SP_RELATION_NODE || !sp_is_ort_distributed(relation->node))
             continue;
         struct sp_arena_mark mark = sp_arena_mark(check->scratch);

@@ -54,11 +54,11 @@ static const char *cut_text(const struct sp_value *value, const struct sp_shardi
 /* The first use of a model input by a node that takes it in pieces. */
 static enum sp_status check_input(struct sp_meaning *meaning, const struct sp_value *input)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     char text[SP_SPEC_TEXT_SIZE], label[SP_ERROR_WHERE_SIZE];
     for (uint32_t i = 0; i < input->use_count; i++) {
         const struct sp_use *use = &input->uses[i];
-        const uint32_t id = use->input == UINT32_MAX ? UINT32_MAX : sp_dataflow_node(net, use->node);
+        const uint32_t id = use->input == UINT32_MAX ? UINT32_MAX : sp_dataflow_node(dataflow, use->node);
         if (id == UINT32_MAX || use->node->body != NULL)
             continue;
         const struct sp_spec_entry *entry = sp_spec_of(meaning->assignment, id, use->input);
@@ -74,10 +74,10 @@ static enum sp_status check_input(struct sp_meaning *meaning, const struct sp_va
 
 static enum sp_status check_output(struct sp_meaning *meaning, const struct sp_value *output)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     const struct sp_node *node = output->producer;
     char text[SP_SPEC_TEXT_SIZE], label[SP_ERROR_WHERE_SIZE];
-    const uint32_t id = node == NULL ? UINT32_MAX : sp_dataflow_node(net, node);
+    const uint32_t id = node == NULL ? UINT32_MAX : sp_dataflow_node(dataflow, node);
     if (id == UINT32_MAX || node->body != NULL)
         return SP_OK;
     const struct sp_spec_entry *entry =
@@ -138,12 +138,12 @@ static enum sp_status not_checked(struct sp_meaning *meaning, enum sp_status sta
 static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *arena, int64_t device_count)
 {
     struct sp_error why;
-    struct sp_dataflow *net = NULL;
+    struct sp_dataflow *dataflow = NULL;
     sp_error_clear(&why);
-    enum sp_status status = sp_dataflow_create(arena, meaning->model, &net, &why);
+    enum sp_status status = sp_dataflow_create(arena, meaning->model, &dataflow, &why);
     if (status == SP_OK)
-        status =
-            sp_assignment_create(arena, net, meaning->configuration, device_count, 0, NULL, &meaning->assignment, &why);
+        status = sp_assignment_create(arena, dataflow, meaning->configuration, device_count, 0, NULL,
+                                      &meaning->assignment, &why);
     if (status == SP_OK)
         status = sp_infer_forward(meaning->assignment, &why);
     if (status != SP_OK)

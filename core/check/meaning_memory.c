@@ -111,7 +111,7 @@ static enum sp_status account_sharded(struct memory *memory, const struct sp_val
 static enum sp_status account_operand(struct memory *memory, uint32_t node, uint32_t operand, bool adds)
 {
     const struct sp_assignment *assignment = memory->meaning->assignment;
-    const struct sp_value *value = operand_value(assignment->net->nodes[node], operand);
+    const struct sp_value *value = operand_value(assignment->dataflow->nodes[node], operand);
     const struct sp_spec_entry *entry = sp_spec_of(assignment, node, operand);
     const int64_t bytes = sp_value_bytes(value);
     if (bytes <= 0)
@@ -147,28 +147,28 @@ static int by_tensor(const void *a, const void *b)
                                      : (left->operand > right->operand) - (left->operand < right->operand);
 }
 
-static bool is_weight_input(const struct sp_dataflow *net, const struct sp_relation *relation, uint32_t operand)
+static bool is_weight_input(const struct sp_dataflow *dataflow, const struct sp_relation *relation, uint32_t operand)
 {
     const uint32_t tensor = relation->tensors[operand];
     return relation->kind == SP_RELATION_NODE && operand < relation->input_count && tensor != SP_NO_TENSOR &&
-           is_weight(net->tensors[tensor]);
+           is_weight(dataflow->tensors[tensor]);
 }
 
 static enum sp_status find_uses(struct memory *memory)
 {
-    const struct sp_dataflow *net = memory->meaning->assignment->net;
+    const struct sp_dataflow *dataflow = memory->meaning->assignment->dataflow;
     uint32_t count = 0;
-    for (uint32_t r = 0; r < net->relation_count; r++) {
-        for (uint32_t i = 0; i < net->relations[r].input_count; i++)
-            count += is_weight_input(net, &net->relations[r], i);
+    for (uint32_t r = 0; r < dataflow->relation_count; r++) {
+        for (uint32_t i = 0; i < dataflow->relations[r].input_count; i++)
+            count += is_weight_input(dataflow, &dataflow->relations[r], i);
     }
     memory->uses = SP_NEW_ARRAY(memory->meaning->scratch, count, struct weight_use);
     if (memory->uses == NULL)
         return sp_fail_memory(memory->meaning->err);
-    for (uint32_t r = 0; r < net->relation_count; r++) {
-        const struct sp_relation *relation = &net->relations[r];
+    for (uint32_t r = 0; r < dataflow->relation_count; r++) {
+        const struct sp_relation *relation = &dataflow->relations[r];
         for (uint32_t i = 0; i < relation->input_count; i++) {
-            if (is_weight_input(net, relation, i))
+            if (is_weight_input(dataflow, relation, i))
                 memory->uses[memory->use_count++] = (struct weight_use){relation->tensors[i], relation->node_id, i};
         }
     }
@@ -209,10 +209,10 @@ static bool is_first_operand(const struct sp_node *node, uint32_t operand)
 
 static enum sp_status add_activations(struct memory *memory)
 {
-    const struct sp_dataflow *net = memory->meaning->assignment->net;
+    const struct sp_dataflow *dataflow = memory->meaning->assignment->dataflow;
     enum sp_status status = SP_OK;
-    for (uint32_t r = 0; status == SP_OK && r < net->relation_count && memory->work <= SP_MAX_COMPOSE_STEPS; r++) {
-        const struct sp_relation *relation = &net->relations[r];
+    for (uint32_t r = 0; status == SP_OK && r < dataflow->relation_count && memory->work <= SP_MAX_COMPOSE_STEPS; r++) {
+        const struct sp_relation *relation = &dataflow->relations[r];
         const struct sp_node *node = relation->node;
         if (relation->kind != SP_RELATION_NODE || node->is_folded)
             continue;
@@ -254,12 +254,12 @@ static void keep_largest(struct largest *list, const char *name, double bytes)
 static enum sp_status largest_text(struct memory *memory, int64_t device, const char **ret_first, char *text,
                                    size_t size)
 {
-    const struct sp_dataflow *net = memory->meaning->assignment->net;
+    const struct sp_dataflow *dataflow = memory->meaning->assignment->dataflow;
     struct largest list[LARGEST] = {{0}};
     enum sp_status status = SP_OK;
     size_t used = 0;
     for (uint32_t at = 0; status == SP_OK && at < memory->use_count;) {
-        const struct sp_value *value = net->tensors[memory->uses[at].tensor];
+        const struct sp_value *value = dataflow->tensors[memory->uses[at].tensor];
         status = weigh(memory, &at);
         keep_largest(list, value->name, memory->piece[device]);
     }

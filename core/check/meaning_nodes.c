@@ -178,10 +178,10 @@ static enum sp_status check_node(struct sp_meaning *meaning, const struct sp_rel
 
 enum sp_status sp_check_meaning_nodes(struct sp_meaning *meaning)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < net->relation_count; i++) {
-        const struct sp_relation *relation = &net->relations[i];
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->relation_count; i++) {
+        const struct sp_relation *relation = &dataflow->relations[i];
         if (relation->kind != SP_RELATION_NODE || !is_annotated(meaning->assignment, relation))
             continue;
         struct sp_arena_mark mark = sp_arena_mark(meaning->scratch);

@@ -42,16 +42,16 @@ static enum sp_status check_edge(struct sp_meaning *meaning, const struct sp_nod
 
 static enum sp_status check_edges(struct sp_meaning *meaning)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     enum sp_status status = SP_OK;
-    for (uint32_t n = 0; status == SP_OK && n < net->node_count; n++) {
-        const struct sp_node *node = net->nodes[n];
+    for (uint32_t n = 0; status == SP_OK && n < dataflow->node_count; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         if (!has_stage(meaning, n))
             continue;
         for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
             const struct sp_value *value = node->inputs[i];
             const uint32_t from =
-                value == NULL || value->producer == NULL ? UINT32_MAX : sp_dataflow_node(net, value->producer);
+                value == NULL || value->producer == NULL ? UINT32_MAX : sp_dataflow_node(dataflow, value->producer);
             if (from != UINT32_MAX && has_stage(meaning, from))
                 status = check_edge(meaning, value->producer, node, value->name, meaning->assignment->nodes[from].stage,
                                     meaning->assignment->nodes[n].stage);
@@ -64,12 +64,12 @@ static enum sp_status check_edges(struct sp_meaning *meaning)
 
 static enum sp_status check_missing(struct sp_meaning *meaning)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     const struct sp_node *first = NULL;
     uint32_t with = 0, without = 0;
     char label[SP_ERROR_WHERE_SIZE];
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        const struct sp_node *node = net->nodes[n];
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         /* Inside a subgraph or a function, a node is where its owner is; what is folded runs at load. */
         if (node->graph != meaning->model->graph || node->is_folded)
             continue;
@@ -98,7 +98,7 @@ static int by_stage(const void *a, const void *b)
 /* The devices that the node's own specs name. */
 static enum sp_status hash_devices(struct sp_meaning *meaning, uint32_t node, uint8_t *is_named, uint64_t *ret_hash)
 {
-    const struct sp_node *of = meaning->assignment->net->nodes[node];
+    const struct sp_node *of = meaning->assignment->dataflow->nodes[node];
     const int64_t all = meaning->assignment->device_count;
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
     bool any = false;
@@ -131,7 +131,7 @@ static enum sp_status hash_devices(struct sp_meaning *meaning, uint32_t node, ui
 /* Sorted by stage: the first node of each stage that is on other devices than the first that names some. */
 static enum sp_status compare_stages(struct sp_meaning *meaning, const struct staged *sorted, uint32_t count)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     char left[SP_ERROR_WHERE_SIZE], right[SP_ERROR_WHERE_SIZE];
     enum sp_status status = SP_OK;
     const struct staged *first = NULL;
@@ -148,25 +148,25 @@ static enum sp_status compare_stages(struct sp_meaning *meaning, const struct st
         if (is_told || first->devices == sorted[i].devices)
             continue;
         is_told = true;
-        status = sp_meaning_report(meaning, "STAGE_DEVICES_DIFFER", net->nodes[sorted[i].node], NULL, NULL, 0,
+        status = sp_meaning_report(meaning, "STAGE_DEVICES_DIFFER", dataflow->nodes[sorted[i].node], NULL, NULL, 0,
                                    "Pipeline stage %" PRId32
                                    " is not on one set of devices: %s and %s are on different ones.",
-                                   first->stage, sp_node_label(net->nodes[first->node], left, sizeof left),
-                                   sp_node_label(net->nodes[sorted[i].node], right, sizeof right));
+                                   first->stage, sp_node_label(dataflow->nodes[first->node], left, sizeof left),
+                                   sp_node_label(dataflow->nodes[sorted[i].node], right, sizeof right));
     }
     return status;
 }
 
 static enum sp_status check_devices(struct sp_meaning *meaning)
 {
-    const struct sp_dataflow *net = meaning->assignment->net;
+    const struct sp_dataflow *dataflow = meaning->assignment->dataflow;
     struct sp_arena_mark mark = sp_arena_mark(meaning->scratch);
-    struct staged *list = SP_NEW_ARRAY(meaning->scratch, net->node_count, struct staged);
+    struct staged *list = SP_NEW_ARRAY(meaning->scratch, dataflow->node_count, struct staged);
     uint8_t *is_named = SP_NEW_ARRAY(meaning->scratch, (size_t)meaning->assignment->device_count, uint8_t);
     uint64_t work = 0;
     uint32_t count = 0;
     enum sp_status status = list == NULL || is_named == NULL ? sp_fail_memory(meaning->err) : SP_OK;
-    for (uint32_t n = 0; status == SP_OK && n < net->node_count; n++) {
+    for (uint32_t n = 0; status == SP_OK && n < dataflow->node_count; n++) {
         if (!has_stage(meaning, n))
             continue;
         list[count] = (struct staged){.stage = meaning->assignment->nodes[n].stage, .node = n};

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * inner - memory inside a node: the values of one subgraph or function body while it runs.
+ * body_memory - memory inside a node: the values of one subgraph or function body while it runs.
  *
  * The same rules as in a stage (evaluate.h): a value lives from its producer to its last use, views are their roots,
  * constants are weights. What belongs to the node itself is left out, because the enclosing graph counts it: the

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * reuse - the memory of activations in a runtime that plans it before it runs.
+ * buffer_reuse - the memory of activations in a runtime that plans it before it runs.
  *
  * The live bytes of evaluate.h are what is needed at least: memory that can be cut and joined at will. A runtime such
  * as ONNX Runtime gives the memory of a tensor that is dead only to tensors of the same extents and element size, and

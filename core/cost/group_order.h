@@ -1,6 +1,6 @@
 #pragma once
 /*
- * together - the order of a graph of costs in which what must be on one device stands in one row.
+ * group_order - the order of a graph of costs in which what must be on one device stands in one row.
  *
  * Stages are numbered along the edges. So whatever lies on a path between two nodes of a group has to be with them, and
  * so do groups that lie between each other: with every group as one vertex, the strongly connected parts of the graph.

@@ -158,7 +158,7 @@ enum sp_status sp_ort_plan_spec(struct sp_arena *arena, const struct sp_sharding
 static const struct sp_sharding *taken(const struct sp_ort_plan *plan, const struct sp_node *node, uint32_t operand)
 {
     const struct sp_subject *subject = plan->out->subject;
-    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->net, node)];
+    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->dataflow, node)];
     return specs->operands != NULL ? specs->operands[operand].sharding : NULL;
 }
 
@@ -258,7 +258,7 @@ static enum sp_status is_local(const struct sp_ort_plan *plan, const struct sp_n
                                struct sp_error *err)
 {
     const struct sp_subject *subject = plan->out->subject;
-    const uint32_t id = sp_dataflow_node(subject->net, node), relation = plan->relation_of[id];
+    const uint32_t id = sp_dataflow_node(subject->dataflow, node), relation = plan->relation_of[id];
     struct sp_view *view;
     bool is_right = true;
     *ret_is = false;
@@ -267,8 +267,8 @@ static enum sp_status is_local(const struct sp_ort_plan *plan, const struct sp_n
     enum sp_status status = comes_as_taken(plan, node, &is_right, err);
     if (status != SP_OK || !is_right)
         return status;
-    status =
-        sp_view_create(plan->out->scratch, subject->assignment, &subject->net->relations[relation - 1], &view, err);
+    status = sp_view_create(plan->out->scratch, subject->assignment, &subject->dataflow->relations[relation - 1], &view,
+                            err);
     if (status != SP_OK || view->is_too_large || view->conflict_count > 0)
         return status;
     for (uint32_t f = 0; f < view->rule->factor_count; f++) {
@@ -440,17 +440,17 @@ static enum sp_status check_captures(struct sp_ort_plan *plan, struct sp_error *
 enum sp_status sp_ort_plan_make(struct sp_export *out, struct sp_arena *arena, struct sp_ort_plan *ret_plan,
                                 struct sp_error *err)
 {
-    const struct sp_dataflow *net = out->subject->net;
+    const struct sp_dataflow *dataflow = out->subject->dataflow;
     const struct sp_graph *graph = out->subject->model->graph;
-    uint32_t *relation_of = SP_NEW_ARRAY(arena, net->node_count, uint32_t);
+    uint32_t *relation_of = SP_NEW_ARRAY(arena, dataflow->node_count, uint32_t);
     struct sp_ort_plan plan = {.out = out, .arena = arena, .relation_of = relation_of};
     plan.held = SP_NEW_ARRAY(arena, graph->value_count, const struct sp_sharding *);
     plan.forms = SP_NEW_ARRAY(arena, graph->node_count, enum sp_ort_form);
     if (relation_of == NULL || plan.held == NULL || plan.forms == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < net->relation_count; i++) {
-        if (net->relations[i].kind == SP_RELATION_NODE)
-            relation_of[net->relations[i].node_id] = i + 1;
+    for (uint32_t i = 0; i < dataflow->relation_count; i++) {
+        if (dataflow->relations[i].kind == SP_RELATION_NODE)
+            relation_of[dataflow->relations[i].node_id] = i + 1;
     }
     find_held(&plan);
     enum sp_status status = check_captures(&plan, err);

@@ -22,7 +22,7 @@ struct sp_ort_plan {
     struct sp_export *out;
     struct sp_arena *arena;               /* as long as the plan */
     const struct sp_sharding **held;      /* per value of the main graph: how the ranks have it; NULL: not known */
-    const uint32_t *relation_of;          /* per node of the net: 1 + its relation, or 0 */
+    const uint32_t *relation_of;          /* per node of the dataflow: 1 + its relation, or 0 */
     enum sp_ort_form *forms;              /* per node of the main graph */
     const struct sp_sharding *everywhere; /* the last one that was found to be on all devices */
     uint32_t problem_count;

@@ -13,7 +13,7 @@ struct walk {
 static const struct sp_sharding *sharding_of(const struct sp_export *out, const struct sp_node *node, uint32_t operand)
 {
     const struct sp_subject *subject = out->subject;
-    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->net, node)];
+    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->dataflow, node)];
     return specs->operands != NULL ? specs->operands[operand].sharding : NULL;
 }
 

@@ -254,13 +254,13 @@ static bool find_tables(const struct sp_index_head *head, uint64_t size, uint64_
 {
     uint64_t at = sizeof *head;
     if (memcmp(head->magic, SP_INDEX_MAGIC, sizeof head->magic) != 0 || head->version != SP_INDEX_VERSION ||
-        memcmp(head->sizes, sheet_sizes, sizeof sheet_sizes) != 0)
+        memcmp(head->sizes, index_sizes, sizeof index_sizes) != 0)
         return false;
     for (int t = 0; t < SP_TABLE_TABLES; t++) {
         const bool is_long = t == SP_TABLE_SUMMARY || t == SP_TABLE_LINE;
-        if (head->counts[t] > (size - at) / sheet_sizes[t] || (!is_long && head->counts[t] >= SP_INDEX_NONE))
+        if (head->counts[t] > (size - at) / index_sizes[t] || (!is_long && head->counts[t] >= SP_INDEX_NONE))
             return false;
-        const uint64_t taken = head->counts[t] * sheet_sizes[t];
+        const uint64_t taken = head->counts[t] * index_sizes[t];
         ret_offsets[t] = at;
         at += taken;
         if (sp_index_gap(taken) > size - at)
@@ -336,7 +336,7 @@ enum sp_status sp_index_find_line(const void *head, uint64_t size, struct sp_ind
     return SP_OK;
 }
 
-enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *ret_sheet, struct sp_error *err)
+enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *ret_index, struct sp_error *err)
 {
     static const struct {
         bool (*check)(const struct sp_index *index);
@@ -352,6 +352,6 @@ enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *
             return sp_fail(err, SP_ERR_MODEL, "SHEET_DAMAGED", "The plan's sheet is damaged: its %s are not sound.",
                            checks[i].what);
     }
-    *ret_sheet = index;
+    *ret_index = index;
     return SP_OK;
 }

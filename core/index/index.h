@@ -3,7 +3,7 @@
  * index - a finished plan as tables that slices are answered from.
  *
  * Who looks at a plan wants a part of it: the modules below one, what devices do within a millisecond, the largest
- * messages. A index holds what such questions need, in arrays: nodes, tensors, collectives, findings, stages, and of
+ * messages. An index holds what such questions need, in arrays: nodes, tensors, collectives, findings, stages, and of
  * each stage what it does and holds in the course of a request. It is written with the plan's JSON, and its rows say
  * where in that file their entry stands: an answer quotes the plan's own bytes.
  *
@@ -11,7 +11,7 @@
  *   index.h      the file -> struct sp_index    (the daemon: nothing in it is trusted)
  *   graph.h, timeline.h, rows.h                struct sp_index -> JSON of one slice
  *
- * A index is immutable, needs neither model nor plan, and may be read by any number of threads.
+ * An index is immutable, needs neither model nor plan, and may be read by any number of threads.
  *
  * Texts are offsets into `texts`, where each ends with a zero byte; SP_INDEX_NONE is no text, no node, no tensor. An
  * open index is sound: every text is UTF-8, every index is in range or SP_INDEX_NONE where that is allowed, every
@@ -77,7 +77,7 @@ enum sp_index_what { SP_INDEX_COMPUTE, SP_INDEX_COLLECTIVE, SP_INDEX_SEND, SP_IN
 
 /* What one device of a stage does for one request, counted from the request's arrival at the model. Of each stage by
    what, then by begin. Those of nodes do not overlap, and those of collectives neither; a plan's sends to one stage
-   do not, nor its receives from one, but that is not looked at when a index is opened. What takes no time has none. */
+   do not, nor its receives from one, but that is not looked at when an index is opened. What takes no time has none. */
 struct sp_index_slice {
     double begin, end; /* begin <= end */
     uint32_t what;     /* enum sp_index_what */
@@ -155,7 +155,7 @@ static inline const char *sp_index_text(const struct sp_index *index, uint32_t t
  * The tables of a file, which must begin at an address that is a multiple of 8 and stay as long as the index: nothing
  * is copied. SP_ERR_MODEL "SHEET_DAMAGED" where anything is not sound, or another version of the program wrote it.
  */
-enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *ret_sheet, struct sp_error *err);
+enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *ret_index, struct sp_error *err);
 
 /*
  * Where the line stands in a file of `size` bytes that begins with these SP_INDEX_HEAD_BYTES: for lists, which read

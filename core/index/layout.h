@@ -1,9 +1,12 @@
 #pragma once
 /*
- * layout - how a index lies in its file: a head, then the tables one behind the other, each from a multiple of 8 on.
+ * layout - how an index lies in its file: a head, then the tables one behind the other, each from a multiple of 8 on.
  *
  * Tables are the arrays of index.h as they are in memory; the head says how large their entries are, so that a file of
  * another machine or version is not read. A file is made where it is read.
+ *
+ * An index was called a sheet once. What others store or read keeps that name: the magic number, the file plan.sheet
+ * beside a plan, the kind "sheet" of a worker's errand, and the codes and limits of errors.
  */
 #include <string.h>
 
@@ -39,7 +42,7 @@ struct sp_index_head {
     uint32_t padding;
 };
 
-static const uint32_t sheet_sizes[SP_TABLE_TABLES] = {
+static const uint32_t index_sizes[SP_TABLE_TABLES] = {
     [SP_TABLE_NODES] = sizeof(struct sp_index_node),
     [SP_TABLE_TENSORS] = sizeof(struct sp_index_tensor),
     [SP_TABLE_COLLECTIVES] = sizeof(struct sp_index_collective),

@@ -20,7 +20,7 @@ struct sp_index_path {
     uint32_t first_child, last_child; /* of a run; else 0 and SP_INDEX_NONE - 1 */
 };
 
-/* Some nodes of a index, ascending, and what is known of their names. */
+/* Some nodes of an index, ascending, and what is known of their names. */
 struct sp_index_selection {
     const struct sp_index *index;
     char separator;

@@ -55,7 +55,7 @@ uint32_t sp_writing_text(struct sp_writing *writing, const char *text)
 void *sp_writing_add(struct sp_writing *writing, enum sp_table_place table, uint64_t count)
 {
     const uint64_t used = writing->counts[table];
-    const uint32_t size = sheet_sizes[table];
+    const uint32_t size = index_sizes[table];
     if (writing->status == SP_OK && count > SP_MAX_SHEET_ENTRIES - used)
         fail_large(writing, used + count);
     if (writing->status != SP_OK)
@@ -107,10 +107,10 @@ static void put_file(struct sp_writing *writing, const struct sp_sink *sink)
     writing->counts[SP_TABLE_SUMMARY] = writing->summary.size;
     writing->counts[SP_TABLE_LINE] = writing->line.size;
     memcpy(head.counts, writing->counts, sizeof head.counts);
-    memcpy(head.sizes, sheet_sizes, sizeof head.sizes);
+    memcpy(head.sizes, index_sizes, sizeof head.sizes);
     put(writing, sink, &head, sizeof head);
     for (int t = 0; t < SP_TABLE_TABLES; t++) {
-        const uint64_t size = writing->counts[t] * sheet_sizes[t];
+        const uint64_t size = writing->counts[t] * index_sizes[t];
         if (t == SP_TABLE_TEXTS)
             put_texts(writing, sink);
         else if (t == SP_TABLE_SUMMARY)

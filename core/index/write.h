@@ -23,7 +23,7 @@ struct sp_index_source {
 
 /*
  * Writes the file. SP_ERR_REQUEST "OTHER_PLAN": the JSON is not that of this plan, or no JSON. SP_ERR_LIMIT
- * "SHEET_TOO_LARGE": the plan has more texts or slices than a index can number. SP_ERR_MEMORY, SP_ERR_IO. What it needs
- * meanwhile counts against the budget of the plan's arena.
+ * "SHEET_TOO_LARGE": the plan has more texts or slices than an index can number. SP_ERR_MEMORY, SP_ERR_IO. What it
+ * needs meanwhile counts against the budget of the plan's arena.
  */
 enum sp_status sp_index_write(const struct sp_index_source *source, const struct sp_sink *sink, struct sp_error *err);

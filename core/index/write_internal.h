@@ -1,6 +1,6 @@
 #pragma once
 /*
- * write_internal - what the sources share that write the file of a index.
+ * write_internal - what the sources share that write the file of an index.
  *
  * The tables are made in memory, in the order tensors, nodes, stages, findings; the texts are gathered meanwhile. What
  * fails is remembered in `status`, and nothing is done after it.

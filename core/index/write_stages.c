@@ -1,4 +1,4 @@
-/* The tables of a index that are of stages: what one device does and holds in the course of a request. */
+/* The tables of an index that are of stages: what one device does and holds in the course of a request. */
 #include <stdlib.h>
 
 #include "index/write_internal.h"

@@ -1,4 +1,4 @@
-/* What a index says of the whole plan, as JSON: the plan's own members, and totals of its tables. */
+/* What an index says of the whole plan, as JSON: the plan's own members, and totals of its tables. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* The tables of a index that are lists of the plan's: tensors, nodes, findings. */
+/* The tables of an index that are lists of the plan's: tensors, nodes, findings. */
 #include "index/write_internal.h"
 
 static enum sp_index_kind kind_of(enum sp_work_kind kind)

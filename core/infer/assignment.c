@@ -12,7 +12,7 @@ struct assigner {
     struct sp_assignment *assignment;
     struct sp_arena *arena;
     struct sp_arena *scratch; /* of one spec or node */
-    struct sp_view_cache *memo;
+    struct sp_view_cache *cache;
     struct sp_error *err;
 };
 
@@ -70,11 +70,11 @@ static enum sp_status normalize(struct assigner *all, const struct sp_sharding *
         if (sharding->partial.count > 0 || sharding->manual.count > 0)
             return sp_fail(all->err, SP_ERR_REQUEST, "PARTIAL_SPEC",
                            "A spec of a model's tensor cannot be partial or manual along mesh axes.");
-        return sp_view_cache_sharding(all->memo, sharding, true, ret_sharding, all->err);
+        return sp_view_cache_sharding(all->cache, sharding, true, ret_sharding, all->err);
     }
     enum sp_status status =
         sp_sharding_to_blocks(all->scratch, sharding, rank, all->assignment->device_count, &blocks, NULL, all->err);
-    return status == SP_OK ? sp_view_cache_sharding(all->memo, blocks, false, ret_sharding, all->err) : status;
+    return status == SP_OK ? sp_view_cache_sharding(all->cache, blocks, false, ret_sharding, all->err) : status;
 }
 
 /* ---- what the file says ----------------------------------------------------------------------------------------- */
@@ -108,8 +108,8 @@ static enum sp_status fail_foreign(struct assigner *all, const struct sp_node *n
 static enum sp_status count_devices(struct assigner *all, const struct sp_sharding *sharding)
 {
     const bool is_listed = sharding->kind == SP_SHARDING_BLOCKS && sharding->first;
-    if (!is_listed || (!sp_view_cache_is_full(all->memo) &&
-                       sp_view_cache_spend(all->memo, (int64_t)sharding->first[sharding->shard_count])))
+    if (!is_listed || (!sp_view_cache_is_full(all->cache) &&
+                       sp_view_cache_spend(all->cache, (int64_t)sharding->first[sharding->shard_count])))
         return SP_OK;
     return sp_fail_limit(all->err, "TOO_MANY_SPEC_DEVICES", "SP_FREE_KEPT_DEVICES", SP_FREE_KEPT_DEVICES,
                          (int64_t)sharding->first[sharding->shard_count],
@@ -138,7 +138,7 @@ static enum sp_status read_spec(struct assigner *all, const struct sp_sharding_s
 /* One spec to all operands of this name. */
 static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const struct sp_sharding_spec *spec)
 {
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_node *node = all->assignment->dataflow->nodes[node_id];
     const struct sp_sharding *normal = NULL;
     bool is_found = false;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
@@ -171,7 +171,7 @@ static bool is_open(const struct sp_spec_entry *entry)
 static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, int64_t *ret_count,
                                       const int64_t **ret_devices)
 {
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_node *node = all->assignment->dataflow->nodes[node_id];
     const uint32_t operands = node->input_count + node->output_count;
     struct sp_arena_mark mark = sp_arena_mark(all->scratch);
     const struct sp_sharding **named = SP_NEW_ARRAY(all->scratch, operands, const struct sp_sharding *), *whole = NULL;
@@ -184,7 +184,7 @@ static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, in
             named[count++] = entry->sharding;
     }
     enum sp_status status =
-        sp_view_cache_whole(all->memo, 0, all->assignment->device_count, count, named, &whole, all->err);
+        sp_view_cache_whole(all->cache, 0, all->assignment->device_count, count, named, &whole, all->err);
     sp_arena_rewind(all->scratch, mark);
     if (status != SP_OK)
         return status;
@@ -204,7 +204,7 @@ static enum sp_status fail_shards(struct assigner *all, const struct sp_node *no
 
 static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
 {
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_node *node = all->assignment->dataflow->nodes[node_id];
     const int64_t *devices = NULL;
     int64_t named = -1;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
@@ -218,12 +218,12 @@ static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
         if (shards > all->assignment->device_count)
             return fail_shards(all, node, shards);
         if (shards == 1 && named > 0)
-            status = sp_view_cache_placed(all->memo, entry->sharding, named, devices, &entry->sharding, all->err);
+            status = sp_view_cache_placed(all->cache, entry->sharding, named, devices, &entry->sharding, all->err);
         else if (shards == 1)
-            status = sp_view_cache_placed(all->memo, entry->sharding, all->assignment->device_count, NULL,
+            status = sp_view_cache_placed(all->cache, entry->sharding, all->assignment->device_count, NULL,
                                           &entry->sharding, all->err);
         else
-            status = sp_view_cache_placed(all->memo, entry->sharding, shards, named == shards ? devices : NULL,
+            status = sp_view_cache_placed(all->cache, entry->sharding, shards, named == shards ? devices : NULL,
                                           &entry->sharding, all->err);
         if (status != SP_OK)
             return status;
@@ -235,7 +235,7 @@ static enum sp_status fill_open(struct assigner *all, uint32_t node_id)
 static enum sp_status give_node(struct assigner *all, uint32_t node_id, struct sp_spec_entry **entries)
 {
     struct sp_node_specs *specs = &all->assignment->nodes[node_id];
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_node *node = all->assignment->dataflow->nodes[node_id];
     specs->operands = *entries;
     *entries += node->input_count + node->output_count;
     for (uint32_t i = 0; i < node->configuration_count; i++) {
@@ -290,7 +290,7 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
                        "The spec of '%.120s' names no devices and has %" PRId64 " shards, and there are %" PRId64
                        " devices.",
                        set->tensor, shards, all->assignment->device_count);
-    return sp_view_cache_placed(all->memo, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL,
+    return sp_view_cache_placed(all->cache, *ret_sharding, shards == 1 ? all->assignment->device_count : shards, NULL,
                                 ret_sharding, all->err);
 }
 
@@ -298,7 +298,7 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
 static enum sp_status find_sets(struct assigner *all, uint32_t count, const struct sp_set_spec *sets,
                                 const struct sp_sharding **by_value)
 {
-    const struct sp_graph *graph = all->assignment->net->model->graph;
+    const struct sp_graph *graph = all->assignment->dataflow->model->graph;
     struct sp_value **sorted = SP_NEW_ARRAY(all->arena, graph->value_count, struct sp_value *);
     if (!sorted)
         return sp_fail_memory(all->err);
@@ -323,13 +323,13 @@ static enum sp_status find_sets(struct assigner *all, uint32_t count, const stru
 static enum sp_status set_specs(struct assigner *all, uint32_t count, const struct sp_set_spec *sets)
 {
     struct sp_assignment *assignment = all->assignment;
-    const struct sp_graph *graph = assignment->net->model->graph;
+    const struct sp_graph *graph = assignment->dataflow->model->graph;
     const struct sp_sharding **by_value = SP_NEW_ARRAY(all->arena, graph->value_count, const struct sp_sharding *);
     if (!by_value)
         return sp_fail_memory(all->err);
     enum sp_status status = find_sets(all, count, sets, by_value);
-    for (uint32_t n = 0; status == SP_OK && n < assignment->net->node_count; n++) {
-        const struct sp_node *node = assignment->net->nodes[n];
+    for (uint32_t n = 0; status == SP_OK && n < assignment->dataflow->node_count; n++) {
+        const struct sp_node *node = assignment->dataflow->nodes[n];
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
             const struct sp_value *value = operand_value(node, i);
             struct sp_spec_entry *entry = sp_spec_of(assignment, n, i);
@@ -348,9 +348,10 @@ static enum sp_status set_specs(struct assigner *all, uint32_t count, const stru
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *net, const char *configuration,
-                                    int64_t device_count, uint32_t set_count, const struct sp_set_spec *sets,
-                                    struct sp_assignment **ret_assignment, struct sp_error *err)
+enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *dataflow,
+                                    const char *configuration, int64_t device_count, uint32_t set_count,
+                                    const struct sp_set_spec *sets, struct sp_assignment **ret_assignment,
+                                    struct sp_error *err)
 {
     if (device_count < 1 || device_count > SP_MAX_DEVICES)
         return sp_fail_limit(err, "BAD_DEVICE_COUNT", "SP_MAX_DEVICES", SP_MAX_DEVICES, device_count,
@@ -362,27 +363,27 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_data
     if (!assignment)
         return sp_fail_memory(err);
     struct assigner all = {.assignment = assignment, .arena = arena, .err = err};
-    enum sp_status status = sp_view_cache_create(arena, net->model, &assignment->memo, err);
+    enum sp_status status = sp_view_cache_create(arena, dataflow->model, &assignment->cache, err);
     if (status != SP_OK)
         return status;
-    all.memo = assignment->memo;
+    all.cache = assignment->cache;
     assignment->arena = arena;
-    assignment->net = net;
+    assignment->dataflow = dataflow;
     assignment->configuration = configuration ? configuration : "";
     assignment->device_count = device_count;
-    assignment->nodes = SP_NEW_ARRAY(arena, net->node_count, struct sp_node_specs);
-    assignment->pinned_inputs = SP_NEW_ARRAY(arena, net->model->graph->input_count, bool);
-    assignment->pinned_outputs = SP_NEW_ARRAY(arena, net->model->graph->output_count, bool);
+    assignment->nodes = SP_NEW_ARRAY(arena, dataflow->node_count, struct sp_node_specs);
+    assignment->pinned_inputs = SP_NEW_ARRAY(arena, dataflow->model->graph->input_count, bool);
+    assignment->pinned_outputs = SP_NEW_ARRAY(arena, dataflow->model->graph->output_count, bool);
     uint64_t operands = 0;
-    for (uint32_t i = 0; i < net->node_count; i++)
-        operands += (uint64_t)net->nodes[i]->input_count + net->nodes[i]->output_count;
+    for (uint32_t i = 0; i < dataflow->node_count; i++)
+        operands += (uint64_t)dataflow->nodes[i]->input_count + dataflow->nodes[i]->output_count;
     struct sp_spec_entry *entries = SP_NEW_ARRAY(arena, operands, struct sp_spec_entry);
     if (!assignment->nodes || !assignment->pinned_inputs || !assignment->pinned_outputs || !entries)
         return sp_fail_memory(err);
     all.scratch = sp_arena_create(sp_arena_budget(arena));
     if (!all.scratch)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < net->node_count && status == SP_OK; i++)
+    for (uint32_t i = 0; i < dataflow->node_count && status == SP_OK; i++)
         status = give_node(&all, i, &entries);
     if (status == SP_OK && set_count > 0)
         status = set_specs(&all, set_count, sets);

@@ -47,11 +47,11 @@ struct sp_stop {
 
 struct sp_assignment {
     struct sp_arena *arena;
-    const struct sp_dataflow *net;
+    const struct sp_dataflow *dataflow;
     const char *configuration; /* its name */
     int64_t device_count;
-    struct sp_view_cache *memo;  /* what was worked out; copies of an assignment share it */
-    struct sp_node_specs *nodes; /* net->node_count of them */
+    struct sp_view_cache *cache; /* what was worked out; copies of an assignment share it */
+    struct sp_node_specs *nodes; /* dataflow->node_count of them */
     uint32_t stop_count, stop_capacity;
     struct sp_stop *stops;
     /* Forward inference: where inputs contradict each other of which one only follows from its producer, that one is
@@ -81,9 +81,10 @@ struct sp_set_spec {
  * A SET spec replaces a GIVEN one on the output of the producer only. Equal GIVEN specs are one pointer; what they list
  * is bounded (SP_FREE_KEPT_DEVICES, SP_FREE_VIEW_POINTS): more is SP_ERR_LIMIT "TOO_MANY_SPEC_DEVICES".
  */
-enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *net, const char *configuration,
-                                    int64_t device_count, uint32_t set_count, const struct sp_set_spec *sets,
-                                    struct sp_assignment **ret_assignment, struct sp_error *err);
+enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *dataflow,
+                                    const char *configuration, int64_t device_count, uint32_t set_count,
+                                    const struct sp_set_spec *sets, struct sp_assignment **ret_assignment,
+                                    struct sp_error *err);
 
 /* Adds a stop; SP_ERR_MEMORY is the only error. At most SP_MAX_STOPS are kept, the first ones. */
 enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *code, const struct sp_node *node,

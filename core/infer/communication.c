@@ -40,7 +40,7 @@ enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_commu
 const struct sp_value *sp_communicated_value(const struct sp_communicator *all, uint32_t operand)
 {
     uint32_t tensor = all->relation->tensors[operand];
-    const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : all->assignment->net->tensors[tensor];
+    const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : all->assignment->dataflow->tensors[tensor];
     bool has_rank = value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
                     value->type.shape.rank <= SP_MAX_RANK;
     return has_rank ? value : NULL;
@@ -106,7 +106,7 @@ enum sp_status sp_plan_way(struct sp_communicator *all, const struct sp_value *v
 {
     const int64_t devices = all->assignment->device_count;
     const uint64_t a = (uint64_t)sp_placed_devices(from, devices), b = (uint64_t)sp_placed_devices(to, devices);
-    uint64_t *left = sp_view_cache_ways_left(all->assignment->memo);
+    uint64_t *left = sp_view_cache_ways_left(all->assignment->cache);
     *ret_reshard = NULL;
     if (a > UINT32_MAX || b > UINT32_MAX || SP_WAY_WORK + a * b > *left)
         return SP_OK;
@@ -181,22 +181,22 @@ static enum sp_status find_way(struct sp_communicator *all, const struct sp_valu
                                const struct sp_sharding *from, const struct sp_sharding *to,
                                struct sp_known_way *ret_way)
 {
-    struct sp_view_cache *memo = all->assignment->memo;
+    struct sp_view_cache *cache = all->assignment->cache;
     int64_t shape[SP_MAX_RANK];
     const bool is_known = sp_communicated_shape(value, from, to, shape);
-    enum sp_status status = sp_view_cache_sharding(memo, from, true, &from, all->err);
+    enum sp_status status = sp_view_cache_sharding(cache, from, true, &from, all->err);
     if (status == SP_OK)
-        status = sp_view_cache_sharding(memo, to, true, &to, all->err);
+        status = sp_view_cache_sharding(cache, to, true, &to, all->err);
     if (status != SP_OK)
         return status;
-    struct sp_view_cache_key key = sp_way_key(all, SP_MEMO_WAY, from, to, value, shape);
-    struct sp_known_way *known = sp_view_cache_get(memo, &key), way = {0};
+    struct sp_view_cache_key key = sp_way_key(all, SP_CACHE_WAY, from, to, value, shape);
+    struct sp_known_way *known = sp_view_cache_get(cache, &key), way = {0};
     if (known == NULL) {
         struct sp_arena_mark mark = sp_arena_mark(all->scratch);
         status = work_out(all, value, shape, from, to, &way);
         if (!key.large) /* else it lies behind the mark */
             sp_arena_rewind(all->scratch, mark);
-        known = status == SP_OK ? sp_view_cache_put(memo, &key, sizeof *known) : NULL;
+        known = status == SP_OK ? sp_view_cache_put(cache, &key, sizeof *known) : NULL;
         if (known == NULL)
             return status == SP_OK ? sp_fail_memory(all->err) : status;
         *known = way;
@@ -213,7 +213,7 @@ static enum sp_status find_way(struct sp_communicator *all, const struct sp_valu
 static const struct sp_spec_entry *entry_at_producer(const struct sp_communicator *all, const struct sp_value *value)
 {
     const struct sp_node *producer = value->producer;
-    uint32_t id = producer ? sp_dataflow_node(all->assignment->net, producer) : UINT32_MAX;
+    uint32_t id = producer ? sp_dataflow_node(all->assignment->dataflow, producer) : UINT32_MAX;
     return id == UINT32_MAX ? NULL : sp_spec_of(all->assignment, id, producer->input_count + value->producer_output);
 }
 
@@ -254,15 +254,15 @@ struct known_tile {
 static const struct known_tile *find_tile(const struct sp_communicator *all, const struct sp_value *value,
                                           const struct sp_sharding *sharding, const int64_t *shape)
 {
-    struct sp_view_cache *memo = all->assignment->memo;
+    struct sp_view_cache *cache = all->assignment->cache;
     const uint32_t rank = value->type.shape.rank;
-    if (sp_view_cache_sharding(memo, sharding, true, &sharding, NULL) != SP_OK)
+    if (sp_view_cache_sharding(cache, sharding, true, &sharding, NULL) != SP_OK)
         return NULL;
-    struct sp_view_cache_key key = sp_way_key(all, SP_MEMO_TILE, sharding, NULL, value, shape);
-    struct known_tile *known = sp_view_cache_get(memo, &key);
+    struct sp_view_cache_key key = sp_way_key(all, SP_CACHE_TILE, sharding, NULL, value, shape);
+    struct known_tile *known = sp_view_cache_get(cache, &key);
     if (known)
         return known;
-    known = sp_view_cache_put(memo, &key, sizeof *known + rank * sizeof *known->extents);
+    known = sp_view_cache_put(cache, &key, sizeof *known + rank * sizeof *known->extents);
     if (known)
         known->is_known = sp_sharding_tile_shape(sharding, rank, shape, known->extents, NULL) == SP_OK;
     return known;
@@ -452,8 +452,8 @@ enum sp_status sp_assignment_communications(const struct sp_assignment *assignme
     enum sp_status status = SP_OK;
     if (!scratch)
         return sp_fail_memory(err);
-    for (uint32_t r = 0; r < assignment->net->relation_count && status == SP_OK; r++) {
-        const struct sp_relation *relation = &assignment->net->relations[r];
+    for (uint32_t r = 0; r < assignment->dataflow->relation_count && status == SP_OK; r++) {
+        const struct sp_relation *relation = &assignment->dataflow->relations[r];
         struct sp_arena_mark mark = sp_arena_mark(scratch);
         struct sp_view *view = NULL;
         if (relation->kind != SP_RELATION_NODE || !has_spec(assignment, relation))

@@ -234,16 +234,16 @@ static enum sp_status find_reduction(struct sp_communicator *all, uint32_t outpu
                                      struct sp_known_way *ret_way, bool *ret_known)
 {
     const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
-    struct sp_view_cache *memo = all->assignment->memo;
+    struct sp_view_cache *cache = all->assignment->cache;
     int64_t shape[SP_MAX_RANK];
-    enum sp_status status = sp_view_cache_sharding(memo, to, true, &to, all->err);
+    enum sp_status status = sp_view_cache_sharding(cache, to, true, &to, all->err);
     if (status != SP_OK)
         return status;
     *ret_known = sp_communicated_shape(value, to, all->view->results[output], shape);
-    struct sp_view_cache_key key = sp_way_key(all, SP_MEMO_REDUCTION, all->view->results[output], to, value, shape);
+    struct sp_view_cache_key key = sp_way_key(all, SP_CACHE_REDUCTION, all->view->results[output], to, value, shape);
     sp_view_cache_key_add(&key, &all->view->known, sizeof all->view->known);
     sp_view_cache_key_add(&key, &output, sizeof output);
-    struct sp_known_way *known = all->view->known ? sp_view_cache_get(memo, &key) : NULL;
+    struct sp_known_way *known = all->view->known ? sp_view_cache_get(cache, &key) : NULL;
     if (known) {
         *ret_way = *known;
         return SP_OK;
@@ -252,7 +252,7 @@ static enum sp_status find_reduction(struct sp_communicator *all, uint32_t outpu
     status = work_out(all, output, to, shape, ret_way);
     if (status != SP_OK || !all->view->known)
         return status;
-    known = sp_view_cache_put(memo, &key, sizeof *known);
+    known = sp_view_cache_put(cache, &key, sizeof *known);
     if (!known)
         return sp_fail_memory(all->err);
     *known = *ret_way;

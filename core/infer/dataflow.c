@@ -15,7 +15,7 @@ struct sp_dataflow_rules {
 
 struct frame {
     struct sp_graph *graph;
-    uint32_t graph_index;  /* in the net */
+    uint32_t graph_index;  /* in the dataflow */
     struct sp_node *owner; /* whose inner graph it is; NULL: the main graph */
     uint32_t *operands;    /* room for those of the nodes that are still to come */
     uint32_t next_node;
@@ -27,7 +27,7 @@ struct frame {
 /* The walk is made twice where there are inner graphs: to count what there will be, and to fill it in. */
 struct builder {
     struct sp_arena *arena;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_error *err;
     bool is_counting;
     bool is_flat; /* there is the main graph and no other */
@@ -45,26 +45,29 @@ static uint32_t *new_operands(struct sp_arena *arena, const struct sp_graph *gra
 
 static enum sp_status push(struct builder *builder, struct sp_graph *graph, struct sp_node *owner)
 {
-    struct sp_dataflow *net = builder->net;
-    struct frame frame = {.graph = graph, .graph_index = net->graph_count, .owner = owner};
+    struct sp_dataflow *dataflow = builder->dataflow;
+    struct frame frame = {.graph = graph, .graph_index = dataflow->graph_count, .owner = owner};
     if (builder->depth == SP_MAX_NET_DEPTH)
-        return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH, builder->depth + 1,
-                             "Subgraphs and function calls are nested more than %d deep.", SP_MAX_NET_DEPTH);
-    if (graph->value_count > UINT32_MAX - net->tensor_count || graph->node_count > UINT32_MAX - net->node_count)
+        return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH,
+                             builder->depth + 1, "Subgraphs and function calls are nested more than %d deep.",
+                             SP_MAX_NET_DEPTH);
+    if (graph->value_count > UINT32_MAX - dataflow->tensor_count ||
+        graph->node_count > UINT32_MAX - dataflow->node_count)
         return sp_fail_memory(builder->err);
     if (!builder->is_counting) {
         frame.operands = new_operands(builder->arena, graph);
         if (frame.operands == NULL)
             return sp_fail_memory(builder->err);
-        net->graphs[net->graph_count] = (struct sp_dataflow_graph){graph, net->tensor_count, net->node_count};
+        dataflow->graphs[dataflow->graph_count] =
+            (struct sp_dataflow_graph){graph, dataflow->tensor_count, dataflow->node_count};
         for (uint32_t i = 0; !builder->is_flat && i < graph->value_count; i++)
-            net->tensors[net->tensor_count + i] = graph->values[i];
+            dataflow->tensors[dataflow->tensor_count + i] = graph->values[i];
         for (uint32_t i = 0; i < graph->node_count; i++)
-            net->nodes[net->node_count + i] = &graph->nodes[i];
+            dataflow->nodes[dataflow->node_count + i] = &graph->nodes[i];
     }
-    net->graph_count++;
-    net->tensor_count += graph->value_count;
-    net->node_count += graph->node_count;
+    dataflow->graph_count++;
+    dataflow->tensor_count += graph->value_count;
+    dataflow->node_count += graph->node_count;
     builder->frames[builder->depth++] = frame;
     return SP_OK;
 }
@@ -90,19 +93,19 @@ static struct sp_graph *next_inner(struct frame *frame, const struct sp_node *no
 
 static void add_relation(struct builder *builder, struct sp_relation *relation)
 {
-    struct sp_dataflow *net = builder->net;
-    relation->id = net->relation_count;
-    net->relations[net->relation_count++] = *relation;
+    struct sp_dataflow *dataflow = builder->dataflow;
+    relation->id = dataflow->relation_count;
+    dataflow->relations[dataflow->relation_count++] = *relation;
 }
 
 /* The graphs that are open, and the one that was left last, which relate_out() is about: all that can be asked for
-   while the net is built. */
+   while the dataflow is built. */
 static const struct sp_dataflow_graph *find_open(const struct builder *builder, const struct sp_graph *graph)
 {
     for (uint32_t i = builder->depth < SP_MAX_NET_DEPTH ? builder->depth + 1 : builder->depth; i-- > 0;) {
         const struct frame *frame = &builder->frames[i];
         if (frame->graph == graph)
-            return &builder->net->graphs[frame->graph_index];
+            return &builder->dataflow->graphs[frame->graph_index];
     }
     return NULL;
 }
@@ -163,7 +166,7 @@ static enum sp_status add_same(struct builder *builder, struct sp_node *node, st
     if (!settle_axis(&from) || !settle_axis(&to))
         return SP_OK; /* of unknown rank: nothing can be carried */
     if (builder->is_counting) {
-        builder->net->relation_count++;
+        builder->dataflow->relation_count++;
         return SP_OK;
     }
     uint32_t outer = tensor_of(builder, from.value), inner = tensor_of(builder, to.value);
@@ -296,7 +299,7 @@ static enum sp_status step(struct builder *builder)
             frame->is_inside = false;
             frame->next_node++;
             if (builder->is_counting)
-                builder->net->relation_count++;
+                builder->dataflow->relation_count++;
             else
                 add_node(builder, node);
             return SP_OK;
@@ -325,30 +328,30 @@ static int by_address(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-static enum sp_status sort_graphs(struct sp_arena *arena, struct sp_arena *scratch, struct sp_dataflow *net,
+static enum sp_status sort_graphs(struct sp_arena *arena, struct sp_arena *scratch, struct sp_dataflow *dataflow,
                                   struct sp_error *err)
 {
-    struct addressed *sorted = SP_NEW_ARRAY(scratch, net->graph_count, struct addressed);
-    uint32_t *order = SP_NEW_ARRAY(arena, net->graph_count, uint32_t);
+    struct addressed *sorted = SP_NEW_ARRAY(scratch, dataflow->graph_count, struct addressed);
+    uint32_t *order = SP_NEW_ARRAY(arena, dataflow->graph_count, uint32_t);
     if (sorted == NULL || order == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < net->graph_count; i++)
-        sorted[i] = (struct addressed){(uintptr_t)net->graphs[i].graph, i};
-    qsort(sorted, net->graph_count, sizeof *sorted, by_address);
-    for (uint32_t i = 0; i < net->graph_count; i++)
+    for (uint32_t i = 0; i < dataflow->graph_count; i++)
+        sorted[i] = (struct addressed){(uintptr_t)dataflow->graphs[i].graph, i};
+    qsort(sorted, dataflow->graph_count, sizeof *sorted, by_address);
+    for (uint32_t i = 0; i < dataflow->graph_count; i++)
         order[i] = sorted[i].index;
-    net->by_address = order;
+    dataflow->by_address = order;
     return SP_OK;
 }
 
-static const struct sp_dataflow_graph *find_graph(const struct sp_dataflow *net, const struct sp_graph *graph)
+static const struct sp_dataflow_graph *find_graph(const struct sp_dataflow *dataflow, const struct sp_graph *graph)
 {
-    if (graph == net->graphs[0].graph)
-        return &net->graphs[0];
-    uint32_t low = 0, high = net->graph_count;
+    if (graph == dataflow->graphs[0].graph)
+        return &dataflow->graphs[0];
+    uint32_t low = 0, high = dataflow->graph_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const struct sp_dataflow_graph *candidate = &net->graphs[net->by_address[middle]];
+        const struct sp_dataflow_graph *candidate = &dataflow->graphs[dataflow->by_address[middle]];
         if (candidate->graph == graph)
             return candidate;
         if ((uintptr_t)candidate->graph < (uintptr_t)graph)
@@ -359,15 +362,15 @@ static const struct sp_dataflow_graph *find_graph(const struct sp_dataflow *net,
     return NULL;
 }
 
-uint32_t sp_dataflow_tensor(const struct sp_dataflow *net, const struct sp_value *value)
+uint32_t sp_dataflow_tensor(const struct sp_dataflow *dataflow, const struct sp_value *value)
 {
-    const struct sp_dataflow_graph *graph = value == NULL ? NULL : find_graph(net, value->graph);
+    const struct sp_dataflow_graph *graph = value == NULL ? NULL : find_graph(dataflow, value->graph);
     return graph == NULL ? SP_NO_TENSOR : graph->first_tensor + value->id;
 }
 
-uint32_t sp_dataflow_node(const struct sp_dataflow *net, const struct sp_node *node)
+uint32_t sp_dataflow_node(const struct sp_dataflow *dataflow, const struct sp_node *node)
 {
-    const struct sp_dataflow_graph *graph = find_graph(net, node->graph);
+    const struct sp_dataflow_graph *graph = find_graph(dataflow, node->graph);
     return graph == NULL ? UINT32_MAX : graph->first_node + node->index;
 }
 
@@ -392,11 +395,11 @@ static void relate_nodes(struct builder *builder, struct sp_graph *graph)
 
 static enum sp_status walk(struct builder *builder)
 {
-    struct sp_dataflow *net = builder->net;
-    net->graph_count = net->tensor_count = net->node_count = net->relation_count = 0;
-    enum sp_status status = push(builder, net->model->graph, NULL);
+    struct sp_dataflow *dataflow = builder->dataflow;
+    dataflow->graph_count = dataflow->tensor_count = dataflow->node_count = dataflow->relation_count = 0;
+    enum sp_status status = push(builder, dataflow->model->graph, NULL);
     if (status == SP_OK && builder->is_flat) {
-        relate_nodes(builder, net->model->graph);
+        relate_nodes(builder, dataflow->model->graph);
         return SP_OK;
     }
     while (status == SP_OK && builder->depth > 0)
@@ -406,12 +409,12 @@ static enum sp_status walk(struct builder *builder)
 
 static enum sp_status build(struct builder *builder)
 {
-    struct sp_dataflow *net = builder->net;
-    const struct sp_graph *main = net->model->graph;
+    struct sp_dataflow *dataflow = builder->dataflow;
+    const struct sp_graph *main = dataflow->model->graph;
     enum sp_status status = SP_OK;
     if (builder->is_flat) {
-        net->graph_count = 1;
-        net->node_count = net->relation_count = main->node_count;
+        dataflow->graph_count = 1;
+        dataflow->node_count = dataflow->relation_count = main->node_count;
     } else {
         builder->is_counting = true;
         status = walk(builder);
@@ -419,12 +422,13 @@ static enum sp_status build(struct builder *builder)
     }
     if (status != SP_OK)
         return status;
-    net->graphs = SP_NEW_ARRAY(builder->arena, net->graph_count, struct sp_dataflow_graph);
-    net->tensors = builder->is_flat ? main->values : SP_NEW_ARRAY(builder->arena, net->tensor_count, struct sp_value *);
-    net->nodes = SP_NEW_ARRAY(builder->arena, net->node_count, struct sp_node *);
-    net->relations = SP_NEW_ARRAY(builder->arena, net->relation_count, struct sp_relation);
-    if (net->graphs == NULL || (net->tensors == NULL && !builder->is_flat) || net->nodes == NULL ||
-        net->relations == NULL)
+    dataflow->graphs = SP_NEW_ARRAY(builder->arena, dataflow->graph_count, struct sp_dataflow_graph);
+    dataflow->tensors =
+        builder->is_flat ? main->values : SP_NEW_ARRAY(builder->arena, dataflow->tensor_count, struct sp_value *);
+    dataflow->nodes = SP_NEW_ARRAY(builder->arena, dataflow->node_count, struct sp_node *);
+    dataflow->relations = SP_NEW_ARRAY(builder->arena, dataflow->relation_count, struct sp_relation);
+    if (dataflow->graphs == NULL || (dataflow->tensors == NULL && !builder->is_flat) || dataflow->nodes == NULL ||
+        dataflow->relations == NULL)
         return sp_fail_memory(builder->err);
     return walk(builder);
 }
@@ -438,29 +442,29 @@ static bool is_flat(const struct sp_graph *graph)
     return true;
 }
 
-enum sp_status sp_dataflow_create(struct sp_arena *arena, struct sp_model *model, struct sp_dataflow **ret_net,
+enum sp_status sp_dataflow_create(struct sp_arena *arena, struct sp_model *model, struct sp_dataflow **ret_dataflow,
                                   struct sp_error *err)
 {
-    struct sp_dataflow *net = SP_NEW(arena, struct sp_dataflow);
+    struct sp_dataflow *dataflow = SP_NEW(arena, struct sp_dataflow);
     struct sp_arena *own = sp_arena_create(sp_arena_budget(arena));
     struct builder *builder = own == NULL ? NULL : SP_NEW(own, struct builder);
     enum sp_status status = SP_ERR_MEMORY;
-    if (net == NULL || builder == NULL || (net->rules = SP_NEW(arena, struct sp_dataflow_rules)) == NULL) {
+    if (dataflow == NULL || builder == NULL || (dataflow->rules = SP_NEW(arena, struct sp_dataflow_rules)) == NULL) {
         status = sp_fail_memory(err);
     } else {
-        net->model = model;
-        net->rules->arena = arena;
+        dataflow->model = model;
+        dataflow->rules->arena = arena;
         builder->arena = arena;
-        builder->net = net;
+        builder->dataflow = dataflow;
         builder->err = err;
         builder->is_flat = is_flat(model->graph);
         status = build(builder);
         if (status == SP_OK)
-            status = sort_graphs(arena, own, net, err);
+            status = sort_graphs(arena, own, dataflow, err);
     }
     sp_arena_destroy(own);
     if (status == SP_OK)
-        *ret_net = net;
+        *ret_dataflow = dataflow;
     return status;
 }
 
@@ -475,7 +479,7 @@ static enum sp_status new_operand(struct sp_arena *arena, const struct sp_value 
     return operand->axes == NULL ? SP_ERR_MEMORY : SP_OK;
 }
 
-static enum sp_status new_rule(struct sp_arena *arena, const struct sp_dataflow *net,
+static enum sp_status new_rule(struct sp_arena *arena, const struct sp_dataflow *dataflow,
                                const struct sp_relation *relation, struct sp_rule **ret_rule)
 {
     struct sp_rule *rule = SP_NEW(arena, struct sp_rule);
@@ -492,7 +496,8 @@ static enum sp_status new_rule(struct sp_arena *arena, const struct sp_dataflow 
         return SP_ERR_MEMORY;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < relation->operand_count; i++) {
-        const struct sp_value *value = relation->tensors[i] == SP_NO_TENSOR ? NULL : net->tensors[relation->tensors[i]];
+        const struct sp_value *value =
+            relation->tensors[i] == SP_NO_TENSOR ? NULL : dataflow->tensors[relation->tensors[i]];
         struct sp_operand_rule *operand =
             i < rule->input_count ? &rule->inputs[i] : &rule->outputs[i - rule->input_count];
         status = new_operand(arena, value, operand);
@@ -502,10 +507,10 @@ static enum sp_status new_rule(struct sp_arena *arena, const struct sp_dataflow 
 }
 
 /* Factors of the axes that both sides have; where their extents differ (a carried value that grows) nothing is. */
-static void fill_same(const struct sp_dataflow *net, const struct sp_relation *relation, struct sp_rule *rule)
+static void fill_same(const struct sp_dataflow *dataflow, const struct sp_relation *relation, struct sp_rule *rule)
 {
-    const struct sp_shape *from = &net->tensors[relation->tensors[0]]->type.shape;
-    const struct sp_shape *to = &net->tensors[relation->tensors[1]]->type.shape;
+    const struct sp_shape *from = &dataflow->tensors[relation->tensors[0]]->type.shape;
+    const struct sp_shape *to = &dataflow->tensors[relation->tensors[1]]->type.shape;
     const int8_t *extra = relation->extra_axis;
     uint32_t a = 0, b = 0;
     if (rule->inputs[0].rank + (extra[1] >= 0) != rule->outputs[0].rank + (extra[0] >= 0))
@@ -532,71 +537,71 @@ static void fill_same(const struct sp_dataflow *net, const struct sp_relation *r
     }
 }
 
-static enum sp_status make_rule(const struct sp_dataflow *net, const struct sp_relation *relation,
+static enum sp_status make_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                                 struct sp_arena *arena, struct sp_rule **ret_rule, struct sp_error *err)
 {
     if (relation->kind == SP_RELATION_NODE && relation->node->op != NULL)
-        return sp_op_rule(net->model, relation->node, arena, ret_rule, err);
+        return sp_op_rule(dataflow->model, relation->node, arena, ret_rule, err);
     struct sp_rule *rule = NULL;
-    if (new_rule(arena, net, relation, &rule) != SP_OK)
+    if (new_rule(arena, dataflow, relation, &rule) != SP_OK)
         return sp_fail_memory(err);
     if (relation->kind == SP_RELATION_SAME)
-        fill_same(net, relation, rule);
+        fill_same(dataflow, relation, rule);
     if (rule->faults != 0)
         return sp_fail_memory(err);
     *ret_rule = rule;
     return SP_OK;
 }
 
-struct sp_rules *sp_dataflow_rules(const struct sp_dataflow *net)
+struct sp_rules *sp_dataflow_rules(const struct sp_dataflow *dataflow)
 {
-    struct sp_dataflow_rules *rules = net->rules;
+    struct sp_dataflow_rules *rules = dataflow->rules;
     if (rules->kept == NULL)
-        rules->kept = sp_rules_create(rules->arena, net->model->hash_seed,
-                                      SP_FREE_RULE_UNITS + net->model->size / SP_RULE_UNIT_BYTES);
+        rules->kept = sp_rules_create(rules->arena, dataflow->model->hash_seed,
+                                      SP_FREE_RULE_UNITS + dataflow->model->size / SP_RULE_UNIT_BYTES);
     return rules->kept;
 }
 
 /* Keeps a rule of this relation, if there is room. */
-static enum sp_status keep(const struct sp_dataflow *net, const struct sp_relation *relation,
+static enum sp_status keep(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                            const struct sp_rule *rule, struct sp_error *err)
 {
-    struct sp_dataflow_rules *rules = net->rules;
+    struct sp_dataflow_rules *rules = dataflow->rules;
     if (rules->of == NULL)
-        rules->of = SP_NEW_ARRAY(rules->arena, net->relation_count, struct sp_rule *);
-    if (rules->of == NULL || sp_dataflow_rules(net) == NULL)
+        rules->of = SP_NEW_ARRAY(rules->arena, dataflow->relation_count, struct sp_rule *);
+    if (rules->of == NULL || sp_dataflow_rules(dataflow) == NULL)
         return sp_fail_memory(err);
     return sp_rules_keep(rules->kept, rule, &rules->of[relation->id], err);
 }
 
-bool sp_dataflow_has_rule(const struct sp_dataflow *net, const struct sp_relation *relation)
+bool sp_dataflow_has_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation)
 {
-    return net->rules->of != NULL && net->rules->of[relation->id] != NULL;
+    return dataflow->rules->of != NULL && dataflow->rules->of[relation->id] != NULL;
 }
 
-enum sp_status sp_dataflow_rule(const struct sp_dataflow *net, const struct sp_relation *relation,
+enum sp_status sp_dataflow_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                                 struct sp_arena *arena, struct sp_rule **ret_rule, struct sp_error *err)
 {
     struct sp_rule *rule = NULL;
     enum sp_status status = SP_OK;
-    if (!sp_dataflow_has_rule(net, relation)) {
-        status = make_rule(net, relation, arena, &rule, err);
+    if (!sp_dataflow_has_rule(dataflow, relation)) {
+        status = make_rule(dataflow, relation, arena, &rule, err);
         if (status == SP_OK)
-            status = keep(net, relation, rule, err);
+            status = keep(dataflow, relation, rule, err);
     }
     if (status == SP_OK)
-        *ret_rule = sp_dataflow_has_rule(net, relation) ? net->rules->of[relation->id] : rule;
+        *ret_rule = sp_dataflow_has_rule(dataflow, relation) ? dataflow->rules->of[relation->id] : rule;
     return status;
 }
 
-enum sp_status sp_dataflow_keep_rule(const struct sp_dataflow *net, const struct sp_relation *relation,
+enum sp_status sp_dataflow_keep_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                                      struct sp_arena *scratch, const struct sp_rule **ret_rule, struct sp_error *err)
 {
     struct sp_rule *rule = NULL;
     struct sp_arena_mark mark = sp_arena_mark(scratch);
-    enum sp_status status = sp_dataflow_rule(net, relation, scratch, &rule, err);
+    enum sp_status status = sp_dataflow_rule(dataflow, relation, scratch, &rule, err);
     if (status == SP_OK)
-        *ret_rule = sp_dataflow_has_rule(net, relation) ? rule : NULL;
+        *ret_rule = sp_dataflow_has_rule(dataflow, relation) ? rule : NULL;
     sp_arena_rewind(scratch, mark);
     return status;
 }

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * net - a model as tensors and the relations between them, over all its graphs.
+ * dataflow - a model as tensors and the relations between them, over all its graphs.
  *
  * Shardings are carried along relations. There are two kinds:
  *
@@ -33,7 +33,7 @@ struct sp_relation {
     enum sp_relation_kind kind;
     uint32_t node_id;
     struct sp_node *node;                /* NODE: the node; SAME: the node whose boundary it is */
-    uint32_t id;                         /* in net->relations */
+    uint32_t id;                         /* in dataflow->relations */
     uint32_t input_count, operand_count; /* operands are inputs, then outputs; SAME: input 0 is the outer side of
                                             what goes in, the inner side of what comes out */
     bool is_back;                        /* SAME: from one iteration to the next */
@@ -62,28 +62,29 @@ struct sp_dataflow {
 };
 
 /* Everything in `arena`. The model must have its shapes (ops/shapes/shapes.h). */
-enum sp_status sp_dataflow_create(struct sp_arena *arena, struct sp_model *model, struct sp_dataflow **ret_net,
+enum sp_status sp_dataflow_create(struct sp_arena *arena, struct sp_model *model, struct sp_dataflow **ret_dataflow,
                                   struct sp_error *err);
 
-uint32_t sp_dataflow_tensor(const struct sp_dataflow *net, const struct sp_value *value);
-uint32_t sp_dataflow_node(const struct sp_dataflow *net, const struct sp_node *node);
+uint32_t sp_dataflow_tensor(const struct sp_dataflow *dataflow, const struct sp_value *value);
+uint32_t sp_dataflow_node(const struct sp_dataflow *dataflow, const struct sp_node *node);
 
-/* The rule of a relation, not to be changed and perhaps without terms: the one that is kept (sp_dataflow_has_rule()), for as
-   long as the net, or a new one in `arena` where the rules of all relations take more than SP_FREE_RULE_UNITS and what
-   the size of the model adds. Equal ones are kept once (rules.h), so they are the same pointer. A node without an
-   operator entry gets one in which nothing may be split (no factors). Errors as sp_op_rule(). */
-enum sp_status sp_dataflow_rule(const struct sp_dataflow *net, const struct sp_relation *relation,
+/* The rule of a relation, not to be changed and perhaps without terms: the one that is kept (sp_dataflow_has_rule()),
+   for as long as the dataflow, or a new one in `arena` where the rules of all relations take more than
+   SP_FREE_RULE_UNITS and what the size of the model adds. Equal ones are kept once (rules.h), so they are the same
+   pointer. A node without an operator entry gets one in which nothing may be split (no factors). Errors as
+   sp_op_rule(). */
+enum sp_status sp_dataflow_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                                 struct sp_arena *arena, struct sp_rule **ret_rule, struct sp_error *err);
 
 /* Whether the rule of this relation is kept by now. */
-bool sp_dataflow_has_rule(const struct sp_dataflow *net, const struct sp_relation *relation);
+bool sp_dataflow_has_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation);
 
 /* The same, but NULL where it is not kept. `scratch` is as it was afterwards. */
-enum sp_status sp_dataflow_keep_rule(const struct sp_dataflow *net, const struct sp_relation *relation,
+enum sp_status sp_dataflow_keep_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                                      struct sp_arena *scratch, const struct sp_rule **ret_rule, struct sp_error *err);
 
 /* The kept rules: whoever makes others from them may keep these there too. NULL without memory. */
-struct sp_rules *sp_dataflow_rules(const struct sp_dataflow *net);
+struct sp_rules *sp_dataflow_rules(const struct sp_dataflow *dataflow);
 
 /* Operand `operand` of a rule: inputs, then outputs. */
 static inline const struct sp_operand_rule *sp_rule_operand(const struct sp_rule *rule, uint32_t operand)

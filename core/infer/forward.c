@@ -34,7 +34,7 @@ struct pass {
 
 static const struct sp_value *value_of(const struct pass *pass, uint32_t tensor)
 {
-    return tensor == SP_NO_TENSOR ? NULL : pass->assignment->net->tensors[tensor];
+    return tensor == SP_NO_TENSOR ? NULL : pass->assignment->dataflow->tensors[tensor];
 }
 
 static bool has_rank(const struct sp_value *value)
@@ -552,9 +552,9 @@ static void forget(struct sp_spec_entry *entry)
 /* As it was before the loop, for another round. */
 static void rewind_loop(struct pass *pass, const struct loop *loop, uint32_t end)
 {
-    const struct sp_dataflow *net = pass->assignment->net;
+    const struct sp_dataflow *dataflow = pass->assignment->dataflow;
     for (uint32_t r = loop->begin; r < end; r++) {
-        const struct sp_relation *relation = &net->relations[r];
+        const struct sp_relation *relation = &dataflow->relations[r];
         const struct sp_node *node = relation->node;
         uint32_t first_out = relation->kind == SP_RELATION_NODE ? relation->input_count : 1;
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++)
@@ -602,20 +602,20 @@ static enum sp_status tell_loop(struct pass *pass, const struct sp_relation *rel
    body gave, until it gives what it got. */
 static enum sp_status close_loop(struct pass *pass, uint32_t first, uint32_t end, uint32_t *ret_continue)
 {
-    const struct sp_dataflow *net = pass->assignment->net;
-    struct loop *loop = &pass->loops[net->relations[first].node_id];
+    const struct sp_dataflow *dataflow = pass->assignment->dataflow;
+    struct loop *loop = &pass->loops[dataflow->relations[first].node_id];
     enum sp_status status = SP_OK;
     bool may_repeat = loop->rounds < MAX_ROUNDS && pass->budget >= end - loop->begin, repeats = false;
     for (uint32_t r = first; r < end && status == SP_OK; r++) {
         const struct sp_sharding *next = NULL;
         bool is_same_again = true;
-        status = is_settled(pass, &net->relations[r], &is_same_again, &next);
+        status = is_settled(pass, &dataflow->relations[r], &is_same_again, &next);
         if (status != SP_OK || is_same_again)
             continue;
         if (may_repeat)
-            pass->forced[net->relations[r].tensors[1]] = (struct made){next, net->relations[r].node};
+            pass->forced[dataflow->relations[r].tensors[1]] = (struct made){next, dataflow->relations[r].node};
         else
-            status = tell_loop(pass, &net->relations[r], next);
+            status = tell_loop(pass, &dataflow->relations[r], next);
         repeats = repeats || may_repeat;
     }
     *ret_continue = end;
@@ -630,7 +630,7 @@ static enum sp_status close_loop(struct pass *pass, uint32_t first, uint32_t end
 
 static void begin_loop(struct pass *pass, uint32_t r)
 {
-    const struct sp_relation *relation = &pass->assignment->net->relations[r];
+    const struct sp_relation *relation = &pass->assignment->dataflow->relations[r];
     struct loop *loop = &pass->loops[relation->node_id];
     if (loop->is_begun)
         return;
@@ -639,16 +639,16 @@ static void begin_loop(struct pass *pass, uint32_t r)
 
 static enum sp_status pass_relations(struct pass *pass)
 {
-    const struct sp_dataflow *net = pass->assignment->net;
+    const struct sp_dataflow *dataflow = pass->assignment->dataflow;
     enum sp_status status = SP_OK;
     uint32_t r = 0;
-    while (r < net->relation_count && status == SP_OK) {
-        const struct sp_relation *relation = &net->relations[r];
+    while (r < dataflow->relation_count && status == SP_OK) {
+        const struct sp_relation *relation = &dataflow->relations[r];
         struct sp_arena_mark mark = sp_arena_mark(pass->scratch);
         if (relation->is_back) {
             uint32_t end = r;
-            while (end < net->relation_count && net->relations[end].is_back &&
-                   net->relations[end].node_id == relation->node_id)
+            while (end < dataflow->relation_count && dataflow->relations[end].is_back &&
+                   dataflow->relations[end].node_id == relation->node_id)
                 end++;
             status = close_loop(pass, r, end, &r);
         } else if (relation->kind == SP_RELATION_SAME) {
@@ -666,7 +666,7 @@ static enum sp_status pass_relations(struct pass *pass)
 
 enum sp_status sp_infer_forward(struct sp_assignment *assignment, struct sp_error *err)
 {
-    const struct sp_dataflow *net = assignment->net;
+    const struct sp_dataflow *dataflow = assignment->dataflow;
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
     struct sp_arena *tables = sp_arena_create(sp_arena_budget(assignment->arena));
     struct pass pass = {.assignment = assignment, .scratch = scratch, .err = err};
@@ -675,11 +675,11 @@ enum sp_status sp_infer_forward(struct sp_assignment *assignment, struct sp_erro
         status = sp_fail_memory(err);
         goto cleanup;
     }
-    pass.budget = 8 * (uint64_t)net->relation_count;
-    pass.made = SP_NEW_ARRAY(tables, net->tensor_count, struct made);
-    pass.forced = SP_NEW_ARRAY(tables, net->tensor_count, struct made);
-    pass.loops = SP_NEW_ARRAY(tables, net->node_count, struct loop);
-    pass.is_told = SP_NEW_ARRAY(tables, net->node_count, uint8_t);
+    pass.budget = 8 * (uint64_t)dataflow->relation_count;
+    pass.made = SP_NEW_ARRAY(tables, dataflow->tensor_count, struct made);
+    pass.forced = SP_NEW_ARRAY(tables, dataflow->tensor_count, struct made);
+    pass.loops = SP_NEW_ARRAY(tables, dataflow->node_count, struct loop);
+    pass.is_told = SP_NEW_ARRAY(tables, dataflow->node_count, uint8_t);
     if (!pass.made || !pass.forced || !pass.loops || !pass.is_told)
         status = sp_fail_memory(err);
     if (status == SP_OK)

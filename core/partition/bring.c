@@ -251,7 +251,7 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
                                          .to = to,
                                          .device_count = part->assignment.device_count,
                                          .counts_transfers = true,
-                                         .steps_left = sp_view_cache_ways_left(part->assignment.memo)};
+                                         .steps_left = sp_view_cache_ways_left(part->assignment.cache)};
     enum sp_status status = sp_reshard_plan(part->arena, &request, ret_reshard, &ignored);
     if (status == SP_OK || status == SP_ERR_LIMIT || status == SP_ERR_REQUEST || status == SP_ERR_UNSUPPORTED) {
         if (status != SP_OK || cuts_unknown(value, *ret_reshard))
@@ -324,7 +324,7 @@ static enum sp_status bring_from_devices(struct sp_partitioner *part, const stru
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces)
 {
-    const struct sp_value *root = part->net->tensors[sp_part_root(part, value)];
+    const struct sp_value *root = part->dataflow->tensors[sp_part_root(part, value)];
     enum sp_status status;
     if (find_pieces(sp_part_tensor(part, value), target, ret_pieces))
         return SP_OK;

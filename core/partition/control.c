@@ -82,7 +82,7 @@ static enum sp_status make_port(struct sp_partitioner *part, const struct sp_par
 
 static enum sp_status add_devices(struct sp_partitioner *part, const struct sp_node *node, bool *is_used)
 {
-    const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
+    const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; specs && i < node->input_count + node->output_count && status == SP_OK; i++) {
         int64_t count = 0;
@@ -230,7 +230,7 @@ static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_va
     enum sp_status status = sp_control_find_fit(part, value, *sharding, &fits);
     if (status != SP_OK || fits)
         return status;
-    return sp_view_cache_whole(part->assignment.memo, sp_part_rank(value), part->assignment.device_count, 1, sharding,
+    return sp_view_cache_whole(part->assignment.cache, sp_part_rank(value), part->assignment.device_count, 1, sharding,
                                sharding, part->err);
 }
 

@@ -21,7 +21,7 @@ static bool splits(const struct sp_sharding *sharding, uint32_t rank)
 
 static bool node_is_cut(const struct sp_partitioner *part, const struct sp_node *node)
 {
-    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->net, node)];
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->dataflow, node)];
     for (uint32_t i = 0; specs->operands && i < node->input_count + node->output_count; i++) {
         const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
         if (value && specs->operands[i].sharding && splits(specs->operands[i].sharding, sp_part_rank(value)))
@@ -98,15 +98,15 @@ static bool is_paired(const struct sp_node *node, const struct sp_graph *graph)
 /* Marks the control flow around each node that is cut. */
 static enum sp_status find_cut_inside(struct sp_partitioner *part)
 {
-    part->is_cut_inside = SP_NEW_ARRAY(part->arena, part->net->node_count, bool);
+    part->is_cut_inside = SP_NEW_ARRAY(part->arena, part->dataflow->node_count, bool);
     if (!part->is_cut_inside)
         return sp_fail_memory(part->err);
-    for (uint32_t n = 0; n < part->net->node_count; n++) {
-        const struct sp_node *owner = part->net->nodes[n]->graph->owner;
-        if (!owner || !node_is_cut(part, part->net->nodes[n]))
+    for (uint32_t n = 0; n < part->dataflow->node_count; n++) {
+        const struct sp_node *owner = part->dataflow->nodes[n]->graph->owner;
+        if (!owner || !node_is_cut(part, part->dataflow->nodes[n]))
             continue;
-        while (owner && !part->is_cut_inside[sp_dataflow_node(part->net, owner)]) {
-            part->is_cut_inside[sp_dataflow_node(part->net, owner)] = true;
+        while (owner && !part->is_cut_inside[sp_dataflow_node(part->dataflow, owner)]) {
+            part->is_cut_inside[sp_dataflow_node(part->dataflow, owner)] = true;
             owner = owner->graph->owner;
         }
     }
@@ -123,7 +123,7 @@ enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struc
         return SP_OK;
     if (!part->is_cut_inside && find_cut_inside(part) != SP_OK)
         return part->err->status;
-    bool is_fit = part->is_cut_inside[sp_dataflow_node(part->net, node)] &&
+    bool is_fit = part->is_cut_inside[sp_dataflow_node(part->dataflow, node)] &&
                   all_ranked(node->input_count, node->inputs) && all_ranked(node->output_count, node->outputs);
     for (uint32_t g = 0; g < count && is_fit; g++)
         is_fit = is_paired(node, graphs[g]) && all_ranked(graphs[g]->input_count, graphs[g]->inputs) &&
@@ -139,13 +139,13 @@ static const struct sp_sharding *stated_inside(const struct sp_partitioner *part
 {
     if (value->producer) {
         const struct sp_node *node = value->producer;
-        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
         if (specs && specs[node->input_count + value->producer_output].sharding)
             return specs[node->input_count + value->producer_output].sharding;
     }
     for (uint32_t u = 0; u < value->use_count; u++) {
         const struct sp_node *node = value->uses[u].node;
-        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
+        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
         if (value->uses[u].input != UINT32_MAX && specs && specs[value->uses[u].input].sharding)
             return specs[value->uses[u].input].sharding;
     }
@@ -184,7 +184,7 @@ static enum sp_status with_axis(struct sp_partitioner *part, const struct sp_sha
     changed->rank = count;
     changed->is_rank_open = false;
     changed->blocks = dims;
-    return sp_view_cache_sharding(part->assignment.memo, changed, false, ret_sharding, part->err);
+    return sp_view_cache_sharding(part->assignment.cache, changed, false, ret_sharding, part->err);
 }
 
 enum sp_status sp_control_outer_sharding(struct sp_partitioner *part, const struct sp_carried_value *carried,
@@ -357,7 +357,7 @@ enum sp_status sp_control_pair(struct sp_partitioner *part, struct sp_part_contr
 enum sp_status sp_control_choose(struct sp_partitioner *part, struct sp_part_control_run *run)
 {
     const struct sp_node *node = run->node;
-    const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, node)].operands;
+    const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->in_count && status == SP_OK; i++)
         status = choose_sharding(part, run, specs ? &specs[run->first_in + i] : NULL, &run->in[i]);

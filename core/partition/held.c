@@ -8,7 +8,7 @@
 
 uint32_t sp_part_root(const struct sp_partitioner *part, const struct sp_value *value)
 {
-    uint32_t tensor = sp_dataflow_tensor(part->net, value);
+    uint32_t tensor = sp_dataflow_tensor(part->dataflow, value);
     while (part->tensors[tensor].same_as != tensor)
         tensor = part->tensors[tensor].same_as;
     return tensor;

@@ -1,9 +1,9 @@
 /*
  * One node on the shards that a placement gives its devices.
  *
- * The operator's function is called for each device and records what it wants (ops/lowering/recorder.h). The records are
- * the same but for numbers, so they are gone through together: inputs are brought first; then every device's operators
- * up to the next collective, the collective, and so on; then the outputs.
+ * The operator's function is called for each device and records what it wants (ops/lowering/recorder.h). The records
+ * are the same but for numbers, so they are gone through together: inputs are brought first; then every device's
+ * operators up to the next collective, the collective, and so on; then the outputs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -255,7 +255,7 @@ static enum sp_status run_placed(struct sp_part_run *run)
     return status;
 }
 
-/* The rule of a node that the net has no relation for (control flow), or that has none: nothing is cut. */
+/* The rule of a node that the dataflow has no relation for (control flow), or that has none: nothing is cut. */
 static enum sp_status empty_rule(struct sp_part_run *run)
 {
     struct sp_rule *rule = SP_NEW(run->part->scratch, struct sp_rule);
@@ -277,7 +277,7 @@ static enum sp_status place_apart(struct sp_part_run *run)
     struct sp_partitioner *part = run->part;
     int64_t count = 0;
     const int64_t *devices = NULL;
-    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->net, run->node)];
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->dataflow, run->node)];
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->node->input_count + run->node->output_count && status == SP_OK && count == 0; i++)
         if (specs->operands && specs->operands[i].sharding && specs->operands[i].origin != SP_SPEC_ASSUMED)
@@ -304,7 +304,7 @@ static enum sp_status place_apart(struct sp_part_run *run)
 enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
 {
     struct sp_arena_mark mark = sp_arena_mark(part->scratch);
-    uint32_t id = sp_dataflow_node(part->net, node), relation = part->relation_of[id];
+    uint32_t id = sp_dataflow_node(part->dataflow, node), relation = part->relation_of[id];
     struct sp_part_run run = {.part = part, .node = node};
     struct sp_rule *rule = NULL;
     enum sp_status status;
@@ -313,8 +313,8 @@ enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
         if (status == SP_OK)
             status = place_apart(&run);
     } else {
-        run.relation = &part->net->relations[relation];
-        status = sp_dataflow_rule(part->net, run.relation, part->scratch, &rule, part->err);
+        run.relation = &part->dataflow->relations[relation];
+        status = sp_dataflow_rule(part->dataflow, run.relation, part->scratch, &rule, part->err);
         run.rule = rule;
         if (status == SP_OK)
             status = sp_part_place(part, run.relation, rule, &run.placement);

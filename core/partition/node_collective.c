@@ -392,7 +392,7 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
 {
     struct sp_partitioner *part = run->part;
     const struct sp_lower_event *first = &run->records[0]->events[events[0]];
-    uint32_t count = run->placement.device_count, id = sp_dataflow_node(part->net, run->node);
+    uint32_t count = run->placement.device_count, id = sp_dataflow_node(part->dataflow, run->node);
     bool is_scattered = false;
     struct made made = {.value = run->node->outputs[first->output.index],
                         .boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box),

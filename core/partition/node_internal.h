@@ -12,7 +12,7 @@ struct sp_part_brought {
 struct sp_part_run {
     struct sp_partitioner *part;
     struct sp_node *node;
-    const struct sp_relation *relation; /* NULL: the net has none for it */
+    const struct sp_relation *relation; /* NULL: the dataflow has none for it */
     const struct sp_rule *rule;
     struct sp_node_cut placement;
     struct sp_lower_recorder **records; /* per device of the placement */

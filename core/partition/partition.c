@@ -11,13 +11,13 @@
 static void need(struct sp_partitioner *part, const struct sp_value *value)
 {
     if (value && !sp_part_is_constant(value))
-        part->tensors[sp_dataflow_tensor(part->net, value)].is_needed = true;
+        part->tensors[sp_dataflow_tensor(part->dataflow, value)].is_needed = true;
 }
 
 static bool is_needed(const struct sp_partitioner *part, const struct sp_node *node)
 {
     for (uint32_t o = 0; o < node->output_count; o++)
-        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->net, node->outputs[o])].is_needed)
+        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
             return true;
     return false;
 }
@@ -57,7 +57,7 @@ struct frame {
 /* Names of one tensor: the call's argument and the body's input, the body's output and the call's. */
 static void same(struct sp_partitioner *part, const struct sp_value *name, const struct sp_value *as)
 {
-    part->tensors[sp_dataflow_tensor(part->net, name)].same_as = sp_part_root(part, as);
+    part->tensors[sp_dataflow_tensor(part->dataflow, name)].same_as = sp_part_root(part, as);
 }
 
 static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *node, struct frame *frame)
@@ -67,7 +67,7 @@ static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *n
         if (node->inputs[i] && !body->inputs[i]->is_absent)
             same(part, body->inputs[i], node->inputs[i]);
     for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
-        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->net, node->outputs[o])].is_needed)
+        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
             need(part, body->outputs[o]);
     *frame = (struct frame){body, 0, NULL};
     return find_needed(part, body);
@@ -180,7 +180,8 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
     const struct sp_part_held *held = tensor->last; /* as the assignment wants it, if it says so */
     const struct sp_sharding *wanted = NULL;
     if (value->producer) {
-        const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->net, value->producer)].operands;
+        const struct sp_spec_entry *specs =
+            part->stated->nodes[sp_dataflow_node(part->dataflow, value->producer)].operands;
         wanted = specs ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
     }
     for (const struct sp_part_held *at = tensor->first; at && wanted; at = at->next)
@@ -227,24 +228,24 @@ const char *sp_part_marker(struct sp_arena *arena, const struct sp_model *model)
 
 static enum sp_status set_up(struct sp_partitioner *part)
 {
-    const struct sp_dataflow *net = part->net;
-    struct sp_node_specs *nodes = SP_NEW_ARRAY(part->arena, net->node_count, struct sp_node_specs);
-    part->tensors = SP_NEW_ARRAY(part->arena, net->tensor_count, struct sp_part_tensor);
-    part->relation_of = SP_NEW_ARRAY(part->arena, net->node_count, uint32_t);
+    const struct sp_dataflow *dataflow = part->dataflow;
+    struct sp_node_specs *nodes = SP_NEW_ARRAY(part->arena, dataflow->node_count, struct sp_node_specs);
+    part->tensors = SP_NEW_ARRAY(part->arena, dataflow->tensor_count, struct sp_part_tensor);
+    part->relation_of = SP_NEW_ARRAY(part->arena, dataflow->node_count, uint32_t);
     if (!nodes || !part->tensors || !part->relation_of) {
         (void)sp_fail_memory(part->err);
         return SP_ERR_MEMORY;
     }
-    memcpy(nodes, part->stated->nodes, net->node_count * sizeof *nodes);
+    memcpy(nodes, part->stated->nodes, dataflow->node_count * sizeof *nodes);
     part->assignment = *part->stated;
     part->assignment.nodes = nodes;
-    for (uint32_t t = 0; t < net->tensor_count; t++)
+    for (uint32_t t = 0; t < dataflow->tensor_count; t++)
         part->tensors[t].same_as = t;
-    for (uint32_t n = 0; n < net->node_count; n++)
+    for (uint32_t n = 0; n < dataflow->node_count; n++)
         part->relation_of[n] = SP_NO_TENSOR;
-    for (uint32_t r = 0; r < net->relation_count; r++)
-        if (net->relations[r].kind == SP_RELATION_NODE)
-            part->relation_of[net->relations[r].node_id] = r;
+    for (uint32_t r = 0; r < dataflow->relation_count; r++)
+        if (dataflow->relations[r].kind == SP_RELATION_NODE)
+            part->relation_of[dataflow->relations[r].node_id] = r;
     part->near = (struct sp_mesh_level){
         .name = "device", .size = (uint32_t)part->stated->device_count, .bandwidth = 1e11, .latency = 1e-6};
     part->links = part->request->links ? *part->request->links : (struct sp_links){1, &part->near};
@@ -260,7 +261,7 @@ enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partitio
                                   .err = err,
                                   .arena = arena,
                                   .model = request->model,
-                                  .net = request->assignment->net,
+                                  .dataflow = request->assignment->dataflow,
                                   .stated = request->assignment};
     part.scratch = sp_arena_create(sp_arena_budget(arena));
     if (!part.scratch)

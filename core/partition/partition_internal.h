@@ -45,16 +45,16 @@ struct sp_partitioner {
     struct sp_error *err;
     struct sp_arena *arena, *scratch; /* of the partition, of the node at work */
     struct sp_model *model;
-    const struct sp_dataflow *net;
+    const struct sp_dataflow *dataflow;
     struct sp_assignment assignment;    /* with specs of its own, which the node at work may change */
     const struct sp_assignment *stated; /* the request's */
     struct sp_part_tensor *tensors;
-    uint32_t *relation_of; /* by node of the net: its NODE relation, or SP_NO_TENSOR */
+    uint32_t *relation_of; /* by node of the dataflow: its NODE relation, or SP_NO_TENSOR */
     const char *marker;
     uint64_t next; /* number of the next piece */
     struct sp_links links;
     struct sp_mesh_level near;
-    bool *is_cut_inside; /* by node of the net: something in its graphs is cut; NULL: nobody asked yet */
+    bool *is_cut_inside; /* by node of the dataflow: something in its graphs is cut; NULL: nobody asked yet */
     uint32_t body_depth; /* graphs of control flow around the node at work */
     uint32_t undo_count, undo_capacity;
     struct sp_part_undo *undo; /* what came to be held in them */
@@ -92,7 +92,7 @@ enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_no
                                  const struct sp_rule *rule, const struct sp_operand_rule *operand,
                                  const struct sp_value *value, uint32_t at, struct sp_lower_axis *ret_axes);
 
-/* The operand's sharding that these parts are, BLOCKS kept by the assignment's memo; NULL where none says it. */
+/* The operand's sharding that these parts are, BLOCKS kept by the assignment's cache; NULL where none says it. */
 enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                      const struct sp_rule *rule, const struct sp_operand_rule *operand,
                                      const struct sp_value *value, const struct sp_sharding **ret_sharding);

@@ -1,8 +1,9 @@
 /*
  * Where a node runs, and which shard of every factor each device has.
  *
- * The node's inputs say it (infer/view/view.h). A factor that no input cuts is cut as a stated output is: a device slices
- * what it has whole, which costs nothing. What contradicts, and a cut that leaves a device without any part, is whole.
+ * The node's inputs say it (infer/view/view.h). A factor that no input cuts is cut as a stated output is: a device
+ * slices what it has whole, which costs nothing. What contradicts, and a cut that leaves a device without any part, is
+ * whole.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -313,5 +314,5 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
                                      .shard_count = shards,
                                      .first = first,
                                      .devices = devices};
-    return sp_view_cache_sharding(part->assignment.memo, sharding, false, ret_sharding, part->err);
+    return sp_view_cache_sharding(part->assignment.cache, sharding, false, ret_sharding, part->err);
 }

@@ -18,7 +18,7 @@ struct placer {
 static const struct sp_value *operand_value(const struct placer *placer, uint32_t operand)
 {
     uint32_t tensor = placer->relation->tensors[operand];
-    return tensor == SP_NO_TENSOR ? NULL : placer->part->net->tensors[tensor];
+    return tensor == SP_NO_TENSOR ? NULL : placer->part->dataflow->tensors[tensor];
 }
 
 static struct sp_spec_entry *entry_of(const struct placer *placer, uint32_t operand)

@@ -292,19 +292,19 @@ struct found {
 
 /* The result that was found; else searches. */
 static enum sp_status find_result(struct sp_job *job, const struct sp_workload *workload,
-                                  const struct sp_contraction *contraction, const struct sp_dataflow *net,
+                                  const struct sp_contraction *contraction, const struct sp_dataflow *dataflow,
                                   const struct sp_cluster *cluster, const struct sp_joint_options *joint,
                                   const struct found *found, struct sp_error *err)
 {
     struct sp_placement_record outline;
     if (found == NULL) {
         enum sp_status status =
-            sp_joint_search(job->arena, contraction->workload, net, cluster, joint, &job->result, err);
+            sp_joint_search(job->arena, contraction->workload, dataflow, cluster, joint, &job->result, err);
         return status == SP_OK ? expand(job->arena, contraction, workload, cluster, job->result, err) : status;
     }
     enum sp_status status = sp_placement_record_parse(job->arena, found->outline, workload->node_count, &outline, err);
     if (status == SP_OK)
-        status = sp_joint_from_record(job->arena, workload, net, cluster, &outline, job->watch, &job->result, err);
+        status = sp_joint_from_record(job->arena, workload, dataflow, cluster, &outline, job->watch, &job->result, err);
     if (status == SP_OK)
         job->result->stopped = found->stopped;
     return status;
@@ -317,7 +317,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     struct sp_joint_options joint;
     struct sp_workload *workload;
     struct sp_contraction contraction;
-    struct sp_dataflow *net = NULL;
+    struct sp_dataflow *dataflow = NULL;
     enum sp_status status = make_workload(job, cluster, &workload, err);
     if (status == SP_OK && options->profile != NULL)
         status = apply_profile(job, options->profile, cluster, workload, bindings, err);
@@ -326,7 +326,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     if (status == SP_OK)
         status = sp_workload_contract(job->arena, workload, cluster, &contraction, err);
     if (status == SP_OK && job->model != NULL)
-        status = sp_dataflow_create(job->arena, job->model, &net, err);
+        status = sp_dataflow_create(job->arena, job->model, &dataflow, err);
     if (status != SP_OK)
         return status;
     sp_joint_options_init(&joint);
@@ -341,7 +341,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.executor = job->executor;
     joint.skip_least = job->skip_least;
     joint.watch = job->watch;
-    status = find_result(job, workload, &contraction, net, cluster, &joint, found, err);
+    status = find_result(job, workload, &contraction, dataflow, cluster, &joint, found, err);
     if (status != SP_OK)
         return status;
     plan->cluster = cluster;

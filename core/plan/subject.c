@@ -44,7 +44,7 @@ static enum sp_status place_node(struct sp_subject *subject, uint32_t index, str
                                  struct sp_error *err)
 {
     const struct sp_node *node = &subject->model->graph->nodes[index];
-    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->net, node)];
+    const struct sp_node_specs *specs = &subject->assignment->nodes[sp_dataflow_node(subject->dataflow, node)];
     const struct sp_sharding *known[OPERANDS_LOOKED_AT], *whole = NULL;
     uint32_t count = known_shardings(specs, node->input_count, node->output_count, known);
     if (count == 0)
@@ -54,7 +54,7 @@ static enum sp_status place_node(struct sp_subject *subject, uint32_t index, str
     if (specs->has_stage && specs->stage >= subject->stage_count && specs->stage < INT32_MAX)
         subject->stage_count = specs->stage + 1;
     enum sp_status status =
-        sp_view_cache_whole(subject->assignment->memo, 0, subject->device_count, count, known, &whole, err);
+        sp_view_cache_whole(subject->assignment->cache, 0, subject->device_count, count, known, &whole, err);
     if (status == SP_OK && whole != NULL) {
         place->device_count = whole->first[1];
         place->devices = whole->devices;
@@ -65,8 +65,8 @@ static enum sp_status place_node(struct sp_subject *subject, uint32_t index, str
 static enum sp_status infer(struct sp_subject *subject, const char *configuration, bool propagates,
                             struct sp_error *err)
 {
-    enum sp_status status = sp_assignment_create(subject->arena, subject->net, configuration, subject->device_count, 0,
-                                                 NULL, &subject->assignment, err);
+    enum sp_status status = sp_assignment_create(subject->arena, subject->dataflow, configuration,
+                                                 subject->device_count, 0, NULL, &subject->assignment, err);
     if (status != SP_OK)
         return status;
     subject->assignment->gathers_contradictions = true;
@@ -82,7 +82,7 @@ static enum sp_status complete(struct sp_subject *subject, const char *configura
     struct sp_error why = {0};
     enum sp_status status = nodes != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
-        status = sp_dataflow_create(subject->arena, subject->model, &subject->net, err);
+        status = sp_dataflow_create(subject->arena, subject->model, &subject->dataflow, err);
     if (status == SP_OK) {
         status = infer(subject, configuration, true, &why);
         if (status == SP_ERR_REQUEST && strcmp(why.code, "NO_COMMON_MESH") == 0) {
@@ -200,10 +200,10 @@ enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const str
 static enum sp_status annotate(struct sp_model *model, const struct sp_annotations *annotations, struct sp_arena *arena,
                                struct sp_error *err)
 {
-    struct sp_dataflow *net;
-    enum sp_status status = sp_dataflow_create(arena, model, &net, err);
-    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++)
-        net->nodes[i]->configuration_count = 0;
+    struct sp_dataflow *dataflow;
+    enum sp_status status = sp_dataflow_create(arena, model, &dataflow, err);
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++)
+        dataflow->nodes[i]->configuration_count = 0;
     for (uint32_t i = 0; status == SP_OK && i < annotations->count; i++) {
         struct sp_node *node = &model->graph->nodes[i];
         struct sp_node_configuration *entry = SP_NEW(arena, struct sp_node_configuration);

@@ -4,13 +4,15 @@
  *
  * There are three ways to one:
  *
- *   a model    its annotations for one configuration, completed by propagation (infer/propagate/propagate.h), or forward only
+ *   a model    its annotations for one configuration, completed by propagation (infer/propagate/propagate.h), or
+ *              forward only
  *              (infer/forward.h) where no mesh explains all of them
  *   a plan     of a job: what sp_plan_annotate() would write into the model, completed in the same way. So the plan and
  *              the model that is annotated with it make the same subject
  *   plan.json  what sp_plan_write_json() wrote, and the model: the plan is made again from the outline that stands in
- *              the file (plan/answer/placement_record.h), without a search; it must come out with the same id, stages and estimate.
- *              Of a plan without an outline, which an older version made, the search is repeated: it is deterministic
+ *              the file (plan/answer/placement_record.h), without a search; it must come out with the same id, stages
+ *              and estimate. Of a plan without a placement record, which an older version made, the search is repeated:
+ *              it is deterministic
  *
  * Devices are numbered as in the annotated model: those that are used, from 0, in the cluster's order.
  */
@@ -30,10 +32,10 @@ struct sp_subject_node {
 struct sp_subject {
     struct sp_arena *arena; /* of the job */
     const char *name;       /* of the model, as the caller calls it */
-    struct sp_model *model; /* bound and with shapes; NULL: the plan is one of a graph of costs, and so are net and
+    struct sp_model *model; /* bound and with shapes; NULL: the plan is one of a graph of costs, and so are dataflow and
                                assignment */
     const struct sp_model_file *file;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     int64_t device_count;
     const char *const *device_names;     /* device_count of them, or NULL */

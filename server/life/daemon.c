@@ -16,7 +16,7 @@
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "routes/answers.h"
-#include "routes/sheets.h"
+#include "routes/indexes.h"
 #include "server.h"
 #include "server_limits.h"
 #include "store/files.h"
@@ -195,7 +195,7 @@ static void store_changed(void *context, const char *plan)
 {
     const struct daemon *daemon = context;
     answers_forget(daemon->server.answers, plan);
-    sheets_forget(daemon->server.sheets, plan);
+    indexes_forget(daemon->server.indexes, plan);
     if (atomic_load(&daemon->has_jobs))
         jobs_changed(daemon->server.jobs, plan);
 }
@@ -298,9 +298,9 @@ static bool start(struct daemon *daemon, struct problem *problem)
     const struct config *config = daemon->server.config;
     daemon->server.metrics = metrics_create();
     daemon->server.answers = answers_create();
-    daemon->server.sheets = sheets_create();
+    daemon->server.indexes = indexes_create();
     atomic_store(&daemon->server.heartbeat_ms, server_now_ms());
-    if (daemon->server.metrics == NULL || daemon->server.answers == NULL || daemon->server.sheets == NULL)
+    if (daemon->server.metrics == NULL || daemon->server.answers == NULL || daemon->server.indexes == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     return choose_name(&daemon->server, problem) && auth_create(config, &daemon->server.auth, problem) &&
            open_folder(&daemon->server, problem) && open_store(daemon, problem) &&
@@ -323,7 +323,7 @@ static int run(struct daemon *daemon)
     jobs_destroy(daemon->server.jobs);
     auth_destroy(daemon->server.auth);
     answers_destroy(daemon->server.answers);
-    sheets_destroy(daemon->server.sheets);
+    indexes_destroy(daemon->server.indexes);
     metrics_destroy(daemon->server.metrics);
     folder_destroy(daemon->server.folder);
     if (started)

@@ -1,4 +1,4 @@
-/* GET /v1/plans/{id}/summary, graph, timeline, memory: slices that are one object of the sheet. */
+/* GET /v1/plans/{id}/summary, graph, timeline, memory: slices that are one object of the index. */
 #include <string.h>
 
 #include "http/respond.h"
@@ -19,15 +19,15 @@ static bool finish(struct sp_json *json, struct sp_buf *buf, enum sp_status stat
 
 /* ---- summary ---- */
 
-/* The sheet's object, with the plan as a job of this service put in front. */
+/* The index's object, with the plan as a job of this service put in front. */
 static bool write_summary(const struct slice *slice, struct slice_asked *asked, struct sp_buf *buf,
                           struct problem *problem)
 {
     (void)slice;
-    const struct sp_index *sheet = asked->plan.sheet;
+    const struct sp_index *index = asked->plan.index;
     const struct plan_row *row = &asked->plan.row;
     struct sp_json json;
-    if (sheet->summary_size < 3 || sheet->summary[0] != '{')
+    if (index->summary_size < 3 || index->summary[0] != '{')
         return problem_set(problem, 500, "PLAN_DAMAGED", "The stored plan has no summary.");
     sp_json_init_buf(&json, false, buf);
     sp_json_begin_object(&json);
@@ -40,8 +40,8 @@ static bool write_summary(const struct slice *slice, struct slice_asked *asked, 
     sp_json_end_object(&json);
     if (!finish(&json, buf, SP_OK, NULL, problem))
         return false;
-    buf->data[buf->size - 1] = ','; /* the brace; the rest of the sheet's object follows */
-    sp_buf_append(buf, sheet->summary + 1, (size_t)sheet->summary_size - 1);
+    buf->data[buf->size - 1] = ','; /* the brace; the rest of the index's object follows */
+    sp_buf_append(buf, index->summary + 1, (size_t)index->summary_size - 1);
     return !sp_buf_failed(buf);
 }
 
@@ -85,7 +85,7 @@ static bool write_graph(const struct slice *slice, struct slice_asked *asked, st
     struct sp_error err = {0};
     struct sp_json json;
     sp_json_init_buf(&json, false, buf);
-    const enum sp_status status = sp_index_graph(asked->plan.sheet, &asked->query.graph, &json, &err);
+    const enum sp_status status = sp_index_graph(asked->plan.index, &asked->query.graph, &json, &err);
     return finish(&json, buf, status, &err, problem);
 }
 
@@ -115,7 +115,7 @@ static bool write_timeline(const struct slice *slice, struct slice_asked *asked,
     struct sp_error err = {0};
     struct sp_json json;
     sp_json_init_buf(&json, false, buf);
-    const enum sp_status status = sp_index_timeline(asked->plan.sheet, &asked->query.timeline, &json, &err);
+    const enum sp_status status = sp_index_timeline(asked->plan.index, &asked->query.timeline, &json, &err);
     return finish(&json, buf, status, &err, problem);
 }
 
@@ -150,7 +150,7 @@ static bool write_memory(const struct slice *slice, struct slice_asked *asked, s
     struct sp_json json;
     sp_json_init_buf(&json, false, buf);
     const enum sp_status status =
-        sp_index_memory(asked->plan.sheet, asked->query.memory.stage, asked->query.memory.points, &json, &err);
+        sp_index_memory(asked->plan.index, asked->query.memory.stage, asked->query.memory.points, &json, &err);
     return finish(&json, buf, status, &err, problem);
 }
 

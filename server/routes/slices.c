@@ -9,8 +9,8 @@
 #include "http/respond.h"
 #include "jobs/jobs.h"
 #include "observe/log.h"
+#include "routes/indexes.h"
 #include "routes/routes.h"
-#include "routes/sheets.h"
 #include "store/files.h"
 #include "util/json_memory.h"
 
@@ -18,9 +18,9 @@
 struct slicing {
     const struct slice *slice;
     struct slice_asked asked;
-    struct sheets *sheets;
+    struct indexes *indexes;
     char etag[SLICE_HASH_SIZE];
-    /* While a worker makes a sheet: */
+    /* While a worker makes an index: */
     struct sliced *making;
     struct errand errand;
     char *model, *output, *body;
@@ -45,7 +45,7 @@ static void free_slicing(void *state)
     struct sliced *const plans[] = {&slicing->asked.plan, &slicing->asked.other};
     free_making(slicing);
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-        sheets_release(slicing->sheets, plans[i]->sheet);
+        indexes_release(slicing->indexes, plans[i]->index);
         if (plans[i]->has_row)
             store_release_plan(&plans[i]->row);
     }
@@ -65,7 +65,7 @@ static enum verdict refuse(struct request *request, const struct sliced *sliced,
     return respond_problem(request, problem);
 }
 
-/* ---- making a sheet ---- */
+/* ---- making an index ---- */
 
 static enum verdict go_on(struct request *request);
 
@@ -74,8 +74,8 @@ static char *file_of(const struct request *request, const struct sliced *sliced,
     return files_plan_file(request->server->config->data, sliced->row.id, sliced->row.attempts, name);
 }
 
-/* Which sheet it is; false with a problem. */
-static bool identify(const struct request *request, const struct sliced *sliced, struct sheet_of *ret_of,
+/* Which index it is; false with a problem. */
+static bool identify(const struct request *request, const struct sliced *sliced, struct index_of *ret_of,
                      struct problem *problem)
 {
     struct stat stat_of;
@@ -85,7 +85,7 @@ static bool identify(const struct request *request, const struct sliced *sliced,
     free(path);
     if (!ok)
         return problem_of_stored(problem, error, "PLAN_DAMAGED", "the stored plan");
-    *ret_of = (struct sheet_of){sliced->row.id, sliced->row.attempts, (uint64_t)stat_of.st_size};
+    *ret_of = (struct index_of){sliced->row.id, sliced->row.attempts, (uint64_t)stat_of.st_size};
     return true;
 }
 
@@ -103,13 +103,13 @@ static enum verdict made(struct request *request)
     struct slicing *slicing = request->state;
     struct sliced *sliced = slicing->making;
     struct problem problem = slicing->errand.problem;
-    struct sheet_of of;
-    enum sheet_found found = SHEET_REFUSED;
+    struct index_of of;
+    enum index_found found = INDEX_REFUSED;
     if (problem.status == 0 && identify(request, sliced, &of, &problem))
-        found = sheets_open(slicing->sheets, &of, slicing->output, &sliced->sheet, &problem);
-    if (found == SHEET_MISSING)
+        found = indexes_open(slicing->indexes, &of, slicing->output, &sliced->index, &problem);
+    if (found == INDEX_MISSING)
         (void)problem_set(&problem, 500, "PLAN_DAMAGED", "The stored plan and what is made of it do not fit together.");
-    if (found != SHEET_OPEN)
+    if (found != INDEX_OPEN)
         return refuse(request, sliced, &problem);
     publish(request, slicing);
     free_making(slicing);
@@ -134,7 +134,7 @@ static bool prepare(const struct request *request, struct slicing *slicing, cons
     return slicing->body != NULL && slicing->model != NULL && slicing->output != NULL;
 }
 
-/* Has a worker make the sheet of a plan that has none. */
+/* Has a worker make the index of a plan that has none. */
 static enum verdict make(struct request *request, struct slicing *slicing, struct sliced *sliced)
 {
     struct problem problem = {0};
@@ -188,17 +188,17 @@ static enum verdict go_on(struct request *request)
     struct sliced *const plans[] = {&slicing->asked.plan, &slicing->asked.other};
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         struct problem problem = {0};
-        struct sheet_of of;
-        if (!plans[i]->has_row || plans[i]->sheet != NULL)
+        struct index_of of;
+        if (!plans[i]->has_row || plans[i]->index != NULL)
             continue;
         if (!identify(request, plans[i], &of, &problem))
             return refuse(request, plans[i], &problem);
         char *path = file_of(request, plans[i], "plan.sheet");
-        const enum sheet_found found = sheets_open(slicing->sheets, &of, path, &plans[i]->sheet, &problem);
+        const enum index_found found = indexes_open(slicing->indexes, &of, path, &plans[i]->index, &problem);
         free(path);
-        if (found == SHEET_REFUSED)
+        if (found == INDEX_REFUSED)
             return refuse(request, plans[i], &problem);
-        if (found == SHEET_MISSING)
+        if (found == INDEX_MISSING)
             return make(request, slicing, plans[i]);
     }
     return write_answer(request, slicing);
@@ -230,7 +230,7 @@ enum verdict slice_answer(struct request *request, const struct slice *slice)
     request->state = slicing;
     request->free_state = free_slicing;
     slicing->slice = slice;
-    slicing->sheets = request->server->sheets;
+    slicing->indexes = request->server->indexes;
     slicing->asked.request = request;
     slicing->asked.plan.id = request->id;
     if (slice->read != NULL && !slice->read(slice, &slicing->asked, &problem))

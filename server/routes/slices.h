@@ -1,13 +1,13 @@
 #pragma once
 /*
- * slices - a part of a finished plan, answered from its sheet.
+ * slices - a part of a finished plan, answered from its index.
  *
- *   slice_answer()   parameters -> the plan in the store -> 304, or its sheet: kept, read, or made by a worker
+ *   slice_answer()   parameters -> the plan in the store -> 304, or its index: kept, read, or made by a worker
  *                    (the request is suspended meanwhile) -> JSON
  *
  * A route says how its parameters are read and how its answer is written; the rest is the same for all of them. A slice
  * of a finished plan never changes, so its ETag is made of what is asked, and a client that has it is answered without
- * the sheet.
+ * the index.
  */
 #include "http/request.h"
 #include "index/graph.h"
@@ -17,12 +17,12 @@
 
 #define SLICE_HASH_SIZE 33
 
-/* A plan that has a result, and its sheet. */
+/* A plan that has a result, and its index. */
 struct sliced {
     const char *id; /* NULL: no plan is asked for */
     struct plan_row row;
     bool has_row;
-    const struct sp_index *sheet;
+    const struct sp_index *index;
 };
 
 /* A page of a table. */
@@ -56,7 +56,7 @@ struct slice {
     bool (*read)(const struct slice *slice, struct slice_asked *asked, struct problem *problem);
     /* Reads what belongs to the plan, which has a row now; else as above. */
     bool (*read_page)(const struct slice *slice, struct slice_asked *asked, struct problem *problem);
-    /* Writes the answer; the sheets are open. False with a problem, or when the buffer fails. */
+    /* Writes the answer; the indexes are open. False with a problem, or when the buffer fails. */
     bool (*write)(const struct slice *slice, struct slice_asked *asked, struct sp_buf *buf, struct problem *problem);
 };
 

@@ -1,7 +1,7 @@
 /*
  * GET /v1/summary: plans as flat rows, newest first, for tables and charts of other programs.
  *
- * What a result says stands in a line of its sheet, of which nothing else is read. The rows of the store are copied
+ * What a result says stands in a line of its index, of which nothing else is read. The rows of the store are copied
  * first: files are not read while it lists them.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "util/json_memory.h"
 #include "util/times.h"
 
-/* What the line of a sheet says; all are null of a plan without one. */
+/* What the line of an index says; all are null of a plan without one. */
 static const char *const figures[] = {"devices",
                                       "devices_used",
                                       "stages",
@@ -47,13 +47,13 @@ struct summing {
     struct problem problem; /* why there is no answer: what cannot be read at the moment is not null */
 };
 
-/* ---- what a plan's sheet says ---- */
+/* ---- what a plan's index says ---- */
 
 /* The line as an object, or NULL. */
 static json_t *parse_line(int fd, const struct sp_index_row *place, struct problem *problem)
 {
     json_t *json = NULL;
-    if (place->size == 0 || place->size > SPD_MAX_SHEET_LINE)
+    if (place->size == 0 || place->size > SPD_MAX_INDEX_LINE)
         return NULL;
     char *text = malloc((size_t)place->size + 2);
     if (text != NULL && files_read_at(fd, place->offset, text + 1, (size_t)place->size)) {
@@ -67,7 +67,7 @@ static json_t *parse_line(int fd, const struct sp_index_row *place, struct probl
     return json;
 }
 
-/* NULL where the plan has no result, or no sheet that can be read: one is made when it is asked for a slice. */
+/* NULL where the plan has no result, or no index that can be read: one is made when it is asked for a slice. */
 static json_t *read_line(const struct request *request, const struct plan_row *row, struct problem *problem)
 {
     char head[SP_INDEX_HEAD_BYTES];

@@ -124,16 +124,16 @@ static void write_quoted(const struct quoting *quoting, uint32_t row, const char
     sp_json_member_int(json, "index", row);
     if (strspn(entry + 1, " \n") + 2 < size) /* else it has no members */
         sp_json_raw(json, entry + 1, size - 2);
-    if (quoting->asked->other.sheet != NULL)
+    if (quoting->asked->other.index != NULL)
         sp_json_member_string(json, "other_text", other_text);
     sp_json_end_object(json);
 }
 
 static bool quote(const struct quoting *quoting, uint32_t i)
 {
-    const struct sp_index *sheet = quoting->asked->plan.sheet, *other = quoting->asked->other.sheet;
+    const struct sp_index *index = quoting->asked->plan.index, *other = quoting->asked->other.index;
     const uint32_t row = quoting->rows->rows[i];
-    const struct sp_index_row entry = sp_index_entry(sheet, quoting->asked->query.page.query.table, row);
+    const struct sp_index_row entry = sp_index_entry(index, quoting->asked->query.page.query.table, row);
     if (entry.size < 2 || entry.size > SPD_MAX_SLICE_BYTES)
         return problem_set(quoting->problem, 500, "PLAN_DAMAGED", "The stored plan has no such entry.");
     char *bytes = malloc((size_t)entry.size + 1);
@@ -175,7 +175,7 @@ static bool write_items(const struct quoting *quoting, const struct sp_buf *buf,
     sp_json_begin_array(quoting->json);
     for (; ok && i < rows->count && !sp_buf_failed(buf) && buf->size < SPD_TABLE_PAGE_BYTES; i++) {
         if (quoting->fd < 0)
-            sp_index_write_node(quoting->asked->plan.sheet, rows->rows[i], quoting->json);
+            sp_index_write_node(quoting->asked->plan.index, rows->rows[i], quoting->json);
         else
             ok = quote(quoting, i);
     }
@@ -211,8 +211,8 @@ static bool write_table(const struct slice *slice, struct slice_asked *asked, st
     struct sp_error err = {0};
     struct sp_index_rows rows;
     struct sp_json json;
-    asked->query.page.query.differs_from = asked->other.sheet;
-    if (sp_index_rows(asked->plan.sheet, &asked->query.page.query, &rows, &err) != SP_OK) {
+    asked->query.page.query.differs_from = asked->other.index;
+    if (sp_index_rows(asked->plan.index, &asked->query.page.query, &rows, &err) != SP_OK) {
         problem_from_error(problem, &err);
         return false;
     }

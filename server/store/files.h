@@ -7,7 +7,7 @@
  *   DATA/tmp/OWNER/           uploads and inspections under way of one daemon; removed when it is dead
  *   DATA/blobs/ab/abcdef..    model files by SHA-256; behind the same name the inspection of each tenant that has it
  *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
- *                             plan.sheet (core/sheet), which older plans get when it is asked for
+ *                             plan.index (core/index), which older plans get when it is asked for
  *
  * A row of the store is the truth: files come before their row and go after it, so a crash leaves only orphans, which
  * files_sweep() removes. Functions that can fail fill a problem (507 when the disk is full).

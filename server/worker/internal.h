@@ -56,8 +56,8 @@ enum sp_status work_infer(struct work *work, const json_t *request, struct outpu
 /* export.c: an errand about a plan */
 enum sp_status work_export(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 
-/* sheet.c: an errand about a plan that was made before plans had sheets */
-enum sp_status work_sheet(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+/* index.c: an errand about a plan that was made before plans had indexes */
+enum sp_status work_index(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 
 /* sharding.c: errands without a model */
 enum sp_status work_convert(struct work *work, const json_t *request, struct output *output, struct sp_error *err);

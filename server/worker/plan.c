@@ -85,7 +85,7 @@ struct results {
     const struct sp_plan *plan;
     double seconds;
     uint64_t hash_seed;
-    struct output *output, *sheet; /* room for two files at a time */
+    struct output *output, *index; /* room for two files at a time */
 };
 
 static bool open_result(const struct results *results, const char *name, struct output *output, struct problem *problem)
@@ -123,7 +123,7 @@ static bool write_result(const struct results *results, const char *name,
     return close_result(results, results->output, status, &err, problem);
 }
 
-/* The sheet says where in plan.json what stands, so it is written after it; but plan.json gets its name last. */
+/* The index says where in plan.json what stands, so it is written after it; but plan.json gets its name last. */
 static bool write_plan(const struct results *results, struct sp_arena *arena, struct problem *problem)
 {
     struct sp_error err = {0};
@@ -135,13 +135,13 @@ static bool write_plan(const struct results *results, struct sp_arena *arena, st
     if (!open_result(results, "plan.json", results->output, problem))
         return false;
     enum sp_status status = write_json(results->plan, results->seconds, results->output, scan, &err);
-    bool has_sheet = false;
-    if (status == SP_OK && open_result(results, "plan.sheet", results->sheet, problem)) {
-        const struct sp_sink sink = work_sink(results->sheet);
+    bool has_index = false;
+    if (status == SP_OK && open_result(results, "plan.sheet", results->index, problem)) {
+        const struct sp_sink sink = work_sink(results->index);
         struct sp_error lacking = {0};
-        has_sheet = close_result(results, results->sheet, sp_index_write(&source, &sink, &lacking), &lacking, problem);
+        has_index = close_result(results, results->index, sp_index_write(&source, &sink, &lacking), &lacking, problem);
     }
-    if (status == SP_OK && !has_sheet) {
+    if (status == SP_OK && !has_index) {
         struct problem ignored = {0};
         (void)output_close(results->output, false, &ignored);
         return false;
@@ -219,7 +219,7 @@ void work_plan(struct work *work, struct problem *problem)
                                     .seconds = seconds,
                                     .hash_seed = job_options.hash_seed,
                                     .output = &outputs[0],
-                                    .sheet = &outputs[1]};
+                                    .index = &outputs[1]};
     (void)write_results(&results, problem);
 cleanup:
     sp_job_destroy(job);

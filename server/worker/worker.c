@@ -244,7 +244,7 @@ static const struct {
     enum sp_status (*answer)(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 } errands[] = {
     {"inspect", work_inspect}, {"check", work_check},     {"infer", work_infer}, {"export", work_export},
-    {"convert", work_convert}, {"reshard", work_reshard}, {"sheet", work_sheet},
+    {"convert", work_convert}, {"reshard", work_reshard}, {"sheet", work_index},
 };
 
 /* A request about a model may be empty; one without a model says everything in its body. */

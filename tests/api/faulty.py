@@ -121,7 +121,7 @@ class Scenario:
             self.ask("GET", f"/v1/plans/{plan}")
             self.ask("GET", f"/v1/plans/{plan}/model")
             self.ask("GET", f"/v1/plans/{plan}/exports/perfetto")
-            # As of an older version's plan: a worker makes its sheet, which is read and kept then.
+            # As of an older version's plan: a worker makes its index, which is read and kept then.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.daemon.data, "plans", plan, str(submitted.json["attempts"]), "plan.sheet"))
             for path in ("summary", "graph", "timeline?lanes=1", "memory", "nodes", "tensors", f"tensors?differs_from={plan}"):

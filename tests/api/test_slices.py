@@ -25,7 +25,7 @@ class PlansCase(DaemonCase):
         assert answer.status == 200 and answer.json["state"] == "succeeded", answer
         return "/v1/plans/" + answer.json["id"]
 
-    def sheet_of(self, plan):
+    def index_of(self, plan):
         return os.path.join(self.daemon.data, "plans", plan.split("/")[-1], "1", "plan.sheet")
 
     def all_rows(self, path, size=500):
@@ -466,17 +466,17 @@ class Slices(PlansCase):
                     self.assertNotEqual(packed.headers["ETag"], tag)
         self.assertEqual(len(tags), len(ROUTES))
 
-    def test_what_is_known_is_answered_without_the_sheet(self):
+    def test_what_is_known_is_answered_without_the_index(self):
         """Also when another answer to the same question cannot be made any more."""
         plan = self.planned(model(903), "known")
         tags = {route: self.ask("GET", f"{plan}/{route}").headers["ETag"] for route in ROUTES}
         self.daemon.stop()
-        self.addCleanup(os.rename, self.sheet_of(plan) + ".away", self.sheet_of(plan))
-        os.rename(self.sheet_of(plan), self.sheet_of(plan) + ".away")
+        self.addCleanup(os.rename, self.index_of(plan) + ".away", self.index_of(plan))
+        os.rename(self.index_of(plan), self.index_of(plan) + ".away")
         self.daemon.start()
         for route, tag in tags.items():
             self.ask("GET", f"{plan}/{route}", expect=304, If_None_Match=tag)
-        self.assertFalse(os.path.exists(self.sheet_of(plan)))
+        self.assertFalse(os.path.exists(self.index_of(plan)))
 
     def test_what_is_wrong_with_a_question(self):
         plan = self.plans["split"]
@@ -549,7 +549,7 @@ class Slices(PlansCase):
             self.ask("GET", f"{plan}/{route}")
 
     def test_many_at_once(self):
-        """Of kept sheets, of one that is being made, and while plans go."""
+        """Of kept indexes, of one that is being made, and while plans go."""
         plans = [*self.plans.values(), self.planned(model(905), "gone")]
         wanted = {f"{plan}/{route}": self.ask("GET", f"{plan}/{route}").body for plan in plans for route in ROUTES}
         wrong = []
@@ -571,14 +571,14 @@ class Slices(PlansCase):
 
 
 class Kept(PlansCase):
-    """Plans whose sheet is not there or not whole."""
+    """Plans whose index is not there or not whole."""
 
     def restarted(self, data, name, change):
         """A plan, all of its answers, and a daemon that has nothing of it in memory after `change`."""
         plan = self.planned(data, name)
         answers = {route: self.ask("GET", f"{plan}/{route}").body for route in ROUTES}
         self.daemon.stop()
-        change(self.sheet_of(plan))
+        change(self.index_of(plan))
         self.daemon.start()
         return plan, answers
 
@@ -606,7 +606,7 @@ class Kept(PlansCase):
                     self.assertIsNone(row["stages"])
                 first = self.ask("GET", f"{plan}/{ROUTES[0]}").body
                 self.assertEqual(first, answers[ROUTES[0]])
-                self.assertTrue(os.path.exists(self.sheet_of(plan)))
+                self.assertTrue(os.path.exists(self.index_of(plan)))
                 self.assertEqual({route: self.ask("GET", f"{plan}/{route}").body for route in ROUTES}, answers)
                 self.assertIsNotNone(self.ask("GET", "/v1/summary?page_size=1").json["plans"][0]["stages"])
         self.no_temporary_files()
@@ -628,14 +628,14 @@ class Kept(PlansCase):
         wanted = self.ask("GET", path).body
         self.daemon.stop()
         for plan in (one, other):
-            os.unlink(self.sheet_of(plan))
+            os.unlink(self.index_of(plan))
         self.daemon.start()
         self.assertEqual(self.ask("GET", path).body, wanted)
 
     def test_a_plan_that_cannot_be_made_again(self):
         """An early version's, without an outline, and one that is damaged."""
         plan, _ = self.restarted(TINY, "stopped", os.unlink)
-        file_of = os.path.join(os.path.dirname(self.sheet_of(plan)), "plan.json")
+        file_of = os.path.join(os.path.dirname(self.index_of(plan)), "plan.json")
         with open(file_of, encoding="utf-8") as file:
             whole = json.load(file)
         whole["diagnostics"].append({"code": "SEARCH_STOPPED", "severity": "note", "message": "It was stopped."})

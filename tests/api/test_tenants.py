@@ -192,7 +192,7 @@ class Tenants(DaemonCase):
         self.assertEqual((answer["tenant"], answer["state"]), ("gamma", "succeeded"))
 
     def test_a_plan_is_compared_with_plans_of_the_tenant_only(self):
-        """Also when the other plan's sheet is in memory, and the answer is kept by somebody."""
+        """Also when the other plan's index is in memory, and the answer is kept by somebody."""
         data = model(550)
         self.by("gamma", "POST", "/v1/models", data, 201)
         mine = self.by("gamma", "POST", QUERY, data, 200, Prefer="wait=60").json["id"]

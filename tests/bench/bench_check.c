@@ -125,21 +125,21 @@ static enum sp_status read_set(struct bench *bench, char *option)
 
 static enum sp_status complete(struct bench *bench)
 {
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     struct sp_communications communications = {0};
     const struct sp_model *model = bench->model;
     const char *configuration = model->configuration_count > 0 ? model->configurations[0].name : "bench";
-    enum sp_status status = sp_dataflow_create(bench->arena, bench->model, &net, &bench->err);
+    enum sp_status status = sp_dataflow_create(bench->arena, bench->model, &dataflow, &bench->err);
     if (status == SP_OK)
-        status = sp_assignment_create(bench->arena, net, configuration, bench->devices, bench->set_count, bench->sets,
-                                      &assignment, &bench->err);
+        status = sp_assignment_create(bench->arena, dataflow, configuration, bench->devices, bench->set_count,
+                                      bench->sets, &assignment, &bench->err);
     if (status == SP_OK)
         status = sp_infer_propagate(assignment, NULL, &bench->err);
     if (status == SP_OK)
         status = sp_assignment_communications(assignment, &communications, &bench->err);
-    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
-        const struct sp_node *node = net->nodes[i];
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++) {
+        const struct sp_node *node = dataflow->nodes[i];
         for (uint32_t k = 0; assignment->nodes[i].operands != NULL && k < node->input_count + node->output_count; k++)
             bench->spec_count += assignment->nodes[i].operands[k].sharding != NULL;
     }

@@ -59,8 +59,8 @@ static bool compare(struct plan_subject *subject, const struct plan_grid *grid, 
     sp_joint_options_init(&options);
     options.objective = objective;
     const double start = plan_user_seconds();
-    enum sp_status status =
-        sp_joint_search(subject->arena, subject->workload, subject->net, subject->cluster, &options, &result, &err);
+    enum sp_status status = sp_joint_search(subject->arena, subject->workload, subject->dataflow, subject->cluster,
+                                            &options, &result, &err);
     const double seconds = plan_user_seconds() - start;
     printf("| %s ", plan_short_name(model));
     printf("| %s | %s | ", plan_short_name(cluster), objective_name(objective));

@@ -40,7 +40,7 @@ static bool measure(const char *model, const char *cluster, enum sp_objective ob
     options.executor = sp_threads_executor(threads);
     const double start = plan_user_seconds();
     enum sp_status status =
-        sp_joint_search(subject.arena, subject.workload, subject.net, subject.cluster, &options, &result, &err);
+        sp_joint_search(subject.arena, subject.workload, subject.dataflow, subject.cluster, &options, &result, &err);
     const double seconds = plan_user_seconds() - start, n = subject.live_count;
     const double all = subject.read_seconds + subject.workload_seconds + seconds;
     printf("| %-22s | %-13s | %-10s | %7u | %7.2f | %7.2f | %7.2f | %7.2f | %8.0f | %6.0f | ", name,

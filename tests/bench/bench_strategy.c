@@ -23,7 +23,7 @@ struct subject {
     struct sp_model *model;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_blocks *blocks;
     uint32_t count, *nodes;
     bool lists;
@@ -79,7 +79,8 @@ static enum sp_status measure_mesh(const struct subject *subject, uint32_t axes,
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", a > 0 ? "," : "", sizes[a]);
     }
     double start = plan_user_seconds();
-    enum sp_status status = sp_strategy_table_create(arena, subject->workload, subject->net, &mesh, NULL, &table, err);
+    enum sp_status status =
+        sp_strategy_table_create(arena, subject->workload, subject->dataflow, &mesh, NULL, &table, err);
     if (status == SP_OK) {
         printf("  [%s]", text);
         print_table(subject, table, plan_user_seconds() - start);
@@ -115,7 +116,7 @@ static enum sp_status measure(struct subject *subject, const struct sp_model_fil
         status =
             sp_workload_from_model(subject->arena, subject->model, subject->cluster, NULL, &subject->workload, err);
     if (status == SP_OK)
-        status = sp_dataflow_create(subject->arena, subject->model, &subject->net, err);
+        status = sp_dataflow_create(subject->arena, subject->model, &subject->dataflow, err);
     if (status == SP_OK)
         status = sp_blocks_find(subject->arena, subject->workload, &subject->blocks, err);
     if (status != SP_OK)

@@ -192,7 +192,7 @@ static enum sp_status make_table(struct maker *maker, struct sp_arena *arena, ui
         mesh.size[mesh.axis_count++] = maker->at.data;
     if (maker->at.tensor > 1)
         mesh.size[mesh.axis_count++] = maker->at.tensor;
-    return sp_strategy_table_create(arena, maker->subject->workload, maker->subject->net, &mesh, NULL,
+    return sp_strategy_table_create(arena, maker->subject->workload, maker->subject->dataflow, &mesh, NULL,
                                     &maker->tables[class_index], maker->err);
 }
 

@@ -93,7 +93,7 @@ bool plan_subject_open(struct plan_subject *subject, const char *model, const ch
         status =
             sp_workload_from_model(subject->arena, subject->model, subject->cluster, NULL, &subject->workload, &err);
     if (status == SP_OK)
-        status = sp_dataflow_create(subject->arena, subject->model, &subject->net, &err);
+        status = sp_dataflow_create(subject->arena, subject->model, &subject->dataflow, &err);
     subject->workload_seconds = plan_user_seconds() - start;
     if (status != SP_OK) {
         (void)fprintf(stderr, "%s, %s: %s\n", model, cluster, err.message);

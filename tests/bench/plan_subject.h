@@ -12,7 +12,7 @@ struct plan_subject {
     struct sp_model *model;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     char *bytes;
     uint32_t live_count;                   /* nodes that are not folded */
     double read_seconds, workload_seconds; /* processor time */

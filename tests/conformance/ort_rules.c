@@ -21,7 +21,7 @@
 struct rule_case {
     const json_t *json;
     struct build build;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     struct sp_node *node;
     struct sp_sharding *stated; /* of the output */
@@ -124,8 +124,8 @@ static void specify(struct rule_case *test)
                  *output = json_array_get(json_object_get(test->json, "outputs"), 0);
     int64_t devices = json_integer_value(json_object_get(test->json, "world_size"));
     if (build_infer(&test->build) != SP_OK ||
-        sp_dataflow_create(test->build.arena, test->build.model, &test->net, &test->build.err) != SP_OK ||
-        sp_assignment_create(test->build.arena, test->net, "c", devices, 0, NULL, &test->assignment,
+        sp_dataflow_create(test->build.arena, test->build.model, &test->dataflow, &test->build.err) != SP_OK ||
+        sp_assignment_create(test->build.arena, test->dataflow, "c", devices, 0, NULL, &test->assignment,
                              &test->build.err) != SP_OK) {
         differs(test, "%s", test->build.err.message);
         return;
@@ -160,7 +160,8 @@ static void check_communication(struct rule_case *test, const struct sp_view *vi
 {
     struct sp_communications list = {0};
     double bytes = 0;
-    if (sp_view_communications(test->assignment, &test->net->relations[0], view, &list, &test->build.err) != SP_OK) {
+    if (sp_view_communications(test->assignment, &test->dataflow->relations[0], view, &list, &test->build.err) !=
+        SP_OK) {
         differs(test, "%s", test->build.err.message);
         return;
     }
@@ -251,7 +252,7 @@ static void check_result(struct rule_case *test)
     int64_t shape[SP_MAX_RANK];
     char text[SP_SPEC_TEXT_SIZE], other[SP_SPEC_TEXT_SIZE];
     bool is_equal = false;
-    if (sp_view_create(test->build.arena, test->assignment, &test->net->relations[0], &view, &test->build.err) !=
+    if (sp_view_create(test->build.arena, test->assignment, &test->dataflow->relations[0], &view, &test->build.err) !=
         SP_OK) {
         differs(test, "%s", test->build.err.message);
         return;

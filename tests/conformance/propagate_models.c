@@ -106,7 +106,7 @@ struct test {
     struct sp_arena *arena;
     struct sp_error err;
     struct sp_model *graph;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_mesh *mesh;
     struct sp_assignment *assignment;
     uint32_t set_count;
@@ -209,12 +209,12 @@ static bool prepare(struct test *test, const unsigned char *bytes, size_t size)
     struct sp_mesh_axis axis = {"tensor", test->model->devices};
     if (sp_onnx_read(test->arena, bytes, size, NULL, &test->graph, &test->err) != SP_OK ||
         sp_infer_shapes(test->graph, NULL, &summary, &test->err) != SP_OK ||
-        sp_dataflow_create(test->arena, test->graph, &test->net, &test->err) != SP_OK ||
+        sp_dataflow_create(test->arena, test->graph, &test->dataflow, &test->err) != SP_OK ||
         sp_mesh_create(test->arena, 1, &axis, NULL, &test->mesh, &test->err) != SP_OK)
         return fail(test, "%s: %s", test->err.code, test->err.message);
     if (!set_weights(test))
         return false;
-    if (sp_assignment_create(test->arena, test->net, "c", test->model->devices, test->set_count, test->sets,
+    if (sp_assignment_create(test->arena, test->dataflow, "c", test->model->devices, test->set_count, test->sets,
                              &test->assignment, &test->err) != SP_OK ||
         sp_infer_propagate(test->assignment, test->mesh, &test->err) != SP_OK)
         return fail(test, "%s: %s", test->err.code, test->err.message);
@@ -249,7 +249,7 @@ static bool check_communications(struct test *test)
 static bool check_weight(struct test *test, const struct sp_node *node, uint32_t operand)
 {
     const struct sp_value *value = node->inputs[operand];
-    const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_dataflow_node(test->net, node), operand);
+    const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_dataflow_node(test->dataflow, node), operand);
     int64_t shape[SP_MAX_RANK], tile[SP_MAX_RANK], all = 1, own = 1;
     for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
         shape[axis] = value->type.shape.dims[axis].value;
@@ -286,8 +286,8 @@ static bool check_weights(struct test *test)
 /* Every node's operands agree, and every operand with a rank has a spec and a reason. */
 static bool check_nodes(struct test *test)
 {
-    for (uint32_t r = 0; r < test->net->relation_count; r++) {
-        const struct sp_relation *relation = &test->net->relations[r];
+    for (uint32_t r = 0; r < test->dataflow->relation_count; r++) {
+        const struct sp_relation *relation = &test->dataflow->relations[r];
         struct sp_view *view = NULL;
         if (relation->kind != SP_RELATION_NODE)
             continue;
@@ -298,7 +298,7 @@ static bool check_nodes(struct test *test)
         for (uint32_t i = 0; i < relation->operand_count; i++) {
             const struct sp_spec_entry *entry = sp_spec_of(test->assignment, relation->node_id, i);
             if (relation->tensors[i] != SP_NO_TENSOR && (entry->sharding == NULL || entry->because == NULL))
-                return fail(test, "'%s' of '%s' has no spec", test->net->tensors[relation->tensors[i]]->name,
+                return fail(test, "'%s' of '%s' has no spec", test->dataflow->tensors[relation->tensors[i]]->name,
                             relation->node->name);
         }
     }
@@ -313,7 +313,7 @@ static bool check_heads(struct test *test)
         const struct sp_node *node = &graph->nodes[n];
         if (!matches(test->model->heads, node->name))
             continue;
-        const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_dataflow_node(test->net, node), 0);
+        const struct sp_spec_entry *entry = sp_spec_of(test->assignment, sp_dataflow_node(test->dataflow, node), 0);
         const struct sp_block_dim *dim = test->model->head_groups == 0 || entry->sharding->kind != SP_SHARDING_BLOCKS
                                              ? NULL
                                              : &entry->sharding->blocks[test->model->head_axis];

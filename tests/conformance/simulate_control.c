@@ -38,7 +38,7 @@ struct test {
     struct sp_error err;
     struct sp_buf file;
     struct sp_model *model;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     char original[SIMULATE_MAX_PATH];
 };
 
@@ -148,9 +148,9 @@ static enum sp_status make_sharding(struct sp_arena *arena, const struct sp_mesh
 static void set_inside(struct sp_assignment *assignment, const struct sp_value *value,
                        const struct sp_sharding *sharding)
 {
-    const struct sp_dataflow *net = assignment->net;
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        const struct sp_node *node = net->nodes[n];
+    const struct sp_dataflow *dataflow = assignment->dataflow;
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
             const struct sp_value *own = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
             if (own == value)
@@ -176,7 +176,8 @@ static enum sp_status assign(struct test *test, struct sp_arena *arena, const st
             sets[set_count++] = (struct sp_set_spec){value->name, shardings[i]};
     }
     if (status == SP_OK)
-        status = sp_assignment_create(arena, test->net, NULL, mesh->order.count, set_count, sets, ret_assignment, err);
+        status =
+            sp_assignment_create(arena, test->dataflow, NULL, mesh->order.count, set_count, sets, ret_assignment, err);
     for (uint32_t i = 0; status == SP_OK && i < way->count; i++) {
         if (shardings[i] != NULL && way->places[i].value->graph != test->model->graph)
             set_inside(*ret_assignment, way->places[i].value, shardings[i]);
@@ -233,8 +234,8 @@ static struct sp_sharding *any_cut(struct sp_arena *arena, const struct sp_value
 static void cut_outside(struct test *test, struct sp_assignment *assignment, uint64_t seed)
 {
     uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    for (uint32_t n = 0; n < test->net->node_count; n++) {
-        const struct sp_node *node = test->net->nodes[n];
+    for (uint32_t n = 0; n < test->dataflow->node_count; n++) {
+        const struct sp_node *node = test->dataflow->nodes[n];
         for (uint32_t i = 0; has_graphs(node) && i < node->input_count + node->output_count; i++) {
             const struct sp_value *own = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
             if (own == NULL || own->type.kind != SP_TYPE_TENSOR || !own->type.shape.has_rank ||
@@ -260,7 +261,7 @@ static void run_way(struct test *test, const char *rest, const struct way *way, 
     if (way != NULL)
         status = assign(test, arena, way, &assignment, &err);
     else
-        status = sp_assignment_create(arena, test->net, NULL, devices, 0, NULL, &assignment, &err);
+        status = sp_assignment_create(arena, test->dataflow, NULL, devices, 0, NULL, &assignment, &err);
     if (status == SP_OK && way == NULL)
         status = simulate_random(assignment, seed, 0, UINT32_MAX, &err);
     if (status == SP_OK && way == NULL && seed % 2 == 0)
@@ -341,8 +342,8 @@ static void run_factors(struct test *test, struct sp_node *node)
 
 static void run_tensors(struct test *test)
 {
-    for (uint32_t t = 0; t < test->net->tensor_count; t++) {
-        struct sp_value *value = test->net->tensors[t];
+    for (uint32_t t = 0; t < test->dataflow->tensor_count; t++) {
+        struct sp_value *value = test->dataflow->tensors[t];
         if (value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
             continue;
         char prefix[24];
@@ -360,9 +361,9 @@ static void run_tensors(struct test *test)
 
 static void run_ways(struct test *test)
 {
-    for (uint32_t n = 0; n < test->net->node_count; n++) {
-        if (has_graphs(test->net->nodes[n]) && test->net->nodes[n]->graph == test->model->graph)
-            run_factors(test, test->net->nodes[n]);
+    for (uint32_t n = 0; n < test->dataflow->node_count; n++) {
+        if (has_graphs(test->dataflow->nodes[n]) && test->dataflow->nodes[n]->graph == test->model->graph)
+            run_factors(test, test->dataflow->nodes[n]);
     }
     run_tensors(test);
     for (int64_t seed = 1; seed <= test->options->seeds; seed++) {
@@ -398,7 +399,7 @@ static enum sp_status open_model(struct test *test)
         status = sp_onnx_read(test->arena, test->file.data, test->file.size, &options, &test->model, &test->err);
     if (status == SP_OK)
         status = sp_infer_shapes(test->model, NULL, &summary, &test->err);
-    return status == SP_OK ? sp_dataflow_create(test->arena, test->model, &test->net, &test->err) : status;
+    return status == SP_OK ? sp_dataflow_create(test->arena, test->model, &test->dataflow, &test->err) : status;
 }
 
 static void run_model(const struct options *options, const struct simulate_control *from)

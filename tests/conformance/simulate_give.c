@@ -207,7 +207,7 @@ bool simulate_give(struct sp_assignment *assignment, const struct sp_relation *r
         if (relation->tensors[i] == SP_NO_TENSOR)
             continue;
         giving.operand = sp_rule_operand(rule, i);
-        giving.value = assignment->net->tensors[relation->tensors[i]];
+        giving.value = assignment->dataflow->tensors[relation->tensors[i]];
         struct sp_sharding *sharding = give_operand(&giving);
         if (sharding == NULL || (way->scatters && i >= relation->input_count && !scatter(&giving, sharding))) {
             *ret_reason = giving.reason;

@@ -50,7 +50,7 @@ struct test {
     int64_t devices;         /* that are used */
     double *planned;         /* bytes of weights that a plan of blocks gives each device, or NULL */
     struct sp_model *model;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_mesh *meshes[2];
     struct sp_assignment *assignment;
     uint32_t set_count;
@@ -313,12 +313,12 @@ static enum sp_status prepare(struct test *test)
     if (status == SP_OK)
         status = sp_infer_shapes(test->model, NULL, &summary, &test->err);
     if (status == SP_OK)
-        status = sp_dataflow_create(test->arena, test->model, &test->net, &test->err);
+        status = sp_dataflow_create(test->arena, test->model, &test->dataflow, &test->err);
     if (status == SP_OK)
         status = set_all(test);
     if (status == SP_OK)
-        status = sp_assignment_create(test->arena, test->net, is_plan ? SP_PLAN_CONFIGURATION : NULL, test->devices,
-                                      test->set_count, test->sets, &test->assignment, &test->err);
+        status = sp_assignment_create(test->arena, test->dataflow, is_plan ? SP_PLAN_CONFIGURATION : NULL,
+                                      test->devices, test->set_count, test->sets, &test->assignment, &test->err);
     if (status != SP_OK)
         return status;
     if (test->strategy->seed != 0 && !has_blocks)

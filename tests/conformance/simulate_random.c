@@ -73,14 +73,14 @@ enum sp_status simulate_random(struct sp_assignment *assignment, uint64_t seed, 
                                struct sp_error *err)
 {
     const struct simulate_way whole = {0};
-    const struct sp_dataflow *net = assignment->net;
+    const struct sp_dataflow *dataflow = assignment->dataflow;
     uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    for (uint32_t i = 0; i < net->relation_count; i++) {
-        const struct sp_relation *relation = &net->relations[i];
+    for (uint32_t i = 0; i < dataflow->relation_count; i++) {
+        const struct sp_relation *relation = &dataflow->relations[i];
         struct sp_rule *rule = NULL;
         if (relation->kind != SP_RELATION_NODE)
             continue;
-        enum sp_status status = sp_dataflow_rule(net, relation, assignment->arena, &rule, err);
+        enum sp_status status = sp_dataflow_rule(dataflow, relation, assignment->arena, &rule, err);
         if (status != SP_OK)
             return status;
         unsigned tries = 0;

@@ -27,8 +27,8 @@ static void know_inputs(struct sp_model *model, struct backend_case *test, uint3
 
 static void find_relation(struct simulate_case *opened)
 {
-    for (uint32_t i = 0; i < opened->net->relation_count; i++) {
-        const struct sp_relation *relation = &opened->net->relations[i];
+    for (uint32_t i = 0; i < opened->dataflow->relation_count; i++) {
+        const struct sp_relation *relation = &opened->dataflow->relations[i];
         if (relation->kind == SP_RELATION_NODE && relation->node == &opened->model->graph->nodes[0])
             opened->relation = relation;
     }
@@ -46,11 +46,11 @@ bool simulate_open(struct simulate_case *opened, const char *path, struct backen
     if (test != NULL)
         know_inputs(opened->model, test, mask);
     if (sp_infer_shapes(opened->model, NULL, &summary, &opened->err) != SP_OK ||
-        sp_dataflow_create(opened->arena, opened->model, &opened->net, &opened->err) != SP_OK)
+        sp_dataflow_create(opened->arena, opened->model, &opened->dataflow, &opened->err) != SP_OK)
         return false;
     find_relation(opened);
     return opened->relation == NULL ||
-           sp_dataflow_rule(opened->net, opened->relation, opened->arena, &opened->rule, &opened->err) == SP_OK;
+           sp_dataflow_rule(opened->dataflow, opened->relation, opened->arena, &opened->rule, &opened->err) == SP_OK;
 }
 
 void simulate_close(struct simulate_case *opened)

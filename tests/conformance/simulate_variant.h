@@ -16,7 +16,7 @@ struct simulate_case {
     unsigned char *bytes; /* of the file, from malloc */
     size_t size;
     struct sp_model *model;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     const struct sp_relation *relation; /* NULL: the node is what its graphs are */
     struct sp_rule *rule;
     struct sp_error err;

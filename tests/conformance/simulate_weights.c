@@ -95,12 +95,12 @@ enum sp_status simulate_count_weights(const struct sp_assignment *assignment, do
 {
     struct counting counting = {.assignment = assignment, .stated = stated, .assumed = assumed, .err = err};
     enum sp_status status = SP_OK;
-    const struct sp_graph *graph = assignment->net->model->graph;
+    const struct sp_graph *graph = assignment->dataflow->model->graph;
     for (uint32_t n = 0; status == SP_OK && n < graph->node_count; n++) {
         const struct sp_node *node = &graph->nodes[n];
         for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
             const struct sp_value *value = node->inputs[i];
-            const struct sp_spec_entry *entry = sp_spec_of(assignment, sp_dataflow_node(assignment->net, node), i);
+            const struct sp_spec_entry *entry = sp_spec_of(assignment, sp_dataflow_node(assignment->dataflow, node), i);
             if (value != NULL && value->kind == SP_VALUE_INITIALIZER && sp_dtype_is_float(value->type.dtype) &&
                 entry->sharding != NULL)
                 status = count_operand(&counting, value, entry);

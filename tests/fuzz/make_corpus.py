@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_corpus.py: writes tests/fuzz/corpus: small models (onnx) and shardings (op_sharding, hlo, onnx_spec, ort_spec,
-shardy), saved recipes and sheets of plans, that together use every part of their format.
+shardy), saved recipes and indexes of plans, that together use every part of their format.
 
 Bytes are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
 bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are checked in; run this after a change.
@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 from onnx_make import varint  # noqa: E402
-from sheets import SHEETS  # noqa: E402
+from indexes import INDEXES  # noqa: E402
 
 TOKEN = re.compile(r"\s*(?:(\d+)(?::(-?\d+)|'([^']*)'|h([0-9a-f]*)|~(-?[0-9.]+)|(\{))|(\}))(?:\*(\d+))?")
 
@@ -374,7 +374,7 @@ def main():
     write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})
     write_folder("sweep", {name: text.encode() for name, text in SWEEP.items()})
     write_folder("recipe", RECIPES)
-    write_folder("sheet", SHEETS)
+    write_folder("index", INDEXES)
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})
     # A five-byte length prefix around the graph, and an ir_version in three bytes: both must come back from a strip.
     graph = encode("2'g' 1{2'y' 4'R'}")

@@ -92,7 +92,7 @@ static struct sp_strategy_table *make_table(struct sp_arena *arena, const struct
 {
     struct sp_strategy_mesh mesh = {.axis_count = options->axis_count, .links = sp_cluster_links(planned->cluster)};
     struct sp_strategy_table *table = NULL;
-    struct sp_dataflow *net = NULL;
+    struct sp_dataflow *dataflow = NULL;
     struct sp_error err = {0};
     for (uint32_t a = 0; a < options->axis_count; a++)
         mesh.size[a] = options->sizes[a];
@@ -100,9 +100,9 @@ static struct sp_strategy_table *make_table(struct sp_arena *arena, const struct
     mesh.device = sp_cluster_device(planned->cluster, 0);
     mesh.kind = planned->plan->workload->kind_of[0];
     struct sp_model *model = (struct sp_model *)(uintptr_t)planned->plan->model;
-    cr_assert_eq(sp_dataflow_create(arena, model, &net, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_strategy_table_create(arena, planned->plan->workload, net, &mesh, NULL, &table, &err), SP_OK, "%s",
-                 err.message);
+    cr_assert_eq(sp_dataflow_create(arena, model, &dataflow, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_strategy_table_create(arena, planned->plan->workload, dataflow, &mesh, NULL, &table, &err), SP_OK,
+                 "%s", err.message);
     return table;
 }
 
@@ -156,7 +156,7 @@ void sharded_search(struct sharded_model *ret_model, struct sp_buf file, int64_t
 {
     struct sharded_model *model = ret_model;
     struct sp_error err = {0};
-    struct sp_dataflow *net = NULL;
+    struct sp_dataflow *dataflow = NULL;
     memset(model, 0, sizeof *model);
     planned_make(&model->planned, file, devices);
     struct sp_arena *arena = model->planned.plan->arena;
@@ -171,8 +171,8 @@ void sharded_search(struct sharded_model *ret_model, struct sp_buf file, int64_t
     json_decref(json);
     plan->cluster = model->planned.cluster;
     plan->objective = options->objective;
-    cr_assert_eq(sp_dataflow_create(arena, (struct sp_model *)(uintptr_t)plan->model, &net, &err), SP_OK);
-    cr_assert_eq(sp_joint_search(arena, workload, net, plan->cluster, options, &model->found, &err), SP_OK, "%s",
+    cr_assert_eq(sp_dataflow_create(arena, (struct sp_model *)(uintptr_t)plan->model, &dataflow, &err), SP_OK);
+    cr_assert_eq(sp_joint_search(arena, workload, dataflow, plan->cluster, options, &model->found, &err), SP_OK, "%s",
                  err.message);
     recount_expect_result(workload, plan->cluster, model->found);
     plan->strategy = sp_search_strategy_name(model->found->strategy);

@@ -15,23 +15,23 @@
 #include "expect_op.h"
 #include "infer/view/view.h"
 
-static struct sp_dataflow *net;
+static struct sp_dataflow *dataflow;
 static struct sp_assignment *assignment;
 
-/* Shapes, the net, and an assignment without any spec. */
+/* Shapes, the dataflow, and an assignment without any spec. */
 static inline void plan(int64_t devices)
 {
     infer();
-    cr_assert_eq(sp_dataflow_create(build.arena, build.model, &net, &build.err), SP_OK, "%s", build.err.message);
-    cr_assert_eq(sp_assignment_create(build.arena, net, "c", devices, 0, NULL, &assignment, &build.err), SP_OK, "%s",
-                 build.err.message);
+    cr_assert_eq(sp_dataflow_create(build.arena, build.model, &dataflow, &build.err), SP_OK, "%s", build.err.message);
+    cr_assert_eq(sp_assignment_create(build.arena, dataflow, "c", devices, 0, NULL, &assignment, &build.err), SP_OK,
+                 "%s", build.err.message);
 }
 
 /* Puts a spec on all operands of the node that have this name. */
 static inline void specify(const struct sp_node *node, const char *name, const struct sp_sharding *sharding,
                            enum sp_spec_origin origin)
 {
-    uint32_t id = sp_dataflow_node(net, node), found = 0;
+    uint32_t id = sp_dataflow_node(dataflow, node), found = 0;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
         if (!value || strcmp(value->name, name) != 0)
@@ -49,9 +49,9 @@ static inline void given(const struct sp_node *node, const char *name, const cha
 
 static inline const struct sp_relation *relation_of(const struct sp_node *node)
 {
-    for (uint32_t i = 0; i < net->relation_count; i++)
-        if (net->relations[i].kind == SP_RELATION_NODE && net->relations[i].node == node)
-            return &net->relations[i];
+    for (uint32_t i = 0; i < dataflow->relation_count; i++)
+        if (dataflow->relations[i].kind == SP_RELATION_NODE && dataflow->relations[i].node == node)
+            return &dataflow->relations[i];
     cr_assert_fail("the node has no relation");
     return NULL;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * strategy_models - a model of the test data or one that was built, with its workload on equal devices and the net that
- * strategies are made from; for tests of core/search/strategy.
+ * strategy_models - a model of the test data or one that was built, with its workload on equal devices and the dataflow
+ * that strategies are made from; for tests of core/search/strategy.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct strategy_model {
     struct sp_model *model;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_error err;
 };
 
@@ -36,7 +36,7 @@ static inline void strategy_model_finish(struct strategy_model *subject, const c
     cr_assert_eq(sp_workload_from_model(subject->arena, subject->model, subject->cluster, NULL, &subject->workload,
                                         &subject->err),
                  SP_OK, "%s", subject->err.message);
-    cr_assert_eq(sp_dataflow_create(subject->arena, subject->model, &subject->net, &subject->err), SP_OK, "%s",
+    cr_assert_eq(sp_dataflow_create(subject->arena, subject->model, &subject->dataflow, &subject->err), SP_OK, "%s",
                  subject->err.message);
 }
 
@@ -90,8 +90,8 @@ static inline struct sp_strategy_table *strategy_table_of(struct strategy_model 
     mesh.cluster = subject->cluster;
     mesh.device = sp_cluster_device(subject->cluster, 0);
     mesh.kind = subject->workload->kind_of[0];
-    cr_assert_eq(
-        sp_strategy_table_create(subject->arena, subject->workload, subject->net, &mesh, NULL, &table, &subject->err),
-        SP_OK, "%s", subject->err.message);
+    cr_assert_eq(sp_strategy_table_create(subject->arena, subject->workload, subject->dataflow, &mesh, NULL, &table,
+                                          &subject->err),
+                 SP_OK, "%s", subject->err.message);
     return table;
 }

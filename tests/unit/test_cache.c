@@ -284,8 +284,8 @@ static enum sp_status plan(enum sp_search_strategy strategy, struct sp_search_re
     sp_joint_options_init(&options);
     options.strategy = strategy;
     memset(&subject.err, 0, sizeof subject.err);
-    enum sp_status status = sp_joint_search(subject.arena, subject.workload, subject.net, subject.cluster, &options,
-                                            ret_result, &subject.err);
+    enum sp_status status = sp_joint_search(subject.arena, subject.workload, subject.dataflow, subject.cluster,
+                                            &options, ret_result, &subject.err);
     if (status == SP_OK)
         recount_expect_result(subject.workload, subject.cluster, *ret_result);
     return status;

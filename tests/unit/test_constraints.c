@@ -172,7 +172,7 @@ struct problem {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_contraction contraction;
     struct sp_error err;
 };
@@ -213,7 +213,7 @@ static void open_problem(struct problem *problem, double memory)
                                         &problem->workload, &problem->err),
                  SP_OK, "%s", problem->err.message);
     problem->contraction.workload = problem->workload;
-    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->net, &problem->err), SP_OK);
+    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->dataflow, &problem->err), SP_OK);
 }
 
 static void close_problem(struct problem *problem)
@@ -521,8 +521,8 @@ Test(constraints, plans_keep_random_constraints)
         options.objective = below(2) == 0 ? SP_OBJECTIVE_LATENCY : SP_OBJECTIVE_THROUGHPUT;
         problem.cluster->reserved_bytes = demanded.reserved;
         if (status == SP_OK)
-            status = sp_joint_search(problem.arena, problem.workload, problem.net, problem.cluster, &options, &result,
-                                     &problem.err);
+            status = sp_joint_search(problem.arena, problem.workload, problem.dataflow, problem.cluster, &options,
+                                     &result, &problem.err);
         if (status == SP_OK) {
             planned++;
             expect_kept(&problem, &demanded, result);
@@ -552,9 +552,9 @@ Test(constraints, the_one_that_is_too_much_is_named)
     sp_joint_options_init(&options);
     options.constraints = constraints;
     problem.cluster->reserved_bytes = 140000;
-    cr_assert_eq(
-        sp_joint_search(problem.arena, problem.workload, problem.net, problem.cluster, &options, &result, &problem.err),
-        SP_ERR_NOFIT);
+    cr_assert_eq(sp_joint_search(problem.arena, problem.workload, problem.dataflow, problem.cluster, &options, &result,
+                                 &problem.err),
+                 SP_ERR_NOFIT);
     cr_expect_not_null(strstr(problem.err.message, "Without the constraint \"reserved_bytes\""), "%s",
                        problem.err.message);
     cr_expect_str_eq(problem.err.where, "/constraints/reserved_bytes");

@@ -39,7 +39,7 @@ static const char split[] = "{\"mode\": \"propagate\", \"mesh\": \"<[\\\"x\\\"=2
 static const struct sp_sharding *sharding_at(const struct sp_subject *subject, const struct sp_node *node,
                                              uint32_t operand)
 {
-    return subject->assignment->nodes[sp_dataflow_node(subject->net, node)].operands[operand].sharding;
+    return subject->assignment->nodes[sp_dataflow_node(subject->dataflow, node)].operands[operand].sharding;
 }
 
 static const struct sp_node *node_called(const struct sp_subject *subject, const char *name)

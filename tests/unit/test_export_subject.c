@@ -11,13 +11,13 @@ static void expect_equal(const struct sp_subject *a, const struct sp_subject *b)
 {
     cr_assert_eq(a->device_count, b->device_count);
     cr_assert_eq(a->stage_count, b->stage_count);
-    cr_assert_eq(a->net->node_count, b->net->node_count);
+    cr_assert_eq(a->dataflow->node_count, b->dataflow->node_count);
     for (int64_t d = 0; d < a->device_count; d++)
         cr_expect_str_eq(a->device_names[d], b->device_names[d]);
-    for (uint32_t n = 0; n < a->net->node_count; n++) {
-        const struct sp_node *node = a->net->nodes[n];
+    for (uint32_t n = 0; n < a->dataflow->node_count; n++) {
+        const struct sp_node *node = a->dataflow->nodes[n];
         const struct sp_node_specs *x = &a->assignment->nodes[n], *y = &b->assignment->nodes[n];
-        cr_assert_str_eq(node->name, b->net->nodes[n]->name);
+        cr_assert_str_eq(node->name, b->dataflow->nodes[n]->name);
         cr_expect_eq(x->has_stage, y->has_stage);
         cr_expect_eq(x->stage, y->stage);
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
@@ -107,7 +107,7 @@ Test(export_subject, the_same_for_branches)
     planned_make(&model, onnx_encode(branches), 2);
     struct sp_buf annotated = planned_annotated(&model);
     struct sp_subject *read = subject_of(&annotated);
-    cr_assert_eq(read->net->node_count, 5);
+    cr_assert_eq(read->dataflow->node_count, 5);
     expect_equal(model.subject, read);
     const struct sp_node_specs *inner = &read->assignment->nodes[3];
     cr_expect_not_null(inner->operands[1].sharding);

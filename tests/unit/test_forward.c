@@ -12,7 +12,7 @@
 
 static struct sp_buf file;
 static struct onnx_model model;
-static struct sp_dataflow *net;
+static struct sp_dataflow *dataflow;
 static struct sp_assignment *assignment;
 static struct sp_error err;
 
@@ -30,9 +30,9 @@ static enum sp_status assign(const void *bytes, size_t size, const char *configu
     struct sp_shape_summary summary;
     cr_assert_eq(onnx_read(&model, bytes, size), SP_OK, "%s", model.err.message);
     cr_assert_eq(sp_infer_shapes(model.model, NULL, &summary, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_dataflow_create(model.arena, model.model, &net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(model.arena, model.model, &dataflow, &err), SP_OK, "%s", err.message);
     sp_error_clear(&err);
-    return sp_assignment_create(model.arena, net, configuration, devices, set_count, sets, &assignment, &err);
+    return sp_assignment_create(model.arena, dataflow, configuration, devices, set_count, sets, &assignment, &err);
 }
 
 static void complete_with(const char *notation, int64_t devices, bool gathers)
@@ -51,8 +51,8 @@ static void complete(const char *notation, int64_t devices)
 /* What a node (by its name, in any graph) takes or makes a tensor as. */
 static const struct sp_spec_entry *entry_of(const char *node_name, const char *tensor)
 {
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        const struct sp_node *node = net->nodes[n];
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         for (uint32_t i = 0; strcmp(node->name, node_name) == 0 && i < node->input_count + node->output_count; i++) {
             const struct sp_value *value =
                 i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
@@ -157,7 +157,7 @@ Test(forward, stops_at_conflicts)
     EXPECT_STOPS("SPLIT_CONFLICT");
     EXPECT_SPEC("a", "h", "without a sharding");
     EXPECT_SPEC("b", "y", "without a sharding");
-    cr_expect_eq(assignment->stops[0].node, net->nodes[0]);
+    cr_expect_eq(assignment->stops[0].node, dataflow->nodes[0]);
     cr_expect_str_eq(assignment->stops[0].tensor, "x");
 }
 

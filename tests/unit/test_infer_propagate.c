@@ -12,7 +12,7 @@ static void propagate(void)
 
 static const struct sp_spec_entry *entry_of(const struct sp_node *node, uint32_t operand)
 {
-    return sp_spec_of(assignment, sp_dataflow_node(net, node), operand);
+    return sp_spec_of(assignment, sp_dataflow_node(dataflow, node), operand);
 }
 
 /* As a list of devices, in words. */
@@ -273,9 +273,9 @@ static void start_fused(void)
 
 static void expect_no_conflicts(void)
 {
-    for (uint32_t n = 0; n < net->node_count; n++)
-        cr_expect_str_eq(conflicts_text(net->nodes[n]), "", "%s: %s", net->nodes[n]->name,
-                         conflicts_text(net->nodes[n]));
+    for (uint32_t n = 0; n < dataflow->node_count; n++)
+        cr_expect_str_eq(conflicts_text(dataflow->nodes[n]), "", "%s: %s", dataflow->nodes[n]->name,
+                         conflicts_text(dataflow->nodes[n]));
 }
 
 /* Each of three parts in two: every head is on one device, and nothing is communicated. */
@@ -453,7 +453,7 @@ static void fill_rules(void)
     uint64_t most = SP_FREE_RULE_UNITS + build.model->size / SP_RULE_UNIT_BYTES;
     struct sp_rule rule = {.input_count = (uint32_t)(most - 6)}, *kept = NULL;
     rule.inputs = SP_NEW_ARRAY(build.arena, rule.input_count, struct sp_operand_rule);
-    cr_assert_eq(sp_rules_keep(sp_dataflow_rules(net), &rule, &kept, &build.err), SP_OK);
+    cr_assert_eq(sp_rules_keep(sp_dataflow_rules(dataflow), &rule, &kept, &build.err), SP_OK);
     cr_assert_not_null(kept);
 }
 

@@ -32,7 +32,7 @@ struct problem {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_space *space;
     struct sp_strategy_table *tables[SP_SPACE_MAX_OPTIONS];
     uint32_t live[MAX_NODES], live_count;
@@ -120,12 +120,12 @@ static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devic
     cr_assert_eq(
         sp_workload_from_model(problem->arena, problem->build.model, problem->cluster, NULL, &problem->workload, &err),
         SP_OK, "%s", err.message);
-    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->net, &err), SP_OK);
+    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->dataflow, &err), SP_OK);
     cr_assert_eq(sp_space_create(problem->arena, problem->workload, problem->cluster, devices, &problem->space, &err),
                  SP_OK);
     for (uint32_t i = 0; i < problem->space->option_count; i++) {
         if (problem->space->options[i].mesh.axis_count > 0)
-            cr_assert_eq(sp_strategy_table_create(problem->arena, problem->workload, problem->net,
+            cr_assert_eq(sp_strategy_table_create(problem->arena, problem->workload, problem->dataflow,
                                                   &problem->space->options[i].mesh, NULL, &problem->tables[i], &err),
                          SP_OK, "%s", err.message);
     }
@@ -331,7 +331,7 @@ static void compare(const struct problem *problem, const struct every *every, ui
 {
     struct sp_search_result *result;
     struct sp_error err = {0};
-    enum sp_status status = sp_joint_search(problem->arena, problem->workload, problem->net, problem->cluster,
+    enum sp_status status = sp_joint_search(problem->arena, problem->workload, problem->dataflow, problem->cluster,
                                             &problem->options, &result, &err);
     if (every->best == INFINITY) {
         cr_expect_eq(status, SP_ERR_NOFIT, "problem %u: nothing fits, but %s", number, err.message);
@@ -432,7 +432,7 @@ static void compare_pinned(struct problem *problem, const struct every *every, u
         cr_expect_eq(every->best, INFINITY, "problem %u: %s", number, err.message);
         return;
     }
-    status = sp_joint_search(problem->arena, problem->workload, problem->net, problem->cluster, &problem->options,
+    status = sp_joint_search(problem->arena, problem->workload, problem->dataflow, problem->cluster, &problem->options,
                              &result, &err);
     against->possible += isfinite(every->best);
     if (status != SP_OK) {

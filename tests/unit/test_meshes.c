@@ -133,13 +133,14 @@ static void expect_all_twelve(enum sp_objective objective, enum sp_search_strate
     struct sp_joint_options options;
     struct sp_search_result *result;
     struct sp_error err = {0};
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     begin(twelve);
-    cr_assert_eq(sp_dataflow_create(arena, build.model, &net, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(arena, build.model, &dataflow, &err), SP_OK, "%s", err.message);
     sp_joint_options_init(&options);
     options.objective = objective;
     options.strategy = strategy;
-    cr_assert_eq(sp_joint_search(arena, workload, net, cluster, &options, &result, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_joint_search(arena, workload, dataflow, cluster, &options, &result, &err), SP_OK, "%s",
+                 err.message);
     recount_expect_result(workload, cluster, result);
     double whole = 0;
     for (uint32_t n = 0; n < workload->node_count; n++)

@@ -25,7 +25,7 @@ struct question {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_joint_options options;
 };
 
@@ -47,7 +47,7 @@ static enum sp_status search(const struct question *q, double limit, struct sp_e
     sp_error_clear(err);
     cluster.memory_limit_bytes = limit;
     struct sp_arena_mark mark = sp_arena_mark(q->arena);
-    enum sp_status status = sp_joint_search(q->arena, q->workload, q->net, &cluster, &q->options, &result, err);
+    enum sp_status status = sp_joint_search(q->arena, q->workload, q->dataflow, &cluster, &q->options, &result, err);
     if (status == SP_OK)
         recount_expect_result(q->workload, &cluster, result);
     sp_search_result_release(result);
@@ -109,7 +109,7 @@ static void ask_of_model(uint32_t nodes, uint32_t devices, enum sp_search_strate
     q.cluster = limited(q.arena, devices, 64);
     cr_assert_eq(sp_workload_from_model(q.arena, build.model, q.cluster, NULL, &q.workload, &err), SP_OK, "%s",
                  err.message);
-    cr_assert_eq(sp_dataflow_create(q.arena, build.model, &q.net, &err), SP_OK);
+    cr_assert_eq(sp_dataflow_create(q.arena, build.model, &q.dataflow, &err), SP_OK);
     sp_joint_options_init(&q.options);
     q.options.strategy = strategy;
     q.options.objective = pick(&state, 2) == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
@@ -339,12 +339,12 @@ Test(nofit, what_is_alive_adds_up_to_the_peak_of_split_operators)
         q.cluster = limited(q.arena, 2, 1e9);
         cr_assert_eq(sp_workload_from_model(q.arena, build.model, q.cluster, NULL, &q.workload, &err), SP_OK, "%s",
                      err.message);
-        cr_assert_eq(sp_dataflow_create(q.arena, build.model, &q.net, &err), SP_OK);
+        cr_assert_eq(sp_dataflow_create(q.arena, build.model, &q.dataflow, &err), SP_OK);
         sp_joint_options_init(&q.options);
         q.options.strategy = SP_STRATEGY_TENSOR;
         q.options.objective = SP_OBJECTIVE_LATENCY;
-        cr_assert_eq(sp_joint_search(q.arena, q.workload, q.net, q.cluster, &q.options, &result, &err), SP_OK, "%s",
-                     err.message);
+        cr_assert_eq(sp_joint_search(q.arena, q.workload, q.dataflow, q.cluster, &q.options, &result, &err), SP_OK,
+                     "%s", err.message);
         recount_expect_result(q.workload, q.cluster, result);
         expect_moments(&q, result);
         split += result->sharded != NULL;

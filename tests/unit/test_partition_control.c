@@ -7,9 +7,9 @@ static void open_control(const char *notation, int64_t devices)
     start(18);
     open_model(notation);
     build.model = opened.model;
-    cr_assert_eq(sp_dataflow_create(build.arena, opened.model, &net, &build.err), SP_OK, "%s", build.err.message);
-    cr_assert_eq(sp_assignment_create(build.arena, net, "c", devices, 0, NULL, &assignment, &build.err), SP_OK, "%s",
-                 build.err.message);
+    cr_assert_eq(sp_dataflow_create(build.arena, opened.model, &dataflow, &build.err), SP_OK, "%s", build.err.message);
+    cr_assert_eq(sp_assignment_create(build.arena, dataflow, "c", devices, 0, NULL, &assignment, &build.err), SP_OK,
+                 "%s", build.err.message);
 }
 
 static void close_control(void)
@@ -22,9 +22,9 @@ static void close_control(void)
 /* The node of this operator, whichever graph it is in. */
 static const struct sp_node *node_of(const char *op_type)
 {
-    for (uint32_t n = 0; n < net->node_count; n++)
-        if (strcmp(net->nodes[n]->op_type, op_type) == 0)
-            return net->nodes[n];
+    for (uint32_t n = 0; n < dataflow->node_count; n++)
+        if (strcmp(dataflow->nodes[n]->op_type, op_type) == 0)
+            return dataflow->nodes[n];
     cr_assert_fail("no %s", op_type);
     return NULL;
 }
@@ -94,8 +94,8 @@ Test(partition_control, splits_branches)
                                "If", A("c") R("y"), BRANCHES(ADD("x", "h", "t") OUT("t"), ADD("h", "x", "e") OUT("e")))
                                ADD("y", "h", "z") OUT("z")),
                  2);
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        const struct sp_node *node = net->nodes[n];
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         if (strcmp(node->op_type, "Add") == 0 && node->graph != opened.model->graph) {
             given(node, "x", "| 2", "0; 1");
             given(node, "h", "| 2", "0; 1");
@@ -355,8 +355,8 @@ static const struct sp_sharding *any_sharding(const struct sp_value *value, uint
 
 static void cut_anyhow(uint32_t devices)
 {
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        const struct sp_node *node = net->nodes[n];
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
             const struct sp_value *value =
                 i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];

@@ -246,7 +246,7 @@ static void expect_layouts(const struct sharded_model *model)
             if (value == NULL || !value->type.shape.has_rank)
                 continue;
             const struct sp_sharding *said =
-                sp_spec_of(subject->assignment, sp_dataflow_node(subject->net, node), i)->sharding;
+                sp_spec_of(subject->assignment, sp_dataflow_node(subject->dataflow, node), i)->sharding;
             const struct sp_sharding *want = NULL;
             struct sp_error err = {0};
             bool is_equal = false;

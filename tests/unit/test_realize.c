@@ -170,7 +170,7 @@ static enum sp_status count_note(void *context, const struct sp_part_note *note,
 /* The model's own annotations "c" on two devices, carried out; the result is read and its shapes inferred. */
 static void simulate(struct simulated *simulated, const char *notation, struct sp_realize_request *request)
 {
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     struct sp_recipe *recipe;
     struct sp_shape_summary summary;
@@ -180,8 +180,9 @@ static void simulate(struct simulated *simulated, const char *notation, struct s
     struct onnx_model *m = &simulated->original;
     cr_assert_eq(onnx_read(m, simulated->file.data, simulated->file.size), SP_OK, "%s", m->err.message);
     cr_assert_eq(sp_infer_shapes(m->model, NULL, &summary, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_dataflow_create(m->arena, m->model, &net, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_assignment_create(m->arena, net, "c", 2, 0, NULL, &assignment, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(m->arena, m->model, &dataflow, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_assignment_create(m->arena, dataflow, "c", 2, 0, NULL, &assignment, &err), SP_OK, "%s",
+                 err.message);
     cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
     request->partition = (struct sp_partition_request){.model = m->model, .assignment = assignment};
     request->note = count_note;

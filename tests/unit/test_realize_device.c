@@ -28,7 +28,7 @@ static enum sp_status count_note(void *context, const struct sp_part_note *note,
 /* The model's annotations "c", planned for a target. */
 static void plan(struct devices *d, const char *notation, int64_t count, enum sp_realize_target target)
 {
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     struct sp_shape_summary summary;
     struct sp_error err = {0};
@@ -39,8 +39,9 @@ static void plan(struct devices *d, const char *notation, int64_t count, enum sp
     struct onnx_model *m = &d->original;
     cr_assert_eq(onnx_read(m, d->file.data, d->file.size), SP_OK, "%s", m->err.message);
     cr_assert_eq(sp_infer_shapes(m->model, NULL, &summary, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_dataflow_create(m->arena, m->model, &net, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_assignment_create(m->arena, net, "c", count, 0, NULL, &assignment, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(m->arena, m->model, &dataflow, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_assignment_create(m->arena, dataflow, "c", count, 0, NULL, &assignment, &err), SP_OK, "%s",
+                 err.message);
     cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
     d->request.partition = (struct sp_partition_request){.model = m->model, .assignment = assignment};
     d->request.note = count_note;

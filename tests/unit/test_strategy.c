@@ -1,8 +1,8 @@
 /*
  * Strategies: small rules by hand, and with whole models the promise that each strategy is what the partition runs.
  *
- * Times of collectives follow from the formulas of sharding/reshard/collective_cost.h (Thakur, Rabenseifner, Gropp 2005) with the
- * figures of the cluster; seconds of operators from the roofline (cost/workload.h).
+ * Times of collectives follow from the formulas of sharding/reshard/collective_cost.h (Thakur, Rabenseifner, Gropp
+ * 2005) with the figures of the cluster; seconds of operators from the roofline (cost/workload.h).
  */
 #include <math.h>
 #include <string.h>
@@ -365,7 +365,7 @@ Test(strategy, axes_are_cut_where_links_change)
     mesh.cluster = subject.cluster;
     mesh.device = sp_cluster_device(subject.cluster, 0);
     cr_assert_eq(
-        sp_strategy_table_create(subject.arena, subject.workload, subject.net, &mesh, NULL, &table, &subject.err),
+        sp_strategy_table_create(subject.arena, subject.workload, subject.dataflow, &mesh, NULL, &table, &subject.err),
         SP_OK);
     cr_expect_eq(sp_reshard_costs_digits(table->costs), 2);
     cr_expect_eq(table->span[0][0], 2);
@@ -421,10 +421,10 @@ static enum sp_status count_note(void *context, const struct sp_part_note *note,
     return SP_OK;
 }
 
-/* A node that the net sees through its rule, and that is run. */
-static bool is_subject(const struct sp_dataflow *net, const struct sp_relation *relation)
+/* A node that the dataflow sees through its rule, and that is run. */
+static bool is_subject(const struct sp_dataflow *dataflow, const struct sp_relation *relation)
 {
-    return relation->kind == SP_RELATION_NODE && relation->node->graph == net->model->graph &&
+    return relation->kind == SP_RELATION_NODE && relation->node->graph == dataflow->model->graph &&
            !relation->node->is_folded;
 }
 
@@ -432,16 +432,17 @@ static struct sp_assignment *assign(struct honesty *honesty, struct sp_arena *ar
 {
     struct sp_assignment *assignment = NULL;
     uint32_t devices = honesty->table->device_count;
-    cr_assert_eq(sp_assignment_create(arena, subject.net, "c", devices, 0, NULL, &assignment, &subject.err), SP_OK);
-    for (uint32_t r = 0; r < subject.net->relation_count; r++) {
-        const struct sp_relation *relation = &subject.net->relations[r];
-        if (!is_subject(subject.net, relation))
+    cr_assert_eq(sp_assignment_create(arena, subject.dataflow, "c", devices, 0, NULL, &assignment, &subject.err),
+                 SP_OK);
+    for (uint32_t r = 0; r < subject.dataflow->relation_count; r++) {
+        const struct sp_relation *relation = &subject.dataflow->relations[r];
+        if (!is_subject(subject.dataflow, relation))
             continue;
         const struct sp_strategies *ways = sp_strategy_of(honesty->table, relation->node->index);
         const struct sp_strategy *way = &ways->items[honesty->chosen[relation->node->index]];
         for (uint32_t o = 0; o < relation->operand_count; o++) {
             const struct sp_value *value =
-                relation->tensors[o] == SP_NO_TENSOR ? NULL : subject.net->tensors[relation->tensors[o]];
+                relation->tensors[o] == SP_NO_TENSOR ? NULL : subject.dataflow->tensors[relation->tensors[o]];
             const struct sp_sharding *sharding;
             if (!value || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
                 continue;
@@ -525,14 +526,14 @@ static void expect_honest(uint32_t axis_count, const uint32_t *sizes)
         for (uint32_t i = 0; i < count; i++)
             chosen[i] = sp_strategy_of(honesty.table, i) ? round % sp_strategy_of(honesty.table, i)->count : 0;
         struct sp_assignment *assignment = assign(&honesty, arena);
-        for (uint32_t r = 0; r < subject.net->relation_count; r++)
-            if (is_subject(subject.net, &subject.net->relations[r]))
-                expect_view(&honesty, arena, assignment, &subject.net->relations[r]);
+        for (uint32_t r = 0; r < subject.dataflow->relation_count; r++)
+            if (is_subject(subject.dataflow, &subject.dataflow->relations[r]))
+                expect_view(&honesty, arena, assignment, &subject.dataflow->relations[r]);
         struct sp_partition_request request = {.model = subject.model, .assignment = assignment};
         cr_assert_eq(sp_partition_run(arena, &request, &sink, &subject.err), SP_OK, "%s", subject.err.message);
-        for (uint32_t r = 0; r < subject.net->relation_count; r++)
-            if (is_subject(subject.net, &subject.net->relations[r]))
-                expect_run(&honesty, subject.net->relations[r].node);
+        for (uint32_t r = 0; r < subject.dataflow->relation_count; r++)
+            if (is_subject(subject.dataflow, &subject.dataflow->relations[r]))
+                expect_run(&honesty, subject.dataflow->relations[r].node);
         sp_arena_destroy(arena);
     }
     cr_expect_gt(honesty.split, 40);

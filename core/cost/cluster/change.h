@@ -1,6 +1,6 @@
 #pragma once
 /*
- * cluster_change - the same cluster with one thing changed, for questions that begin with "what if".
+ * change - the same cluster with one thing changed, for questions that begin with "what if".
  *
  * Devices that stay keep their numbers and their links wherever that can be said, so that a plan for the one cluster
  * can be read as a plan for the other:

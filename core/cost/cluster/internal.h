@@ -1,6 +1,6 @@
 #pragma once
 /*
- * cluster_internal - what the files of the cluster share: reading its parts and putting them together.
+ * internal - what the files of the cluster share: reading its parts and putting them together.
  */
 #include "base/json_reader.h"
 #include "cost/cluster/cluster.h"

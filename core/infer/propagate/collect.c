@@ -1,5 +1,5 @@
 /*
- * infer_propagate_collect - all specs that the file or the request states, as cuts of one mesh of positions.
+ * collect - all specs that the file or the request states, as cuts of one mesh of positions.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static enum sp_status find_place(struct sp_inference *all, struct sp_position_la
 {
     struct sp_digest digest;
     const size_t bytes = (size_t)layout->count * sizeof(int64_t);
-    sp_digest_begin(&digest, all->assignment->net->model->hash_seed);
+    sp_digest_begin(&digest, all->assignment->dataflow->model->hash_seed);
     sp_digest_add(&digest, layout->devices, bytes);
     const uint64_t hash = sp_digest_end(&digest);
     struct sp_infer_place *place = sp_hash_set_find(&all->placed, hash, is_place, layout);
@@ -98,7 +98,7 @@ static enum sp_status keep_layout(struct sp_inference *all, struct sp_position_l
 static enum sp_status spend(struct sp_inference *all, const struct sp_sharding *source)
 {
     const int64_t devices = sp_placed_devices(source, all->assignment->device_count);
-    if (sp_view_cache_spend(all->assignment->memo, SP_STATED_POINTS * devices))
+    if (sp_view_cache_spend(all->assignment->cache, SP_STATED_POINTS * devices))
         return SP_OK;
     return sp_fail_limit(all->err, "TOO_MANY_SPEC_DEVICES", "SP_FREE_VIEW_POINTS", SP_FREE_VIEW_POINTS, devices,
                          "The specs for configuration '%.80s' list too many devices for the size of the file.",
@@ -149,7 +149,7 @@ static enum sp_status find_statement(struct sp_inference *all, const struct sp_s
                                      const struct sp_mesh *base, struct sp_statement **ret_says, bool *ret_is_linear)
 {
     struct sp_digest digest;
-    sp_digest_begin(&digest, all->assignment->net->model->hash_seed);
+    sp_digest_begin(&digest, all->assignment->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted->source);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted->shape);
     const uint64_t hash = sp_digest_end(&digest);
@@ -170,7 +170,7 @@ static enum sp_status find_statement(struct sp_inference *all, const struct sp_s
 static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, uint32_t operand,
                                   const struct sp_mesh *base, bool *ret_is_linear)
 {
-    const struct sp_node *node = all->assignment->net->nodes[node_id];
+    const struct sp_node *node = all->assignment->dataflow->nodes[node_id];
     const struct sp_value *value = sp_infer_operand(node, operand);
     struct sp_statement wanted = {.source = sp_spec_of(all->assignment, node_id, operand)->sharding};
     struct sp_statement *says = NULL;
@@ -190,21 +190,21 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
 static enum sp_status fail_meshes(struct sp_inference *all, const struct sp_stated *a, const struct sp_stated *b)
 {
     char labels[2][264];
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     return sp_fail(
         all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
         "No mesh explains both the spec of '%.120s' at %.200s and the spec of '%.120s' at %.200s: they cut the "
         "devices differently.",
-        sp_infer_operand(net->nodes[a->node], a->operand)->name,
-        sp_node_label(net->nodes[a->node], labels[0], sizeof(labels[0])),
-        sp_infer_operand(net->nodes[b->node], b->operand)->name,
-        sp_node_label(net->nodes[b->node], labels[1], sizeof(labels[1])));
+        sp_infer_operand(dataflow->nodes[a->node], a->operand)->name,
+        sp_node_label(dataflow->nodes[a->node], labels[0], sizeof(labels[0])),
+        sp_infer_operand(dataflow->nodes[b->node], b->operand)->name,
+        sp_node_label(dataflow->nodes[b->node], labels[1], sizeof(labels[1])));
 }
 
 /* All stated specs, with positions in the order of `base`; *ret_is_linear is false where one does not fit it. */
 static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_mesh *base, bool *ret_is_linear)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     all->stated_count = all->place_count = 0;
     all->statements = all->placed = (struct sp_hash_set){.arena = all->scratch};
     *ret_is_linear = true;
@@ -220,10 +220,10 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
         if (status != SP_OK)
             return status;
     }
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        for (uint32_t i = 0; i < sp_infer_operand_count(net->nodes[n]); i++) {
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        for (uint32_t i = 0; i < sp_infer_operand_count(dataflow->nodes[n]); i++) {
             if (!sp_infer_is_stated(sp_spec_of(all->assignment, n, i)) ||
-                !sp_infer_has_rank(sp_infer_operand(net->nodes[n], i)))
+                !sp_infer_has_rank(sp_infer_operand(dataflow->nodes[n], i)))
                 continue;
             all->odd_node = n;
             all->odd_operand = i;
@@ -280,7 +280,7 @@ static enum sp_status write_stated(struct sp_inference *all)
         if (fits)
             status = sp_layout_to_axes(all->arena, &says->layout, all->mesh, &says->axes, &fits, all->err);
         if (status == SP_OK && !fits) {
-            const struct sp_node *node = all->assignment->net->nodes[stated->node];
+            const struct sp_node *node = all->assignment->dataflow->nodes[stated->node];
             return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
                            "The spec of '%.120s' cannot be written on the mesh of %" PRId64 " devices.",
                            sp_infer_operand(node, stated->operand)->name, all->positions);
@@ -293,10 +293,10 @@ static enum sp_status write_stated(struct sp_inference *all)
 
 static enum sp_status count_stated(struct sp_inference *all, bool has_mesh)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     uint32_t count = 0;
-    for (uint32_t n = 0; n < net->node_count; n++) {
-        for (uint32_t i = 0; i < sp_infer_operand_count(net->nodes[n]); i++)
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+        for (uint32_t i = 0; i < sp_infer_operand_count(dataflow->nodes[n]); i++)
             count += sp_infer_is_stated(sp_spec_of(all->assignment, n, i));
     }
     if (count == 0 && !has_mesh)
@@ -323,8 +323,8 @@ enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *
         return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
                        "The spec of '%.120s' at %.200s puts its shards on devices in an order that is not the one of "
                        "the %s.",
-                       sp_infer_operand(all->assignment->net->nodes[all->odd_node], all->odd_operand)->name,
-                       sp_node_label(all->assignment->net->nodes[all->odd_node], (char[264]){0}, 264),
+                       sp_infer_operand(all->assignment->dataflow->nodes[all->odd_node], all->odd_operand)->name,
+                       sp_node_label(all->assignment->dataflow->nodes[all->odd_node], (char[264]){0}, 264),
                        mesh != NULL ? "mesh" : "other specs");
     if (status == SP_OK && mesh != NULL) {
         all->positions = mesh->order.count;

@@ -1,5 +1,5 @@
 /*
- * propagate_factors - one step of propagation on factors: which axes each tensor of a flow gets.
+ * factor_step - one step of propagation on factors: which axes each tensor of a flow gets.
  *
  * The list of axes that a factor carries (compatible()) is what the lists of all tensors have in common from the front,
  * and beyond that what the longest has. What a tensor can take of it is cut short (fit()) where an axis is in use for

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * propagate_internal - one step of propagation on the factors of one flow.
+ * factor_step - one step of propagation on the factors of one flow.
  *
  * A step knows no dims: per operand and factor it has a list of mesh axes. sp_factor_step_run() extends these lists;
  * propagate.c projects shardings on them and back.

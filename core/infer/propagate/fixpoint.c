@@ -1,5 +1,5 @@
 /*
- * propagate - to the fixpoint: which flows are looked at when, and what of their results is kept.
+ * fixpoint - to the fixpoint: which flows are looked at when, and what of their results is kept.
  *
  * Flows whose tensors changed wait on a stack, as in the driver that Shardy uses: what has just changed is carried on
  * first (flows of very many operands come last). A flow is queued at a level when its directions there are new, and

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * infer_propagate - what the files of sp_infer_propagate() (propagate.h) share.
+ * internal - what the files of sp_infer_propagate() (propagate.h) share.
  *
  * Shardings are computed on positions 0..N-1 of one mesh. Which devices stand on these positions may differ from node
  * to node (stages of a pipeline): a place is a list of N devices in the order of positions.
@@ -160,7 +160,7 @@ struct sp_inference {
     const struct sp_value **values;
     const struct sp_sharding **tensors;
     struct sp_flow_origin **origins;
-    struct sp_infer_told *told;        /* per tensor of the net */
+    struct sp_infer_told *told;        /* per tensor of the dataflow */
     uint32_t *statement_of;            /* per tensor 1 + the entry in `stated` that it starts with, or 0 */
     const struct sp_refined **refined; /* per tensor: the pieces that shapes and tensors are of, or NULL */
     uint32_t flow_count;

@@ -1,5 +1,5 @@
 /*
- * infer_propagate_mesh - stated shardings as cuts of positions, and the mesh that has all of them.
+ * mesh - stated shardings as cuts of positions, and the mesh that has all of them.
  */
 #include <inttypes.h>
 #include <stdio.h>

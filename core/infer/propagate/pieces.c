@@ -1,5 +1,5 @@
 /*
- * infer_propagate_refine - tensors of an inference by pieces of their axes (refine.h), and their shardings there and
+ * pieces - tensors of an inference by pieces of their axes (refine.h), and their shardings there and
  * back.
  */
 #include <string.h>
@@ -204,7 +204,7 @@ static enum sp_status make_rule(struct sp_inference *all, struct sp_refinement *
     struct sp_rule *kept = NULL;
     enum sp_status status = sp_refine_rule(refinement, all->passing, id, ret_rule, all->err);
     if (status == SP_OK && *ret_rule != all->flows[id].rule) {
-        status = sp_rules_keep(sp_dataflow_rules(all->assignment->net), *ret_rule, &kept, all->err);
+        status = sp_rules_keep(sp_dataflow_rules(all->assignment->dataflow), *ret_rule, &kept, all->err);
         *ret_rule = kept;
     }
     sp_arena_rewind(all->passing, mark);
@@ -249,7 +249,7 @@ static enum sp_status refine_flow(struct sp_inference *all, struct sp_refinement
         return SP_OK;
     }
     flow->input_count = flow->operand_count = 0;
-    return sp_infer_leave_out(all, all->assignment->net->relations[all->relation_of[id]].node);
+    return sp_infer_leave_out(all, all->assignment->dataflow->relations[all->relation_of[id]].node);
 }
 
 static enum sp_status refine_all(struct sp_inference *all, struct sp_refinement *refinement)

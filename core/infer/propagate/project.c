@@ -1,5 +1,5 @@
 /*
- * propagate_project - from the dims of a tensor to the factors of a rule and back.
+ * project - from the dims of a tensor to the factors of a rule and back.
  */
 #include <assert.h>
 

@@ -1,5 +1,5 @@
 /*
- * infer_propagate - an assignment completed by propagation.
+ * propagate - an assignment completed by propagation.
  *
  *   collect     what is stated, in positions of one mesh (collect.c)
  *   relate      one tensor for each value of the model, and one of its own for an operand that is stated otherwise than
@@ -36,15 +36,15 @@ static bool is_same_statement(const struct sp_statement *a, const struct sp_stat
 
 static bool is_output(const struct sp_inference *all, const struct sp_stated *stated)
 {
-    return stated->operand >= all->assignment->net->nodes[stated->node]->input_count;
+    return stated->operand >= all->assignment->dataflow->nodes[stated->node]->input_count;
 }
 
 /* How many operands are stated otherwise than their tensor is. */
 static enum sp_status count_odd(struct sp_inference *all, uint32_t *ret_count)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     struct sp_arena_mark mark = sp_arena_mark(all->passing);
-    const struct sp_statement **first = SP_NEW_ARRAY(all->passing, net->tensor_count, const struct sp_statement *);
+    const struct sp_statement **first = SP_NEW_ARRAY(all->passing, dataflow->tensor_count, const struct sp_statement *);
     uint32_t count = 0;
     if (first == NULL)
         return sp_fail_memory(all->err);
@@ -53,7 +53,8 @@ static enum sp_status count_odd(struct sp_inference *all, uint32_t *ret_count)
             const struct sp_stated *stated = &all->stated[i];
             if (stated->says->axes == NULL || is_output(all, stated) != (pass == 0))
                 continue;
-            uint32_t tensor = sp_dataflow_tensor(net, sp_infer_operand(net->nodes[stated->node], stated->operand));
+            uint32_t tensor =
+                sp_dataflow_tensor(dataflow, sp_infer_operand(dataflow->nodes[stated->node], stated->operand));
             if (first[tensor] == NULL)
                 first[tensor] = stated->says;
             count += !is_same_statement(first[tensor], stated->says);
@@ -73,25 +74,25 @@ static bool is_shared_constant(const struct sp_value *value)
 
 static enum sp_status index_operands(struct sp_inference *all)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     uint32_t total = 0, odd = 0;
     enum sp_status status = count_odd(all, &odd);
-    all->first_operand = SP_NEW_ARRAY(all->scratch, (size_t)net->node_count + 1, uint32_t);
+    all->first_operand = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->node_count + 1, uint32_t);
     if (status != SP_OK || all->first_operand == NULL)
         return sp_fail_memory(all->err);
-    for (uint32_t n = 0; n < net->node_count; n++) {
+    for (uint32_t n = 0; n < dataflow->node_count; n++) {
         all->first_operand[n] = total;
-        total += sp_infer_operand_count(net->nodes[n]);
-        for (uint32_t i = 0; i < net->nodes[n]->input_count; i++) {
-            const struct sp_value *value = net->nodes[n]->inputs[i];
+        total += sp_infer_operand_count(dataflow->nodes[n]);
+        for (uint32_t i = 0; i < dataflow->nodes[n]->input_count; i++) {
+            const struct sp_value *value = dataflow->nodes[n]->inputs[i];
             all->constant_uses += is_shared_constant(value);
             all->copies += is_shared_constant(value) && value->producer != NULL;
         }
     }
-    all->first_operand[net->node_count] = total;
+    all->first_operand[dataflow->node_count] = total;
     all->stated_of = SP_NEW_ARRAY(all->scratch, total, uint32_t);
-    all->told = SP_NEW_ARRAY(all->scratch, net->tensor_count, struct sp_infer_told);
-    all->tensor_capacity = net->tensor_count + odd + all->constant_uses;
+    all->told = SP_NEW_ARRAY(all->scratch, dataflow->tensor_count, struct sp_infer_told);
+    all->tensor_capacity = dataflow->tensor_count + odd + all->constant_uses;
     all->ranks = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
     all->shapes = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const int64_t *);
     all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
@@ -120,12 +121,12 @@ static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value
    gets a tensor of its own, to which a reshard is implied. */
 static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     for (uint32_t i = 0; i < all->stated_count; i++) {
         struct sp_stated *stated = &all->stated[i];
-        const struct sp_node *node = net->nodes[stated->node];
+        const struct sp_node *node = dataflow->nodes[stated->node];
         const struct sp_value *value = sp_infer_operand(node, stated->operand);
-        uint32_t tensor = sp_dataflow_tensor(net, value);
+        uint32_t tensor = sp_dataflow_tensor(dataflow, value);
         if (is_output(all, stated) != of_outputs)
             continue;
         all->stated_of[all->first_operand[stated->node] + stated->operand] = i + 1;
@@ -172,7 +173,7 @@ static enum sp_status copy_rule(struct sp_inference *all, const struct sp_value 
     }
     if (rule.faults != 0)
         return sp_fail_memory(all->err);
-    enum sp_status status = sp_rules_keep(sp_dataflow_rules(all->assignment->net), &rule, ret_rule, all->err);
+    enum sp_status status = sp_rules_keep(sp_dataflow_rules(all->assignment->dataflow), &rule, ret_rule, all->err);
     sp_arena_rewind(all->passing, mark);
     return status;
 }
@@ -201,7 +202,7 @@ static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, 
     tensors[1] = *tensor;
     status = copy_rule(all, value, &rule);
     if (status == SP_OK && rule == NULL)
-        return sp_infer_leave_out(all, all->assignment->net->relations[relation].node);
+        return sp_infer_leave_out(all, all->assignment->dataflow->relations[relation].node);
     if (status != SP_OK)
         return status;
     all->relation_of[all->flow_count] = relation;
@@ -259,10 +260,10 @@ static enum sp_status relate_operands(struct sp_inference *all, const struct sp_
 
 static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
 {
-    const struct sp_relation *relation = &all->assignment->net->relations[index];
+    const struct sp_relation *relation = &all->assignment->dataflow->relations[index];
     struct sp_flow flow = {.input_count = relation->input_count, .operand_count = relation->operand_count};
     struct sp_error why = {0};
-    enum sp_status status = sp_dataflow_keep_rule(all->assignment->net, relation, all->passing, &flow.rule, &why);
+    enum sp_status status = sp_dataflow_keep_rule(all->assignment->dataflow, relation, all->passing, &flow.rule, &why);
     if (status == SP_ERR_MEMORY || status == SP_ERR_CANCELLED || status == SP_ERR_INTERNAL) {
         *all->err = why;
         return status;
@@ -280,20 +281,20 @@ static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
 
 static enum sp_status relate(struct sp_inference *all)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     enum sp_status status = index_operands(all);
-    for (uint32_t t = 0; status == SP_OK && t < net->tensor_count; t++)
-        status = add_tensor(all, net->tensors[t]);
+    for (uint32_t t = 0; status == SP_OK && t < dataflow->tensor_count; t++)
+        status = add_tensor(all, dataflow->tensors[t]);
     if (status == SP_OK)
         status = state_tensors(all, true);
     if (status == SP_OK)
         status = state_tensors(all, false);
-    all->flows = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->copies, struct sp_flow);
-    all->relation_of = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->copies, uint32_t);
-    all->is_copy = SP_NEW_ARRAY(all->scratch, (size_t)net->relation_count + all->copies, bool);
+    all->flows = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, struct sp_flow);
+    all->relation_of = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, uint32_t);
+    all->is_copy = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, bool);
     if (status == SP_OK && (all->flows == NULL || all->relation_of == NULL || all->is_copy == NULL))
         return sp_fail_memory(all->err);
-    for (uint32_t r = 0; status == SP_OK && r < net->relation_count; r++)
+    for (uint32_t r = 0; status == SP_OK && r < dataflow->relation_count; r++)
         status = add_flow(all, r);
     return status;
 }
@@ -303,17 +304,17 @@ static enum sp_status relate(struct sp_inference *all)
 /* Nodes' places from their own specs, then from producers (the one that came latest), then from users. */
 static enum sp_status place_nodes(struct sp_inference *all)
 {
-    const struct sp_dataflow *net = all->assignment->net;
+    const struct sp_dataflow *dataflow = all->assignment->dataflow;
     uint32_t *of_tensor = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t); /* place + 1 */
-    all->place_of = SP_NEW_ARRAY(all->scratch, net->node_count, uint32_t);
+    all->place_of = SP_NEW_ARRAY(all->scratch, dataflow->node_count, uint32_t);
     if (of_tensor == NULL || all->place_of == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = all->stated_count; i-- > 0;) {
         if (all->stated[i].says->axes != NULL)
             all->place_of[all->stated[i].node] = all->stated[i].says->place + 1;
     }
-    for (uint32_t r = 0; r < net->relation_count; r++) {
-        const struct sp_relation *relation = &net->relations[r];
+    for (uint32_t r = 0; r < dataflow->relation_count; r++) {
+        const struct sp_relation *relation = &dataflow->relations[r];
         uint32_t own = relation->kind == SP_RELATION_NODE ? all->place_of[relation->node_id] : 0;
         for (uint32_t i = 0; own == 0 && i < relation->input_count; i++) {
             uint32_t place = relation->tensors[i] == SP_NO_TENSOR ? 0 : of_tensor[relation->tensors[i]];
@@ -326,8 +327,8 @@ static enum sp_status place_nodes(struct sp_inference *all)
                 of_tensor[relation->tensors[i]] = own;
         }
     }
-    for (uint32_t r = net->relation_count; r-- > 0;) {
-        const struct sp_relation *relation = &net->relations[r];
+    for (uint32_t r = dataflow->relation_count; r-- > 0;) {
+        const struct sp_relation *relation = &dataflow->relations[r];
         uint32_t own = relation->kind == SP_RELATION_NODE ? all->place_of[relation->node_id] : 0;
         for (uint32_t i = relation->input_count; own == 0 && i < relation->operand_count; i++) {
             if (relation->tensors[i] != SP_NO_TENSOR)
@@ -404,7 +405,7 @@ static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t
                               .sharding = sharding,
                               .refined = sharding == NULL ? NULL : all->refined[tensor]};
     struct sp_digest digest;
-    sp_digest_begin(&digest, all->assignment->net->model->hash_seed);
+    sp_digest_begin(&digest, all->assignment->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)wanted.place << 32 | wanted.rank);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted.sharding);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted.refined);
@@ -432,7 +433,7 @@ static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t
 static enum sp_status write_entry(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
                                   const struct sp_resolve_operand *resolved)
 {
-    const struct sp_relation *relation = &all->assignment->net->relations[all->relation_of[flow_id]];
+    const struct sp_relation *relation = &all->assignment->dataflow->relations[all->relation_of[flow_id]];
     struct sp_spec_entry *entry = sp_spec_of(all->assignment, relation->node_id, operand);
     uint32_t tensor = all->flows[flow_id].tensors[operand];
     uint32_t place = all->place_of[relation->node_id];
@@ -505,7 +506,7 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
 static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
 {
     const struct sp_flow *flow = &all->flows[flow_id];
-    const struct sp_relation *relation = &all->assignment->net->relations[all->relation_of[flow_id]];
+    const struct sp_relation *relation = &all->assignment->dataflow->relations[all->relation_of[flow_id]];
     struct sp_arena_mark mark = sp_arena_mark(all->passing);
     struct sp_resolve_operand *operands = SP_NEW_ARRAY(all->passing, flow->operand_count, struct sp_resolve_operand);
     if (operands == NULL)
@@ -528,7 +529,7 @@ static enum sp_status settle(struct sp_inference *all)
     enum sp_status status = SP_OK;
     for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++) {
         if (!all->is_copy[f] && all->flows[f].operand_count > 0 &&
-            all->assignment->net->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
+            all->assignment->dataflow->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
             status = settle_node(all, f);
     }
     return status;
@@ -546,7 +547,7 @@ static enum sp_status run(struct sp_inference *all)
                                          .flows = all->flows,
                                          .level = SP_PROPAGATE_USER_PRIORITY,
                                          .must_divide = true,
-                                         .seed = all->assignment->net->model->hash_seed,
+                                         .seed = all->assignment->dataflow->model->hash_seed,
                                          .origins = all->origins,
                                          .on_stop = sp_infer_stop,
                                          .context = all};
@@ -562,7 +563,7 @@ static enum sp_status complete(struct sp_inference *all, const struct sp_mesh *m
     all->recent = SP_NEW(all->scratch, struct sp_infer_recent);
     if (all->recent == NULL)
         return sp_fail_memory(all->err);
-    all->recent->refined.seed = all->recent->settled.seed = all->assignment->net->model->hash_seed;
+    all->recent->refined.seed = all->recent->settled.seed = all->assignment->dataflow->model->hash_seed;
     status = relate(all);
     if (status == SP_OK)
         status = sp_infer_refine(all);
@@ -577,7 +578,7 @@ enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct
 {
     struct sp_error own = {0};
     struct sp_budget *budget = sp_arena_budget(assignment->arena);
-    const uint64_t seed = assignment->net->model->hash_seed;
+    const uint64_t seed = assignment->dataflow->model->hash_seed;
     struct sp_inference all = {.assignment = assignment,
                                .arena = assignment->arena,
                                .scratch = sp_arena_create(budget),

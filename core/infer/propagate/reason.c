@@ -1,5 +1,5 @@
 /*
- * infer_propagate_reason - the sentences: why an operand is sharded as it is, and what stood against a split.
+ * reason - the sentences: why an operand is sharded as it is, and what stood against a split.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 static const struct sp_node *node_of_flow(const struct sp_inference *all, uint32_t flow)
 {
-    return all->assignment->net->relations[all->relation_of[flow]].node;
+    return all->assignment->dataflow->relations[all->relation_of[flow]].node;
 }
 
 static bool is_whole(const struct sp_sharding *sharding)
@@ -61,7 +61,7 @@ static const char *write_origin(const struct sp_inference *all, uint32_t tensor,
 
 static bool is_source(const struct sp_inference *all, const struct sp_value *value)
 {
-    return value->producer == NULL && value->graph == all->assignment->net->model->graph;
+    return value->producer == NULL && value->graph == all->assignment->dataflow->model->graph;
 }
 
 static enum sp_infer_reason reason_of(const struct sp_inference *all, uint32_t tensor, bool is_output,
@@ -132,7 +132,7 @@ enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint3
     const struct sp_flow *flow = &all->flows[flow_id];
     uint32_t tensor = flow->tensors[operand];
     const char *factor = resolved->factor < flow->rule->factor_count ? flow->rule->factors[resolved->factor].name : "";
-    struct sp_infer_told *told = &all->told[sp_dataflow_tensor(all->assignment->net, all->values[tensor])];
+    struct sp_infer_told *told = &all->told[sp_dataflow_tensor(all->assignment->dataflow, all->values[tensor])];
     struct sp_infer_told wanted = {.tensor = tensor, .flow = flow_id, .factor = resolved->factor};
     wanted.reason = (uint8_t)reason_of(all, tensor, operand >= flow->input_count, resolved);
     entry->origin = wanted.reason == SP_REASON_ASSUMED ? SP_SPEC_ASSUMED : SP_SPEC_INFERRED;

@@ -1,5 +1,5 @@
 /*
- * infer_propagate_resolve - one way to cut each factor of a node, from what its tensors were propagated as.
+ * resolve - one way to cut each factor of a node, from what its tensors were propagated as.
  *
  * As Shardy inserts explicit reshards: candidates are the lists of axes that tensors have for a factor; the one whose
  * tensors are largest is taken, then what it overlaps is cut from the others, until none is left.

@@ -34,47 +34,47 @@ struct sp_view_cache {
 };
 
 enum sp_status sp_view_cache_create(struct sp_arena *arena, const struct sp_model *model,
-                                    struct sp_view_cache **ret_memo, struct sp_error *err)
+                                    struct sp_view_cache **ret_cache, struct sp_error *err)
 {
-    struct sp_view_cache *memo = SP_NEW(arena, struct sp_view_cache);
-    if (!memo)
+    struct sp_view_cache *cache = SP_NEW(arena, struct sp_view_cache);
+    if (!cache)
         return sp_fail_memory(err);
-    memo->arena = memo->addresses.arena = memo->shardings.arena = memo->keys.arena = arena;
-    memo->seed = model->hash_seed;
-    memo->points_left = SP_FREE_VIEW_POINTS + model->size * SP_VIEW_POINTS_PER_BYTE;
-    memo->most_listed = SP_FREE_KEPT_DEVICES + model->size;
-    memo->ways_left = SP_FREE_WAYS_WORK + model->size * SP_WAYS_WORK_PER_BYTE;
-    memo->view_room = SP_MAX_KEPT_VIEW_BYTES;
-    *ret_memo = memo;
+    cache->arena = cache->addresses.arena = cache->shardings.arena = cache->keys.arena = arena;
+    cache->seed = model->hash_seed;
+    cache->points_left = SP_FREE_VIEW_POINTS + model->size * SP_VIEW_POINTS_PER_BYTE;
+    cache->most_listed = SP_FREE_KEPT_DEVICES + model->size;
+    cache->ways_left = SP_FREE_WAYS_WORK + model->size * SP_WAYS_WORK_PER_BYTE;
+    cache->view_room = SP_MAX_KEPT_VIEW_BYTES;
+    *ret_cache = cache;
     return SP_OK;
 }
 
-struct sp_arena *sp_view_cache_arena(const struct sp_view_cache *memo)
+struct sp_arena *sp_view_cache_arena(const struct sp_view_cache *cache)
 {
-    return memo->arena;
+    return cache->arena;
 }
 
-bool sp_view_cache_spend(struct sp_view_cache *memo, int64_t points)
+bool sp_view_cache_spend(struct sp_view_cache *cache, int64_t points)
 {
-    if ((uint64_t)points > memo->points_left)
+    if ((uint64_t)points > cache->points_left)
         return false;
-    memo->points_left -= (uint64_t)points;
+    cache->points_left -= (uint64_t)points;
     return true;
 }
 
-bool sp_view_cache_is_full(const struct sp_view_cache *memo)
+bool sp_view_cache_is_full(const struct sp_view_cache *cache)
 {
-    return memo->listed > memo->most_listed;
+    return cache->listed > cache->most_listed;
 }
 
-size_t *sp_view_cache_view_room(struct sp_view_cache *memo)
+size_t *sp_view_cache_view_room(struct sp_view_cache *cache)
 {
-    return &memo->view_room;
+    return &cache->view_room;
 }
 
-uint64_t *sp_view_cache_ways_left(struct sp_view_cache *memo)
+uint64_t *sp_view_cache_ways_left(struct sp_view_cache *cache)
 {
-    return &memo->ways_left;
+    return &cache->ways_left;
 }
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ void sp_view_cache_key_add(struct sp_view_cache_key *key, const void *bytes, siz
 
 struct sp_view_cache_key sp_view_cache_key(struct sp_arena *arena, enum sp_view_cache_about about)
 {
-    struct sp_view_cache_key key = {.arena = arena, .capacity = SP_MEMO_SMALL_KEY};
+    struct sp_view_cache_key key = {.arena = arena, .capacity = SP_CACHE_SMALL_KEY};
     sp_view_cache_key_add(&key, &about, sizeof about);
     return key;
 }
@@ -115,25 +115,25 @@ static bool is_keyed(const void *item, const void *wanted)
     return keyed->size == key->size && memcmp(keyed->key, bytes_of(key), key->size) == 0;
 }
 
-void *sp_view_cache_get(const struct sp_view_cache *memo, const struct sp_view_cache_key *key)
+void *sp_view_cache_get(const struct sp_view_cache *cache, const struct sp_view_cache_key *key)
 {
     if (key->is_broken)
         return NULL;
-    const uint64_t hash = XXH3_64bits_withSeed(bytes_of(key), key->size, memo->seed);
-    const struct keyed *item = sp_hash_set_find(&memo->keys, hash, is_keyed, key);
+    const uint64_t hash = XXH3_64bits_withSeed(bytes_of(key), key->size, cache->seed);
+    const struct keyed *item = sp_hash_set_find(&cache->keys, hash, is_keyed, key);
     return item ? item->value : NULL;
 }
 
-void *sp_view_cache_put(struct sp_view_cache *memo, const struct sp_view_cache_key *key, size_t size)
+void *sp_view_cache_put(struct sp_view_cache *cache, const struct sp_view_cache_key *key, size_t size)
 {
-    struct keyed *item = key->is_broken ? NULL : SP_NEW(memo->arena, struct keyed);
-    unsigned char *copy = item ? SP_NEW_ARRAY(memo->arena, key->size, unsigned char) : NULL;
-    void *value = copy ? sp_arena_alloc(memo->arena, size) : NULL;
+    struct keyed *item = key->is_broken ? NULL : SP_NEW(cache->arena, struct keyed);
+    unsigned char *copy = item ? SP_NEW_ARRAY(cache->arena, key->size, unsigned char) : NULL;
+    void *value = copy ? sp_arena_alloc(cache->arena, size) : NULL;
     if (!value)
         return NULL;
     memcpy(copy, bytes_of(key), key->size);
     *item = (struct keyed){key->size, copy, value};
-    return sp_hash_set_add(&memo->keys, XXH3_64bits_withSeed(copy, key->size, memo->seed), item) ? value : NULL;
+    return sp_hash_set_add(&cache->keys, XXH3_64bits_withSeed(copy, key->size, cache->seed), item) ? value : NULL;
 }
 
 /* ---- equal shardings --------------------------------------------------------------------------------------------- */
@@ -240,24 +240,24 @@ static uint64_t hash_axes(const struct sp_sharding *axes, uint64_t hash)
     return hash_list(&axes->partial, hash_list(&axes->replicated, hash));
 }
 
-static uint64_t hash_sharding(const struct sp_view_cache *memo, const struct sp_sharding *sharding)
+static uint64_t hash_sharding(const struct sp_view_cache *cache, const struct sp_sharding *sharding)
 {
-    uint64_t hash = mix(mix(memo->seed, sharding->kind), sharding->rank);
+    uint64_t hash = mix(mix(cache->seed, sharding->kind), sharding->rank);
     return sharding->kind == SP_SHARDING_BLOCKS ? hash_blocks(sharding, hash) : hash_axes(sharding, hash);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 /* 0, 1, .. up to `count` at least. */
-static bool number(struct sp_view_cache *memo, int64_t count)
+static bool number(struct sp_view_cache *cache, int64_t count)
 {
-    struct numbers *numbers = &memo->numbers;
+    struct numbers *numbers = &cache->numbers;
     if (numbers->devices && count <= numbers->count)
         return true;
     if (count < 2 * numbers->count)
         count = 2 * numbers->count;
-    uint32_t *first = SP_NEW_ARRAY(memo->arena, (size_t)count + 1, uint32_t);
-    int64_t *devices = SP_NEW_ARRAY(memo->arena, (size_t)count, int64_t);
+    uint32_t *first = SP_NEW_ARRAY(cache->arena, (size_t)count + 1, uint32_t);
+    int64_t *devices = SP_NEW_ARRAY(cache->arena, (size_t)count, int64_t);
     if (!first || !devices)
         return false;
     for (int64_t i = 0; i < count; i++) {
@@ -278,46 +278,46 @@ static bool counts_up(const int64_t *devices, size_t count)
 }
 
 /* The placement of a copy; what is 0, 1, .. is shared. */
-static bool copy_placement(struct sp_view_cache *memo, const struct sp_sharding *from, struct sp_sharding *to)
+static bool copy_placement(struct sp_view_cache *cache, const struct sp_sharding *from, struct sp_sharding *to)
 {
     size_t count = from->first[from->shard_count], places = (size_t)from->shard_count + 1;
     const bool is_run = from->run == SP_RUN_YES;
     const bool is_plain = is_run || is_one_each(from);
     const bool is_range = is_run ? from->devices[0] == 0 : counts_up(from->devices, count);
-    if ((is_plain || is_range) && !number(memo, (int64_t)count))
+    if ((is_plain || is_range) && !number(cache, (int64_t)count))
         return false;
-    uint32_t *first = is_plain ? memo->numbers.first : SP_NEW_ARRAY(memo->arena, places, uint32_t);
-    int64_t *devices = is_range ? memo->numbers.devices : SP_NEW_ARRAY(memo->arena, count, int64_t);
+    uint32_t *first = is_plain ? cache->numbers.first : SP_NEW_ARRAY(cache->arena, places, uint32_t);
+    int64_t *devices = is_range ? cache->numbers.devices : SP_NEW_ARRAY(cache->arena, count, int64_t);
     if (!first || !devices)
         return false;
     if (!is_plain)
         memcpy(first, from->first, places * sizeof *first);
     if (!is_range && count > 0)
         memcpy(devices, from->devices, count * sizeof *devices);
-    memo->listed += is_range && (is_plain || places == 2) ? 0 : count;
+    cache->listed += is_range && (is_plain || places == 2) ? 0 : count;
     to->first = first;
     to->devices = devices;
     return true;
 }
 
 /* A copy of BLOCKS. */
-static struct sp_sharding *copy_blocks(struct sp_view_cache *memo, const struct sp_sharding *from)
+static struct sp_sharding *copy_blocks(struct sp_view_cache *cache, const struct sp_sharding *from)
 {
-    struct sp_sharding *copy = SP_NEW(memo->arena, struct sp_sharding);
-    struct sp_block_dim *dims = SP_NEW_ARRAY(memo->arena, from->rank, struct sp_block_dim);
+    struct sp_sharding *copy = SP_NEW(cache->arena, struct sp_sharding);
+    struct sp_block_dim *dims = SP_NEW_ARRAY(cache->arena, from->rank, struct sp_block_dim);
     if (!copy || !dims)
         return NULL;
     *copy = *from;
     copy->blocks = dims;
     for (uint32_t i = 0; i < from->rank; i++) {
         uint32_t count = from->blocks[i].part_count;
-        dims[i] = (struct sp_block_dim){count, SP_NEW_ARRAY(memo->arena, count, struct sp_block_part)};
+        dims[i] = (struct sp_block_dim){count, SP_NEW_ARRAY(cache->arena, count, struct sp_block_part)};
         if (!dims[i].parts)
             return NULL;
         if (count > 0)
             memcpy(dims[i].parts, from->blocks[i].parts, count * sizeof *dims[i].parts);
     }
-    return !from->first || copy_placement(memo, from, copy) ? copy : NULL;
+    return !from->first || copy_placement(cache, from, copy) ? copy : NULL;
 }
 
 static bool is_asked(const void *item, const void *wanted)
@@ -325,64 +325,64 @@ static bool is_asked(const void *item, const void *wanted)
     return ((const struct known_address *)item)->asked == wanted;
 }
 
-static bool add_address(struct sp_view_cache *memo, const struct sp_sharding *asked, const struct sp_sharding *same)
+static bool add_address(struct sp_view_cache *cache, const struct sp_sharding *asked, const struct sp_sharding *same)
 {
-    struct known_address *known = SP_NEW(memo->arena, struct known_address);
+    struct known_address *known = SP_NEW(cache->arena, struct known_address);
     if (!known)
         return false;
     *known = (struct known_address){asked, same};
-    return sp_hash_set_add(&memo->addresses, mix(memo->seed, (uint64_t)(uintptr_t)asked), known);
+    return sp_hash_set_add(&cache->addresses, mix(cache->seed, (uint64_t)(uintptr_t)asked), known);
 }
 
-static enum sp_status keep_sharding(struct sp_view_cache *memo, const struct sp_sharding *sharding, uint64_t hash,
+static enum sp_status keep_sharding(struct sp_view_cache *cache, const struct sp_sharding *sharding, uint64_t hash,
                                     const struct sp_sharding **ret_same, struct sp_error *err)
 {
-    struct sp_sharding *kept = copy_blocks(memo, sharding);
-    if (!kept || !sp_hash_set_add(&memo->shardings, hash, kept) || !add_address(memo, kept, kept))
+    struct sp_sharding *kept = copy_blocks(cache, sharding);
+    if (!kept || !sp_hash_set_add(&cache->shardings, hash, kept) || !add_address(cache, kept, kept))
         return sp_fail_memory(err);
     *ret_same = kept;
     return SP_OK;
 }
 
-static enum sp_status find_same(struct sp_view_cache *memo, const struct sp_sharding *asked,
+static enum sp_status find_same(struct sp_view_cache *cache, const struct sp_sharding *asked,
                                 const struct sp_sharding **ret_same, struct sp_error *err)
 {
     struct sp_sharding own = *asked, *sharding = &own;
     if (own.kind == SP_SHARDING_BLOCKS)
         own.run = run_of(asked);
-    const uint64_t hash = hash_sharding(memo, sharding);
-    const struct sp_sharding *same = sp_hash_set_find(&memo->shardings, hash, is_same, sharding);
+    const uint64_t hash = hash_sharding(cache, sharding);
+    const struct sp_sharding *same = sp_hash_set_find(&cache->shardings, hash, is_same, sharding);
     if (same) {
         *ret_same = same;
         return SP_OK;
     }
     if (sharding->kind == SP_SHARDING_BLOCKS)
-        return keep_sharding(memo, sharding, hash, ret_same, err);
-    struct sp_sharding *shallow = SP_NEW(memo->arena, struct sp_sharding);
+        return keep_sharding(cache, sharding, hash, ret_same, err);
+    struct sp_sharding *shallow = SP_NEW(cache->arena, struct sp_sharding);
     if (!shallow)
         return sp_fail_memory(err);
     *shallow = *sharding;
     *ret_same = shallow;
-    return sp_hash_set_add(&memo->shardings, hash, shallow) ? SP_OK : sp_fail_memory(err);
+    return sp_hash_set_add(&cache->shardings, hash, shallow) ? SP_OK : sp_fail_memory(err);
 }
 
-enum sp_status sp_view_cache_sharding(struct sp_view_cache *memo, const struct sp_sharding *sharding, bool stays,
+enum sp_status sp_view_cache_sharding(struct sp_view_cache *cache, const struct sp_sharding *sharding, bool stays,
                                       const struct sp_sharding **ret_same, struct sp_error *err)
 {
-    const uint64_t hash = mix(memo->seed, (uint64_t)(uintptr_t)sharding);
+    const uint64_t hash = mix(cache->seed, (uint64_t)(uintptr_t)sharding);
     if (sharding->kind != SP_SHARDING_BLOCKS && sharding->kind != SP_SHARDING_AXES) {
         *ret_same = sharding;
         return SP_OK;
     }
-    const struct known_address *known = stays ? sp_hash_set_find(&memo->addresses, hash, is_asked, sharding) : NULL;
+    const struct known_address *known = stays ? sp_hash_set_find(&cache->addresses, hash, is_asked, sharding) : NULL;
     if (known) {
         *ret_same = known->same;
         return SP_OK;
     }
-    enum sp_status status = find_same(memo, sharding, ret_same, err);
+    enum sp_status status = find_same(cache, sharding, ret_same, err);
     if (status != SP_OK || !stays)
         return status;
-    return add_address(memo, sharding, *ret_same) ? SP_OK : sp_fail_memory(err);
+    return add_address(cache, sharding, *ret_same) ? SP_OK : sp_fail_memory(err);
 }
 
 /* ---- placements -------------------------------------------------------------------------------------------------- */
@@ -439,21 +439,21 @@ static enum sp_status unite(struct sp_arena *scratch, int64_t device_count, uint
     return SP_OK;
 }
 
-static enum sp_status put_sharding(struct sp_view_cache *memo, const struct sp_view_cache_key *key,
+static enum sp_status put_sharding(struct sp_view_cache *cache, const struct sp_view_cache_key *key,
                                    const struct sp_sharding *sharding, struct sp_error *err)
 {
-    const struct sp_sharding **known = sp_view_cache_put(memo, key, sizeof(const struct sp_sharding *));
+    const struct sp_sharding **known = sp_view_cache_put(cache, key, sizeof(const struct sp_sharding *));
     if (!known)
         return sp_fail_memory(err);
     *known = sharding;
     return SP_OK;
 }
 
-static enum sp_status make_whole(struct sp_view_cache *memo, uint32_t rank, int64_t device_count, uint32_t count,
+static enum sp_status make_whole(struct sp_view_cache *cache, uint32_t rank, int64_t device_count, uint32_t count,
                                  const struct sp_sharding *const *shardings, const struct sp_sharding **ret_whole,
                                  struct sp_error *err)
 {
-    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(memo->arena));
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(cache->arena));
     struct sp_block_dim dims[SP_MAX_RANK] = {{0}};
     const int64_t *devices = NULL;
     int64_t named = 0;
@@ -465,59 +465,59 @@ static enum sp_status make_whole(struct sp_view_cache *memo, uint32_t rank, int6
         .kind = SP_SHARDING_BLOCKS, .rank = rank, .blocks = dims, .shard_count = 1, .first = first, .devices = devices};
     *ret_whole = NULL;
     if (status == SP_OK && named > 0)
-        status = sp_view_cache_sharding(memo, &whole, false, ret_whole, err);
+        status = sp_view_cache_sharding(cache, &whole, false, ret_whole, err);
     sp_arena_destroy(scratch);
     return status;
 }
 
-enum sp_status sp_view_cache_whole(struct sp_view_cache *memo, uint32_t rank, int64_t device_count, uint32_t count,
+enum sp_status sp_view_cache_whole(struct sp_view_cache *cache, uint32_t rank, int64_t device_count, uint32_t count,
                                    const struct sp_sharding *const *shardings, const struct sp_sharding **ret_whole,
                                    struct sp_error *err)
 {
-    struct sp_view_cache_key key = sp_view_cache_key(memo->arena, SP_MEMO_WHOLE);
+    struct sp_view_cache_key key = sp_view_cache_key(cache->arena, SP_CACHE_WHOLE);
     const struct sp_sharding *same = NULL, *last = NULL;
     sp_view_cache_key_add(&key, &rank, sizeof rank);
     sp_view_cache_key_add(&key, &device_count, sizeof device_count);
     for (uint32_t i = 0; i < count; i++) {
-        enum sp_status status = sp_view_cache_sharding(memo, shardings[i], true, &same, err);
+        enum sp_status status = sp_view_cache_sharding(cache, shardings[i], true, &same, err);
         if (status != SP_OK)
             return status;
         if (same != last)
             sp_view_cache_key_add(&key, &same, sizeof same);
         last = same;
     }
-    const struct sp_sharding **known = sp_view_cache_get(memo, &key);
+    const struct sp_sharding **known = sp_view_cache_get(cache, &key);
     if (known) {
         *ret_whole = *known;
         return SP_OK;
     }
-    enum sp_status status = make_whole(memo, rank, device_count, count, shardings, ret_whole, err);
-    return status == SP_OK ? put_sharding(memo, &key, *ret_whole, err) : status;
+    enum sp_status status = make_whole(cache, rank, device_count, count, shardings, ret_whole, err);
+    return status == SP_OK ? put_sharding(cache, &key, *ret_whole, err) : status;
 }
 
-enum sp_status sp_view_cache_placed(struct sp_view_cache *memo, const struct sp_sharding *open, int64_t count,
+enum sp_status sp_view_cache_placed(struct sp_view_cache *cache, const struct sp_sharding *open, int64_t count,
                                     const int64_t *devices, const struct sp_sharding **ret_placed, struct sp_error *err)
 {
-    struct sp_view_cache_key key = sp_view_cache_key(memo->arena, SP_MEMO_PLACED);
+    struct sp_view_cache_key key = sp_view_cache_key(cache->arena, SP_CACHE_PLACED);
     const struct sp_sharding *same = NULL;
-    enum sp_status status = sp_view_cache_sharding(memo, open, true, &same, err);
+    enum sp_status status = sp_view_cache_sharding(cache, open, true, &same, err);
     if (status != SP_OK || !same)
         return status;
     sp_view_cache_key_add(&key, &same, sizeof same);
     sp_view_cache_key_add(&key, &count, sizeof count);
     sp_view_cache_key_add(&key, &devices, sizeof(const int64_t *));
-    const struct sp_sharding **known = sp_view_cache_get(memo, &key);
+    const struct sp_sharding **known = sp_view_cache_get(cache, &key);
     if (known) {
         *ret_placed = *known;
         return SP_OK;
     }
     uint32_t whole[2] = {0, (uint32_t)count};
-    if (!number(memo, count))
+    if (!number(cache, count))
         return sp_fail_memory(err);
     struct sp_sharding placed = *same;
-    placed.first = open->shard_count == 1 ? whole : memo->numbers.first;
-    placed.devices = devices ? devices : memo->numbers.devices;
+    placed.first = open->shard_count == 1 ? whole : cache->numbers.first;
+    placed.devices = devices ? devices : cache->numbers.devices;
     placed.run = !devices && open->shard_count == count ? SP_RUN_YES : SP_RUN_UNKNOWN;
-    status = sp_view_cache_sharding(memo, &placed, false, ret_placed, err);
-    return status == SP_OK ? put_sharding(memo, &key, *ret_placed, err) : status;
+    status = sp_view_cache_sharding(cache, &placed, false, ret_placed, err);
+    return status == SP_OK ? put_sharding(cache, &key, *ret_placed, err) : status;
 }

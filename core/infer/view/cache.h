@@ -1,6 +1,6 @@
 #pragma once
 /*
- * memo - what has been worked out about shardings in one assignment, each thing once.
+ * cache - what has been worked out about shardings in one assignment, each thing once.
  *
  * Layers repeat, and so do specs: thousands of nodes are cut like the one before. Looking at a node costs time for each
  * device that its operands name, so equal shardings are kept as one, which makes them equal as pointers, and what
@@ -18,66 +18,66 @@
 struct sp_view_cache;
 
 enum sp_status sp_view_cache_create(struct sp_arena *arena, const struct sp_model *model,
-                                    struct sp_view_cache **ret_memo, struct sp_error *err);
+                                    struct sp_view_cache **ret_cache, struct sp_error *err);
 
 /* The arena that everything kept lies in. */
-struct sp_arena *sp_view_cache_arena(const struct sp_view_cache *memo);
+struct sp_arena *sp_view_cache_arena(const struct sp_view_cache *cache);
 
-/* The one sharding that is written like this one: the first that was asked for. With `stays` the memo may point to
+/* The one sharding that is written like this one: the first that was asked for. With `stays` the cache may point to
    `sharding` as long as it lives itself; else it keeps a copy (BLOCKS with devices only, others must stay). */
-enum sp_status sp_view_cache_sharding(struct sp_view_cache *memo, const struct sp_sharding *sharding, bool stays,
+enum sp_status sp_view_cache_sharding(struct sp_view_cache *cache, const struct sp_sharding *sharding, bool stays,
                                       const struct sp_sharding **ret_same, struct sp_error *err);
 
 /* Whole, of this rank, on all devices that these shardings name; NULL when they name none. */
-enum sp_status sp_view_cache_whole(struct sp_view_cache *memo, uint32_t rank, int64_t device_count, uint32_t count,
+enum sp_status sp_view_cache_whole(struct sp_view_cache *cache, uint32_t rank, int64_t device_count, uint32_t count,
                                    const struct sp_sharding *const *shardings, const struct sp_sharding **ret_whole,
                                    struct sp_error *err);
 
 /* The open BLOCKS (no placement) with shard i on devices[i], or whole on all `count` devices; NULL: device i is i.
-   `open` stays; `devices` are ascending, and of a sharding that the memo gave. */
-enum sp_status sp_view_cache_placed(struct sp_view_cache *memo, const struct sp_sharding *open, int64_t count,
+   `open` stays; `devices` are ascending, and of a sharding that the cache gave. */
+enum sp_status sp_view_cache_placed(struct sp_view_cache *cache, const struct sp_sharding *open, int64_t count,
                                     const int64_t *devices, const struct sp_sharding **ret_placed,
                                     struct sp_error *err);
 
 /* A key that is being written: pieces one after the other. Long ones grow in `arena`. */
-#define SP_MEMO_SMALL_KEY 128
+#define SP_CACHE_SMALL_KEY 128
 struct sp_view_cache_key {
     struct sp_arena *arena;
     size_t size, capacity;
     bool is_broken; /* no memory */
     unsigned char *large;
-    unsigned char small[SP_MEMO_SMALL_KEY];
+    unsigned char small[SP_CACHE_SMALL_KEY];
 };
 void sp_view_cache_key_add(struct sp_view_cache_key *key, const void *bytes, size_t size);
 
 /* What a key is about: its first piece, so that keys of different things differ. */
 enum sp_view_cache_about {
-    SP_MEMO_WHOLE = 1,
-    SP_MEMO_PLACED,
-    SP_MEMO_VIEW,
-    SP_MEMO_WAY,
-    SP_MEMO_REDUCTION,
-    SP_MEMO_TILE
+    SP_CACHE_WHOLE = 1,
+    SP_CACHE_PLACED,
+    SP_CACHE_VIEW,
+    SP_CACHE_WAY,
+    SP_CACHE_REDUCTION,
+    SP_CACHE_TILE
 };
 struct sp_view_cache_key sp_view_cache_key(struct sp_arena *arena, enum sp_view_cache_about about);
 
 /* What is remembered under a key, or NULL. */
-void *sp_view_cache_get(const struct sp_view_cache *memo, const struct sp_view_cache_key *key);
+void *sp_view_cache_get(const struct sp_view_cache *cache, const struct sp_view_cache_key *key);
 
 /* `size` zeroed bytes to remember under a key that is not there yet; NULL without memory. */
-void *sp_view_cache_put(struct sp_view_cache *memo, const struct sp_view_cache_key *key, size_t size);
+void *sp_view_cache_put(struct sp_view_cache *cache, const struct sp_view_cache_key *key, size_t size);
 
 /* Takes so many points; false when they are too many, of which none is taken then. */
-bool sp_view_cache_spend(struct sp_view_cache *memo, int64_t points);
+bool sp_view_cache_spend(struct sp_view_cache *cache, int64_t points);
 
 /* Whether the shardings that were copied list too many devices already: no more should be worked out. */
-bool sp_view_cache_is_full(const struct sp_view_cache *memo);
+bool sp_view_cache_is_full(const struct sp_view_cache *cache);
 
 /* Bytes that remembered views may still take. */
-size_t *sp_view_cache_view_room(struct sp_view_cache *memo);
+size_t *sp_view_cache_view_room(struct sp_view_cache *cache);
 
 /* What reshards may still take (SP_FREE_WAYS_WORK), for all nodes. */
-uint64_t *sp_view_cache_ways_left(struct sp_view_cache *memo);
+uint64_t *sp_view_cache_ways_left(struct sp_view_cache *cache);
 
 /* Devices that a sharding places shards on, counted as often as they are named; `device_count` where it names none. */
 int64_t sp_placed_devices(const struct sp_sharding *sharding, int64_t device_count);

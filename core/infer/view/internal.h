@@ -1,6 +1,6 @@
 #pragma once
 /*
- * view_internal - what the files view*.c share.
+ * internal - what the files view*.c share.
  */
 #include "infer/view/cache.h"
 #include "infer/view/cut.h"
@@ -20,7 +20,7 @@ struct sp_view_operand {
     bool is_cut;  /* some factor of it is cut */
     enum sp_spec_origin origin;
     const struct sp_sharding *spec; /* as it was given */
-    const struct sp_sharding *same; /* the one of the memo */
+    const struct sp_sharding *same; /* the one of the cache */
     struct sp_block_dim *cuts;      /* per factor */
     bool *has;                      /* per factor: it is a factor of some axis */
     uint8_t *axis_of;               /* per factor: the first such axis */
@@ -38,7 +38,7 @@ struct sp_viewer {
     const struct sp_relation *relation;
     struct sp_rule *rule;
     struct sp_view *view;
-    struct sp_view_cache *memo;
+    struct sp_view_cache *cache;
     struct sp_error *err;
     uint32_t conflict_capacity;
     struct sp_view_operand *operands; /* inputs */

@@ -71,14 +71,14 @@ static void add_rule(struct sp_view_cache_key *key, const struct sp_rule *rule)
 static const struct sp_value *value_of(const struct sp_viewer *viewer, uint32_t operand)
 {
     uint32_t tensor = viewer->relation->tensors[operand];
-    const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->net->tensors[tensor];
+    const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->dataflow->tensors[tensor];
     return value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank ? value : NULL;
 }
 
 static void write_key(const struct sp_viewer *viewer, struct sp_view_cache_key *key)
 {
     const struct sp_rule *rule = viewer->rule;
-    const bool is_kept = sp_dataflow_has_rule(viewer->assignment->net, viewer->relation);
+    const bool is_kept = sp_dataflow_has_rule(viewer->assignment->dataflow, viewer->relation);
     add_number(key, viewer->assignment->device_count);
     add_number(key, is_kept);
     if (is_kept)
@@ -102,11 +102,11 @@ static void write_key(const struct sp_viewer *viewer, struct sp_view_cache_key *
 
 enum sp_status sp_viewer_recall(struct sp_viewer *viewer, struct sp_view_cache_key *key, bool *ret_found)
 {
-    *key = sp_view_cache_key(viewer->arena, SP_MEMO_VIEW);
+    *key = sp_view_cache_key(viewer->arena, SP_CACHE_VIEW);
     write_key(viewer, key);
     if (key->is_broken)
         return sp_fail_memory(viewer->err);
-    const struct known_view *known = sp_view_cache_get(viewer->memo, key);
+    const struct known_view *known = sp_view_cache_get(viewer->cache, key);
     *ret_found = known != NULL;
     if (!known)
         return SP_OK;
@@ -181,11 +181,11 @@ static size_t bytes_of(const struct sp_viewer *viewer, const struct sp_view_cach
 enum sp_status sp_viewer_remember(struct sp_viewer *viewer, const struct sp_view_cache_key *key)
 {
     const struct sp_view *view = viewer->view;
-    struct sp_arena *arena = sp_view_cache_arena(viewer->memo);
-    size_t bytes = bytes_of(viewer, key), *room = sp_view_cache_view_room(viewer->memo);
+    struct sp_arena *arena = sp_view_cache_arena(viewer->cache);
+    size_t bytes = bytes_of(viewer, key), *room = sp_view_cache_view_room(viewer->cache);
     if (bytes > *room)
         return SP_OK;
-    struct known_view *known = sp_view_cache_put(viewer->memo, key, sizeof *known);
+    struct known_view *known = sp_view_cache_put(viewer->cache, key, sizeof *known);
     if (!known)
         return sp_fail_memory(viewer->err);
     known->view = *view;

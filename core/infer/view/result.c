@@ -92,7 +92,7 @@ static enum sp_status find_result(struct sp_viewer *viewer, uint32_t index)
         (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = output->rank, .blocks = dims, .shard_count = shards};
     status = place_result(viewer, output, result);
     if (status == SP_OK)
-        status = sp_view_cache_sharding(viewer->memo, result, false, &viewer->view->results[index], viewer->err);
+        status = sp_view_cache_sharding(viewer->cache, result, false, &viewer->view->results[index], viewer->err);
     return status;
 }
 
@@ -111,7 +111,7 @@ enum sp_status sp_viewer_results(struct sp_viewer *viewer)
     bool is_partial = has_split_reduction(viewer);
     for (uint32_t i = 0; i < viewer->rule->output_count && status == SP_OK && viewer->participant_count > 0; i++) {
         uint32_t tensor = relation->tensors[relation->input_count + i];
-        const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->net->tensors[tensor];
+        const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->dataflow->tensors[tensor];
         if (!value || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
             continue;
         viewer->view->is_partial[i] = is_partial;

@@ -45,7 +45,7 @@ enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, enum sp_conflict_kin
 static const struct sp_value *input_value(const struct sp_viewer *viewer, uint32_t operand)
 {
     uint32_t tensor = viewer->relation->tensors[operand];
-    return tensor == SP_NO_TENSOR ? NULL : viewer->assignment->net->tensors[tensor];
+    return tensor == SP_NO_TENSOR ? NULL : viewer->assignment->dataflow->tensors[tensor];
 }
 
 #define MARK '\x01' /* begins and ends the number of an operand */
@@ -410,7 +410,7 @@ static enum sp_status take_specs(struct sp_viewer *viewer)
             continue;
         operand->spec = entry->sharding;
         operand->origin = entry->origin;
-        status = sp_view_cache_sharding(viewer->memo, entry->sharding, true, &operand->same, viewer->err);
+        status = sp_view_cache_sharding(viewer->cache, entry->sharding, true, &operand->same, viewer->err);
     }
     return status;
 }
@@ -423,8 +423,8 @@ static bool is_too_large(const struct sp_viewer *viewer)
     for (uint32_t i = 0; i < viewer->rule->input_count; i++)
         if (viewer->operands[i].spec)
             points += sp_placed_devices(viewer->operands[i].spec, viewer->assignment->device_count);
-    return points > SP_MAX_VIEW_POINTS || sp_view_cache_is_full(viewer->memo) ||
-           !sp_view_cache_spend(viewer->memo, points);
+    return points > SP_MAX_VIEW_POINTS || sp_view_cache_is_full(viewer->cache) ||
+           !sp_view_cache_spend(viewer->cache, points);
 }
 
 static enum sp_status look(struct sp_viewer *viewer)
@@ -452,13 +452,13 @@ enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment
                                .assignment = assignment,
                                .relation = relation,
                                .view = view,
-                               .memo = assignment->memo,
+                               .cache = assignment->cache,
                                .err = err};
     struct sp_view_cache_key key;
     bool is_found = false;
     if (!view)
         return sp_fail_memory(err);
-    enum sp_status status = sp_dataflow_rule(assignment->net, relation, arena, &viewer.rule, err);
+    enum sp_status status = sp_dataflow_rule(assignment->dataflow, relation, arena, &viewer.rule, err);
     if (status == SP_OK)
         status = begin(&viewer);
     if (status == SP_OK)

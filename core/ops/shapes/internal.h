@@ -1,6 +1,6 @@
 #pragma once
 /*
- * shapes_internal - what the parts of shape inference share; private to core/ops/shapes*.c.
+ * internal - what the parts of shape inference share; private to core/ops/shapes*.c.
  *
  * The walk keeps its own stack. A frame is one graph at work: the main graph, the expanded body of a call, or a
  * subgraph of control flow inside the frame below. When a frame's nodes are done, the part that opened it says what

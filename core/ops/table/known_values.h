@@ -1,6 +1,6 @@
 #pragma once
 /*
- * data - computing with the known elements of shape tensors.
+ * known_values - computing with the known elements of shape tensors.
  *
  * Exporters compute shapes with ordinary operators, so elementwise operators also have to work on values. The functions
  * here run the loop over the elements of output 0, whose type and shape must be set first; an operator says only what

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * outline - the member "outline" of a plan's JSON: what the plan is made of (search/joint/placement_record.h), so that files can
- * be made of it without another search.
+ * placement_record - the member "outline" of a plan's JSON: what the plan is made of (search/joint/placement_record.h),
+ * so that files can be made of it without another search.
  *
  *   {"stages": [{"device": 0, "size": 4, "replicas": 1, "axes": [2, 2]}], "nodes": [[STAGE, STRATEGY, COUNT], ..]}
  *

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * convert_internal - what the sources of the conversion facade share: requests as they are read.
+ * internal - what the sources of the conversion facade share: requests as they are read.
  */
 #include "base/json_reader.h"
 #include "plan/convert/convert.h"

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * course - what the devices of a plan do in the course of a request, event by event: the execution model of
+ * schedule - what the devices of a plan do in the course of a request, event by event: the execution model of
  * cost/evaluate.h, that traces and timelines show.
  *
  * Request r enters stage s at start_seconds(s) + r * interval, is computed node by node with what is exchanged for

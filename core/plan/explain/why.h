@@ -1,6 +1,6 @@
 #pragma once
 /*
- * plan_why - why this plan: what binds it, and what the second best one is.
+ * why - why this plan: what binds it, and what the second best one is.
  *
  * The binding constraint is the first of these that holds:
  *
@@ -15,8 +15,8 @@
  * An operator's time counts as arithmetic or as memory bandwidth, whichever of its FLOPs and bytes takes longer on the
  * stage's device (roofline), its launch apart. Seconds of a graph of costs are arithmetic: it does not say more.
  *
- * The second best is the best plan of another form (search/joint/pareto_front.h) that was evaluated and fits. Differences are
- * of the objective: seconds, or devices.
+ * The second best is the best plan of another form (search/joint/pareto_front.h) that was evaluated and fits.
+ * Differences are of the objective: seconds, or devices.
  */
 #include "plan/internal.h"
 

@@ -75,7 +75,7 @@ static bool is_repeated(const struct sp_node *node, uint32_t operand, const stru
 
 static void choose_stated(struct sp_completion *completion, uint32_t id)
 {
-    const struct sp_node *node = completion->net->nodes[id];
+    const struct sp_node *node = completion->dataflow->nodes[id];
     const struct sp_node_specs *specs = &completion->assignment->nodes[id];
     uint32_t first = completion->first_operand[id];
     for (uint32_t i = 0; specs->operands != NULL && is_in_file(node) && i < operand_count(node); i++) {
@@ -130,14 +130,14 @@ static enum sp_status drop_contradictions(struct sp_completion *completion, cons
 
 enum sp_status sp_completion_choose(struct sp_completion *completion, struct sp_error *err)
 {
-    const struct sp_dataflow *net = completion->net;
+    const struct sp_dataflow *dataflow = completion->dataflow;
     uint32_t total = 0;
-    uint32_t *first = SP_NEW_ARRAY(completion->arena, net->node_count, uint32_t);
+    uint32_t *first = SP_NEW_ARRAY(completion->arena, dataflow->node_count, uint32_t);
     if (first == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < net->node_count; i++) {
+    for (uint32_t i = 0; i < dataflow->node_count; i++) {
         first[i] = total;
-        total += operand_count(net->nodes[i]);
+        total += operand_count(dataflow->nodes[i]);
     }
     completion->first_operand = first;
     completion->kept = SP_NEW_ARRAY(completion->arena, (size_t)total / 32 + 1, uint32_t);
@@ -145,12 +145,12 @@ enum sp_status sp_completion_choose(struct sp_completion *completion, struct sp_
         return sp_fail_memory(err);
     struct sp_arena *scratch = sp_arena_create(&completion->budget);
     enum sp_status status = scratch != NULL ? SP_OK : sp_fail_memory(err);
-    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++)
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++)
         choose_stated(completion, i);
-    for (uint32_t i = 0; status == SP_OK && i < net->relation_count; i++) {
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->relation_count; i++) {
         struct sp_arena_mark mark = sp_arena_mark(scratch);
-        if (net->relations[i].kind == SP_RELATION_NODE)
-            status = drop_contradictions(completion, &net->relations[i], scratch, err);
+        if (dataflow->relations[i].kind == SP_RELATION_NODE)
+            status = drop_contradictions(completion, &dataflow->relations[i], scratch, err);
         sp_arena_rewind(scratch, mark);
     }
     sp_arena_destroy(scratch);
@@ -163,7 +163,7 @@ enum sp_status sp_completion_choose(struct sp_completion *completion, struct sp_
 static enum sp_status annotate_node(const struct sp_completion *completion, struct sp_arena *arena, uint32_t id,
                                     struct sp_annotation *annotation, struct sp_error *err)
 {
-    const struct sp_node *node = completion->net->nodes[id];
+    const struct sp_node *node = completion->dataflow->nodes[id];
     const struct sp_node_specs *specs = &completion->assignment->nodes[id];
     uint32_t count = operand_count(node);
     struct sp_sharding_spec *list = SP_NEW_ARRAY(arena, count, struct sp_sharding_spec);
@@ -212,9 +212,9 @@ static enum sp_status count_written(const struct sp_annotation *annotation, int6
 enum sp_status sp_completion_annotate(const struct sp_completion *completion, struct sp_splice **ret_splice,
                                       struct sp_error *err)
 {
-    const struct sp_dataflow *net = completion->net;
+    const struct sp_dataflow *dataflow = completion->dataflow;
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(completion->arena));
-    struct sp_annotation *list = arena == NULL ? NULL : SP_NEW_ARRAY(arena, net->node_count, struct sp_annotation);
+    struct sp_annotation *list = arena == NULL ? NULL : SP_NEW_ARRAY(arena, dataflow->node_count, struct sp_annotation);
     struct sp_annotations annotations = {.configuration = completion->configuration,
                                          .num_devices = (int32_t)completion->device_count,
                                          .nodes = list,
@@ -225,7 +225,7 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
         sp_arena_destroy(arena);
         return sp_fail_memory(err);
     }
-    for (uint32_t i = 0; status == SP_OK && i < net->node_count; i++) {
+    for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++) {
         if (completion->assignment->nodes[i].operands == NULL)
             continue;
         status = annotate_node(completion, arena, i, &list[annotations.count], err);

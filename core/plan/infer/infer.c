@@ -47,9 +47,9 @@ static enum sp_status complete(struct sp_completion *completion, const struct sp
     completion->device_count = request->devices;
     enum sp_status status = check_given(completion, err);
     if (status == SP_OK)
-        status = sp_dataflow_create(arena, completion->model, &completion->net, err);
+        status = sp_dataflow_create(arena, completion->model, &completion->dataflow, err);
     if (status == SP_OK)
-        status = sp_assignment_create(arena, completion->net, completion->configuration, request->devices,
+        status = sp_assignment_create(arena, completion->dataflow, completion->configuration, request->devices,
                                       request->set_count, request->sets, &completion->assignment, err);
     if (status == SP_OK)
         completion->assignment->gathers_contradictions = true;

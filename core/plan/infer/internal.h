@@ -1,6 +1,6 @@
 #pragma once
 /*
- * infer_internal - what the sources of the completion facade share.
+ * internal - what the sources of the completion facade share.
  */
 #include "plan/infer/infer.h"
 #include "plan/model_file.h"
@@ -10,7 +10,7 @@ struct sp_completion {
     struct sp_model_file file;
     struct sp_arena *arena;
     struct sp_model *model;
-    struct sp_dataflow *net;
+    struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     struct sp_communications communications;
     const char *configuration, *name;

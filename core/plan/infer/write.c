@@ -61,8 +61,8 @@ static int64_t listed_devices(const struct sp_completion *completion, const stru
 static enum sp_status check_size(const struct sp_completion *completion, struct sp_error *err)
 {
     int64_t total = 0;
-    for (uint32_t i = 0; i < completion->net->node_count; i++) {
-        const struct sp_node *node = completion->net->nodes[i];
+    for (uint32_t i = 0; i < completion->dataflow->node_count; i++) {
+        const struct sp_node *node = completion->dataflow->nodes[i];
         const struct sp_spec_entry *operands = completion->assignment->nodes[i].operands;
         for (uint32_t k = 0; operands != NULL && k < node->input_count + node->output_count; k++) {
             if (operands[k].sharding != NULL)
@@ -88,7 +88,7 @@ static void write_place(const struct sp_node *node, struct sp_buf *buf)
 static enum sp_status write_spec(const struct sp_completion *completion, struct sp_arena *arena, uint32_t id,
                                  uint32_t operand, struct sp_buf *buf, struct sp_json *json, struct sp_error *err)
 {
-    const struct sp_node *node = completion->net->nodes[id];
+    const struct sp_node *node = completion->dataflow->nodes[id];
     const struct sp_spec_entry *entry = &completion->assignment->nodes[id].operands[operand];
     const struct sp_value *value = sp_completion_value(node, operand);
     struct sp_sharding_spec spec;
@@ -127,8 +127,8 @@ static enum sp_status write_specs(const struct sp_completion *completion, struct
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(completion->arena));
     enum sp_status status = arena != NULL ? SP_OK : sp_fail_memory(err);
     sp_json_begin_array(json);
-    for (uint32_t i = 0; status == SP_OK && i < completion->net->node_count; i++) {
-        const struct sp_node *node = completion->net->nodes[i];
+    for (uint32_t i = 0; status == SP_OK && i < completion->dataflow->node_count; i++) {
+        const struct sp_node *node = completion->dataflow->nodes[i];
         struct sp_arena_mark mark = sp_arena_mark(arena);
         uint32_t count = completion->assignment->nodes[i].operands == NULL ? 0 : node->input_count + node->output_count;
         for (uint32_t k = 0; status == SP_OK && k < count; k++)
@@ -220,8 +220,8 @@ static enum sp_status specs_text(const struct sp_completion *completion, struct 
 {
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(completion->arena));
     enum sp_status status = arena != NULL ? SP_OK : sp_fail_memory(err);
-    for (uint32_t i = 0; status == SP_OK && i < completion->net->node_count; i++) {
-        const struct sp_node *node = completion->net->nodes[i];
+    for (uint32_t i = 0; status == SP_OK && i < completion->dataflow->node_count; i++) {
+        const struct sp_node *node = completion->dataflow->nodes[i];
         const struct sp_node_specs *specs = &completion->assignment->nodes[i];
         struct sp_arena_mark mark = sp_arena_mark(arena);
         for (uint32_t k = 0; specs->operands != NULL && k < node->input_count + node->output_count; k++) {

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * profile - measured times as requests and files give them (cost/profile.h says what becomes of them).
+ * measured - measured times as requests and files give them (cost/profile.h says what becomes of them).
  *
  *   {"nodes": {NAME: SECONDS or {DEVICE: SECONDS}}, "device": DEVICE}
  *   {"events": [EVENT], "device": DEVICE}       what ONNX Runtime's profiler writes; such a file is the array alone

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * variants_internal - what the sources of the answers around a plan share: looking at one cluster after the other.
+ * internal - what the sources of the answers around a plan share: looking at one cluster after the other.
  */
 #include "plan/internal.h"
 #include "plan/variants/variants.h"

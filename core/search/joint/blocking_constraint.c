@@ -97,7 +97,7 @@ static void name_kind(const struct sp_constraints *constraints, enum kind kind, 
 
 /* Tries without each kind; the first without which there is a plan is named. */
 static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workload *workload,
-                                   const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                                   const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                    const struct sp_joint_options *options, struct sp_error *err)
 {
     const enum sp_status failed = err->status;
@@ -117,7 +117,7 @@ static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workl
             return sp_fail_memory(err);
         if (!any)
             continue;
-        enum sp_status status = sp_joint_search_once(arena, &less, net, &room, &again, &result, &ignored);
+        enum sp_status status = sp_joint_search_once(arena, &less, dataflow, &room, &again, &result, &ignored);
         if (status == SP_OK) {
             sp_search_result_release(result);
             name_kind(options->constraints, kind, err);
@@ -130,19 +130,19 @@ static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workl
 }
 
 enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload,
-                               const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                               const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                const struct sp_joint_options *options, struct sp_search_result **ret_result,
                                struct sp_error *err)
 {
     struct sp_error none = {0};
     struct sp_error *why = err != NULL ? err : &none;
-    enum sp_status status = sp_joint_search_once(arena, workload, net, cluster, options, ret_result, why);
+    enum sp_status status = sp_joint_search_once(arena, workload, dataflow, cluster, options, ret_result, why);
     const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
     if (status == SP_ERR_NOFIT && options->skip_least)
         why->least_memory_bytes = 0; /* a guess */
     else if (status == SP_ERR_NOFIT)
-        sp_joint_minimum_memory(arena, workload, net, cluster, options, why);
+        sp_joint_minimum_memory(arena, workload, dataflow, cluster, options, why);
     if (options->constraints == NULL || (status != SP_ERR_NOFIT && !excluded))
         return status;
-    return find_culprit(arena, workload, net, cluster, options, why);
+    return find_culprit(arena, workload, dataflow, cluster, options, why);
 }

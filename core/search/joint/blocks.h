@@ -1,6 +1,6 @@
 #pragma once
 /*
- * allot - blocks of devices for the stages of a candidate.
+ * blocks - blocks of devices for the stages of a candidate.
  */
 #include "search/joint/candidate.h"
 

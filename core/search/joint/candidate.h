@@ -31,11 +31,11 @@ struct sp_joint_candidate {
 struct sp_joint {
     struct sp_arena *arena;
     const struct sp_workload *workload;
-    const struct sp_dataflow *net; /* NULL: operators cannot be split */
+    const struct sp_dataflow *dataflow; /* NULL: operators cannot be split */
     const struct sp_cluster *cluster;
     const struct sp_joint_options *options;
     struct sp_space *space;
-    struct sp_blocks *blocks;          /* NULL without a net */
+    struct sp_blocks *blocks;          /* NULL without a dataflow */
     struct sp_strategy_table **tables; /* per option of the space, made when needed */
     struct sp_units *units;
     struct sp_joint_evaluator *evaluator;

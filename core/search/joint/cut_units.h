@@ -1,7 +1,7 @@
 #pragma once
 /*
- * units - what stages are cut from: single nodes, or in large models stretches of the workload's order that end where
- * little crosses.
+ * cut_units - what stages are cut from: single nodes, or in large models stretches of the workload's order that end
+ * where little crosses.
  *
  * Units of stretches are chained (unit i goes before unit i + 1), so that a search over them is one over a line, exact
  * and quick. Borders are moved by single nodes afterwards.

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * exhaustive_ways - the strategies of one set of nodes on blocks of one option, without those that others beat.
+ * exhaustive_strategies - the strategies of one set of nodes on blocks of one option, without those that others beat.
  */
 #include "search/joint/exhaustive.h"
 

@@ -84,7 +84,7 @@ enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_opti
     const size_t index = (size_t)(option - joint->space->options);
     enum sp_status status = SP_OK;
     if (option->mesh.axis_count > 0 && joint->tables[index] == NULL)
-        status = sp_strategy_table_create(joint->arena, joint->workload, joint->net, &option->mesh,
+        status = sp_strategy_table_create(joint->arena, joint->workload, joint->dataflow, &option->mesh,
                                           joint->options->watch, &joint->tables[index], err);
     if (status == SP_OK)
         *ret_table = joint->tables[index];
@@ -116,7 +116,7 @@ static void forbid_levels(const struct sp_constraints *constraints, struct sp_sp
 static enum sp_status start(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
-    const bool splits = joint->net != NULL && joint->options->strategy != SP_STRATEGY_PIPELINE;
+    const bool splits = joint->dataflow != NULL && joint->options->strategy != SP_STRATEGY_PIPELINE;
     enum sp_status status = sp_space_create(joint->arena, joint->workload, joint->cluster,
                                             splits ? joint->cluster->device_count : 1, &joint->space, search->err);
     if (status != SP_OK)
@@ -708,11 +708,11 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
 }
 
 enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_workload *workload,
-                                    const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                                    const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                     const struct sp_joint_options *options, struct sp_search_result **ret_result,
                                     struct sp_error *err)
 {
-    struct search search = {.joint = {.arena = arena, .workload = workload, .net = net, .cluster = cluster},
+    struct search search = {.joint = {.arena = arena, .workload = workload, .dataflow = dataflow, .cluster = cluster},
                             .err = err,
                             .options = *options,
                             .outer = options->watch};

@@ -104,13 +104,13 @@ struct sp_joint_options {
 void sp_joint_options_init(struct sp_joint_options *options);
 
 /*
- * Searches. `net` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors as sp_group(),
- * and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the constraints: the message names the
- * kind of constraint without which there is one. The result lives in `arena`; sp_search_result_release() gives back
- * what it holds beside.
+ * Searches. `dataflow` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors as
+ * sp_group(), and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the constraints: the
+ * message names the kind of constraint without which there is one. The result lives in `arena`;
+ * sp_search_result_release() gives back what it holds beside.
  */
 enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload,
-                               const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                               const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                const struct sp_joint_options *options, struct sp_search_result **ret_result,
                                struct sp_error *err);
 void sp_search_result_release(struct sp_search_result *result); /* the tables' caches; NULL is allowed */

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * moment - what is in the memory of a stage's devices when most is.
+ * memory_peak - what is in the memory of a stage's devices when most is.
  */
 #include "search/joint/joint.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * vary - which blocks are worth more than one mesh, and which of these meshes are.
+ * mesh_variants - which blocks are worth more than one mesh, and which of these meshes are.
  *
  * Other meshes matter where one stage is all there is: the parts into which a model's batch, heads and weights can be
  * cut have to multiply to the block's size, and memory says how many of each there must be. Stages of a pipeline are

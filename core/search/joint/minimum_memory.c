@@ -14,7 +14,7 @@
 struct bisection {
     struct sp_arena *arena;
     const struct sp_workload *workload;
-    const struct sp_dataflow *net;
+    const struct sp_dataflow *dataflow;
     const struct sp_cluster *cluster;
     struct sp_joint_options options;
     uint32_t searches, most_searches;
@@ -83,7 +83,7 @@ static void try_bytes(struct bisection *b, double bytes)
     const struct sp_cluster *raised = raise(b->arena, b->cluster, bytes);
     enum sp_status status = SP_ERR_MEMORY;
     if (raised != NULL)
-        status = sp_joint_search_once(b->arena, b->workload, b->net, raised, &b->options, &result, &why);
+        status = sp_joint_search_once(b->arena, b->workload, b->dataflow, raised, &b->options, &result, &why);
     b->searches++;
     if (status == SP_OK && !result->stopped) {
         b->found = bytes;
@@ -219,15 +219,15 @@ static uint32_t searches_for(const struct sp_workload *workload, const struct sp
                                           : (uint32_t)searches;
 }
 
-void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_dataflow *net,
-                             const struct sp_cluster *cluster, const struct sp_joint_options *options,
-                             struct sp_error *err)
+void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *workload,
+                             const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
+                             const struct sp_joint_options *options, struct sp_error *err)
 {
     struct watcher watcher = {options->watch};
     const struct sp_watch watch = {.tick = tick, .context = &watcher};
     struct bisection b = {.arena = arena,
                           .workload = workload,
-                          .net = net,
+                          .dataflow = dataflow,
                           .cluster = cluster,
                           .options = *options,
                           .most_searches = searches_for(workload, cluster),
@@ -241,7 +241,7 @@ void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *w
     err->least_memory_bytes = b.found > 0 ? whole_bytes(b.found) : 0;
     err->too_little_memory_bytes = b.found > 0 ? whole_bytes(b.failed) : 0;
     /* What the search of whole operators says of devices is kept where it is all that was asked for. */
-    if (b.closest.status == SP_ERR_NOFIT && net != NULL && options->strategy != SP_STRATEGY_GROUPING &&
+    if (b.closest.status == SP_ERR_NOFIT && dataflow != NULL && options->strategy != SP_STRATEGY_GROUPING &&
         strcmp(err->code, b.closest.code) == 0)
         memcpy(err->message, b.closest.message, sizeof err->message);
     add_sentence(&b);

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * least - nothing fits: with how much memory a plan would be found.
+ * minimum_memory - nothing fits: with how much memory a plan would be found.
  *
  * "With M bytes" means: each device that has less than M (its own memory, or the cluster's memory_limit_bytes where
  * that is less) has M; the others stay as they are. On equal devices that is memory_limit_bytes = M.
@@ -34,6 +34,6 @@
  * describes as the closest is the one that was found with the least memory. Where memory for more searches is missing,
  * the answer is what is known by then.
  */
-void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_dataflow *net,
-                             const struct sp_cluster *cluster, const struct sp_joint_options *options,
-                             struct sp_error *err);
+void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *workload,
+                             const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
+                             const struct sp_joint_options *options, struct sp_error *err);

@@ -101,7 +101,7 @@ enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_cand
 {
     struct sp_error none = {0};
     struct sp_error *why = err != NULL ? err : &none;
-    if (joint->options->any_plan || closest == NULL || (grouping->status == SP_ERR_NOFIT && joint->net == NULL)) {
+    if (joint->options->any_plan || closest == NULL || (grouping->status == SP_ERR_NOFIT && joint->dataflow == NULL)) {
         if (grouping->status != SP_OK)
             *why = *grouping;
         else

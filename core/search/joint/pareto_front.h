@@ -1,7 +1,7 @@
 #pragma once
 /*
- * front - the plans that a search found and that no other beats in everything: latency, interval, memory of the fullest
- * device, devices used.
+ * pareto_front - the plans that a search found and that no other beats in everything: latency, interval, memory of the
+ * fullest device, devices used.
  */
 #include "search/joint/candidate.h"
 

@@ -9,7 +9,7 @@
 struct outlined {
     struct sp_arena *arena;
     const struct sp_workload *workload;
-    const struct sp_dataflow *net;
+    const struct sp_dataflow *dataflow;
     const struct sp_cluster *cluster;
     const struct sp_placement_record *outline;
     const struct sp_watch *watch;
@@ -45,7 +45,7 @@ static enum sp_status check_stages(const struct outlined *o)
         for (uint32_t a = 0; a < stage->axis_count; a++)
             product = product > devices ? product : product * stage->axes[a];
         is_sound = count > 0 && count <= devices && stage->device <= devices - count && product == stage->size &&
-                   (stage->axis_count == 0 || o->net != NULL);
+                   (stage->axis_count == 0 || o->dataflow != NULL);
         for (uint64_t d = 0; is_sound && d < count; d++) {
             is_sound = !taken[stage->device + d];
             taken[stage->device + d] = true;
@@ -119,7 +119,7 @@ static enum sp_status find_table(struct outlined *o, const struct sp_placement_r
         return misfit(o, "no block of devices has such a mesh");
     struct sp_strategy_table **table = &o->result->tables[option - o->space->options];
     if (*table == NULL)
-        status = sp_strategy_table_create(o->arena, o->workload, o->net, &option->mesh, o->watch, table, o->err);
+        status = sp_strategy_table_create(o->arena, o->workload, o->dataflow, &option->mesh, o->watch, table, o->err);
     *ret_table = *table;
     return status;
 }
@@ -202,14 +202,14 @@ static enum sp_status evaluate(struct outlined *o)
 }
 
 enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_workload *workload,
-                                    const struct sp_dataflow *net, const struct sp_cluster *cluster,
+                                    const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                     const struct sp_placement_record *outline, const struct sp_watch *watch,
                                     struct sp_search_result **ret_result, struct sp_error *err)
 {
     struct sp_search_result *result = SP_NEW(arena, struct sp_search_result);
     if (result == NULL)
         return sp_fail_memory(err);
-    struct outlined o = {arena, workload, net, cluster, outline, watch, NULL, result, err};
+    struct outlined o = {arena, workload, dataflow, cluster, outline, watch, NULL, result, err};
     result->memory_share = 1;
     result->table_count = MOST_OPTIONS;
     result->tables = SP_NEW_ARRAY(arena, MOST_OPTIONS, struct sp_strategy_table *);

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * settle - the last choice of strategies in each stage of a candidate, and its exact evaluation.
+ * rechoose - the last choice of strategies in each stage of a candidate, and its exact evaluation.
  */
 #include "search/joint/candidate.h"
 

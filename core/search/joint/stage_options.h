@@ -1,6 +1,7 @@
 #pragma once
 /*
- * space - what stages may be made of: the sizes of blocks of a cluster, and the meshes that operators are split along.
+ * stage_options - what stages may be made of: the sizes of blocks of a cluster, and the meshes that operators are split
+ * along.
  *
  * Devices of one *class* are neighbours of the same kind with the same memory. A *block* of d of them is aligned: it
  * is a whole part of one level of the links, or several equal whole parts of one. All blocks of one option have the

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * keep - the user's constraints while strategies are chosen, and the proof that a plan keeps all of them.
+ * violations - the user's constraints while strategies are chosen, and the proof that a plan keeps all of them.
  */
 #include "search/constraints.h"
 #include "search/joint/joint.h"

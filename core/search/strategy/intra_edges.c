@@ -29,7 +29,7 @@ static enum sp_status intern_list(struct sp_intra_maker *maker, uint32_t count, 
     struct sp_intra *intra = maker->intra;
     struct layout_list key = {count, layouts}, *known;
     struct sp_digest digest;
-    sp_digest_begin(&digest, intra->table->net->model->hash_seed);
+    sp_digest_begin(&digest, intra->table->dataflow->model->hash_seed);
     sp_digest_add(&digest, layouts, count * sizeof *layouts);
     uint64_t hash = sp_digest_end(&digest);
     known = sp_hash_set_find(&intra->lists, hash, is_same_list, &key);
@@ -130,7 +130,7 @@ static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor,
     if (status != SP_OK)
         return status;
     key.times = key.is_free ? 1 : key.times;
-    sp_digest_begin(&digest, intra->table->net->model->hash_seed);
+    sp_digest_begin(&digest, intra->table->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.from);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.to);
     sp_digest_number(&digest, (uint64_t)key.shape->number << 33 | (uint64_t)key.is_free << 32 | key.times);

@@ -72,7 +72,7 @@ static enum sp_status fill_classes(struct sp_strategy_table *table, const struct
 }
 
 enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,
-                                        const struct sp_dataflow *net, const struct sp_strategy_mesh *mesh,
+                                        const struct sp_dataflow *dataflow, const struct sp_strategy_mesh *mesh,
                                         const struct sp_watch *watch, struct sp_strategy_table **ret_table,
                                         struct sp_error *err)
 {
@@ -84,7 +84,7 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
     if (!table)
         return sp_fail_memory(err);
     table->workload = workload;
-    table->net = net;
+    table->dataflow = dataflow;
     table->mesh = *mesh;
     table->device_count = devices;
     table->arena = sp_arena_create(sp_arena_budget(arena));

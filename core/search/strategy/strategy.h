@@ -70,9 +70,9 @@ struct sp_strategies {
 /* One mesh's strategies of all nodes of a workload. */
 struct sp_strategy_table;
 
-/* `net` must be of the workload's model. */
+/* `dataflow` must be of the workload's model. */
 enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,
-                                        const struct sp_dataflow *net, const struct sp_strategy_mesh *mesh,
+                                        const struct sp_dataflow *dataflow, const struct sp_strategy_mesh *mesh,
                                         const struct sp_watch *watch, struct sp_strategy_table **ret_table,
                                         struct sp_error *err);
 /* The mesh that it was made for; it lives as long as the table. */

@@ -90,7 +90,7 @@ static uint64_t hash_node(const struct sp_strategy_table *table, const struct sp
 {
     const struct sp_node *node = work->node;
     struct sp_digest digest;
-    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)node->op);
     sp_digest_number(&digest, (uint64_t)node->input_count << 32 | node->output_count);
     sp_digest_add(&digest, &work->seconds[table->mesh.kind], sizeof(double));

@@ -501,7 +501,7 @@ static enum sp_status take_rule(struct maker *maker, const struct sp_rule **ret_
     *ret_rule = NULL;
     if (!node || maker->table->mesh.axis_count == 0 || !node->op || !node->op->rule || sp_strategy_has_inside(node))
         return SP_OK;
-    enum sp_status status = sp_op_rule(maker->table->net->model, node, maker->table->arena, &rule, maker->err);
+    enum sp_status status = sp_op_rule(maker->table->dataflow->model, node, maker->table->arena, &rule, maker->err);
     if (status == SP_OK && rule->input_count == node->input_count && rule->output_count == node->output_count)
         *ret_rule = rule;
     return status;
@@ -544,7 +544,7 @@ enum sp_status sp_strategy_enumerate(struct sp_strategy_table *table, struct sp_
     struct maker maker = {.table = table,
                           .class = class,
                           .work = &table->workload->nodes[class->node],
-                          .seed = table->net->model->hash_seed,
+                          .seed = table->dataflow->model->hash_seed,
                           .seen = {.arena = table->scratch},
                           .err = err};
     enum sp_status status = enumerate(&maker);

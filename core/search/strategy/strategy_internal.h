@@ -35,7 +35,7 @@ struct sp_strategy_class {
 
 struct sp_strategy_table {
     const struct sp_workload *workload;
-    const struct sp_dataflow *net;
+    const struct sp_dataflow *dataflow;
     struct sp_strategy_mesh mesh;
     struct sp_mesh_level levels[SP_MAX_MESH_AXES];
     uint32_t device_count;

@@ -168,7 +168,7 @@ enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const 
                                          uint32_t *ret_number, struct sp_error *err)
 {
     struct sp_digest digest;
-    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_add(&digest, layout, sizeof *layout);
     uint64_t hash = sp_digest_end(&digest);
     struct sp_strategy_layout *known = sp_hash_set_find(&table->layout_set, hash, is_same_layout, layout);
@@ -255,7 +255,7 @@ enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t te
             extents[a] = shape->dims[a].value;
         key = (struct sp_strategy_shape){0, shape->rank, extents, work->bytes / (double)elements};
     }
-    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_number(&digest, key.rank);
     sp_digest_add(&digest, &key.element_bytes, sizeof key.element_bytes);
     sp_digest_add(&digest, extents, key.extents ? key.rank * sizeof *extents : 0);
@@ -355,7 +355,7 @@ static bool ask(struct sp_strategy_table *table, const struct sp_strategy_shape 
         question.tensor_bytes *= (double)shape->extents[a];
     rename_axes(table->first_digit[SP_STRATEGY_AXES], &question.from, names, &count);
     rename_axes(table->first_digit[SP_STRATEGY_AXES], &question.to, names, &count);
-    sp_digest_begin(&digest, table->net->model->hash_seed);
+    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_add(&digest, &question, sizeof question);
     uint64_t hash = sp_digest_end(&digest);
     struct answer *known = sp_hash_set_find(&table->answer_set, hash, is_same_question, &question);

@@ -176,7 +176,7 @@ static enum sp_status make_local(struct probe *probe, struct sp_error *err)
     struct sp_lower_operand *outputs = SP_NEW_ARRAY(arena, node->output_count, struct sp_lower_operand);
     struct sp_lower_recorder *recorder = SP_NEW(arena, struct sp_lower_recorder);
     bool is_done = factors && inputs && outputs && recorder;
-    probe->local = (struct sp_lowering){.model = probe->table->net->model,
+    probe->local = (struct sp_lowering){.model = probe->table->dataflow->model,
                                         .node = node,
                                         .rule = way->rule,
                                         .version = node->version,

@@ -1,5 +1,5 @@
 #pragma once
-/* hlo_internal - what the files of the HLO dialect share; private to core/sharding. */
+/* internal - what the files of the HLO dialect share; private to core/sharding. */
 #include "sharding/hlo/lex.h"
 
 /* "replicated", .. for messages and text; OTHER is "tiled". */

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * hlo_lex - the tokens of HloSharding text, and what its readers share.
+ * lex - the tokens of HloSharding text, and what its readers share.
  *
  * Blanks (space, tab, CR, LF) and comments of C's old form may stand between tokens. A word (letters, digits, '_', '-',
  * '.'; it starts with a letter or '_') with '=' directly behind it is one attribute token. Strings stand in '' or ""

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * hlo_proto - reading OpSharding's messages with the bounded wire cursor; private to core/sharding.
+ * proto - reading OpSharding's messages with the bounded wire cursor; private to core/sharding.
  *
  * Each message is scanned once against the table of its fields, which finds unknown fields, wrong wire types and
  * numbers too many; what repeats is then walked again by whoever wants it. Nothing is unpacked that is not used, no

@@ -1,5 +1,5 @@
 #pragma once
-/* ort_internal - the text of the dialect of ONNX Runtime; private to core/sharding. */
+/* internal - the text of the dialect of ONNX Runtime; private to core/sharding. */
 #include "base/buf.h"
 #include "sharding/dialect.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * collective - how long a collective takes on a hierarchy of links.
+ * collective_cost - how long a collective takes on a hierarchy of links.
  *
  * Alpha-beta model: a message costs the latency (alpha) of its link level and its bytes over the level's bandwidth (per
  * device and direction). A group of p devices is described by how many of them differ at each level, outermost first:

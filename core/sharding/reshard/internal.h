@@ -1,6 +1,6 @@
 #pragma once
 /*
- * reshard_internal - what the files of the planner of reshards share.
+ * internal - what the files of the planner of reshards share.
  *
  * Glossary
  *  grid      a mesh seen as digits: a position is the mixed-radix number of its digits' values

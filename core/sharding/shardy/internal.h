@@ -1,6 +1,6 @@
 #pragma once
 /*
- * shardy_internal - what the readers of Shardy's meshes and shardings share: a cursor over the text; private to
+ * internal - what the readers of Shardy's meshes and shardings share: a cursor over the text; private to
  * core/sharding.
  */
 #include "base/buf.h"

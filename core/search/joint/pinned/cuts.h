@@ -1,6 +1,6 @@
 #pragma once
 /*
- * pinned_cuts - where a model may be cut into stages, and what each piece between two cuts takes.
+ * cuts - where a model may be cut into stages, and what each piece between two cuts takes.
  *
  * A cut is a set of nodes that comes before all others: the nodes on one side of a place on a line or, where there are
  * few nodes, any set that holds with each node what that needs. A piece is what is in one cut and not in an earlier

@@ -1,4 +1,4 @@
-#include "build_sheet.h"
+#include "build_index.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -10,25 +10,25 @@
 
 #define BUILT_STAGES 1024
 
-struct built_sheet {
-    struct sp_index sheet;
+struct built_index {
+    struct sp_index index;
     struct sp_buf nodes, tensors, consumers, texts;
     struct sp_index_stage stages[BUILT_STAGES];
 };
 
-struct built_sheet *built_new(void)
+struct built_index *built_new(void)
 {
-    struct built_sheet *built = calloc(1, sizeof *built);
+    struct built_index *built = calloc(1, sizeof *built);
     cr_assert_not_null(built);
     sp_buf_init(&built->nodes, (size_t)1 << 30);
     sp_buf_init(&built->tensors, (size_t)1 << 30);
     sp_buf_init(&built->consumers, (size_t)1 << 30);
     sp_buf_init(&built->texts, (size_t)1 << 30);
-    built->sheet.stage_count = 1;
+    built->index.stage_count = 1;
     return built;
 }
 
-void built_release(struct built_sheet *built)
+void built_release(struct built_index *built)
 {
     sp_buf_release(&built->nodes);
     sp_buf_release(&built->tensors);
@@ -37,19 +37,19 @@ void built_release(struct built_sheet *built)
     free(built);
 }
 
-static uint32_t add_text(struct built_sheet *built, const char *text)
+static uint32_t add_text(struct built_index *built, const char *text)
 {
     const size_t at = built->texts.size;
     sp_buf_append(&built->texts, text, strlen(text) + 1);
     return (uint32_t)at;
 }
 
-uint32_t built_node(struct built_sheet *built, const char *name, const char *operator_type, uint32_t stage,
+uint32_t built_node(struct built_index *built, const char *name, const char *operator_type, uint32_t stage,
                     double seconds)
 {
     static const char *const operators[] = {"MatMul", "Add", "Relu", "Gather", "Split", "Concat", "Softmax"};
     uint32_t operator_text = 0;
-    if (built->texts.size == 0) { /* one text for each operator, as a sheet has */
+    if (built->texts.size == 0) { /* one text for each operator, as an index has */
         for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
             (void)add_text(built, operators[i]);
     }
@@ -66,46 +66,47 @@ uint32_t built_node(struct built_sheet *built, const char *name, const char *ope
                                        .bytes = seconds * 1e3,
                                        .weights_bytes = seconds * 100};
     sp_buf_append(&built->nodes, &node, sizeof node);
-    if (stage >= built->sheet.stage_count)
-        built->sheet.stage_count = stage + 1;
+    if (stage >= built->index.stage_count)
+        built->index.stage_count = stage + 1;
     built->stages[stage].node_count++;
-    return built->sheet.node_count++;
+    return built->index.node_count++;
 }
 
-uint32_t built_tensor(struct built_sheet *built, const char *name, double bytes, uint32_t producer, uint32_t count,
+uint32_t built_tensor(struct built_index *built, const char *name, double bytes, uint32_t producer, uint32_t count,
                       const uint32_t *consumers)
 {
     const struct sp_index_tensor tensor = {.name = add_text(built, name),
                                            .spec = SP_INDEX_NONE,
                                            .producer = producer,
-                                           .first_consumer = built->sheet.consumer_count,
+                                           .first_consumer = built->index.consumer_count,
                                            .consumer_count = count,
                                            .bytes = bytes,
                                            .bytes_per_device = bytes};
     sp_buf_append(&built->tensors, &tensor, sizeof tensor);
     if (count > 0)
         sp_buf_append(&built->consumers, consumers, count * sizeof *consumers);
-    built->sheet.consumer_count += count;
-    return built->sheet.tensor_count++;
+    built->index.consumer_count += count;
+    return built->index.tensor_count++;
 }
 
-const struct sp_index *built_finish(struct built_sheet *built)
+const struct sp_index *built_finish(struct built_index *built)
 {
-    built->sheet.nodes = (const void *)built->nodes.data;
-    built->sheet.tensors = (const void *)built->tensors.data;
-    built->sheet.consumers = (const void *)built->consumers.data;
-    built->sheet.texts = built->texts.data;
-    built->sheet.text_size = built->texts.size;
-    built->sheet.requests = 1;
-    for (uint32_t s = 0; s < built->sheet.stage_count; s++) {
+    built->index.nodes = (const void *)built->nodes.data;
+    built->index.tensors = (const void *)built->tensors.data;
+    built->index.consumers = (const void *)built->consumers.data;
+    built->index.texts = built->texts.data;
+    built->index.text_size = built->texts.size;
+    built->index.requests = 1;
+    for (uint32_t s = 0; s < built->index.stage_count; s++) {
         built->stages[s].first_device = s;
         built->stages[s].device_count = built->stages[s].replicas = 1;
     }
-    built->sheet.stages = built->stages;
-    return &built->sheet;
+    built->index.stages = built->stages;
+    return &built->index;
 }
 
-/* ---- sheets and names of many kinds ------------------------------------------------------------------------------ */
+/* ---- indexes and names of many kinds
+   ------------------------------------------------------------------------------ */
 
 static void pick_name(uint64_t *seed, char cut, char *ret_name, size_t size)
 {
@@ -118,10 +119,10 @@ static void pick_name(uint64_t *seed, char cut, char *ret_name, size_t size)
                                parts[pick(seed, variety)]);
 }
 
-struct built_sheet *built_random(uint64_t *seed)
+struct built_index *built_random(uint64_t *seed)
 {
     static const char *const operators[] = {"MatMul", "Add", "Relu", "Gather", "Split", "Concat", "Softmax"};
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     const uint32_t nodes = 1 + pick(seed, BUILT_RANDOM_NODES), stages = 1 + pick(seed, 5),
                    tensors = pick(seed, 2 * nodes);
     const char cut = pick(seed, 3) == 0 ? '.' : '/';
@@ -145,9 +146,9 @@ struct built_sheet *built_random(uint64_t *seed)
     return built;
 }
 
-struct built_sheet *built_stages(uint32_t stages)
+struct built_index *built_stages(uint32_t stages)
 {
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     uint32_t consumers[BUILT_STAGES];
     char name[32];
     for (uint32_t s = 0; s < stages; s++) {

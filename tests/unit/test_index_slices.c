@@ -1,18 +1,18 @@
-/* Slices of a sheet: compared with what a search through the whole sheet finds. */
+/* Slices of an index: compared with what a search through the whole index finds. */
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "build_index.h"
 #include "build_sharded.h"
-#include "build_sheet.h"
 #include "data_files.h"
 #include "index/graph.h"
 #include "index/label.h"
 #include "index/rows.h"
 #include "index/timeline.h"
-#include "plan_sheet.h"
+#include "plan_index.h"
 
 #define NEAR       1e-9 /* of sums: the share by which their rounding may differ */
 #define MOST_NODES 80
@@ -51,34 +51,34 @@ static json_t *parsed(enum sp_status status, struct sp_json *json, struct sp_buf
     return answer;
 }
 
-static json_t *ask_graph(const struct sp_index *sheet, const struct sp_index_graph_query *query)
+static json_t *ask_graph(const struct sp_index *index, const struct sp_index_graph_query *query)
 {
     struct sp_json json;
     struct sp_buf buf;
     struct sp_error err = {0};
     sp_buf_init(&buf, SIZE_MAX);
     sp_json_init_buf(&json, false, &buf);
-    return parsed(sp_index_graph(sheet, query, &json, &err), &json, &buf, &err);
+    return parsed(sp_index_graph(index, query, &json, &err), &json, &buf, &err);
 }
 
-static json_t *ask_timeline(const struct sp_index *sheet, const struct sp_index_timeline_query *query)
+static json_t *ask_timeline(const struct sp_index *index, const struct sp_index_timeline_query *query)
 {
     struct sp_json json;
     struct sp_buf buf;
     struct sp_error err = {0};
     sp_buf_init(&buf, SIZE_MAX);
     sp_json_init_buf(&json, false, &buf);
-    return parsed(sp_index_timeline(sheet, query, &json, &err), &json, &buf, &err);
+    return parsed(sp_index_timeline(index, query, &json, &err), &json, &buf, &err);
 }
 
-static json_t *ask_memory(const struct sp_index *sheet, uint32_t stage, uint32_t points)
+static json_t *ask_memory(const struct sp_index *index, uint32_t stage, uint32_t points)
 {
     struct sp_json json;
     struct sp_buf buf;
     struct sp_error err = {0};
     sp_buf_init(&buf, SIZE_MAX);
     sp_json_init_buf(&json, false, &buf);
-    return parsed(sp_index_memory(sheet, stage, points, &json, &err), &json, &buf, &err);
+    return parsed(sp_index_memory(index, stage, points, &json, &err), &json, &buf, &err);
 }
 
 static const struct sp_index_rows_query all_rows = {
@@ -86,10 +86,10 @@ static const struct sp_index_rows_query all_rows = {
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
-/* A sheet of random names, stages and tensors: few pieces, so that modules meet, end within each other and are empty.
+/* An index of random names, stages and tensors: few pieces, so that modules meet, end within each other and are empty.
  */
 struct made_up {
-    struct sp_index sheet;
+    struct sp_index index;
     struct sp_index_node nodes[MOST_NODES];
     struct sp_index_tensor tensors[MOST_NODES];
     struct sp_index_stage stages[4];
@@ -133,27 +133,27 @@ static void make_up(struct made_up *made, uint64_t seed)
         made->tensors[n] = (struct sp_index_tensor){.name = made->nodes[n].name,
                                                     .spec = SP_INDEX_NONE,
                                                     .producer = n,
-                                                    .first_consumer = made->sheet.consumer_count,
+                                                    .first_consumer = made->index.consumer_count,
                                                     .bytes = 1 + (double)(next_random(&state) % 9)};
         for (uint32_t c = n + 1; c < count && made->tensors[n].consumer_count < 4; c += 1 + next_random(&state) % 9) {
-            made->consumers[made->sheet.consumer_count++] = c;
+            made->consumers[made->index.consumer_count++] = c;
             made->tensors[n].consumer_count++;
         }
     }
     for (uint32_t s = 0; s < 4; s++)
         made->stages[s].replicas = made->stages[s].device_count = 1;
-    made->sheet.node_count = made->sheet.tensor_count = count;
-    made->sheet.stage_count = 4;
-    made->sheet.nodes = made->nodes;
-    made->sheet.tensors = made->tensors;
-    made->sheet.stages = made->stages;
-    made->sheet.consumers = made->consumers;
-    made->sheet.texts = made->texts;
+    made->index.node_count = made->index.tensor_count = count;
+    made->index.stage_count = 4;
+    made->index.nodes = made->nodes;
+    made->index.tensors = made->tensors;
+    made->index.stages = made->stages;
+    made->index.consumers = made->consumers;
+    made->index.texts = made->texts;
 }
 
 /* The nodes of a box: those of the table of nodes below its path, or those of its stage or its name. A name that
    several nodes have is looked for among those that no box has yet. */
-static void find_members(const struct sp_index *sheet, const struct sp_index_graph_query *query, const json_t *box,
+static void find_members(const struct sp_index *index, const struct sp_index_graph_query *query, const json_t *box,
                          uint32_t id, uint32_t *box_of)
 {
     struct sp_index_rows rows;
@@ -165,7 +165,7 @@ static void find_members(const struct sp_index *sheet, const struct sp_index_gra
     asked.name = is_node ? text(box, "node") : NULL;
     asked.stage =
         query->by_stage ? (uint32_t)number(json_array_get(json_object_get(box, "stages"), 0), "stage") : query->stage;
-    cr_assert_eq(sp_index_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_index_rows(index, &asked, &rows, &err), SP_OK, "%s", err.message);
     for (uint32_t i = 0; i < rows.count && (!is_node || found == 0); i++) {
         if (is_node && box_of[rows.rows[i]] != SP_INDEX_NONE)
             continue;
@@ -177,7 +177,7 @@ static void find_members(const struct sp_index *sheet, const struct sp_index_gra
 }
 
 /* Each pair of boxes by itself. */
-static void expect_edges(const struct sp_index *sheet, const json_t *graph, const uint32_t *box_of)
+static void expect_edges(const struct sp_index *index, const json_t *graph, const uint32_t *box_of)
 {
     const json_t *boxes = json_object_get(graph, "boxes"), *edges = json_object_get(graph, "edges");
     uint32_t outside[2] = {SP_INDEX_NONE, SP_INDEX_NONE};
@@ -192,20 +192,20 @@ static void expect_edges(const struct sp_index *sheet, const json_t *graph, cons
     for (uint32_t from = 0; from < count; from++) {
         for (uint32_t to = 0; to < count; to++) {
             double bytes = 0, crossing = 0, tensors = 0;
-            for (uint32_t t = 0; t < sheet->tensor_count && from != to; t++) {
-                const struct sp_index_tensor *tensor = &sheet->tensors[t];
+            for (uint32_t t = 0; t < index->tensor_count && from != to; t++) {
+                const struct sp_index_tensor *tensor = &index->tensors[t];
                 bool flows = false, crosses = false;
                 if (tensor->producer == SP_INDEX_NONE)
                     continue;
                 const uint32_t made_in =
                     box_of[tensor->producer] != SP_INDEX_NONE ? box_of[tensor->producer] : outside[0];
                 for (uint32_t i = 0; i < tensor->consumer_count; i++) {
-                    const uint32_t user = sheet->consumers[tensor->first_consumer + i];
+                    const uint32_t user = index->consumers[tensor->first_consumer + i];
                     const uint32_t used_in = box_of[user] != SP_INDEX_NONE ? box_of[user] : outside[1];
                     if (made_in != from || used_in != to || (from == outside[0] && to == outside[1]))
                         continue;
                     flows = true;
-                    crosses = crosses || sheet->nodes[user].stage != sheet->nodes[tensor->producer].stage;
+                    crosses = crosses || index->nodes[user].stage != index->nodes[tensor->producer].stage;
                 }
                 tensors += flows;
                 bytes += flows ? tensor->bytes : 0;
@@ -223,9 +223,9 @@ static void expect_edges(const struct sp_index *sheet, const json_t *graph, cons
 }
 
 /* Looks at one slice; returns it. */
-static json_t *expect_graph(const struct sp_index *sheet, const struct sp_index_graph_query *query, uint32_t *box_of)
+static json_t *expect_graph(const struct sp_index *index, const struct sp_index_graph_query *query, uint32_t *box_of)
 {
-    json_t *graph = ask_graph(sheet, query), *box;
+    json_t *graph = ask_graph(index, query), *box;
     double nodes = 0, seconds = 0, flops = 0;
     struct sp_index_rows_query asked = all_rows;
     struct sp_index_rows rows;
@@ -234,14 +234,14 @@ static json_t *expect_graph(const struct sp_index *sheet, const struct sp_index_
     cr_assert_not_null(graph, "%s", query->path);
     asked.path = query->path;
     asked.stage = query->stage;
-    cr_assert_eq(sp_index_rows(sheet, &asked, &rows, &err), SP_OK, "%s", err.message);
-    for (i = 0; i < sheet->node_count; i++)
+    cr_assert_eq(sp_index_rows(index, &asked, &rows, &err), SP_OK, "%s", err.message);
+    for (i = 0; i < index->node_count; i++)
         box_of[i] = SP_INDEX_NONE;
     json_array_foreach(json_object_get(graph, "boxes"), i, box)
     {
         if (strcmp(text(box, "kind"), "outside") == 0)
             continue;
-        find_members(sheet, query, box, (uint32_t)i, box_of);
+        find_members(index, query, box, (uint32_t)i, box_of);
         nodes += number(box, "nodes");
         seconds += number(box, "seconds");
         flops += number(box, "flops");
@@ -251,25 +251,25 @@ static json_t *expect_graph(const struct sp_index *sheet, const struct sp_index_
     cr_assert_eq(nodes, rows.total);
     cr_assert_eq(nodes, number(graph, "node_count"));
     for (i = 0; i < rows.count; i++) {
-        seconds -= sheet->nodes[rows.rows[i]].seconds;
-        flops -= sheet->nodes[rows.rows[i]].flops;
+        seconds -= index->nodes[rows.rows[i]].seconds;
+        flops -= index->nodes[rows.rows[i]].flops;
     }
     cr_assert(fabs(seconds) < 1e-6 && fabs(flops) < 1e-6);
-    expect_edges(sheet, graph, box_of);
+    expect_edges(index, graph, box_of);
     return graph;
 }
 
 /* Goes down from the whole model: each node is come to once. */
-static void expect_all_reached(const struct sp_index *sheet, uint32_t depth, uint32_t stage, uint32_t limit)
+static void expect_all_reached(const struct sp_index *index, uint32_t depth, uint32_t stage, uint32_t limit)
 {
     json_t *paths = json_array();
-    uint32_t *box_of = calloc(sheet->node_count, sizeof *box_of), *reached = calloc(sheet->node_count, sizeof *reached);
+    uint32_t *box_of = calloc(index->node_count, sizeof *box_of), *reached = calloc(index->node_count, sizeof *reached);
     cr_assert(box_of != NULL && reached != NULL);
     (void)json_array_append_new(paths, json_string(""));
     for (size_t p = 0; p < json_array_size(paths); p++) {
         const struct sp_index_graph_query query = {
             .path = json_string_value(json_array_get(paths, p)), .depth = depth, .stage = stage, .limit = limit};
-        json_t *graph = expect_graph(sheet, &query, box_of), *box;
+        json_t *graph = expect_graph(index, &query, box_of), *box;
         size_t i;
         json_array_foreach(json_object_get(graph, "boxes"), i, box)
         {
@@ -277,34 +277,34 @@ static void expect_all_reached(const struct sp_index *sheet, uint32_t depth, uin
             if (strcmp(kind, "module") == 0 || strcmp(kind, "run") == 0)
                 (void)json_array_append_new(paths, json_string(text(box, "path")));
         }
-        for (uint32_t n = 0; n < sheet->node_count; n++) {
+        for (uint32_t n = 0; n < index->node_count; n++) {
             if (box_of[n] != SP_INDEX_NONE)
                 reached[n] +=
                     strcmp(text(json_array_get(json_object_get(graph, "boxes"), box_of[n]), "kind"), "node") == 0;
         }
         json_decref(graph);
-        cr_assert_lt(json_array_size(paths), 4 * sheet->node_count + 4, "paths that do not end");
+        cr_assert_lt(json_array_size(paths), 4 * index->node_count + 4, "paths that do not end");
     }
-    for (uint32_t n = 0; n < sheet->node_count; n++)
-        cr_assert_eq(reached[n], stage == SP_INDEX_NONE || sheet->nodes[n].stage == stage, "node %u", n);
+    for (uint32_t n = 0; n < index->node_count; n++)
+        cr_assert_eq(reached[n], stage == SP_INDEX_NONE || index->nodes[n].stage == stage, "node %u", n);
     free(reached);
     free(box_of);
     json_decref(paths);
 }
 
-Test(sheet_graph, reaches_each_node_of_any_names)
+Test(index_graph, reaches_each_node_of_any_names)
 {
     struct made_up *made = malloc(sizeof *made);
     cr_assert_not_null(made);
     for (uint64_t seed = 0; seed < 300; seed++) {
         make_up(made, seed);
-        expect_all_reached(&made->sheet, 1 + seed % 4, seed % 3 == 0 ? (uint32_t)(seed / 3 % 4) : SP_INDEX_NONE,
+        expect_all_reached(&made->index, 1 + seed % 4, seed % 3 == 0 ? (uint32_t)(seed / 3 % 4) : SP_INDEX_NONE,
                            2 + (uint32_t)(seed % 11));
     }
     free(made);
 }
 
-Test(sheet_graph, has_the_stages)
+Test(index_graph, has_the_stages)
 {
     struct made_up *made = malloc(sizeof *made);
     uint32_t box_of[MOST_NODES];
@@ -313,20 +313,20 @@ Test(sheet_graph, has_the_stages)
         make_up(made, seed);
         const struct sp_index_graph_query query = {
             .path = "", .depth = 1, .stage = SP_INDEX_NONE, .by_stage = true, .limit = 4};
-        json_decref(expect_graph(&made->sheet, &query, box_of));
+        json_decref(expect_graph(&made->index, &query, box_of));
     }
     free(made);
 }
 
-Test(sheet_graph, refuses_what_is_not_there)
+Test(index_graph, refuses_what_is_not_there)
 {
     struct made_up *made = malloc(sizeof *made);
     cr_assert_not_null(made);
     make_up(made, 3);
-    cr_assert_null(ask_graph(&made->sheet, &(struct sp_index_graph_query){
+    cr_assert_null(ask_graph(&made->index, &(struct sp_index_graph_query){
                                                .path = "nowhere", .depth = 1, .limit = 9, .stage = SP_INDEX_NONE}));
     cr_assert_null(
-        ask_graph(&made->sheet, &(struct sp_index_graph_query){.path = "", .depth = 1, .limit = 9, .stage = 4}));
+        ask_graph(&made->index, &(struct sp_index_graph_query){.path = "", .depth = 1, .limit = 9, .stage = 4}));
     free(made);
 }
 
@@ -345,19 +345,19 @@ static bool ends_in_ellipsis(const char *text)
 }
 
 /* jansson takes well-formed UTF-8 only, so no character is cut. */
-Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
+Test(index_graph, cuts_labels_and_keeps_what_is_handed_back)
 {
     const size_t most = SP_INDEX_MOST_LABEL;
     for (size_t count = most - 3; count <= most + 5; count++) {
-        struct built_sheet *built = built_new();
+        struct built_index *built = built_new();
         char *module = built_wide_name("/m/", count, ""), *node = built_wide_name("/m/", count, "/x"),
              *other = built_wide_name("/m/", count, "/y"), *alone = built_wide_name("/m/", count, "z");
         built_node(built, node, "Add", 0, 1);
         built_node(built, other, "Add", 0, 1);
         built_node(built, alone, "Add", 0, 1);
-        const struct sp_index *sheet = built_finish(built);
+        const struct sp_index *index = built_finish(built);
         json_t *graph = ask_graph(
-                   sheet, &(struct sp_index_graph_query){.path = "", .depth = 1, .stage = SP_INDEX_NONE, .limit = 9}),
+                   index, &(struct sp_index_graph_query){.path = "", .depth = 1, .stage = SP_INDEX_NONE, .limit = 9}),
                *boxes = json_object_get(graph, "boxes"), *first = json_array_get(boxes, 0),
                *second = json_array_get(boxes, 1);
         cr_assert_str_eq(text(first, "path"), module);
@@ -369,7 +369,7 @@ Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
         cr_assert_eq(ends_in_ellipsis(text(second, "label")), count + 1 > most);
         json_decref(graph);
         graph = ask_graph(
-            sheet, &(struct sp_index_graph_query){.path = module, .depth = 1, .stage = SP_INDEX_NONE, .limit = 9});
+            index, &(struct sp_index_graph_query){.path = module, .depth = 1, .stage = SP_INDEX_NONE, .limit = 9});
         cr_assert_str_eq(text(json_array_get(json_object_get(graph, "boxes"), 1), "label"), "y");
         cr_assert_eq(json_array_size(json_object_get(graph, "parents")), 2);
         json_decref(graph);
@@ -382,10 +382,10 @@ Test(sheet_graph, cuts_labels_and_keeps_what_is_handed_back)
 }
 
 /* The largest answer: more modules than boxes, of names about as long as a file may have them. */
-Test(sheet_graph, has_a_size_that_boxes_bound)
+Test(index_graph, has_a_size_that_boxes_bound)
 {
     enum { MODULES = 700, LONG = 4000 };
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     char end[32], *name;
     for (uint32_t n = 0; n < 2 * MODULES; n++) {
         (void)snprintf(end, sizeof end, "%u/%u", n / 2, n);
@@ -422,12 +422,12 @@ Test(sheet_graph, has_a_size_that_boxes_bound)
 
 /* ---- a real plan ------------------------------------------------------------------------------------------------ */
 
-static void with_plan(void (*look)(const struct plan_sheet *made))
+static void with_plan(void (*look)(const struct plan_index *made))
 {
     static const char *const names[] = {"transformer_tiny.onnx", "resnet50.onnx"};
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct sharded_model model;
-        struct plan_sheet made;
+        struct plan_index made;
         struct sp_buf file;
         char path[512];
         size_t size;
@@ -444,35 +444,35 @@ static void with_plan(void (*look)(const struct plan_sheet *made))
                                                .sizes = {2, 2},
                                                .choose = sharded_choose_any,
                                                .context = &seed});
-        plan_sheet_make(&made, model.plan);
+        plan_index_make(&made, model.plan);
         look(&made);
-        plan_sheet_release(&made);
+        plan_index_release(&made);
         sharded_release(&model);
     }
 }
 
-static void look_at_graph(const struct plan_sheet *made)
+static void look_at_graph(const struct plan_index *made)
 {
-    expect_all_reached(&made->sheet, 1, SP_INDEX_NONE, 200);
-    expect_all_reached(&made->sheet, 2, 0, 12);
+    expect_all_reached(&made->index, 1, SP_INDEX_NONE, 200);
+    expect_all_reached(&made->index, 2, 0, 12);
 }
 
-Test(sheet_graph, reaches_each_node_of_plans)
+Test(index_graph, reaches_each_node_of_plans)
 {
     with_plan(look_at_graph);
 }
 
 /* All lanes as fine as may be: each request of a lane takes its stage's time, and each slice lies in the span. */
-static void look_at_whole_timeline(const struct plan_sheet *made)
+static void look_at_whole_timeline(const struct plan_index *made)
 {
-    const struct sp_index *sheet = &made->sheet;
-    json_t *timeline = ask_timeline(sheet, &(struct sp_index_timeline_query){.lanes = SP_INDEX_MOST_LANES}), *lane,
+    const struct sp_index *index = &made->index;
+    json_t *timeline = ask_timeline(index, &(struct sp_index_timeline_query){.lanes = SP_INDEX_MOST_LANES}), *lane,
            *row, *slice;
     size_t l, r, s;
     cr_assert_not_null(timeline);
     json_array_foreach(json_object_get(timeline, "lanes"), l, lane)
     {
-        const struct sp_index_stage *stage = &sheet->stages[(uint32_t)number(lane, "stage")];
+        const struct sp_index_stage *stage = &index->stages[(uint32_t)number(lane, "stage")];
         const uint32_t replica = (uint32_t)number(lane, "replica");
         double busy[2] = {0}, requests = 0;
         cr_assert_eq(number(lane, "first_device"), stage->first_device + replica * stage->device_count);
@@ -488,7 +488,7 @@ static void look_at_whole_timeline(const struct plan_sheet *made)
                 busy[is_exchange] += json_number_value(json_array_get(slice, 5));
             }
         }
-        for (uint32_t q = replica; q < sheet->requests; q += stage->replicas)
+        for (uint32_t q = replica; q < index->requests; q += stage->replicas)
             requests++;
         cr_assert(is_near(busy[0], requests * stage->compute_seconds));
     }
@@ -496,22 +496,22 @@ static void look_at_whole_timeline(const struct plan_sheet *made)
 }
 
 /* A span of the first lane, fine enough that nothing is joined: each slice that overlaps it, and no other. */
-static void look_at_span(const struct plan_sheet *made)
+static void look_at_span(const struct plan_index *made)
 {
-    const struct sp_index *sheet = &made->sheet;
-    const struct sp_index_stage *stage = &sheet->stages[0];
+    const struct sp_index *index = &made->index;
+    const struct sp_index_stage *stage = &index->stages[0];
     const double at = stage->start_seconds + stage->compute_seconds / 3, span = stage->compute_seconds / 50;
     const struct sp_index_timeline_query query = {.from = at, .to = at + span, .resolution = 1e-30, .lanes = 1};
-    json_t *timeline = ask_timeline(sheet, &query), *row;
+    json_t *timeline = ask_timeline(index, &query), *row;
     double count = 0, found = 0;
     size_t r, s;
     json_t *slice;
     cr_assert_not_null(timeline);
     cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
     for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_index_slice *one = &sheet->slices[stage->first_slice + i];
-        for (uint32_t q = 0; q < sheet->requests; q += stage->replicas) {
-            const double later = q * sheet->interval_seconds;
+        const struct sp_index_slice *one = &index->slices[stage->first_slice + i];
+        for (uint32_t q = 0; q < index->requests; q += stage->replicas) {
+            const double later = q * index->interval_seconds;
             count += one->begin + later < query.to && one->end + later > query.from;
         }
     }
@@ -523,21 +523,21 @@ static void look_at_span(const struct plan_sheet *made)
     json_decref(timeline);
 }
 
-Test(sheet_timeline, has_what_lanes_do)
+Test(index_timeline, has_what_lanes_do)
 {
     with_plan(look_at_whole_timeline);
     with_plan(look_at_span);
 }
 
-static void look_at_bad_spans(const struct plan_sheet *made)
+static void look_at_bad_spans(const struct plan_index *made)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     static const double bad[][2] = {{2, 1}, {1, 1}, {-1, 1}, {NAN, 1}, {0, INFINITY}, {1e30, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         cr_assert_null(
-            ask_timeline(sheet, &(struct sp_index_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
-    cr_assert_null(ask_timeline(sheet, &(struct sp_index_timeline_query){.first_lane = 4096, .lanes = 1}));
-    cr_assert_null(ask_memory(sheet, sheet->stage_count, 100));
+            ask_timeline(index, &(struct sp_index_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
+    cr_assert_null(ask_timeline(index, &(struct sp_index_timeline_query){.first_lane = 4096, .lanes = 1}));
+    cr_assert_null(ask_memory(index, index->stage_count, 100));
 }
 
 /* ---- a timeline of many lanes, each of many slices --------------------------------------------------------------- */
@@ -545,7 +545,7 @@ static void look_at_bad_spans(const struct plan_sheet *made)
 enum { LANES = 100, DENSE = 1000 };
 
 struct dense {
-    struct sp_index sheet;
+    struct sp_index index;
     struct sp_index_node nodes[1];
     struct sp_index_stage stages[LANES];
     struct sp_index_slice slices[LANES * DENSE];
@@ -569,7 +569,7 @@ static struct dense *make_dense(void)
     }
     for (size_t i = 0; i + 4 < sizeof dense->texts; i += 3)
         memcpy(dense->texts + i, "\xe2\x82\xac", 3);
-    dense->sheet = (struct sp_index){.stage_count = LANES,
+    dense->index = (struct sp_index){.stage_count = LANES,
                                      .node_count = 1,
                                      .slice_count = LANES * DENSE,
                                      .requests = 1,
@@ -601,24 +601,24 @@ static void expect_dense(const json_t *timeline, double lanes, double slices)
     cr_assert_eq(shown, slices);
 }
 
-Test(sheet_timeline, is_coarser_where_it_would_be_too_large)
+Test(index_timeline, is_coarser_where_it_would_be_too_large)
 {
     struct dense *dense = make_dense();
-    json_t *timeline = ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){.resolution = 0.75, .lanes = 60});
+    json_t *timeline = ask_timeline(&dense->index, &(struct sp_index_timeline_query){.resolution = 0.75, .lanes = 60});
     cr_assert_eq(number(timeline, "resolution"), 0.75);
     expect_dense(timeline, 60, 60 * DENSE);
     json_decref(timeline);
-    timeline = ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){.resolution = 0.75, .lanes = 128});
+    timeline = ask_timeline(&dense->index, &(struct sp_index_timeline_query){.resolution = 0.75, .lanes = 128});
     cr_assert_eq(number(timeline, "resolution"), 3, "%g", number(timeline, "resolution"));
     expect_dense(timeline, LANES, LANES * DENSE / 2);
     json_decref(timeline);
-    timeline = ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){
+    timeline = ask_timeline(&dense->index, &(struct sp_index_timeline_query){
                                                .resolution = 0.75, .first_lane = LANES - 1, .lanes = UINT32_MAX});
     cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
     expect_dense(timeline, 1, DENSE);
     json_decref(timeline);
     timeline =
-        ask_timeline(&dense->sheet, &(struct sp_index_timeline_query){.from = 5 * DENSE, .to = 6 * DENSE, .lanes = 1});
+        ask_timeline(&dense->index, &(struct sp_index_timeline_query){.from = 5 * DENSE, .to = 6 * DENSE, .lanes = 1});
     expect_dense(timeline, 0, 0);
     json_decref(timeline);
     free(dense);
@@ -626,17 +626,17 @@ Test(sheet_timeline, is_coarser_where_it_would_be_too_large)
 
 /* Sends to many stages at once, none of which a resolution within the span joins, in a span of no length to speak of.
  */
-Test(sheet_timeline, joins_what_overlaps)
+Test(index_timeline, joins_what_overlaps)
 {
     struct dense *dense = make_dense();
     static const struct sp_index_collective send = {.tensor = SP_INDEX_NONE};
     for (uint32_t i = 0; i < LANES * DENSE; i++)
         dense->slices[i] = (struct sp_index_slice){.begin = 0, .end = DENSE, .what = SP_INDEX_SEND};
-    dense->sheet.collectives = &send;
-    dense->sheet.collective_count = 1;
+    dense->index.collectives = &send;
+    dense->index.collective_count = 1;
     for (int tiny = 0; tiny < 2; tiny++) {
         json_t *timeline = ask_timeline(
-            &dense->sheet, &(struct sp_index_timeline_query){.to = tiny ? 5e-324 : 1, .lanes = SP_INDEX_MOST_LANES});
+            &dense->index, &(struct sp_index_timeline_query){.to = tiny ? 5e-324 : 1, .lanes = SP_INDEX_MOST_LANES});
         const json_t *lane = json_array_get(json_object_get(timeline, "lanes"), LANES - 1);
         const json_t *slices = json_object_get(json_array_get(json_object_get(lane, "rows"), 0), "slices");
         cr_assert_eq(json_array_size(slices), 1);
@@ -646,16 +646,16 @@ Test(sheet_timeline, joins_what_overlaps)
     free(dense);
 }
 
-Test(sheet_timeline, refuses_what_is_no_span)
+Test(index_timeline, refuses_what_is_no_span)
 {
     with_plan(look_at_bad_spans);
 }
 
-static void look_at_memory(const struct plan_sheet *made)
+static void look_at_memory(const struct plan_index *made)
 {
-    const struct sp_index *sheet = &made->sheet;
-    for (uint32_t stage = 0; stage < sheet->stage_count; stage++) {
-        json_t *memory = ask_memory(sheet, stage, 16), *point, *held;
+    const struct sp_index *index = &made->index;
+    for (uint32_t stage = 0; stage < index->stage_count; stage++) {
+        json_t *memory = ask_memory(index, stage, 16), *point, *held;
         double most = 0, alive = 0, before = -1;
         size_t i;
         cr_assert_leq(json_array_size(json_object_get(memory, "course")), 16);
@@ -668,29 +668,29 @@ static void look_at_memory(const struct plan_sheet *made)
         json_array_foreach(json_object_get(memory, "alive"), i, held) alive += number(held, "bytes");
         if (json_object_get(memory, "alive_more") != NULL)
             alive += number(json_object_get(memory, "alive_more"), "bytes");
-        cr_assert(is_near(most, sheet->stages[stage].activations_peak_bytes));
+        cr_assert(is_near(most, index->stages[stage].activations_peak_bytes));
         cr_assert(is_near(alive, most));
         cr_assert_leq(before, number(memory, "seconds"));
         json_decref(memory);
     }
 }
 
-Test(sheet_memory, keeps_the_peak)
+Test(index_memory, keeps_the_peak)
 {
     with_plan(look_at_memory);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
-static void expect_rows(const struct sp_index *sheet, const struct sp_index_rows_query *query, uint32_t count,
-                        bool (*matches)(const struct sp_index *sheet, uint32_t row))
+static void expect_rows(const struct sp_index *index, const struct sp_index_rows_query *query, uint32_t count,
+                        bool (*matches)(const struct sp_index *index, uint32_t row))
 {
     struct sp_index_rows found;
     struct sp_error err = {0};
     uint32_t next = 0;
-    cr_assert_eq(sp_index_rows(sheet, query, &found, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_index_rows(index, query, &found, &err), SP_OK, "%s", err.message);
     for (uint32_t row = 0; row < count; row++) {
-        if (!matches(sheet, row))
+        if (!matches(index, row))
             continue;
         if (next < found.count)
             cr_assert_eq(found.rows[next], row);
@@ -700,40 +700,40 @@ static void expect_rows(const struct sp_index *sheet, const struct sp_index_rows
     cr_assert_eq(found.count, next < query->limit ? next : query->limit);
 }
 
-static bool is_of_stage_0(const struct sp_index *sheet, uint32_t row)
+static bool is_of_stage_0(const struct sp_index *index, uint32_t row)
 {
-    return sheet->nodes[row].stage == 0;
+    return index->nodes[row].stage == 0;
 }
 
-static bool has_matmul(const struct sp_index *sheet, uint32_t row)
+static bool has_matmul(const struct sp_index *index, uint32_t row)
 {
-    return strcasestr(sp_index_text(sheet, sheet->nodes[row].name), "MATMUL") != NULL ||
-           strcasestr(sp_index_text(sheet, sheet->nodes[row].operator_type), "matmul") != NULL;
+    return strcasestr(sp_index_text(index, index->nodes[row].name), "MATMUL") != NULL ||
+           strcasestr(sp_index_text(index, index->nodes[row].operator_type), "matmul") != NULL;
 }
 
-static bool uses_tensor_of_first(const struct sp_index *sheet, uint32_t row)
+static bool uses_tensor_of_first(const struct sp_index *index, uint32_t row)
 {
-    const struct sp_index_node *node = &sheet->nodes[row];
+    const struct sp_index_node *node = &index->nodes[row];
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
-        if (sheet->operands[node->first_operand + i] == sheet->operands[sheet->nodes[0].first_operand])
+        if (index->operands[node->first_operand + i] == index->operands[index->nodes[0].first_operand])
             return true;
     }
     return false;
 }
 
-static bool is_split_weight(const struct sp_index *sheet, uint32_t row)
+static bool is_split_weight(const struct sp_index *index, uint32_t row)
 {
-    const struct sp_index_tensor *tensor = &sheet->tensors[row];
+    const struct sp_index_tensor *tensor = &index->tensors[row];
     return tensor->row.size > 0 && tensor->kind == SP_INDEX_WEIGHT && tensor->is_split;
 }
 
-static bool is_send(const struct sp_index *sheet, uint32_t row)
+static bool is_send(const struct sp_index *index, uint32_t row)
 {
-    return strcmp(sp_index_text(sheet, sheet->collectives[row].kind), "send") == 0;
+    return strcmp(sp_index_text(index, index->collectives[row].kind), "send") == 0;
 }
 
 /* Page by page in descending order: all of them, each once, none larger than the one before it. */
-static void expect_pages(const struct sp_index *sheet)
+static void expect_pages(const struct sp_index *index)
 {
     struct sp_index_rows_query query = all_rows;
     struct sp_index_rows page;
@@ -745,51 +745,51 @@ static void expect_pages(const struct sp_index *sheet)
     query.limit = 7;
     do {
         query.skip = count;
-        cr_assert_eq(sp_index_rows(sheet, &query, &page, &err), SP_OK);
+        cr_assert_eq(sp_index_rows(index, &query, &page, &err), SP_OK);
         for (uint32_t i = 0; i < page.count; i++) {
-            cr_assert_leq(sheet->nodes[page.rows[i]].seconds, before);
-            before = sheet->nodes[page.rows[i]].seconds;
+            cr_assert_leq(index->nodes[page.rows[i]].seconds, before);
+            before = index->nodes[page.rows[i]].seconds;
         }
         count += page.count;
     } while (page.count > 0);
-    cr_assert_eq(count, sheet->node_count);
+    cr_assert_eq(count, index->node_count);
 }
 
-static void look_at_rows(const struct plan_sheet *made)
+static void look_at_rows(const struct plan_index *made)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     struct sp_index_rows_query query = all_rows;
     struct sp_index_rows found;
     struct sp_error err = {0};
     query.stage = 0;
-    expect_rows(sheet, &query, sheet->node_count, is_of_stage_0);
+    expect_rows(index, &query, index->node_count, is_of_stage_0);
     query = all_rows;
     query.search = "MatMul";
-    expect_rows(sheet, &query, sheet->node_count, has_matmul);
+    expect_rows(index, &query, index->node_count, has_matmul);
     query = all_rows;
-    query.tensor = sp_index_text(sheet, sheet->tensors[sheet->operands[sheet->nodes[0].first_operand]].name);
-    expect_rows(sheet, &query, sheet->node_count, uses_tensor_of_first);
+    query.tensor = sp_index_text(index, index->tensors[index->operands[index->nodes[0].first_operand]].name);
+    expect_rows(index, &query, index->node_count, uses_tensor_of_first);
     query = all_rows;
     query.table = SP_INDEX_TENSORS;
     query.kind = "weight";
     query.split = 1;
-    expect_rows(sheet, &query, sheet->tensor_count, is_split_weight);
+    expect_rows(index, &query, index->tensor_count, is_split_weight);
     query = all_rows;
     query.table = SP_INDEX_COLLECTIVES;
     query.kind = "send";
-    expect_rows(sheet, &query, sheet->collective_count, is_send);
+    expect_rows(index, &query, index->collective_count, is_send);
     query = all_rows;
     query.table = SP_INDEX_TENSORS;
-    query.differs_from = sheet;
-    cr_assert_eq(sp_index_rows(sheet, &query, &found, &err), SP_OK);
+    query.differs_from = index;
+    cr_assert_eq(sp_index_rows(index, &query, &found, &err), SP_OK);
     cr_assert_eq(found.total, 0, "nothing differs from itself");
     query = all_rows;
     query.path = "no such module";
-    cr_assert_eq(sp_index_rows(sheet, &query, &found, &err), SP_ERR_REQUEST);
-    expect_pages(sheet);
+    cr_assert_eq(sp_index_rows(index, &query, &found, &err), SP_ERR_REQUEST);
+    expect_pages(index);
 }
 
-Test(sheet_rows, are_those_that_match)
+Test(index_rows, are_those_that_match)
 {
     with_plan(look_at_rows);
 }

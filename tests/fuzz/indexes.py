@@ -1,4 +1,4 @@
-"""Sheets of plans, put together by hand: core/index/layout.h and sheet.h in Python."""
+"""Indexes of plans, put together by hand: core/index/layout.h and index.h in Python."""
 import struct
 
 NONE = 0xFFFFFFFF
@@ -7,7 +7,7 @@ TABLES = {"nodes": "8I5d", "tensors": "8I2d2Q", "collectives": "6I2d2Q", "findin
           "slices": "2d2I", "moments": "2d2I", "alive": "d4I", "operands": "I", "consumers": "I"}
 
 
-def sheet(texts, summary="{}", line="", plan_size=1000, requests=3, **tables):
+def index(texts, summary="{}", line="", plan_size=1000, requests=3, **tables):
     """The bytes of a file; each table is a list of tuples."""
     parts = [b"".join(struct.pack("<" + form, *entry) for entry in tables.get(name, ()))
              for name, form in TABLES.items()]
@@ -48,16 +48,16 @@ def small(**changes):
         "line": '"devices":4',
     }
     made.update(changes)
-    return sheet(made.pop("texts"), **made)
+    return index(made.pop("texts"), **made)
 
 
 STAGE = (0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, NONE, 1, 1) + (0.0,) * 9
 
-SHEETS = {
+INDEXES = {
     "small": small(),
-    "one-stage": sheet(["x"], stages=[STAGE]),
-    "no-stage": sheet([]),
-    "same-devices": sheet(["x"], stages=[STAGE, STAGE]),
+    "one-stage": index(["x"], stages=[STAGE]),
+    "no-stage": index([]),
+    "same-devices": index(["x"], stages=[STAGE, STAGE]),
     "not-finite": small(moments=[(0.0, float("inf"), 0, 0), (0.0, 40.0, 1, 0)]),
     "no-such-node": small(consumers=[(1,), (0,), (2,)]),
     "not-ordered": small(consumers=[(1,), (1,), (0,)]),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build_sheet.h"
+#include "build_index.h"
 #include "index/graph.h"
 #include "index/rows.h"
 #include "random_workload.h"
@@ -24,14 +24,14 @@ static struct sp_index_graph_query complete(struct sp_index_graph_query query)
 #define OF_STAGE(...) complete((struct sp_index_graph_query){.stage = __VA_ARGS__})
 #define ALL(...)      OF_STAGE(SP_INDEX_NONE, __VA_ARGS__)
 
-static json_t *ask(const struct sp_index *sheet, struct sp_index_graph_query query)
+static json_t *ask(const struct sp_index *index, struct sp_index_graph_query query)
 {
     struct sp_error err = {0};
     struct sp_json json;
     struct sp_buf text;
     sp_buf_init(&text, (size_t)1 << 28);
     sp_json_init_buf(&json, false, &text);
-    cr_assert_eq(sp_index_graph(sheet, &query, &json, &err), SP_OK, "%s: %s", err.code, err.message);
+    cr_assert_eq(sp_index_graph(index, &query, &json, &err), SP_OK, "%s: %s", err.code, err.message);
     cr_assert_eq(sp_json_finish(&json, &err), SP_OK);
     json_t *graph = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(graph, "%.*s", (int)text.size, text.data);
@@ -57,16 +57,16 @@ static bool is_kind(const json_t *box, const char *kind)
     return strcmp(text_of(box, "kind"), kind) == 0;
 }
 
-static const char *name_of(const struct sp_index *sheet, uint32_t n)
+static const char *name_of(const struct sp_index *index, uint32_t n)
 {
-    return sp_index_text(sheet, sheet->nodes[n].name);
+    return sp_index_text(index, index->nodes[n].name);
 }
 
 /* ---- published cases -------------------------------------------------------------------------------------------- */
 
-static void expect(const struct sp_index *sheet, struct sp_index_graph_query query, const char *expected)
+static void expect(const struct sp_index *index, struct sp_index_graph_query query, const char *expected)
 {
-    json_t *graph = ask(sheet, query), *other = json_loads(expected, 0, NULL);
+    json_t *graph = ask(index, query), *other = json_loads(expected, 0, NULL);
     char *text = json_dumps(graph, 0);
     cr_assert_not_null(other, "%s", expected);
     cr_assert(json_equal(graph, other), "%s", text);
@@ -75,9 +75,9 @@ static void expect(const struct sp_index *sheet, struct sp_index_graph_query que
     json_decref(other);
 }
 
-static struct built_sheet *two_layers(void)
+static struct built_index *two_layers(void)
 {
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     built_node(built, "/m/embed/Gather", "Gather", 0, 1);
     built_node(built, "/m/layer.0/fc/MatMul", "MatMul", 0, 4);
     built_node(built, "/m/layer.0/Relu", "Relu", 0, 2);
@@ -90,9 +90,9 @@ static struct built_sheet *two_layers(void)
     return built;
 }
 
-Test(sheet_graph, shows_modules_and_what_flows_between_them)
+Test(index_graph, shows_modules_and_what_flows_between_them)
 {
-    struct built_sheet *built = two_layers();
+    struct built_index *built = two_layers();
     expect(built_finish(built), OF_STAGE(SP_INDEX_NONE),
            "{\"path\":\"\",\"parents\":[{\"path\":\"\",\"label\":\"model\"}],\"depth\":1,\"stage\":null,\"group\":"
            "\"module\",\"node_count\":5,"
@@ -116,9 +116,9 @@ Test(sheet_graph, shows_modules_and_what_flows_between_them)
     built_release(built);
 }
 
-static void expect_labels(const struct sp_index *sheet, struct sp_index_graph_query query, const char *expected)
+static void expect_labels(const struct sp_index *index, struct sp_index_graph_query query, const char *expected)
 {
-    json_t *graph = ask(sheet, query), *box, *parent;
+    json_t *graph = ask(index, query), *box, *parent;
     struct sp_buf text;
     size_t i;
     sp_buf_init(&text, 1 << 16);
@@ -132,43 +132,43 @@ static void expect_labels(const struct sp_index *sheet, struct sp_index_graph_qu
     json_decref(graph);
 }
 
-Test(sheet_graph, goes_down)
+Test(index_graph, goes_down)
 {
-    struct built_sheet *built = two_layers();
-    const struct sp_index *sheet = built_finish(built);
-    expect_labels(sheet, ALL(.path = "/m/layer.1"), "=model > /m=m > node fc/MatMul , node Relu , outside before ");
-    expect_labels(sheet, ALL(.path = "/m/layer.0"),
+    struct built_index *built = two_layers();
+    const struct sp_index *index = built_finish(built);
+    expect_labels(index, ALL(.path = "/m/layer.1"), "=model > /m=m > node fc/MatMul , node Relu , outside before ");
+    expect_labels(index, ALL(.path = "/m/layer.0"),
                   "=model > /m=m > node fc/MatMul , node Relu , outside before , outside after ");
     expect_labels(
-        sheet, ALL(.depth = 2),
+        index, ALL(.depth = 2),
         "=model > node embed/Gather , node layer.0/fc/MatMul , node layer.0/Relu , node layer.1/fc/MatMul , node "
         "layer.1/Relu ");
-    expect_labels(sheet, ALL(.depth = 2, .limit = 4),
+    expect_labels(index, ALL(.depth = 2, .limit = 4),
                   "=model > node embed/Gather , module layer.0 /m/layer.0, module layer.1 /m/layer.1");
-    expect_labels(sheet, ALL(.limit = 2), "=model > run embed … layer.0 0-1@/m, module layer.1 /m/layer.1");
-    expect_labels(sheet, ALL(.path = "0-1@/m"),
+    expect_labels(index, ALL(.limit = 2), "=model > run embed … layer.0 0-1@/m, module layer.1 /m/layer.1");
+    expect_labels(index, ALL(.path = "0-1@/m"),
                   "=model > /m=m > node embed/Gather , module layer.0 /m/layer.0, outside after ");
-    expect_labels(sheet, OF_STAGE(1), "=model > /m=m > node fc/MatMul , node Relu , outside before ");
-    expect_labels(sheet, ALL(.by_stage = true), "=model > stage stage 0 , stage stage 1 ");
+    expect_labels(index, OF_STAGE(1), "=model > /m=m > node fc/MatMul , node Relu , outside before ");
+    expect_labels(index, ALL(.by_stage = true), "=model > stage stage 0 , stage stage 1 ");
     built_release(built);
 }
 
-Test(sheet_graph, shows_where_it_is)
+Test(index_graph, shows_where_it_is)
 {
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     static const char *const names[] = {"a.b.c.x", "a.b.c.y", "a.b.d", "a.q.x", "a.q.y"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         built_node(built, names[i], "Add", 0, 1);
-    const struct sp_index *sheet = built_finish(built);
-    expect_labels(sheet, ALL(.path = ""), "=model > module b a.b, module q a.q");
-    expect_labels(sheet, ALL(.path = "a"), "=model > module b a.b, module q a.q");
-    expect_labels(sheet, ALL(.path = "a.b"), "=model > a=a > module c a.b.c, node d ");
-    expect_labels(sheet, ALL(.path = "a.b.c"), "=model > a=a > a.b=b > node x , node y ");
-    expect_labels(sheet, ALL(.path = "1-1@a.b.c"), "=model > a=a > a.b=b > a.b.c=c > node y ");
+    const struct sp_index *index = built_finish(built);
+    expect_labels(index, ALL(.path = ""), "=model > module b a.b, module q a.q");
+    expect_labels(index, ALL(.path = "a"), "=model > module b a.b, module q a.q");
+    expect_labels(index, ALL(.path = "a.b"), "=model > a=a > module c a.b.c, node d ");
+    expect_labels(index, ALL(.path = "a.b.c"), "=model > a=a > a.b=b > node x , node y ");
+    expect_labels(index, ALL(.path = "1-1@a.b.c"), "=model > a=a > a.b=b > a.b.c=c > node y ");
     built_release(built);
 }
 
-Test(sheet_graph, refuses_what_is_not_there)
+Test(index_graph, refuses_what_is_not_there)
 {
     static const struct {
         struct sp_index_graph_query query;
@@ -181,7 +181,7 @@ Test(sheet_graph, refuses_what_is_not_there)
         {{.path = "0-99999999999@/m", .depth = 1, .stage = SP_INDEX_NONE, .limit = 2}, "NO_SUCH_MODULE"},
         {{.path = "", .depth = 1, .stage = 2, .limit = 2}, "NO_SUCH_STAGE"},
     };
-    struct built_sheet *built = two_layers();
+    struct built_index *built = two_layers();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_error err = {0};
         struct sp_json json;
@@ -202,48 +202,48 @@ struct below {
     bool is_in[MOST];
 };
 
-static char cut_of(const struct sp_index *sheet)
+static char cut_of(const struct sp_index *index)
 {
-    for (uint32_t n = 0; n < sheet->node_count; n++) {
-        if (strchr(name_of(sheet, n), '/') != NULL)
+    for (uint32_t n = 0; n < index->node_count; n++) {
+        if (strchr(name_of(index, n), '/') != NULL)
             return '/';
     }
     return '.';
 }
 
 /* Of nodes below a module of `size` bytes: those in the children `first` to `last`. */
-static void keep_children(const struct sp_index *sheet, struct below *below, size_t size, unsigned first, unsigned last)
+static void keep_children(const struct sp_index *index, struct below *below, size_t size, unsigned first, unsigned last)
 {
     unsigned child_of[MOST], count = 0;
-    for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const char *rest = name_of(sheet, n) + size;
-        const char *end = below->is_in[n] && *rest != '\0' ? strchr(rest + 1, cut_of(sheet)) : NULL;
+    for (uint32_t n = 0; n < index->node_count; n++) {
+        const char *rest = name_of(index, n) + size;
+        const char *end = below->is_in[n] && *rest != '\0' ? strchr(rest + 1, cut_of(index)) : NULL;
         child_of[n] = count;
         for (uint32_t m = 0; m < n && end != NULL; m++) {
-            if (below->is_in[m] && strncmp(name_of(sheet, m) + size, rest, (size_t)(end - rest) + 1) == 0)
+            if (below->is_in[m] && strncmp(name_of(index, m) + size, rest, (size_t)(end - rest) + 1) == 0)
                 child_of[n] = child_of[m];
         }
         count += below->is_in[n] && child_of[n] == count;
     }
-    for (uint32_t n = 0; n < sheet->node_count; n++)
+    for (uint32_t n = 0; n < index->node_count; n++)
         below->is_in[n] = below->is_in[n] && child_of[n] >= first && child_of[n] <= last;
 }
 
 /* "/a/b", "3-17@/a/b"; an '@' before a module that looks like a run, or begins with one. */
-static struct below find_below(const struct sp_index *sheet, const char *path)
+static struct below find_below(const struct sp_index *index, const char *path)
 {
     struct below below;
     const char *at = strchr(path, '@');
     const bool is_run = at != NULL && at > path && strspn(path, "0123456789-") == (size_t)(at - path);
     const char *module = is_run ? at + 1 : path[0] == '@' ? path + 1 : path;
     const size_t size = strlen(module);
-    for (uint32_t n = 0; n < sheet->node_count; n++)
+    for (uint32_t n = 0; n < index->node_count; n++)
         below.is_in[n] =
-            size == 0 || (strncmp(name_of(sheet, n), module, size) == 0 && name_of(sheet, n)[size] == cut_of(sheet));
+            size == 0 || (strncmp(name_of(index, n), module, size) == 0 && name_of(index, n)[size] == cut_of(index));
     if (is_run) {
         char *end;
         const unsigned long first = strtoul(path, &end, 10), last = strtoul(end + 1, NULL, 10);
-        keep_children(sheet, &below, size, (unsigned)first, (unsigned)last);
+        keep_children(index, &below, size, (unsigned)first, (unsigned)last);
     }
     return below;
 }
@@ -251,7 +251,7 @@ static struct below find_below(const struct sp_index *sheet, const char *path)
 /* ---- slow and obvious: an answer -------------------------------------------------------------------------------- */
 
 struct answer {
-    const struct sp_index *sheet;
+    const struct sp_index *index;
     struct sp_index_graph_query query;
     json_t *graph, *boxes;
     bool in[SP_INDEX_MOST_BOXES + 2][MOST]; /* by box: its nodes */
@@ -261,25 +261,25 @@ struct answer {
 /* Boxes with paths say by themselves what they hold; nodes are what remains of their names, in order. */
 static void find_nodes(struct answer *answer)
 {
-    const struct sp_index *sheet = answer->sheet;
-    const struct below all = find_below(sheet, answer->query.path);
+    const struct sp_index *index = answer->index;
+    const struct below all = find_below(index, answer->query.path);
     bool is_taken[MOST];
     json_t *box;
     size_t b;
-    for (uint32_t n = 0; n < sheet->node_count; n++)
+    for (uint32_t n = 0; n < index->node_count; n++)
         is_taken[n] =
-            !all.is_in[n] || (answer->query.stage != SP_INDEX_NONE && sheet->nodes[n].stage != answer->query.stage);
+            !all.is_in[n] || (answer->query.stage != SP_INDEX_NONE && index->nodes[n].stage != answer->query.stage);
     json_array_foreach(answer->boxes, b, box)
     {
         const char *path = text_of(box, "path");
-        const struct below below = find_below(sheet, path);
+        const struct below below = find_below(index, path);
         if (!answer->query.by_stage)
             cr_assert_eq(path[0] != '\0', is_kind(box, "module") || is_kind(box, "run"));
-        for (uint32_t n = 0; n < sheet->node_count; n++) {
+        for (uint32_t n = 0; n < index->node_count; n++) {
             bool is_in = path[0] != '\0' && below.is_in[n];
             for (size_t s = 0; answer->query.by_stage && s < json_array_size(json_object_get(box, "stages")); s++)
                 is_in = is_in ||
-                        sheet->nodes[n].stage == number(json_array_get(json_object_get(box, "stages"), s), "stage");
+                        index->nodes[n].stage == number(json_array_get(json_object_get(box, "stages"), s), "stage");
             answer->in[b][n] = is_in && !is_taken[n] && !is_kind(box, "outside");
             is_taken[n] = is_taken[n] || answer->in[b][n];
         }
@@ -287,14 +287,14 @@ static void find_nodes(struct answer *answer)
     json_array_foreach(answer->boxes, b, box)
     {
         bool is_found = !is_kind(box, "node");
-        for (uint32_t n = 0; n < sheet->node_count && !is_found; n++) {
-            is_found = !is_taken[n] && strcmp(name_of(sheet, n), text_of(box, "node")) == 0;
+        for (uint32_t n = 0; n < index->node_count && !is_found; n++) {
+            is_found = !is_taken[n] && strcmp(name_of(index, n), text_of(box, "node")) == 0;
             answer->in[b][n] = is_taken[n] = is_taken[n] || is_found;
             answer->in[b][n] = is_found;
         }
         cr_assert(is_found);
     }
-    for (uint32_t n = 0; n < sheet->node_count; n++)
+    for (uint32_t n = 0; n < index->node_count; n++)
         cr_assert(is_taken[n], "node %u is in no box", n);
 }
 
@@ -303,7 +303,7 @@ static void find_outside(struct answer *answer)
 {
     bool is_inside[MOST] = {false};
     uint32_t outside = 0;
-    for (uint32_t n = 0; n < answer->sheet->node_count; n++) {
+    for (uint32_t n = 0; n < answer->index->node_count; n++) {
         for (uint32_t b = 0; b < answer->count; b++)
             is_inside[n] = is_inside[n] || answer->in[b][n];
     }
@@ -314,10 +314,10 @@ static void find_outside(struct answer *answer)
         outside++;
         const bool is_before = strcmp(text_of(box, "label"), "before") == 0;
         cr_assert(is_before || strcmp(text_of(box, "label"), "after") == 0);
-        for (uint32_t t = 0; t < answer->sheet->tensor_count; t++) {
-            const struct sp_index_tensor *tensor = &answer->sheet->tensors[t];
+        for (uint32_t t = 0; t < answer->index->tensor_count; t++) {
+            const struct sp_index_tensor *tensor = &answer->index->tensors[t];
             for (uint32_t i = 0; tensor->producer != SP_INDEX_NONE && i < tensor->consumer_count; i++) {
-                const uint32_t p = tensor->producer, c = answer->sheet->consumers[tensor->first_consumer + i];
+                const uint32_t p = tensor->producer, c = answer->index->consumers[tensor->first_consumer + i];
                 if (is_before && !is_inside[p] && is_inside[c])
                     answer->in[b][p] = true;
                 if (!is_before && is_inside[p] && !is_inside[c])
@@ -338,13 +338,13 @@ static void expect_near(double a, double b, const char *what)
 static void expect_stages(const struct answer *answer, uint32_t b, const json_t *stages)
 {
     uint32_t listed = 0;
-    for (uint32_t s = 0; s < answer->sheet->stage_count; s++) {
+    for (uint32_t s = 0; s < answer->index->stage_count; s++) {
         uint32_t nodes = 0;
         double seconds = 0;
-        for (uint32_t n = 0; n < answer->sheet->node_count; n++) {
-            if (answer->in[b][n] && answer->sheet->nodes[n].stage == s) {
+        for (uint32_t n = 0; n < answer->index->node_count; n++) {
+            if (answer->in[b][n] && answer->index->nodes[n].stage == s) {
                 nodes++;
-                seconds += answer->sheet->nodes[n].seconds;
+                seconds += answer->index->nodes[n].seconds;
             }
         }
         if (nodes == 0)
@@ -360,9 +360,9 @@ static void expect_stages(const struct answer *answer, uint32_t b, const json_t 
 static uint32_t count_operator(const struct answer *answer, uint32_t b, const char *operator_type)
 {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < answer->sheet->node_count; n++)
+    for (uint32_t n = 0; n < answer->index->node_count; n++)
         count += answer->in[b][n] &&
-                 strcmp(sp_index_text(answer->sheet, answer->sheet->nodes[n].operator_type), operator_type) == 0;
+                 strcmp(sp_index_text(answer->index, answer->index->nodes[n].operator_type), operator_type) == 0;
     return count;
 }
 
@@ -380,8 +380,8 @@ static void expect_operators(const struct answer *answer, uint32_t b, const json
         if (i > 0)
             cr_assert_leq(number(entry, "nodes"), number(json_array_get(operators, i - 1), "nodes"));
     }
-    for (uint32_t n = 0; n < answer->sheet->node_count; n++) {
-        const char *operator_type = sp_index_text(answer->sheet, answer->sheet->nodes[n].operator_type);
+    for (uint32_t n = 0; n < answer->index->node_count; n++) {
+        const char *operator_type = sp_index_text(answer->index, answer->index->nodes[n].operator_type);
         bool is_listed = !answer->in[b][n];
         for (size_t i = 0; i < count; i++)
             is_listed = is_listed || strcmp(text_of(json_array_get(operators, i), "operator"), operator_type) == 0;
@@ -396,8 +396,8 @@ static void expect_sums(const struct answer *answer)
         const json_t *box = json_array_get(answer->boxes, b);
         struct sp_index_node sum = {0};
         uint32_t nodes = 0;
-        for (uint32_t n = 0; n < answer->sheet->node_count; n++) {
-            const struct sp_index_node *node = &answer->sheet->nodes[n];
+        for (uint32_t n = 0; n < answer->index->node_count; n++) {
+            const struct sp_index_node *node = &answer->index->nodes[n];
             if (!answer->in[b][n])
                 continue;
             nodes++;
@@ -431,16 +431,16 @@ static struct sp_index_tensor flow(const struct answer *answer, uint32_t from, u
     *ret_crossing = 0;
     const bool are_outside = is_kind(json_array_get(answer->boxes, from), "outside") &&
                              is_kind(json_array_get(answer->boxes, to), "outside");
-    for (uint32_t t = 0; t < answer->sheet->tensor_count && from != to && !are_outside; t++) {
-        const struct sp_index_tensor *tensor = &answer->sheet->tensors[t];
+    for (uint32_t t = 0; t < answer->index->tensor_count && from != to && !are_outside; t++) {
+        const struct sp_index_tensor *tensor = &answer->index->tensors[t];
         bool flows = false, crosses = false;
         if (tensor->producer == SP_INDEX_NONE || !answer->in[from][tensor->producer])
             continue;
         for (uint32_t i = 0; i < tensor->consumer_count; i++) {
-            const uint32_t c = answer->sheet->consumers[tensor->first_consumer + i];
+            const uint32_t c = answer->index->consumers[tensor->first_consumer + i];
             flows = flows || answer->in[to][c];
             crosses = crosses || (answer->in[to][c] &&
-                                  answer->sheet->nodes[c].stage != answer->sheet->nodes[tensor->producer].stage);
+                                  answer->index->nodes[c].stage != answer->index->nodes[tensor->producer].stage);
         }
         sum.consumer_count += flows;
         sum.bytes += flows ? tensor->bytes : 0;
@@ -484,7 +484,7 @@ static void expect_edges(const struct answer *answer)
             cr_assert_eq(number(edge, "tensors"), sum.consumer_count);
             expect_near(number(edge, "bytes"), sum.bytes, "bytes");
             expect_near(number(edge, "crossing_bytes"), crossing, "crossing bytes");
-            cr_assert_str_eq(text_of(edge, "tensor"), sp_index_text(answer->sheet, sum.name));
+            cr_assert_str_eq(text_of(edge, "tensor"), sp_index_text(answer->index, sum.name));
         }
     }
     cr_assert_eq(listed, count);
@@ -492,7 +492,7 @@ static void expect_edges(const struct answer *answer)
 
 static bool is_left_out(const struct answer *answer, uint32_t n)
 {
-    return answer->query.stage != SP_INDEX_NONE && answer->sheet->nodes[n].stage != answer->query.stage;
+    return answer->query.stage != SP_INDEX_NONE && answer->index->nodes[n].stage != answer->query.stage;
 }
 
 /* Each parent is there, and holds what is shown of the next one. */
@@ -502,9 +502,9 @@ static void expect_parents(const struct answer *answer)
     for (size_t i = 0; i < json_array_size(parents); i++) {
         const json_t *next = json_array_get(parents, i + 1);
         const char *path = text_of(json_array_get(parents, i), "path");
-        const struct below outer = find_below(answer->sheet, path),
-                           inner = find_below(answer->sheet, next != NULL ? text_of(next, "path") : answer->query.path);
-        for (uint32_t n = 0; n < answer->sheet->node_count; n++)
+        const struct below outer = find_below(answer->index, path),
+                           inner = find_below(answer->index, next != NULL ? text_of(next, "path") : answer->query.path);
+        for (uint32_t n = 0; n < answer->index->node_count; n++)
             cr_assert(outer.is_in[n] || !inner.is_in[n] || is_left_out(answer, n));
         cr_assert_str_eq(i == 0 ? path : "", "");
     }
@@ -524,13 +524,13 @@ static void expect_truncated(const struct answer *answer)
     cr_assert_eq(is_told, is_limited);
 }
 
-static struct answer *check(const struct sp_index *sheet, struct sp_index_graph_query query)
+static struct answer *check(const struct sp_index *index, struct sp_index_graph_query query)
 {
     struct answer *answer = calloc(1, sizeof *answer);
     cr_assert_not_null(answer);
-    answer->sheet = sheet;
+    answer->index = index;
     answer->query = query;
-    answer->graph = ask(sheet, query);
+    answer->graph = ask(index, query);
     answer->boxes = json_object_get(answer->graph, "boxes");
     answer->count = (uint32_t)json_array_size(answer->boxes);
     cr_assert_str_eq(text_of(answer->graph, "path"), query.path);
@@ -549,26 +549,26 @@ static void release(struct answer *answer)
     free(answer);
 }
 
-/* ---- random sheets ---------------------------------------------------------------------------------------------- */
+/* ---- random indexes ---------------------------------------------------------------------------------------------- */
 
-static void expect_rows(const struct sp_index *sheet, const char *path)
+static void expect_rows(const struct sp_index *index, const char *path)
 {
     const struct sp_index_rows_query query = {
         .path = path, .stage = SP_INDEX_NONE, .index = SP_INDEX_NONE, .split = -1, .limit = SP_INDEX_MOST_ROWS};
-    const struct below below = find_below(sheet, path);
+    const struct below below = find_below(index, path);
     struct sp_index_rows rows;
     struct sp_error err = {0};
     uint32_t next = 0;
-    cr_assert_eq(sp_index_rows(sheet, &query, &rows, &err), SP_OK, "%s", err.message);
-    for (uint32_t n = 0; n < sheet->node_count; n++) {
+    cr_assert_eq(sp_index_rows(index, &query, &rows, &err), SP_OK, "%s", err.message);
+    for (uint32_t n = 0; n < index->node_count; n++) {
         if (below.is_in[n])
-            cr_assert(next < rows.count && rows.rows[next++] == n, "%s: %s", path, name_of(sheet, n));
+            cr_assert(next < rows.count && rows.rows[next++] == n, "%s: %s", path, name_of(index, n));
     }
     cr_assert_eq(next, rows.total);
 }
 
 /* Goes down from the whole model, each time as deep and with the limit that chance says. */
-static void walk(const struct sp_index *sheet, uint64_t *seed)
+static void walk(const struct sp_index *index, uint64_t *seed)
 {
     struct {
         char path[160];
@@ -576,12 +576,12 @@ static void walk(const struct sp_index *sheet, uint64_t *seed)
     uint32_t reached[MOST] = {0}, count = 1;
     cr_assert_not_null(paths);
     for (uint32_t i = 0; i < count; i++) {
-        struct answer *answer = check(sheet, ALL(.path = paths[i].path, .depth = 1 + pick(seed, SP_INDEX_MOST_LEVELS),
+        struct answer *answer = check(index, ALL(.path = paths[i].path, .depth = 1 + pick(seed, SP_INDEX_MOST_LEVELS),
                                                  .limit = 2 + pick(seed, pick(seed, 2) == 0 ? 4 : 40)));
-        expect_rows(sheet, paths[i].path);
+        expect_rows(index, paths[i].path);
         for (uint32_t b = 0; b < answer->count; b++) {
             const json_t *box = json_array_get(answer->boxes, b);
-            for (uint32_t n = 0; n < sheet->node_count; n++)
+            for (uint32_t n = 0; n < index->node_count; n++)
                 reached[n] += is_kind(box, "node") && answer->in[b][n];
             if (is_kind(box, "module") || is_kind(box, "run")) {
                 cr_assert_gt(number(box, "nodes"), 1);
@@ -591,36 +591,36 @@ static void walk(const struct sp_index *sheet, uint64_t *seed)
         }
         release(answer);
     }
-    for (uint32_t n = 0; n < sheet->node_count; n++)
+    for (uint32_t n = 0; n < index->node_count; n++)
         cr_assert_eq(reached[n], 1, "node %u: %u times", n, reached[n]);
     free(paths);
 }
 
-Test(sheet_graph, reaches_every_node_once)
+Test(index_graph, reaches_every_node_once)
 {
     for (uint64_t round = 1; round <= 150; round++) {
         uint64_t seed = round;
-        struct built_sheet *built = built_random(&seed);
+        struct built_index *built = built_random(&seed);
         walk(built_finish(built), &seed);
         built_release(built);
     }
 }
 
-Test(sheet_graph, filters_and_groups_by_stage)
+Test(index_graph, filters_and_groups_by_stage)
 {
     for (uint64_t round = 1; round <= 150; round++) {
         uint64_t seed = round;
-        struct built_sheet *built = built_random(&seed);
-        const struct sp_index *sheet = built_finish(built);
-        for (uint32_t s = 0; s < sheet->stage_count; s++) {
-            release(check(sheet, OF_STAGE(s, .depth = 1 + s % SP_INDEX_MOST_LEVELS, .limit = 2 + pick(&seed, 30))));
-            release(check(sheet, OF_STAGE(s, .by_stage = true, .limit = 2)));
+        struct built_index *built = built_random(&seed);
+        const struct sp_index *index = built_finish(built);
+        for (uint32_t s = 0; s < index->stage_count; s++) {
+            release(check(index, OF_STAGE(s, .depth = 1 + s % SP_INDEX_MOST_LEVELS, .limit = 2 + pick(&seed, 30))));
+            release(check(index, OF_STAGE(s, .by_stage = true, .limit = 2)));
         }
-        struct answer *answer = check(sheet, ALL(.by_stage = true));
+        struct answer *answer = check(index, ALL(.by_stage = true));
         for (uint32_t b = 0; b < answer->count; b++)
             cr_assert(is_kind(json_array_get(answer->boxes, b), "stage"));
         release(answer);
-        release(check(sheet, ALL(.by_stage = true, .limit = 2)));
+        release(check(index, ALL(.by_stage = true, .limit = 2)));
         built_release(built);
     }
 }
@@ -628,28 +628,28 @@ Test(sheet_graph, filters_and_groups_by_stage)
 /* ---- limits ----------------------------------------------------------------------------------------------------- */
 
 /* What a naive count finds of the tensors that leave their box, once for each other box that uses them. */
-static double leaving(const struct sp_index *sheet, const uint32_t *box_of, uint32_t boxes)
+static double leaving(const struct sp_index *index, const uint32_t *box_of, uint32_t boxes)
 {
     double bytes = 0;
-    for (uint32_t t = 0; t < sheet->tensor_count; t++) {
-        const struct sp_index_tensor *tensor = &sheet->tensors[t];
+    for (uint32_t t = 0; t < index->tensor_count; t++) {
+        const struct sp_index_tensor *tensor = &index->tensors[t];
         for (uint32_t b = 0; b < boxes; b++) {
             bool flows = false;
             for (uint32_t i = 0; i < tensor->consumer_count; i++)
-                flows = flows || box_of[sheet->consumers[tensor->first_consumer + i]] == b;
+                flows = flows || box_of[index->consumers[tensor->first_consumer + i]] == b;
             bytes += flows && box_of[tensor->producer] != b ? tensor->bytes : 0;
         }
     }
     return bytes;
 }
 
-Test(sheet_graph, joins_stages_beyond_the_limit_and_says_so)
+Test(index_graph, joins_stages_beyond_the_limit_and_says_so)
 {
     enum { STAGES = 40 };
-    struct built_sheet *built = built_stages(STAGES);
-    const struct sp_index *sheet = built_finish(built);
+    struct built_index *built = built_stages(STAGES);
+    const struct sp_index *index = built_finish(built);
     for (uint32_t limit = 2; limit <= STAGES + 1; limit++) {
-        struct answer *answer = check(sheet, ALL(.by_stage = true, .limit = limit));
+        struct answer *answer = check(index, ALL(.by_stage = true, .limit = limit));
         const uint32_t boxes = limit < STAGES ? limit : STAGES;
         uint32_t box_of[MOST];
         double bytes = 0;
@@ -662,25 +662,25 @@ Test(sheet_graph, joins_stages_beyond_the_limit_and_says_so)
                 box_of[n] = answer->in[b][n] ? b : box_of[n];
         }
         json_array_foreach(json_object_get(answer->graph, "edges"), e, edge) bytes += number(edge, "bytes");
-        cr_assert_eq(bytes, leaving(sheet, box_of, boxes));
+        cr_assert_eq(bytes, leaving(index, box_of, boxes));
         release(answer);
         /* Modules are joined in the same way: each stage is one here. */
-        answer = check(sheet, ALL(.limit = limit));
+        answer = check(index, ALL(.limit = limit));
         cr_assert_eq(answer->count, boxes);
         cr_assert_eq(json_is_true(json_object_get(answer->graph, "truncated")), limit < STAGES);
         bytes = 0;
         json_array_foreach(json_object_get(answer->graph, "edges"), e, edge) bytes += number(edge, "bytes");
-        cr_assert_eq(bytes, leaving(sheet, box_of, boxes));
+        cr_assert_eq(bytes, leaving(index, box_of, boxes));
         release(answer);
     }
     built_release(built);
 }
 
 /* One module with more stages than are listed of a box. */
-Test(sheet_graph, lists_the_first_stages_of_a_box_and_says_so)
+Test(index_graph, lists_the_first_stages_of_a_box_and_says_so)
 {
     for (uint32_t stages = SP_INDEX_MOST_BOX_STAGES; stages <= SP_INDEX_MOST_BOX_STAGES + 1; stages++) {
-        struct built_sheet *built = built_new();
+        struct built_index *built = built_new();
         for (uint32_t s = 0; s < stages; s++)
             built_node(built, s % 2 == 0 ? "/m/a/x" : "/m/a/y", "Add", s, 1);
         built_node(built, "/m/z", "Add", 0, 1);
@@ -699,14 +699,14 @@ Test(sheet_graph, lists_the_first_stages_of_a_box_and_says_so)
 /* ---- hostile names ---------------------------------------------------------------------------------------------- */
 
 /* Goes down and counts nodes; at most `most` answers are needed. */
-static void count_down(const struct sp_index *sheet, uint32_t limit, uint32_t most)
+static void count_down(const struct sp_index *index, uint32_t limit, uint32_t most)
 {
     json_t *paths = json_array(), *box;
     uint64_t reached = 0;
     json_array_append_new(paths, json_string(""));
     for (size_t i = 0, b; i < json_array_size(paths); i++) {
         json_t *graph =
-            ask(sheet, ALL(.path = json_string_value(json_array_get(paths, i)), .limit = limit, .depth = 2));
+            ask(index, ALL(.path = json_string_value(json_array_get(paths, i)), .limit = limit, .depth = 2));
         json_array_foreach(json_object_get(graph, "boxes"), b, box)
         {
             reached += is_kind(box, "node");
@@ -715,16 +715,16 @@ static void count_down(const struct sp_index *sheet, uint32_t limit, uint32_t mo
         }
         json_decref(graph);
     }
-    cr_assert_eq(reached, sheet->node_count);
+    cr_assert_eq(reached, index->node_count);
     cr_assert_leq(json_array_size(paths), most);
     json_decref(paths);
 }
 
-Test(sheet_graph, reaches_nodes_of_equal_and_empty_names)
+Test(index_graph, reaches_nodes_of_equal_and_empty_names)
 {
     static const char *const names[] = {"", "/", "///", "a", "[0-1]", "/[0-1]", "\xe2\x82\xac/</script>"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct built_sheet *built = built_new();
+        struct built_index *built = built_new();
         for (uint32_t n = 0; n < 1000; n++)
             built_node(built, names[i], "Add", n % 3, 1);
         count_down(built_finish(built), 7, 1000);
@@ -735,9 +735,9 @@ Test(sheet_graph, reaches_nodes_of_equal_and_empty_names)
     }
 }
 
-Test(sheet_graph, takes_names_of_any_length_and_depth)
+Test(index_graph, takes_names_of_any_length_and_depth)
 {
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     static const char *const ends[] = {"x", "y", "x/y", "x/z", "\xe2\x82\xac", "/", ""};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         char *deep = built_name('/', 100000, ends[i]), *large = built_name('n', 1000000, ends[i]);
@@ -751,9 +751,9 @@ Test(sheet_graph, takes_names_of_any_length_and_depth)
 }
 
 /* Each level tells one node apart, so an answer is needed for each. */
-Test(sheet_graph, goes_down_a_stair)
+Test(index_graph, goes_down_a_stair)
 {
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     for (size_t i = 0; i < 300; i++) {
         char *name = built_name('/', i, "x");
         built_node(built, name, "Add", 0, 1);
@@ -763,9 +763,9 @@ Test(sheet_graph, goes_down_a_stair)
     built_release(built);
 }
 
-Test(sheet_graph, has_an_answer_without_nodes)
+Test(index_graph, has_an_answer_without_nodes)
 {
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     json_t *graph = ask(built_finish(built), ALL(.depth = 4));
     cr_assert_eq(json_array_size(json_object_get(graph, "boxes")), 0);
     json_decref(graph);
@@ -776,10 +776,10 @@ Test(sheet_graph, has_an_answer_without_nodes)
 }
 
 /* More pairs of boxes than edges are listed. */
-Test(sheet_graph, lists_the_largest_edges)
+Test(index_graph, lists_the_largest_edges)
 {
     enum { NODES = 80, TENSORS = NODES * (NODES - 1), LISTED = 4096 };
-    struct built_sheet *built = built_new();
+    struct built_index *built = built_new();
     char name[32];
     for (uint32_t n = 0; n < NODES; n++) {
         (void)snprintf(name, sizeof name, "n%u", n);

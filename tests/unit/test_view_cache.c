@@ -6,12 +6,12 @@
 #include "expect_view.h"
 #include "infer/view/cache.h"
 
-TestSuite(memo, .fini = stop);
+TestSuite(cache, .fini = stop);
 
 static const struct sp_sharding *same(const struct sp_sharding *sharding, bool stays)
 {
     const struct sp_sharding *found = NULL;
-    cr_assert_eq(sp_view_cache_sharding(assignment->memo, sharding, stays, &found, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_sharding(assignment->cache, sharding, stays, &found, &build.err), SP_OK);
     return found;
 }
 
@@ -26,7 +26,7 @@ static void two_nodes(int64_t devices)
 }
 
 /* Equal ones are one pointer, also when what was asked for is gone. */
-Test(memo, keeps_equal_shardings_once)
+Test(cache, keeps_equal_shardings_once)
 {
     two_nodes(4);
     struct sp_block_part halves = {0, NULL, 2}, quarters = {0, NULL, 4};
@@ -55,7 +55,7 @@ Test(memo, keeps_equal_shardings_once)
 }
 
 /* The union of all devices, made once. */
-Test(memo, unites_devices)
+Test(cache, unites_devices)
 {
     two_nodes(8);
     struct sp_block_part halves = {0, NULL, 2};
@@ -66,12 +66,12 @@ Test(memo, unites_devices)
     a.devices = (int64_t[2]){5, 1};
     b.devices = (int64_t[2]){1, 7};
     const struct sp_sharding *both[2] = {&a, &b}, *whole = NULL, *again = NULL;
-    cr_assert_eq(sp_view_cache_whole(assignment->memo, 1, 8, 2, both, &whole, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_whole(assignment->cache, 1, 8, 2, both, &whole, &build.err), SP_OK);
     cr_expect_eq(whole->first[1], 3);
     cr_expect_arr_eq(whole->devices, ((int64_t[3]){1, 5, 7}), 3 * sizeof(int64_t));
-    cr_assert_eq(sp_view_cache_whole(assignment->memo, 1, 8, 2, both, &again, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_whole(assignment->cache, 1, 8, 2, both, &again, &build.err), SP_OK);
     cr_expect_eq(whole, again);
-    cr_assert_eq(sp_view_cache_whole(assignment->memo, 1, 8, 0, both, &whole, &build.err), SP_OK);
+    cr_assert_eq(sp_view_cache_whole(assignment->cache, 1, 8, 0, both, &whole, &build.err), SP_OK);
     cr_expect_null(whole);
 }
 
@@ -84,21 +84,21 @@ static void expect_same_view(const struct sp_view *a, const struct sp_view *b)
 }
 
 /* The second node is the first one again, but for its name in what is told. */
-Test(memo, sees_a_node_again)
+Test(cache, sees_a_node_again)
 {
     two_nodes(4);
     for (uint32_t i = 0; i < 2; i++) {
-        given(net->nodes[i], "A", "| 2", "0; 1");
-        given(net->nodes[i], "B", "2 |", "0; 1");
+        given(dataflow->nodes[i], "A", "| 2", "0; 1");
+        given(dataflow->nodes[i], "B", "2 |", "0; 1");
     }
-    struct sp_view *first = view_of(net->nodes[0]), *second = view_of(net->nodes[1]);
+    struct sp_view *first = view_of(dataflow->nodes[0]), *second = view_of(dataflow->nodes[1]);
     cr_expect_not_null(first->known);
     cr_expect_eq(first->known, second->known);
     expect_same_view(first, second);
     for (uint32_t i = 0; i < 2; i++)
-        given(net->nodes[i], "B", "4 |", "0; 1; 2; 3");
-    first = view_of(net->nodes[0]);
-    second = view_of(net->nodes[1]);
+        given(dataflow->nodes[i], "B", "4 |", "0; 1; 2; 3");
+    first = view_of(dataflow->nodes[0]);
+    second = view_of(dataflow->nodes[1]);
     cr_expect_eq(first->known, second->known);
     cr_assert_eq(first->conflict_count, 1);
     cr_assert_eq(second->conflict_count, 1);
@@ -108,13 +108,13 @@ Test(memo, sees_a_node_again)
 }
 
 /* The same reductions and reshards for the second node, which finds them, as for the first, which works them out. */
-Test(memo, communicates_alike)
+Test(cache, communicates_alike)
 {
     two_nodes(4);
     for (uint32_t i = 0; i < 2; i++) {
-        given(net->nodes[i], "A", "| 4", "0; 1; 2; 3");
-        given(net->nodes[i], "B", "4 |", "0; 1; 2; 3");
-        given(net->nodes[i], i == 0 ? "Y" : "Z", "4 |", "0; 1; 2; 3");
+        given(dataflow->nodes[i], "A", "| 4", "0; 1; 2; 3");
+        given(dataflow->nodes[i], "B", "4 |", "0; 1; 2; 3");
+        given(dataflow->nodes[i], i == 0 ? "Y" : "Z", "4 |", "0; 1; 2; 3");
     }
     struct sp_communications list = {0};
     cr_assert_eq(sp_assignment_communications(assignment, &list, &build.err), SP_OK, "%s", build.err.message);
@@ -129,33 +129,33 @@ Test(memo, communicates_alike)
 }
 
 /* Without anything left to spend, nothing new is looked at; what is known still is. */
-Test(memo, stops_at_what_may_be_spent)
+Test(cache, stops_at_what_may_be_spent)
 {
     two_nodes(4);
     for (uint32_t i = 0; i < 2; i++) {
-        given(net->nodes[i], "A", "| 2", "0; 1");
-        given(net->nodes[i], "B", "2 |", "0; 1");
+        given(dataflow->nodes[i], "A", "| 2", "0; 1");
+        given(dataflow->nodes[i], "B", "2 |", "0; 1");
     }
-    cr_expect_not(view_of(net->nodes[0])->is_too_large);
-    while (sp_view_cache_spend(assignment->memo, 1 << 16))
+    cr_expect_not(view_of(dataflow->nodes[0])->is_too_large);
+    while (sp_view_cache_spend(assignment->cache, 1 << 16))
         continue;
-    while (sp_view_cache_spend(assignment->memo, 1))
+    while (sp_view_cache_spend(assignment->cache, 1))
         continue;
-    cr_expect_not(view_of(net->nodes[1])->is_too_large);
-    given(net->nodes[1], "A", "| 2", "1; 2");
-    given(net->nodes[1], "B", "2 |", "1; 2");
-    cr_expect(view_of(net->nodes[1])->is_too_large);
-    cr_expect_null(view_of(net->nodes[1])->results[0]);
+    cr_expect_not(view_of(dataflow->nodes[1])->is_too_large);
+    given(dataflow->nodes[1], "A", "| 2", "1; 2");
+    given(dataflow->nodes[1], "B", "2 |", "1; 2");
+    cr_expect(view_of(dataflow->nodes[1])->is_too_large);
+    cr_expect_null(view_of(dataflow->nodes[1])->results[0]);
 }
 
 /* Reshards beyond the budget are told without their steps' bytes. */
-Test(memo, leaves_reshards_open)
+Test(cache, leaves_reshards_open)
 {
     two_nodes(4);
-    given(net->nodes[0], "A", "| 2", "0; 1");
-    given(net->nodes[0], "B", "2 |", "0; 1");
-    given(net->nodes[0], "Y", "2 |", "0; 1");
-    *sp_view_cache_ways_left(assignment->memo) = 0;
+    given(dataflow->nodes[0], "A", "| 2", "0; 1");
+    given(dataflow->nodes[0], "B", "2 |", "0; 1");
+    given(dataflow->nodes[0], "Y", "2 |", "0; 1");
+    *sp_view_cache_ways_left(assignment->cache) = 0;
     struct sp_communications list = {0};
     cr_assert_eq(sp_assignment_communications(assignment, &list, &build.err), SP_OK, "%s", build.err.message);
     cr_assert_eq(list.count, 2);

@@ -1,9 +1,9 @@
 /*
- * The file of a plan's sheet, and before it the text that is scanned for one.
+ * The file of a plan's index, and before it the text that is scanned for one.
  *
- * The bytes are a file. Properties: what is not sound is refused with a code and a message; of a sheet that is open all
- * that it promises can be visited. The same bytes are a text, too: however it is cut, the scan finds the same in it,
- * and what it finds lies in it.
+ * The bytes are a file. Properties: what is not sound is refused with a code and a message; of an index that is open
+ * all that it promises can be visited. The same bytes are a text, too: however it is cut, the scan finds the same in
+ * it, and what it finds lies in it.
  */
 #include <jansson.h>
 #include <math.h>
@@ -28,68 +28,68 @@ static void require(bool is_true, const char *what)
 
 /* ---- the file --------------------------------------------------------------------------------------------------- */
 
-static void visit_text(const struct sp_index *sheet, uint32_t text)
+static void visit_text(const struct sp_index *index, uint32_t text)
 {
-    const char *found = sp_index_text(sheet, text);
-    require(found == NULL || strlen(found) < sheet->text_size, "a text that ends");
+    const char *found = sp_index_text(index, text);
+    require(found == NULL || strlen(found) < index->text_size, "a text that ends");
 }
 
-static void visit_row(const struct sp_index *sheet, const struct sp_index_row *row)
+static void visit_row(const struct sp_index *index, const struct sp_index_row *row)
 {
-    require(row->offset <= sheet->plan_size && row->size <= sheet->plan_size - row->offset, "a row of the plan");
+    require(row->offset <= index->plan_size && row->size <= index->plan_size - row->offset, "a row of the plan");
 }
 
-static void visit_lists(const struct sp_index *sheet)
+static void visit_lists(const struct sp_index *index)
 {
     uint64_t operands = 0, consumers = 0;
-    for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const struct sp_index_node *node = &sheet->nodes[n];
-        visit_text(sheet, node->name);
-        visit_text(sheet, node->operator_type);
-        require(sheet->stages[node->stage].replicas > 0, "a stage");
+    for (uint32_t n = 0; n < index->node_count; n++) {
+        const struct sp_index_node *node = &index->nodes[n];
+        visit_text(index, node->name);
+        visit_text(index, node->operator_type);
+        require(index->stages[node->stage].replicas > 0, "a stage");
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++, operands++)
-            require(sheet->tensors[sheet->operands[node->first_operand + i]].bytes >= 0, "an operand");
+            require(index->tensors[index->operands[node->first_operand + i]].bytes >= 0, "an operand");
     }
-    for (uint32_t t = 0; t < sheet->tensor_count; t++) {
-        const struct sp_index_tensor *tensor = &sheet->tensors[t];
-        visit_text(sheet, tensor->name);
-        visit_text(sheet, tensor->spec);
-        visit_row(sheet, &tensor->row);
-        require(tensor->producer == SP_INDEX_NONE || sheet->nodes[tensor->producer].flops >= 0, "a producer");
+    for (uint32_t t = 0; t < index->tensor_count; t++) {
+        const struct sp_index_tensor *tensor = &index->tensors[t];
+        visit_text(index, tensor->name);
+        visit_text(index, tensor->spec);
+        visit_row(index, &tensor->row);
+        require(tensor->producer == SP_INDEX_NONE || index->nodes[tensor->producer].flops >= 0, "a producer");
         for (uint32_t i = 0; i < tensor->consumer_count; i++, consumers++)
-            require(sheet->nodes[sheet->consumers[tensor->first_consumer + i]].seconds >= 0, "a consumer");
+            require(index->nodes[index->consumers[tensor->first_consumer + i]].seconds >= 0, "a consumer");
     }
-    require(operands == sheet->operand_count && consumers == sheet->consumer_count, "each entry once");
-    for (uint32_t c = 0; c < sheet->collective_count; c++) {
-        visit_text(sheet, sheet->collectives[c].kind);
-        visit_row(sheet, &sheet->collectives[c].row);
-        require(sheet->stages[sheet->collectives[c].stage].device_count > 0, "a collective's stage");
+    require(operands == index->operand_count && consumers == index->consumer_count, "each entry once");
+    for (uint32_t c = 0; c < index->collective_count; c++) {
+        visit_text(index, index->collectives[c].kind);
+        visit_row(index, &index->collectives[c].row);
+        require(index->stages[index->collectives[c].stage].device_count > 0, "a collective's stage");
     }
-    for (uint32_t f = 0; f < sheet->finding_count; f++) {
-        visit_text(sheet, sheet->findings[f].severity);
-        visit_text(sheet, sheet->findings[f].code);
-        visit_text(sheet, sheet->findings[f].message);
-        visit_row(sheet, &sheet->findings[f].row);
+    for (uint32_t f = 0; f < index->finding_count; f++) {
+        visit_text(index, index->findings[f].severity);
+        visit_text(index, index->findings[f].code);
+        visit_text(index, index->findings[f].message);
+        visit_row(index, &index->findings[f].row);
     }
 }
 
-static void visit_stage(const struct sp_index *sheet, const struct sp_index_stage *stage)
+static void visit_stage(const struct sp_index *index, const struct sp_index_stage *stage)
 {
-    visit_text(sheet, stage->device_name);
+    visit_text(index, stage->device_name);
     for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_index_slice *slice = &sheet->slices[stage->first_slice + i];
-        const double seconds = slice->what == SP_INDEX_COMPUTE ? sheet->nodes[slice->item].seconds
-                                                               : sheet->collectives[slice->item].seconds;
+        const struct sp_index_slice *slice = &index->slices[stage->first_slice + i];
+        const double seconds = slice->what == SP_INDEX_COMPUTE ? index->nodes[slice->item].seconds
+                                                               : index->collectives[slice->item].seconds;
         require(slice->end >= slice->begin && isfinite(slice->end) && seconds >= 0, "a slice");
     }
     for (uint32_t i = 0; i < stage->moment_count; i++) {
-        const struct sp_index_moment *moment = &sheet->moments[stage->first_moment + i];
-        require(isfinite(moment->bytes) && &sheet->stages[sheet->nodes[moment->node].stage] == stage, "a moment");
+        const struct sp_index_moment *moment = &index->moments[stage->first_moment + i];
+        require(isfinite(moment->bytes) && &index->stages[index->nodes[moment->node].stage] == stage, "a moment");
     }
     for (uint32_t i = 0; i < stage->alive_count; i++) {
-        const struct sp_index_alive *alive = &sheet->alive[stage->first_alive + i];
-        visit_text(sheet, alive->holds == SP_INDEX_HELD_WORKSPACE ? sheet->nodes[alive->node].name
-                                                                  : sheet->tensors[alive->tensor].name);
+        const struct sp_index_alive *alive = &index->alive[stage->first_alive + i];
+        visit_text(index, alive->holds == SP_INDEX_HELD_WORKSPACE ? index->nodes[alive->node].name
+                                                                  : index->tensors[alive->tensor].name);
     }
 }
 
@@ -108,7 +108,7 @@ static void expect_answer(enum sp_status status, const struct sp_error *err, str
     }
 }
 
-static void ask_graph(const struct sp_index *sheet)
+static void ask_graph(const struct sp_index *index)
 {
     static const char *const paths[] = {"", "/a", "0-1@", "@", "1-0@a"};
     for (uint32_t i = 0; i < 10; i++) {
@@ -122,13 +122,13 @@ static void ask_graph(const struct sp_index *sheet)
         struct sp_buf buf;
         sp_buf_init(&buf, SIZE_MAX);
         sp_json_init_buf(&json, false, &buf);
-        const enum sp_status status = sp_index_graph(sheet, &query, &json, &err);
+        const enum sp_status status = sp_index_graph(index, &query, &json, &err);
         expect_answer(status, &err, &json, &buf);
         sp_buf_release(&buf);
     }
 }
 
-static void ask_stages(const struct sp_index *sheet)
+static void ask_stages(const struct sp_index *index)
 {
     for (uint32_t i = 0; i < 4; i++) {
         const struct sp_index_timeline_query query = {
@@ -138,18 +138,18 @@ static void ask_stages(const struct sp_index *sheet)
         struct sp_buf buf;
         sp_buf_init(&buf, SIZE_MAX);
         sp_json_init_buf(&json, false, &buf);
-        enum sp_status status = sp_index_timeline(sheet, &query, &json, &err);
+        enum sp_status status = sp_index_timeline(index, &query, &json, &err);
         expect_answer(status, &err, &json, &buf);
         sp_buf_clear(&buf);
         sp_error_clear(&err);
         sp_json_init_buf(&json, false, &buf);
-        status = sp_index_memory(sheet, i, 16 << i, &json, &err);
+        status = sp_index_memory(index, i, 16 << i, &json, &err);
         expect_answer(status, &err, &json, &buf);
         sp_buf_release(&buf);
     }
 }
 
-static void ask_tables(const struct sp_index *sheet)
+static void ask_tables(const struct sp_index *index)
 {
     for (uint32_t i = 0; i < 16; i++) {
         const enum sp_index_table table = (enum sp_index_table)(i % 4);
@@ -165,17 +165,17 @@ static void ask_tables(const struct sp_index *sheet)
             .stage = i % 7 == 1 && sp_index_table_has(table, "stage") ? 0 : SP_INDEX_NONE,
             .index = SP_INDEX_NONE,
             .split = -1,
-            .differs_from = table == SP_INDEX_TENSORS && i > 8 ? sheet : NULL,
+            .differs_from = table == SP_INDEX_TENSORS && i > 8 ? index : NULL,
             .order = sp_index_table_sorts(table, order) ? order : SP_INDEX_BY_INDEX,
             .descending = i % 2 == 1,
             .skip = i / 8,
             .limit = 1 + i};
-        const enum sp_status status = sp_index_rows(sheet, &query, &found, &err);
+        const enum sp_status status = sp_index_rows(index, &query, &found, &err);
         require(status == SP_OK || status == SP_ERR_REQUEST, "rows, or no such module");
         require(status != SP_OK || (found.count <= query.limit && found.count <= found.total), "a page");
         for (uint32_t row = 0; status == SP_OK && row < found.count; row++) {
-            const struct sp_index_row entry = sp_index_entry(sheet, table, found.rows[row]);
-            require(entry.offset + entry.size <= sheet->plan_size, "a row of the plan");
+            const struct sp_index_row entry = sp_index_entry(index, table, found.rows[row]);
+            require(entry.offset + entry.size <= index->plan_size, "a row of the plan");
         }
     }
 }
@@ -183,25 +183,25 @@ static void ask_tables(const struct sp_index *sheet)
 static void check_file(const uint8_t *bytes, size_t size)
 {
     struct sp_error err = {0};
-    struct sp_index sheet;
+    struct sp_index index;
     uint64_t blocks = 0;
     void *copy = malloc(size > 0 ? size : 1); /* at a multiple of 8 */
     require(copy != NULL, "memory");
     if (size > 0)
         memcpy(copy, bytes, size);
-    if (sp_index_open(copy, size, &sheet, &err) != SP_OK) {
+    if (sp_index_open(copy, size, &index, &err) != SP_OK) {
         require(strcmp(err.code, "SHEET_DAMAGED") == 0 && err.message[0] != '\0', "an error that says what");
     } else {
-        visit_lists(&sheet);
-        for (uint32_t s = 0; s < sheet.stage_count; s++) {
-            visit_stage(&sheet, &sheet.stages[s]);
-            blocks += sheet.stages[s].replicas;
+        visit_lists(&index);
+        for (uint32_t s = 0; s < index.stage_count; s++) {
+            visit_stage(&index, &index.stages[s]);
+            blocks += index.stages[s].replicas;
         }
         require(blocks <= 65536, "as many blocks as devices");
-        require(memchr(sheet.summary, '\0', sheet.summary_size) == NULL, "a summary");
-        ask_graph(&sheet);
-        ask_stages(&sheet);
-        ask_tables(&sheet);
+        require(memchr(index.summary, '\0', index.summary_size) == NULL, "a summary");
+        ask_graph(&index);
+        ask_stages(&index);
+        ask_tables(&index);
     }
     free(copy);
 }

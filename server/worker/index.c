@@ -1,5 +1,5 @@
 /*
- * An errand about a plan: the sheet of one that was made before plans had sheets, or of which it was lost.
+ * An errand about a plan: the index of one that was made before plans had indexes, or of which it was lost.
  *
  *   {"plan": PATH of the plan's JSON}
  *
@@ -58,7 +58,7 @@ static enum sp_status read_notes(struct sp_arena *arena, const json_t *diagnosti
     return SP_OK;
 }
 
-static enum sp_status write_sheet(struct work *work, const json_t *json, struct sp_arena *arena,
+static enum sp_status write_index(struct work *work, const json_t *json, struct sp_arena *arena,
                                   struct sp_index_scan *scan, const struct sp_sink *sink, struct sp_error *err)
 {
     struct sp_job_options options;
@@ -81,7 +81,7 @@ static enum sp_status write_sheet(struct work *work, const json_t *json, struct 
     return status;
 }
 
-enum sp_status work_sheet(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
+enum sp_status work_index(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
 {
     const char *path = json_string_value(json_object_get(request, "plan"));
     const struct sp_sink sink = work_sink(output);
@@ -95,7 +95,7 @@ enum sp_status work_sheet(struct work *work, const json_t *request, struct outpu
     if (status == SP_OK && json == NULL)
         status = damaged(err);
     if (status == SP_OK)
-        status = write_sheet(work, json, arena, scan, &sink, err);
+        status = write_index(work, json, arena, scan, &sink, err);
     json_decref(json);
     sp_arena_destroy(arena);
     return status;

@@ -1,4 +1,4 @@
-/* The file of a plan's sheet: every figure is that of the plan's JSON, and nothing else is taken for a sheet. */
+/* The file of a plan's index: every figure is that of the plan's JSON, and nothing else is taken for an index. */
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "build_sharded.h"
 #include "data_files.h"
 #include "plan/split.h"
-#include "plan_sheet.h"
+#include "plan_index.h"
 #include "random_workload.h"
 
 #define NEAR 1e-9 /* of sums: the share by which their rounding may differ */
@@ -26,27 +26,27 @@ static double number(const json_t *object, const char *name)
     return json_number_value(member);
 }
 
-static void expect_text(const struct sp_index *sheet, uint32_t text, const json_t *object, const char *name)
+static void expect_text(const struct sp_index *index, uint32_t text, const json_t *object, const char *name)
 {
     const char *expected = json_string_value(json_object_get(object, name));
     if (expected == NULL)
         cr_assert_eq(text, SP_INDEX_NONE, "%s", name);
     else
-        cr_assert_str_eq(sp_index_text(sheet, text), expected);
+        cr_assert_str_eq(sp_index_text(index, text), expected);
 }
 
-static void expect_node(const struct sp_index *sheet, uint32_t node, const json_t *object, const char *name)
+static void expect_node(const struct sp_index *index, uint32_t node, const json_t *object, const char *name)
 {
-    expect_text(sheet, node == SP_INDEX_NONE ? SP_INDEX_NONE : sheet->nodes[node].name, object, name);
+    expect_text(index, node == SP_INDEX_NONE ? SP_INDEX_NONE : index->nodes[node].name, object, name);
 }
 
-static void expect_tensor(const struct sp_index *sheet, uint32_t tensor, const json_t *object)
+static void expect_tensor(const struct sp_index *index, uint32_t tensor, const json_t *object)
 {
-    expect_text(sheet, tensor == SP_INDEX_NONE ? SP_INDEX_NONE : sheet->tensors[tensor].name, object, "tensor");
+    expect_text(index, tensor == SP_INDEX_NONE ? SP_INDEX_NONE : index->tensors[tensor].name, object, "tensor");
 }
 
 /* The row is just the bytes of this entry. */
-static void expect_row(const struct plan_sheet *made, const struct sp_index_row *row, const json_t *entry)
+static void expect_row(const struct plan_index *made, const struct sp_index_row *row, const json_t *entry)
 {
     cr_assert(row->size > 0 && row->offset + row->size <= made->json.size);
     json_t *found = json_loadb(made->json.data + row->offset, row->size, JSON_REJECT_DUPLICATES, NULL);
@@ -57,21 +57,21 @@ static void expect_row(const struct plan_sheet *made, const struct sp_index_row 
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
-static void expect_tensors(const struct plan_sheet *made, const json_t *plan)
+static void expect_tensors(const struct plan_index *made, const json_t *plan)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     const json_t *tensors = json_object_get(plan, "tensors");
     size_t next = 0;
-    for (uint32_t t = 0; t < sheet->tensor_count; t++) {
+    for (uint32_t t = 0; t < index->tensor_count; t++) {
         static const char *const kinds[] = {"activation", "input", "weight"};
-        const struct sp_index_tensor *tensor = &sheet->tensors[t];
+        const struct sp_index_tensor *tensor = &index->tensors[t];
         if (tensor->row.size == 0)
             continue;
         const json_t *entry = json_array_get(tensors, next++);
         cr_assert_not_null(entry);
         expect_row(made, &tensor->row, entry);
-        expect_text(sheet, tensor->name, entry, "name");
-        expect_text(sheet, tensor->spec, json_object_get(entry, "spec"), "text");
+        expect_text(index, tensor->name, entry, "name");
+        expect_text(index, tensor->spec, json_object_get(entry, "spec"), "text");
         cr_assert_str_eq(json_string_value(json_object_get(entry, "kind")), kinds[tensor->kind]);
         cr_assert_eq(tensor->bytes, number(entry, "bytes"));
         cr_assert_eq(tensor->is_split, json_object_get(entry, "bytes_per_device") != NULL);
@@ -80,20 +80,20 @@ static void expect_tensors(const struct plan_sheet *made, const json_t *plan)
     cr_assert_eq(next, json_array_size(tensors));
 }
 
-static void expect_collectives(const struct plan_sheet *made, const json_t *plan)
+static void expect_collectives(const struct plan_index *made, const json_t *plan)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     const json_t *collectives = json_object_get(plan, "collectives");
-    cr_assert_eq(sheet->collective_count, json_array_size(collectives));
-    for (uint32_t c = 0; c < sheet->collective_count; c++) {
-        const struct sp_index_collective *collective = &sheet->collectives[c];
+    cr_assert_eq(index->collective_count, json_array_size(collectives));
+    for (uint32_t c = 0; c < index->collective_count; c++) {
+        const struct sp_index_collective *collective = &index->collectives[c];
         const json_t *entry = json_array_get(collectives, c);
         const bool is_send = json_object_get(entry, "to_stage") != NULL;
         expect_row(made, &collective->row, entry);
-        expect_text(sheet, collective->kind, entry, "kind");
-        expect_tensor(sheet, collective->tensor, entry);
-        expect_node(sheet, collective->after_node, entry, "after_node");
-        expect_node(sheet, collective->before_node, entry, "before_node");
+        expect_text(index, collective->kind, entry, "kind");
+        expect_tensor(index, collective->tensor, entry);
+        expect_node(index, collective->after_node, entry, "after_node");
+        expect_node(index, collective->before_node, entry, "before_node");
         cr_assert_eq(collective->stage, number(entry, is_send ? "from_stage" : "stage"));
         if (is_send)
             cr_assert_eq(collective->to_stage, number(entry, "to_stage"));
@@ -104,53 +104,53 @@ static void expect_collectives(const struct plan_sheet *made, const json_t *plan
     }
 }
 
-static void expect_findings(const struct plan_sheet *made, const json_t *plan)
+static void expect_findings(const struct plan_index *made, const json_t *plan)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     const json_t *findings = json_object_get(plan, "diagnostics");
-    cr_assert_eq(sheet->finding_count, json_array_size(findings));
-    for (uint32_t f = 0; f < sheet->finding_count; f++) {
-        const struct sp_index_finding *finding = &sheet->findings[f];
+    cr_assert_eq(index->finding_count, json_array_size(findings));
+    for (uint32_t f = 0; f < index->finding_count; f++) {
+        const struct sp_index_finding *finding = &index->findings[f];
         const json_t *entry = json_array_get(findings, f);
         expect_row(made, &finding->row, entry);
-        expect_text(sheet, finding->severity, entry, "severity");
-        expect_text(sheet, finding->code, entry, "code");
-        expect_text(sheet, finding->message, entry, "message");
+        expect_text(index, finding->severity, entry, "severity");
+        expect_text(index, finding->code, entry, "code");
+        expect_text(index, finding->message, entry, "message");
         if (finding->node != SP_INDEX_NONE)
-            expect_node(sheet, finding->node, entry, "node");
+            expect_node(index, finding->node, entry, "node");
         if (finding->tensor != SP_INDEX_NONE)
-            expect_tensor(sheet, finding->tensor, entry);
+            expect_tensor(index, finding->tensor, entry);
     }
 }
 
 /* Nodes are the workload's, with operands and users that point at each other. */
-static void expect_nodes(const struct plan_sheet *made, const struct sp_plan *plan)
+static void expect_nodes(const struct plan_index *made, const struct sp_plan *plan)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     const struct sp_workload *workload = plan->workload;
-    cr_assert_eq(sheet->node_count, workload->node_count);
-    for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const struct sp_index_node *node = &sheet->nodes[n];
+    cr_assert_eq(index->node_count, workload->node_count);
+    for (uint32_t n = 0; n < index->node_count; n++) {
+        const struct sp_index_node *node = &index->nodes[n];
         const struct sp_work_node *work = &workload->nodes[n];
-        cr_assert_str_eq(sp_index_text(sheet, node->name), work->name);
+        cr_assert_str_eq(sp_index_text(index, node->name), work->name);
         cr_assert_eq(node->operator_type == SP_INDEX_NONE, work->node == NULL);
         if (work->node != NULL)
-            cr_assert_str_eq(sp_index_text(sheet, node->operator_type), work->node->op_type);
+            cr_assert_str_eq(sp_index_text(index, node->operator_type), work->node->op_type);
         cr_assert_eq(node->folded, work->folded);
         cr_assert_eq(node->stage, plan->result->placement.stage_of[n]);
         cr_assert_eq(node->input_count, work->input_count);
         cr_assert_eq(node->output_count, work->output_count);
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
             const uint32_t tensor = i < node->input_count ? work->inputs[i] : work->outputs[i - node->input_count];
-            const struct sp_index_tensor *operand = &sheet->tensors[sheet->operands[node->first_operand + i]];
-            cr_assert_str_eq(sp_index_text(sheet, operand->name), workload->tensors[tensor].name);
+            const struct sp_index_tensor *operand = &index->tensors[index->operands[node->first_operand + i]];
+            cr_assert_str_eq(sp_index_text(index, operand->name), workload->tensors[tensor].name);
             if (i >= node->input_count) {
                 cr_assert_eq(operand->producer, n);
                 continue;
             }
             bool is_user = node->folded;
             for (uint32_t k = 0; k < operand->consumer_count; k++)
-                is_user = is_user || sheet->consumers[operand->first_consumer + k] == n;
+                is_user = is_user || index->consumers[operand->first_consumer + k] == n;
             cr_assert(is_user);
         }
         if (node->folded)
@@ -162,7 +162,7 @@ static void expect_nodes(const struct plan_sheet *made, const struct sp_plan *pl
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
 
-static void expect_memory(const struct sp_index *sheet, const struct sp_index_stage *stage, const json_t *device)
+static void expect_memory(const struct sp_index *index, const struct sp_index_stage *stage, const json_t *device)
 {
     const json_t *memory = json_object_get(device, "memory");
     double alive = 0, most = 0;
@@ -173,33 +173,33 @@ static void expect_memory(const struct sp_index *sheet, const struct sp_index_st
     cr_assert_eq(stage->total_bytes, number(memory, "total_bytes"));
     cr_assert_eq(stage->capacity_bytes, number(memory, "capacity_bytes"));
     for (uint32_t i = 0; i < stage->alive_count; i++) {
-        const struct sp_index_alive *held = &sheet->alive[stage->first_alive + i];
+        const struct sp_index_alive *held = &index->alive[stage->first_alive + i];
         alive += held->bytes;
         if (held->holds != SP_INDEX_HELD_WORKSPACE)
-            cr_assert_neq(sheet->tensors[held->tensor].kind, SP_INDEX_WEIGHT);
+            cr_assert_neq(index->tensors[held->tensor].kind, SP_INDEX_WEIGHT);
     }
     expect_near(alive, stage->activations_peak_bytes, "alive");
     for (uint32_t i = 0; i < stage->moment_count; i++)
-        most = fmax(most, sheet->moments[stage->first_moment + i].bytes);
+        most = fmax(most, index->moments[stage->first_moment + i].bytes);
     expect_near(most, stage->activations_peak_bytes, "moments");
     if (stage->moment_count > 0)
-        cr_assert_eq(sheet->moments[stage->first_moment + stage->peak_moment].bytes, most);
+        cr_assert_eq(index->moments[stage->first_moment + stage->peak_moment].bytes, most);
 }
 
-static void expect_slices(const struct sp_index *sheet, uint32_t s, const json_t *entry)
+static void expect_slices(const struct sp_index *index, uint32_t s, const json_t *entry)
 {
-    const struct sp_index_stage *stage = &sheet->stages[s];
+    const struct sp_index_stage *stage = &index->stages[s];
     double busy[SP_INDEX_WHATS] = {0}, until = stage->start_seconds;
     for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_index_slice *slice = &sheet->slices[stage->first_slice + i];
+        const struct sp_index_slice *slice = &index->slices[stage->first_slice + i];
         const double seconds = slice->end - slice->begin;
         busy[slice->what] += seconds;
         if (slice->what <= SP_INDEX_COLLECTIVE)
             until = fmax(until, slice->end);
         if (slice->what == SP_INDEX_COMPUTE)
-            expect_near(seconds + slice->begin, sheet->nodes[slice->item].seconds + slice->begin, "slice");
+            expect_near(seconds + slice->begin, index->nodes[slice->item].seconds + slice->begin, "slice");
         else
-            expect_near(seconds + slice->begin, sheet->collectives[slice->item].seconds + slice->begin, "slice");
+            expect_near(seconds + slice->begin, index->collectives[slice->item].seconds + slice->begin, "slice");
         cr_assert(slice->what == SP_INDEX_RECEIVE || slice->begin >= stage->start_seconds);
         if (slice->what == SP_INDEX_SEND)
             cr_assert(slice->begin >= (stage->start_seconds + stage->compute_seconds) * (1 - NEAR));
@@ -213,13 +213,13 @@ static void expect_slices(const struct sp_index *sheet, uint32_t s, const json_t
     expect_near(until, stage->start_seconds + stage->compute_seconds, "end");
 }
 
-static void expect_stages(const struct plan_sheet *made, const json_t *plan)
+static void expect_stages(const struct plan_index *made, const json_t *plan)
 {
-    const struct sp_index *sheet = &made->sheet;
+    const struct sp_index *index = &made->index;
     const json_t *stages = json_object_get(plan, "stages"), *devices = json_object_get(plan, "devices");
-    cr_assert_eq(sheet->stage_count, json_array_size(stages));
-    for (uint32_t s = 0; s < sheet->stage_count; s++) {
-        const struct sp_index_stage *stage = &sheet->stages[s];
+    cr_assert_eq(index->stage_count, json_array_size(stages));
+    for (uint32_t s = 0; s < index->stage_count; s++) {
+        const struct sp_index_stage *stage = &index->stages[s];
         const json_t *entry = json_array_get(stages, s), *all = json_object_get(entry, "devices");
         const json_t *names = json_object_get(entry, "nodes"), *device = json_array_get(devices, stage->first_device);
         double seconds = 0;
@@ -227,22 +227,22 @@ static void expect_stages(const struct plan_sheet *made, const json_t *plan)
         cr_assert_eq(stage->first_device, json_integer_value(json_array_get(all, 0)));
         cr_assert_eq(stage->device_count * stage->replicas, json_array_size(all));
         cr_assert_eq(stage->replicas, number(entry, "replicas"));
-        expect_text(sheet, stage->device_name, device, "name");
+        expect_text(index, stage->device_name, device, "name");
         cr_assert_eq(stage->start_seconds, number(entry, "start_seconds"));
         cr_assert_eq(stage->compute_seconds, number(entry, "compute_seconds"));
         cr_assert_eq(stage->interval_seconds, number(entry, "seconds"));
-        for (uint32_t n = 0; n < sheet->node_count; n++) {
-            if (sheet->nodes[n].stage != s)
+        for (uint32_t n = 0; n < index->node_count; n++) {
+            if (index->nodes[n].stage != s)
                 continue;
-            cr_assert_str_eq(sp_index_text(sheet, sheet->nodes[n].name),
+            cr_assert_str_eq(sp_index_text(index, index->nodes[n].name),
                              json_string_value(json_array_get(names, next++)));
-            seconds += sheet->nodes[n].seconds + sheet->nodes[n].collective_seconds;
+            seconds += index->nodes[n].seconds + index->nodes[n].collective_seconds;
         }
         cr_assert_eq(next, json_array_size(names));
         cr_assert_eq(stage->node_count, next);
         expect_near(seconds, stage->compute_seconds, "nodes");
-        expect_memory(sheet, stage, device);
-        expect_slices(sheet, s, entry);
+        expect_memory(index, stage, device);
+        expect_slices(index, s, entry);
     }
 }
 
@@ -267,24 +267,24 @@ static double take_at(const json_t *entry, double at)
 }
 
 /* From the arrival of the request to its end without a gap, and the stages are those that are said to be on it. */
-static void expect_path(const struct sp_index *sheet, const json_t *path)
+static void expect_path(const struct sp_index *index, const json_t *path)
 {
     uint32_t on_path = 0, critical = 0;
     double at = 0;
     size_t i;
     json_t *entry;
-    for (uint32_t s = 0; s < sheet->stage_count; s++)
-        critical += sheet->stages[s].is_critical;
+    for (uint32_t s = 0; s < index->stage_count; s++)
+        critical += index->stages[s].is_critical;
     json_array_foreach(path, i, entry)
     {
         at = take_at(entry, at);
         if (json_object_get(entry, "stage") == NULL)
             continue;
         const uint32_t stage = (uint32_t)number(entry, "stage");
-        cr_assert_eq(sheet->stages[stage].is_critical, 1);
+        cr_assert_eq(index->stages[stage].is_critical, 1);
         on_path++;
     }
-    cr_assert_eq(at, sheet->latency_seconds);
+    cr_assert_eq(at, index->latency_seconds);
     cr_assert_eq(on_path, critical);
 }
 
@@ -328,20 +328,20 @@ static size_t count_if(const json_t *list, const char *name, const char *value)
     return count;
 }
 
-static void expect_summary(const struct plan_sheet *made, const json_t *plan)
+static void expect_summary(const struct plan_index *made, const json_t *plan)
 {
     static const char *const added[] = {"counts", "critical_path", "collectives"};
     static const char *const left_out[] = {"tensors", "collectives", "diagnostics", "outline"};
     static const char *const severities[] = {"error", "warning", "note"};
-    const struct sp_index *sheet = &made->sheet;
-    json_t *summary = json_loadb(sheet->summary, sheet->summary_size, JSON_REJECT_DUPLICATES, NULL);
+    const struct sp_index *index = &made->index;
+    json_t *summary = json_loadb(index->summary, index->summary_size, JSON_REJECT_DUPLICATES, NULL);
     json_t *expected = json_deep_copy(plan);
-    cr_assert_not_null(summary, "%.*s", (int)sheet->summary_size, sheet->summary);
+    cr_assert_not_null(summary, "%.*s", (int)index->summary_size, index->summary);
     const json_t *counts = json_object_get(summary, "counts");
     uint32_t folded = 0;
-    for (uint32_t n = 0; n < sheet->node_count; n++)
-        folded += sheet->nodes[n].folded;
-    cr_assert_eq(number(counts, "nodes"), sheet->node_count);
+    for (uint32_t n = 0; n < index->node_count; n++)
+        folded += index->nodes[n].folded;
+    cr_assert_eq(number(counts, "nodes"), index->node_count);
     cr_assert_eq(number(counts, "folded_nodes"), folded);
     cr_assert_eq(number(counts, "tensors"), json_array_size(json_object_get(plan, "tensors")));
     cr_assert_eq(number(counts, "split_tensors"), count_if(json_object_get(plan, "tensors"), "bytes_per_device", NULL));
@@ -349,7 +349,7 @@ static void expect_summary(const struct plan_sheet *made, const json_t *plan)
     for (size_t i = 0; i < 3; i++)
         cr_assert_eq(number(json_object_get(counts, "diagnostics"), severities[i]),
                      count_if(json_object_get(plan, "diagnostics"), "severity", severities[i]));
-    expect_path(sheet, json_object_get(summary, "critical_path"));
+    expect_path(index, json_object_get(summary, "critical_path"));
     expect_totals(summary, plan);
     for (size_t i = 0; i < sizeof added / sizeof added[0]; i++)
         (void)json_object_del(summary, added[i]);
@@ -362,7 +362,7 @@ static void expect_summary(const struct plan_sheet *made, const json_t *plan)
     json_decref(summary);
 }
 
-static void expect_line(const struct sp_index *sheet, const json_t *plan)
+static void expect_line(const struct sp_index *index, const json_t *plan)
 {
     static const char *const figures[] = {"latency_seconds",
                                           "interval_seconds",
@@ -377,7 +377,7 @@ static void expect_line(const struct sp_index *sheet, const json_t *plan)
     double worst = 0;
     size_t i;
     json_t *device;
-    cr_assert_geq(asprintf(&text, "{%.*s}", (int)sheet->line_size, sheet->line), 0);
+    cr_assert_geq(asprintf(&text, "{%.*s}", (int)index->line_size, index->line), 0);
     json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(line, "%s", text);
     for (i = 0; i < sizeof figures / sizeof figures[0]; i++)
@@ -391,28 +391,28 @@ static void expect_line(const struct sp_index *sheet, const json_t *plan)
     cr_assert_eq(number(line, "memory_worst_ratio"), worst);
     cr_assert_eq(number(line, "devices"), json_array_size(json_object_get(plan, "devices")));
     cr_assert_eq(number(line, "stages"), json_array_size(json_object_get(plan, "stages")));
-    cr_assert_eq(number(line, "search_seconds"), PLAN_SHEET_SECONDS);
+    cr_assert_eq(number(line, "search_seconds"), PLAN_INDEX_SECONDS);
     json_decref(line);
     free(text);
 }
 
 static void expect_plan(const struct sp_plan *plan)
 {
-    struct plan_sheet made;
-    plan_sheet_make(&made, plan);
+    struct plan_index made;
+    plan_index_make(&made, plan);
     json_t *json = json_loadb(made.json.data, made.json.size, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(json);
-    cr_assert_eq(made.sheet.plan_size, made.json.size);
-    cr_assert_eq(made.sheet.latency_seconds, plan->result->evaluation->latency_seconds);
+    cr_assert_eq(made.index.plan_size, made.json.size);
+    cr_assert_eq(made.index.latency_seconds, plan->result->evaluation->latency_seconds);
     expect_nodes(&made, plan);
     expect_tensors(&made, json);
     expect_collectives(&made, json);
     expect_findings(&made, json);
     expect_stages(&made, json);
     expect_summary(&made, json);
-    expect_line(&made.sheet, json);
+    expect_line(&made.index, json);
     json_decref(json);
-    plan_sheet_release(&made);
+    plan_index_release(&made);
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
@@ -429,7 +429,7 @@ static void read_model(const char *name, struct sp_buf *ret_file)
     free(bytes);
 }
 
-Test(sheet_file, has_the_figures_of_pipelines)
+Test(index_file, has_the_figures_of_pipelines)
 {
     struct planned_model model;
     for (int64_t devices = 1; devices <= 4; devices++) {
@@ -439,7 +439,7 @@ Test(sheet_file, has_the_figures_of_pipelines)
     }
 }
 
-Test(sheet_file, has_the_figures_of_real_models)
+Test(index_file, has_the_figures_of_real_models)
 {
     static const char *const names[] = {"transformer_tiny.onnx", "resnet50.onnx", "vit_l_16.onnx"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -453,12 +453,12 @@ Test(sheet_file, has_the_figures_of_real_models)
 }
 
 /* Operators split in all ways, with replicas, and a stage of one device among blocks. */
-Test(sheet_file, has_the_figures_of_blocks)
+Test(index_file, has_the_figures_of_blocks)
 {
     uint32_t copies = 0;
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct sharded_model model;
-        struct plan_sheet made;
+        struct plan_index made;
         struct sp_buf file;
         if (seed % 2 == 0)
             onnx_mlp(&file, &(struct onnx_mlp){.layers = 6, .width = 4096, .batch = "512"});
@@ -473,17 +473,17 @@ Test(sheet_file, has_the_figures_of_blocks)
                                                .choose = sharded_choose_any,
                                                .context = &seed});
         expect_plan(model.plan);
-        plan_sheet_make(&made, model.plan);
-        for (uint32_t i = 0; i < made.sheet.alive_count; i++)
-            copies += made.sheet.alive[i].holds == SP_INDEX_HELD_COPY;
-        plan_sheet_release(&made);
+        plan_index_make(&made, model.plan);
+        for (uint32_t i = 0; i < made.index.alive_count; i++)
+            copies += made.index.alive[i].holds == SP_INDEX_HELD_COPY;
+        plan_index_release(&made);
         sharded_release(&model);
     }
     cr_expect_gt(copies, 0);
 }
 
 /* A graph of costs has neither operators nor shapes. */
-Test(sheet_file, has_the_figures_of_graphs_of_costs)
+Test(index_file, has_the_figures_of_graphs_of_costs)
 {
     static const char cluster_text[] =
         "{\"device\":{\"name\":\"X\",\"memory_bytes\":1e9,\"memory_bandwidth\":1e12,\"flops\":{\"float32\":1e12},"
@@ -508,72 +508,72 @@ Test(sheet_file, has_the_figures_of_graphs_of_costs)
     sp_arena_destroy(arena);
 }
 
-/* ---- what is no sheet ------------------------------------------------------------------------------------------- */
+/* ---- what is no index ------------------------------------------------------------------------------------------- */
 
-/* Visits all that an open sheet has: what it promises keeps this within the file. */
-static double visit(const struct sp_index *sheet)
+/* Visits all that an open index has: what it promises keeps this within the file. */
+static double visit(const struct sp_index *index)
 {
     double sum = 0;
-    for (uint32_t n = 0; n < sheet->node_count; n++) {
-        const struct sp_index_node *node = &sheet->nodes[n];
-        sum += (double)strlen(sp_index_text(sheet, node->name)) + sheet->stages[node->stage].start_seconds;
+    for (uint32_t n = 0; n < index->node_count; n++) {
+        const struct sp_index_node *node = &index->nodes[n];
+        sum += (double)strlen(sp_index_text(index, node->name)) + index->stages[node->stage].start_seconds;
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++)
-            sum += sheet->tensors[sheet->operands[node->first_operand + i]].bytes;
+            sum += index->tensors[index->operands[node->first_operand + i]].bytes;
     }
-    for (uint32_t t = 0; t < sheet->tensor_count; t++) {
-        const struct sp_index_tensor *tensor = &sheet->tensors[t];
+    for (uint32_t t = 0; t < index->tensor_count; t++) {
+        const struct sp_index_tensor *tensor = &index->tensors[t];
         for (uint32_t i = 0; i < tensor->consumer_count; i++)
-            sum += sheet->nodes[sheet->consumers[tensor->first_consumer + i]].seconds;
-        cr_assert_leq(tensor->row.size, sheet->plan_size);
+            sum += index->nodes[index->consumers[tensor->first_consumer + i]].seconds;
+        cr_assert_leq(tensor->row.size, index->plan_size);
     }
-    for (uint32_t s = 0; s < sheet->stage_count; s++) {
-        const struct sp_index_stage *stage = &sheet->stages[s];
+    for (uint32_t s = 0; s < index->stage_count; s++) {
+        const struct sp_index_stage *stage = &index->stages[s];
         for (uint32_t i = 0; i < stage->slice_count; i++) {
-            const struct sp_index_slice *slice = &sheet->slices[stage->first_slice + i];
-            sum += slice->what == SP_INDEX_COMPUTE ? sheet->nodes[slice->item].seconds
-                                                   : sheet->collectives[slice->item].seconds;
+            const struct sp_index_slice *slice = &index->slices[stage->first_slice + i];
+            sum += slice->what == SP_INDEX_COMPUTE ? index->nodes[slice->item].seconds
+                                                   : index->collectives[slice->item].seconds;
         }
         for (uint32_t i = 0; i < stage->moment_count; i++)
-            sum += sheet->nodes[sheet->moments[stage->first_moment + i].node].seconds;
+            sum += index->nodes[index->moments[stage->first_moment + i].node].seconds;
         for (uint32_t i = 0; i < stage->alive_count; i++)
-            sum += sheet->alive[stage->first_alive + i].bytes;
+            sum += index->alive[stage->first_alive + i].bytes;
     }
-    for (uint32_t f = 0; f < sheet->finding_count; f++)
-        sum += (double)strlen(sp_index_text(sheet, sheet->findings[f].message));
+    for (uint32_t f = 0; f < index->finding_count; f++)
+        sum += (double)strlen(sp_index_text(index, index->findings[f].message));
     return sum;
 }
 
-Test(sheet_file, is_refused_when_it_is_cut_or_extended)
+Test(index_file, is_refused_when_it_is_cut_or_extended)
 {
     struct planned_model model;
-    struct plan_sheet made;
-    struct sp_index sheet;
+    struct plan_index made;
+    struct sp_index index;
     void *copy;
     planned_mlp(&model, &(struct onnx_mlp){.layers = 2, .width = 4096, .batch = "512"}, 2);
-    plan_sheet_make(&made, model.plan);
+    plan_index_make(&made, model.plan);
     char *longer = calloc(1, made.size + 8);
     memcpy(longer, made.file, made.size);
     for (size_t size = 0; size <= made.size + 8; size++) {
-        cr_assert_eq(plan_sheet_open(longer, size, &sheet, &copy) == SP_OK, size == made.size, "%zu of %zu", size,
+        cr_assert_eq(plan_index_open(longer, size, &index, &copy) == SP_OK, size == made.size, "%zu of %zu", size,
                      made.size);
         free(copy);
     }
     for (size_t shift = 1; shift < 8; shift++) { /* tables lie at multiples of 8 */
         memmove(longer + shift, made.file, made.size);
-        cr_assert_neq(sp_index_open(longer + shift, made.size, &sheet, NULL), SP_OK);
+        cr_assert_neq(sp_index_open(longer + shift, made.size, &index, NULL), SP_OK);
     }
     free(longer);
-    plan_sheet_release(&made);
+    plan_index_release(&made);
     planned_release(&model);
 }
 
 /* Bytes are changed at random, words are set to what counts and offsets should not be: most of it is seen, and what is
    not can be visited. */
-Test(sheet_file, is_sound_or_refused_whatever_its_bytes)
+Test(index_file, is_sound_or_refused_whatever_its_bytes)
 {
     static const uint32_t words[] = {0, 1, 7, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 0x7ff00000, 0xbff00000};
     struct sharded_model model;
-    struct plan_sheet made;
+    struct plan_index made;
     struct sp_buf file;
     uint64_t seed = 5;
     uint32_t refused = 0, rounds = 30000;
@@ -581,9 +581,9 @@ Test(sheet_file, is_sound_or_refused_whatever_its_bytes)
     sharded_make(&model, file,
                  &(struct sharded_options){
                      .stages = 2, .axis_count = 1, .sizes = {2}, .choose = sharded_choose_any, .context = &seed});
-    plan_sheet_make(&made, model.plan);
+    plan_index_make(&made, model.plan);
     for (uint32_t round = 0; round < rounds; round++) {
-        struct sp_index sheet;
+        struct sp_index index;
         uint32_t *changed = malloc(made.size);
         memcpy(changed, made.file, made.size);
         for (uint32_t i = 0; i <= pick(&seed, 3); i++) {
@@ -593,20 +593,20 @@ Test(sheet_file, is_sound_or_refused_whatever_its_bytes)
             else
                 changed[at] = words[pick(&seed, sizeof words / sizeof words[0])];
         }
-        if (sp_index_open(changed, made.size, &sheet, NULL) == SP_OK)
-            cr_assert_geq(visit(&sheet), 0);
+        if (sp_index_open(changed, made.size, &index, NULL) == SP_OK)
+            cr_assert_geq(visit(&index), 0);
         else
             refused++;
         free(changed);
     }
     cr_expect_gt(refused, rounds / 4);
-    plan_sheet_release(&made);
+    plan_index_release(&made);
     sharded_release(&model);
 }
 
-/* The corpus of fuzz_sheet.c has files of this form: some of them are sound, each of the others is not for one reason.
+/* The corpus of fuzz_index.c has files of this form: some of them are sound, each of the others is not for one reason.
  */
-Test(sheet_file, knows_the_files_of_the_corpus)
+Test(index_file, knows_the_files_of_the_corpus)
 {
     static const char *const sound[] = {"small", "one-stage"};
     static const char *const others[] = {"no-stage",    "same-devices",   "not-finite",     "no-such-node",
@@ -617,13 +617,13 @@ Test(sheet_file, knows_the_files_of_the_corpus)
     for (size_t i = 0; i < count; i++) {
         const char *name = i < sound_count ? sound[i] : others[i - sound_count];
         char path[512];
-        struct sp_index sheet;
+        struct sp_index index;
         size_t size;
         void *copy;
-        (void)snprintf(path, sizeof path, SOURCE_ROOT "/tests/fuzz/corpus/sheet/%s", name);
+        (void)snprintf(path, sizeof path, SOURCE_ROOT "/tests/fuzz/corpus/index/%s", name);
         unsigned char *bytes = data_read(path, &size);
         cr_assert_not_null(bytes, "%s", path);
-        cr_assert_eq(plan_sheet_open(bytes, size, &sheet, &copy) == SP_OK, i < sound_count, "%s", name);
+        cr_assert_eq(plan_index_open(bytes, size, &index, &copy) == SP_OK, i < sound_count, "%s", name);
         free(copy);
         free(bytes);
     }
@@ -652,26 +652,26 @@ static void expect_other(const struct sp_plan *plan, const char *text, size_t si
     sp_arena_destroy(arena);
 }
 
-Test(sheet_file, takes_no_other_plans_json)
+Test(index_file, takes_no_other_plans_json)
 {
     struct planned_model model, other;
-    struct plan_sheet made;
+    struct plan_index made;
     planned_mlp(&model, &(struct onnx_mlp){.layers = 4, .width = 4096, .batch = "512"}, 2);
     planned_mlp(&other, &(struct onnx_mlp){.layers = 5, .width = 4096, .batch = "512"}, 2);
-    plan_sheet_make(&made, other.plan);
+    plan_index_make(&made, other.plan);
     expect_other(model.plan, made.json.data, made.json.size);
     expect_other(other.plan, made.json.data, made.json.size - 1);
     expect_other(other.plan, "", 0);
     expect_other(other.plan, "{}", 2);
     expect_other(other.plan, "{}}", 3);
     expect_other(other.plan, "[{}]", 4);
-    plan_sheet_release(&made);
+    plan_index_release(&made);
     planned_release(&other);
     planned_release(&model);
 }
 
 /* Any form of the text that says the same: names and values with brackets, quotes and commas in them, and blanks. */
-Test(sheet_file, scans_texts_of_any_form)
+Test(index_file, scans_texts_of_any_form)
 {
     static const char text[] = "{ \"plan\" : \"1\",\n \"tensors\":[ {\"name\":\"a]}\\\"\",\"x\":[{},{}]} , "
                                "{\"b\":{\"tensors\":[{}]}} ],\"outline\":"

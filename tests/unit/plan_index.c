@@ -1,4 +1,4 @@
-#include "plan_sheet.h"
+#include "plan_index.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -27,20 +27,20 @@ static bool append(void *context, const void *bytes, size_t size)
     return !sp_buf_failed(context);
 }
 
-enum sp_status plan_sheet_open(const void *bytes, size_t size, struct sp_index *ret_sheet, void **ret_copy)
+enum sp_status plan_index_open(const void *bytes, size_t size, struct sp_index *ret_index, void **ret_copy)
 {
     struct sp_error err = {0};
     *ret_copy = malloc(size > 0 ? size : 1);
     cr_assert_not_null(*ret_copy);
     if (size > 0)
         memcpy(*ret_copy, bytes, size);
-    const enum sp_status status = sp_index_open(*ret_copy, size, ret_sheet, &err);
+    const enum sp_status status = sp_index_open(*ret_copy, size, ret_index, &err);
     if (status != SP_OK)
         cr_assert_str_eq(err.code, "SHEET_DAMAGED", "%s: %s", err.code, err.message);
     return status;
 }
 
-void plan_sheet_make(struct plan_sheet *ret_made, const struct sp_plan *plan)
+void plan_index_make(struct plan_index *ret_made, const struct sp_plan *plan)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_error err = {0};
@@ -49,20 +49,20 @@ void plan_sheet_make(struct plan_sheet *ret_made, const struct sp_plan *plan)
     struct tee tee = {&ret_made->json, sp_index_scan_create(arena)};
     const struct sp_sink sink = {.write = append, .context = &file};
     const struct sp_index_source source = {
-        .plan = plan, .scan = tee.scan, .search_seconds = PLAN_SHEET_SECONDS, .hash_seed = 1};
+        .plan = plan, .scan = tee.scan, .search_seconds = PLAN_INDEX_SECONDS, .hash_seed = 1};
     sp_buf_init(&ret_made->json, (size_t)1 << 28);
     sp_buf_init(&file, (size_t)1 << 28);
     sp_json_init(&json, false, take_json, &tee);
-    sp_plan_write_json(plan, PLAN_SHEET_SECONDS, &json);
+    sp_plan_write_json(plan, PLAN_INDEX_SECONDS, &json);
     cr_assert_eq(sp_json_finish(&json, &err), SP_OK);
     cr_assert_eq(sp_index_write(&source, &sink, &err), SP_OK, "%s: %s", err.code, err.message);
     ret_made->size = file.size;
-    cr_assert_eq(plan_sheet_open(file.data, file.size, &ret_made->sheet, &ret_made->file), SP_OK);
+    cr_assert_eq(plan_index_open(file.data, file.size, &ret_made->index, &ret_made->file), SP_OK);
     sp_buf_release(&file);
     sp_arena_destroy(arena);
 }
 
-void plan_sheet_release(struct plan_sheet *made)
+void plan_index_release(struct plan_index *made)
 {
     free(made->file);
     sp_buf_release(&made->json);
