@@ -48,9 +48,8 @@ static enum sp_status push(struct builder *builder, struct sp_graph *graph, stru
     struct sp_dataflow *dataflow = builder->dataflow;
     struct frame frame = {.graph = graph, .graph_index = dataflow->graph_count, .owner = owner};
     if (builder->depth == SP_MAX_NET_DEPTH)
-        return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH,
-                             builder->depth + 1, "Subgraphs and function calls are nested more than %d deep.",
-                             SP_MAX_NET_DEPTH);
+        return sp_fail_limit(builder->err, "GRAPHS_TOO_DEEP", "SP_MAX_NET_DEPTH", SP_MAX_NET_DEPTH, builder->depth + 1,
+                             "Subgraphs and function calls are nested more than %d deep.", SP_MAX_NET_DEPTH);
     if (graph->value_count > UINT32_MAX - dataflow->tensor_count ||
         graph->node_count > UINT32_MAX - dataflow->node_count)
         return sp_fail_memory(builder->err);

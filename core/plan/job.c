@@ -286,7 +286,7 @@ static enum sp_status resolve(const struct sp_job *job, const struct sp_demands 
 
 /* What was found already. */
 struct found {
-    const json_t *outline;
+    const json_t *record;
     bool stopped;
 };
 
@@ -296,15 +296,15 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_workload *
                                   const struct sp_cluster *cluster, const struct sp_joint_options *joint,
                                   const struct found *found, struct sp_error *err)
 {
-    struct sp_placement_record outline;
+    struct sp_placement_record record;
     if (found == NULL) {
         enum sp_status status =
             sp_joint_search(job->arena, contraction->workload, dataflow, cluster, joint, &job->result, err);
         return status == SP_OK ? expand(job->arena, contraction, workload, cluster, job->result, err) : status;
     }
-    enum sp_status status = sp_placement_record_parse(job->arena, found->outline, workload->node_count, &outline, err);
+    enum sp_status status = sp_placement_record_parse(job->arena, found->record, workload->node_count, &record, err);
     if (status == SP_OK)
-        status = sp_joint_from_record(job->arena, workload, dataflow, cluster, &outline, job->watch, &job->result, err);
+        status = sp_joint_from_record(job->arena, workload, dataflow, cluster, &record, job->watch, &job->result, err);
     if (status == SP_OK)
         job->result->stopped = found->stopped;
     return status;
@@ -499,9 +499,9 @@ enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job
 
 enum sp_status sp_job_plan_again(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
                                  const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                                 const json_t *outline, bool stopped, struct sp_job **ret_job,
-                                 struct sp_plan **ret_plan, struct sp_error *err)
+                                 const json_t *record, bool stopped, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                                 struct sp_error *err)
 {
-    const struct found found = {outline, stopped};
+    const struct found found = {record, stopped};
     return plan_for(bytes, size, job_options, cluster, options, &found, ret_job, ret_plan, err);
 }

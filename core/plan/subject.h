@@ -9,7 +9,7 @@
  *              (infer/forward.h) where no mesh explains all of them
  *   a plan     of a job: what sp_plan_annotate() would write into the model, completed in the same way. So the plan and
  *              the model that is annotated with it make the same subject
- *   plan.json  what sp_plan_write_json() wrote, and the model: the plan is made again from the outline that stands in
+ *   plan.json  what sp_plan_write_json() wrote, and the model: the plan is made again from the placement record in
  *              the file (plan/answer/placement_record.h), without a search; it must come out with the same id, stages
  *              and estimate. Of a plan without a placement record, which an older version made, the search is repeated:
  *              it is deterministic
@@ -64,7 +64,7 @@ enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *pl
 /*
  * A plan's JSON and the model it was made for; options->sha256 must be set, since it tells one model from another.
  * SP_ERR_REQUEST: "NO_PLAN" (not a plan, or a member is missing), "OTHER_MODEL", "PLAN_STOPPED" (it has no
- * outline and its search was ended early, so it cannot be made again), "OTHER_PLAN" (another version made it, or it was
+ * record and its search was ended early, so it cannot be made again), "OTHER_PLAN" (another version made it, or it was
  * edited).
  */
 enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,

@@ -1,6 +1,6 @@
 /*
- * Files that are made of a plan: a worker makes the plan again from its outline (plan/answer/placement_record.h), without a search, and
- * saves how the file is put together; the answer streams it out of the stored model.
+ * Files that are made of a plan: a worker makes the plan again from its record (plan/answer/placement_record.h),
+ * without a search, and saves how the file is put together; the answer streams it out of the stored model.
  */
 #include <jansson.h>
 #include <stdlib.h>

@@ -3,8 +3,9 @@
  *
  *   {"plan": PATH of the plan's JSON}
  *
- * The plan is made again of its outline, without a search. What that does not bring, its diagnostics and the seconds of
- * its search, is taken from the JSON; what a sweep and a what-if found stands in the summary as the JSON has it.
+ * The plan is made again from its placement record, without a search. What that does not bring, its diagnostics and the
+ * seconds of its search, is taken from the JSON; what a sweep and a what-if found stands in the summary as the JSON has
+ * it.
  */
 #include <errno.h>
 #include <string.h>

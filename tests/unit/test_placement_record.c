@@ -4,7 +4,7 @@
 #include "build_export.h"
 #include "onnx_files.h"
 
-/* Plans of every form are made again from their outline, and are what they were. */
+/* Plans of every form are made again from their record, and are what they were. */
 
 static const struct onnx_mlp wide = {.layers = 4, .width = 8192, .batch = "64"};
 
@@ -17,18 +17,18 @@ static const char *const two_kinds = "{\"groups\": [{\"name\": \"a\", \"count\":
 static const char *const eight = "{\"device\": \"a100-sxm4-80gb\", \"count\": 8}";
 
 /* A plan and its JSON. */
-struct outlined {
+struct recorded {
     struct planned_model model;
     json_t *cluster, *objective, *options, *json;
 };
 
-static void outlined_make(struct outlined *ret, const char *cluster, const char *objective, const char *given)
+static void recorded_make(struct recorded *ret, const char *cluster, const char *objective, const char *given)
 {
     struct sp_error err = {0};
     struct sp_plan_options options;
     struct planned_model *model = &ret->model;
     const struct sp_job_options job_options = {.name = "model.onnx", .sha256 = PLANNED_SHA256};
-    *ret = (struct outlined){.cluster = json_loads(cluster, 0, NULL),
+    *ret = (struct recorded){.cluster = json_loads(cluster, 0, NULL),
                              .objective = json_string(objective),
                              .options = json_loads(given, 0, NULL)};
     onnx_mlp(&model->file, &wide);
@@ -43,20 +43,20 @@ static void outlined_make(struct outlined *ret, const char *cluster, const char 
     cr_assert_eq(sp_subject_from_plan(model->job, model->plan, &model->subject, &err), SP_OK, "%s", err.message);
 }
 
-static void outlined_release(struct outlined *outlined)
+static void recorded_release(struct recorded *recorded)
 {
-    planned_release(&outlined->model);
-    json_decref(outlined->cluster);
-    json_decref(outlined->objective);
-    json_decref(outlined->options);
-    json_decref(outlined->json);
+    planned_release(&recorded->model);
+    json_decref(recorded->cluster);
+    json_decref(recorded->objective);
+    json_decref(recorded->options);
+    json_decref(recorded->json);
 }
 
-static enum sp_status again(const struct outlined *outlined, const json_t *json, struct sp_subject **ret_subject,
+static enum sp_status again(const struct recorded *recorded, const json_t *json, struct sp_subject **ret_subject,
                             struct sp_error *err)
 {
     const struct sp_job_options options = {.name = "model.onnx", .sha256 = PLANNED_SHA256};
-    return sp_subject_from_json(outlined->model.file.data, outlined->model.file.size, &options, json, ret_subject, err);
+    return sp_subject_from_json(recorded->model.file.data, recorded->model.file.size, &options, json, ret_subject, err);
 }
 
 /* Everything that is exported: figures, shardings, collectives, times. */
@@ -85,7 +85,7 @@ static unsigned forms(const struct sp_plan *plan)
     return found;
 }
 
-Test(plan_outline, every_form_of_plan_is_made_again)
+Test(placement_record, every_form_of_plan_is_made_again)
 {
     const struct {
         const char *cluster, *objective, *options;
@@ -101,49 +101,49 @@ Test(plan_outline, every_form_of_plan_is_made_again)
         {eight, "devices", "{\"constraints\": {\"max_stages\": 2}}", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outlined outlined;
+        struct recorded recorded;
         struct sp_error err = {0};
         struct sp_subject *subject = NULL, *searched = NULL;
-        outlined_make(&outlined, cases[i].cluster, cases[i].objective, cases[i].options);
-        const struct sp_plan *plan = outlined.model.plan;
+        recorded_make(&recorded, cases[i].cluster, cases[i].objective, cases[i].options);
+        const struct sp_plan *plan = recorded.model.plan;
         cr_expect_eq(forms(plan) & cases[i].forms, cases[i].forms, "case %zu has %u", i, forms(plan));
-        cr_assert_eq(again(&outlined, outlined.json, &subject, &err), SP_OK, "case %zu: %s", i, err.message);
+        cr_assert_eq(again(&recorded, recorded.json, &subject, &err), SP_OK, "case %zu: %s", i, err.message);
         cr_expect_eq(subject->plan->result->explored, 0, "nothing was searched");
         cr_expect_str_eq(subject->plan->id, plan->id);
-        expect_same_files(subject, outlined.model.subject);
-        /* An older version wrote no outline: the search is repeated. */
-        json_object_del(outlined.json, "outline");
-        cr_assert_eq(again(&outlined, outlined.json, &searched, &err), SP_OK, "case %zu: %s", i, err.message);
+        expect_same_files(subject, recorded.model.subject);
+        /* An older version wrote no record: the search is repeated. */
+        json_object_del(recorded.json, "outline");
+        cr_assert_eq(again(&recorded, recorded.json, &searched, &err), SP_OK, "case %zu: %s", i, err.message);
         cr_expect_gt(searched->plan->result->explored, 0);
         expect_same_files(subject, searched);
         sp_subject_destroy(searched);
         sp_subject_destroy(subject);
-        outlined_release(&outlined);
+        recorded_release(&recorded);
     }
 }
 
 /* It says so again, and needs no search. */
-Test(plan_outline, a_plan_whose_search_was_stopped)
+Test(placement_record, a_plan_whose_search_was_stopped)
 {
-    struct outlined outlined;
+    struct recorded recorded;
     struct sp_error err = {0};
     struct sp_subject *subject = NULL;
-    outlined_make(&outlined, eight, "latency", "{}");
-    json_array_append_new(json_object_get(outlined.json, "diagnostics"), json_pack("{s:s}", "code", "SEARCH_STOPPED"));
-    cr_assert_eq(again(&outlined, outlined.json, &subject, &err), SP_OK, "%s", err.message);
+    recorded_make(&recorded, eight, "latency", "{}");
+    json_array_append_new(json_object_get(recorded.json, "diagnostics"), json_pack("{s:s}", "code", "SEARCH_STOPPED"));
+    cr_assert_eq(again(&recorded, recorded.json, &subject, &err), SP_OK, "%s", err.message);
     cr_expect(subject->plan->result->stopped);
     cr_expect_str_eq(subject->plan->notes[subject->plan->note_count - 1].code, "SEARCH_STOPPED");
-    expect_same_files(subject, outlined.model.subject);
+    expect_same_files(subject, recorded.model.subject);
     sp_subject_destroy(subject);
-    json_object_del(outlined.json, "outline");
-    cr_expect_eq(again(&outlined, outlined.json, &subject, &err), SP_ERR_REQUEST);
+    json_object_del(recorded.json, "outline");
+    cr_expect_eq(again(&recorded, recorded.json, &subject, &err), SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "PLAN_STOPPED");
-    outlined_release(&outlined);
+    recorded_release(&recorded);
 }
 
 /* ---- what was edited ------------------------------------------------------------------------------------------- */
 
-/* `path` in the outline, parts with blanks between, becomes `value`; "-": it is taken away. */
+/* `path` in the record, parts with blanks between, becomes `value`; "-": it is taken away. */
 static void edit(json_t *plan, const char *path, const char *value)
 {
     char part[32];
@@ -164,20 +164,20 @@ static void edit(json_t *plan, const char *path, const char *value)
         json_object_set_new(at, part, with);
 }
 
-static void expect_other_plan(const struct outlined *outlined, const char *path, const char *value)
+static void expect_other_plan(const struct recorded *recorded, const char *path, const char *value)
 {
     struct sp_error err = {0};
     struct sp_subject *subject = NULL;
-    json_t *changed = json_deep_copy(outlined->json);
+    json_t *changed = json_deep_copy(recorded->json);
     edit(changed, path, value);
-    cr_expect_eq(again(outlined, changed, &subject, &err), SP_ERR_REQUEST, "%s = %s", path, value);
+    cr_expect_eq(again(recorded, changed, &subject, &err), SP_ERR_REQUEST, "%s = %s", path, value);
     cr_expect_str_eq(err.code, "OTHER_PLAN", "%s = %s: %s", path, value, err.message);
     cr_expect_null(subject);
     sp_subject_destroy(subject);
     json_decref(changed);
 }
 
-Test(plan_outline, an_outline_that_was_edited)
+Test(placement_record, an_record_that_was_edited)
 {
     static const char *const changes[][2] = {
         {"stages", "[]"},
@@ -209,20 +209,20 @@ Test(plan_outline, an_outline_that_was_edited)
         {"nodes 0 1", "4294967294"},
         {"nodes 0 1", "0.5"},
     };
-    struct outlined outlined;
-    outlined_make(&outlined, eight, "latency", "{\"strategy\": \"tensor\"}");
+    struct recorded recorded;
+    recorded_make(&recorded, eight, "latency", "{\"strategy\": \"tensor\"}");
     cr_assert_gt(json_integer_value(json_array_get(
-                     json_array_get(json_object_get(json_object_get(outlined.json, "outline"), "nodes"), 0), 1)),
+                     json_array_get(json_object_get(json_object_get(recorded.json, "outline"), "nodes"), 0), 1)),
                  0, "the first node is split");
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
-        expect_other_plan(&outlined, changes[i][0], changes[i][1]);
-    expect_other_plan(&outlined, "nodes 0 1", "0"); /* what could be, but is another plan */
-    outlined_release(&outlined);
+        expect_other_plan(&recorded, changes[i][0], changes[i][1]);
+    expect_other_plan(&recorded, "nodes 0 1", "0"); /* what could be, but is another plan */
+    recorded_release(&recorded);
 
-    outlined_make(&outlined, eight, "throughput", "{\"strategy\": \"pipeline\"}");
-    cr_assert_gt(outlined.model.plan->result->placement.stage_count, 1);
-    expect_other_plan(&outlined, "stages 1 device", "0"); /* there twice */
-    expect_other_plan(&outlined, "nodes 0 0", "1");       /* against the edges, or another plan */
-    expect_other_plan(&outlined, "stages 0", "-");
-    outlined_release(&outlined);
+    recorded_make(&recorded, eight, "throughput", "{\"strategy\": \"pipeline\"}");
+    cr_assert_gt(recorded.model.plan->result->placement.stage_count, 1);
+    expect_other_plan(&recorded, "stages 1 device", "0"); /* there twice */
+    expect_other_plan(&recorded, "nodes 0 0", "1");       /* against the edges, or another plan */
+    expect_other_plan(&recorded, "stages 0", "-");
+    recorded_release(&recorded);
 }

@@ -59,7 +59,7 @@ void sp_placement_record_write(const struct sp_plan *plan, struct sp_json *json)
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status no_outline(struct sp_error *err)
+static enum sp_status damaged(struct sp_error *err)
 {
     return sp_fail(err, SP_ERR_REQUEST, "OTHER_PLAN",
                    "The plan's outline cannot be read: the file was edited, or another version of Shardplan made it. "
@@ -104,12 +104,12 @@ static bool read_nodes(const json_t *runs, uint32_t node_count, uint32_t *stage_
 }
 
 enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *json, uint32_t node_count,
-                                         struct sp_placement_record *ret_outline, struct sp_error *err)
+                                         struct sp_placement_record *ret_record, struct sp_error *err)
 {
     const json_t *listed = json_object_get(json, "stages");
     const size_t count = json_array_size(listed);
     if (count == 0 || count > UINT32_MAX)
-        return no_outline(err);
+        return damaged(err);
     struct sp_placement_record_stage *stages = SP_NEW_ARRAY(arena, count, struct sp_placement_record_stage);
     uint32_t *stage_of = SP_NEW_ARRAY(arena, node_count, uint32_t);
     uint32_t *strategies = SP_NEW_ARRAY(arena, node_count, uint32_t);
@@ -117,10 +117,10 @@ enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *j
         return sp_fail_memory(err);
     for (size_t s = 0; s < count; s++) {
         if (!read_stage(json_array_get(listed, s), &stages[s]))
-            return no_outline(err);
+            return damaged(err);
     }
     if (!read_nodes(json_object_get(json, "nodes"), node_count, stage_of, strategies))
-        return no_outline(err);
-    *ret_outline = (struct sp_placement_record){(uint32_t)count, stages, stage_of, strategies};
+        return damaged(err);
+    *ret_record = (struct sp_placement_record){(uint32_t)count, stages, stage_of, strategies};
     return SP_OK;
 }

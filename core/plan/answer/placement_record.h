@@ -16,4 +16,4 @@ void sp_placement_record_write(const struct sp_plan *plan, struct sp_json *json)
 
 /* In `arena`. SP_ERR_REQUEST "OTHER_PLAN" for what is none of a workload with so many nodes. */
 enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *json, uint32_t node_count,
-                                         struct sp_placement_record *ret_outline, struct sp_error *err);
+                                         struct sp_placement_record *ret_record, struct sp_error *err);

@@ -1,4 +1,4 @@
-/* A plan that was written as JSON, made again: of its outline, or, where it has none, of its question. */
+/* A plan that was written as JSON, made again: from its placement record, or, where it has none, from its question. */
 #include <math.h>
 #include <string.h>
 
@@ -117,8 +117,8 @@ static enum sp_status plan_again(const void *bytes, uint64_t size, const struct 
 {
     struct sp_plan_options asked;
     struct sp_cluster *cluster;
-    const json_t *described = json_object_get(json, "cluster"), *outline = json_object_get(json, "outline");
-    if (outline == NULL && was_stopped(json))
+    const json_t *described = json_object_get(json, "cluster"), *record = json_object_get(json, "outline");
+    if (record == NULL && was_stopped(json))
         return sp_fail(err, SP_ERR_REQUEST, "PLAN_STOPPED",
                        "The search for this plan was ended early, and an older version of Shardplan made it, which did "
                        "not say enough to make it again; plan again, or export the annotated model instead.");
@@ -128,9 +128,9 @@ static enum sp_status plan_again(const void *bytes, uint64_t size, const struct 
     if (status == SP_OK)
         status = sp_plan_options_parse(within, json_object_get(json, "objective"), json_object_get(json, "options"),
                                        &asked, err);
-    if (status == SP_OK && outline != NULL)
-        status = sp_job_plan_again(bytes, size, options, cluster, &asked, outline, was_stopped(json), ret_job, ret_plan,
-                                   err);
+    if (status == SP_OK && record != NULL)
+        status =
+            sp_job_plan_again(bytes, size, options, cluster, &asked, record, was_stopped(json), ret_job, ret_plan, err);
     else if (status == SP_OK)
         status = sp_job_plan(bytes, size, options, cluster, &asked, ret_job, ret_plan, err);
     if (status != SP_OK)

@@ -6,19 +6,19 @@
 
 #define MOST_OPTIONS (SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES)
 
-struct outlined {
+struct recorded {
     struct sp_arena *arena;
     const struct sp_workload *workload;
     const struct sp_dataflow *dataflow;
     const struct sp_cluster *cluster;
-    const struct sp_placement_record *outline;
+    const struct sp_placement_record *record;
     const struct sp_watch *watch;
     struct sp_space *space;
     struct sp_search_result *result;
     struct sp_error *err;
 };
 
-static enum sp_status misfit(const struct outlined *o, const char *what)
+static enum sp_status misfit(const struct recorded *o, const char *what)
 {
     return sp_fail(o->err, SP_ERR_REQUEST, "OTHER_PLAN",
                    "The plan's outline does not fit its model and cluster (%s): the file was edited, or another "
@@ -30,16 +30,16 @@ static enum sp_status misfit(const struct outlined *o, const char *what)
  */
 
 /* Blocks are in the cluster, and no device is in two of them. */
-static enum sp_status check_stages(const struct outlined *o)
+static enum sp_status check_stages(const struct recorded *o)
 {
     const uint32_t devices = o->cluster->device_count;
     struct sp_arena_mark mark = sp_arena_mark(o->arena);
     bool *taken = SP_NEW_ARRAY(o->arena, devices, bool);
-    bool is_sound = o->outline->stage_count > 0 && o->outline->stage_count <= devices;
+    bool is_sound = o->record->stage_count > 0 && o->record->stage_count <= devices;
     if (taken == NULL)
         return sp_fail_memory(o->err);
-    for (uint32_t s = 0; is_sound && s < o->outline->stage_count; s++) {
-        const struct sp_placement_record_stage *stage = &o->outline->stages[s];
+    for (uint32_t s = 0; is_sound && s < o->record->stage_count; s++) {
+        const struct sp_placement_record_stage *stage = &o->record->stages[s];
         const uint64_t count = (uint64_t)stage->size * stage->replicas;
         uint64_t product = 1;
         for (uint32_t a = 0; a < stage->axis_count; a++)
@@ -56,11 +56,11 @@ static enum sp_status check_stages(const struct outlined *o)
 }
 
 /* Stages are numbered along the edges. */
-static enum sp_status check_nodes(const struct outlined *o)
+static enum sp_status check_nodes(const struct recorded *o)
 {
-    const uint32_t *stage_of = o->outline->stage_of;
+    const uint32_t *stage_of = o->record->stage_of;
     for (uint32_t n = 0; n < o->workload->node_count; n++) {
-        if (stage_of[n] >= o->outline->stage_count)
+        if (stage_of[n] >= o->record->stage_count)
             return misfit(o, "it has no such stage");
     }
     for (uint32_t t = 0; t < o->workload->tensor_count; t++) {
@@ -110,7 +110,7 @@ static const struct sp_space_option *find_option(struct sp_space *space, const s
     return NULL;
 }
 
-static enum sp_status find_table(struct outlined *o, const struct sp_placement_record_stage *stage,
+static enum sp_status find_table(struct recorded *o, const struct sp_placement_record_stage *stage,
                                  struct sp_strategy_table **ret_table)
 {
     const struct sp_space_option *option = find_option(o->space, stage);
@@ -127,25 +127,25 @@ static enum sp_status find_table(struct outlined *o, const struct sp_placement_r
 /* ---- stages --------------------------------------------------------------------------------------------------------
  */
 
-static enum sp_status split_stage(struct outlined *o, uint32_t index, struct sp_sharded_stage *stage)
+static enum sp_status split_stage(struct recorded *o, uint32_t index, struct sp_sharded_stage *stage)
 {
     const struct sp_workload *workload = o->workload;
     uint32_t count = 0;
-    enum sp_status status = find_table(o, &o->outline->stages[index], &stage->table);
+    enum sp_status status = find_table(o, &o->record->stages[index], &stage->table);
     if (status != SP_OK)
         return status;
     for (uint32_t n = 0; n < workload->node_count; n++)
-        count += o->outline->stage_of[n] == index && !workload->nodes[n].folded;
+        count += o->record->stage_of[n] == index && !workload->nodes[n].folded;
     uint32_t *nodes = SP_NEW_ARRAY(o->arena, count, uint32_t), *strategies = SP_NEW_ARRAY(o->arena, count, uint32_t);
     if (nodes == NULL || strategies == NULL)
         return sp_fail_memory(o->err);
     for (uint32_t n = 0; n < workload->node_count; n++) {
-        if (o->outline->stage_of[n] != index || workload->nodes[n].folded)
+        if (o->record->stage_of[n] != index || workload->nodes[n].folded)
             continue;
-        if (o->outline->strategy_of[n] >= sp_strategy_of(stage->table, n)->count)
+        if (o->record->strategy_of[n] >= sp_strategy_of(stage->table, n)->count)
             return misfit(o, "a node cannot be split in so many ways");
         nodes[stage->node_count] = n;
-        strategies[stage->node_count++] = o->outline->strategy_of[n];
+        strategies[stage->node_count++] = o->record->strategy_of[n];
     }
     stage->nodes = nodes;
     stage->strategy_of = strategies;
@@ -153,9 +153,9 @@ static enum sp_status split_stage(struct outlined *o, uint32_t index, struct sp_
 }
 
 /* Without blocks of several devices and replicas there are no sizes: cost/evaluate.h. */
-static enum sp_status place(struct outlined *o, bool *ret_splits)
+static enum sp_status place(struct recorded *o, bool *ret_splits)
 {
-    const uint32_t stages = o->outline->stage_count, nodes = o->workload->node_count;
+    const uint32_t stages = o->record->stage_count, nodes = o->workload->node_count;
     struct sp_placement *placement = &o->result->placement;
     uint32_t *devices = SP_NEW_ARRAY(o->arena, stages, uint32_t), *sizes = SP_NEW_ARRAY(o->arena, stages, uint32_t);
     uint32_t *replicas = SP_NEW_ARRAY(o->arena, stages, uint32_t), *stage_of = SP_NEW_ARRAY(o->arena, nodes, uint32_t);
@@ -164,7 +164,7 @@ static enum sp_status place(struct outlined *o, bool *ret_splits)
         return sp_fail_memory(o->err);
     *ret_splits = false;
     for (uint32_t s = 0; s < stages; s++) {
-        const struct sp_placement_record_stage *stage = &o->outline->stages[s];
+        const struct sp_placement_record_stage *stage = &o->record->stages[s];
         devices[s] = stage->device;
         sizes[s] = stage->size;
         replicas[s] = stage->replicas;
@@ -176,22 +176,22 @@ static enum sp_status place(struct outlined *o, bool *ret_splits)
     placement->stage_count = stages;
     placement->stage_device = devices;
     placement->stage_of = stage_of;
-    memcpy(stage_of, o->outline->stage_of, nodes * sizeof *stage_of);
+    memcpy(stage_of, o->record->stage_of, nodes * sizeof *stage_of);
     return sp_space_create(o->arena, o->workload, o->cluster, largest, &o->space, o->err);
 }
 
-static enum sp_status evaluate(struct outlined *o)
+static enum sp_status evaluate(struct recorded *o)
 {
     bool splits = false;
     struct sp_sharded_stage *sharded = NULL;
     enum sp_status status = place(o, &splits);
     if (status == SP_OK && splits) {
-        sharded = SP_NEW_ARRAY(o->arena, o->outline->stage_count, struct sp_sharded_stage);
+        sharded = SP_NEW_ARRAY(o->arena, o->record->stage_count, struct sp_sharded_stage);
         if (sharded == NULL)
             return sp_fail_memory(o->err);
     }
-    for (uint32_t s = 0; sharded != NULL && status == SP_OK && s < o->outline->stage_count; s++) {
-        if (o->outline->stages[s].axis_count > 0)
+    for (uint32_t s = 0; sharded != NULL && status == SP_OK && s < o->record->stage_count; s++) {
+        if (o->record->stages[s].axis_count > 0)
             status = split_stage(o, s, &sharded[s]);
     }
     o->result->sharded = sharded;
@@ -203,13 +203,13 @@ static enum sp_status evaluate(struct outlined *o)
 
 enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_workload *workload,
                                     const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
-                                    const struct sp_placement_record *outline, const struct sp_watch *watch,
+                                    const struct sp_placement_record *record, const struct sp_watch *watch,
                                     struct sp_search_result **ret_result, struct sp_error *err)
 {
     struct sp_search_result *result = SP_NEW(arena, struct sp_search_result);
     if (result == NULL)
         return sp_fail_memory(err);
-    struct outlined o = {arena, workload, dataflow, cluster, outline, watch, NULL, result, err};
+    struct recorded o = {arena, workload, dataflow, cluster, record, watch, NULL, result, err};
     result->memory_share = 1;
     result->table_count = MOST_OPTIONS;
     result->tables = SP_NEW_ARRAY(arena, MOST_OPTIONS, struct sp_strategy_table *);

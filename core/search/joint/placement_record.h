@@ -3,11 +3,11 @@
  * placement_record - what a plan is made of, without how it was found: which stages there are, where each node runs,
  * and how it is split.
  *
- * A search may take long, and one that was ended early cannot be repeated. An outline can be evaluated again in no
+ * A search may take long, and one that was ended early cannot be repeated. A record can be evaluated again in no
  * time, and gives what the search gave but for what it says of itself: bounds, the front, what it explored.
  *
  * Strategies are numbers in the tables of the stages' meshes, which are made from workload and cluster alone; so an
- * outline fits the version of this library that made it, and who reads one compares the estimate.
+ * record fits the version of this library that made it, and who reads one compares the estimate.
  */
 #include "search/joint/joint.h"
 
@@ -23,9 +23,9 @@ struct sp_placement_record {
     const uint32_t *stage_of, *strategy_of; /* per node of the workload; 0 where a node is folded or whole */
 };
 
-/* What the search would have answered. An outline may be anything: SP_ERR_REQUEST "OTHER_PLAN" where it does not fit
+/* What the search would have answered. A record may be anything: SP_ERR_REQUEST "OTHER_PLAN" where it does not fit
    workload and cluster. The result lives in `arena`; sp_search_result_release() as for a search. */
 enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_workload *workload,
                                     const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
-                                    const struct sp_placement_record *outline, const struct sp_watch *watch,
+                                    const struct sp_placement_record *record, const struct sp_watch *watch,
                                     struct sp_search_result **ret_result, struct sp_error *err);
