@@ -273,16 +273,16 @@ static const char old_scan_text[] = "[b] [b, states..].. [b, t, scanned..].. -> 
 static const char map_text[] = "sequences -> sequences; elements are whole";
 
 const struct sp_op sp_ops_control[] = {
-    {"", "If", 1, 0, 1, 1, 1, UINT32_MAX, SP_OP_CONTROL, shapes_if, rule_graph, if_text,
-     "ONNX Operators.md, If-1 to If-25", NULL},
-    {"", "Loop", 1, 0, 0, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_loop, rule_graph, loop_text,
-     "ONNX Operators.md, Loop-1 to Loop-25", NULL},
-    {"", "Scan", 8, 8, 0, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_scan, rule_graph, old_scan_text,
-     "ONNX Changelog.md, Scan-8", NULL},
-    {"", "Scan", 9, 0, 1, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_scan, rule_graph, scan_text,
-     "ONNX Operators.md, Scan-9 to Scan-25", NULL},
-    {"", "SequenceMap", 17, 0, 1, UINT32_MAX, 1, UINT32_MAX, SP_OP_CONTROL, shapes_map, rule_graph, map_text,
-     "ONNX Operators.md, SequenceMap-17", NULL},
+    SP_ENTRY("", "If", 1, 0, 1, 1, 1, UINT32_MAX, if_text, "ONNX Operators.md, If-1 to If-25", .flags = SP_OP_CONTROL,
+             .shapes = shapes_if, .rule = rule_graph),
+    SP_ENTRY("", "Loop", 1, 0, 0, UINT32_MAX, 1, UINT32_MAX, loop_text, "ONNX Operators.md, Loop-1 to Loop-25",
+             .flags = SP_OP_CONTROL, .shapes = shapes_loop, .rule = rule_graph),
+    SP_ENTRY("", "Scan", 8, 8, 0, UINT32_MAX, 1, UINT32_MAX, old_scan_text, "ONNX Changelog.md, Scan-8",
+             .flags = SP_OP_CONTROL, .shapes = shapes_scan, .rule = rule_graph),
+    SP_ENTRY("", "Scan", 9, 0, 1, UINT32_MAX, 1, UINT32_MAX, scan_text, "ONNX Operators.md, Scan-9 to Scan-25",
+             .flags = SP_OP_CONTROL, .shapes = shapes_scan, .rule = rule_graph),
+    SP_ENTRY("", "SequenceMap", 17, 0, 1, UINT32_MAX, 1, UINT32_MAX, map_text, "ONNX Operators.md, SequenceMap-17",
+             .flags = SP_OP_CONTROL, .shapes = shapes_map, .rule = rule_graph),
     {.name = NULL},
 };
 

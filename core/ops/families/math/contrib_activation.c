@@ -73,21 +73,21 @@ static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-#define ENTRY(flags_, name_, least_, most_, shapes_, rule_, text_, signature_)                                         \
-    {                                                                                                                  \
-        .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = least_, .max_inputs = most_, .min_outputs = 1,      \
-        .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_, .text = text_,                            \
-        .source = "ONNX Runtime contrib operator " name_, .signature = signature_                                      \
-    }
-
 const struct sp_op sp_ops_contrib_activation[] = {
-    ENTRY(SP_OP_FUNCTION, "Gelu", 1, 1, shapes_same, rule_same, "[i..] -> [i..]", "(X) -> (Y) {}"),
-    ENTRY(SP_OP_FUNCTION, "QuickGelu", 1, 1, shapes_same, rule_same, "[i..] -> [i..]",
-          "(X) -> (Y) {alpha:float=1.702}"),
-    ENTRY(SP_OP_FUNCTION, "FastGelu", 1, 2, shapes_same, rule_same, "[i.., j] [j] -> [i.., j]", "(X,bias?) -> (Y) {}"),
-    ENTRY(SP_OP_FUNCTION, "BiasGelu", 2, 2, shapes_same, rule_same, "[i.., j] [j] -> [i.., j]", "(A,B) -> (C) {}"),
-    ENTRY(0, "BiasAdd", 3, 3, shapes_same, rule_add, "[i.., j] [j] [i.., j] -> [i.., j]", "(X,bias,skip) -> (Y) {}"),
-    ENTRY(SP_OP_FUNCTION, "BiasSplitGelu", 2, 2, shapes_split, rule_split,
-          "[i.., two*j] [two*j] -> [i.., j]; two whole", "(X,bias) -> (Y) {}"),
+    SP_ENTRY(DOMAIN, "Gelu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX Runtime contrib operator Gelu",
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same, .signature = "(X) -> (Y) {}"),
+    SP_ENTRY(DOMAIN, "QuickGelu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX Runtime contrib operator QuickGelu",
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same,
+             .signature = "(X) -> (Y) {alpha:float=1.702}"),
+    SP_ENTRY(DOMAIN, "FastGelu", 1, 0, 1, 2, 1, 1, "[i.., j] [j] -> [i.., j]", "ONNX Runtime contrib operator FastGelu",
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same, .signature = "(X,bias?) -> (Y) {}"),
+    SP_ENTRY(DOMAIN, "BiasGelu", 1, 0, 2, 2, 1, 1, "[i.., j] [j] -> [i.., j]", "ONNX Runtime contrib operator BiasGelu",
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same, .signature = "(A,B) -> (C) {}"),
+    SP_ENTRY(DOMAIN, "BiasAdd", 1, 0, 3, 3, 1, 1, "[i.., j] [j] [i.., j] -> [i.., j]",
+             "ONNX Runtime contrib operator BiasAdd", .shapes = shapes_same, .rule = rule_add,
+             .signature = "(X,bias,skip) -> (Y) {}"),
+    SP_ENTRY(DOMAIN, "BiasSplitGelu", 1, 0, 2, 2, 1, 1, "[i.., two*j] [two*j] -> [i.., j]; two whole",
+             "ONNX Runtime contrib operator BiasSplitGelu", .flags = SP_OP_FUNCTION, .shapes = shapes_split,
+             .rule = rule_split, .signature = "(X,bias) -> (Y) {}"),
     {.name = NULL},
 };

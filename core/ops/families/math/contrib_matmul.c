@@ -254,32 +254,22 @@ static enum sp_status rule_nbits(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-#define FUSED(name_, attributes_)                                                                                      \
-    {                                                                                                                  \
-        .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = 2, .max_inputs = 2, .min_outputs = 1,               \
-        .max_outputs = 1, .shapes = shapes_fused, .rule = rule_fused,                                                  \
-        .text = "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k sum",                                    \
-        .source = "ONNX Runtime contrib operator " name_, .signature = "(A,B) -> (Y) {" attributes_ "}"                \
-    }
-
 const struct sp_op sp_ops_contrib_matmul[] = {
-    FUSED("FusedMatMul", "alpha:float=1.0,transA:int=0,transB:int=0,transBatchA:int=0,transBatchB:int=0"),
-    FUSED("TransposeMatMul", "alpha:float=1.0,transA:int=0,transB:int=0"),
-    {.domain = DOMAIN,
-     .name = "MatMulNBits",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 6,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_nbits,
-     .rule = rule_nbits,
-     .lower = sp_lower_matmul_nbits,
-     .text =
-         "[b.., k*kz*kb] [n, k*kz, _] [n, k*kz] [n, k] [_] [n] -> [b.., n]; k sum, kz, kb whole; with g_idx, or a k "
-         "that blocks or bytes do not divide, k whole",
-     .source = "ONNX Runtime contrib operator MatMulNBits",
-     .signature = "(A,B,scales,zero_points?,g_idx?,bias?) -> (Y) {K!:int,N!:int,accuracy_level:int=0,bits:int=4,"
-                  "block_size!:int,weight_prepacked:int=0}"},
+    SP_ENTRY(DOMAIN, "FusedMatMul", 1, 0, 2, 2, 1, 1,
+             "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k sum",
+             "ONNX Runtime contrib operator FusedMatMul", .shapes = shapes_fused, .rule = rule_fused,
+             .signature = "(A,B) -> (Y) {alpha:float=1.0,transA:int=0,transB:int=0,transBatchA:int=0,"
+                          "transBatchB:int=0}"),
+    SP_ENTRY(DOMAIN, "TransposeMatMul", 1, 0, 2, 2, 1, 1,
+             "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k sum",
+             "ONNX Runtime contrib operator TransposeMatMul", .shapes = shapes_fused, .rule = rule_fused,
+             .signature = "(A,B) -> (Y) {alpha:float=1.0,transA:int=0,transB:int=0}"),
+    SP_ENTRY(DOMAIN, "MatMulNBits", 1, 0, 3, 6, 1, 1,
+             "[b.., k*kz*kb] [n, k*kz, _] [n, k*kz] [n, k] [_] [n] -> [b.., n]; k sum, kz, kb whole; with g_idx, or a "
+             "k that blocks or bytes do not divide, k whole",
+             "ONNX Runtime contrib operator MatMulNBits", .shapes = shapes_nbits, .rule = rule_nbits,
+             .lower = sp_lower_matmul_nbits,
+             .signature = "(A,B,scales,zero_points?,g_idx?,bias?) -> (Y) {K!:int,N!:int,accuracy_level:int=0,"
+                          "bits:int=4,block_size!:int,weight_prepacked:int=0}"),
     {.name = NULL},
 };

@@ -329,16 +329,7 @@ static enum sp_status rule_einsum(struct sp_op_context *context, struct sp_rule 
 }
 
 const struct sp_op sp_ops_einsum[] = {
-    {.domain = "",
-     .name = "Einsum",
-     .since = 12,
-     .min_inputs = 1,
-     .max_inputs = UINT32_MAX,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_einsum,
-     .rule = rule_einsum,
-     .text = "labels are factors; labels not in the result sum",
-     .source = "ONNX operator Einsum (12), numpy.einsum"},
+    SP_ENTRY("", "Einsum", 12, 0, 1, UINT32_MAX, 1, 1, "labels are factors; labels not in the result sum",
+             "ONNX operator Einsum (12), numpy.einsum", .shapes = shapes_einsum, .rule = rule_einsum),
     {.name = NULL},
 };

@@ -139,14 +139,14 @@ static enum sp_status rule_cross_entropy(struct sp_op_context *context, struct s
     return status;
 }
 
-/* clang-format off */
 const struct sp_op sp_ops_loss[] = {
-    {"", "NegativeLogLikelihoodLoss", 12, 0, 2, 3, 1, 1, 0, shapes_loss, rule_likelihood,
-     "[n, c, d..] [n, d..] [c] -> [n, d..] or []; c sum, n and d.. sum with reduction",
-     "ONNX operator NegativeLogLikelihoodLoss (12, 13, 22)", NULL, sp_lower_negative_log_likelihood},
-    {"", "SoftmaxCrossEntropyLoss", 12, 0, 2, 3, 1, 2, 0, shapes_cross_entropy, rule_cross_entropy,
-     "[n, c, d..] [n, d..] [c] -> [n, d..] or [], [n, c, d..]; c softmax, n and d.. sum with reduction",
-     "ONNX operator SoftmaxCrossEntropyLoss (12, 13)", NULL, sp_lower_softmax_cross_entropy},
+    SP_ENTRY("", "NegativeLogLikelihoodLoss", 12, 0, 2, 3, 1, 1,
+             "[n, c, d..] [n, d..] [c] -> [n, d..] or []; c sum, n and d.. sum with reduction",
+             "ONNX operator NegativeLogLikelihoodLoss (12, 13, 22)", .shapes = shapes_loss, .rule = rule_likelihood,
+             .lower = sp_lower_negative_log_likelihood),
+    SP_ENTRY("", "SoftmaxCrossEntropyLoss", 12, 0, 2, 3, 1, 2,
+             "[n, c, d..] [n, d..] [c] -> [n, d..] or [], [n, c, d..]; c softmax, n and d.. sum with reduction",
+             "ONNX operator SoftmaxCrossEntropyLoss (12, 13)", .shapes = shapes_cross_entropy,
+             .rule = rule_cross_entropy, .lower = sp_lower_softmax_cross_entropy),
     {.name = NULL},
 };
-/* clang-format on */

@@ -143,17 +143,12 @@ static enum sp_status rule_det(struct sp_op_context *context, struct sp_rule *ru
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, most_, shapes_, rule_, lower_, text_)                                                     \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,          \
-        .max_outputs = 1, .shapes = shapes_, .rule = rule_, .text = text_, .source = "ONNX operator " name_,           \
-        .lower = lower_                                                                                                \
-    }
-
 const struct sp_op sp_ops_matrix[] = {
-    ENTRY("Trilu", 14, 2, shapes_trilu, rule_trilu, sp_lower_node_trilu, "[b.., i, j] [] -> [b.., i, j]"),
-    ENTRY("EyeLike", 9, 1, shapes_eye_like, rule_eye_like, sp_lower_node_eye_like,
-          "[p, q] -> [i, j]; only the shape is read"),
-    ENTRY("Det", 11, 1, shapes_det, rule_det, NULL, "[b.., m, n] -> [b..]; m, n whole"),
+    SP_ENTRY("", "Trilu", 14, 0, 1, 2, 1, 1, "[b.., i, j] [] -> [b.., i, j]", "ONNX operator Trilu",
+             .shapes = shapes_trilu, .rule = rule_trilu, .lower = sp_lower_node_trilu),
+    SP_ENTRY("", "EyeLike", 9, 0, 1, 1, 1, 1, "[p, q] -> [i, j]; only the shape is read", "ONNX operator EyeLike",
+             .shapes = shapes_eye_like, .rule = rule_eye_like, .lower = sp_lower_node_eye_like),
+    SP_ENTRY("", "Det", 11, 0, 1, 1, 1, 1, "[b.., m, n] -> [b..]; m, n whole", "ONNX operator Det",
+             .shapes = shapes_det, .rule = rule_det),
     {.name = NULL},
 };

@@ -132,14 +132,12 @@ static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-/* clang-format off */
 const struct sp_op sp_ops_ml_maps[] = {
-    {ML, "CastMap", 1, 0, 1, 1, 1, 1, 0, shapes_cast_map, rule_whole, "map -> [1, k]; all whole",
-     ML " operator CastMap (1)", NULL},
-    {ML, "DictVectorizer", 1, 0, 1, 1, 1, 1, 0, shapes_dict, rule_whole, "map -> [1, k]; all whole",
-     ML " operator DictVectorizer (1)", NULL},
-    {ML, "ZipMap", 1, 0, 1, 1, 1, 1, 0, shapes_zip_map, rule_whole, "[n, c] -> sequence(map); all whole",
-     ML " operator ZipMap (1)", NULL},
+    SP_ENTRY(ML, "CastMap", 1, 0, 1, 1, 1, 1, "map -> [1, k]; all whole", ML " operator CastMap (1)",
+             .shapes = shapes_cast_map, .rule = rule_whole),
+    SP_ENTRY(ML, "DictVectorizer", 1, 0, 1, 1, 1, 1, "map -> [1, k]; all whole", ML " operator DictVectorizer (1)",
+             .shapes = shapes_dict, .rule = rule_whole),
+    SP_ENTRY(ML, "ZipMap", 1, 0, 1, 1, 1, 1, "[n, c] -> sequence(map); all whole", ML " operator ZipMap (1)",
+             .shapes = shapes_zip_map, .rule = rule_whole),
     {.name = NULL},
 };
-/* clang-format on */

@@ -216,24 +216,24 @@ static enum sp_status rule_trees(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-/* clang-format off */
 const struct sp_op sp_ops_ml_models[] = {
-    {ML, "LinearClassifier", 1, 0, 1, 1, 2, 2, 0, shapes_linear_classifier, rule_linear,
-     "[n, f] -> [n] [n, e]; f sum, e select", ML " operator LinearClassifier (1)", NULL, sp_lower_linear_model},
-    {ML, "LinearRegressor", 1, 0, 1, 1, 1, 1, 0, shapes_linear_regressor, rule_linear,
-     "[n, f] -> [n, e]; f sum, e softmax where the scores are", ML " operator LinearRegressor (1)", NULL,
-     sp_lower_linear_model},
-    {ML, "SVMClassifier", 1, 0, 1, 1, 2, 2, 0, shapes_svm_classifier, rule_svm,
-     "[n, f] -> [n] [n, e]; f, e whole", ML " operator SVMClassifier (1)", NULL},
-    {ML, "SVMRegressor", 1, 0, 1, 1, 1, 1, 0, shapes_svm_regressor, rule_svm,
-     "[n, f] -> [n, e]; f, e whole", ML " operator SVMRegressor (1)", NULL},
-    {ML, "TreeEnsemble", 5, 0, 1, 1, 1, 1, 0, shapes_tree_ensemble, rule_trees,
-     "[n, f] -> [n, e]; f, e whole", ML " operator TreeEnsemble (5)", NULL},
-    {ML, "TreeEnsembleClassifier", 1, 4, 1, 1, 2, 2, 0, shapes_tree_classifier, rule_trees,
-     "[n, f] -> [n] [n, e]; f, e whole", ML " operator TreeEnsembleClassifier (1, 3), deprecated in 5", NULL},
-    {ML, "TreeEnsembleRegressor", 1, 4, 1, 1, 1, 1, 0, shapes_tree_regressor, rule_trees,
-     "[n, f] -> [n, e]; f, e whole",
-     ML " operator TreeEnsembleRegressor (1, 3), deprecated in 5", NULL},
+    SP_ENTRY(ML, "LinearClassifier", 1, 0, 1, 1, 2, 2, "[n, f] -> [n] [n, e]; f sum, e select",
+             ML " operator LinearClassifier (1)", .shapes = shapes_linear_classifier, .rule = rule_linear,
+             .lower = sp_lower_linear_model),
+    SP_ENTRY(ML, "LinearRegressor", 1, 0, 1, 1, 1, 1, "[n, f] -> [n, e]; f sum, e softmax where the scores are",
+             ML " operator LinearRegressor (1)", .shapes = shapes_linear_regressor, .rule = rule_linear,
+             .lower = sp_lower_linear_model),
+    SP_ENTRY(ML, "SVMClassifier", 1, 0, 1, 1, 2, 2, "[n, f] -> [n] [n, e]; f, e whole",
+             ML " operator SVMClassifier (1)", .shapes = shapes_svm_classifier, .rule = rule_svm),
+    SP_ENTRY(ML, "SVMRegressor", 1, 0, 1, 1, 1, 1, "[n, f] -> [n, e]; f, e whole", ML " operator SVMRegressor (1)",
+             .shapes = shapes_svm_regressor, .rule = rule_svm),
+    SP_ENTRY(ML, "TreeEnsemble", 5, 0, 1, 1, 1, 1, "[n, f] -> [n, e]; f, e whole", ML " operator TreeEnsemble (5)",
+             .shapes = shapes_tree_ensemble, .rule = rule_trees),
+    SP_ENTRY(ML, "TreeEnsembleClassifier", 1, 4, 1, 1, 2, 2, "[n, f] -> [n] [n, e]; f, e whole",
+             ML " operator TreeEnsembleClassifier (1, 3), deprecated in 5", .shapes = shapes_tree_classifier,
+             .rule = rule_trees),
+    SP_ENTRY(ML, "TreeEnsembleRegressor", 1, 4, 1, 1, 1, 1, "[n, f] -> [n, e]; f, e whole",
+             ML " operator TreeEnsembleRegressor (1, 3), deprecated in 5", .shapes = shapes_tree_regressor,
+             .rule = rule_trees),
     {.name = NULL},
 };
-/* clang-format on */

@@ -220,16 +220,16 @@ static enum sp_status rule_dynamic(struct sp_op_context *context, struct sp_rule
     return status;
 }
 
-/* clang-format off */
 #define LINEAR_TEXT "[d..] [] [] -> [d..]; on one axis [a] [a] or blocks of it [d.., b*w] [d.., b] [d.., b]; w whole"
 const struct sp_op sp_ops_quantization[] = {
-    {"", "QuantizeLinear", 10, 0, 2, 3, 1, 1, 0, shapes_quantize, rule_linear, LINEAR_TEXT,
-     "ONNX operator QuantizeLinear (10, 13, 19, 21, 23, 24, 25)", NULL},
-    {"", "DequantizeLinear", 10, 0, 2, 3, 1, 1, 0, shapes_dequantize, rule_linear, LINEAR_TEXT,
-     "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", NULL},
-    {"", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3, 0, shapes_dynamic, rule_dynamic,
-     "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)", NULL,
-     sp_lower_dynamic_quantize},
+    SP_ENTRY("", "QuantizeLinear", 10, 0, 2, 3, 1, 1, LINEAR_TEXT,
+             "ONNX operator QuantizeLinear (10, 13, 19, 21, 23, 24, 25)", .shapes = shapes_quantize,
+             .rule = rule_linear),
+    SP_ENTRY("", "DequantizeLinear", 10, 0, 2, 3, 1, 1, LINEAR_TEXT,
+             "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", .shapes = shapes_dequantize,
+             .rule = rule_linear),
+    SP_ENTRY("", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3,
+             "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)",
+             .shapes = shapes_dynamic, .rule = rule_dynamic, .lower = sp_lower_dynamic_quantize),
     {.name = NULL},
 };
-/* clang-format on */

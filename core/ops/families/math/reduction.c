@@ -312,27 +312,34 @@ static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *ru
     return status;
 }
 
-#define ENTRY(name_, inputs_, shapes_, rule_, lower_, combiner_)                                                       \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = inputs_, .min_outputs = 1,             \
-        .max_outputs = 1, .shapes = shapes_, .rule = rule_, .lower = lower_,                                           \
-        .text = "[i.., j..] -> [i..]; j.. " combiner_, .source = "ONNX operator " name_                                \
-    }
-
 #define OR_WHOLE "; whole where the axes are not known"
 
 const struct sp_op sp_ops_reduction[] = {
-    ENTRY("ReduceSum", 2, shapes_sum, rule_sum, NULL, "sum" OR_WHOLE),
-    ENTRY("ReduceMean", 2, shapes_mean, rule_mean, sp_lower_reduce_mean, "sum" OR_WHOLE),
-    ENTRY("ReduceProd", 2, shapes_prod, rule_prod, NULL, "product" OR_WHOLE),
-    ENTRY("ReduceMax", 2, shapes_max, rule_max, NULL, "max" OR_WHOLE),
-    ENTRY("ReduceMin", 2, shapes_min, rule_min, NULL, "min" OR_WHOLE),
-    ENTRY("ReduceL1", 2, shapes_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
-    ENTRY("ReduceL2", 2, shapes_under_sum, rule_under_sum, sp_lower_reduce_l2, "sum" OR_WHOLE),
-    ENTRY("ReduceLogSum", 2, shapes_under_sum, rule_under_sum, sp_lower_reduce_log_sum, "sum" OR_WHOLE),
-    ENTRY("ReduceSumSquare", 2, shapes_under_sum, rule_under_sum, NULL, "sum" OR_WHOLE),
-    ENTRY("ReduceLogSumExp", 2, shapes_log_sum_exp, rule_log_sum_exp, sp_lower_reduce_log_sum_exp, "softmax" OR_WHOLE),
-    ENTRY("ArgMax", 1, shapes_arg_max, rule_arg, sp_lower_arg_max, "select"),
-    ENTRY("ArgMin", 1, shapes_arg_min, rule_arg, sp_lower_arg_min, "select"),
+    SP_ENTRY("", "ReduceSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceSum",
+             .shapes = shapes_sum, .rule = rule_sum),
+    SP_ENTRY("", "ReduceMean", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceMean",
+             .shapes = shapes_mean, .rule = rule_mean, .lower = sp_lower_reduce_mean),
+    SP_ENTRY("", "ReduceProd", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. product" OR_WHOLE,
+             "ONNX operator ReduceProd", .shapes = shapes_prod, .rule = rule_prod),
+    SP_ENTRY("", "ReduceMax", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. max" OR_WHOLE, "ONNX operator ReduceMax",
+             .shapes = shapes_max, .rule = rule_max),
+    SP_ENTRY("", "ReduceMin", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. min" OR_WHOLE, "ONNX operator ReduceMin",
+             .shapes = shapes_min, .rule = rule_min),
+    SP_ENTRY("", "ReduceL1", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceL1",
+             .shapes = shapes_under_sum, .rule = rule_under_sum),
+    SP_ENTRY("", "ReduceL2", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceL2",
+             .shapes = shapes_under_sum, .rule = rule_under_sum, .lower = sp_lower_reduce_l2),
+    SP_ENTRY("", "ReduceLogSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE,
+             "ONNX operator ReduceLogSum", .shapes = shapes_under_sum, .rule = rule_under_sum,
+             .lower = sp_lower_reduce_log_sum),
+    SP_ENTRY("", "ReduceSumSquare", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE,
+             "ONNX operator ReduceSumSquare", .shapes = shapes_under_sum, .rule = rule_under_sum),
+    SP_ENTRY("", "ReduceLogSumExp", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. softmax" OR_WHOLE,
+             "ONNX operator ReduceLogSumExp", .shapes = shapes_log_sum_exp, .rule = rule_log_sum_exp,
+             .lower = sp_lower_reduce_log_sum_exp),
+    SP_ENTRY("", "ArgMax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i..]; j.. select", "ONNX operator ArgMax",
+             .shapes = shapes_arg_max, .rule = rule_arg, .lower = sp_lower_arg_max),
+    SP_ENTRY("", "ArgMin", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i..]; j.. select", "ONNX operator ArgMin",
+             .shapes = shapes_arg_min, .rule = rule_arg, .lower = sp_lower_arg_min),
     {.name = NULL},
 };

@@ -253,22 +253,22 @@ static enum sp_status rule_generator(struct sp_op_context *context, struct sp_ru
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, last_, least_, most_, shapes_, rule_, lower_, text_)                                      \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .shapes = shapes_, .rule = rule_, .lower = lower_, .text = text_,          \
-        .source = "ONNX operator " name_                                                                               \
-    }
-
 const struct sp_op sp_ops_signal[] = {
-    ENTRY("DFT", 17, 19, 1, 2, shapes_dft, rule_dft, NULL, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole"),
-    ENTRY("DFT", 20, 0, 1, 3, shapes_dft, rule_dft, NULL, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole"),
-    ENTRY("STFT", 17, 0, 2, 4, shapes_stft, rule_stft, sp_lower_stft,
-          "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, whole without known lengths, k, m whole"),
-    ENTRY("HannWindow", 17, 0, 1, 1, shapes_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
-    ENTRY("HammingWindow", 17, 0, 1, 1, shapes_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
-    ENTRY("BlackmanWindow", 17, 0, 1, 1, shapes_window, rule_generator, sp_lower_made_whole, "[] -> [n]"),
-    ENTRY("MelWeightMatrix", 17, 0, 5, 5, shapes_mel, rule_generator, sp_lower_made_whole,
-          "[] [] [] [] [] -> [bins, mels]"),
+    SP_ENTRY("", "DFT", 17, 19, 1, 2, 1, 1, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole", "ONNX operator DFT",
+             .shapes = shapes_dft, .rule = rule_dft),
+    SP_ENTRY("", "DFT", 20, 0, 1, 3, 1, 1, "[b.., n, 2] [] [] -> [b.., m, 2]; n, m whole", "ONNX operator DFT",
+             .shapes = shapes_dft, .rule = rule_dft),
+    SP_ENTRY("", "STFT", 17, 0, 2, 4, 1, 1,
+             "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, whole without known lengths, k, m whole",
+             "ONNX operator STFT", .shapes = shapes_stft, .rule = rule_stft, .lower = sp_lower_stft),
+    SP_ENTRY("", "HannWindow", 17, 0, 1, 1, 1, 1, "[] -> [n]", "ONNX operator HannWindow", .shapes = shapes_window,
+             .rule = rule_generator, .lower = sp_lower_made_whole),
+    SP_ENTRY("", "HammingWindow", 17, 0, 1, 1, 1, 1, "[] -> [n]", "ONNX operator HammingWindow",
+             .shapes = shapes_window, .rule = rule_generator, .lower = sp_lower_made_whole),
+    SP_ENTRY("", "BlackmanWindow", 17, 0, 1, 1, 1, 1, "[] -> [n]", "ONNX operator BlackmanWindow",
+             .shapes = shapes_window, .rule = rule_generator, .lower = sp_lower_made_whole),
+    SP_ENTRY("", "MelWeightMatrix", 17, 0, 5, 5, 1, 1, "[] [] [] [] [] -> [bins, mels]",
+             "ONNX operator MelWeightMatrix", .shapes = shapes_mel, .rule = rule_generator,
+             .lower = sp_lower_made_whole),
     {.name = NULL},
 };

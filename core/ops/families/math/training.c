@@ -179,16 +179,17 @@ static enum sp_status rule_gradient(struct sp_op_context *context, struct sp_rul
     return SP_OK;
 }
 
-/* clang-format off */
 const struct sp_op sp_ops_training[] = {
-    {TRAINING, "Adagrad", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, shapes_adagrad, rule_adagrad,
-     "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Adagrad (1)", NULL},
-    {TRAINING, "Adam", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, shapes_adam, rule_adam,
-     "[] [] [d..] [d..] [d..] [d..] -> [d..] [d..] [d..]; so for each tensor", TRAINING " operator Adam (1)", NULL},
-    {TRAINING, "Momentum", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX, 0, shapes_momentum, rule_momentum,
-     "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Momentum (1)", NULL},
-    {TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, 0, shapes_gradient, rule_gradient,
-     "[d..].. -> [d..]..; all whole", TRAINING " operator Gradient (1)", NULL},
+    SP_ENTRY(TRAINING, "Adagrad", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX,
+             "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Adagrad (1)",
+             .shapes = shapes_adagrad, .rule = rule_adagrad),
+    SP_ENTRY(TRAINING, "Adam", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX,
+             "[] [] [d..] [d..] [d..] [d..] -> [d..] [d..] [d..]; so for each tensor", TRAINING " operator Adam (1)",
+             .shapes = shapes_adam, .rule = rule_adam),
+    SP_ENTRY(TRAINING, "Momentum", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX,
+             "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Momentum (1)",
+             .shapes = shapes_momentum, .rule = rule_momentum),
+    SP_ENTRY(TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, "[d..].. -> [d..]..; all whole",
+             TRAINING " operator Gradient (1)", .shapes = shapes_gradient, .rule = rule_gradient),
     {.name = NULL},
 };
-/* clang-format on */

@@ -297,33 +297,23 @@ static enum sp_status rule_flex(struct sp_op_context *context, struct sp_rule *r
     return SP_OK;
 }
 
-#define ATTENTION(since_, last_, inputs_)                                                                              \
-    {                                                                                                                  \
-        .domain = "", .name = "Attention", .since = since_, .last = last_, .min_inputs = 3, .max_inputs = inputs_,     \
-        .min_outputs = 1, .max_outputs = 4, .shapes = shapes_attention, .rule = rule_attention,                        \
-        .lower = sp_lower_attention,                                                                                   \
-        .text = "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed "                           \
-                "[b, q, kv*g*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a "    \
-                "mask of other keys t whole, causal in caches that are not full q, t whole",                           \
-        .source = "ONNX operator Attention (23, 24, 25)"                                                               \
-    }
-
 const struct sp_op sp_ops_attention[] = {
-    ATTENTION(23, 23, 6),
-    ATTENTION(24, 0, 7),
-    {.domain = "ai.onnx.preview",
-     .name = "FlexAttention",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 3,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_flex,
-     .rule = rule_flex,
-     .lower = sp_lower_attention,
-     .text =
-         "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e]; t softmax, d whole; with subgraphs only e "
-         "is split",
-     .source = "ONNX operator FlexAttention (ai.onnx.preview 1)"},
+    SP_ENTRY("", "Attention", 23, 23, 3, 6, 1, 4,
+             "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed [b, q, kv*g*d] [b, t, kv*d] "
+             "[b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a mask of other keys t whole, causal "
+             "in caches that are not full q, t whole",
+             "ONNX operator Attention (23, 24, 25)", .shapes = shapes_attention, .rule = rule_attention,
+             .lower = sp_lower_attention),
+    SP_ENTRY("", "Attention", 24, 0, 3, 7, 1, 4,
+             "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed [b, q, kv*g*d] [b, t, kv*d] "
+             "[b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a mask of other keys t whole, causal "
+             "in caches that are not full q, t whole",
+             "ONNX operator Attention (23, 24, 25)", .shapes = shapes_attention, .rule = rule_attention,
+             .lower = sp_lower_attention),
+    SP_ENTRY("ai.onnx.preview", "FlexAttention", 1, 0, 3, 3, 1, 1,
+             "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e]; t softmax, d whole; with subgraphs only "
+             "e is split",
+             "ONNX operator FlexAttention (ai.onnx.preview 1)", .shapes = shapes_flex, .rule = rule_flex,
+             .lower = sp_lower_attention),
     {.name = NULL},
 };

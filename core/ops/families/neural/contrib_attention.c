@@ -418,39 +418,23 @@ static enum sp_status rule_multi_head(struct sp_op_context *context, struct sp_r
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
 const struct sp_op sp_ops_contrib_attention[] = {
-    {.domain = DOMAIN,
-     .name = "Attention",
-     .since = 1,
-     .min_inputs = 2,
-     .max_inputs = 7,
-     .min_outputs = 1,
-     .max_outputs = 2,
-     .shapes = shapes_projected,
-     .rule = rule_projected,
-     .lower = sp_lower_projected_attention,
-     .text =
-         "[b, q, i] [i, three*kv*d] [three*kv*d] [b, t] [two, b, kv, p, d] -> [b, q, kv*d] [two, b, kv, t, d]; q, i, "
-         "three, d, t whole",
-     .source = "ONNX Runtime contrib operator Attention",
-     .signature = "(input,weights,bias?,mask_index?,past?,attention_bias?,past_sequence_length?) -> (output,present?) "
-                  "{do_rotary:int=0,mask_filter_value:float,num_heads!:int,past_present_share_buffer:int=0,"
-                  "qkv_hidden_sizes:ints,rotary_embedding_dim:int,scale:float,unidirectional:int=0}"},
-    {.domain = DOMAIN,
-     .name = "MultiHeadAttention",
-     .since = 1,
-     .min_inputs = 1,
-     .max_inputs = 10,
-     .min_outputs = 1,
-     .max_outputs = 4,
-     .shapes = shapes_multi_head,
-     .rule = rule_multi_head,
-     .lower = sp_lower_multi_head_attention,
-     .text = "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or "
-             "[b, q, kv*d] [b, t, kv, two, d]; t softmax, d whole, with a past, scores or masks that are none of "
-             "[b], [b, t], [b, q, t] t whole, with packed queries q, t whole, with caches e whole",
-     .source = "ONNX Runtime contrib operator MultiHeadAttention",
-     .signature = "(query,key?,value?,bias?,key_padding_mask?,attention_bias?,past_key?,past_value?,"
-                  "past_sequence_length?,cache_indirection?) -> (output,present_key?,present_value?,qk?) "
-                  "{mask_filter_value:float,num_heads!:int,scale:float,unidirectional:int=0}"},
+    SP_ENTRY(DOMAIN, "Attention", 1, 0, 2, 7, 1, 2,
+             "[b, q, i] [i, three*kv*d] [three*kv*d] [b, t] [two, b, kv, p, d] -> [b, q, kv*d] [two, b, kv, t, d]; q, "
+             "i, three, d, t whole",
+             "ONNX Runtime contrib operator Attention", .shapes = shapes_projected, .rule = rule_projected,
+             .lower = sp_lower_projected_attention,
+             .signature = "(input,weights,bias?,mask_index?,past?,attention_bias?,"
+                          "past_sequence_length?) -> (output,present?) {do_rotary:int=0,"
+                          "mask_filter_value:float,num_heads!:int,past_present_share_buffer:int=0,"
+                          "qkv_hidden_sizes:ints,rotary_embedding_dim:int,scale:float,unidirectional:int=0}"),
+    SP_ENTRY(DOMAIN, "MultiHeadAttention", 1, 0, 1, 10, 1, 4,
+             "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or [b, q, kv*d] "
+             "[b, t, kv, two, d]; t softmax, d whole, with a past, scores or masks that are none of [b], [b, t], [b, "
+             "q, t] t whole, with packed queries q, t whole, with caches e whole",
+             "ONNX Runtime contrib operator MultiHeadAttention", .shapes = shapes_multi_head, .rule = rule_multi_head,
+             .lower = sp_lower_multi_head_attention,
+             .signature = "(query,key?,value?,bias?,key_padding_mask?,attention_bias?,past_key?,past_value?,"
+                          "past_sequence_length?,cache_indirection?) -> (output,present_key?,present_value?,"
+                          "qk?) {mask_filter_value:float,num_heads!:int,scale:float,unidirectional:int=0}"),
     {.name = NULL},
 };

@@ -242,25 +242,18 @@ static enum sp_status rule_grouped(struct sp_op_context *context, struct sp_rule
 }
 
 const struct sp_op sp_ops_contrib_group_attention[] = {
-    {.domain = "com.microsoft",
-     .name = "GroupQueryAttention",
-     .since = 1,
-     .min_inputs = 1,
-     .max_inputs = 16,
-     .min_outputs = 1,
-     .max_outputs = 4,
-     .shapes = shapes_grouped,
-     .rule = rule_grouped,
-     .lower = sp_lower_group_attention,
-     .text = "[b, q, kv*g*d] [b, s, kv*d] [b, s, kv*d] [b, kv, p, d] [b, kv, p, d] [b] -> [b, q, kv*g*d] [b, kv, c, d] "
+    SP_ENTRY("com.microsoft", "GroupQueryAttention", 1, 0, 1, 16, 1, 4,
+             "[b, q, kv*g*d] [b, s, kv*d] [b, s, kv*d] [b, kv, p, d] [b, kv, p, d] [b] -> [b, q, kv*g*d] [b, kv, c, d] "
              "[b, kv, c, d]; q, s, d, p, c whole; packed queries with g > 1: kv, g whole",
-     .source = "ONNX Runtime contrib operator GroupQueryAttention",
-     .signature =
-         "(query,key?,value?,past_key?,past_value?,seqlens_k,total_sequence_length,cos_cache?,sin_cache?,"
-         "position_ids?,attention_bias?,head_sink?,k_scale?,v_scale?,q_norm_weight?,k_norm_weight?) -> "
-         "(output,present_key?,present_value?,output_qk?) {causal:int=1,do_rotary:int=0,k_quant_type:string=NONE,"
-         "kv_cache_bit_width:int,kv_num_heads!:int,local_window_size:int=-1,num_heads!:int,"
-         "qk_norm_epsilon:float,qk_output:int=0,rotary_interleaved:int=0,scale:float,sliding_window_cache:int=0,"
-         "smooth_softmax:int,softcap:float=0.0,v_quant_type:string=NONE}"},
+             "ONNX Runtime contrib operator GroupQueryAttention", .shapes = shapes_grouped, .rule = rule_grouped,
+             .lower = sp_lower_group_attention,
+             .signature = "(query,key?,value?,past_key?,past_value?,seqlens_k,total_sequence_length,cos_cache?,"
+                          "sin_cache?,position_ids?,attention_bias?,head_sink?,k_scale?,v_scale?,"
+                          "q_norm_weight?,k_norm_weight?) -> (output,present_key?,present_value?,"
+                          "output_qk?) {causal:int=1,do_rotary:int=0,k_quant_type:string=NONE,"
+                          "kv_cache_bit_width:int,kv_num_heads!:int,local_window_size:int=-1,num_heads!:int,"
+                          "qk_norm_epsilon:float,qk_output:int=0,rotary_interleaved:int=0,scale:float,"
+                          "sliding_window_cache:int=0,smooth_softmax:int,softcap:float=0.0,"
+                          "v_quant_type:string=NONE}"),
     {.name = NULL},
 };

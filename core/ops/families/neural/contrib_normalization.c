@@ -211,74 +211,42 @@ static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_ru
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define SIMPLIFIED(domain_)                                                                                            \
-    {                                                                                                                  \
-        .domain = domain_, .name = "SimplifiedLayerNormalization", .since = 1, .min_inputs = 2, .max_inputs = 2,       \
-        .min_outputs = 1, .max_outputs = 2, .shapes = shapes_layer, .rule = rule_simplified,                           \
-        .lower = sp_lower_rms_norm, .text = "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",                  \
-        .source = "ONNX Runtime contrib operator SimplifiedLayerNormalization",                                        \
-        .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"                \
-    }
-
 const struct sp_op sp_ops_contrib_normalization[] = {
-    SIMPLIFIED(""),
-    SIMPLIFIED(DOMAIN),
-    {.domain = "",
-     .name = "LayerNormalization",
-     .since = 1,
-     .last = 16,
-     .min_inputs = 2,
-     .max_inputs = 3,
-     .min_outputs = 1,
-     .max_outputs = 3,
-     .shapes = shapes_layer,
-     .rule = rule_layer,
-     .lower = sp_lower_layer_norm,
-     .text = "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
-     .source = "ONNX Runtime contrib operator LayerNormalization",
-     .signature = "(X,Scale,B?) -> (Y,Mean?,InvStdDev?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"},
-    {.domain = DOMAIN,
-     .name = "SkipLayerNormalization",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 5,
-     .min_outputs = 1,
-     .max_outputs = 4,
-     .shapes = shapes_skip,
-     .rule = rule_skip,
-     .lower = sp_lower_skip_layer_norm,
-     .text = "[i.., j] [i.., j] [j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
-     .source = "ONNX Runtime contrib operator SkipLayerNormalization",
-     .signature = "(input,skip,gamma,beta?,bias?) -> (output,mean?,inv_std_var?,input_skip_bias_sum?) "
-                  "{epsilon:float=1e-12}"},
-    {.domain = DOMAIN,
-     .name = "SkipSimplifiedLayerNormalization",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 4,
-     .min_outputs = 1,
-     .max_outputs = 4,
-     .shapes = shapes_skip,
-     .rule = rule_skip_simplified,
-     .lower = sp_lower_skip_rms_norm,
-     .text = "[i.., j] [i.., j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
-     .source = "ONNX Runtime contrib operator SkipSimplifiedLayerNormalization",
-     .signature = "(input,skip,gamma,bias?) -> (output,mean?,inv_std_var?,input_skip_bias_sum?) "
-                  "{epsilon:float=1e-12}"},
-    {.domain = DOMAIN,
-     .name = "EmbedLayerNormalization",
-     .since = 1,
-     .min_inputs = 1,
-     .max_inputs = 9,
-     .min_outputs = 1,
-     .max_outputs = 3,
-     .shapes = shapes_embedding,
-     .rule = rule_embedding,
-     .lower = sp_lower_embed_layer_norm,
-     .text = "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; h moments, v, p, u "
+    SP_ENTRY("", "SimplifiedLayerNormalization", 1, 0, 2, 2, 1, 2,
+             "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",
+             "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = shapes_layer,
+             .rule = rule_simplified, .lower = sp_lower_rms_norm,
+             .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"),
+    SP_ENTRY(DOMAIN, "SimplifiedLayerNormalization", 1, 0, 2, 2, 1, 2,
+             "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",
+             "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = shapes_layer,
+             .rule = rule_simplified, .lower = sp_lower_rms_norm,
+             .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"),
+    SP_ENTRY("", "LayerNormalization", 1, 16, 2, 3, 1, 3,
+             "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
+             "ONNX Runtime contrib operator LayerNormalization", .shapes = shapes_layer, .rule = rule_layer,
+             .lower = sp_lower_layer_norm,
+             .signature = "(X,Scale,B?) -> (Y,Mean?,InvStdDev?) {axis:int=-1,epsilon:float=1e-05,"
+                          "stash_type:int=1}"),
+    SP_ENTRY(DOMAIN, "SkipLayerNormalization", 1, 0, 3, 5, 1, 4,
+             "[i.., j] [i.., j] [j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
+             "ONNX Runtime contrib operator SkipLayerNormalization", .shapes = shapes_skip, .rule = rule_skip,
+             .lower = sp_lower_skip_layer_norm,
+             .signature = "(input,skip,gamma,beta?,bias?) -> (output,mean?,inv_std_var?,"
+                          "input_skip_bias_sum?) {epsilon:float=1e-12}"),
+    SP_ENTRY(DOMAIN, "SkipSimplifiedLayerNormalization", 1, 0, 3, 4, 1, 4,
+             "[i.., j] [i.., j] [j] [j] -> [i.., j] [i.., 1] [i.., 1] [i.., j]; j moments",
+             "ONNX Runtime contrib operator SkipSimplifiedLayerNormalization", .shapes = shapes_skip,
+             .rule = rule_skip_simplified, .lower = sp_lower_skip_rms_norm,
+             .signature = "(input,skip,gamma,bias?) -> (output,mean?,inv_std_var?,"
+                          "input_skip_bias_sum?) {epsilon:float=1e-12}"),
+    SP_ENTRY(DOMAIN, "EmbedLayerNormalization", 1, 0, 1, 9, 1, 3,
+             "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; h moments, v, p, u "
              "whole, without positions s whole",
-     .source = "ONNX Runtime contrib operator EmbedLayerNormalization",
-     .signature = "(input_ids,segment_ids?,word_embedding,position_embedding,segment_embedding?,gamma,beta,mask?,"
-                  "position_ids?) -> (output,mask_index?,embedding_sum?) {epsilon:float=1e-12,mask_index_type:int=0}"},
+             "ONNX Runtime contrib operator EmbedLayerNormalization", .shapes = shapes_embedding,
+             .rule = rule_embedding, .lower = sp_lower_embed_layer_norm,
+             .signature = "(input_ids,segment_ids?,word_embedding,position_embedding,segment_embedding?,gamma,"
+                          "beta,mask?,position_ids?) -> (output,mask_index?,"
+                          "embedding_sum?) {epsilon:float=1e-12,mask_index_type:int=0}"),
     {.name = NULL},
 };

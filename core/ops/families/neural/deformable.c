@@ -275,18 +275,10 @@ static enum sp_status rule_deform_conv(struct sp_op_context *context, struct sp_
 }
 
 const struct sp_op sp_ops_deformable[] = {
-    {.domain = "",
-     .name = "DeformConv",
-     .since = 19,
-     .min_inputs = 3,
-     .max_inputs = 5,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_deform_conv,
-     .rule = rule_deform_conv,
-     .lower = sp_lower_deform_conv,
-     .text = "[n, g*o*c, i..] [g*m, o*c, kh..] [n, o*t, h..] [g*m] [n, o*t, h..] -> [n, g*m, h..]; o, c, kh.. sum, i.. "
+    SP_ENTRY("", "DeformConv", 19, 0, 3, 5, 1, 1,
+             "[n, g*o*c, i..] [g*m, o*c, kh..] [n, o*t, h..] [g*m] [n, o*t, h..] -> [n, g*m, h..]; o, c, kh.. sum, i.. "
              "whole",
-     .source = "ONNX operator DeformConv (19, 22)"},
+             "ONNX operator DeformConv (19, 22)", .shapes = shapes_deform_conv, .rule = rule_deform_conv,
+             .lower = sp_lower_deform_conv),
     {.name = NULL},
 };

@@ -301,17 +301,15 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
     return status;
 }
 
-#define ENTRY(name_, since_, last_, least_, most_, more_)                                                              \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .shapes = shapes_resize, .rule = rule_resize, .lower = sp_lower_resize,    \
-        .text = "[n, c, h..] -> [n, c, h..]; h.. halo" more_, .source = "ONNX operator " name_                         \
-    }
-
 const struct sp_op sp_ops_image[] = {
-    ENTRY("Resize", 10, 10, 2, 2, ""),
-    ENTRY("Resize", 11, 0, 1, 4, ", or whole where it may reach anywhere"),
-    ENTRY("Upsample", 1, 8, 1, 1, ""),
-    ENTRY("Upsample", 9, 9, 2, 2, ""),
+    SP_ENTRY("", "Resize", 10, 10, 2, 2, 1, 1, "[n, c, h..] -> [n, c, h..]; h.. halo", "ONNX operator Resize",
+             .shapes = shapes_resize, .rule = rule_resize, .lower = sp_lower_resize),
+    SP_ENTRY("", "Resize", 11, 0, 1, 4, 1, 1,
+             "[n, c, h..] -> [n, c, h..]; h.. halo, or whole where it may reach anywhere", "ONNX operator Resize",
+             .shapes = shapes_resize, .rule = rule_resize, .lower = sp_lower_resize),
+    SP_ENTRY("", "Upsample", 1, 8, 1, 1, 1, 1, "[n, c, h..] -> [n, c, h..]; h.. halo", "ONNX operator Upsample",
+             .shapes = shapes_resize, .rule = rule_resize, .lower = sp_lower_resize),
+    SP_ENTRY("", "Upsample", 9, 9, 2, 2, 1, 1, "[n, c, h..] -> [n, c, h..]; h.. halo", "ONNX operator Upsample",
+             .shapes = shapes_resize, .rule = rule_resize, .lower = sp_lower_resize),
     {.name = NULL},
 };

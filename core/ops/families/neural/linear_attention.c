@@ -227,31 +227,15 @@ static enum sp_status rule_causal(struct sp_op_context *context, struct sp_rule 
 }
 
 const struct sp_op sp_ops_linear_attention[] = {
-    {.domain = "",
-     .name = "LinearAttention",
-     .since = 27,
-     .min_inputs = 3,
-     .max_inputs = 6,
-     .min_outputs = 1,
-     .max_outputs = 2,
-     .shapes = shapes_linear,
-     .rule = rule_linear,
-     .lower = sp_lower_linear_attention,
-     .text = "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] "
-             "[b, kv, d, e]; t sequential, d sum, with a delta rule d whole",
-     .source = "ONNX operator LinearAttention (27)"},
-    {.domain = "",
-     .name = "CausalConvWithState",
-     .since = 27,
-     .min_inputs = 2,
-     .max_inputs = 4,
-     .min_outputs = 1,
-     .max_outputs = 2,
-     .shapes = shapes_causal,
-     .rule = rule_causal,
-     .lower = sp_lower_causal_conv,
-     .text =
-         "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l sequential",
-     .source = "ONNX operator CausalConvWithState (27)"},
+    SP_ENTRY("", "LinearAttention", 27, 0, 3, 6, 1, 2,
+             "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] [b, kv, "
+             "d, e]; t sequential, d sum, with a delta rule d whole",
+             "ONNX operator LinearAttention (27)", .shapes = shapes_linear, .rule = rule_linear,
+             .lower = sp_lower_linear_attention),
+    SP_ENTRY(
+        "", "CausalConvWithState", 27, 0, 2, 4, 1, 2,
+        "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l sequential",
+        "ONNX operator CausalConvWithState (27)", .shapes = shapes_causal, .rule = rule_causal,
+        .lower = sp_lower_causal_conv),
     {.name = NULL},
 };

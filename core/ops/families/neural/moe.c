@@ -399,59 +399,33 @@ static enum sp_status rule_qmoe(struct sp_op_context *context, struct sp_rule *r
     "normalize_routing_weights:int=0,swiglu_fusion:int=0,swiglu_limit:float,use_sparse_mixer:int=0"
 
 const struct sp_op sp_ops_moe[] = {
-    {.domain = DOMAIN,
-     .name = "MoE",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 8,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_moe,
-     .rule = rule_moe,
-     .lower = sp_lower_moe,
-     .text =
-         "[n.., h] [n.., experts] [x, two*i, h] [x, two*i] [x, h, i] [x, h] [x, i, h] [x, i] -> [n.., h]; x, i sum, "
-         "h, two, experts whole, with a sparse mixer x whole, in older models i whole",
-     .source = "ONNX Runtime contrib operator MoE",
-     .signature = "(input,router_probs,fc1_experts_weights,fc1_experts_bias?,fc2_experts_weights,fc2_experts_bias?,"
-                  "fc3_experts_weights?,fc3_experts_bias?) -> (output) {" MOE_ATTRIBUTES "}"},
-    {.domain = DOMAIN,
-     .name = "QMoE",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 21,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_qmoe,
-     .rule = rule_qmoe,
-     .lower = sp_lower_moe,
-     .text =
-         "[n.., h] [n.., experts] [x, two*i*ib, _] [x, two*i*ib] [x, two*i*ib] [x, h, i*_] [x, h] [x, h] -> [n.., h]; "
-         "x sum, i sum in blocks, h, two, experts whole, without normalization x whole, packed for a kernel i whole",
-     .source = "ONNX Runtime contrib operator QMoE",
-     .signature = "(input,router_probs,fc1_experts_weights,fc1_scales?,fc1_experts_bias?,fc2_experts_weights,"
-                  "fc2_scales?,fc2_experts_bias?,fc3_experts_weights?,fc3_scales?,fc3_experts_bias?,"
-                  "fc1_zero_points?,fc2_zero_points?,fc3_zero_points?,router_weights?,fc1_global_scale?,"
-                  "fc2_global_scale?,fc1_act_scale?,fc2_act_scale?,fc1_act_block_scale?,fc2_act_block_scale?) -> "
-                  "(output) {" MOE_ATTRIBUTES
-                  ",accuracy_level:int=0,block_size:int,expert_weight_bits:int=4,quant_type:string=int,"
-                  "weights_prepacked:int=-1}"},
-    {.domain = DOMAIN,
-     .name = "ShardedMoE",
-     .since = 1,
-     .min_inputs = 3,
-     .max_inputs = 8,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_moe,
-     .rule = rule_sharded,
-     .lower = sp_lower_one_of_many,
-     .text = "as MoE, on the experts or inner parts of one device; the operator joins them itself: x, i sum, h, two, "
+    SP_ENTRY(DOMAIN, "MoE", 1, 0, 3, 8, 1, 1,
+             "[n.., h] [n.., experts] [x, two*i, h] [x, two*i] [x, h, i] [x, h] [x, i, h] [x, i] -> [n.., h]; x, i "
+             "sum, h, two, experts whole, with a sparse mixer x whole, in older models i whole",
+             "ONNX Runtime contrib operator MoE", .shapes = shapes_moe, .rule = rule_moe, .lower = sp_lower_moe,
+             .signature = "(input,router_probs,fc1_experts_weights,fc1_experts_bias?,fc2_experts_weights,"
+                          "fc2_experts_bias?,fc3_experts_weights?,fc3_experts_bias?) -> (output) {" MOE_ATTRIBUTES "}"),
+    SP_ENTRY(
+        DOMAIN, "QMoE", 1, 0, 3, 21, 1, 1,
+        "[n.., h] [n.., experts] [x, two*i*ib, _] [x, two*i*ib] [x, two*i*ib] [x, h, i*_] [x, h] [x, h] -> [n.., h]; x "
+        "sum, i sum in blocks, h, two, experts whole, without normalization x whole, packed for a kernel i whole",
+        "ONNX Runtime contrib operator QMoE", .shapes = shapes_qmoe, .rule = rule_qmoe, .lower = sp_lower_moe,
+        .signature = "(input,router_probs,fc1_experts_weights,fc1_scales?,fc1_experts_bias?,"
+                     "fc2_experts_weights,fc2_scales?,fc2_experts_bias?,fc3_experts_weights?,fc3_scales?,"
+                     "fc3_experts_bias?,fc1_zero_points?,fc2_zero_points?,fc3_zero_points?,"
+                     "router_weights?,fc1_global_scale?,fc2_global_scale?,fc1_act_scale?,fc2_act_scale?,"
+                     "fc1_act_block_scale?,fc2_act_block_scale?) -> (output) {" MOE_ATTRIBUTES
+                     ",accuracy_level:int=0,block_size:int,expert_weight_bits:int=4,quant_type:string=int,"
+                     "weights_prepacked:int=-1}"),
+    SP_ENTRY(DOMAIN, "ShardedMoE", 1, 0, 3, 8, 1, 1,
+             "as MoE, on the experts or inner parts of one device; the operator joins them itself: x, i sum, h, two, "
              "experts whole",
-     .source = "ONNX Runtime contrib operator ShardedMoE (builds with NCCL)",
-     .signature = "(input,router_probs,fc1_experts_weights,fc1_experts_bias?,fc2_experts_weights,fc2_experts_bias?,"
-                  "fc3_experts_weights?,fc3_experts_bias?) -> (output) {activation_type:string=relu,k:int=1,"
-                  "local_experts_start_index:int=0,normalize_routing_weights:int=0,tensor_shards:int=1,"
-                  "use_sparse_mixer:int=0}"},
+             "ONNX Runtime contrib operator ShardedMoE (builds with NCCL)", .shapes = shapes_moe, .rule = rule_sharded,
+             .lower = sp_lower_one_of_many,
+             .signature = "(input,router_probs,fc1_experts_weights,fc1_experts_bias?,fc2_experts_weights,"
+                          "fc2_experts_bias?,fc3_experts_weights?,"
+                          "fc3_experts_bias?) -> (output) {activation_type:string=relu,k:int=1,"
+                          "local_experts_start_index:int=0,normalize_routing_weights:int=0,tensor_shards:int=1,"
+                          "use_sparse_mixer:int=0}"),
     {.name = NULL},
 };

@@ -227,41 +227,24 @@ static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_r
     return SP_OK;
 }
 
-#define POOL(name_, rule_, lower_, outputs_, text_)                                                                    \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,                   \
-        .max_outputs = outputs_, .shapes = shapes_pool, .rule = rule_, .lower = lower_, .text = text_,                 \
-        .source = "ONNX operator " name_                                                                               \
-    }
-
-#define GLOBAL_POOL(name_, rule_, lower_, combiner_)                                                                   \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = 1, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1, .max_outputs = 1, \
-        .shapes = shapes_global_pool, .rule = rule_, .lower = lower_,                                                  \
-        .text = "[n, c, h..] -> [n, c, 1..]; h.. " combiner_, .source = "ONNX operator " name_                         \
-    }
-
 #define SUM_TEXT "[n, c, h..] -> [n, c, h..]; h.. halo and taps whole, or taps sum where they tile"
 
 const struct sp_op sp_ops_pooling[] = {
-    POOL("MaxPool", rule_max_pool, sp_lower_max_pool, 2,
-         "[n, c, h..] -> [n, c, h..] [n, c, h..]; h.. halo and taps whole, or taps max where they tile"),
-    POOL("AveragePool", rule_sum_pool, sp_lower_average_pool, 1, SUM_TEXT),
-    POOL("LpPool", rule_sum_pool, sp_lower_lp_pool, 1, SUM_TEXT),
-    GLOBAL_POOL("GlobalMaxPool", rule_global_max, NULL, "max"),
-    GLOBAL_POOL("GlobalAveragePool", rule_global_sum, sp_lower_global_average_pool, "sum"),
-    GLOBAL_POOL("GlobalLpPool", rule_global_sum, sp_lower_global_lp_pool, "sum"),
-    {.domain = "",
-     .name = "MaxUnpool",
-     .since = 9,
-     .min_inputs = 2,
-     .max_inputs = 3,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_max_unpool,
-     .rule = rule_max_unpool,
-     .lower = sp_lower_max_unpool,
-     .text = "[i..] [i..] -> [o..]; i.. sum",
-     .source = "ONNX operator MaxUnpool (9, 11, 22)"},
+    SP_ENTRY("", "MaxPool", 1, 0, 1, 1, 1, 2,
+             "[n, c, h..] -> [n, c, h..] [n, c, h..]; h.. halo and taps whole, or taps max where they tile",
+             "ONNX operator MaxPool", .shapes = shapes_pool, .rule = rule_max_pool, .lower = sp_lower_max_pool),
+    SP_ENTRY("", "AveragePool", 1, 0, 1, 1, 1, 1, SUM_TEXT, "ONNX operator AveragePool", .shapes = shapes_pool,
+             .rule = rule_sum_pool, .lower = sp_lower_average_pool),
+    SP_ENTRY("", "LpPool", 1, 0, 1, 1, 1, 1, SUM_TEXT, "ONNX operator LpPool", .shapes = shapes_pool,
+             .rule = rule_sum_pool, .lower = sp_lower_lp_pool),
+    SP_ENTRY("", "GlobalMaxPool", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, 1..]; h.. max",
+             "ONNX operator GlobalMaxPool", .shapes = shapes_global_pool, .rule = rule_global_max),
+    SP_ENTRY("", "GlobalAveragePool", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, 1..]; h.. sum",
+             "ONNX operator GlobalAveragePool", .shapes = shapes_global_pool, .rule = rule_global_sum,
+             .lower = sp_lower_global_average_pool),
+    SP_ENTRY("", "GlobalLpPool", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, 1..]; h.. sum", "ONNX operator GlobalLpPool",
+             .shapes = shapes_global_pool, .rule = rule_global_sum, .lower = sp_lower_global_lp_pool),
+    SP_ENTRY("", "MaxUnpool", 9, 0, 2, 3, 1, 1, "[i..] [i..] -> [o..]; i.. sum", "ONNX operator MaxUnpool (9, 11, 22)",
+             .shapes = shapes_max_unpool, .rule = rule_max_unpool, .lower = sp_lower_max_unpool),
     {.name = NULL},
 };

@@ -223,18 +223,18 @@ LAYER(lstm, 4)
 LAYER(gru, 3)
 LAYER(rnn, 1)
 
-#define ENTRY(name_, inputs_, outputs_, suffix)                                                                        \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = 1, .min_inputs = 3, .max_inputs = inputs_, .min_outputs = 0,             \
-        .max_outputs = outputs_, .shapes = shapes_##suffix, .rule = rule_##suffix, .lower = sp_lower_##suffix,         \
-        .text = "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, "  \
-                "k whole",                                                                                             \
-        .source = "ONNX operator " name_                                                                               \
-    }
-
 const struct sp_op sp_ops_recurrent[] = {
-    ENTRY("LSTM", 8, 3, lstm),
-    ENTRY("GRU", 6, 2, gru),
-    ENTRY("RNN", 6, 2, rnn),
+    SP_ENTRY(
+        "", "LSTM", 1, 0, 3, 8, 0, 3,
+        "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, k whole",
+        "ONNX operator LSTM", .shapes = shapes_lstm, .rule = rule_lstm, .lower = sp_lower_lstm),
+    SP_ENTRY(
+        "", "GRU", 1, 0, 3, 6, 0, 2,
+        "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, k whole",
+        "ONNX operator GRU", .shapes = shapes_gru, .rule = rule_gru, .lower = sp_lower_gru),
+    SP_ENTRY(
+        "", "RNN", 1, 0, 3, 6, 0, 2,
+        "[t, b, i] [d, gate*h, i] [d, gate*h, k] -> [t, d, b, h] [d, b, h]..; t sequential, i sum, gate, h, k whole",
+        "ONNX operator RNN", .shapes = shapes_rnn, .rule = rule_rnn, .lower = sp_lower_rnn),
     {.name = NULL},
 };

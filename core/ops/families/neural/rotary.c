@@ -181,33 +181,16 @@ static enum sp_status rule_contrib(struct sp_op_context *context, struct sp_rule
 }
 
 const struct sp_op sp_ops_rotary[] = {
-    {.domain = "",
-     .name = "RotaryEmbedding",
-     .since = 23,
-     .min_inputs = 3,
-     .max_inputs = 4,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_onnx,
-     .rule = rule_onnx,
-     .lower = sp_lower_rotary,
-     .text = "[b, h, s, two*r] or [b, s, h*two*r], [b, s, r] [b, s, r] or [p, r] [p, r] [b, s] -> as the first; two, p "
+    SP_ENTRY("", "RotaryEmbedding", 23, 0, 3, 4, 1, 1,
+             "[b, h, s, two*r] or [b, s, h*two*r], [b, s, r] [b, s, r] or [p, r] [p, r] [b, s] -> as the first; two, p "
              "whole; interleaved r*two",
-     .source = "ONNX operator RotaryEmbedding (23)"},
-    {.domain = "com.microsoft",
-     .name = "RotaryEmbedding",
-     .since = 1,
-     .min_inputs = 4,
-     .max_inputs = 4,
-     .min_outputs = 1,
-     .max_outputs = 1,
-     .shapes = shapes_contrib,
-     .rule = rule_contrib,
-     .lower = sp_lower_rotary,
-     .text = "[b, h, s, two*r] or [b, s, h*two*r], [b, s] [p, r] [p, r] -> as the first; two, p whole; interleaved "
+             "ONNX operator RotaryEmbedding (23)", .shapes = shapes_onnx, .rule = rule_onnx, .lower = sp_lower_rotary),
+    SP_ENTRY("com.microsoft", "RotaryEmbedding", 1, 0, 4, 4, 1, 1,
+             "[b, h, s, two*r] or [b, s, h*two*r], [b, s] [p, r] [p, r] -> as the first; two, p whole; interleaved "
              "r*two; with one position s whole",
-     .source = "ONNX Runtime contrib operator RotaryEmbedding",
-     .signature = "(input,position_ids,cos_cache,sin_cache) -> (output) {interleaved:int=0,is_packed_batching:int=0,"
-                  "num_heads:int=0,rotary_embedding_dim:int=0,scale:float=1.0}"},
+             "ONNX Runtime contrib operator RotaryEmbedding", .shapes = shapes_contrib, .rule = rule_contrib,
+             .lower = sp_lower_rotary,
+             .signature = "(input,position_ids,cos_cache,sin_cache) -> (output) {interleaved:int=0,"
+                          "is_packed_batching:int=0,num_heads:int=0,rotary_embedding_dim:int=0,scale:float=1.0}"),
     {.name = NULL},
 };

@@ -266,22 +266,17 @@ static enum sp_status rule_image_decoder(struct sp_op_context *context, struct s
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, inputs_, shapes_, rule_, lower_, text_)                                                   \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .min_inputs = inputs_, .max_inputs = inputs_, .min_outputs = 1,  \
-        .max_outputs = 1, .shapes = shapes_, .rule = rule_, .lower = lower_, .text = text_,                            \
-        .source = "ONNX operator " name_                                                                               \
-    }
-
 const struct sp_op sp_ops_sampling[] = {
-    ENTRY("AffineGrid", 20, 2, shapes_affine_grid, rule_affine_grid, sp_lower_affine_grid,
-          "[n, r, k] [_] -> [n, h.., r]; k sum"),
-    ENTRY("GridSample", 16, 2, shapes_grid_sample, rule_grid_sample, NULL,
-          "[n, c, i..] [n, h.., r] -> [n, c, h..]; i.. and r whole"),
-    ENTRY("RoiAlign", 10, 3, shapes_roi_align, rule_roi_align, sp_lower_regions,
-          "[i, c, i, i] [n, 4] [n] -> [n, c, h, w]; i whole"),
-    ENTRY("MaxRoiPool", 1, 2, shapes_max_roi_pool, rule_max_roi_pool, sp_lower_regions,
-          "[i, c, i, i] [n, 5] -> [n, c, h, w]; i whole"),
-    ENTRY("ImageDecoder", 20, 1, shapes_image_decoder, rule_image_decoder, NULL, "[b] -> [h, w, c]; all whole"),
+    SP_ENTRY("", "AffineGrid", 20, 0, 2, 2, 1, 1, "[n, r, k] [_] -> [n, h.., r]; k sum", "ONNX operator AffineGrid",
+             .shapes = shapes_affine_grid, .rule = rule_affine_grid, .lower = sp_lower_affine_grid),
+    SP_ENTRY("", "GridSample", 16, 0, 2, 2, 1, 1, "[n, c, i..] [n, h.., r] -> [n, c, h..]; i.. and r whole",
+             "ONNX operator GridSample", .shapes = shapes_grid_sample, .rule = rule_grid_sample),
+    SP_ENTRY("", "RoiAlign", 10, 0, 3, 3, 1, 1, "[i, c, i, i] [n, 4] [n] -> [n, c, h, w]; i whole",
+             "ONNX operator RoiAlign", .shapes = shapes_roi_align, .rule = rule_roi_align, .lower = sp_lower_regions),
+    SP_ENTRY("", "MaxRoiPool", 1, 0, 2, 2, 1, 1, "[i, c, i, i] [n, 5] -> [n, c, h, w]; i whole",
+             "ONNX operator MaxRoiPool", .shapes = shapes_max_roi_pool, .rule = rule_max_roi_pool,
+             .lower = sp_lower_regions),
+    SP_ENTRY("", "ImageDecoder", 20, 0, 1, 1, 1, 1, "[b] -> [h, w, c]; all whole", "ONNX operator ImageDecoder",
+             .shapes = shapes_image_decoder, .rule = rule_image_decoder),
     {.name = NULL},
 };

@@ -68,11 +68,12 @@ static enum sp_status rule_cast(struct sp_op_context *context, struct sp_rule *r
 }
 
 const struct sp_op sp_ops_casting[] = {
-    {"", "Cast", 1, 0, 1, 1, 1, 1, 0, shapes_cast, rule_cast, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25"},
-    {"", "CastLike", 15, 0, 2, 2, 1, 1, 0, shapes_cast_like, rule_cast,
-     "[d..] [_..] -> [d..]; of the second only the type is read", "ONNX Operators.md, CastLike-15 to CastLike-25",
-     .lower = sp_lower_node_cast_like},
-    {"", "BitCast", 26, 0, 1, 1, 1, 1, 0, shapes_bit_cast, rule_cast, "[d..] -> [d..]",
-     "ONNX Operators.md, BitCast-26"},
+    SP_ENTRY("", "Cast", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25",
+             .shapes = shapes_cast, .rule = rule_cast),
+    SP_ENTRY("", "CastLike", 15, 0, 2, 2, 1, 1, "[d..] [_..] -> [d..]; of the second only the type is read",
+             "ONNX Operators.md, CastLike-15 to CastLike-25", .shapes = shapes_cast_like, .rule = rule_cast,
+             .lower = sp_lower_node_cast_like),
+    SP_ENTRY("", "BitCast", 26, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX Operators.md, BitCast-26",
+             .shapes = shapes_bit_cast, .rule = rule_cast),
     {.name = NULL},
 };

@@ -163,44 +163,58 @@ static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_
     "input_device_mesh_shapes:strings,input_shard_specs:strings,output_device_mesh_elements:strings,"                  \
     "output_device_mesh_shapes:strings,output_shard_specs:strings"
 
-#define DISTRIBUTED(name_, flags_, least_, most_, operands_, text_, attributes_)                                       \
-    {                                                                                                                  \
-        .domain = DOMAIN, .name = "Distributed" name_, .since = 1, .flags = flags_, .min_inputs = least_,              \
-        .max_inputs = most_, .min_outputs = 1, .max_outputs = 1, .shapes = shapes_distributed,                         \
-        .rule = rule_distributed, .lower = sp_lower_one_of_many, .text = text_,                                        \
-        .source = "ONNX Runtime contrib operator Distributed" name_ ", ONNX operator " name_,                          \
-        .signature = operands_ " {" attributes_ SHARDING_ATTRIBUTES "}"                                                \
-    }
-
-#define COLLECTIVE(name_, most_, shapes_, rule_, text_, signature_)                                                    \
-    {                                                                                                                  \
-        .domain = DOMAIN, .name = name_, .since = 1, .min_inputs = 1, .max_inputs = most_, .min_outputs = 1,           \
-        .max_outputs = most_, .shapes = shapes_, .rule = rule_, .lower = sp_lower_one_of_many,                         \
-        .text = text_ "; of one device's operands",                                                                    \
-        .source = "ONNX Runtime contrib operator " name_ " (builds with NCCL)", .signature = signature_                \
-    }
-
 const struct sp_op sp_ops_distributed[] = {
-    COLLECTIVE("AllReduce", UINT32_MAX, shapes_reduce, rule_reduce, "[i..] -> [i..]", "(*input) -> (*output) {}"),
-    COLLECTIVE("AllGather", 1, shapes_gather, rule_gather, "[i.., a] -> [i.., group*a]; a, group whole",
-               "(input) -> (output) {axis:int=1,group_size:int=1}"),
-    COLLECTIVE("AllToAll", 1, shapes_exchange, rule_exchange, "[a, i..] -> [a, i..]; a whole",
-               "(input) -> (output) {group_size:int=1}"),
-    DISTRIBUTED("MatMul", 0, 2, 2, "(A,B) -> (Y)", "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum", ""),
-    DISTRIBUTED("Slice", 0, 3, 5, "(data,starts,ends,axes?,steps?) -> (output)",
-                "as Slice: [d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its "
-                "bounds are not known",
-                ""),
-    DISTRIBUTED("Reshape", SP_OP_VIEW, 2, 2, "(data,shape) -> (reshaped)",
-                "as Reshape: [a*b, c] -> [a, b*c]; others whole", "allowzero:int=0,"),
-    DISTRIBUTED("Expand", 0, 2, 2, "(input,shape) -> (output)", "as Expand: [i..] -> [n.., i..]", ""),
-    DISTRIBUTED("ReduceSum", 0, 1, 2, "(input,axes?) -> (output)", "[i.., j..] -> [i..]; j.. sum",
-                "keepdims:int=1,noop_with_empty_axes:int=0,"),
-    DISTRIBUTED("ReduceMax", 0, 1, 2, "(input,axes?) -> (output)", "[i.., j..] -> [i..]; j.. max",
-                "keepdims:int=1,noop_with_empty_axes:int=0,"),
-    DISTRIBUTED("ReduceMean", 0, 1, 2, "(input,axes?) -> (output)", "[i.., j..] -> [i..]; j.. sum",
-                "keepdims:int=1,noop_with_empty_axes:int=0,"),
-    DISTRIBUTED("Unsqueeze", SP_OP_VIEW, 2, 2, "(input,axes) -> (output)", "[i..] -> [i.., 1..]", ""),
-    DISTRIBUTED("Squeeze", SP_OP_VIEW, 2, 2, "(input,axes) -> (output)", "[i.., 1..] -> [i..]", ""),
+    SP_ENTRY(DOMAIN, "AllReduce", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, "[i..] -> [i..]; of one device's operands",
+             "ONNX Runtime contrib operator AllReduce (builds with NCCL)", .shapes = shapes_reduce, .rule = rule_reduce,
+             .lower = sp_lower_one_of_many, .signature = "(*input) -> (*output) {}"),
+    SP_ENTRY(DOMAIN, "AllGather", 1, 0, 1, 1, 1, 1,
+             "[i.., a] -> [i.., group*a]; a, group whole; of one device's operands",
+             "ONNX Runtime contrib operator AllGather (builds with NCCL)", .shapes = shapes_gather, .rule = rule_gather,
+             .lower = sp_lower_one_of_many, .signature = "(input) -> (output) {axis:int=1,group_size:int=1}"),
+    SP_ENTRY(DOMAIN, "AllToAll", 1, 0, 1, 1, 1, 1, "[a, i..] -> [a, i..]; a whole; of one device's operands",
+             "ONNX Runtime contrib operator AllToAll (builds with NCCL)", .shapes = shapes_exchange,
+             .rule = rule_exchange, .lower = sp_lower_one_of_many,
+             .signature = "(input) -> (output) {group_size:int=1}"),
+    SP_ENTRY(DOMAIN, "DistributedMatMul", 1, 0, 2, 2, 1, 1, "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
+             "ONNX Runtime contrib operator DistributedMatMul, ONNX operator MatMul", .shapes = shapes_distributed,
+             .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature = "(A,B) -> (Y) {" SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedSlice", 1, 0, 3, 5, 1, 1,
+             "as Slice: [d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its "
+             "bounds are not known",
+             "ONNX Runtime contrib operator DistributedSlice, ONNX operator Slice", .shapes = shapes_distributed,
+             .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature = "(data,starts,ends,axes?,steps?) -> (output) {" SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedReshape", 1, 0, 2, 2, 1, 1, "as Reshape: [a*b, c] -> [a, b*c]; others whole",
+             "ONNX Runtime contrib operator DistributedReshape, ONNX operator Reshape", .flags = SP_OP_VIEW,
+             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature = "(data,shape) -> (reshaped) {allowzero:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedExpand", 1, 0, 2, 2, 1, 1, "as Expand: [i..] -> [n.., i..]",
+             "ONNX Runtime contrib operator DistributedExpand, ONNX operator Expand", .shapes = shapes_distributed,
+             .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature = "(input,shape) -> (output) {" SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedReduceSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum",
+             "ONNX Runtime contrib operator DistributedReduceSum, ONNX operator ReduceSum",
+             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature =
+                 "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedReduceMax", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. max",
+             "ONNX Runtime contrib operator DistributedReduceMax, ONNX operator ReduceMax",
+             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature =
+                 "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedReduceMean", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum",
+             "ONNX Runtime contrib operator DistributedReduceMean, ONNX operator ReduceMean",
+             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature =
+                 "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedUnsqueeze", 1, 0, 2, 2, 1, 1, "[i..] -> [i.., 1..]",
+             "ONNX Runtime contrib operator DistributedUnsqueeze, ONNX operator Unsqueeze", .flags = SP_OP_VIEW,
+             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature = "(input,axes) -> (output) {" SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(DOMAIN, "DistributedSqueeze", 1, 0, 2, 2, 1, 1, "[i.., 1..] -> [i..]",
+             "ONNX Runtime contrib operator DistributedSqueeze, ONNX operator Squeeze", .flags = SP_OP_VIEW,
+             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             .signature = "(input,axes) -> (output) {" SHARDING_ATTRIBUTES "}"),
     {.name = NULL},
 };

@@ -301,11 +301,11 @@ static enum sp_status rule_suppression(struct sp_op_context *context, struct sp_
 }
 
 const struct sp_op sp_ops_dynamic[] = {
-    {"", "Compress", 9, 0, 2, 2, 1, 1, 0, shapes_compress, rule_compress, "[d.., i] [c] -> [d.., o]; i, c, o whole",
-     "ONNX Operators.md, Compress-9, Compress-11", NULL},
-    {"", "Unique", 11, 0, 1, 1, 1, 4, 0, shapes_unique, rule_unique, "[i..] -> [o] [o] [i] [o]; all whole",
-     "ONNX Operators.md, Unique-11", NULL},
-    {"", "NonMaxSuppression", 10, 0, 2, 5, 1, 1, 0, shapes_suppression, rule_suppression,
-     "[b, s, 4] [b, c, s] -> [o, 3]; all whole", "ONNX Operators.md, NonMaxSuppression-10, -11", NULL},
+    SP_ENTRY("", "Compress", 9, 0, 2, 2, 1, 1, "[d.., i] [c] -> [d.., o]; i, c, o whole",
+             "ONNX Operators.md, Compress-9, Compress-11", .shapes = shapes_compress, .rule = rule_compress),
+    SP_ENTRY("", "Unique", 11, 0, 1, 1, 1, 4, "[i..] -> [o] [o] [i] [o]; all whole", "ONNX Operators.md, Unique-11",
+             .shapes = shapes_unique, .rule = rule_unique),
+    SP_ENTRY("", "NonMaxSuppression", 10, 0, 2, 5, 1, 1, "[b, s, 4] [b, c, s] -> [o, 3]; all whole",
+             "ONNX Operators.md, NonMaxSuppression-10, -11", .shapes = shapes_suppression, .rule = rule_suppression),
     {.name = NULL},
 };

@@ -287,13 +287,15 @@ static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_ru
 }
 
 const struct sp_op sp_ops_indexing[] = {
-    {"", "Gather", 1, 0, 2, 2, 1, 1, 0, shapes_gather, rule_gather, "[d.., v, e..] [i..] -> [d.., i.., e..]; v sum",
-     "ONNX Operators.md, Gather-1 to Gather-13", .lower = sp_lower_node_gather},
-    {"", "GatherElements", 11, 0, 2, 2, 1, 1, 0, shapes_gather_elements, rule_gather_elements,
-     "[d.., v] [d.., i] -> [d.., i]; v sum, d.. whole where the extents differ",
-     "ONNX Operators.md, GatherElements-11, GatherElements-13", .lower = sp_lower_node_gather_elements},
-    {"", "GatherND", 11, 0, 2, 2, 1, 1, 0, shapes_gather_nd, rule_gather_nd,
-     "[b.., v.., d..] [b.., i.., t] -> [b.., i.., d..]; v.. sum, t whole",
-     "ONNX Operators.md, GatherND-11 to GatherND-13", .lower = sp_lower_node_gather_nd},
+    SP_ENTRY("", "Gather", 1, 0, 2, 2, 1, 1, "[d.., v, e..] [i..] -> [d.., i.., e..]; v sum",
+             "ONNX Operators.md, Gather-1 to Gather-13", .shapes = shapes_gather, .rule = rule_gather,
+             .lower = sp_lower_node_gather),
+    SP_ENTRY("", "GatherElements", 11, 0, 2, 2, 1, 1,
+             "[d.., v] [d.., i] -> [d.., i]; v sum, d.. whole where the extents differ",
+             "ONNX Operators.md, GatherElements-11, GatherElements-13", .shapes = shapes_gather_elements,
+             .rule = rule_gather_elements, .lower = sp_lower_node_gather_elements),
+    SP_ENTRY("", "GatherND", 11, 0, 2, 2, 1, 1, "[b.., v.., d..] [b.., i.., t] -> [b.., i.., d..]; v.. sum, t whole",
+             "ONNX Operators.md, GatherND-11 to GatherND-13", .shapes = shapes_gather_nd, .rule = rule_gather_nd,
+             .lower = sp_lower_node_gather_nd),
     {.name = NULL},
 };

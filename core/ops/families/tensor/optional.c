@@ -63,14 +63,14 @@ static enum sp_status rule_get_element(struct sp_op_context *context, struct sp_
 }
 
 const struct sp_op sp_ops_optional[] = {
-    {"", "Optional", 15, 0, 0, 1, 1, 1, 0, shapes_optional, rule_whole, "[_..] -> optional of [_..]; all whole",
-     "ONNX Operators.md, Optional-15", NULL},
-    {"", "OptionalHasElement", 15, 17, 1, 1, 1, 1, 0, shapes_has_element, rule_whole, "optional -> []; all whole",
-     "ONNX Changelog.md, OptionalHasElement-15", NULL},
-    {"", "OptionalHasElement", 18, 0, 0, 1, 1, 1, 0, shapes_has_element, rule_whole, "optional -> []; all whole",
-     "ONNX Operators.md, OptionalHasElement-18", NULL},
-    {"", "OptionalGetElement", 15, 0, 1, 1, 1, 1, SP_OP_VIEW, shapes_get_element, rule_get_element,
-     "[d..] -> [d..]; of an optional or sequence all whole",
-     "ONNX Operators.md and Changelog.md, OptionalGetElement-15, OptionalGetElement-18", NULL},
+    SP_ENTRY("", "Optional", 15, 0, 0, 1, 1, 1, "[_..] -> optional of [_..]; all whole",
+             "ONNX Operators.md, Optional-15", .shapes = shapes_optional, .rule = rule_whole),
+    SP_ENTRY("", "OptionalHasElement", 15, 17, 1, 1, 1, 1, "optional -> []; all whole",
+             "ONNX Changelog.md, OptionalHasElement-15", .shapes = shapes_has_element, .rule = rule_whole),
+    SP_ENTRY("", "OptionalHasElement", 18, 0, 0, 1, 1, 1, "optional -> []; all whole",
+             "ONNX Operators.md, OptionalHasElement-18", .shapes = shapes_has_element, .rule = rule_whole),
+    SP_ENTRY("", "OptionalGetElement", 15, 0, 1, 1, 1, 1, "[d..] -> [d..]; of an optional or sequence all whole",
+             "ONNX Operators.md and Changelog.md, OptionalGetElement-15, OptionalGetElement-18", .flags = SP_OP_VIEW,
+             .shapes = shapes_get_element, .rule = rule_get_element),
     {.name = NULL},
 };

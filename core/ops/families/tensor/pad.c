@@ -236,14 +236,15 @@ static enum sp_status rule_center(struct sp_op_context *context, struct sp_rule 
 #define TEXT "[d.., i] -> [d.., i]; i moves, or is whole where the pads are not known"
 
 const struct sp_op sp_ops_pad[] = {
-    {"", "Pad", 1, 10, 1, 1, 1, 1, 0, shapes_pad, rule_pad, "[d.., i] -> [d.., i]; i moves",
-     "ONNX Operators.md, Pad-1, Pad-2", .lower = sp_lower_node_pad},
-    {"", "Pad", 11, 17, 2, 3, 1, 1, 0, shapes_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-11, Pad-13",
-     .lower = sp_lower_node_pad},
-    {"", "Pad", 18, 0, 2, 4, 1, 1, 0, shapes_pad, rule_pad, TEXT, "ONNX Operators.md, Pad-18 to Pad-25",
-     .lower = sp_lower_node_pad},
-    {"", "CenterCropPad", 18, 0, 2, 2, 1, 1, 0, shapes_center, rule_center,
-     "[d.., i] [_] -> [d.., i]; i moves, or is whole where its extents are not known",
-     "ONNX Operators.md, CenterCropPad-18", .lower = sp_lower_node_center_crop_pad},
+    SP_ENTRY("", "Pad", 1, 10, 1, 1, 1, 1, "[d.., i] -> [d.., i]; i moves", "ONNX Operators.md, Pad-1, Pad-2",
+             .shapes = shapes_pad, .rule = rule_pad, .lower = sp_lower_node_pad),
+    SP_ENTRY("", "Pad", 11, 17, 2, 3, 1, 1, TEXT, "ONNX Operators.md, Pad-11, Pad-13", .shapes = shapes_pad,
+             .rule = rule_pad, .lower = sp_lower_node_pad),
+    SP_ENTRY("", "Pad", 18, 0, 2, 4, 1, 1, TEXT, "ONNX Operators.md, Pad-18 to Pad-25", .shapes = shapes_pad,
+             .rule = rule_pad, .lower = sp_lower_node_pad),
+    SP_ENTRY("", "CenterCropPad", 18, 0, 2, 2, 1, 1,
+             "[d.., i] [_] -> [d.., i]; i moves, or is whole where its extents are not known",
+             "ONNX Operators.md, CenterCropPad-18", .shapes = shapes_center, .rule = rule_center,
+             .lower = sp_lower_node_center_crop_pad),
     {.name = NULL},
 };

@@ -84,20 +84,21 @@ static enum sp_status rule_multinomial(struct sp_op_context *context, struct sp_
     return SP_OK;
 }
 
-/* clang-format off */
 const struct sp_op sp_ops_random[] = {
-    {"", "RandomNormal", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, shapes_shaped, rule_shaped, "() -> [d..]",
-     "ONNX operator RandomNormal (1, 22)", NULL, sp_lower_random_shaped},
-    {"", "RandomUniform", 1, 0, 0, 0, 1, 1, SP_OP_RANDOM, shapes_shaped, rule_shaped, "() -> [d..]",
-     "ONNX operator RandomUniform (1, 22)", NULL, sp_lower_random_shaped},
-    {"", "RandomNormalLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_like, rule_like,
-     "[d..] -> [d..]; only the shape is read", "ONNX operator RandomNormalLike (1, 22)", NULL, sp_lower_random_like},
-    {"", "RandomUniformLike", 1, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_like, rule_like,
-     "[d..] -> [d..]; only the shape is read", "ONNX operator RandomUniformLike (1, 22)", NULL, sp_lower_random_like},
-    {"", "Bernoulli", 15, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_like, rule_shaped, "[d..] -> [d..]",
-     "ONNX operator Bernoulli (15, 22)", NULL, sp_lower_random_like},
-    {"", "Multinomial", 7, 0, 1, 1, 1, 1, SP_OP_RANDOM, shapes_multinomial, rule_multinomial,
-     "[b, c] -> [b, s]; c whole", "ONNX operator Multinomial (7, 22)", NULL, sp_lower_multinomial},
+    SP_ENTRY("", "RandomNormal", 1, 0, 0, 0, 1, 1, "() -> [d..]", "ONNX operator RandomNormal (1, 22)",
+             .flags = SP_OP_RANDOM, .shapes = shapes_shaped, .rule = rule_shaped, .lower = sp_lower_random_shaped),
+    SP_ENTRY("", "RandomUniform", 1, 0, 0, 0, 1, 1, "() -> [d..]", "ONNX operator RandomUniform (1, 22)",
+             .flags = SP_OP_RANDOM, .shapes = shapes_shaped, .rule = rule_shaped, .lower = sp_lower_random_shaped),
+    SP_ENTRY("", "RandomNormalLike", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]; only the shape is read",
+             "ONNX operator RandomNormalLike (1, 22)", .flags = SP_OP_RANDOM, .shapes = shapes_like, .rule = rule_like,
+             .lower = sp_lower_random_like),
+    SP_ENTRY("", "RandomUniformLike", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]; only the shape is read",
+             "ONNX operator RandomUniformLike (1, 22)", .flags = SP_OP_RANDOM, .shapes = shapes_like, .rule = rule_like,
+             .lower = sp_lower_random_like),
+    SP_ENTRY("", "Bernoulli", 15, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX operator Bernoulli (15, 22)",
+             .flags = SP_OP_RANDOM, .shapes = shapes_like, .rule = rule_shaped, .lower = sp_lower_random_like),
+    SP_ENTRY("", "Multinomial", 7, 0, 1, 1, 1, 1, "[b, c] -> [b, s]; c whole", "ONNX operator Multinomial (7, 22)",
+             .flags = SP_OP_RANDOM, .shapes = shapes_multinomial, .rule = rule_multinomial,
+             .lower = sp_lower_multinomial),
     {.name = NULL},
 };
-/* clang-format on */

@@ -317,13 +317,16 @@ static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_r
 #define ELEMENTS_TEXT "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole, or with a reduction sum, product, max or min"
 
 const struct sp_op sp_ops_scatter[] = {
-    {"", "Scatter", 9, 10, 3, 3, 1, 1, 0, shapes_scatter_elements, rule_scatter_elements,
-     "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole", "ONNX Operators.md, Scatter-9",
-     .lower = sp_lower_node_scatter_elements},
-    {"", "ScatterElements", 11, 0, 3, 3, 1, 1, 0, shapes_scatter_elements, rule_scatter_elements, ELEMENTS_TEXT,
-     "ONNX Operators.md, ScatterElements-11 to ScatterElements-18", .lower = sp_lower_node_scatter_elements},
-    {"", "ScatterND", 11, 0, 3, 3, 1, 1, 0, shapes_scatter_nd, rule_scatter_nd,
-     "[v.., d..] [i.., t] [i.., d..] -> [v.., d..]; t whole; i.. whole, or with a reduction sum, product, max or min",
-     "ONNX Operators.md, ScatterND-11 to ScatterND-18", .lower = sp_lower_node_scatter_nd},
+    SP_ENTRY("", "Scatter", 9, 10, 3, 3, 1, 1, "[d.., v] [d.., i] [d.., i] -> [d.., v]; i whole",
+             "ONNX Operators.md, Scatter-9", .shapes = shapes_scatter_elements, .rule = rule_scatter_elements,
+             .lower = sp_lower_node_scatter_elements),
+    SP_ENTRY("", "ScatterElements", 11, 0, 3, 3, 1, 1, ELEMENTS_TEXT,
+             "ONNX Operators.md, ScatterElements-11 to ScatterElements-18", .shapes = shapes_scatter_elements,
+             .rule = rule_scatter_elements, .lower = sp_lower_node_scatter_elements),
+    SP_ENTRY("", "ScatterND", 11, 0, 3, 3, 1, 1,
+             "[v.., d..] [i.., t] [i.., d..] -> [v.., d..]; t whole; i.. whole, or with a reduction sum, product, max "
+             "or min",
+             "ONNX Operators.md, ScatterND-11 to ScatterND-18", .shapes = shapes_scatter_nd, .rule = rule_scatter_nd,
+             .lower = sp_lower_node_scatter_nd),
     {.name = NULL},
 };

@@ -370,21 +370,18 @@ static enum sp_status rule_nonzero(struct sp_op_context *context, struct sp_rule
     return SP_OK;
 }
 
-#define ENTRY(name_, since_, last_, inputs_, outputs_, shapes_, rule_, lower_, text_)                                  \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = inputs_, .max_inputs = inputs_,     \
-        .min_outputs = outputs_, .max_outputs = outputs_, .shapes = shapes_, .rule = rule_, .lower = lower_,           \
-        .text = text_, .source = "ONNX operator " name_                                                                \
-    }
-
 const struct sp_op sp_ops_selection[] = {
-    ENTRY("TopK", 1, 9, 1, 2, shapes_topk, rule_topk, sp_lower_top_k,
-          "[i.., j] -> [i.., k] [i.., k]; j select, k whole"),
-    ENTRY("TopK", 10, 0, 2, 2, shapes_topk, rule_topk, sp_lower_top_k,
-          "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole"),
-    ENTRY("CumSum", 11, 0, 2, 1, shapes_cumulative_sum, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("CumProd", 26, 0, 2, 1, shapes_cumulative_product, rule_scan, NULL, "[i.., j] [] -> [i.., j]; j sequential"),
-    ENTRY("OneHot", 9, 0, 3, 1, shapes_one_hot, rule_one_hot, sp_lower_one_hot, "[i..] [] [2] -> [i.., depth]"),
-    ENTRY("NonZero", 9, 0, 1, 1, shapes_nonzero, rule_nonzero, NULL, "[i..] -> [r, c]; all whole"),
+    SP_ENTRY("", "TopK", 1, 9, 1, 1, 2, 2, "[i.., j] -> [i.., k] [i.., k]; j select, k whole", "ONNX operator TopK",
+             .shapes = shapes_topk, .rule = rule_topk, .lower = sp_lower_top_k),
+    SP_ENTRY("", "TopK", 10, 0, 2, 2, 2, 2, "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole",
+             "ONNX operator TopK", .shapes = shapes_topk, .rule = rule_topk, .lower = sp_lower_top_k),
+    SP_ENTRY("", "CumSum", 11, 0, 2, 2, 1, 1, "[i.., j] [] -> [i.., j]; j sequential", "ONNX operator CumSum",
+             .shapes = shapes_cumulative_sum, .rule = rule_scan),
+    SP_ENTRY("", "CumProd", 26, 0, 2, 2, 1, 1, "[i.., j] [] -> [i.., j]; j sequential", "ONNX operator CumProd",
+             .shapes = shapes_cumulative_product, .rule = rule_scan),
+    SP_ENTRY("", "OneHot", 9, 0, 3, 3, 1, 1, "[i..] [] [2] -> [i.., depth]", "ONNX operator OneHot",
+             .shapes = shapes_one_hot, .rule = rule_one_hot, .lower = sp_lower_one_hot),
+    SP_ENTRY("", "NonZero", 9, 0, 1, 1, 1, 1, "[i..] -> [r, c]; all whole", "ONNX operator NonZero",
+             .shapes = shapes_nonzero, .rule = rule_nonzero),
     {.name = NULL},
 };

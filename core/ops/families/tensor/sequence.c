@@ -209,24 +209,22 @@ static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-#define ENTRY(name, min_inputs, max_inputs, flags, infer, text, versions)                                              \
-    {                                                                                                                  \
-        "", name, 11, 0, min_inputs, max_inputs, 1, 1, flags, infer, rule_whole, text, "ONNX Operators.md, " versions, \
-            NULL                                                                                                       \
-    }
-
 const struct sp_op sp_ops_sequence[] = {
-    ENTRY("SequenceConstruct", 1, UINT32_MAX, 0, shapes_construct, "[_..].. -> sequence of [_..]; all whole",
-          "SequenceConstruct-11"),
-    ENTRY("SequenceEmpty", 0, 0, SP_OP_CONSTANT, shapes_empty, "-> sequence", "SequenceEmpty-11"),
-    ENTRY("SequenceAt", 2, 2, 0, shapes_at, "sequence of [_..], [] -> [_..]; all whole", "SequenceAt-11"),
-    ENTRY("SequenceInsert", 2, 3, 0, shapes_insert, "sequence of [_..], [_..], [] -> sequence of [_..]; all whole",
-          "SequenceInsert-11"),
-    ENTRY("SequenceErase", 1, 2, 0, shapes_erase, "sequence, [] -> sequence; all whole", "SequenceErase-11"),
-    ENTRY("SequenceLength", 1, 1, 0, shapes_length, "sequence -> []; all whole", "SequenceLength-11"),
-    ENTRY("SplitToSequence", 1, 2, 0, shapes_split, "[_..], [_] -> sequence of [_..]; all whole",
-          "SplitToSequence-11 to SplitToSequence-24"),
-    ENTRY("ConcatFromSequence", 1, 1, 0, shapes_concat, "sequence of [_..] -> [_..]; all whole",
-          "ConcatFromSequence-11"),
+    SP_ENTRY("", "SequenceConstruct", 11, 0, 1, UINT32_MAX, 1, 1, "[_..].. -> sequence of [_..]; all whole",
+             "ONNX Operators.md, SequenceConstruct-11", .shapes = shapes_construct, .rule = rule_whole),
+    SP_ENTRY("", "SequenceEmpty", 11, 0, 0, 0, 1, 1, "-> sequence", "ONNX Operators.md, SequenceEmpty-11",
+             .flags = SP_OP_CONSTANT, .shapes = shapes_empty, .rule = rule_whole),
+    SP_ENTRY("", "SequenceAt", 11, 0, 2, 2, 1, 1, "sequence of [_..], [] -> [_..]; all whole",
+             "ONNX Operators.md, SequenceAt-11", .shapes = shapes_at, .rule = rule_whole),
+    SP_ENTRY("", "SequenceInsert", 11, 0, 2, 3, 1, 1, "sequence of [_..], [_..], [] -> sequence of [_..]; all whole",
+             "ONNX Operators.md, SequenceInsert-11", .shapes = shapes_insert, .rule = rule_whole),
+    SP_ENTRY("", "SequenceErase", 11, 0, 1, 2, 1, 1, "sequence, [] -> sequence; all whole",
+             "ONNX Operators.md, SequenceErase-11", .shapes = shapes_erase, .rule = rule_whole),
+    SP_ENTRY("", "SequenceLength", 11, 0, 1, 1, 1, 1, "sequence -> []; all whole",
+             "ONNX Operators.md, SequenceLength-11", .shapes = shapes_length, .rule = rule_whole),
+    SP_ENTRY("", "SplitToSequence", 11, 0, 1, 2, 1, 1, "[_..], [_] -> sequence of [_..]; all whole",
+             "ONNX Operators.md, SplitToSequence-11 to SplitToSequence-24", .shapes = shapes_split, .rule = rule_whole),
+    SP_ENTRY("", "ConcatFromSequence", 11, 0, 1, 1, 1, 1, "sequence of [_..] -> [_..]; all whole",
+             "ONNX Operators.md, ConcatFromSequence-11", .shapes = shapes_concat, .rule = rule_whole),
     {.name = NULL},
 };

@@ -258,9 +258,9 @@ static enum sp_status rule_slice(struct sp_op_context *context, struct sp_rule *
     "[d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its bounds are not known"
 
 const struct sp_op sp_ops_slice[] = {
-    {"", "Slice", 1, 9, 1, 1, 1, 1, 0, shapes_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-1",
-     .lower = sp_lower_node_slice},
-    {"", "Slice", 10, 0, 3, 5, 1, 1, 0, shapes_slice, rule_slice, TEXT, "ONNX Operators.md, Slice-10 to Slice-13",
-     .lower = sp_lower_node_slice},
+    SP_ENTRY("", "Slice", 1, 9, 1, 1, 1, 1, TEXT, "ONNX Operators.md, Slice-1", .shapes = shapes_slice,
+             .rule = rule_slice, .lower = sp_lower_node_slice),
+    SP_ENTRY("", "Slice", 10, 0, 3, 5, 1, 1, TEXT, "ONNX Operators.md, Slice-10 to Slice-13", .shapes = shapes_slice,
+             .rule = rule_slice, .lower = sp_lower_node_slice),
     {.name = NULL},
 };

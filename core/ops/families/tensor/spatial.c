@@ -271,19 +271,15 @@ static enum sp_status rule_col2im(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-#define ENTRY(flags_, name_, since_, inputs_, shapes_, rule_, lower_, text_)                                           \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .min_inputs = inputs_, .max_inputs = inputs_, .min_outputs = 1,  \
-        .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_, .text = text_,                            \
-        .source = "ONNX operator " name_, .lower = lower_                                                              \
-    }
-
 const struct sp_op sp_ops_spatial[] = {
-    ENTRY(SP_OP_PERMUTES, "DepthToSpace", 1, 1, shapes_depth_to_space, rule_depth_to_space,
-          sp_lower_node_depth_to_space, "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]"),
-    ENTRY(SP_OP_PERMUTES, "SpaceToDepth", 1, 1, shapes_space_to_depth, rule_space_to_depth,
-          sp_lower_node_space_to_depth, "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]"),
-    ENTRY(0, "Col2Im", 18, 3, shapes_col2im, rule_col2im, sp_lower_col2im,
-          "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum"),
+    SP_ENTRY("", "DepthToSpace", 1, 0, 1, 1, 1, 1,
+             "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]", "ONNX operator DepthToSpace",
+             .flags = SP_OP_PERMUTES, .shapes = shapes_depth_to_space, .rule = rule_depth_to_space,
+             .lower = sp_lower_node_depth_to_space),
+    SP_ENTRY("", "SpaceToDepth", 1, 0, 1, 1, 1, 1, "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]",
+             "ONNX operator SpaceToDepth", .flags = SP_OP_PERMUTES, .shapes = shapes_space_to_depth,
+             .rule = rule_space_to_depth, .lower = sp_lower_node_space_to_depth),
+    SP_ENTRY("", "Col2Im", 18, 0, 3, 3, 1, 1, "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum",
+             "ONNX operator Col2Im", .shapes = shapes_col2im, .rule = rule_col2im, .lower = sp_lower_col2im),
     {.name = NULL},
 };

@@ -154,18 +154,16 @@ static enum sp_status rule_tf_idf(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
-/* clang-format off */
 const struct sp_op sp_ops_string[] = {
-    {"", "StringConcat", 20, 0, 2, 2, 1, 1, 0, shapes_concat, rule_each, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-     "ONNX operator StringConcat (20)", NULL},
-    {"", "RegexFullMatch", 20, 0, 1, 1, 1, 1, 0, shapes_match, rule_each, "[d..] -> [d..]",
-     "ONNX operator RegexFullMatch (20)", NULL},
-    {"", "StringSplit", 20, 0, 1, 1, 2, 2, 0, shapes_split, rule_split, "[d..] -> [d.., w] [d..]; d.. whole",
-     "ONNX operator StringSplit (20)", NULL},
-    {"", "StringNormalizer", 10, 0, 1, 1, 1, 1, 0, shapes_normalizer, rule_normalizer,
-     "[c] -> [c]; with stopwords c whole", "ONNX operator StringNormalizer (10)", NULL},
-    {"", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, 0, shapes_tf_idf, rule_tf_idf, "[n, c] -> [n, o]; c whole",
-     "ONNX operator TfIdfVectorizer (9)", NULL, sp_lower_made_whole},
+    SP_ENTRY("", "StringConcat", 20, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
+             "ONNX operator StringConcat (20)", .shapes = shapes_concat, .rule = rule_each),
+    SP_ENTRY("", "RegexFullMatch", 20, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX operator RegexFullMatch (20)",
+             .shapes = shapes_match, .rule = rule_each),
+    SP_ENTRY("", "StringSplit", 20, 0, 1, 1, 2, 2, "[d..] -> [d.., w] [d..]; d.. whole",
+             "ONNX operator StringSplit (20)", .shapes = shapes_split, .rule = rule_split),
+    SP_ENTRY("", "StringNormalizer", 10, 0, 1, 1, 1, 1, "[c] -> [c]; with stopwords c whole",
+             "ONNX operator StringNormalizer (10)", .shapes = shapes_normalizer, .rule = rule_normalizer),
+    SP_ENTRY("", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, "[n, c] -> [n, o]; c whole", "ONNX operator TfIdfVectorizer (9)",
+             .shapes = shapes_tf_idf, .rule = rule_tf_idf, .lower = sp_lower_made_whole),
     {.name = NULL},
 };
-/* clang-format on */

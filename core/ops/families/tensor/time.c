@@ -138,10 +138,10 @@ static enum sp_status rule_tensor_scatter(struct sp_op_context *context, struct 
 }
 
 const struct sp_op sp_ops_time[] = {
-    {"", "ReverseSequence", 10, 0, 2, 2, 1, 1, 0, shapes_reverse, rule_reverse,
-     "[t, b, d..] [b] -> [t, b, d..]; t whole", "ONNX Operators.md, ReverseSequence-10", NULL},
-    {"", "TensorScatter", 24, 0, 2, 3, 1, 1, 0, shapes_tensor_scatter, rule_tensor_scatter,
-     "[b, s, d..] [b, u, d..] [b] -> [b, s, d..]; u whole", "ONNX Operators.md, TensorScatter-24", NULL,
-     sp_lower_tensor_scatter},
+    SP_ENTRY("", "ReverseSequence", 10, 0, 2, 2, 1, 1, "[t, b, d..] [b] -> [t, b, d..]; t whole",
+             "ONNX Operators.md, ReverseSequence-10", .shapes = shapes_reverse, .rule = rule_reverse),
+    SP_ENTRY("", "TensorScatter", 24, 0, 2, 3, 1, 1, "[b, s, d..] [b, u, d..] [b] -> [b, s, d..]; u whole",
+             "ONNX Operators.md, TensorScatter-24", .shapes = shapes_tensor_scatter, .rule = rule_tensor_scatter,
+             .lower = sp_lower_tensor_scatter),
     {.name = NULL},
 };
