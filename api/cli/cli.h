@@ -51,7 +51,6 @@ struct common {
 int report_error(const struct common *common, const struct sp_error *err, const char *hint);
 /* Replaces what is not well-formed UTF-8 by '?': arguments and file names are any bytes, JSON is not. */
 void make_utf8(char *text);
-enum exit_code exit_code_of(enum sp_status status);
 /* Wrong usage: the sentence, and where help is. Returns EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int report_usage(const struct common *common, const char *format, ...);
 /* What getopt_long() found wrong (':' or '?') with `argument`. */
@@ -133,8 +132,6 @@ enum sp_status output_open(const char *path, const struct input *input, struct o
 /* Streams a splice over the input. */
 enum sp_status output_splice(struct output *output, const struct sp_splice *splice, struct sp_error *err);
 bool output_write(void *output, const void *bytes, size_t size);
-/* For what writes by itself: `copy` takes ranges of the input. */
-struct sp_sink output_sink(struct output *output);
 /* Empties it, so that it can be written from the start again; false where what was written is gone. */
 bool output_restart(struct output *output);
 /* Puts the file in its place. */
@@ -215,7 +212,6 @@ double progress_elapsed(const struct progress *progress);
 
 /* Set by SIGINT and SIGTERM. */
 extern volatile sig_atomic_t interrupted;
-double now_seconds(void);
 /* A signal ends it early. */
 void pause_seconds(double seconds);
 

@@ -67,11 +67,6 @@ enum sp_status client_ensure_model(struct client *client, struct input *input, c
 enum sp_status client_read_token(const struct common *common, char ret_token[CLIENT_MAX_TOKEN + 1],
                                  struct sp_error *err);
 
-/* ---- client_problem.c ---- */
-
-/* The status that answers of this number stand for, where the daemon does not say it. */
-enum sp_status client_status_of(long http);
-
 /* ---- follow.c ---- */
 
 /* Told of what happens to a plan: "progress" or "improved", with a JSON object. */

@@ -14,7 +14,8 @@ static enum sp_status status_by_name(const char *name)
     return SP_OK;
 }
 
-enum sp_status client_status_of(long http)
+/* The status that answers of this number stand for, where the daemon does not say it. */
+static enum sp_status client_status_of(long http)
 {
     if (http == 400 || http == 413 || http == 415)
         return SP_ERR_MALFORMED;

@@ -120,7 +120,8 @@ static bool copy_range(void *context, uint64_t offset, uint64_t size)
     return size == 0;
 }
 
-struct sp_sink output_sink(struct output *output)
+/* For what writes by itself: `copy` takes ranges of the input. */
+static struct sp_sink output_sink(struct output *output)
 {
     return (struct sp_sink){.write = output_write, .copy = copy_range, .context = output};
 }

@@ -10,7 +10,7 @@
 
 volatile sig_atomic_t interrupted;
 
-double now_seconds(void)
+static double now_seconds(void)
 {
     struct timespec time;
     (void)clock_gettime(CLOCK_MONOTONIC, &time);

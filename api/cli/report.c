@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "cli.h"
 
-enum exit_code exit_code_of(enum sp_status status)
+static enum exit_code exit_code_of(enum sp_status status)
 {
     switch (status) {
     case SP_OK:

@@ -34,8 +34,8 @@ char *sp_members_item(struct sp_members_reader *reader, const char *pointer, siz
     return sp_arena_printf(reader->arena, "%s/%zu", pointer, index);
 }
 
-enum sp_status members_refuse(struct sp_members_reader *reader, const char *pointer, const char *code,
-                              const char *format, ...)
+enum sp_status sp_members_refuse(struct sp_members_reader *reader, const char *pointer, const char *code,
+                                 const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list args;
@@ -58,7 +58,7 @@ enum sp_status sp_members_check(struct sp_members_reader *reader, json_t *json, 
     json_t *value;
 
     if (!json_is_object(json))
-        return members_refuse(reader, pointer, "MEMBER_TYPE", "%s must be a JSON object.", what);
+        return sp_members_refuse(reader, pointer, "MEMBER_TYPE", "%s must be a JSON object.", what);
     for (size_t i = 0, size = 0; i < count && size < sizeof known; i++)
         size += (size_t)snprintf(known + size, sizeof known - size, "%s%s", i == 0 ? "" : ", ", members[i]);
     json_object_foreach(json, name, value)
@@ -69,10 +69,10 @@ enum sp_status sp_members_check(struct sp_members_reader *reader, json_t *json, 
         if (i < count)
             continue;
         if (strlen(name) > MAX_QUOTED_MEMBER)
-            return members_refuse(reader, pointer, "MEMBER_UNKNOWN",
-                                  "%s has an unknown member with a long name; known are %s.", what, known);
-        return members_refuse(reader, sp_members_child(reader, pointer, name), "MEMBER_UNKNOWN",
-                              "%s has the unknown member '%s'; known are %s.", what, name, known);
+            return sp_members_refuse(reader, pointer, "MEMBER_UNKNOWN",
+                                     "%s has an unknown member with a long name; known are %s.", what, known);
+        return sp_members_refuse(reader, sp_members_child(reader, pointer, name), "MEMBER_UNKNOWN",
+                                 "%s has the unknown member '%s'; known are %s.", what, name, known);
     }
     return SP_OK;
 }
@@ -87,13 +87,13 @@ enum sp_status sp_members_number(struct sp_members_reader *reader, const json_t 
     if (value == NULL && !required)
         return SP_OK;
     if (value == NULL)
-        return members_refuse(reader, pointer, "MEMBER_MISSING", "The member '%s' is missing here: %s.", member,
-                              range->what);
+        return sp_members_refuse(reader, pointer, "MEMBER_MISSING", "The member '%s' is missing here: %s.", member,
+                                 range->what);
     number = json_is_number(value) ? json_number_value(value) : NAN;
     if (!(number >= range->low && number <= range->high))
-        return members_refuse(reader, sp_members_child(reader, pointer, member), "MEMBER_NUMBER",
-                              "'%s' must be %s, a JSON number from %g to %g.", member, range->what, range->low,
-                              range->high);
+        return sp_members_refuse(reader, sp_members_child(reader, pointer, member), "MEMBER_NUMBER",
+                                 "'%s' must be %s, a JSON number from %g to %g.", member, range->what, range->low,
+                                 range->high);
     *ret_value = number;
     return SP_OK;
 }
@@ -105,12 +105,12 @@ enum sp_status sp_members_count(struct sp_members_reader *reader, const json_t *
     json_int_t number;
 
     if (value == NULL)
-        return members_refuse(reader, pointer, "MEMBER_MISSING", "The member '%s' is missing here: an integer.",
-                              member);
+        return sp_members_refuse(reader, pointer, "MEMBER_MISSING", "The member '%s' is missing here: an integer.",
+                                 member);
     number = json_integer_value(value);
     if (!json_is_integer(value) || number < 1 || number > (json_int_t)high)
-        return members_refuse(reader, sp_members_child(reader, pointer, member), "MEMBER_COUNT",
-                              "'%s' must be an integer from 1 to %u.", member, high);
+        return sp_members_refuse(reader, sp_members_child(reader, pointer, member), "MEMBER_COUNT",
+                                 "'%s' must be an integer from 1 to %u.", member, high);
     *ret_value = (uint32_t)number;
     return SP_OK;
 }
@@ -125,8 +125,8 @@ enum sp_status sp_members_text(struct sp_members_reader *reader, const json_t *j
     if (value == NULL)
         return SP_OK;
     if (text == NULL || size == 0 || size > limit || strlen(text) != size)
-        return members_refuse(reader, sp_members_child(reader, pointer, member), "MEMBER_TEXT",
-                              "'%s' must be a string of 1 to %zu bytes.", member, limit);
+        return sp_members_refuse(reader, sp_members_child(reader, pointer, member), "MEMBER_TEXT",
+                                 "'%s' must be a string of 1 to %zu bytes.", member, limit);
     *ret_text = sp_arena_string(reader->arena, text, size);
     return *ret_text == NULL ? sp_fail_memory(reader->err) : SP_OK;
 }

@@ -32,7 +32,7 @@ char *sp_members_item(struct sp_members_reader *reader, const char *pointer, siz
 
 /* Records the error; a NULL pointer means that there was no memory to make it, and is SP_ERR_MEMORY. */
 __attribute__((format(printf, 4, 5))) enum sp_status
-members_refuse(struct sp_members_reader *reader, const char *pointer, const char *code, const char *format, ...);
+sp_members_refuse(struct sp_members_reader *reader, const char *pointer, const char *code, const char *format, ...);
 
 /* `json` is an object and has no other members than these. `what` begins the message ("A device"). */
 enum sp_status sp_members_check(struct sp_members_reader *reader, json_t *json, const char *pointer, const char *what,

@@ -16,12 +16,6 @@ const char *sp_severity_name(enum sp_severity severity)
     return names[severity];
 }
 
-void sp_diagnostics_init(struct sp_diagnostics *list, struct sp_arena *arena)
-{
-    memset(list, 0, sizeof *list);
-    list->arena = arena;
-}
-
 /* ---- places --------------------------------------------------------------------------------------------------- */
 
 /* The attribute of the owner that holds this graph, with its position where it holds several; "" for none. */

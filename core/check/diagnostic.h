@@ -47,7 +47,7 @@ struct sp_diagnostic {
 #define SP_MAX_DIAGNOSTICS 10000 /* of one check; beyond it they are only counted */
 
 struct sp_diagnostics {
-    struct sp_arena *arena;
+    struct sp_arena *arena; /* of items and texts; all else is 0 at first */
     uint32_t count, capacity;
     struct sp_diagnostic *items;
     uint64_t errors, warnings, notes; /* all, also beyond the limit */
@@ -64,9 +64,6 @@ struct sp_finding {
     const struct sp_graph *graph;
     const char *place;
 };
-
-/* An empty list whose items and texts go into `arena`. */
-void sp_diagnostics_init(struct sp_diagnostics *list, struct sp_arena *arena);
 
 /* The path of a node over its graphs, or of a graph when `node` is NULL: "main/If_3.then_branch/Add 'x'"; an expanded
    call is "main/Gelu_2()/Erf_1", a function body that no call expanded "function Gelu/Erf_1". NULL without memory. */

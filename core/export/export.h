@@ -46,10 +46,10 @@ struct sp_export_request {
 
 struct sp_export_format {
     const char *name;
-    const char *media_type, *extension; /* "text/csv", "csv" */
-    const char *text;                   /* what it is, for people: no dot at the end */
-    bool needs_plan;                    /* figures: an annotated model is not enough */
-    bool needs_model;                   /* it is not for plans of graphs of costs */
+    const char *media_type; /* "text/csv" */
+    const char *text;       /* what it is, for people: no dot at the end */
+    bool needs_plan;        /* figures: an annotated model is not enough */
+    bool needs_model;       /* it is not for plans of graphs of costs */
 };
 
 /* All formats, in the order of the list above. */

@@ -62,15 +62,6 @@ const char *sp_file_media_type(const char *format, int64_t device)
     return other != NULL ? other->media_type : NULL;
 }
 
-const char *sp_file_extension(const char *format, int64_t device)
-{
-    const struct realization *realization = find_realization(format);
-    const struct sp_export_format *other = sp_export_find(format);
-    if (realization != NULL)
-        return is_manifest(realization, device) ? "json" : "onnx";
-    return other != NULL ? other->extension : NULL;
-}
-
 bool sp_file_is_of_devices(const char *format, enum sp_realize_target *ret_target)
 {
     const struct realization *realization = find_realization(format);

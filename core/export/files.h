@@ -36,11 +36,10 @@ struct sp_file_request {
 /* All formats in their order: the four above, then those of export.h. */
 uint32_t sp_file_format_count(void);
 const char *sp_file_format_name(uint32_t index);
-/* What a format is, for people; its media type; what files of it are called ("onnx"); whether it is one of the
+/* What a format is, for people; its media type; whether it is one of the
    devices' models. NULL and false for a format that there is not. With a device, or without: the manifest is JSON. */
 const char *sp_file_format_text(const char *format);
 const char *sp_file_media_type(const char *format, int64_t device);
-const char *sp_file_extension(const char *format, int64_t device);
 bool sp_file_is_of_devices(const char *format, enum sp_realize_target *ret_target);
 
 /* What realizing the subject takes; `links` is filled for the request to point to. */

@@ -6,38 +6,8 @@
 #include "base/arena.h"
 #include "index/modules.h"
 
-/* ---- what tables can be asked for ------------------------------------------------------------------------------- */
-
 #define BIT(table) (1u << (table))
 #define ALL        (BIT(SP_INDEX_NODES) | BIT(SP_INDEX_TENSORS) | BIT(SP_INDEX_COLLECTIVES) | BIT(SP_INDEX_FINDINGS))
-
-static const struct {
-    const char *name;
-    unsigned tables;
-} parameters[] = {
-    {"search", ALL},
-    {"name", BIT(SP_INDEX_NODES) | BIT(SP_INDEX_TENSORS)},
-    {"node", BIT(SP_INDEX_TENSORS) | BIT(SP_INDEX_COLLECTIVES) | BIT(SP_INDEX_FINDINGS)},
-    {"tensor", BIT(SP_INDEX_NODES) | BIT(SP_INDEX_COLLECTIVES)},
-    {"kind", BIT(SP_INDEX_TENSORS) | BIT(SP_INDEX_COLLECTIVES)},
-    {"operator", BIT(SP_INDEX_NODES)},
-    {"path", BIT(SP_INDEX_NODES)},
-    {"severity", BIT(SP_INDEX_FINDINGS)},
-    {"code", BIT(SP_INDEX_FINDINGS)},
-    {"stage", BIT(SP_INDEX_NODES) | BIT(SP_INDEX_TENSORS) | BIT(SP_INDEX_COLLECTIVES)},
-    {"index", BIT(SP_INDEX_NODES) | BIT(SP_INDEX_COLLECTIVES)},
-    {"split", BIT(SP_INDEX_TENSORS)},
-    {"differs_from", BIT(SP_INDEX_TENSORS)},
-};
-
-bool sp_index_table_has(enum sp_index_table table, const char *parameter)
-{
-    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
-        if (strcmp(parameters[i].name, parameter) == 0)
-            return (parameters[i].tables & BIT(table)) != 0;
-    }
-    return false;
-}
 
 bool sp_index_table_sorts(enum sp_index_table table, enum sp_index_order order)
 {

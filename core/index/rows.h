@@ -23,8 +23,8 @@ enum sp_index_order {
     SP_INDEX_BY_BYTES_PER_DEVICE
 };
 
-/* What is not asked for is NULL, SP_INDEX_NONE or -1; what a table does not have must not be asked for (see
-   sp_index_table_has()). Texts are compared whole, `search` with any part, regardless of case (ASCII). */
+/* What is not asked for is NULL, SP_INDEX_NONE or -1; what a table does not have must not be asked for.
+   Texts are compared whole, `search` with any part, regardless of case (ASCII). */
 struct sp_index_rows_query {
     enum sp_index_table table;
     const char *search, *name, *node, *tensor, *kind, *operator_type, *path, *severity, *code;
@@ -45,8 +45,7 @@ struct sp_index_rows {
     uint32_t others[SP_INDEX_MOST_ROWS]; /* with differs_from: the text there, of that index, or SP_INDEX_NONE */
 };
 
-/* Whether a table can be asked for a parameter ("kind", "stage", ..), or sorted so. */
-bool sp_index_table_has(enum sp_index_table table, const char *parameter);
+/* Whether a table can be sorted so. */
 bool sp_index_table_sorts(enum sp_index_table table, enum sp_index_order order);
 
 /* SP_ERR_MEMORY; SP_ERR_REQUEST "NO_SUCH_MODULE" of a path. */

@@ -32,9 +32,9 @@ static enum sp_status read_device(struct sp_members_reader *reader, const json_t
         return status;
     const struct sp_device *device = sp_device_find(name);
     if (device == NULL)
-        return members_refuse(reader, "/device", "UNKNOWN_DEVICE",
-                              "There is no device '%.100s' in the catalog; 'shardplan devices' lists what there is.",
-                              name);
+        return sp_members_refuse(reader, "/device", "UNKNOWN_DEVICE",
+                                 "There is no device '%.100s' in the catalog; 'shardplan devices' lists what there is.",
+                                 name);
     if (*ret_bytes == 0)
         *ret_bytes = device->memory_bytes;
     return SP_OK;

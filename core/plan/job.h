@@ -78,9 +78,6 @@ enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job
                            struct sp_error *err);
 void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
 
-/* NULL for a graph of costs, which has no model. */
-const struct sp_model *sp_job_model(const struct sp_job *job);
-
 /* ---- inspect ---- */
 
 /*

@@ -309,14 +309,3 @@ void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *
     put_notes(json, plan->notes);
     sp_json_end_object(json);
 }
-
-bool sp_realize_target_parse(const char *text, enum sp_realize_target *ret_target)
-{
-    for (size_t i = 0; i < sizeof target_names / sizeof *target_names; i++) {
-        if (strcmp(target_names[i], text) == 0) {
-            *ret_target = (enum sp_realize_target)i;
-            return true;
-        }
-    }
-    return false;
-}

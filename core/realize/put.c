@@ -16,12 +16,6 @@ static unsigned char *encode_varint(unsigned char *bytes, uint64_t value)
     return bytes + width;
 }
 
-void sp_put_varint(struct sp_recipe *out, uint64_t value)
-{
-    unsigned char bytes[VARINT_BYTES];
-    (void)sp_recipe_add(out, bytes, (size_t)(encode_varint(bytes, value) - bytes));
-}
-
 void sp_put_int(struct sp_recipe *out, uint32_t field, int64_t value)
 {
     unsigned char bytes[2 * VARINT_BYTES];

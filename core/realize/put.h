@@ -40,7 +40,6 @@ enum {
     SP_PUT_TENSOR_DATA_LOCATION = 14
 };
 
-void sp_put_varint(struct sp_recipe *out, uint64_t value);
 void sp_put_int(struct sp_recipe *out, uint32_t field, int64_t value);
 void sp_put_float(struct sp_recipe *out, uint32_t field, double value); /* as float32 */
 void sp_put_bytes(struct sp_recipe *out, uint32_t field, const void *bytes, size_t size);

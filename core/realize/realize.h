@@ -100,8 +100,6 @@ struct sp_device_plan;
 enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_realize_request *request,
                                      enum sp_realize_target target, struct sp_device_plan **ret_plan,
                                      struct sp_error *err);
-/* "ort", "tensorrt", "sessions"; false for anything else. */
-bool sp_realize_target_parse(const char *text, enum sp_realize_target *ret_target);
 
 /* Parts of a device: 0 where it has nothing to do. A part that nobody needs anything of has no model. */
 uint32_t sp_device_plan_parts(const struct sp_device_plan *plan, int64_t device);

@@ -67,14 +67,7 @@ enum sp_status sp_onnx_spec_from_sharding(struct sp_arena *arena, const struct s
                                           const struct sp_dialect_context *context, struct sp_sharding_spec *ret_spec,
                                           struct sp_losses *losses, struct sp_error *err);
 
-/* ShardingSpecProto bytes to the record and back (canonical proto2 encoding: fields ascending, repeated numbers
- * unpacked). */
-enum sp_status sp_onnx_spec_read_proto(struct sp_arena *arena, const unsigned char *bytes, size_t size,
-                                       struct sp_sharding_spec *ret_spec, struct sp_error *err);
-enum sp_status sp_onnx_spec_write_proto(struct sp_arena *arena, const struct sp_sharding_spec *spec, struct sp_buf *buf,
-                                        struct sp_error *err);
-
-/* The JSON mapping to the record and back; unknown members are errors. */
+/* The JSON mapping to the record and back; unknown members are errors. (sp_encode_sharding_spec() writes its bytes.) */
 enum sp_status sp_onnx_spec_read_json(struct sp_arena *arena, const char *text, size_t size,
                                       struct sp_sharding_spec *ret_spec, struct sp_error *err);
 void sp_onnx_spec_write_json(const struct sp_sharding_spec *spec, struct sp_json *json);

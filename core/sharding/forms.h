@@ -26,16 +26,3 @@ enum sp_status sp_sharding_to_blocks(struct sp_arena *arena, const struct sp_sha
 enum sp_status sp_sharding_to_axes(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                    const int64_t *shape, int64_t device_count, struct sp_sharding **ret_axes,
                                    struct sp_losses *losses, struct sp_error *err);
-
-/*
- * The sharding of the result of a broadcasting elementwise operator (proposal 0007): inputs are aligned at their last
- * axes; on an axis where an input has extent 1 it broadcasts. All inputs that do not broadcast on an axis must split it
- * the same way; an input must not split an axis on which it broadcasts. The devices of a result shard are the
- * intersection of the devices of the input shards it is computed from. Errors, each naming the inputs by index:
- * SP_ERR_MODEL "SPLIT_MISMATCH", "EMPTY_INTERSECTION". Inputs may be of any kind with known holdings; the result is
- * BLOCKS. `shapes[i]` has ranks[i] extents; device_count as above.
- */
-enum sp_status sp_sharding_compose(struct sp_arena *arena, uint32_t input_count,
-                                   const struct sp_sharding *const *inputs, const uint32_t *ranks,
-                                   const int64_t *const *shapes, int64_t device_count, struct sp_sharding **ret_result,
-                                   struct sp_error *err);

@@ -53,19 +53,19 @@ static enum sp_status write_target(struct sp_arena *arena, const struct sp_reali
 enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
                               const char *path, struct simulate_account *account, struct sp_error *err)
 {
-    static const char *const names[] = {"ort", "tensorrt", "sessions"};
+    static const char *const names[] = {
+        [SP_TARGET_ORT] = "ort", [SP_TARGET_TENSORRT] = "tensorrt", [SP_TARGET_SESSIONS] = "sessions"};
     enum sp_status status = write_simulation(arena, model, assignment, path, account, err);
     const struct sp_realize_request request = {.partition = {.model = model, .assignment = assignment}};
     for (uint32_t i = 0; status == SP_OK && i < sizeof names / sizeof *names; i++) {
-        enum sp_realize_target target = SP_TARGET_ORT;
+        const enum sp_realize_target target = (enum sp_realize_target)i;
         struct sp_error why = {0};
         struct sp_buf text;
         char prefix[SIMULATE_MAX_PATH + 32], file[SIMULATE_MAX_PATH + 64];
         sp_buf_init(&text, (size_t)1 << 28);
         (void)snprintf(prefix, sizeof(prefix), "%s.%s", path, names[i]);
         (void)snprintf(file, sizeof(file), "%s.json", prefix);
-        if (!sp_realize_target_parse(names[i], &target) ||
-            write_target(arena, &request, target, prefix, &text, &why) != SP_OK) {
+        if (write_target(arena, &request, target, prefix, &text, &why) != SP_OK) {
             sp_buf_clear(&text);
             sp_buf_printf(&text, "{\"failure\": \"%s: %s\"}", why.code, why.message);
         }

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/reshard_simulator.h"
 #include "random_shardings.h"
 #include "reshard_oracle.h"
 #include "sharding/dialect.h"
-#include "sharding/simulate.h"
 #include "step_costs.h"
 #include "workers.h"
 

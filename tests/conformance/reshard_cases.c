@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "../unit/data_files.h"
+#include "../unit/reshard_simulator.h"
 #include "sharding/dialect.h"
-#include "sharding/simulate.h"
 #include "step_costs.h"
 
 #define MAX_RANK 8

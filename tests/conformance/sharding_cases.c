@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sharding/transform.h"
-
 void differs(struct test *test, const char *format, ...)
 {
     if (test->reason[0] != '\0')
@@ -114,21 +112,6 @@ const char *write_common(struct test *test, const struct sp_sharding *sharding, 
     return write_hlo(test, hlo, false);
 }
 
-bool read_input(struct test *test, const char *text, struct input *ret)
-{
-    const struct sp_hlo *hlo = read_hlo(test, text);
-    struct sp_losses losses = {0};
-    if (!hlo)
-        return false;
-    ret->version = hlo->is_named ? SP_HLO_V3 : hlo->order.ids && hlo->type == SP_HLO_OTHER ? SP_HLO_V1 : SP_HLO_V2;
-    enum sp_status status = sp_hlo_to_sharding(test->arena, hlo, &ret->sharding, &losses, &test->err);
-    if (status == SP_OK && !hlo->is_named)
-        status = sp_sharding_regroup(test->arena, ret->sharding, &ret->sharding, &test->err);
-    if (status != SP_OK)
-        differs(test, "%s has no common form: %s", text, test->err.message);
-    return status == SP_OK;
-}
-
 /* ---- expectations ---- */
 
 void expect_text(struct test *test, const char *found)
@@ -160,12 +143,41 @@ void expect_numbers(struct test *test, uint32_t count, const int64_t *found)
 
 static const struct check *find_check(const char *kind)
 {
-    const struct check *const tables[] = {text_checks, axis_checks, transform_checks, tile_checks, dot_checks};
+    const struct check *const tables[] = {text_checks, axis_checks, tile_checks};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct check *check = tables[i]; check->kind; check++)
             if (strcmp(check->kind, kind) == 0)
                 return check;
     return NULL;
+}
+
+/* Kinds of cases about XLA's propagation: what becomes of a sharding whose tensor is reshaped, transposed or merged,
+   which operands of a dot follow from its result, and the predicates that this asks. The library propagates through the
+   rules of operators (tests/conformance/shardy_*.c) and has none of it. */
+static bool is_of_propagation(const char *kind)
+{
+    static const char *const kinds[] = {"add_dims",
+                                        "copy_dims",
+                                        "first_dim_to_move_tiles_to",
+                                        "implicitly_replicated_axes",
+                                        "infer_dot_operand",
+                                        "is_sub_tiling_or_equal",
+                                        "merge",
+                                        "merge_dim_with_next",
+                                        "move_tiles",
+                                        "named_equal",
+                                        "named_predicate",
+                                        "remove_dims",
+                                        "replicate_dims",
+                                        "reshape",
+                                        "reshape_propagate_best_effort",
+                                        "split_dim",
+                                        "transpose",
+                                        "untile_shape"};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i], kind) == 0)
+            return true;
+    return false;
 }
 
 /* Adds to a kind's counters in `counts`: {"KIND": [passed, all]}. */
@@ -186,6 +198,11 @@ static bool run_case(const json_t *in, json_t *counts)
     const char *id = json_string_value(json_object_get(in, "id"));
     struct test test = {.in = in, .arena = sp_arena_create(NULL)};
     kind = kind ? kind : "?";
+    if (is_of_propagation(kind)) {
+        sp_arena_destroy(test.arena);
+        printf("ok hlo/%s %s # SKIP the library has no propagation by shapes\n", kind, id ? id : "?");
+        return true;
+    }
     const struct check *check = find_check(kind);
     if (check && test.arena)
         check->run(&test);

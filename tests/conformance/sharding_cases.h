@@ -23,7 +23,7 @@ struct check {
 };
 
 /* Each ends with an entry of kind NULL. */
-extern const struct check text_checks[], axis_checks[], transform_checks[], tile_checks[], dot_checks[];
+extern const struct check text_checks[], axis_checks[], tile_checks[];
 
 /* Records what is wrong; the first one counts. */
 __attribute__((format(printf, 2, 3))) void differs(struct test *test, const char *format, ...);
@@ -45,14 +45,6 @@ const char *write_hlo(struct test *test, const struct sp_hlo *hlo, bool metadata
 struct sp_sharding *read_common(struct test *test, const char *text);
 /* The text of one in a version of XLA's notation; "" and wrong when there is none. */
 const char *write_common(struct test *test, const struct sp_sharding *sharding, enum sp_hlo_version version);
-
-/* An input of a transformation, and in which version it was written. Tile assignments (V1 and V2) may be cut anywhere,
-   so they are brought to the mesh of their tiles; named shardings only where their mesh axes can be. */
-struct input {
-    struct sp_sharding *sharding;
-    enum sp_hlo_version version;
-};
-bool read_input(struct test *test, const char *text, struct input *ret);
 
 /* Compares with the member "expect". */
 void expect_text(struct test *test, const char *found);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "sharding/axis.h"
-#include "sharding/transform.h"
 #include "sharding_cases.h"
 
 #define MAX_AXES 16
@@ -245,40 +244,6 @@ static void check_is_prefix(struct test *test)
     expect_bool(test, sp_axes_is_prefix(&a, &b));
 }
 
-/* ---- what is left ---- */
-
-/* Refs as numbers, or as texts: "a", "b:(2)4" with or without quotes. */
-static void check_unused(struct test *test)
-{
-    const char *key = json_object_get(test->in, "sharding") ? "sharding" : "input";
-    const struct sp_sharding *sharding = read_common(test, get_text(test, key));
-    const json_t *expected = json_object_get(test->in, "expect");
-    struct sp_axis_list unused = {0};
-    if (!sharding || sp_sharding_unused_axes(test->arena, sharding, &unused, &test->err) != SP_OK)
-        return differs(test, "no common form: %s", test->err.message);
-    if (!json_is_string(json_array_get(expected, 0)))
-        return expect_refs(test, sharding->mesh, &unused, expected);
-    if (json_array_size(expected) != unused.count)
-        differs(test, "found %" PRIu32 " refs", unused.count);
-    for (uint32_t i = 0; i < unused.count; i++) {
-        const char *text = json_string_value(json_array_get(expected, i));
-        const char *name = sharding->mesh->axes[unused.refs[i].axis].name;
-        char found[256], bare[256];
-        size_t size = 0;
-        for (; text && *text && size + 1 < sizeof(bare); text++)
-            if (*text != '\'' && *text != '"')
-                bare[size++] = *text;
-        bare[size] = '\0';
-        if (sp_axis_is_full(sharding->mesh, unused.refs[i]))
-            (void)snprintf(found, sizeof(found), "%s", name);
-        else
-            (void)snprintf(found, sizeof(found), "%s:(%" PRId64 ")%" PRId64, name, unused.refs[i].pre,
-                           unused.refs[i].size);
-        if (strcmp(found, bare) != 0)
-            differs(test, "expected %s, found %s", bare, found);
-    }
-}
-
 const struct check axis_checks[] = {
     {"axis_overlaps", check_overlaps},
     {"axis_can_coexist", check_can_coexist},
@@ -293,6 +258,5 @@ const struct check axis_checks[] = {
     {"dim_append", check_append},
     {"dim_slice", check_slice},
     {"dim_is_prefix", check_is_prefix},
-    {"implicitly_replicated_axes", check_unused},
     {NULL, NULL},
 };

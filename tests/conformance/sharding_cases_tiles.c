@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sharding/transform.h"
 #include "sharding_cases.h"
 
 static void expect_corner(struct test *test, const char *device, const json_t *tile, const char *key, uint32_t rank,
@@ -49,17 +48,6 @@ static void check_tile_shape(struct test *test)
     if (!sharding || sp_sharding_tile_shape(sharding, rank, shape, tile, &test->err) != SP_OK)
         return differs(test, "%s", test->err.message);
     expect_numbers(test, rank, tile);
-}
-
-static void check_untile_shape(struct test *test)
-{
-    uint32_t rank;
-    const int64_t *tile = get_numbers(test, "shape", &rank);
-    const struct sp_sharding *sharding = read_common(test, get_text(test, "sharding"));
-    int64_t *shape = SP_NEW_ARRAY(test->arena, (size_t)rank + 1, int64_t);
-    if (!sharding || sp_sharding_untile_shape(sharding, rank, tile, shape, &test->err) != SP_OK)
-        return differs(test, "%s", test->err.message);
-    expect_numbers(test, rank, shape);
 }
 
 /* By way of the common form, and with replicas in ascending order, as tile assignments have them. */
@@ -123,49 +111,6 @@ static void check_equal(struct test *test)
     expect_bool(test, same);
 }
 
-static const struct sp_sharding *read_named(struct test *test, const char *text)
-{
-    const struct sp_hlo *hlo = read_hlo(test, text);
-    if (hlo && !hlo->is_named)
-        differs(test, "%s is not a named sharding", text);
-    return hlo && hlo->is_named ? hlo->named : NULL;
-}
-
-static void check_named_equal(struct test *test)
-{
-    const struct sp_sharding *a = read_named(test, get_text(test, "a")), *b = read_named(test, get_text(test, "b"));
-    if (a && b)
-        expect_bool(test, sp_hlo_named_equal(a, b));
-}
-
-static void check_named_predicate(struct test *test)
-{
-    const struct sp_sharding *named = read_named(test, get_text(test, "sharding"));
-    json_t *members = json_object_get(test->in, "expect"), *expected;
-    const char *name;
-    if (!named)
-        return;
-    struct sp_hlo_traits traits = sp_hlo_named_traits(named);
-    const struct {
-        const char *name;
-        bool found;
-    } known[] = {{"replicated", traits.replicated},
-                 {"single_device", traits.single_device},
-                 {"manual", traits.manual},
-                 {"unreduced", traits.unreduced},
-                 {"partial_replication", traits.partial_replication}};
-    json_object_foreach(members, name, expected)
-    {
-        size_t i = 0;
-        while (i < 5 && strcmp(known[i].name, name) != 0)
-            i++;
-        if (i == 5)
-            differs(test, "no predicate %s", name);
-        else if (json_is_true(expected) != known[i].found)
-            differs(test, "%s is %s", name, known[i].found ? "true" : "false");
-    }
-}
-
 /* ---- from one version to the other ---- */
 
 static void check_named_to_v2(struct test *test)
@@ -192,13 +137,10 @@ static void check_v2_to_named(struct test *test)
 const struct check tile_checks[] = {
     {"tiles", check_tiles},
     {"tile_shape", check_tile_shape},
-    {"untile_shape", check_untile_shape},
     {"device_array", check_device_array},
     {"iota_canonicalize", check_iota},
     {"same_tiles", check_same_tiles},
     {"equal", check_equal},
-    {"named_equal", check_named_equal},
-    {"named_predicate", check_named_predicate},
     {"named_to_v2", check_named_to_v2},
     {"v2_to_named", check_v2_to_named},
     {NULL, NULL},

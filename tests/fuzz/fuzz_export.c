@@ -52,11 +52,11 @@ static void check_format(const struct sp_subject *subject, const struct sp_expor
 {
     struct sp_buf out;
     if (export(subject, format->name, &out)) {
-        if (strcmp(format->extension, "json") == 0) {
+        if (strcmp(format->media_type, "application/json") == 0) {
             json_t *json = json_loadb(out.data, out.size, JSON_REJECT_DUPLICATES, NULL);
             fuzz_require(json != NULL);
             json_decref(json);
-        } else if (strcmp(format->extension, "onnx") == 0) {
+        } else if (strcmp(format->media_type, "application/octet-stream") == 0) {
             const struct sp_job_options options = {.memory_budget = BUDGET};
             struct sp_error err = {0};
             struct sp_job *job = NULL;

@@ -159,10 +159,10 @@ static void ask_tables(const struct sp_index *index)
         const struct sp_index_rows_query query = {
             .table = table,
             .search = i % 3 == 0 ? "a" : NULL,
-            .node = i % 5 == 1 && sp_index_table_has(table, "node") ? "n" : NULL,
-            .tensor = i % 5 == 2 && sp_index_table_has(table, "tensor") ? "t" : NULL,
+            .node = i % 5 == 1 && table != SP_INDEX_NODES ? "n" : NULL,
+            .tensor = i % 5 == 2 && (table == SP_INDEX_NODES || table == SP_INDEX_COLLECTIVES) ? "t" : NULL,
             .path = i == 8 ? "0-1@" : NULL,
-            .stage = i % 7 == 1 && sp_index_table_has(table, "stage") ? 0 : SP_INDEX_NONE,
+            .stage = i % 7 == 1 && table != SP_INDEX_FINDINGS ? 0 : SP_INDEX_NONE,
             .index = SP_INDEX_NONE,
             .split = -1,
             .differs_from = table == SP_INDEX_TENSORS && i > 8 ? index : NULL,

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""The shape of the source tree: which part may include which, file length, headers, and what core must not call."""
+"""The shape of the source tree: which part may include which, files and folders, names, parameters, calls in a circle, and
+what core must not call."""
 import os
 import re
 import subprocess
 import sys
 
+from objects import calls
+
 MAX_LINES = 800
+MAX_FILES = 40  # .c and .h in one folder
+MAX_PARAMETERS = 7
+KNOWN = "tests/lint/structure_known.txt"
 # A part may include itself and the parts named here.
 MAY_INCLUDE = {
     "base": [],
@@ -105,8 +111,120 @@ def check_calls(problems, library):
             problems.append(f"core calls {symbol}() in {member}")
 
 
+def known(kind):
+    """What is wrong and known, by kind: sets of words. The lists only get shorter."""
+    with open(KNOWN, encoding="utf-8") as file:
+        lines = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    return {tuple(line[1:]) for line in lines if line[0] == kind}
+
+
+def cycles(graph):
+    """The strongly connected components of more than one node; `graph` is {node: nodes}, without recursion."""
+    number, low, stack, on_stack, found = {}, {}, [], set(), []
+    for root in graph:
+        walk = [] if root in number else [(root, iter(graph[root]))]
+        while walk:
+            node, rest = walk[-1]
+            if node not in number:
+                number[node] = low[node] = len(number)
+                stack.append(node)
+                on_stack.add(node)
+            after = next((n for n in rest if n not in number or n in on_stack), None)
+            if after is not None and after not in number:
+                walk.append((after, iter(graph[after])))
+                continue
+            if after is not None:
+                low[node] = min(low[node], number[after])
+                continue
+            walk.pop()
+            if walk:
+                low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
+            if low[node] == number[node]:
+                component = stack[stack.index(node):]
+                del stack[stack.index(node):]
+                on_stack -= set(component)
+                if len(component) > 1:
+                    found.append(sorted(component))
+    return found
+
+
+def check_circles(problems):
+    """No two files call each other, and within a folder no more of them do in a circle: a file whose children need its
+    helpers gives these a file of their own."""
+    allowed = known("circle")
+    for library, root in (("build/core/libshardplan.a", "core"), ("build/server/libshardpland.a", "server")):
+        if not os.path.exists(library):
+            continue  # -Dserver=false
+        uses = calls(library, root)
+        pairs = {(a, b) for a in uses for b in uses[a] if a < b and a in uses.get(b, {})}
+        for a, b in sorted(pairs - allowed):
+            there, back = ", ".join(sorted(uses[a][b])[:3]), ", ".join(sorted(uses[b][a])[:3])
+            problems.append(f"{a} and {b} call each other: {there}; {back}")
+        allowed -= pairs
+        within = {a: {b for b in uses[a] if os.path.dirname(a) == os.path.dirname(b) and a not in uses.get(b, {})} for a in uses}
+        for component in cycles({a: {b for b in within[a] if b in within} for a in within}):
+            if tuple(component) not in allowed:
+                problems.append(f"these call each other in a circle: {' '.join(component)}")
+            allowed.discard(tuple(component))
+    for stale in sorted(allowed):
+        print(f"{KNOWN}: no circle any more, take the line out: circle {' '.join(stale)}", file=sys.stderr)
+
+
+def without_comments(text):
+    text = re.sub(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", lambda m: '""' if m[0][0] == '"' else " ", text, flags=re.S)
+    return re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", "", text, flags=re.M)
+
+
+def parameters(text):
+    """(name, how many) of each function that a text defines or declares."""
+    for match in re.finditer(r"^(?=[A-Za-z_])[^;{}()=]*?\b(\w+)\(", text, re.M):
+        depth, commas, at = 1, 0, match.end()
+        while at < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            commas += text[at] == "," and depth == 1
+            at += 1
+        yield match[1], commas + 1
+
+
+def check_code(problems):
+    """Functions have few parameters; what headers of core name begins with sp_, and each struct is one thing."""
+    many, tags, long_lists = known("parameters"), {}, set()
+    for path in sources("core", "server", "api"):
+        with open(path, encoding="utf-8") as file:
+            text = without_comments(file.read())
+        for name, count in parameters(text):
+            if count > MAX_PARAMETERS and path.endswith(".c"):
+                long_lists.add((path, name))
+                if (path, name) not in many:
+                    problems.append(f"{path}: {name}() has {count} parameters, more than {MAX_PARAMETERS}")
+        if not path.startswith("core"):
+            continue
+        for tag in re.findall(r"^(?:struct|union|enum) (sp_\w+) \{", text, re.M):
+            if tags.setdefault(tag, path) != path:
+                problems.append(f"{path}: {tag} is defined in {tags[tag]}, too")
+        if path.endswith(".h") and path != "core/base/banned.h":
+            names = [name for name, _ in parameters(text)] + re.findall(r"^(?:struct|union|enum) (\w+) \{", text, re.M)
+            for name in names:
+                if not name.startswith(("sp_", "SP_", "__attribute__", "_Static_assert")):
+                    problems.append(f"{path}: the public name {name} does not begin with sp_")
+    for path, name in sorted(many - long_lists):
+        print(f"{KNOWN}: no long list any more, take the line out: parameters {path} {name}", file=sys.stderr)
+
+
+def check_folders(problems):
+    allowed, counts = known("folder"), {}
+    for path in sources("core", "server"):
+        counts[os.path.dirname(path)] = counts.get(os.path.dirname(path), 0) + 1
+    for folder, count in counts.items():
+        if count > MAX_FILES and (folder,) not in allowed:
+            problems.append(f"{folder}: {count} files, more than {MAX_FILES}")
+
+
 def main():
     problems = []
+    check_circles(problems)
+    check_code(problems)
+    check_folders(problems)
     check_arrows(problems)
     check_clocks(problems)
     check_files(problems)

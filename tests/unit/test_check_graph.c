@@ -26,7 +26,7 @@ static void check(const char *notation, struct sp_diagnostics *list, struct onnx
     struct sp_error err = {0};
     *file = onnx_encode(notation);
     enum sp_status status = onnx_read(model, file->data, file->size);
-    sp_diagnostics_init(list, model->arena);
+    *list = (struct sp_diagnostics){.arena = model->arena};
     status =
         status == SP_OK ? sp_check_graph(model->model, list, &err) : sp_check_add_error(list, NULL, &model->err, &err);
     cr_assert_eq(status, SP_OK, "%s", err.message);
@@ -347,7 +347,7 @@ static void expect_no_error(const char *path, const void *bytes, size_t size, vo
     (void)context;
     files++;
     cr_assert_eq(onnx_read(&model, bytes, size), SP_OK, "%s: %s", path, model.err.message);
-    sp_diagnostics_init(&list, model.arena);
+    list = (struct sp_diagnostics){.arena = model.arena};
     cr_assert_eq(sp_check_graph(model.model, &list, &err), SP_OK, "%s: %s", path, err.message);
     for (uint32_t i = 0; i < list.count; i++)
         cr_expect_neq(list.items[i].severity, SP_SEVERITY_ERROR, "%s: %s: %s at %s", path, list.items[i].code->code,

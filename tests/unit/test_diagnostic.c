@@ -17,7 +17,7 @@ static struct sp_error err;
 static void start(void)
 {
     arena = sp_arena_create(NULL);
-    sp_diagnostics_init(&list, arena);
+    list = (struct sp_diagnostics){.arena = arena};
     sp_error_clear(&err);
 }
 

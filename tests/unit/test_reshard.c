@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "build_sharding.h"
-#include "sharding/simulate.h"
+#include "reshard_simulator.h"
 
 /* One level: 1 GB/s and 1 us. Two levels: nodes of four devices, a tenth as fast outside. */
 static const struct sp_mesh_level flat_levels[] = {{"link", 16, 1e9, 1e-6}};

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "sharding/simulate.h"
+#include "reshard_simulator.h"
 
 /*
  * One arena and one simulation per test. The tensor has the elements 0, 1, 2, .. in row-major order, so that a number

@@ -29,11 +29,11 @@ static enum sp_status read_flops(struct sp_members_reader *reader, const json_t 
     const char *at = sp_members_child(reader, pointer, "flops"), *name;
 
     if (flops == NULL)
-        return members_refuse(
+        return sp_members_refuse(
             reader, pointer, "MEMBER_MISSING",
             "The member 'flops' is missing here: FLOP per second by element type, such as {\"float16\": 312e12}.");
     if (!json_is_object(flops) || json_object_size(flops) == 0)
-        return members_refuse(
+        return sp_members_refuse(
             reader, at, "MEMBER_TYPE",
             "'flops' must be an object with a figure for at least one element type, such as {\"float16\": 312e12}.");
     if (at == NULL)
@@ -43,10 +43,10 @@ static enum sp_status read_flops(struct sp_members_reader *reader, const json_t 
         enum sp_dtype dtype = sp_dtype_parse(name);
         enum sp_status status;
         if (dtype == SP_DTYPE_UNDEFINED && strlen(name) > MAX_QUOTED_MEMBER)
-            return members_refuse(reader, at, "CLUSTER_DTYPE",
-                                  "A member's name is no element type; write float32, int8, ...");
+            return sp_members_refuse(reader, at, "CLUSTER_DTYPE",
+                                     "A member's name is no element type; write float32, int8, ...");
         if (dtype == SP_DTYPE_UNDEFINED)
-            return members_refuse(
+            return sp_members_refuse(
                 reader, sp_members_child(reader, at, name), "CLUSTER_DTYPE",
                 "'%s' is no element type; write float32, float16, bfloat16, int8 or another one's name.", name);
         status = sp_members_number(reader, flops, at, name, &figure_flops, true, &device->flops[dtype]);
@@ -71,8 +71,8 @@ static enum sp_status read_described_device(struct sp_members_reader *reader, js
         (status = sp_members_text(reader, json, pointer, "name", SP_DEVICE_NAME_SIZE - 1, &name)) != SP_OK)
         return status;
     if (name == NULL)
-        return members_refuse(reader, pointer, "MEMBER_MISSING",
-                              "The member 'name' is missing here: what the device is called.");
+        return sp_members_refuse(reader, pointer, "MEMBER_MISSING",
+                                 "The member 'name' is missing here: what the device is called.");
     (void)snprintf(device->name, sizeof device->name, "%s", name);
 
     const struct {
@@ -111,15 +111,16 @@ enum sp_status sp_cluster_parse_device(struct sp_members_reader *reader, const j
     const struct sp_device *known;
 
     if (json == NULL)
-        return members_refuse(reader, parent_pointer, "MEMBER_MISSING",
-                              "The member 'device' is missing here: a name of the catalog or a described device.");
+        return sp_members_refuse(reader, parent_pointer, "MEMBER_MISSING",
+                                 "The member 'device' is missing here: a name of the catalog or a described device.");
     if (pointer == NULL)
         return sp_fail_memory(reader->err);
     if (json_is_object(json))
         return read_described_device(reader, json, pointer, device);
     if (!json_is_string(json))
-        return members_refuse(reader, pointer, "MEMBER_TYPE",
-                              "'device' must be a name of the catalog (a string) or a described device (an object).");
+        return sp_members_refuse(
+            reader, pointer, "MEMBER_TYPE",
+            "'device' must be a name of the catalog (a string) or a described device (an object).");
     known = sp_device_find(json_string_value(json));
     if (known == NULL) {
         (void)sp_cluster_unknown_device(json_string_value(json), reader->err);

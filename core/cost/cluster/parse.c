@@ -34,8 +34,8 @@ static enum sp_status read_groups(struct sp_members_reader *reader, const json_t
     if (at == NULL || names == NULL)
         return sp_fail_memory(reader->err);
     if (count == 0 || count > SP_MAX_DEVICE_GROUPS)
-        return members_refuse(reader, at, "CLUSTER_GROUPS", "'groups' must be an array of 1 to %d device groups.",
-                              SP_MAX_DEVICE_GROUPS);
+        return sp_members_refuse(reader, at, "CLUSTER_GROUPS", "'groups' must be an array of 1 to %d device groups.",
+                                 SP_MAX_DEVICE_GROUPS);
     parts->group_count = (uint32_t)count;
     parts->groups = SP_NEW_ARRAY(reader->arena, count, struct sp_device_group_spec);
     if (parts->groups == NULL)
@@ -53,16 +53,16 @@ static enum sp_status read_groups(struct sp_members_reader *reader, const json_t
         if (status == SP_OK)
             status = sp_members_text(reader, entry, here, "name", SP_MAX_NAME_BYTES, &group->name);
         if (status == SP_OK && left == 0)
-            status =
-                members_refuse(reader, here, "CLUSTER_COUNT", "A cluster may have at most %d devices.", SP_MAX_DEVICES);
+            status = sp_members_refuse(reader, here, "CLUSTER_COUNT", "A cluster may have at most %d devices.",
+                                       SP_MAX_DEVICES);
         if (status == SP_OK)
             status = read_group(reader, entry, here, left, group);
         if (status != SP_OK)
             return status;
         left -= group->count;
         if (sp_intern_add(names, group->name, strlen(group->name)) != i)
-            return members_refuse(reader, here, "CLUSTER_NAME",
-                                  "Another device group has the same name; names must differ.");
+            return sp_members_refuse(reader, here, "CLUSTER_NAME",
+                                     "Another device group has the same name; names must differ.");
     }
     return SP_OK;
 }
@@ -79,8 +79,8 @@ static enum sp_status read_mesh(struct sp_members_reader *reader, const json_t *
     if (mesh == NULL)
         return SP_OK;
     if (count == 0 || count > SP_MAX_MESH_AXES)
-        return members_refuse(reader, at, "CLUSTER_MESH",
-                              "'mesh' must be an array of 1 to %d link levels, outermost first.", SP_MAX_MESH_AXES);
+        return sp_members_refuse(reader, at, "CLUSTER_MESH",
+                                 "'mesh' must be an array of 1 to %d link levels, outermost first.", SP_MAX_MESH_AXES);
     parts->level_count = (uint32_t)count;
     parts->levels = SP_NEW_ARRAY(reader->arena, count, struct sp_mesh_level);
     if (at == NULL || parts->levels == NULL)
@@ -108,15 +108,15 @@ static enum sp_status read_mesh(struct sp_members_reader *reader, const json_t *
             return status;
         for (uint32_t j = 0; j < i; j++) {
             if (strcmp(parts->levels[j].name, level->name) == 0)
-                return members_refuse(reader, here, "CLUSTER_NAME",
-                                      "Another link level has the same name; names must differ.");
+                return sp_members_refuse(reader, here, "CLUSTER_NAME",
+                                         "Another link level has the same name; names must differ.");
         }
         product *= level->size; /* both factors are at most SP_MAX_DEVICES */
         if (product > device_count)
             break;
     }
     if (product != device_count)
-        return members_refuse(
+        return sp_members_refuse(
             reader, at, "CLUSTER_MESH",
             "The sizes of the mesh must multiply to the number of devices, %u; they multiply to %s%llu.", device_count,
             product > device_count ? "at least " : "", (unsigned long long)product);
@@ -134,8 +134,8 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
     enum sp_status status;
 
     if (json_is_object(json) && !full && json_object_get(json, "device") == NULL)
-        return members_refuse(reader, pointer, "MEMBER_MISSING",
-                              "A cluster has either the members 'device' and 'count', or 'groups'.");
+        return sp_members_refuse(reader, pointer, "MEMBER_MISSING",
+                                 "A cluster has either the members 'device' and 'count', or 'groups'.");
     status = sp_members_check(reader, json, pointer, "A cluster", full ? full_members : short_members,
                               full ? COUNT_OF(full_members) : COUNT_OF(short_members));
     if (status != SP_OK)

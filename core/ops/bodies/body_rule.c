@@ -129,7 +129,7 @@ bool sp_body_absorb(struct sp_body_frame *frame, const struct sp_node *node, con
 
 /* ---- frames -------------------------------------------------------------------------------------------------- */
 
-static enum sp_status push(struct reading *reading, struct sp_node *node, struct sp_graph *graph)
+static enum sp_status push(struct reading *reading, struct sp_node *node)
 {
     struct sp_body_frame *frame = SP_NEW(reading->work, struct sp_body_frame);
     if (frame == NULL)
@@ -139,8 +139,8 @@ static enum sp_status push(struct reading *reading, struct sp_node *node, struct
     frame->unifier.arena = reading->work;
     frame->dims = reading->model->dims;
     frame->graph_count = 1;
-    frame->graphs[0] = node != NULL && node->body != NULL ? node->body : graph;
-    if (node != NULL && node->body == NULL) {
+    frame->graphs[0] = node->body;
+    if (node->body == NULL) {
         struct sp_op_context context = {reading->model, reading->work, reading->model->dims,
                                         node,           node->version, reading->err};
         enum sp_status status = sp_control_describe(&context, &frame->control);
@@ -204,7 +204,7 @@ static enum sp_status step(struct reading *reading, struct sp_rule *result)
         struct sp_node *node = &frame->graphs[frame->at]->nodes[frame->next++];
         if (node->is_folded)
             return SP_OK; /* its results are constants */
-        return sp_has_body_rule(node) ? push(reading, node, NULL) : read_node(reading, frame, node);
+        return sp_has_body_rule(node) ? push(reading, node) : read_node(reading, frame, node);
     }
     if (frame->at + 1 == frame->graph_count)
         return end_frame(reading, result);
@@ -213,8 +213,7 @@ static enum sp_status step(struct reading *reading, struct sp_rule *result)
     return SP_OK;
 }
 
-static enum sp_status read_all(struct sp_model *model, struct sp_node *node, struct sp_graph *graph,
-                               struct sp_rule *rule, struct sp_error *err)
+static enum sp_status read_all(struct sp_model *model, struct sp_node *node, struct sp_rule *rule, struct sp_error *err)
 {
     struct sp_budget *budget = sp_arena_budget(rule->arena);
     struct reading reading = {model, sp_arena_create(budget), sp_arena_create(budget), NULL, err};
@@ -222,7 +221,7 @@ static enum sp_status read_all(struct sp_model *model, struct sp_node *node, str
     if (reading.work == NULL || reading.leaf == NULL)
         status = sp_fail_memory(err);
     if (status == SP_OK)
-        status = push(&reading, node, graph);
+        status = push(&reading, node);
     while (status == SP_OK && reading.top != NULL)
         status = step(&reading, rule);
     sp_arena_destroy(reading.work);
@@ -236,32 +235,9 @@ enum sp_status sp_body_rule(struct sp_model *model, struct sp_node *node, struct
     struct sp_rule *rule = NULL;
     enum sp_status status = sp_rule_new(node, arena, &rule, err);
     if (status == SP_OK && sp_rule_has_ranks(node))
-        status = read_all(model, node, NULL, rule, err);
+        status = read_all(model, node, rule, err);
     if (status == SP_OK)
         status = sp_rule_check(model, node, rule, err);
-    if (status == SP_OK)
-        *ret_rule = rule;
-    return status;
-}
-
-enum sp_status sp_graph_rule(struct sp_model *model, struct sp_graph *graph, struct sp_arena *arena,
-                             struct sp_rule **ret_rule, struct sp_error *err)
-{
-    /* A node that stands for the graph gives the rule its operands. */
-    struct sp_node stand_in = {.name = graph->name != NULL ? graph->name : "",
-                               .op_type = "graph",
-                               .domain = "",
-                               .graph = graph,
-                               .input_count = graph->input_count,
-                               .output_count = graph->output_count,
-                               .inputs = graph->inputs,
-                               .outputs = graph->outputs};
-    struct sp_rule *rule = NULL;
-    enum sp_status status = sp_rule_new(&stand_in, arena, &rule, err);
-    if (status == SP_OK && sp_rule_has_ranks(&stand_in))
-        status = read_all(model, NULL, graph, rule, err);
-    if (status == SP_OK)
-        status = sp_rule_check(model, &stand_in, rule, err);
     if (status == SP_OK)
         *ret_rule = rule;
     return status;

@@ -33,7 +33,3 @@ bool sp_has_body_rule(const struct sp_node *node);
  */
 enum sp_status sp_body_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
                             struct sp_rule **ret_rule, struct sp_error *err);
-
-/* The rule of a graph alone: its inputs are the rule's inputs, its outputs the outputs. */
-enum sp_status sp_graph_rule(struct sp_model *model, struct sp_graph *graph, struct sp_arena *arena,
-                             struct sp_rule **ret_rule, struct sp_error *err);

@@ -42,8 +42,8 @@ static enum sp_status read_request(struct sp_conversion *conversion, const json_
     if (status == SP_OK)
         status = sp_convert_read_dialect(reader, request, "to", &named, &conversion->to);
     if (status == SP_OK && !named)
-        status =
-            members_refuse(reader, "/to", "MEMBER_MISSING", "'to' is missing: onnx, ort, op-sharding, hlo or shardy.");
+        status = sp_members_refuse(reader, "/to", "MEMBER_MISSING",
+                                   "'to' is missing: onnx, ort, op-sharding, hlo or shardy.");
     if (status == SP_OK)
         status = sp_convert_read_spec(reader, request, "", "spec", "from", &conversion->spec);
     if (status == SP_OK)
@@ -56,8 +56,8 @@ static enum sp_status read_request(struct sp_conversion *conversion, const json_
     if (status == SP_OK)
         status = sp_convert_read_bool(reader, request, "holdings", &conversion->holdings);
     if (status == SP_OK && conversion->holdings && conversion->context.shape == NULL)
-        status = members_refuse(reader, "/shape", "SHAPE_MISSING",
-                                "What each device holds depends on the tensor's shape: give 'shape'.");
+        status = sp_members_refuse(reader, "/shape", "SHAPE_MISSING",
+                                   "What each device holds depends on the tensor's shape: give 'shape'.");
     conversion->context.hlo_version = (int)version;
     return status;
 }

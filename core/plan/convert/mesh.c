@@ -42,9 +42,9 @@ static enum sp_status read_list(struct sp_members_reader *reader, const char *te
     const char *list;
     size_t size;
     if (!find_list(text, name, &list, &size))
-        return members_refuse(reader, "/mesh", "MESH_MALFORMED",
-                              "The mesh must have '%s=[..]'; both " ORT_SHAPE " and " ORT_ELEMENTS " are needed.",
-                              name);
+        return sp_members_refuse(reader, "/mesh", "MESH_MALFORMED",
+                                 "The mesh must have '%s=[..]'; both " ORT_SHAPE " and " ORT_ELEMENTS " are needed.",
+                                 name);
     return sp_ort_read_ints(reader->arena, list, size, &ret_ints->count, &ret_ints->items, reader->err);
 }
 
@@ -121,16 +121,16 @@ static enum sp_status read_array(struct sp_members_reader *reader, const json_t 
         return sp_ort_read_ints(reader->arena, json_string_value(array), json_string_length(array), &ret_ints->count,
                                 &ret_ints->items, reader->err);
     if (!json_is_array(array) || count > SP_MAX_LISTED_DEVICES)
-        return members_refuse(reader, pointer, "MEMBER_TYPE", "'%s' must be an array of at most %d integers.", member,
-                              SP_MAX_LISTED_DEVICES);
+        return sp_members_refuse(reader, pointer, "MEMBER_TYPE", "'%s' must be an array of at most %d integers.",
+                                 member, SP_MAX_LISTED_DEVICES);
     ret_ints->count = (int64_t)count;
     ret_ints->items = SP_NEW_ARRAY(reader->arena, count + 1, int64_t);
     if (ret_ints->items == NULL)
         return sp_fail_memory(reader->err);
     for (size_t i = 0; i < count; i++) {
         if (!json_is_integer(json_array_get(array, i)))
-            return members_refuse(reader, sp_members_item(reader, pointer, i), "MEMBER_TYPE",
-                                  "This must be an integer.");
+            return sp_members_refuse(reader, sp_members_item(reader, pointer, i), "MEMBER_TYPE",
+                                     "This must be an integer.");
         ret_ints->items[i] = json_integer_value(json_array_get(array, i));
     }
     return SP_OK;
@@ -162,8 +162,8 @@ static enum sp_status read_axes(struct sp_members_reader *reader, const json_t *
         if (status == SP_OK)
             status = sp_members_text(reader, axis, pointer, "name", SP_MAX_NAME_BYTES, &axes[i].name);
         if (status == SP_OK && (axes[i].name == NULL || !json_is_integer(size)))
-            status = members_refuse(reader, pointer, "MEMBER_MISSING",
-                                    "An axis of a mesh needs 'name', a string, and 'size', an integer.");
+            status = sp_members_refuse(reader, pointer, "MEMBER_MISSING",
+                                       "An axis of a mesh needs 'name', a string, and 'size', an integer.");
         if (status != SP_OK)
             return status;
         axes[i].size = json_integer_value(size);
@@ -183,8 +183,8 @@ static enum sp_status read_axes_object(struct sp_members_reader *reader, json_t 
     struct sp_mesh *mesh = NULL;
     enum sp_status status = sp_members_check(reader, object, "/mesh", "A mesh", members, 3);
     if (status == SP_OK && (!json_is_array(array) || count == 0 || count > SP_MAX_SHARDING_AXES))
-        status = members_refuse(reader, "/mesh/axes", "MEMBER_TYPE", "'axes' must be an array of 1 to %d axes.",
-                                SP_MAX_SHARDING_AXES);
+        status = sp_members_refuse(reader, "/mesh/axes", "MEMBER_TYPE", "'axes' must be an array of 1 to %d axes.",
+                                   SP_MAX_SHARDING_AXES);
     struct sp_mesh_axis *axes = SP_NEW_ARRAY(reader->arena, count + 1, struct sp_mesh_axis);
     if (status == SP_OK && axes == NULL)
         status = sp_fail_memory(reader->err);
@@ -260,8 +260,8 @@ enum sp_status sp_convert_read_context(struct sp_members_reader *reader, const j
     if (status == SP_OK)
         status = sp_convert_read_integer(reader, request, "rank", 0, SP_MAX_RANK, &rank);
     if (status == SP_OK && rank >= 0 && found.rank >= 0 && rank != found.rank)
-        status = members_refuse(reader, "/rank", "RANK_MISMATCH", "'rank' is %lld, but 'shape' has %lld extents.",
-                                (long long)rank, (long long)found.rank);
+        status = sp_members_refuse(reader, "/rank", "RANK_MISMATCH", "'rank' is %lld, but 'shape' has %lld extents.",
+                                   (long long)rank, (long long)found.rank);
     if (status == SP_OK && rank >= 0)
         found.rank = rank;
     if (status == SP_OK)

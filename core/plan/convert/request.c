@@ -16,8 +16,8 @@ enum sp_status sp_convert_read_integer(struct sp_members_reader *reader, const j
     if (value == NULL)
         return SP_OK;
     if (!json_is_integer(value) || json_integer_value(value) < low || json_integer_value(value) > high)
-        return members_refuse(reader, sp_members_child(reader, "", member), "MEMBER_COUNT",
-                              "'%s' must be an integer from %lld to %lld.", member, (long long)low, (long long)high);
+        return sp_members_refuse(reader, sp_members_child(reader, "", member), "MEMBER_COUNT",
+                                 "'%s' must be an integer from %lld to %lld.", member, (long long)low, (long long)high);
     *ret_value = json_integer_value(value);
     return SP_OK;
 }
@@ -29,8 +29,8 @@ enum sp_status sp_convert_read_bool(struct sp_members_reader *reader, const json
     if (value == NULL)
         return SP_OK;
     if (!json_is_boolean(value))
-        return members_refuse(reader, sp_members_child(reader, "", member), "MEMBER_TYPE",
-                              "'%s' must be true or false.", member);
+        return sp_members_refuse(reader, sp_members_child(reader, "", member), "MEMBER_TYPE",
+                                 "'%s' must be true or false.", member);
     *ret_value = json_is_true(value);
     return SP_OK;
 }
@@ -44,11 +44,12 @@ enum sp_status sp_convert_read_dialect(struct sp_members_reader *reader, const j
     if (value == NULL)
         return SP_OK;
     if (name == NULL)
-        return members_refuse(reader, sp_members_child(reader, "", member), "MEMBER_TYPE",
-                              "'%s' must be a string: onnx, ort, op-sharding, hlo or shardy.", member);
+        return sp_members_refuse(reader, sp_members_child(reader, "", member), "MEMBER_TYPE",
+                                 "'%s' must be a string: onnx, ort, op-sharding, hlo or shardy.", member);
     if (!sp_dialect_parse(name, ret_dialect))
-        return members_refuse(reader, sp_members_child(reader, "", member), "NOTATION_UNKNOWN",
-                              "There is no notation '%.64s'; it must be onnx, ort, op-sharding, hlo or shardy.", name);
+        return sp_members_refuse(reader, sp_members_child(reader, "", member), "NOTATION_UNKNOWN",
+                                 "There is no notation '%.64s'; it must be onnx, ort, op-sharding, hlo or shardy.",
+                                 name);
     return SP_OK;
 }
 
@@ -62,8 +63,8 @@ enum sp_status sp_convert_read_shape(struct sp_members_reader *reader, const jso
     if (value == NULL)
         return SP_OK;
     if (!json_is_array(value) || rank > SP_MAX_RANK)
-        return members_refuse(reader, "/shape", "MEMBER_TYPE", "'shape' must be an array of at most %d extents.",
-                              SP_MAX_RANK);
+        return sp_members_refuse(reader, "/shape", "MEMBER_TYPE", "'shape' must be an array of at most %d extents.",
+                                 SP_MAX_RANK);
     int64_t *shape = SP_NEW_ARRAY(reader->arena, rank + 1, int64_t);
     if (shape == NULL)
         return sp_fail_memory(reader->err);
@@ -71,8 +72,8 @@ enum sp_status sp_convert_read_shape(struct sp_members_reader *reader, const jso
         const json_t *extent = json_array_get(value, i);
         shape[i] = json_is_null(extent) ? -1 : json_integer_value(extent);
         if (!json_is_null(extent) && (!json_is_integer(extent) || shape[i] < 0))
-            return members_refuse(reader, sp_members_item(reader, "/shape", i), "MEMBER_COUNT",
-                                  "An extent must be an integer of 0 or more, or null where it is not known.");
+            return sp_members_refuse(reader, sp_members_item(reader, "/shape", i), "MEMBER_COUNT",
+                                     "An extent must be an integer of 0 or more, or null where it is not known.");
     }
     *ret_rank = (int64_t)rank;
     *ret_shape = shape;
@@ -151,8 +152,8 @@ static enum sp_status take_text(struct sp_members_reader *reader, const json_t *
                                 struct sp_convert_spec *spec)
 {
     if (value == NULL)
-        return members_refuse(reader, spec->pointer, "MEMBER_MISSING", "The member '%s' is missing: a sharding.",
-                              member);
+        return sp_members_refuse(reader, spec->pointer, "MEMBER_MISSING", "The member '%s' is missing: a sharding.",
+                                 member);
     if (json_is_string(value)) {
         spec->text = json_string_value(value);
         spec->size = json_string_length(value);
@@ -165,8 +166,9 @@ static enum sp_status take_text(struct sp_members_reader *reader, const json_t *
         spec->text = text;
         spec->size = size;
     } else {
-        return members_refuse(reader, spec->pointer, "MEMBER_TYPE",
-                              "'%s' must be a sharding: a string, or an object in the notations onnx and ort.", member);
+        return sp_members_refuse(reader, spec->pointer, "MEMBER_TYPE",
+                                 "'%s' must be a sharding: a string, or an object in the notations onnx and ort.",
+                                 member);
     }
     if (spec->size > SP_MAX_SHARDING_BYTES)
         return sp_fail_limit(reader->err, "SHARDING_TOO_LARGE", "SP_MAX_SHARDING_BYTES", SP_MAX_SHARDING_BYTES,
@@ -194,14 +196,15 @@ enum sp_status sp_convert_read_spec(struct sp_members_reader *reader, const json
     else if (!named)
         spec.dialect = recognise(spec.text, spec.size);
     if (spec.dialect == SP_DIALECT_COUNT)
-        return members_refuse(reader, spec.pointer, "NOTATION_UNCLEAR",
-                              "How the sharding begins does not tell its notation%s%s%s: onnx, ort, op-sharding, hlo "
-                              "or shardy.",
-                              dialect_member != NULL ? "; name it with '" : "",
-                              dialect_member != NULL ? dialect_member : "", dialect_member != NULL ? "'" : "");
+        return sp_members_refuse(
+            reader, spec.pointer, "NOTATION_UNCLEAR",
+            "How the sharding begins does not tell its notation%s%s%s: onnx, ort, op-sharding, hlo "
+            "or shardy.",
+            dialect_member != NULL ? "; name it with '" : "", dialect_member != NULL ? dialect_member : "",
+            dialect_member != NULL ? "'" : "");
     if (spec.is_object && spec.dialect != SP_DIALECT_ONNX && spec.dialect != SP_DIALECT_ORT)
-        return members_refuse(reader, spec.pointer, "MEMBER_TYPE", "'%s' must be a string in the notation %s.", member,
-                              sp_dialect_name(spec.dialect));
+        return sp_members_refuse(reader, spec.pointer, "MEMBER_TYPE", "'%s' must be a string in the notation %s.",
+                                 member, sp_dialect_name(spec.dialect));
     *ret_spec = spec;
     return SP_OK;
 }

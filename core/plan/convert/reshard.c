@@ -40,9 +40,10 @@ static enum sp_status read_dtype(struct resharding *resharding, const json_t *re
     resharding->dtype = name != NULL ? sp_dtype_parse(name) : SP_DTYPE_UNDEFINED;
     if (sp_dtype_bits(resharding->dtype) > 0)
         return SP_OK;
-    return members_refuse(&resharding->reader, "/dtype", "DTYPE_UNKNOWN",
-                          "'dtype' must be the name of an element type of a fixed size, like \"float32\", \"bfloat16\" "
-                          "or \"int8\".");
+    return sp_members_refuse(
+        &resharding->reader, "/dtype", "DTYPE_UNKNOWN",
+        "'dtype' must be the name of an element type of a fixed size, like \"float32\", \"bfloat16\" "
+        "or \"int8\".");
 }
 
 static enum sp_status check_shape(struct resharding *resharding)
@@ -51,17 +52,17 @@ static enum sp_status check_shape(struct resharding *resharding)
     struct sp_members_reader *reader = &resharding->reader;
     int64_t count = 1;
     if (context->shape == NULL)
-        return members_refuse(reader, "/shape", "SHAPE_MISSING",
-                              "'shape' is missing: bytes and times depend on the tensor's shape.");
+        return sp_members_refuse(reader, "/shape", "SHAPE_MISSING",
+                                 "'shape' is missing: bytes and times depend on the tensor's shape.");
     for (int64_t i = 0; i < context->rank; i++) {
         if (context->shape[i] < 0)
-            return members_refuse(reader, sp_members_item(reader, "/shape", (size_t)i), "SHAPE_UNKNOWN",
-                                  "Bytes and times depend on every extent: null will not do here.");
+            return sp_members_refuse(reader, sp_members_item(reader, "/shape", (size_t)i), "SHAPE_UNKNOWN",
+                                     "Bytes and times depend on every extent: null will not do here.");
         if (context->shape[i] > 0 && !sp_mul_i64(count, context->shape[i], &count))
-            return members_refuse(reader, "/shape", "SHAPE_TOO_LARGE", "The tensor has too many elements.");
+            return sp_members_refuse(reader, "/shape", "SHAPE_TOO_LARGE", "The tensor has too many elements.");
     }
     if (sp_dtype_bytes(resharding->dtype, count) < 0)
-        return members_refuse(reader, "/shape", "SHAPE_TOO_LARGE", "The tensor has too many bytes.");
+        return sp_members_refuse(reader, "/shape", "SHAPE_TOO_LARGE", "The tensor has too many bytes.");
     return SP_OK;
 }
 
@@ -75,8 +76,8 @@ static enum sp_status read_shardings(struct resharding *resharding)
                                           &resharding->to, &resharding->losses);
     for (int i = 0; i < 2 && status == SP_OK; i++) {
         if ((i == 0 ? resharding->from : resharding->to)->kind == SP_SHARDING_TUPLE)
-            status = members_refuse(reader, i == 0 ? "/from" : "/to", "TUPLE",
-                                    "A tuple is the sharding of several tensors: ask for each of them.");
+            status = sp_members_refuse(reader, i == 0 ? "/from" : "/to", "TUPLE",
+                                       "A tuple is the sharding of several tensors: ask for each of them.");
     }
     return status;
 }
@@ -147,16 +148,17 @@ static enum sp_status take_cluster(struct resharding *resharding, const json_t *
     if (given != NULL) {
         status = sp_cluster_parse(reader->arena, given, "/cluster", &resharding->cluster, reader->err);
         if (status == SP_OK && resharding->cluster->device_count < count)
-            status = members_refuse(reader, "/cluster", "CLUSTER_TOO_SMALL",
-                                    "The cluster has %u devices, but the shardings are on %lld.",
-                                    (unsigned)resharding->cluster->device_count, (long long)count);
+            status = sp_members_refuse(reader, "/cluster", "CLUSTER_TOO_SMALL",
+                                       "The cluster has %u devices, but the shardings are on %lld.",
+                                       (unsigned)resharding->cluster->device_count, (long long)count);
         return status;
     }
     if (count == 0)
-        return members_refuse(reader, "/devices", "DEVICES_UNKNOWN",
-                              "Neither sharding says on which devices the tensor is: give 'devices' or 'cluster'.");
+        return sp_members_refuse(reader, "/devices", "DEVICES_UNKNOWN",
+                                 "Neither sharding says on which devices the tensor is: give 'devices' or 'cluster'.");
     if (count > SP_MAX_DEVICES)
-        return members_refuse(reader, "/devices", "TOO_MANY_DEVICES", "A cluster may have %d devices.", SP_MAX_DEVICES);
+        return sp_members_refuse(reader, "/devices", "TOO_MANY_DEVICES", "A cluster may have %d devices.",
+                                 SP_MAX_DEVICES);
     return sp_cluster_uniform(reader->arena, ASSUMED_DEVICE, count, &resharding->cluster, reader->err);
 }
 

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "onnx/writer.h"
 #include "plan/convert/internal.h"
 #include "sharding/hlo/hlo.h"
 
@@ -35,7 +36,7 @@ static enum sp_status write_onnx_bytes(struct sp_conversion *conversion)
     struct sp_error *err = conversion->reader.err;
     enum sp_status status =
         sp_onnx_spec_from_sharding(arena, conversion->sharding, &conversion->context, &spec, &again, err);
-    return status == SP_OK ? sp_onnx_spec_write_proto(arena, &spec, &conversion->bytes, err) : status;
+    return status == SP_OK ? sp_encode_sharding_spec(&spec, arena, &conversion->bytes, err) : status;
 }
 
 static enum sp_status write_particulars(struct sp_conversion *conversion)
@@ -128,8 +129,8 @@ enum sp_status sp_convert_write_holdings(struct sp_conversion *conversion)
     int64_t count;
     struct sp_json json;
     if (conversion->sharding == NULL || conversion->sharding->kind == SP_SHARDING_TUPLE)
-        return members_refuse(&conversion->reader, "/holdings", "HOLDING_UNKNOWN",
-                              "A tuple is the sharding of several tensors: ask for each of them.");
+        return sp_members_refuse(&conversion->reader, "/holdings", "HOLDING_UNKNOWN",
+                                 "A tuple is the sharding of several tensors: ask for each of them.");
     enum sp_status status =
         sp_sharding_devices(arena, conversion->sharding, context->device_count, &count, &devices, err);
     if (status == SP_OK && count > SP_MAX_HOLDING_DEVICES)

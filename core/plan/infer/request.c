@@ -140,8 +140,8 @@ static enum sp_status add_member(struct request *request, const json_t *sets, co
         status = add_set(request, sets, member, graph->values[i]);
     }
     if (status == SP_OK && !found)
-        return members_refuse(&request->reader, sp_members_child(&request->reader, "/set", member), "UNKNOWN_TENSOR",
-                              "The model has no tensor '%.200s'.", member);
+        return sp_members_refuse(&request->reader, sp_members_child(&request->reader, "/set", member), "UNKNOWN_TENSOR",
+                                 "The model has no tensor '%.200s'.", member);
     return status;
 }
 
@@ -153,8 +153,8 @@ static enum sp_status read_sets(struct request *request, json_t *root)
     if (sets == NULL)
         return SP_OK;
     if (!json_is_object(sets))
-        return members_refuse(&request->reader, "/set", "MEMBER_TYPE",
-                              "'set' must be an object: the name of a tensor, and its sharding.");
+        return sp_members_refuse(&request->reader, "/set", "MEMBER_TYPE",
+                                 "'set' must be an object: the name of a tensor, and its sharding.");
     json_object_foreach(sets, member, value)
     {
         if (status == SP_OK)
@@ -179,9 +179,9 @@ static enum sp_status settle_configuration(struct request *request, struct sp_co
     const struct sp_model *model = completion->model;
     const char *name = request->result.configuration;
     if (name == NULL && model->configuration_count > 1)
-        return members_refuse(&request->reader, "/configuration", "WHICH_CONFIGURATION",
-                              "The model has %u configurations; say which one is to be completed.",
-                              model->configuration_count);
+        return sp_members_refuse(&request->reader, "/configuration", "WHICH_CONFIGURATION",
+                                 "The model has %u configurations; say which one is to be completed.",
+                                 model->configuration_count);
     if (name == NULL)
         name = model->configuration_count == 1 ? model->configurations[0].name : SP_PLAN_CONFIGURATION;
     const struct sp_device_configuration *found = find_configuration(model, name);
@@ -191,9 +191,9 @@ static enum sp_status settle_configuration(struct request *request, struct sp_co
     if (found == NULL || !found->has_num_devices || found->num_devices < 1)
         return SP_OK;
     if (request->device_count != 0 && request->device_count != found->num_devices)
-        return members_refuse(&request->reader, "/devices", "DEVICE_COUNT",
-                              "The configuration '%.100s' has %d devices, not %lld.", name, found->num_devices,
-                              (long long)request->device_count);
+        return sp_members_refuse(&request->reader, "/devices", "DEVICE_COUNT",
+                                 "The configuration '%.100s' has %d devices, not %lld.", name, found->num_devices,
+                                 (long long)request->device_count);
     request->device_count = found->num_devices;
     return SP_OK;
 }
@@ -219,8 +219,8 @@ static enum sp_status count_devices(struct request *request)
     if (request->device_count == 0)
         request->device_count = named_devices(request);
     if (request->device_count == 0)
-        return members_refuse(&request->reader, "/devices", "DEVICES_MISSING",
-                              "It is not known how many devices there are: give 'devices' or a mesh.");
+        return sp_members_refuse(&request->reader, "/devices", "DEVICES_MISSING",
+                                 "It is not known how many devices there are: give 'devices' or a mesh.");
     if (request->device_count > SP_MAX_DEVICES)
         return sp_fail_limit(request->reader.err, "TOO_MANY_DEVICES", "SP_MAX_DEVICES", SP_MAX_DEVICES,
                              request->device_count, "A configuration may have %d devices.", SP_MAX_DEVICES);
@@ -235,8 +235,8 @@ static enum sp_status read_mode(struct request *request, const json_t *root)
         return status;
     request->result.propagates = strcmp(mode, "propagate") == 0;
     if (!request->result.propagates && strcmp(mode, "forward") != 0)
-        return members_refuse(&request->reader, "/mode", "MODE_UNKNOWN",
-                              "'mode' must be forward or propagate, not '%.64s'.", mode);
+        return sp_members_refuse(&request->reader, "/mode", "MODE_UNKNOWN",
+                                 "'mode' must be forward or propagate, not '%.64s'.", mode);
     return SP_OK;
 }
 

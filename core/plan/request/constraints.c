@@ -27,8 +27,8 @@ static enum sp_status read_index(struct reading *r, const json_t *json, const ch
     if (value == NULL)
         return SP_OK;
     if (!json_is_integer(value) || number < low || number > high)
-        return members_refuse(&r->reader, sp_members_child(&r->reader, pointer, member), "MEMBER_COUNT",
-                              "'%s' must be an integer from %u to %u.", member, low, high);
+        return sp_members_refuse(&r->reader, sp_members_child(&r->reader, pointer, member), "MEMBER_COUNT",
+                                 "'%s' must be an integer from %u to %u.", member, low, high);
     *ret_value = (uint32_t)number;
     return SP_OK;
 }
@@ -43,9 +43,9 @@ static enum sp_status read_pattern(struct reading *r, const json_t *json, const 
     if (status != SP_OK)
         return status;
     if (text == NULL || size == 0 || size > SP_MAX_NAME_BYTES || strlen(text) != size)
-        return members_refuse(&r->reader, pointer, "CONSTRAINT_PATTERN",
-                              "A pattern must be a string of 1 to %d bytes: a node's name, with * and ?.",
-                              SP_MAX_NAME_BYTES);
+        return sp_members_refuse(&r->reader, pointer, "CONSTRAINT_PATTERN",
+                                 "A pattern must be a string of 1 to %d bytes: a node's name, with * and ?.",
+                                 SP_MAX_NAME_BYTES);
     *ret_pattern = sp_arena_string(r->reader.arena, text, size);
     return *ret_pattern == NULL || pointer == NULL ? sp_fail_memory(r->reader.err) : SP_OK;
 }
@@ -58,7 +58,7 @@ static enum sp_status read_nodes(struct reading *r, const json_t *json, const ch
     if (pointer == NULL)
         return sp_fail_memory(r->reader.err);
     if (count == 0)
-        return members_refuse(&r->reader, pointer, "CONSTRAINT_PATTERN", "There must be one pattern at least.");
+        return sp_members_refuse(&r->reader, pointer, "CONSTRAINT_PATTERN", "There must be one pattern at least.");
     if (count > SP_MAX_CONSTRAINTS)
         return sp_fail_limit(r->reader.err, "TOO_MANY_CONSTRAINTS", "SP_MAX_CONSTRAINTS", SP_MAX_CONSTRAINTS,
                              (int64_t)count, "One request may have at most %d constraints and patterns.",
@@ -93,8 +93,8 @@ static enum sp_status read_pin(struct reading *r, json_t *json, const char *poin
     if (status != SP_OK)
         return status;
     if (has_stage == has_device || json_object_get(json, "nodes") == NULL)
-        return members_refuse(&r->reader, pointer, "CONSTRAINT_PIN",
-                              "A pin has \"nodes\" and one of \"stage\" and \"device\".");
+        return sp_members_refuse(&r->reader, pointer, "CONSTRAINT_PIN",
+                                 "A pin has \"nodes\" and one of \"stage\" and \"device\".");
     pin->is_device = has_device;
     pin->where = pointer;
     return read_nodes(r, json_object_get(json, "nodes"), sp_members_child(&r->reader, pointer, "nodes"), &pin->nodes);
@@ -103,7 +103,8 @@ static enum sp_status read_pin(struct reading *r, json_t *json, const char *poin
 static enum sp_status read_together(struct reading *r, json_t *json, const char *pointer, uint32_t index)
 {
     if (!json_is_array(json))
-        return members_refuse(&r->reader, pointer, "MEMBER_TYPE", "Nodes that stay together are an array of patterns.");
+        return sp_members_refuse(&r->reader, pointer, "MEMBER_TYPE",
+                                 "Nodes that stay together are an array of patterns.");
     return read_nodes(r, json, pointer, &r->demands->together[index]);
 }
 
@@ -111,7 +112,7 @@ static enum sp_status read_tensor(struct reading *r, const json_t *json, const c
 {
     enum sp_status status = sp_members_text(&r->reader, json, pointer, "tensor", SP_MAX_NAME_BYTES, ret_tensor);
     if (status == SP_OK && *ret_tensor == NULL)
-        return members_refuse(&r->reader, pointer, "MEMBER_MISSING", "The member 'tensor' is missing here: a name.");
+        return sp_members_refuse(&r->reader, pointer, "MEMBER_MISSING", "The member 'tensor' is missing here: a name.");
     return status;
 }
 
@@ -126,9 +127,9 @@ static enum sp_status read_spec(struct reading *r, json_t *json, const char *poi
     if (status != SP_OK)
         return status;
     if (!json_is_array(shards) || json_array_size(shards) > SP_MAX_RANK)
-        return members_refuse(&r->reader, sp_members_child(&r->reader, pointer, "shards"), "CONSTRAINT_SHARDS",
-                              "'shards' must be an array of whole numbers, one for each of at most %d axes.",
-                              SP_MAX_RANK);
+        return sp_members_refuse(&r->reader, sp_members_child(&r->reader, pointer, "shards"), "CONSTRAINT_SHARDS",
+                                 "'shards' must be an array of whole numbers, one for each of at most %d axes.",
+                                 SP_MAX_RANK);
     int64_t *counts = SP_NEW_ARRAY(r->reader.arena, json_array_size(shards), int64_t);
     if (counts == NULL)
         return sp_fail_memory(r->reader.err);
@@ -137,7 +138,7 @@ static enum sp_status read_spec(struct reading *r, json_t *json, const char *poi
         counts[a] = json_integer_value(count);
         if (!json_is_integer(count) || counts[a] < 1 || counts[a] > SP_MAX_DEVICES) {
             const char *list = sp_members_child(&r->reader, pointer, "shards");
-            return members_refuse(
+            return sp_members_refuse(
                 &r->reader, list == NULL ? NULL : sp_members_item(&r->reader, list, a), "CONSTRAINT_SHARDS",
                 "An axis is cut in 1 (whole) to %d shards; this must be such a number.", SP_MAX_DEVICES);
         }
@@ -161,8 +162,8 @@ static enum sp_status read_ban(struct reading *r, json_t *json, const char *poin
     if (status != SP_OK)
         return status;
     if (has_tensor != has_axis || has_tensor + has_nodes + has_level != 1)
-        return members_refuse(&r->reader, pointer, "CONSTRAINT_FORBID",
-                              "What is forbidden is one of {\"tensor\", \"axis\"}, {\"nodes\"} and {\"level\"}.");
+        return sp_members_refuse(&r->reader, pointer, "CONSTRAINT_FORBID",
+                                 "What is forbidden is one of {\"tensor\", \"axis\"}, {\"nodes\"} and {\"level\"}.");
     ban->where = pointer;
     if (has_nodes) {
         ban->kind = SP_DEMAND_BAN_NODES;
@@ -197,8 +198,8 @@ static enum sp_status read_cache_object(struct reading *r, json_t *json, const c
     demand->positions = positions;
     demand->dtype = dtype == NULL ? SP_DTYPE_UNDEFINED : sp_dtype_parse(dtype);
     if (dtype != NULL && (sp_dtype_bits(demand->dtype) == 0))
-        return members_refuse(&r->reader, sp_members_child(&r->reader, pointer, "dtype"), "CONSTRAINT_DTYPE",
-                              "'%.60s' is no element type that keys and values can have; float16 is one.", dtype);
+        return sp_members_refuse(&r->reader, sp_members_child(&r->reader, pointer, "dtype"), "CONSTRAINT_DTYPE",
+                                 "'%.60s' is no element type that keys and values can have; float16 is one.", dtype);
     return SP_OK;
 }
 
@@ -209,9 +210,9 @@ static enum sp_status read_cache(struct reading *r, json_t *json, const char *po
     const bool has_object = json_object_get(json, "kv_cache") != NULL;
     const bool has_bytes = json_object_get(json, "kv_cache_bytes") != NULL;
     if (has_object && has_bytes)
-        return members_refuse(&r->reader, sp_members_child(&r->reader, pointer, "kv_cache_bytes"),
-                              "CONSTRAINT_CONFLICT",
-                              "The size of the cache is said by \"kv_cache\" or by \"kv_cache_bytes\", not by both.");
+        return sp_members_refuse(
+            &r->reader, sp_members_child(&r->reader, pointer, "kv_cache_bytes"), "CONSTRAINT_CONFLICT",
+            "The size of the cache is said by \"kv_cache\" or by \"kv_cache_bytes\", not by both.");
     if (has_object) {
         cache->member = "kv_cache";
         return read_cache_object(r, json_object_get(json, "kv_cache"),
@@ -237,7 +238,7 @@ static enum sp_status read_list(struct reading *r, json_t *json, const char *poi
     if (place == NULL)
         return sp_fail_memory(r->reader.err);
     if (!json_is_array(list))
-        return members_refuse(&r->reader, place, "MEMBER_TYPE", "'%s' must be an array.", member);
+        return sp_members_refuse(&r->reader, place, "MEMBER_TYPE", "'%s' must be an array.", member);
     void *items = sp_arena_array(r->reader.arena, json_array_size(list), size);
     if (items == NULL)
         return sp_fail_memory(r->reader.err);

@@ -40,7 +40,7 @@ static enum sp_status add_time(struct parse *parse, const char *pointer, const c
 {
     const double value = json_number_value(seconds);
     if (!json_is_number(seconds) || !(value >= 0) || value > SP_MAX_SECONDS)
-        return members_refuse(
+        return sp_members_refuse(
             &parse->reader, pointer, "PROFILE_SECONDS",
             "A number of seconds from 0 to %g is expected here, or an object with the seconds on each "
             "device.",
@@ -56,9 +56,9 @@ static enum sp_status add_devices(struct parse *parse, const char *pointer, cons
     json_t *seconds;
     enum sp_status status = SP_OK;
     if (json_object_size(devices) == 0)
-        return members_refuse(&parse->reader, pointer, "PROFILE_SECONDS",
-                              "No device is named here: the seconds of a node are a number, or an object like "
-                              "{\"a100-sxm4-80gb\": 0.001}.");
+        return sp_members_refuse(&parse->reader, pointer, "PROFILE_SECONDS",
+                                 "No device is named here: the seconds of a node are a number, or an object like "
+                                 "{\"a100-sxm4-80gb\": 0.001}.");
     json_object_foreach((json_t *)(uintptr_t)devices, device, seconds)
     {
         const char *copy = sp_arena_string(arena, device, strlen(device));
@@ -78,8 +78,8 @@ static enum sp_status read_nodes(struct parse *parse, const json_t *nodes)
     size_t room = 0;
     json_t *value;
     if (!json_is_object(nodes))
-        return members_refuse(reader, pointer, "MEMBER_TYPE",
-                              "'nodes' is an object: the seconds of each node by name.");
+        return sp_members_refuse(reader, pointer, "MEMBER_TYPE",
+                                 "'nodes' is an object: the seconds of each node by name.");
     json_object_foreach((json_t *)(uintptr_t)nodes, name, value)
     {
         room += json_is_object(value) ? json_object_size(value) : 1;
@@ -199,8 +199,8 @@ static enum sp_status take_samples(struct parse *parse, struct events *events, c
             continue;
         const double seconds = json_number_value(duration) / MICROSECONDS;
         if (!json_is_number(duration) || !(seconds >= 0) || seconds > SP_MAX_SECONDS)
-            return members_refuse(&parse->reader, sp_members_item(&parse->reader, pointer, i), "PROFILE_EVENT",
-                                  "The event of a kernel needs 'dur', its microseconds.");
+            return sp_members_refuse(&parse->reader, sp_members_item(&parse->reader, pointer, i), "PROFILE_EVENT",
+                                     "The event of a kernel needs 'dur', its microseconds.");
         const uint32_t run =
             events->run_count > 0 ? run_at(events, json_number_value(json_object_get(event, "ts"))) : (uint32_t)i;
         if (run == UINT32_MAX)
@@ -287,10 +287,10 @@ static enum sp_status read_events(struct parse *parse, const json_t *list, const
         find_runs(&events);
         status = take_samples(parse, &events, pointer);
         if (status == SP_OK && events.sample_count == 0)
-            status =
-                members_refuse(reader, pointer, "PROFILE_EMPTY",
-                               "No event here is that of a kernel: ONNX Runtime's profiler writes them with \"cat\": "
-                               "\"Node\" and \"name\": \"NAME_kernel_time\".");
+            status = sp_members_refuse(
+                reader, pointer, "PROFILE_EMPTY",
+                "No event here is that of a kernel: ONNX Runtime's profiler writes them with \"cat\": "
+                "\"Node\" and \"name\": \"NAME_kernel_time\".");
         if (status == SP_OK)
             status = take_medians(parse, &events);
     }
@@ -313,14 +313,15 @@ static enum sp_status read_object(struct parse *parse, const json_t *json)
     if (status != SP_OK)
         return status;
     if ((nodes == NULL) == (list == NULL))
-        return members_refuse(reader, parse->pointer, "PROFILE_FORM",
-                              "A profile has either 'nodes', the seconds of each node by name, or 'events', what ONNX "
-                              "Runtime's profiler wrote.");
+        return sp_members_refuse(
+            reader, parse->pointer, "PROFILE_FORM",
+            "A profile has either 'nodes', the seconds of each node by name, or 'events', what ONNX "
+            "Runtime's profiler wrote.");
     if (nodes != NULL)
         return read_nodes(parse, nodes);
     const char *pointer = sp_members_child(reader, parse->pointer, "events");
     if (!json_is_array(list))
-        return members_refuse(reader, pointer, "MEMBER_TYPE", "'events' is an array of the profiler's events.");
+        return sp_members_refuse(reader, pointer, "MEMBER_TYPE", "'events' is an array of the profiler's events.");
     return read_events(parse, list, pointer);
 }
 

@@ -109,8 +109,9 @@ static enum sp_status read_choice(struct reading *r)
     const char *name = json_string_value(json);
     if (json == NULL || (name != NULL && sp_sweep_choice_parse(name, &r->result->choice)))
         return SP_OK;
-    return members_refuse(&r->members, "/sweep/choose", "SWEEP_CHOICE",
-                          "\"choose\" must be \"smallest\", the fewest devices that fit, or \"best\", the best plan.");
+    return sp_members_refuse(
+        &r->members, "/sweep/choose", "SWEEP_CHOICE",
+        "\"choose\" must be \"smallest\", the fewest devices that fit, or \"best\", the best plan.");
 }
 
 /* "devices": whole numbers, each once. */
@@ -119,8 +120,8 @@ static enum sp_status read_counts(struct reading *r, uint32_t most)
     const json_t *json = json_object_get(r->sweep, "devices");
     const size_t count = json_array_size(json);
     if (!json_is_array(json) || count == 0)
-        return members_refuse(&r->members, "/sweep/devices", "SWEEP_DEVICES",
-                              "\"devices\" must be an array of numbers of devices, like [1, 2, 4].");
+        return sp_members_refuse(&r->members, "/sweep/devices", "SWEEP_DEVICES",
+                                 "\"devices\" must be an array of numbers of devices, like [1, 2, 4].");
     if (count > SP_MAX_VARIANTS) {
         (void)sp_fail_limit(r->members.err, "TOO_MANY_VARIANTS", "SP_MAX_VARIANTS", SP_MAX_VARIANTS, (int64_t)count,
                             "One sweep may plan at most %d clusters; it names %zu numbers of devices.", SP_MAX_VARIANTS,
@@ -135,13 +136,13 @@ static enum sp_status read_counts(struct reading *r, uint32_t most)
         const json_int_t value = json_integer_value(item);
         const char *at = sp_members_item(&r->members, "/sweep/devices", i);
         if (!json_is_integer(item) || value < 1 || value > most)
-            return members_refuse(&r->members, at, "SWEEP_DEVICES",
-                                  "A number of devices must be a whole number from 1 to %u%s.", most,
-                                  r->type_count == 0 ? ", the devices of the cluster" : "");
+            return sp_members_refuse(&r->members, at, "SWEEP_DEVICES",
+                                     "A number of devices must be a whole number from 1 to %u%s.", most,
+                                     r->type_count == 0 ? ", the devices of the cluster" : "");
         for (uint32_t j = 0; j < i; j++) {
             if (r->counts[j] == (uint32_t)value)
-                return members_refuse(&r->members, at, "SWEEP_TWICE", "%lld devices are asked for twice.",
-                                      (long long)value);
+                return sp_members_refuse(&r->members, at, "SWEEP_TWICE", "%lld devices are asked for twice.",
+                                         (long long)value);
         }
         r->counts[i] = (uint32_t)value;
     }
@@ -251,8 +252,8 @@ static enum sp_status read_types(struct reading *r)
     if (status != SP_OK)
         return status;
     if (!json_is_array(types) || json_array_size(types) == 0)
-        return members_refuse(&r->members, "/sweep/types", "SWEEP_TYPES",
-                              "\"types\" must be an array of devices, like [\"h100-sxm-80gb\", \"l4-24gb\"].");
+        return sp_members_refuse(&r->members, "/sweep/types", "SWEEP_TYPES",
+                                 "\"types\" must be an array of devices, like [\"h100-sxm-80gb\", \"l4-24gb\"].");
     r->type_count = json_array_size(types) <= SP_MAX_VARIANTS ? (uint32_t)json_array_size(types) : SP_MAX_VARIANTS + 1;
     status = read_counts(r, SP_MAX_DEVICES);
     if (status == SP_OK)
@@ -261,8 +262,8 @@ static enum sp_status read_types(struct reading *r)
         const json_t *type = json_array_get(types, t);
         for (uint32_t other = 0; status == SP_OK && other < t; other++) {
             if (is_same_type(type, json_array_get(types, other)))
-                status = members_refuse(&r->members, sp_members_item(&r->members, "/sweep/types", t), "SWEEP_TWICE",
-                                        "This type of device is asked for twice.");
+                status = sp_members_refuse(&r->members, sp_members_item(&r->members, "/sweep/types", t), "SWEEP_TWICE",
+                                           "This type of device is asked for twice.");
         }
         for (uint32_t i = 0; status == SP_OK && i < r->count_count; i++)
             status = read_uniform(r, type, t, r->counts[i]);
@@ -282,9 +283,9 @@ enum sp_status sp_plan_target_parse(struct sp_arena *arena, const json_t *cluste
         return status;
     }
     if (cluster != NULL)
-        return members_refuse(&reading.members, "/sweep", "SWEEP_AND_CLUSTER",
-                              "A request has either \"cluster\" or \"sweep\"; a cluster whose first devices are "
-                              "looked at stands in the sweep.");
+        return sp_members_refuse(&reading.members, "/sweep", "SWEEP_AND_CLUSTER",
+                                 "A request has either \"cluster\" or \"sweep\"; a cluster whose first devices are "
+                                 "looked at stands in the sweep.");
     reading.result = SP_NEW(arena, struct sp_sweep);
     if (reading.result == NULL)
         return sp_fail_memory(err);

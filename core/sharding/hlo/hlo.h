@@ -114,17 +114,6 @@ struct sp_hlo_shape {
 enum sp_status sp_hlo_validate(const struct sp_hlo *hlo, const struct sp_hlo_shape *shape, int64_t device_count,
                                struct sp_error *err);
 
-/* What a named sharding (sp_hlo.named) amounts to. */
-struct sp_hlo_traits {
-    bool replicated, single_device, manual, unreduced; /* altogether so */
-    bool partial_replication;                          /* split, and some devices hold the same */
-};
-struct sp_hlo_traits sp_hlo_named_traits(const struct sp_sharding *named);
-
-/* NamedSharding's equality: names of axes and explicit replication do not count, open dims do; all that are fully
-   replicated are equal. */
-bool sp_hlo_named_equal(const struct sp_sharding *a, const struct sp_sharding *b);
-
 /* To the common form: V1 and V2 become AXES on a mesh "axis_0", .. cut so that the iota's order is the mesh's order
    where that is possible (XLA's ToNamedSharding), on a mesh with listed devices otherwise. Metadata and shard groups
    are losses. */

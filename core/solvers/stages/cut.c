@@ -131,8 +131,3 @@ double sp_cut_value(struct sp_cut *cut, double enough)
         sent = block(cut, sent, enough);
     return sent;
 }
-
-bool sp_cut_is_source_side(const struct sp_cut *cut, uint32_t vertex)
-{
-    return cut->level[vertex] != NONE;
-}

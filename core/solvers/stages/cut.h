@@ -29,7 +29,5 @@ uint32_t sp_cut_vertex(struct sp_cut *cut);
    be set anew. There is room. */
 uint32_t sp_cut_arc(struct sp_cut *cut, uint32_t a, uint32_t b, double forth, double back);
 
-/* The capacity of the smallest cut, or `enough` or more as soon as that is certain. Afterwards
-   sp_cut_is_source_side() holds for its vertices, if it is below `enough`. */
+/* The capacity of the smallest cut, or `enough` or more as soon as that is certain. */
 double sp_cut_value(struct sp_cut *cut, double enough);
-bool sp_cut_is_source_side(const struct sp_cut *cut, uint32_t vertex);

@@ -1,5 +1,5 @@
 /* One step of a reshard, carried out with what its kind may use and nothing else. */
-#include "sharding/simulate_internal.h"
+#include "reshard_simulator_internal.h"
 
 struct step {
     const struct sp_simulation *simulation;

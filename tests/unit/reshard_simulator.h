@@ -1,6 +1,6 @@
 #pragma once
 /*
- * simulate - real numbers on virtual devices: a reshard carried out and compared element by element.
+ * reshard_simulator - real numbers on virtual devices: a reshard carried out and compared element by element.
  *
  * Each device has its own memory: the pieces of a tensor that the sharding gives it (sp_sharding_held()), as 64-bit
  * integers, pieces of one shard row-major. A step may only use what its kind allows: an all-slice the device's own

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/arith.h"
-#include "sharding/simulate_internal.h"
+#include "reshard_simulator_internal.h"
 
 /* Elements of each shard, added up. */
 static enum sp_status measure(const struct sp_held *held, uint64_t *first, struct sp_error *err)

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * simulate_internal - the memories of the virtual devices, shared by the files of the simulator.
+ * reshard_simulator_internal - the memories of the virtual devices, shared by the files of the simulator.
  *
  * Glossary
  *  memory   what one device holds: the shards that a sharding gives it and one number per element, shard by shard,
@@ -9,7 +9,7 @@
  *  group    the devices of a mesh that differ in some axes only; member k has the coordinates that k spells in mixed
  *           radix over those axes
  */
-#include "sharding/simulate.h"
+#include "reshard_simulator.h"
 
 struct sp_sim_memory {
     int64_t device;

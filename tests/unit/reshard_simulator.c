@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/arith.h"
-#include "sharding/simulate_internal.h"
+#include "reshard_simulator_internal.h"
 
 /* A scrambler of 64 bits (the finaliser of SplitMix64). */
 static uint64_t scramble(uint64_t x)
