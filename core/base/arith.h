@@ -1,5 +1,5 @@
 #pragma once
-/* arith - checked size and dimension arithmetic. Each returns false on overflow and then leaves *ret alone. */
+/* arith - checked size and dimension arithmetic. What takes `ret` returns false on overflow and leaves *ret alone. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,4 +47,15 @@ static inline bool sp_mul_i64(int64_t a, int64_t b, int64_t *ret)
         return false;
     *ret = product;
     return true;
+}
+
+/* The greatest common divisor of two numbers that are not negative; gcd(a, 0) is a. */
+static inline int64_t sp_gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
@@ -56,17 +57,8 @@ struct sp_name_stamp *sp_annotation_stamp(struct sp_annotation_check *check, con
     const uint32_t id = sp_intern_add(check->model->names, name, strlen(name));
     if (id == SP_NO_NAME)
         return NULL;
-    if (id >= check->stamp_capacity) {
-        const uint32_t capacity = sp_intern_count(check->model->names) + 1024;
-        struct sp_name_stamp *stamps = SP_NEW_ARRAY(check->list->arena, capacity, struct sp_name_stamp);
-        if (stamps == NULL)
-            return NULL;
-        if (check->stamp_capacity > 0)
-            memcpy(stamps, check->stamps, check->stamp_capacity * sizeof *stamps);
-        check->stamps = stamps;
-        check->stamp_capacity = capacity;
-    }
-    return &check->stamps[id];
+    const bool has_place = SP_MAKE_PLACE(check->list->arena, check->stamps, check->stamp_capacity, id);
+    return has_place ? &check->stamps[id] : NULL;
 }
 
 /* ---- configurations ------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "check/check.h"
 
@@ -102,22 +103,6 @@ static void count(struct sp_diagnostics *list, enum sp_severity severity)
         list->notes++;
 }
 
-/* Room for one more item. The array moves; what it pointed to stays in the arena, at most as much again. */
-static bool grow(struct sp_diagnostics *list)
-{
-    if (list->count < list->capacity)
-        return true;
-    const uint32_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-    struct sp_diagnostic *items = SP_NEW_ARRAY(list->arena, capacity, struct sp_diagnostic);
-    if (items == NULL)
-        return false;
-    if (list->count > 0)
-        memcpy(items, list->items, list->count * sizeof *items);
-    list->items = items;
-    list->capacity = capacity;
-    return true;
-}
-
 static bool copy_text(struct sp_arena *arena, const char *text, const char **ret_copy)
 {
     *ret_copy = text == NULL ? NULL : sp_arena_string(arena, text, strlen(text));
@@ -147,7 +132,8 @@ static enum sp_status add(struct sp_diagnostics *list, const struct sp_finding *
     else if (finding->node != NULL || finding->graph != NULL)
         item.place = sp_diagnostic_place(list->arena, finding->graph, finding->node);
     const bool has_place = finding->place != NULL || finding->node != NULL || finding->graph != NULL;
-    if (item.message == NULL || (has_place && item.place == NULL) || !grow(list) ||
+    if (item.message == NULL || (has_place && item.place == NULL) ||
+        !SP_MAKE_ROOM(list->arena, list->items, list->count, list->capacity, 1) ||
         !copy_text(list->arena, finding->hint != NULL ? finding->hint : code->remedy, &item.hint) ||
         !copy_text(list->arena, finding->tensor, &item.tensor) ||
         !copy_text(list->arena, finding->configuration, &item.configuration))

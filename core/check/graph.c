@@ -2,20 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "check/graph_internal.h"
 #include "onnx/reader.h"
 
 static enum sp_status push_graph(struct sp_graph_check *check, const struct sp_graph *graph)
 {
-    if (check->graph_count == check->graph_capacity) {
-        const uint32_t capacity = check->graph_capacity == 0 ? 16 : check->graph_capacity * 2;
-        const struct sp_graph **graphs = realloc(check->graphs, capacity * sizeof(const struct sp_graph *));
-        if (graphs == NULL)
-            return sp_fail_memory(check->err);
-        check->graphs = graphs;
-        check->graph_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(NULL, check->graphs, check->graph_count, check->graph_capacity, 1))
+        return sp_fail_memory(check->err);
     check->graphs[check->graph_count++] = graph;
     return SP_OK;
 }

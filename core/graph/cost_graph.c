@@ -2,75 +2,26 @@
 
 #include <string.h>
 
-/* ---- a heap of vertices, the smallest rank on top ---------------------------------------------------------------- */
-
-struct heap {
-    uint32_t count;
-    uint32_t *vertices;
-    const uint32_t *rank;
-};
-
-static void push(struct heap *heap, uint32_t vertex)
-{
-    uint32_t at = heap->count++;
-    while (at > 0 && heap->rank[vertex] < heap->rank[heap->vertices[(at - 1) / 2]]) {
-        heap->vertices[at] = heap->vertices[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap->vertices[at] = vertex;
-}
-
-static uint32_t pop(struct heap *heap)
-{
-    const uint32_t top = heap->vertices[0], last = heap->vertices[--heap->count];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= heap->count)
-            break;
-        if (child + 1 < heap->count && heap->rank[heap->vertices[child + 1]] < heap->rank[heap->vertices[child]])
-            child++;
-        if (heap->rank[last] <= heap->rank[heap->vertices[child]])
-            break;
-        heap->vertices[at] = heap->vertices[child];
-        at = child;
-    }
-    heap->vertices[at] = last;
-    return top;
-}
+#include "base/heap.h"
+#include "base/rows.h"
 
 /* ---- the order --------------------------------------------------------------------------------------------------- */
 
-/* Lists by vertex: those of v are items[first[v]] .. items[first[v + 1] - 1]. */
-struct lists {
-    uint32_t *first, *items;
-};
-
-/* The edges that begin at each vertex; false without memory. */
-static bool list_edges(struct sp_arena *arena, uint32_t count, uint32_t edge_count, const uint32_t *from,
-                       struct lists *lists)
+static bool is_before(const uint32_t *rank, uint32_t a, uint32_t b)
 {
-    lists->first = SP_NEW_ARRAY(arena, (size_t)count + 2, uint32_t);
-    lists->items = SP_NEW_ARRAY(arena, edge_count, uint32_t);
-    if (lists->first == NULL || lists->items == NULL)
-        return false;
-    for (uint32_t i = 0; i < edge_count; i++)
-        lists->first[from[i] + 2]++;
-    for (uint32_t v = 2; v < count + 2; v++)
-        lists->first[v] += lists->first[v - 1];
-    for (uint32_t i = 0; i < edge_count; i++)
-        lists->items[lists->first[from[i] + 1]++] = i;
-    return true;
+    return rank[a] < rank[b];
 }
+
+SP_HEAP(ready, uint32_t, const uint32_t *, is_before)
 
 uint32_t sp_order_vertices(struct sp_arena *scratch, uint32_t count, uint32_t edge_count, const uint32_t *from,
                            const uint32_t *to, const uint32_t *rank, uint32_t *ret_order)
 {
     struct sp_arena_mark mark = sp_arena_mark(scratch);
-    struct heap heap = {.vertices = SP_NEW_ARRAY(scratch, count, uint32_t), .rank = rank};
+    uint32_t *heap = SP_NEW_ARRAY(scratch, count, uint32_t), ready = 0;
     uint32_t *waiting = SP_NEW_ARRAY(scratch, count, uint32_t), done = 0; /* edges that have not come yet */
-    struct lists out;
-    if (heap.vertices == NULL || waiting == NULL || !list_edges(scratch, count, edge_count, from, &out)) {
+    struct sp_rows out;
+    if (heap == NULL || waiting == NULL || !sp_rows_sort(scratch, from, edge_count, count, &out)) {
         sp_arena_rewind(scratch, mark);
         return UINT32_MAX;
     }
@@ -78,15 +29,15 @@ uint32_t sp_order_vertices(struct sp_arena *scratch, uint32_t count, uint32_t ed
         waiting[to[i]] += from[i] != to[i];
     for (uint32_t v = 0; v < count; v++) {
         if (waiting[v] == 0)
-            push(&heap, v);
+            ready_push(heap, ready++, v, rank);
     }
-    while (heap.count > 0) {
-        const uint32_t v = pop(&heap);
+    while (ready > 0) {
+        const uint32_t v = ready_pop(heap, ready--, rank);
         ret_order[done++] = v;
-        for (uint32_t i = out.first[v]; i < out.first[v + 1]; i++) {
+        for (uint32_t i = out.start[v]; i < out.start[v + 1]; i++) {
             const uint32_t next = to[out.items[i]];
             if (next != v && --waiting[next] == 0)
-                push(&heap, next);
+                ready_push(heap, ready++, next, rank);
         }
     }
     sp_arena_rewind(scratch, mark);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "graph/dim_internal.h"
 
 struct sp_dims *sp_dims_create(struct sp_arena *arena)
@@ -26,16 +27,8 @@ static struct sp_dim_symbol *symbol_entry(struct sp_dims *dims, const char *name
     uint32_t id = sp_intern_add(dims->symbol_names, name, strlen(name));
     if (id == SP_NO_NAME)
         return NULL;
-    if (id >= dims->symbol_capacity) {
-        uint32_t capacity = dims->symbol_capacity == 0 ? 16 : dims->symbol_capacity * 2;
-        struct sp_dim_symbol *symbols = SP_NEW_ARRAY(dims->arena, capacity, struct sp_dim_symbol);
-        if (symbols == NULL)
-            return NULL;
-        if (dims->symbol_capacity > 0)
-            memcpy(symbols, dims->symbols, dims->symbol_capacity * sizeof *symbols);
-        dims->symbols = symbols;
-        dims->symbol_capacity = capacity;
-    }
+    if (!SP_MAKE_PLACE(dims->arena, dims->symbols, dims->symbol_capacity, id))
+        return NULL;
     dims->symbols[id].name = sp_intern_name(dims->symbol_names, id);
     *ret_id = id;
     return &dims->symbols[id];
@@ -56,16 +49,8 @@ static bool note_use(struct sp_dims *dims, struct sp_dim_symbol *symbol, uint32_
 {
     if (symbol->used)
         return true;
-    if (dims->used_count == dims->used_capacity) {
-        uint32_t capacity = dims->used_capacity == 0 ? 16 : dims->used_capacity * 2;
-        uint32_t *used = SP_NEW_ARRAY(dims->arena, capacity, uint32_t);
-        if (used == NULL)
-            return false;
-        if (dims->used_count > 0)
-            memcpy(used, dims->used, dims->used_count * sizeof *used);
-        dims->used = used;
-        dims->used_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(dims->arena, dims->used, dims->used_count, dims->used_capacity, 1))
+        return false;
     dims->used[dims->used_count++] = id;
     symbol->used = true;
     return true;

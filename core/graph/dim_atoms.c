@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "graph/dim_internal.h"
 
 static const char *const function_names[] = {
@@ -117,16 +118,8 @@ struct sp_dim sp_atom_dim(struct sp_dims *dims, enum sp_atom_kind kind, struct s
     uint32_t id = sp_intern_add(dims->atom_keys, (const char *)&key, sizeof key);
     if (id == SP_NO_NAME)
         return sp_dim_unknown();
-    if (id >= dims->atom_capacity) {
-        uint32_t capacity = dims->atom_capacity == 0 ? 64 : dims->atom_capacity * 2;
-        const struct sp_atom **atoms = SP_NEW_ARRAY(dims->arena, capacity, const struct sp_atom *);
-        if (atoms == NULL)
-            return sp_dim_unknown();
-        if (dims->atom_capacity > 0)
-            memcpy(atoms, dims->atoms, dims->atom_capacity * sizeof *atoms);
-        dims->atoms = atoms;
-        dims->atom_capacity = capacity;
-    }
+    if (!SP_MAKE_PLACE(dims->arena, dims->atoms, dims->atom_capacity, id))
+        return sp_dim_unknown();
     if (dims->atoms[id] == NULL) {
         struct sp_atom *atom = SP_NEW(dims->arena, struct sp_atom);
         const char *text = atom_text(dims, kind, a, b);

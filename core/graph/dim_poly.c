@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "graph/dim_internal.h"
 
 static struct sp_dim_term constant_term(int64_t value)
@@ -230,16 +231,8 @@ struct sp_dim sp_poly_to_dim(struct sp_dims *dims, const struct sp_poly *poly)
     uint32_t id = sp_intern_add(dims->expr_keys, (const char *)key, size);
     if (id == SP_NO_NAME)
         return sp_dim_unknown();
-    if (id >= dims->expr_capacity) {
-        uint32_t capacity = dims->expr_capacity == 0 ? 64 : dims->expr_capacity * 2;
-        const struct sp_expr **exprs = SP_NEW_ARRAY(dims->arena, capacity, const struct sp_expr *);
-        if (exprs == NULL)
-            return sp_dim_unknown();
-        if (dims->expr_capacity > 0)
-            memcpy(exprs, dims->exprs, dims->expr_capacity * sizeof *exprs);
-        dims->exprs = exprs;
-        dims->expr_capacity = capacity;
-    }
+    if (!SP_MAKE_PLACE(dims->arena, dims->exprs, dims->expr_capacity, id))
+        return sp_dim_unknown();
     if (dims->exprs[id] == NULL) {
         struct sp_expr *expr = SP_NEW(dims->arena, struct sp_expr);
         struct sp_dim_term *terms = SP_NEW_ARRAY(dims->arena, poly->count, struct sp_dim_term);

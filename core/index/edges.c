@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "index/graph_internal.h"
 
 /* Places of nodes: the boxes, then what is before them and what is after them. */
@@ -27,20 +28,14 @@ struct finding {
     uint32_t *edge_to;                 /* per place: the edge that leads there, and one; 0: there is none yet */
     uint32_t *tensor_to, *crossing_to; /* per place: the tensor, and one, that was counted last, or counted to cross */
     struct sp_graph_edge *edges;
-    size_t count, room;
+    uint32_t count, capacity;
 };
 
 static struct sp_graph_edge *edge_to(struct finding *finding, uint32_t from, uint32_t to)
 {
     if (finding->edge_to[to] == 0) {
-        if (finding->count == finding->room) {
-            const size_t room = 2 * finding->room + 64;
-            struct sp_graph_edge *grown = reallocarray(finding->edges, room, sizeof *grown);
-            if (grown == NULL)
-                return NULL;
-            finding->edges = grown;
-            finding->room = room;
-        }
+        if (!SP_MAKE_ROOM(NULL, finding->edges, finding->count, finding->capacity, 1))
+            return NULL;
         finding->edges[finding->count++] = (struct sp_graph_edge){.from = from, .to = to, .largest = SP_INDEX_NONE};
         finding->edge_to[to] = (uint32_t)finding->count;
     }

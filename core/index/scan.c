@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_BYTES   16   /* longer names are none that matter */
-#define FIRST_BYTES 4096 /* of a list that grows */
+#include "base/array.h"
+
+#define KEY_BYTES 16 /* longer names are none that matter */
 
 /* Depths: a member's name of the plan is at 1, an entry of a list at 2, a member's name of an entry at 3. */
 #define DEPTH_MEMBER 1
@@ -13,7 +14,8 @@
 
 struct bytes {
     char *data;
-    size_t size, capacity;
+    size_t size;
+    uint32_t capacity;
 };
 
 struct list {
@@ -59,19 +61,9 @@ static void keep(struct sp_index_scan *scan, const char *bytes, size_t size)
     struct bytes *members = &scan->members;
     if (scan->fate != KEEP || scan->lacks_memory || size == 0)
         return;
-    if (size > members->capacity - members->size) {
-        size_t capacity = members->capacity == 0 ? FIRST_BYTES : 2 * members->capacity;
-        while (capacity - members->size < size)
-            capacity *= 2;
-        char *grown = sp_arena_alloc(scan->arena, capacity);
-        if (grown == NULL) {
-            scan->lacks_memory = true;
-            return;
-        }
-        if (members->size > 0)
-            memcpy(grown, members->data, members->size);
-        members->data = grown;
-        members->capacity = capacity;
+    if (!SP_MAKE_ROOM(scan->arena, members->data, members->size, members->capacity, size)) {
+        scan->lacks_memory = true;
+        return;
     }
     memcpy(members->data + members->size, bytes, size);
     members->size += size;
@@ -80,20 +72,10 @@ static void keep(struct sp_index_scan *scan, const char *bytes, size_t size)
 static void add_row(struct sp_index_scan *scan, uint64_t end)
 {
     struct list *list = scan->list;
-    if (list->count == list->capacity) {
-        const uint32_t capacity = list->capacity == 0 ? FIRST_BYTES / sizeof *list->rows : 2 * list->capacity;
-        struct sp_index_row *grown =
-            capacity > list->capacity ? SP_NEW_ARRAY(scan->arena, capacity, struct sp_index_row) : NULL;
-        if (grown == NULL) {
-            scan->lacks_memory = true;
-            return;
-        }
-        if (list->count > 0)
-            memcpy(grown, list->rows, list->count * sizeof *grown);
-        list->rows = grown;
-        list->capacity = capacity;
-    }
-    list->rows[list->count++] = (struct sp_index_row){scan->row_begin, end - scan->row_begin};
+    if (SP_MAKE_ROOM(scan->arena, list->rows, list->count, list->capacity, 1))
+        list->rows[list->count++] = (struct sp_index_row){scan->row_begin, end - scan->row_begin};
+    else
+        scan->lacks_memory = true;
 }
 
 /* ---- members ---------------------------------------------------------------------------------------------------- */

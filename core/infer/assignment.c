@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "sharding/dialect.h"
 
@@ -23,16 +24,8 @@ enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *
 {
     if (assignment->stop_count >= SP_MAX_STOPS)
         return SP_OK;
-    if (assignment->stop_count == assignment->stop_capacity) {
-        uint32_t wanted = assignment->stop_capacity == 0 ? 16 : 2 * assignment->stop_capacity;
-        struct sp_stop *larger = SP_NEW_ARRAY(assignment->arena, wanted, struct sp_stop);
-        if (!larger)
-            return sp_fail_memory(err);
-        if (assignment->stop_count > 0)
-            memcpy(larger, assignment->stops, assignment->stop_count * sizeof *larger);
-        assignment->stops = larger;
-        assignment->stop_capacity = wanted;
-    }
+    if (!SP_MAKE_ROOM(assignment->arena, assignment->stops, assignment->stop_count, assignment->stop_capacity, 1))
+        return sp_fail_memory(err);
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list args;
     va_start(args, format);

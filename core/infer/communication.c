@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "base/limits.h"
 #include "infer/communication_internal.h"
 #include "sharding/forms.h"
@@ -13,16 +14,8 @@ enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_commu
     struct sp_communications *list = all->list;
     struct sp_arena *arena = all->assignment->arena;
     char text[SP_ERROR_MESSAGE_SIZE];
-    if (list->count == list->capacity) {
-        uint32_t wanted = list->capacity == 0 ? 16 : 2 * list->capacity;
-        struct sp_communication *larger = SP_NEW_ARRAY(arena, wanted, struct sp_communication);
-        if (!larger)
-            return sp_fail_memory(all->err);
-        if (list->count > 0)
-            memcpy(larger, list->items, list->count * sizeof *larger);
-        list->items = larger;
-        list->capacity = wanted;
-    }
+    if (!SP_MAKE_ROOM(arena, list->items, list->count, list->capacity, 1))
+        return sp_fail_memory(all->err);
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);

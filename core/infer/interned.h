@@ -4,11 +4,11 @@
  *
  * What is asked for may lie in memory that goes: what comes back is the copy, the same pointer for what is equal.
  */
-#include "base/hash_set.h"
+#include "base/hash_map.h"
 #include "sharding/sharding.h"
 
 struct sp_interned {
-    struct sp_hash_set same;
+    struct sp_hash_map same;
     uint64_t seed;
 };
 

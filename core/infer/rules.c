@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#include "base/hash_set.h"
+#include "base/hash_map.h"
 
 struct sp_rules {
     struct sp_arena *arena;
-    struct sp_hash_set same;
+    struct sp_hash_map same;
     uint64_t seed, units, most;
 };
 

@@ -130,22 +130,6 @@ struct sp_name {
     void **scope; /* NULL for the empty name */
 };
 
-/* Makes room for item number `count`; false without memory. */
-static inline bool sp_grow(void **items, uint32_t *capacity, uint32_t count, size_t item)
-{
-    if (count < *capacity)
-        return true;
-    uint64_t bigger = *capacity < 64 ? 64 : (uint64_t)*capacity * 2;
-    while (bigger <= count)
-        bigger *= 2;
-    void *memory = bigger > UINT32_MAX ? NULL : realloc(*items, (size_t)bigger * item);
-    if (memory == NULL)
-        return false;
-    *items = memory;
-    *capacity = (uint32_t)bigger;
-    return true;
-}
-
 /* ---- reader.c: shared services --------------------------------------------------------------------------------- */
 
 void sp_reader_init(struct sp_reader *r, struct sp_model *model, struct sp_error *err);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/array.h"
 #include "onnx/read.h"
 
 /* Field numbers of NodeProto. */
@@ -22,7 +23,7 @@ static enum sp_status note_field(struct sp_reader *r, const struct sp_wire_field
     enum sp_status status = sp_wire_expect(field, SP_WIRE_LEN, r->err);
     if (status != SP_OK)
         return status;
-    if (!sp_grow((void **)&r->fields, &r->field_capacity, r->field_count, sizeof *r->fields))
+    if (!SP_MAKE_ROOM(NULL, r->fields, r->field_count, r->field_capacity, 1))
         return sp_fail_memory(r->err);
     r->fields[r->field_count++] = (struct sp_node_field){field->number, field->payload, 0};
     return SP_OK;
@@ -184,7 +185,7 @@ static enum sp_status note_call(struct sp_reader *r, const struct sp_node *node)
     const struct sp_function *callee = sp_onnx_function(r->model, node);
     if (callee == NULL)
         return SP_OK;
-    if (!sp_grow((void **)&r->edges, &r->edge_capacity, r->edge_count, sizeof *r->edges))
+    if (!SP_MAKE_ROOM(NULL, r->edges, r->edge_count, r->edge_capacity, 1))
         return sp_fail_memory(r->err);
     r->edges[r->edge_count++] = (struct sp_call_edge){r->caller, (uint32_t)(callee - r->model->functions)};
     return SP_OK;

@@ -1,5 +1,5 @@
-#include <string.h>
 
+#include "base/array.h"
 #include "onnx/read.h"
 
 /* The names of the main graph are never taken out of scope: it is the last that is read with them
@@ -12,7 +12,7 @@ static bool is_kept(const struct sp_reader *r)
 enum sp_status sp_scope_define(struct sp_reader *r, struct sp_name name, struct sp_value *value)
 {
     if (!is_kept(r)) {
-        if (!sp_grow((void **)&r->undo, &r->undo_capacity, r->undo_count, sizeof *r->undo))
+        if (!SP_MAKE_ROOM(NULL, r->undo, r->undo_count, r->undo_capacity, 1))
             return sp_fail_memory(r->err);
         r->undo[r->undo_count++] = (struct sp_scope_undo){name.scope, *name.scope};
     }
@@ -30,7 +30,7 @@ enum sp_status sp_scope_use(struct sp_reader *r, struct sp_graph *graph, struct 
     struct sp_node *node = graph->owner;
     if (value->captured_by == node->index + 1)
         return SP_OK;
-    if (!sp_grow((void **)&r->captures, &r->capture_capacity, r->capture_count, sizeof *r->captures))
+    if (!SP_MAKE_ROOM(NULL, r->captures, r->capture_count, r->capture_capacity, 1))
         return sp_fail_memory(r->err);
     r->captures[r->capture_count++] = (struct sp_capture){value, node};
     value->captured_by = node->index + 1;

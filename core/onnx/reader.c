@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "onnx/read.h"
 
@@ -201,7 +202,7 @@ void sp_reader_new_list(struct sp_reader *r)
 enum sp_status sp_reader_mark(struct sp_reader *r, const char *text, bool *ret_new)
 {
     uint32_t id = name_id(r, text), old = r->stamp_capacity;
-    if (id == SP_NO_NAME || !sp_grow((void **)&r->stamps, &r->stamp_capacity, id, sizeof *r->stamps))
+    if (id == SP_NO_NAME || !SP_MAKE_PLACE(NULL, r->stamps, r->stamp_capacity, id))
         return sp_fail_memory(r->err);
     memset(r->stamps + old, 0, (r->stamp_capacity - old) * sizeof *r->stamps);
     *ret_new = r->stamps[id] != r->stamp;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/array.h"
 #include "base/words.h"
 
 /*
@@ -28,7 +29,7 @@ struct segment {
 struct sp_splice {
     uint64_t original_size, size;
     struct segment *segments;
-    size_t count, capacity;
+    uint32_t count, capacity;
     struct sp_buf literals;
     bool lacked_memory; /* why something could not be added, and not that it does not fit */
 };
@@ -68,16 +69,9 @@ static bool append(struct sp_splice *splice, bool is_literal, uint64_t offset, u
         splice->size += size;
         return true;
     }
-    if (splice->count == splice->capacity) {
-        size_t capacity = splice->capacity == 0 ? 64 : splice->capacity * 2;
-        struct segment *segments =
-            capacity > SIZE_MAX / 2 / sizeof *segments ? NULL : realloc(splice->segments, capacity * sizeof *segments);
-        if (segments == NULL) {
-            splice->lacked_memory = true;
-            return false;
-        }
-        splice->segments = segments;
-        splice->capacity = capacity;
+    if (!SP_MAKE_ROOM(NULL, splice->segments, splice->count, splice->capacity, 1)) {
+        splice->lacked_memory = true;
+        return false;
     }
     assert(splice->segments != NULL);
     splice->segments[splice->count++] = (struct segment){splice->size, offset, size, is_literal};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "onnx/read.h"
@@ -58,7 +59,7 @@ static enum sp_status note_widths(const struct sp_change_set *set, struct sp_rec
         const struct sp_tensor_box *box = &set->boxes[i];
         if (next_width(box->result_width, box->result, box->original) == box->original_width)
             continue;
-        if (!sp_grow((void **)&record->notes, &record->note_capacity, record->note_count, sizeof *record->notes))
+        if (!SP_MAKE_ROOM(NULL, record->notes, record->note_count, record->note_capacity, 1))
             return sp_fail_memory(set->err);
         record->notes[record->note_count++] = (struct sp_width_note){i, box->original_width};
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json_writer.h"
 #include "base/limits.h"
 #include "onnx/read.h"
@@ -92,8 +93,7 @@ static bool parse_pairs(const char *text, struct sp_record *record, uint64_t mos
 
 static bool add_width(struct sp_record *record, uint32_t box, uint32_t width)
 {
-    if (width < 1 ||
-        !sp_grow((void **)&record->notes, &record->note_capacity, record->note_count, sizeof *record->notes))
+    if (width < 1 || !SP_MAKE_ROOM(NULL, record->notes, record->note_count, record->note_capacity, 1))
         return false;
     record->notes[record->note_count++] = (struct sp_width_note){box, width};
     return true;
@@ -101,7 +101,7 @@ static bool add_width(struct sp_record *record, uint32_t box, uint32_t width)
 
 bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs)
 {
-    if (!sp_grow((void **)&record->kept, &record->kept_capacity, record->kept_count, sizeof *record->kept))
+    if (!SP_MAKE_ROOM(NULL, record->kept, record->kept_count, record->kept_capacity, 1))
         return false;
     record->kept[record->kept_count++] = (struct sp_interned_note){box, specs};
     return true;

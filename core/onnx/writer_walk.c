@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "onnx/read.h"
 #include "onnx/write.h"
@@ -39,7 +40,7 @@ struct open {
 
 enum sp_status sp_change_edit(struct sp_change_set *set, uint64_t at, uint64_t remove, size_t literal, size_t add)
 {
-    if (!sp_grow((void **)&set->edits, &set->edit_capacity, set->edit_count, sizeof *set->edits))
+    if (!SP_MAKE_ROOM(NULL, set->edits, set->edit_count, set->edit_capacity, 1))
         return sp_fail_memory(set->err);
     set->edits[set->edit_count++] = (struct sp_edit){at, remove, literal, add};
     return SP_OK;
@@ -247,7 +248,7 @@ static enum sp_status enter(struct sp_change_set *set, struct open *stack, uint3
     if (*depth == MAX_OPEN) /* only training records get here: the reader passes them over */
         return sp_fail_limit(set->err, "NESTING_TOO_DEEP", "SP_MAX_NESTING", SP_MAX_NESTING, SP_MAX_NESTING + 1,
                              "Graphs are nested more than %d deep (limit SP_MAX_NESTING).", SP_MAX_NESTING);
-    if (!sp_grow((void **)&set->boxes, &set->box_capacity, set->box_count, sizeof *set->boxes))
+    if (!SP_MAKE_ROOM(NULL, set->boxes, set->box_count, set->box_capacity, 1))
         return sp_fail_memory(set->err);
     set->boxes[set->box_count] = (struct sp_tensor_box){.length_at = field->length_at,
                                                         .size = field->payload.size,

@@ -1,6 +1,8 @@
 /* What the graphs of a node use of the graphs around it. */
 #include "partition/node_internal.h"
 
+#include "base/array.h"
+
 bool sp_part_has_graphs(const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->attribute_count; i++)
@@ -18,16 +20,8 @@ struct pile {
 
 static bool push(struct pile *pile, const struct sp_graph *graph)
 {
-    if (pile->count == pile->capacity) {
-        uint32_t capacity = pile->capacity ? pile->capacity * 2 : 8;
-        const struct sp_graph **graphs = SP_NEW_ARRAY(pile->arena, capacity, const struct sp_graph *);
-        if (!graphs)
-            return false;
-        for (uint32_t i = 0; i < pile->count; i++)
-            graphs[i] = pile->graphs[i];
-        pile->graphs = graphs;
-        pile->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(pile->arena, pile->graphs, pile->count, pile->capacity, 1))
+        return false;
     pile->graphs[pile->count++] = graph;
     return true;
 }
@@ -81,16 +75,8 @@ static bool add_value(struct found *found, const struct sp_node *node, const str
     for (uint32_t i = 0; i < found->count; i++)
         if (found->values[i] == value)
             return true;
-    if (found->count == found->capacity) {
-        uint32_t capacity = found->capacity ? found->capacity * 2 : 16;
-        const struct sp_value **values = SP_NEW_ARRAY(found->arena, capacity, const struct sp_value *);
-        if (!values)
-            return false;
-        for (uint32_t i = 0; i < found->count; i++)
-            values[i] = found->values[i];
-        found->values = values;
-        found->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(found->arena, found->values, found->count, found->capacity, 1))
+        return false;
     found->values[found->count++] = value;
     return true;
 }

@@ -1,8 +1,8 @@
 /*
  * Tensors and what is held of them: boxes, pieces, and ways in which they are there.
  */
-#include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "partition/partition_internal.h"
 
@@ -138,16 +138,8 @@ enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *
         return sp_fail_memory(part->err);
     *held = (struct sp_part_held){NULL, sharding, count, devices, pieces, boxes};
     if (part->body_depth > 0) {
-        if (part->undo_count == part->undo_capacity) {
-            uint32_t capacity = part->undo_capacity > 0 ? part->undo_capacity * 2 : 64;
-            struct sp_part_undo *undo = SP_NEW_ARRAY(part->arena, capacity, struct sp_part_undo);
-            if (!undo)
-                return sp_fail_memory(part->err);
-            if (part->undo_count > 0)
-                memcpy(undo, part->undo, part->undo_count * sizeof *undo);
-            part->undo = undo;
-            part->undo_capacity = capacity;
-        }
+        if (!SP_MAKE_ROOM(part->arena, part->undo, part->undo_count, part->undo_capacity, 1))
+            return sp_fail_memory(part->err);
         part->undo[part->undo_count++] = (struct sp_part_undo){tensor, tensor->last};
     }
     if (tensor->last)

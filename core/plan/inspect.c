@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "ops/table/op.h"
 #include "plan/internal.h"
 
@@ -165,21 +166,13 @@ static void count_graph_parameters(const struct sp_graph *graph, unsigned char *
 struct stack {
     struct sp_arena *arena;
     const struct sp_graph **graphs;
-    size_t count, capacity;
+    uint32_t count, capacity;
 };
 
 static bool push(struct stack *stack, const struct sp_graph *graph)
 {
-    if (stack->count == stack->capacity) {
-        size_t capacity = stack->capacity == 0 ? 64 : 2 * stack->capacity;
-        const struct sp_graph **graphs = SP_NEW_ARRAY(stack->arena, capacity, const struct sp_graph *);
-        if (graphs == NULL)
-            return false;
-        if (stack->count > 0)
-            memcpy(graphs, stack->graphs, stack->count * sizeof(const struct sp_graph *));
-        stack->graphs = graphs;
-        stack->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(stack->arena, stack->graphs, stack->count, stack->capacity, 1))
+        return false;
     stack->graphs[stack->count++] = graph;
     return true;
 }

@@ -39,7 +39,7 @@ struct sp_bindings {
     uint64_t hash_seed;
     int64_t assumed;        /* extent for a dimension that is not bound and no batch */
     uint32_t assumed_count; /* how many got it */
-    uint32_t count, capacity;
+    uint32_t count, name_capacity, value_capacity;
     const char **names;
     int64_t *values;
     uint32_t note_count, note_capacity;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "plan/internal.h"
 
 #define SP_LABEL_SIZE 256 /* of sp_node_label() */
@@ -15,24 +16,9 @@ struct symbols {
     const char **input;      /* per id: the first input that has it */
 };
 
-static bool grow_notes(struct sp_bindings *bindings)
-{
-    if (bindings->note_count < bindings->note_capacity)
-        return true;
-    uint32_t capacity = bindings->note_capacity == 0 ? 8 : 2 * bindings->note_capacity;
-    struct sp_plan_note *notes = SP_NEW_ARRAY(bindings->arena, capacity, struct sp_plan_note);
-    if (notes == NULL)
-        return false;
-    if (bindings->note_count > 0)
-        memcpy(notes, bindings->notes, bindings->note_count * sizeof *notes);
-    bindings->notes = notes;
-    bindings->note_capacity = capacity;
-    return true;
-}
-
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note)
 {
-    if (!grow_notes(bindings))
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
         return false;
     bindings->notes[bindings->note_count++] = *note;
     return true;
@@ -40,22 +26,9 @@ bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note)
 
 static bool bind(struct sp_bindings *bindings, const char *name, int64_t value)
 {
-    if (bindings->count == bindings->capacity) {
-        uint32_t capacity = bindings->capacity == 0 ? 8 : 2 * bindings->capacity;
-        const char **names = SP_NEW_ARRAY(bindings->arena, capacity, const char *);
-        int64_t *values = SP_NEW_ARRAY(bindings->arena, capacity, int64_t);
-        if (names == NULL || values == NULL)
-            return false;
-        if (bindings->count > 0) {
-            memcpy(names, bindings->names, bindings->count * sizeof *names);
-            memcpy(values, bindings->values, bindings->count * sizeof *values);
-        }
-        bindings->names = names;
-        bindings->values = values;
-        bindings->capacity = capacity;
-    }
     char *copy = sp_arena_string(bindings->arena, name, strlen(name));
-    if (copy == NULL)
+    if (copy == NULL || !SP_MAKE_ROOM(bindings->arena, bindings->names, bindings->count, bindings->name_capacity, 1) ||
+        !SP_MAKE_ROOM(bindings->arena, bindings->values, bindings->count, bindings->value_capacity, 1))
         return false;
     bindings->names[bindings->count] = copy;
     bindings->values[bindings->count++] = value;
@@ -170,7 +143,7 @@ static bool note_assumed(struct sp_bindings *bindings, const char *symbol, const
                          const char *hint)
 {
     struct sp_arena *arena = bindings->arena;
-    if (!grow_notes(bindings))
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
         return false;
     struct sp_plan_note note = {
         .code = "DIMENSION_ASSUMED",
@@ -192,7 +165,7 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
     const struct sp_node *first = summary->first_unknown_op;
     if (summary->unknown_op_count == 0 || first == NULL)
         return true;
-    if (!grow_notes(bindings))
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
         return false;
     struct sp_plan_note note = {
         .code = "OPERATOR_WITHOUT_RULE",
@@ -240,7 +213,7 @@ bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindi
 
 bool sp_note_stopped(struct sp_bindings *bindings)
 {
-    if (!grow_notes(bindings))
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
         return false;
     bindings->notes[bindings->note_count++] = (struct sp_plan_note){
         .code = "SEARCH_STOPPED",

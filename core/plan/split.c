@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "plan/internal.h"
 #include "sharding/dialect.h"
 
@@ -260,15 +261,8 @@ bool sp_places_init(const struct sp_plan *plan, struct sp_places *places)
 
 static bool add_place(struct sp_places *places, struct sp_plan_place place)
 {
-    if (places->place_count == places->place_capacity) {
-        const uint32_t capacity = places->place_capacity * 2;
-        struct sp_plan_place *grown = SP_NEW_ARRAY(places->arena, capacity, struct sp_plan_place);
-        if (grown == NULL)
-            return false;
-        memcpy(grown, places->places, places->place_count * sizeof *grown);
-        places->places = grown;
-        places->place_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(places->arena, places->places, places->place_count, places->place_capacity, 1))
+        return false;
     places->latest[place.stage] = places->place_count;
     places->places[places->place_count++] = place;
     return true;

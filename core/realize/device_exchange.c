@@ -7,8 +7,8 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "realize/device.h"
 
@@ -168,16 +168,8 @@ static enum sp_status begin_parts(struct passing *passing, struct sp_error *err)
         }
         if (walk->program != NULL)
             continue;
-        if (world->part_capacity <= walk->parts[w]) {
-            const uint32_t capacity = world->part_capacity == 0 ? 4 : world->part_capacity * 2;
-            uint64_t *times = SP_NEW_ARRAY(walk->plan->arena, capacity, uint64_t);
-            if (times == NULL)
-                return sp_fail_memory(err);
-            if (world->part_count > 0)
-                memcpy(times, world->times, world->part_count * sizeof *times);
-            world->times = times;
-            world->part_capacity = capacity;
-        }
+        if (!SP_MAKE_PLACE(walk->plan->arena, world->times, world->part_capacity, walk->parts[w]))
+            return sp_fail_memory(err);
         world->part_count = walk->parts[w] + 1;
         world->times[walk->parts[w]] = walk->time;
     }

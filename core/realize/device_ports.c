@@ -2,32 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "realize/device.h"
-
-/* Makes room for item number `count` in memory of the arena; what was there before is left behind. */
-static bool grow(struct sp_arena *arena, void **items, uint32_t *capacity, uint32_t count, size_t item)
-{
-    if (count < *capacity)
-        return true;
-    const uint32_t bigger = *capacity == 0 ? 4 : *capacity * 2;
-    void *memory = sp_arena_array(arena, bigger, item);
-    if (memory == NULL)
-        return false;
-    if (count > 0)
-        memcpy(memory, *items, (size_t)count * item);
-    *items = memory;
-    *capacity = bigger;
-    return true;
-}
 
 struct sp_device_part *sp_device_part(struct sp_device_plan *plan, int64_t device, uint32_t part)
 {
     struct sp_device_state *state = &plan->devices[device];
     while (state->part_count <= part) {
         struct sp_device_part *made = SP_NEW(plan->arena, struct sp_device_part);
-        if (made == NULL || !grow(plan->arena, (void **)&state->parts, &state->part_capacity, state->part_count,
-                                  sizeof(struct sp_device_part *)))
+        if (made == NULL || !SP_MAKE_ROOM(plan->arena, state->parts, state->part_count, state->part_capacity, 1))
             return NULL;
         made->input_keys = sp_intern_create(plan->arena, 0);
         made->output_keys = sp_intern_create(plan->arena, 0);
@@ -88,8 +72,7 @@ enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, u
     if (entry != NULL && *entry != NULL)
         return SP_OK;
     struct sp_device_port *copy = SP_NEW(plan->arena, struct sp_device_port);
-    if (entry == NULL || copy == NULL ||
-        !grow(plan->arena, (void **)&list->items, &list->capacity, list->count, sizeof(struct sp_device_port *)))
+    if (entry == NULL || copy == NULL || !SP_MAKE_ROOM(plan->arena, list->items, list->count, list->capacity, 1))
         return sp_fail_memory(err);
     *copy = *port;
     if (!sp_device_copy_port(plan->arena, copy))

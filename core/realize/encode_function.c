@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "onnx/wire.h"
 #include "realize/encode.h"
@@ -49,16 +50,7 @@ struct sizes {
 
 static bool add_size(struct sizes *sizes)
 {
-    if (sizes->count == sizes->capacity) {
-        const uint32_t capacity = sizes->capacity == 0 ? 64 : sizes->capacity * 2;
-        uint64_t *items = capacity > SP_MAX_NODES * 4U ? NULL : realloc(sizes->items, capacity * sizeof *items);
-        if (items == NULL)
-            return false;
-        sizes->items = items;
-        sizes->capacity = capacity;
-    }
-    sizes->items[sizes->count++] = 0;
-    return true;
+    return sizes->count < SP_MAX_NODES * 4U && SP_PUSH(NULL, sizes, 0);
 }
 
 struct walk {

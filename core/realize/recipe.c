@@ -62,21 +62,6 @@ enum sp_status sp_recipe_status(const struct sp_recipe *recipe, struct sp_error 
     return sp_fail(err, recipe->failed, "BAD_RANGE", "A part of a tensor does not lie inside it.");
 }
 
-bool sp_recipe_grow(struct sp_recipe *recipe, void **items, uint32_t *capacity, uint32_t count, size_t item)
-{
-    if (count < *capacity)
-        return true;
-    if (count >= SP_MAX_RECIPE_SEGMENTS)
-        return sp_recipe_failed(recipe, SP_ERR_LIMIT, "SP_MAX_RECIPE_SEGMENTS", SP_MAX_RECIPE_SEGMENTS);
-    const uint32_t bigger = *capacity < 16 ? 16 : *capacity * 2;
-    void *memory = realloc(*items, (size_t)bigger * item);
-    if (memory == NULL)
-        return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
-    *items = memory;
-    *capacity = bigger;
-    return true;
-}
-
 /* ---- sources ---------------------------------------------------------------------------------------------------- */
 
 /* The slot of this location, or the free one where it would be. */
@@ -115,8 +100,7 @@ bool sp_recipe_source(struct sp_recipe *recipe, const char *location, uint32_t *
     }
     if (recipe->location_count >= SP_MAX_RECIPE_SOURCES)
         return sp_recipe_failed(recipe, SP_ERR_LIMIT, "SP_MAX_RECIPE_SOURCES", SP_MAX_RECIPE_SOURCES);
-    if (!sp_recipe_grow(recipe, (void **)&recipe->locations, &recipe->location_capacity, recipe->location_count,
-                        sizeof *recipe->locations))
+    if (!SP_RECIPE_ROOM(recipe, recipe->locations, recipe->location_count, recipe->location_capacity))
         return false;
     const size_t size = strlen(location) + 1;
     char *copy = malloc(size);
@@ -152,8 +136,7 @@ bool sp_recipe_push(struct sp_recipe *recipe, struct sp_segment segment)
         last->source == segment.source && last->offset + last->size == segment.offset) {
         last->size += segment.size;
     } else {
-        if (!sp_recipe_grow(recipe, (void **)&recipe->segments, &recipe->segment_capacity, recipe->segment_count,
-                            sizeof *recipe->segments))
+        if (!SP_RECIPE_ROOM(recipe, recipe->segments, recipe->segment_count, recipe->segment_capacity))
             return false;
         segment.at = recipe->size;
         assert(recipe->segments != NULL);
@@ -198,13 +181,11 @@ static bool copy_box(struct sp_recipe *recipe, const struct sp_recipe *part, con
         const struct sp_box_range *ranges = &part->ranges[axis.first_range];
         axis.first_range = recipe->range_count;
         for (uint32_t k = 0; k < axis.range_count; k++) {
-            if (!sp_recipe_grow(recipe, (void **)&recipe->ranges, &recipe->range_capacity, recipe->range_count,
-                                sizeof *recipe->ranges))
+            if (!SP_RECIPE_ROOM(recipe, recipe->ranges, recipe->range_count, recipe->range_capacity))
                 return false;
             recipe->ranges[recipe->range_count++] = ranges[k];
         }
-        if (!sp_recipe_grow(recipe, (void **)&recipe->axes, &recipe->axis_capacity, recipe->axis_count,
-                            sizeof *recipe->axes))
+        if (!SP_RECIPE_ROOM(recipe, recipe->axes, recipe->axis_count, recipe->axis_capacity))
             return false;
         recipe->axes[recipe->axis_count++] = axis;
     }

@@ -26,8 +26,7 @@ static bool add_range(struct fold *fold, uint64_t start, uint64_t limit)
         recipe->ranges[recipe->range_count - 1].limit = limit;
         return true;
     }
-    if (!sp_recipe_grow(recipe, (void **)&recipe->ranges, &recipe->range_capacity, recipe->range_count,
-                        sizeof *recipe->ranges))
+    if (!SP_RECIPE_ROOM(recipe, recipe->ranges, recipe->range_count, recipe->range_capacity))
         return false;
     recipe->ranges[recipe->range_count++] = (struct sp_box_range){start, limit, 0};
     return true;
@@ -43,8 +42,7 @@ static bool finish_axis(struct fold *fold)
         recipe->ranges[i].before = axis.selected;
         axis.selected += recipe->ranges[i].limit - recipe->ranges[i].start;
     }
-    if (!sp_recipe_grow(recipe, (void **)&recipe->axes, &recipe->axis_capacity, recipe->axis_count,
-                        sizeof *recipe->axes))
+    if (!SP_RECIPE_ROOM(recipe, recipe->axes, recipe->axis_count, recipe->axis_capacity))
         return false;
     recipe->axes[recipe->axis_count++] = axis;
     fold->first = recipe->range_count;

@@ -9,6 +9,7 @@
  *   w[4096, 4096] of float16, columns 512..1023
  *     axis 0: dim 8192, range 1024..2047          axis 1: dim 4096, stride 8192, range 0..4095
  */
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "realize/recipe.h"
@@ -56,7 +57,10 @@ struct sp_recipe {
 bool sp_recipe_failed(struct sp_recipe *recipe, enum sp_status status, const char *limit, int64_t limit_value);
 
 /* Room for one more item below SP_MAX_RECIPE_SEGMENTS; false and a recorded failure otherwise. */
-bool sp_recipe_grow(struct sp_recipe *recipe, void **items, uint32_t *capacity, uint32_t count, size_t item);
+#define SP_RECIPE_ROOM(recipe, items, count, capacity)                                                                 \
+    ((count) < SP_MAX_RECIPE_SEGMENTS                                                                                  \
+         ? SP_MAKE_ROOM(NULL, (items), (count), (capacity), 1) || sp_recipe_failed((recipe), SP_ERR_MEMORY, NULL, 0)   \
+         : sp_recipe_failed((recipe), SP_ERR_LIMIT, "SP_MAX_RECIPE_SEGMENTS", SP_MAX_RECIPE_SEGMENTS))
 
 /* A new segment behind the others, merged with the last where they touch. */
 bool sp_recipe_push(struct sp_recipe *recipe, struct sp_segment segment);

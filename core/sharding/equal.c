@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "sharding/equal_internal.h"
 #include "sharding/internal.h"
 
@@ -57,16 +58,6 @@ static bool equal_by_kind(const struct sp_sharding *a, const struct sp_sharding 
 
 /* ---- a shape in which everything is divisible ---- */
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* What an extent has to be a multiple of, or (is_exact) has to be. Open parts among others get four times what they
    need, so that pieces of one side do not coincide with those of the other only because they are small. */
 static bool extent_unit(const struct sp_sharding *sharding, uint32_t axis, bool *ret_exact, int64_t *ret_unit)
@@ -104,7 +95,7 @@ static enum sp_status divisible_shape(const struct sp_sharding *a, const struct 
                 *ret_exists = false;
                 return SP_OK;
             }
-        } else if (!fits || !sp_mul_i64(left / gcd(left, right), right, &extent)) {
+        } else if (!fits || !sp_mul_i64(left / sp_gcd(left, right), right, &extent)) {
             return sp_fail(err, SP_ERR_REQUEST, "EXTENT_UNKNOWN",
                            "Axis %" PRIu32
                            " is cut so differently that the two cannot be compared for all extents; give the "

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sharding/internal.h"
 
 enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, struct sp_error *err, const char *code,
@@ -15,16 +16,8 @@ enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, s
     for (uint32_t i = 0; i < losses->count; i++)
         if (strcmp(losses->items[i].code, code) == 0)
             return SP_OK;
-    if (losses->count == losses->capacity) {
-        uint32_t capacity = losses->capacity ? losses->capacity * 2 : 8;
-        struct sp_loss *items = SP_NEW_ARRAY(arena, capacity, struct sp_loss);
-        if (!items)
-            return sp_fail_memory(err);
-        if (losses->count > 0)
-            memcpy(items, losses->items, losses->count * sizeof *items);
-        losses->items = items;
-        losses->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(arena, losses->items, losses->count, losses->capacity, 1))
+        return sp_fail_memory(err);
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list args;
     va_start(args, format);

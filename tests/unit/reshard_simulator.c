@@ -2,16 +2,8 @@
 #include <stdio.h>
 
 #include "base/arith.h"
+#include "base/random.h"
 #include "reshard_simulator_internal.h"
-
-/* A scrambler of 64 bits (the finaliser of SplitMix64). */
-static uint64_t scramble(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 /*
  * What member `member` of a group of `size` holds so that all of them combine to `value`. The number depends on the
@@ -20,20 +12,20 @@ static uint64_t scramble(uint64_t x)
 static int64_t share_of(enum sp_combiner combiner, int64_t value, uint64_t seed, uint64_t element, int64_t member,
                         int64_t size)
 {
-    uint64_t base = scramble(seed ^ scramble(element));
+    uint64_t base = sp_scramble(seed ^ sp_scramble(element));
     if (size == 1)
         return value;
     if (combiner == SP_COMBINE_SUM) {
         if (member < size - 1)
-            return (int64_t)scramble(base + (uint64_t)member);
+            return (int64_t)sp_scramble(base + (uint64_t)member);
         uint64_t rest = (uint64_t)value;
         for (int64_t k = 0; k < size - 1; k++)
-            rest -= scramble(base + (uint64_t)k);
+            rest -= sp_scramble(base + (uint64_t)k);
         return (int64_t)rest;
     }
     if ((int64_t)(base % (uint64_t)size) == member)
         return value;
-    int64_t off = (int64_t)(scramble(base + (uint64_t)member) % 1000) + 1, share;
+    int64_t off = (int64_t)(sp_scramble(base + (uint64_t)member) % 1000) + 1, share;
     if (combiner == SP_COMBINE_MAX)
         return sp_sub_i64(value, off, &share) ? share : INT64_MIN;
     return sp_add_i64(value, off, &share) ? share : INT64_MAX;

@@ -1,4 +1,4 @@
-/* kept, rules, same: what is equal is one pointer. */
+/* kept, rules: what is equal is one pointer. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -23,93 +23,6 @@ static void close_arena(void)
 }
 
 TestSuite(kept, .init = open_arena, .fini = close_arena);
-
-/* ---- digests and sets ---- */
-
-static uint64_t digest_of(uint64_t seed, const unsigned char *bytes, size_t size, size_t step)
-{
-    struct sp_digest digest;
-    sp_digest_begin(&digest, seed);
-    for (size_t at = 0; at < size; at += step)
-        sp_digest_add(&digest, bytes + at, at + step < size ? step : size - at);
-    return sp_digest_end(&digest);
-}
-
-/* In which steps bytes come does not matter; each of them does, also behind the first block. */
-Test(kept, digests_are_of_bytes)
-{
-    unsigned char bytes[3 * SP_DIGEST_BLOCK + 1];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (unsigned char)(i * 7);
-    uint64_t whole = digest_of(1, bytes, sizeof bytes, sizeof bytes);
-    cr_expect_eq(digest_of(1, bytes, sizeof bytes, 1), whole);
-    cr_expect_eq(digest_of(1, bytes, sizeof bytes, SP_DIGEST_BLOCK), whole);
-    cr_expect_neq(digest_of(2, bytes, sizeof bytes, 1), whole);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        bytes[i] ^= 1;
-        cr_expect_neq(digest_of(1, bytes, sizeof bytes, 64), whole, "byte %zu", i);
-        bytes[i] ^= 1;
-    }
-}
-
-static bool is_same_int(const void *item, const void *key)
-{
-    return *(const int *)item == *(const int *)key;
-}
-
-Test(kept, sets_find_what_is_equal)
-{
-    enum { COUNT = 5000 };
-    static int numbers[COUNT];
-    struct sp_hash_set set = {.arena = arena};
-    int missing = COUNT;
-    cr_expect_null(sp_hash_set_find(&set, 0, is_same_int, &missing));
-    for (int i = 0; i < COUNT; i++) {
-        numbers[i] = i;
-        cr_assert(sp_hash_set_add(&set, (uint64_t)i * 64, &numbers[i])); /* the low bits are the same */
-    }
-    for (int i = 0; i < COUNT; i++) {
-        int key = i;
-        cr_assert_eq(sp_hash_set_find(&set, (uint64_t)i * 64, is_same_int, &key), &numbers[i]);
-        cr_assert_null(sp_hash_set_find(&set, (uint64_t)i * 64, is_same_int, &missing));
-    }
-}
-
-/* Somebody who makes digests equal gets copies, and no long search. */
-Test(kept, few_of_one_digest_are_compared)
-{
-    enum { COUNT = 1000 };
-    static int numbers[COUNT];
-    struct sp_hash_set set = {.arena = arena};
-    for (int i = 0; i < COUNT; i++) {
-        numbers[i] = i;
-        cr_assert(sp_hash_set_add(&set, 5, &numbers[i]));
-    }
-    int first = 0, last = COUNT - 1;
-    cr_expect_eq(sp_hash_set_find(&set, 5, is_same_int, &first), &numbers[0]);
-    cr_expect_null(sp_hash_set_find(&set, 5, is_same_int, &last));
-}
-
-Test(kept, remembers_what_was_asked_last)
-{
-    struct sp_recent *recent = SP_NEW(arena, struct sp_recent);
-    struct sp_recent_key key = {0}, other = {0};
-    bool is_known = true;
-    sp_recent_word(&key, 3);
-    sp_recent_pointer(&key, recent);
-    sp_recent_word(&other, 4);
-    sp_recent_pointer(&other, recent);
-    uint32_t slot = sp_recent_slot(recent, &key, &is_known);
-    cr_expect_not(is_known);
-    cr_expect_eq(sp_recent_slot(recent, &key, &is_known), slot);
-    cr_expect(is_known);
-    (void)sp_recent_slot(recent, &other, &is_known);
-    cr_expect_not(is_known);
-    slot = sp_recent_slot(recent, &key, &is_known);
-    sp_recent_forget(recent, slot);
-    (void)sp_recent_slot(recent, &key, &is_known);
-    cr_expect_not(is_known);
-}
 
 /* ---- numbers and shardings ---- */
 

@@ -206,7 +206,7 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
 {
     const struct sp_dataflow *dataflow = all->assignment->dataflow;
     all->stated_count = all->place_count = 0;
-    all->statements = all->placed = (struct sp_hash_set){.arena = all->scratch};
+    all->statements = all->placed = (struct sp_hash_map){.arena = all->scratch};
     *ret_is_linear = true;
     if (base != NULL) { /* its devices are the first place, also when no spec names them */
         uint32_t first = 0;

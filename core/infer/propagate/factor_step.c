@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "infer/propagate/factor_step.h"
 
 static struct sp_factor_split *split_of(const struct sp_factor_step *step, uint32_t tensor, uint32_t factor)
@@ -122,16 +123,6 @@ static bool is_free(const struct sp_factor_step *step, const struct sp_projected
     return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* What of `ref` divides the room that `before` shards leave; false when nothing does. */
 static bool divide(const struct sp_factor_step *step, const struct sp_factor_split *own, int64_t before,
                    struct sp_axis_ref *ref)
@@ -139,7 +130,7 @@ static bool divide(const struct sp_factor_step *step, const struct sp_factor_spl
     bool must = step->must_divide || own->has_block || !own->is_minor;
     if (!must || own->room < 0 || ref->size == 1)
         return true;
-    int64_t part = own->room % before == 0 ? gcd(own->room / before, ref->size) : 1;
+    int64_t part = own->room % before == 0 ? sp_gcd(own->room / before, ref->size) : 1;
     ref->size = part;
     return part > 1;
 }

@@ -141,9 +141,9 @@ struct sp_inference {
     struct sp_arena *passing; /* of one step */
     struct sp_error *err;
     struct sp_interned extents, pieces, shardings; /* what tensors have, in scratch memory */
-    struct sp_hash_set realized;                   /* shardings on the devices of nodes */
+    struct sp_hash_map realized;                   /* shardings on the devices of nodes */
     struct sp_infer_recent *recent;
-    struct sp_hash_set statements, placed; /* what was read; places by their devices */
+    struct sp_hash_map statements, placed; /* what was read; places by their devices */
     uint32_t stated_count, place_count;
     struct sp_stated *stated;
     struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */

@@ -3,17 +3,8 @@
  */
 #include <assert.h>
 
+#include "base/arith.h"
 #include "infer/propagate/factor_step.h"
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 static int64_t extent_of(const struct sp_factor *factor)
 {
@@ -31,7 +22,7 @@ static enum sp_status deal(struct sp_arena *arena, int64_t extent, struct sp_axi
     *ret_stuck = false;
     for (int64_t left = extent; rest->count > 0 && left != 1 && !*ret_stuck;) {
         struct sp_axis_ref ref = rest->refs[0];
-        int64_t part = left < 0 ? ref.size : gcd(left, ref.size);
+        int64_t part = left < 0 ? ref.size : sp_gcd(left, ref.size);
         assert(part >= 1); /* refs have a size */
         if (part == ref.size) {
             split->axes.refs[split->axes.count++] = ref;

@@ -6,22 +6,13 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "base/limits.h"
 #include "infer/propagate/refine_internal.h"
 
 /* ---- marks of one axis or factor -------------------------------------------------------------------------------- */
 
 enum noted { NOTED_NOTHING = 0, NOTED_FITS, NOTED_THERE };
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* Where a mark may stand in a list. What does not fit a neighbour is made coarser until it does: of 4*6 and 6*4 both
    begin with 2, and what is split in 2 is so in either. */
@@ -43,7 +34,7 @@ static enum noted find_mark(const struct sp_cut_mark *marks, uint8_t count, bool
         if (above % *stride == 0 && *stride % below == 0)
             return NOTED_FITS;
         int64_t neighbour = above % *stride != 0 ? above : below;
-        *stride = extent / gcd(extent / neighbour, extent / *stride);
+        *stride = extent / sp_gcd(extent / neighbour, extent / *stride);
     }
     return NOTED_NOTHING;
 }
@@ -78,16 +69,8 @@ static enum sp_status marks_of(struct sp_refinement *all, uint32_t tensor, uint3
     while (at < of->axis_count && of->axes[at].axis < axis)
         at++;
     if (at == of->axis_count || of->axes[at].axis != axis) {
-        if (of->axis_count == of->axis_capacity) {
-            uint32_t wanted = of->axis_capacity == 0 ? 1 : 2u * of->axis_capacity;
-            struct sp_marks *larger = SP_NEW_ARRAY(all->arena, wanted, struct sp_marks);
-            if (larger == NULL)
-                return sp_fail_memory(err);
-            if (of->axis_count > 0)
-                memcpy(larger, of->axes, of->axis_count * sizeof *larger);
-            of->axes = larger;
-            of->axis_capacity = (uint8_t)wanted;
-        }
+        if (!SP_MAKE_ROOM(all->arena, of->axes, of->axis_count, of->axis_capacity, 1))
+            return sp_fail_memory(err);
         memmove(&of->axes[at + 1], &of->axes[at], (size_t)(of->axis_count - at) * sizeof *of->axes);
         of->axes[at] = (struct sp_marks){.axis = (uint8_t)axis};
         of->axis_count++;
@@ -99,21 +82,6 @@ static enum sp_status marks_of(struct sp_refinement *all, uint32_t tensor, uint3
 static bool is_barred(const struct sp_refinement *all, uint32_t tensor, uint32_t axis)
 {
     return (all->barred[tensor] >> axis & 1) != 0;
-}
-
-static enum sp_status make_room(struct sp_refinement *all, struct sp_marks *marks, struct sp_error *err)
-{
-    if (marks->count < marks->capacity)
-        return SP_OK;
-    uint32_t wanted = marks->capacity == 0 ? 2 : 2u * marks->capacity;
-    struct sp_cut_mark *larger = SP_NEW_ARRAY(all->arena, wanted, struct sp_cut_mark);
-    if (larger == NULL)
-        return sp_fail_memory(err);
-    if (marks->count > 0)
-        memcpy(larger, marks->marks, marks->count * sizeof(*larger));
-    marks->marks = larger;
-    marks->capacity = (uint8_t)wanted;
-    return SP_OK;
 }
 
 /* *ret_changed, which may be NULL, is set where something is new. */
@@ -141,10 +109,10 @@ static enum sp_status note(struct sp_refinement *all, uint32_t tensor, uint32_t 
         marks->marks[at].is_cut = true;
         return SP_OK;
     }
-    status = make_room(all, marks, err);
-    if (status == SP_OK)
-        put_mark(marks->marks, &marks->count, at, (struct sp_cut_mark){.stride = stride, .is_cut = is_cut});
-    return status;
+    if (!SP_MAKE_ROOM(all->arena, marks->marks, marks->count, marks->capacity, 1))
+        return sp_fail_memory(err);
+    put_mark(marks->marks, &marks->count, at, (struct sp_cut_mark){.stride = stride, .is_cut = is_cut});
+    return SP_OK;
 }
 
 /* ---- factors of a flow ------------------------------------------------------------------------------------------ */

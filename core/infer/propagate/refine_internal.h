@@ -14,14 +14,16 @@ struct sp_cut_mark {
 
 /* What is noted of one axis. */
 struct sp_marks {
-    uint8_t axis, count, capacity;
+    uint8_t axis, count;
     bool is_fixed; /* nothing comes before the first mark */
+    uint32_t capacity;
     struct sp_cut_mark *marks;
 };
 
 struct sp_tensor_marks {
     uint32_t cut_count;
-    uint8_t axis_count, axis_capacity;
+    uint32_t axis_capacity;
+    uint8_t axis_count;
     struct sp_marks *axes;            /* those of which something is noted, ascending */
     const struct sp_refined *refined; /* what follows, once it was asked for */
 };

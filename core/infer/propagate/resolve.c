@@ -191,7 +191,7 @@ struct cuts {
     uint32_t count;
     const struct sp_axis_list **lists;
     double *elements;
-    struct sp_hash_set same; /* of `lists`: pointers to their places */
+    struct sp_hash_map same; /* of `lists`: pointers to their places */
 };
 
 static bool is_same_cut(const void *item, const void *key)

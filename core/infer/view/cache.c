@@ -27,7 +27,7 @@ struct numbers {
 struct sp_view_cache {
     struct sp_arena *arena;
     uint64_t seed;
-    struct sp_hash_set addresses, shardings, keys;
+    struct sp_hash_map addresses, shardings, keys;
     struct numbers numbers;
     uint64_t points_left, listed, most_listed, ways_left;
     size_t view_room;

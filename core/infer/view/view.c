@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "base/limits.h"
 #include "infer/view/internal.h"
 #include "sharding/forms.h"
@@ -20,16 +21,8 @@ enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, enum sp_conflict_kin
     struct sp_view *view = viewer->view;
     if (view->conflict_count == SP_MAX_VIEW_CONFLICTS)
         return SP_OK;
-    if (view->conflict_count == viewer->conflict_capacity) {
-        uint32_t wanted = viewer->conflict_capacity == 0 ? 4 : 2 * viewer->conflict_capacity;
-        struct sp_conflict *larger = SP_NEW_ARRAY(viewer->arena, wanted, struct sp_conflict);
-        if (!larger)
-            return sp_fail_memory(viewer->err);
-        if (view->conflict_count > 0)
-            memcpy(larger, view->conflicts, view->conflict_count * sizeof *larger);
-        view->conflicts = larger;
-        viewer->conflict_capacity = wanted;
-    }
+    if (!SP_MAKE_ROOM(viewer->arena, view->conflicts, view->conflict_count, viewer->conflict_capacity, 1))
+        return sp_fail_memory(viewer->err);
     va_list args;
     va_start(args, format);
     char text[SP_ERROR_MESSAGE_SIZE];

@@ -1,8 +1,8 @@
 #include "ops/bodies/body_rule.h"
 
 #include <assert.h>
-#include <string.h>
 
+#include "base/array.h"
 #include "ops/bodies/body_rule_internal.h"
 #include "ops/table/rule.h"
 
@@ -89,16 +89,8 @@ static bool absorb_terms(struct sp_body_frame *frame, const struct sp_rule *rule
 {
     for (uint32_t i = 0; i < rule->term_count; i++) {
         const struct sp_term *from = &rule->terms[i];
-        if (frame->term_count == frame->term_capacity) {
-            uint32_t capacity = frame->term_capacity == 0 ? 32 : 2 * frame->term_capacity;
-            struct sp_body_term *terms = SP_NEW_ARRAY(frame->unifier.arena, capacity, struct sp_body_term);
-            if (terms == NULL)
-                return false;
-            if (frame->term_count != 0)
-                memcpy(terms, frame->terms, frame->term_count * sizeof(*terms));
-            frame->terms = terms;
-            frame->term_capacity = capacity;
-        }
+        if (!SP_MAKE_ROOM(frame->unifier.arena, frame->terms, frame->term_count, frame->term_capacity, 1))
+            return false;
         struct sp_body_term term = {frame->at, from->coefficient, from->count,
                                     SP_NEW_ARRAY(frame->unifier.arena, from->count, uint32_t)};
         if (term.factors == NULL)

@@ -1,23 +1,15 @@
 #include "ops/bodies/unify.h"
 
-#include <string.h>
+#include "base/arith.h"
+#include "base/array.h"
 
 uint32_t sp_unifier_add(struct sp_unifier *unifier, const struct sp_factor *factor)
 {
-    if (unifier->count == unifier->capacity) {
-        uint32_t capacity = unifier->capacity == 0 ? 64 : 2 * unifier->capacity;
-        struct sp_unified *items = SP_NEW_ARRAY(unifier->arena, capacity, struct sp_unified);
-        if (items == NULL) {
-            unifier->is_out_of_memory = true;
-            return UINT32_MAX;
-        }
-        if (unifier->count != 0)
-            memcpy(items, unifier->items, unifier->count * sizeof(*items));
-        unifier->items = items;
-        unifier->capacity = capacity;
+    if (!SP_PUSH(unifier->arena, unifier, (struct sp_unified){unifier->count, *factor})) {
+        unifier->is_out_of_memory = true;
+        return UINT32_MAX;
     }
-    unifier->items[unifier->count] = (struct sp_unified){unifier->count, *factor};
-    return unifier->count++;
+    return unifier->count - 1;
 }
 
 uint32_t sp_unifier_root(struct sp_unifier *unifier, uint32_t factor)
@@ -69,13 +61,9 @@ static uint32_t severity(enum sp_factor_kind kind)
 
 static int64_t lcm(int64_t a, int64_t b)
 {
-    int64_t x = a, y = b, product;
-    while (y != 0) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return x <= 0 || __builtin_mul_overflow(a / x, b, &product) ? 0 : product;
+    const int64_t common = sp_gcd(a, b);
+    int64_t product;
+    return common <= 0 || !sp_mul_i64(a / common, b, &product) ? 0 : product;
 }
 
 static void join_factor(struct sp_factor *to, const struct sp_factor *other)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "base/limits.h"
 #include "ops/lowering/internal.h"
 #include "ops/table/shape_helpers.h"
@@ -157,15 +158,9 @@ struct sp_lower_event *sp_lower_event(struct sp_lowering *lower, enum sp_lower_e
     struct sp_lower_recorder *recorder = lower->recorder;
     if (!sp_lower_is_fine(lower))
         return NULL;
-    if (recorder->count == recorder->capacity) {
-        const uint32_t wanted = recorder->capacity == 0 ? 16 : 2 * recorder->capacity;
-        struct sp_lower_event *larger = SP_LOWER_ARRAY(lower, wanted, struct sp_lower_event);
-        if (larger == NULL)
-            return NULL;
-        if (recorder->count > 0)
-            memcpy(larger, recorder->events, recorder->count * sizeof *larger);
-        recorder->events = larger;
-        recorder->capacity = wanted;
+    if (!SP_MAKE_ROOM(lower->arena, recorder->events, recorder->count, recorder->capacity, 1)) {
+        sp_lower_failed(lower, sp_fail_memory(lower->err));
+        return NULL;
     }
     struct sp_lower_event *event = &recorder->events[recorder->count++];
     *event = (struct sp_lower_event){.kind = kind};

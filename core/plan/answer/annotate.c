@@ -1,5 +1,5 @@
-#include <string.h>
 
+#include "base/array.h"
 #include "plan/costs.h"
 
 #define SP_DEVICE_LABEL_SIZE (SP_DEVICE_NAME_SIZE + 16)
@@ -51,16 +51,8 @@ static enum sp_status find_spec(struct context *c, uint32_t stage, uint32_t layo
 {
     struct stage_specs *specs = &c->stages[stage];
     const uint32_t rank = value->type.shape.has_rank ? value->type.shape.rank : 0;
-    if (layout >= specs->capacity) {
-        const uint32_t capacity = 2 * layout + 1;
-        const struct sp_sharding_spec **grown = SP_NEW_ARRAY(c->plan->arena, capacity, const struct sp_sharding_spec *);
-        if (grown == NULL)
-            return sp_fail_memory(err);
-        if (specs->capacity > 0)
-            memcpy(grown, specs->by_layout, specs->capacity * sizeof *grown);
-        specs->by_layout = grown;
-        specs->capacity = capacity;
-    }
+    if (!SP_MAKE_PLACE(c->plan->arena, specs->by_layout, specs->capacity, layout))
+        return sp_fail_memory(err);
     if (specs->by_layout[layout] == NULL) {
         struct sp_sharding_spec *spec = SP_NEW(c->plan->arena, struct sp_sharding_spec);
         if (spec == NULL)

@@ -1,7 +1,8 @@
 #include "plan/explain/schedule.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/array.h"
 
 struct sp_schedule {
     const struct sp_plan *plan;
@@ -47,16 +48,8 @@ struct sp_schedule *sp_schedule_create(struct sp_arena *arena, const struct sp_p
 static enum sp_status keep_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
 {
     struct sp_schedule *course = context;
-    if (course->collective_count == course->collective_capacity) {
-        const uint32_t capacity = course->collective_capacity == 0 ? 256 : 2 * course->collective_capacity;
-        struct sp_plan_collective *grown = SP_NEW_ARRAY(course->arena, capacity, struct sp_plan_collective);
-        if (grown == NULL)
-            return sp_fail_memory(err);
-        if (course->collective_count > 0)
-            memcpy(grown, course->collectives, course->collective_count * sizeof *grown);
-        course->collectives = grown;
-        course->collective_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(course->arena, course->collectives, course->collective_count, course->collective_capacity, 1))
+        return sp_fail_memory(err);
     course->collectives[course->collective_count++] = *collective;
     return SP_OK;
 }

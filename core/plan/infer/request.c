@@ -1,6 +1,7 @@
 /* What is asked of the completion of shardings, member by member. */
 #include <string.h>
 
+#include "base/array.h"
 #include "plan/convert/internal.h"
 #include "plan/infer/internal.h"
 
@@ -109,16 +110,8 @@ static enum sp_status add_set(struct request *request, const json_t *sets, const
     if (result->set_count == SP_MAX_SET_SPECS)
         return sp_fail_limit(request->reader.err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS,
                              SP_MAX_SET_SPECS + 1, "A request may set the specs of %d tensors.", SP_MAX_SET_SPECS);
-    if (result->set_count == request->capacity) {
-        uint32_t capacity = request->capacity == 0 ? 16 : 2 * request->capacity;
-        struct sp_set_spec *larger = SP_NEW_ARRAY(request->reader.arena, capacity, struct sp_set_spec);
-        if (larger == NULL)
-            return sp_fail_memory(request->reader.err);
-        if (result->set_count > 0)
-            memcpy(larger, result->sets, result->set_count * sizeof *larger);
-        result->sets = larger;
-        request->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(request->reader.arena, result->sets, result->set_count, request->capacity, 1))
+        return sp_fail_memory(request->reader.err);
     result->sets[result->set_count++] = (struct sp_set_spec){value->name, sharding};
     return SP_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "cost/contract.h"
 
@@ -164,16 +165,8 @@ bool sp_front_add(struct sp_joint *joint, struct sp_front *front, struct sp_join
             front->plans[kept++] = front->plans[i];
     }
     front->count = kept;
-    if (front->count == front->capacity) {
-        const uint32_t capacity = front->capacity == 0 ? 16 : 2 * front->capacity;
-        struct sp_joint_candidate **plans = SP_NEW_ARRAY(joint->arena, capacity, struct sp_joint_candidate *);
-        if (plans == NULL)
-            return false;
-        if (front->count > 0)
-            memcpy(plans, front->plans, front->count * sizeof(*plans));
-        front->plans = plans;
-        front->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(joint->arena, front->plans, front->count, front->capacity, 1))
+        return false;
     uint32_t at = front->count++;
     for (; at > 0 && sp_front_better(objective, candidate, front->plans[at - 1]); at--)
         front->plans[at] = front->plans[at - 1];

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/hash_set.h"
+#include "base/hash_map.h"
 #include "cost/cache.h"
 #include "infer/rules.h"
 #include "search/strategy/blocks_internal.h"
@@ -27,7 +27,7 @@ struct classifier {
     struct sp_arena *arena, *scratch;
     const struct sp_workload *workload;
     uint64_t seed;
-    struct sp_hash_set exact, alike; /* by the whole description; by its first part and the rule */
+    struct sp_hash_map exact, alike; /* by the whole description; by its first part and the rule */
     struct sp_rules *rules;
     struct sp_buf text, graphs;
     uint32_t *ordinal; /* per tensor: where it is among the inputs of the node at hand */
@@ -305,7 +305,7 @@ static uint64_t digest_text(const struct classifier *c)
 }
 
 /* The description that is equal to the text, new with the class NO_WORK where there was none; NULL without memory. */
-static struct description *keep(struct classifier *c, struct sp_hash_set *set)
+static struct description *keep(struct classifier *c, struct sp_hash_map *set)
 {
     struct description key = {c->text.size, c->text.data, SP_NO_WORK};
     uint64_t hash = digest_text(c);

@@ -15,6 +15,8 @@
  */
 #include "search/strategy/blocks_internal.h"
 
+#include "base/array.h"
+
 #define MOST_LIVE 1e12 /* bytes of one tensor, where borders are compared: sums of them stay in range */
 
 /* ---- what is read off the workload ------------------------------------------------------------------------------ */
@@ -286,16 +288,8 @@ static bool is_same_block(struct sp_blocks_graph *g, const struct sp_block_run *
 
 bool sp_blocks_add_run(struct sp_blocks_run_list *list, const struct sp_block_run *run)
 {
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-        struct sp_block_run *runs = SP_NEW_ARRAY(list->arena, capacity, struct sp_block_run);
-        if (runs == NULL)
-            return false;
-        for (uint32_t i = 0; i < list->count; i++)
-            runs[i] = list->runs[i];
-        list->runs = runs;
-        list->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(list->arena, list->runs, list->count, list->capacity, 1))
+        return false;
     list->runs[list->count++] = *run;
     return true;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "search/strategy/intra_internal.h"
 
 int64_t sp_intra_cost(double seconds)
@@ -86,16 +87,8 @@ struct use_list {
 
 static enum sp_status add_use(struct sp_intra_maker *maker, struct use_list *list, struct sp_intra_operand_use use)
 {
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity == 0 ? 256 : 2 * list->capacity;
-        struct sp_intra_operand_use *larger = SP_NEW_ARRAY(maker->scratch, capacity, struct sp_intra_operand_use);
-        if (!larger)
-            return sp_intra_no_memory(maker->err);
-        if (list->count > 0)
-            memcpy(larger, list->items, list->count * sizeof *larger);
-        list->items = larger;
-        list->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(maker->scratch, list->items, list->count, list->capacity, 1))
+        return sp_intra_no_memory(maker->err);
     list->items[list->count++] = use;
     return SP_OK;
 }
@@ -383,7 +376,7 @@ enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table 
     intra->groups = NULL;
     intra->uses = NULL;
     intra->member_cost = NULL;
-    intra->matrices = intra->lists = (struct sp_hash_set){0};
+    intra->matrices = intra->lists = (struct sp_hash_map){0};
     if (status == SP_OK)
         *ret_intra = intra;
     return status;

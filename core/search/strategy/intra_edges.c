@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "search/strategy/intra_internal.h"
 
 /* ---- lists of layouts ------------------------------------------------------------------------------------------- */
@@ -152,16 +153,8 @@ static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor,
 enum sp_status sp_intra_add_edge(struct sp_intra_maker *maker, uint32_t u, uint32_t v, const int64_t *cost)
 {
     struct sp_intra_edges *edges = &maker->intra->edges;
-    if (edges->count == edges->capacity) {
-        uint32_t capacity = edges->capacity == 0 ? 256 : 2 * edges->capacity;
-        struct sp_choice_edge *larger = SP_NEW_ARRAY(maker->intra->arena, capacity, struct sp_choice_edge);
-        if (!larger)
-            return sp_intra_no_memory(maker->err);
-        if (edges->count > 0)
-            memcpy(larger, edges->items, edges->count * sizeof *larger);
-        edges->items = larger;
-        edges->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(maker->intra->arena, edges->items, edges->count, edges->capacity, 1))
+        return sp_intra_no_memory(maker->err);
     edges->items[edges->count++] = (struct sp_choice_edge){u, v, cost};
     return SP_OK;
 }

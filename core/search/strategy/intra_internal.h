@@ -78,7 +78,7 @@ struct sp_intra {
     struct sp_intra_shadow *shadows;
     struct sp_intra_edges edges;
     int64_t **member_cost; /* per member, per strategy */
-    struct sp_hash_set matrices, lists;
+    struct sp_hash_map matrices, lists;
     struct sp_choice_problem problem;
 };
 

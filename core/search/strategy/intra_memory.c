@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "search/strategy/intra_internal.h"
 
 enum source { FROM_OUTPUT, FROM_INPUT, FROM_HUB, FROM_WORKSPACE, FROM_WEIGHTS };
@@ -185,16 +186,8 @@ static enum sp_status add_piece(struct memory *memory, struct piece piece, uint3
     piece.to = memory->moments_before[last + 1];
     if (piece.from >= piece.to)
         return SP_OK;
-    if (memory->piece_count == memory->piece_capacity) {
-        uint32_t capacity = memory->piece_capacity == 0 ? 256 : 2 * memory->piece_capacity;
-        struct piece *larger = SP_NEW_ARRAY(memory->maker->scratch, capacity, struct piece);
-        if (!larger)
-            return sp_intra_no_memory(memory->maker->err);
-        if (memory->piece_count > 0)
-            memcpy(larger, memory->pieces, memory->piece_count * sizeof *larger);
-        memory->pieces = larger;
-        memory->piece_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(memory->maker->scratch, memory->pieces, memory->piece_count, memory->piece_capacity, 1))
+        return sp_intra_no_memory(memory->maker->err);
     memory->pieces[memory->piece_count++] = piece;
     return SP_OK;
 }

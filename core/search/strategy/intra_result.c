@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "search/strategy/intra_internal.h"
 
 struct buffer {
@@ -48,16 +49,8 @@ struct counter {
 static enum sp_status new_buffer(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
                                  uint32_t *ret_buffer)
 {
-    if (counter->buffer_count == counter->buffer_capacity) {
-        uint32_t capacity = counter->buffer_capacity == 0 ? 256 : 2 * counter->buffer_capacity;
-        struct buffer *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct buffer);
-        if (!larger)
-            return sp_intra_no_memory(counter->err);
-        if (counter->buffer_count > 0)
-            memcpy(larger, counter->buffers, counter->buffer_count * sizeof *larger);
-        counter->buffers = larger;
-        counter->buffer_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(counter->scratch, counter->buffers, counter->buffer_count, counter->buffer_capacity, 1))
+        return sp_intra_no_memory(counter->err);
     counter->buffers[counter->buffer_count] =
         (struct buffer){.bytes = sp_strategy_local_bytes(counter->table, tensor, layout),
                         .tensor = tensor,
@@ -102,16 +95,8 @@ static enum sp_status add_use(struct counter *counter, const struct sp_intra_use
     struct sp_intra_result *result = counter->result;
     result->communication_seconds += use->seconds;
     result->communication_bytes += use->bytes;
-    if (result->use_count == counter->use_capacity) {
-        uint32_t capacity = counter->use_capacity == 0 ? 64 : 2 * counter->use_capacity;
-        struct sp_intra_use *larger = SP_NEW_ARRAY(counter->scratch, capacity, struct sp_intra_use);
-        if (!larger)
-            return sp_intra_no_memory(counter->err);
-        if (result->use_count > 0)
-            memcpy(larger, counter->uses, result->use_count * sizeof *larger);
-        counter->uses = larger;
-        counter->use_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(counter->scratch, counter->uses, result->use_count, counter->use_capacity, 1))
+        return sp_intra_no_memory(counter->err);
     counter->uses[result->use_count++] = *use;
     return SP_OK;
 }

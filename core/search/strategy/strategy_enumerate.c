@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cost/cache.h"
 #include "ops/table/op.h"
 #include "search/strategy/strategy_internal.h"
@@ -27,7 +28,7 @@ struct maker {
     uint8_t allowed[SP_RULE_MAX_FACTORS];
     uint32_t count, capacity;
     struct found *found;
-    struct sp_hash_set seen; /* of strategies, by their layouts */
+    struct sp_hash_map seen; /* of strategies, by their layouts */
     uint64_t seed;
     struct sp_error *err;
 };
@@ -65,22 +66,6 @@ static bool is_no_better(const struct sp_strategy *a, const struct sp_strategy *
     return seconds_of(a) >= seconds_of(than) && memory_of(a) >= memory_of(than);
 }
 
-static enum sp_status grow_found(struct maker *maker)
-{
-    uint32_t capacity = maker->capacity == 0 ? 64 : 2 * maker->capacity;
-    struct found *larger;
-    if (maker->count < maker->capacity)
-        return SP_OK;
-    larger = SP_NEW_ARRAY(maker->table->scratch, capacity, struct found);
-    if (!larger)
-        return sp_fail_memory(maker->err);
-    if (maker->count > 0)
-        memcpy(larger, maker->found, maker->count * sizeof *larger);
-    maker->found = larger;
-    maker->capacity = capacity;
-    return SP_OK;
-}
-
 /* Adds a strategy with the layouts at hand, unless it is dominated by one that has the same. */
 static enum sp_status keep(struct maker *maker, const struct sp_strategy *strategy)
 {
@@ -96,9 +81,8 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *strate
         return SP_OK;
     if (known && known->found > 0 && is_no_better(&maker->found[known->found].strategy, strategy))
         maker->found[known->found].is_dropped = true;
-    enum sp_status status = grow_found(maker);
-    if (status != SP_OK)
-        return status;
+    if (!SP_MAKE_ROOM(maker->table->scratch, maker->found, maker->count, maker->capacity, 1))
+        return sp_fail_memory(maker->err);
     layouts = SP_NEW_ARRAY(maker->table->arena, count, uint32_t);
     if (!known) {
         known = SP_NEW(maker->table->scratch, struct layouts_item);

@@ -2,7 +2,7 @@
 /*
  * strategy_internal - what the files that make strategies share.
  */
-#include "base/hash_set.h"
+#include "base/hash_map.h"
 #include "search/strategy/strategy.h"
 
 /* Ways of one rule that are looked at: with more factors than that allows, those that cut the least are left whole. */
@@ -47,7 +47,7 @@ struct sp_strategy_table {
     uint32_t first_digit[SP_STRATEGY_AXES + 1];        /* of each mesh axis; at last how many there are */
     uint32_t span[SP_STRATEGY_AXES][SP_MAX_MESH_AXES]; /* of each mesh axis: its devices at each level of links */
 
-    struct sp_hash_set layout_set, shape_set, class_set, answer_set;
+    struct sp_hash_map layout_set, shape_set, class_set, answer_set;
     uint32_t layout_count, layout_capacity;
     struct sp_strategy_layout **layouts;
     uint32_t shape_count;

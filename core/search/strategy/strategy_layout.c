@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "search/strategy/strategy_internal.h"
 
 #define RESHARD_CACHE_BYTES ((size_t)1 << 20) /* of the planner's own; the table keeps every answer */
@@ -180,16 +181,8 @@ enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const 
         return sp_fail_limit(err, "TOO_MANY_LAYOUTS", "SP_STRATEGY_LAYOUTS", SP_STRATEGY_LAYOUTS,
                              SP_STRATEGY_LAYOUTS + 1,
                              "The operators of the model can be laid out in more than %d ways.", SP_STRATEGY_LAYOUTS);
-    if (table->layout_count == table->layout_capacity) {
-        uint32_t capacity = table->layout_capacity == 0 ? FIRST_LAYOUTS : 2 * table->layout_capacity;
-        struct sp_strategy_layout **larger = SP_NEW_ARRAY(table->arena, capacity, struct sp_strategy_layout *);
-        if (!larger)
-            return sp_fail_memory(err);
-        if (table->layout_count > 0)
-            memcpy(larger, table->layouts, table->layout_count * sizeof *larger);
-        table->layouts = larger;
-        table->layout_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(table->arena, table->layouts, table->layout_count, table->layout_capacity, 1))
+        return sp_fail_memory(err);
     known = SP_NEW(table->arena, struct sp_strategy_layout);
     if (!known || !sp_hash_set_add(&table->layout_set, hash, known))
         return sp_fail_memory(err);

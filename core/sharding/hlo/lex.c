@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "base/utf8.h"
 
 #define SHOWN_BYTES 40 /* of a token, in messages */
@@ -279,16 +280,8 @@ enum sp_status sp_hlo_numbers_add(struct sp_arena *arena, int64_t number, int64_
     if (list->count == max)
         return sp_fail_limit(err, "LIST_TOO_LONG", limit, max, max + 1,
                              "A list of the sharding has more than %" PRId64 " numbers.", max);
-    if ((size_t)list->count == list->capacity) {
-        size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
-        int64_t *items = SP_NEW_ARRAY(arena, capacity, int64_t);
-        if (items == NULL)
-            return sp_fail_memory(err);
-        if (list->count > 0)
-            memcpy(items, list->items, (size_t)list->count * sizeof *items);
-        list->items = items;
-        list->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(arena, list->items, list->count, list->capacity, 1))
+        return sp_fail_memory(err);
     list->items[list->count++] = number;
     return SP_OK;
 }

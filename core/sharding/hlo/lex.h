@@ -52,7 +52,7 @@ enum sp_status sp_hlo_lex_int(struct sp_hlo_lexer *lexer, int64_t *ret_number, s
 
 struct sp_hlo_numbers {
     int64_t count;
-    size_t capacity;
+    uint32_t capacity;
     int64_t *items;
 };
 enum sp_status sp_hlo_lex_ints(struct sp_hlo_lexer *lexer, int64_t max, const char *limit, struct sp_hlo_numbers *list,

@@ -1,7 +1,7 @@
 /* Metadata in HloSharding text: {op_name="a" source_line=1}, or several in braces of their own. */
 #include <assert.h>
-#include <string.h>
 
+#include "base/array.h"
 #include "sharding/hlo/internal.h"
 
 static enum sp_status lex_metadata_int(struct sp_hlo_lexer *lexer, int32_t *field, struct sp_error *err)
@@ -67,26 +67,6 @@ static enum sp_status lex_metadata_entry(struct sp_hlo_lexer *lexer, struct sp_h
     return SP_OK;
 }
 
-static enum sp_status grow_metadata(struct sp_arena *arena, uint32_t count, uint32_t *capacity,
-                                    struct sp_hlo_metadata **items, struct sp_error *err)
-{
-    if (count == SP_MAX_SHARDING_METADATA)
-        return sp_fail_limit(err, "TOO_MUCH_METADATA", "SP_MAX_SHARDING_METADATA", SP_MAX_SHARDING_METADATA,
-                             SP_MAX_SHARDING_METADATA + 1, "The sharding has more than %d metadata entries.",
-                             SP_MAX_SHARDING_METADATA);
-    if (count < *capacity)
-        return SP_OK;
-    uint32_t wanted = *capacity == 0 ? 1 : 2 * *capacity;
-    struct sp_hlo_metadata *grown = SP_NEW_ARRAY(arena, wanted, struct sp_hlo_metadata);
-    if (grown == NULL)
-        return sp_fail_memory(err);
-    if (count > 0 && *items != NULL)
-        memcpy(grown, *items, count * sizeof *grown);
-    *items = grown;
-    *capacity = wanted;
-    return SP_OK;
-}
-
 enum sp_status sp_hlo_lex_metadata(struct sp_hlo_lexer *lexer, uint32_t *ret_count, struct sp_hlo_metadata **ret_items,
                                    struct sp_error *err)
 {
@@ -98,8 +78,13 @@ enum sp_status sp_hlo_lex_metadata(struct sp_hlo_lexer *lexer, uint32_t *ret_cou
         return status;
     is_list = sp_hlo_lex_is(lexer, '{');
     while (more) {
-        status = grow_metadata(lexer->arena, count, &capacity, &items, err);
-        if (status == SP_OK && is_list)
+        if (count == SP_MAX_SHARDING_METADATA)
+            return sp_fail_limit(err, "TOO_MUCH_METADATA", "SP_MAX_SHARDING_METADATA", SP_MAX_SHARDING_METADATA,
+                                 SP_MAX_SHARDING_METADATA + 1, "The sharding has more than %d metadata entries.",
+                                 SP_MAX_SHARDING_METADATA);
+        if (!SP_MAKE_ROOM(lexer->arena, items, count, capacity, 1))
+            return sp_fail_memory(err);
+        if (is_list)
             status = sp_hlo_lex_expect(lexer, '{', "to begin a metadata entry", err);
         if (status == SP_OK)
             status = lex_metadata_entry(lexer, &items[count++], err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "sharding/hlo/internal.h"
 
 /* A list of refs that grows. */
@@ -16,16 +17,8 @@ static enum sp_status add_ref(struct sp_arena *arena, struct refs *refs, struct 
     if (refs->list.count == SP_MAX_SHARDING_AXES)
         return sp_fail_limit(err, "TOO_MANY_AXES", "SP_MAX_SHARDING_AXES", SP_MAX_SHARDING_AXES,
                              SP_MAX_SHARDING_AXES + 1, "A list has more than %d axes.", SP_MAX_SHARDING_AXES);
-    if (refs->list.count == refs->capacity) {
-        uint32_t capacity = refs->capacity == 0 ? 2 : 2 * refs->capacity;
-        struct sp_axis_ref *grown = SP_NEW_ARRAY(arena, capacity, struct sp_axis_ref);
-        if (grown == NULL)
-            return sp_fail_memory(err);
-        if (refs->list.count > 0)
-            memcpy(grown, refs->list.refs, refs->list.count * sizeof *grown);
-        refs->list.refs = grown;
-        refs->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(arena, refs->list.refs, refs->list.count, refs->capacity, 1))
+        return sp_fail_memory(err);
     refs->list.refs[refs->list.count++] = ref;
     return SP_OK;
 }

@@ -1,8 +1,8 @@
 /* HloSharding text of V1 and V2, tuples and the tile tensor; named.c reads V3, metadata.c metadata. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "sharding/hlo/internal.h"
 
 /* What a sharding's braces hold, in any order. */
@@ -366,15 +366,8 @@ static enum sp_status lex_tuple(struct sp_hlo_lexer *lexer, struct sp_hlo *hlo, 
             return sp_fail_limit(err, "TUPLE_TOO_LARGE", "SP_MAX_TUPLE_SHARDINGS", SP_MAX_TUPLE_SHARDINGS,
                                  SP_MAX_TUPLE_SHARDINGS + 1, "The tuple has more than %d shardings.",
                                  SP_MAX_TUPLE_SHARDINGS);
-        if (hlo->element_count == capacity) {
-            capacity = capacity == 0 ? 4 : 2 * capacity;
-            struct sp_hlo *grown = SP_NEW_ARRAY(lexer->arena, capacity, struct sp_hlo);
-            if (grown == NULL)
-                return sp_fail_memory(err);
-            if (hlo->element_count > 0)
-                memcpy(grown, elements, hlo->element_count * sizeof *grown);
-            elements = grown;
-        }
+        if (!SP_MAKE_ROOM(lexer->arena, elements, hlo->element_count, capacity, 1))
+            return sp_fail_memory(err);
         status = lex_element(lexer, &elements[hlo->element_count++], err);
         if (status == SP_OK)
             status = sp_hlo_lex_skip(lexer, ',', &more, err);

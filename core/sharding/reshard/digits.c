@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "sharding/reshard/internal.h"
 
 /* Where the intervals of two shardings are compared: positions of one order of devices, or numbers of devices. */
@@ -98,17 +99,8 @@ static enum sp_status add_cut(struct space *space, int64_t cut, struct sp_error 
     for (uint32_t i = 0; i < space->count; i++)
         if (space->cuts[i] == cut)
             return SP_OK;
-    if (space->count == space->capacity) {
-        uint32_t capacity = space->capacity > 0 ? 2 * space->capacity : 64;
-        int64_t *cuts = SP_NEW_ARRAY(space->arena, capacity, int64_t);
-
-        if (!cuts)
-            return sp_fail_memory(err);
-        if (space->count > 0)
-            memcpy(cuts, space->cuts, space->count * sizeof(*cuts));
-        space->cuts = cuts;
-        space->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(space->arena, space->cuts, space->count, space->capacity, 1))
+        return sp_fail_memory(err);
     space->cuts[space->count++] = cut;
     return SP_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sharding/reshard/internal.h"
 
 double sp_reshard_element_bytes(enum sp_dtype dtype)
@@ -20,7 +21,8 @@ double sp_reshard_element_bytes(enum sp_dtype dtype)
 
 struct transfers {
     struct sp_arena *arena;
-    uint64_t count, capacity;
+    uint64_t count;
+    uint32_t capacity;
     struct sp_transfer *items; /* NULL once there are too many */
     double total_bytes;        /* of those that move */
     bool is_counted;           /* and none is kept */
@@ -33,17 +35,8 @@ static enum sp_status add_transfer(struct transfers *transfers, const struct sp_
         transfers->total_bytes += transfer->bytes;
     if (transfers->is_counted || transfers->count >= SP_RESHARD_MAX_TRANSFERS) {
         transfers->items = NULL;
-    } else if (transfers->count == transfers->capacity) {
-        uint64_t capacity = transfers->capacity > 0 ? 2 * transfers->capacity : 64;
-        struct sp_transfer *items = SP_NEW_ARRAY(transfers->arena, capacity, struct sp_transfer);
-
-        if (!items)
-            return sp_fail_memory(err);
-        if (transfers->count > 0)
-            memcpy(items, transfers->items, transfers->count * sizeof(*items));
-        transfers->items = items;
-        transfers->capacity = capacity;
-    }
+    } else if (!SP_MAKE_ROOM(transfers->arena, transfers->items, transfers->count, transfers->capacity, 1))
+        return sp_fail_memory(err);
     if (!transfers->is_counted && transfers->count < SP_RESHARD_MAX_TRANSFERS)
         transfers->items[transfers->count] = *transfer;
     transfers->count++;
@@ -353,17 +346,8 @@ static enum sp_status add_piece(struct exchange *exchange, const struct box_curs
         return sp_fail_limit(err, "TOO_MANY_PIECES", "SP_MAX_HELD_RANGES", SP_MAX_HELD_RANGES,
                              (int64_t)exchange->piece_count + 1,
                              "The devices hold more than %d pieces of the tensor together.", SP_MAX_HELD_RANGES);
-    if (exchange->piece_count == exchange->capacity) {
-        uint32_t capacity = exchange->capacity > 0 ? 2 * exchange->capacity : 64;
-        struct piece *pieces = SP_NEW_ARRAY(exchange->arena, capacity, struct piece);
-
-        if (!pieces)
-            return sp_fail_memory(err);
-        if (exchange->piece_count > 0)
-            memcpy(pieces, exchange->pieces, exchange->piece_count * sizeof(*pieces));
-        exchange->pieces = pieces;
-        exchange->capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(exchange->arena, exchange->pieces, exchange->piece_count, exchange->capacity, 1))
+        return sp_fail_memory(err);
     read_box(cursor, box);
     exchange->held[holder] += box_bytes(cursor->rank, box, exchange->element_bytes);
     exchange->pieces[exchange->piece_count++] = (struct piece){cursor->rank, box, holder};

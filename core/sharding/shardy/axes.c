@@ -1,9 +1,9 @@
 /* The axes of Shardy's shardings: refs, lists and dims, and the rules of Shardy's verifier for them. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arith.h"
+#include "base/array.h"
 #include "sharding/shardy/internal.h"
 
 /* "x", or "x":(2)4. */
@@ -24,20 +24,9 @@ static struct ref_text ref_text(const struct sp_mesh *mesh, struct sp_axis_ref r
 
 static enum sp_status add_ref(struct sp_shardy_reader *reader, struct sp_axis_ref ref, size_t at)
 {
-    if (reader->ref_count == reader->ref_capacity) {
-        uint32_t capacity = reader->ref_capacity == 0 ? 16 : 2 * reader->ref_capacity;
-        struct sp_axis_ref *refs = SP_NEW_ARRAY(reader->cursor.arena, capacity, struct sp_axis_ref);
-        size_t *ref_at = SP_NEW_ARRAY(reader->cursor.arena, capacity, size_t);
-        if (refs == NULL || ref_at == NULL)
-            return sp_fail_memory(reader->cursor.err);
-        for (uint32_t i = 0; i < reader->ref_count; i++) {
-            refs[i] = reader->refs[i];
-            ref_at[i] = reader->ref_at[i];
-        }
-        reader->refs = refs;
-        reader->ref_at = ref_at;
-        reader->ref_capacity = capacity;
-    }
+    if (!SP_MAKE_ROOM(reader->cursor.arena, reader->refs, reader->ref_count, reader->ref_capacity, 1) ||
+        !SP_MAKE_ROOM(reader->cursor.arena, reader->ref_at, reader->ref_count, reader->at_capacity, 1))
+        return sp_fail_memory(reader->cursor.err);
     reader->refs[reader->ref_count] = ref;
     reader->ref_at[reader->ref_count++] = at;
     return SP_OK;

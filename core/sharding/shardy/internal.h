@@ -73,7 +73,7 @@ struct sp_shardy_reader {
     const struct sp_mesh *mesh; /* of the sharding at hand */
 
     /* All refs of the sharding at hand, and where each stands in the text; lists are runs of them. */
-    uint32_t ref_count, ref_capacity;
+    uint32_t ref_count, ref_capacity, at_capacity;
     struct sp_axis_ref *refs;
     size_t *ref_at;
 };

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sharding/shardy/internal.h"
 
 /* ---- meshes ---- */
@@ -224,15 +225,8 @@ static enum sp_status read_tuple(struct sp_shardy_reader *reader, struct sp_shar
             return sp_fail_limit(cursor->err, "SHARDING_TUPLE", "SP_MAX_TUPLE_SHARDINGS", SP_MAX_TUPLE_SHARDINGS,
                                  SP_MAX_TUPLE_SHARDINGS + 1, "A tuple may have at most %d shardings.",
                                  SP_MAX_TUPLE_SHARDINGS);
-        if (tuple->element_count == capacity) {
-            capacity = capacity == 0 ? 4 : 2 * capacity;
-            struct sp_sharding *grown = SP_NEW_ARRAY(cursor->arena, capacity, struct sp_sharding);
-            if (grown == NULL)
-                return sp_fail_memory(cursor->err);
-            for (uint32_t i = 0; i < tuple->element_count; i++)
-                grown[i] = tuple->elements[i];
-            tuple->elements = grown;
-        }
+        if (!SP_MAKE_ROOM(cursor->arena, tuple->elements, tuple->element_count, capacity, 1))
+            return sp_fail_memory(cursor->err);
         tuple->elements[tuple->element_count++] = *element;
         more = sp_shardy_accept(cursor, ",");
     }

@@ -11,6 +11,7 @@
  *  priced   of a cost: with price * usage added
  *  regret   how much more the best with a given state costs than the best, when only prices hold
  */
+#include "base/random.h"
 #include "solvers/choice/improve.h"
 
 #define SP_IMPROVE_NONE UINT32_MAX
@@ -51,17 +52,6 @@ static inline int64_t sp_improve_narrow(__int128 sum)
 static inline int64_t sp_improve_whole(double sum)
 {
     return sum < (double)SP_CHOICE_INFINITE ? (int64_t)sum : SP_CHOICE_INFINITE;
-}
-
-struct sp_random {
-    uint64_t state;
-};
-
-uint64_t sp_random_next(struct sp_random *random);
-
-static inline uint32_t sp_random_below(struct sp_random *random, uint32_t bound)
-{
-    return (uint32_t)(((sp_random_next(random) >> 32) * bound) >> 32);
 }
 
 #define SP_WINDOW_PLACES 1024                /* variables of a window, at most */
@@ -128,7 +118,7 @@ struct sp_messages {
 struct sp_improver {
     struct sp_arena *arena;
     const struct sp_reduced *reduced;
-    struct sp_random random;
+    uint64_t random;
     uint64_t work;
     uint32_t *states, *best; /* now; the best ever */
     int64_t cost, best_cost; /* without the fixed cost, and without infinite terms */

@@ -87,13 +87,3 @@ uint32_t sp_slack_tree_worst(const struct sp_slack_tree *tree)
         node = tree->least[2 * node] <= tree->least[2 * node + 1] ? 2 * node : 2 * node + 1;
     return node - tree->size - 1;
 }
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-uint64_t sp_random_next(struct sp_random *random)
-{
-    uint64_t value = random->state += UINT64_C(0x9E3779B97F4A7C15);
-
-    value = (value ^ (value >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return value ^ (value >> 31);
-}

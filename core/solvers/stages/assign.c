@@ -110,7 +110,7 @@ static enum sp_status coarsen(const struct search *search, struct task *task, ui
             return sp_fail_memory(err);
         double most = seconds / search->best->slot_count / 2;
         enum sp_status status =
-            sp_assign_join_coarse(task->arena, fine, wanted, most, sp_assign_random(seed), map, &count, err);
+            sp_assign_join_coarse(task->arena, fine, wanted, most, sp_random(seed), map, &count, err);
         if (status != SP_OK)
             return status;
         if (count > fine->unit_count * 9 / 10)
@@ -156,7 +156,7 @@ static enum sp_status prepare_task(const struct search *search, struct task *tas
         return sp_fail_memory(search->run->err);
     enum sp_status status = coarsen(search, task, is_gentle ? 0 : kind - 1, &seed);
     for (uint32_t level = 0; status == SP_OK && level < task->level_count; level++)
-        status = prepare_level(search, task, level, INFINITY, sp_assign_random(&seed));
+        status = prepare_level(search, task, level, INFINITY, sp_random(&seed));
     if (status != SP_OK)
         return status;
     begin(search, task);

@@ -12,6 +12,7 @@
  *
  * A *slot* is a stage that may be empty. Slots together never need more devices of a class than there are.
  */
+#include "base/random.h"
 #include "solvers/stages/internal.h"
 
 #define SP_ASSIGN_MAX_SLOTS 1024 /* stages that a search over any sets looks at; contiguous ones may be more */
@@ -53,25 +54,6 @@ static inline bool sp_assign_is_free(const struct sp_stages_problem *problem, ui
 static inline bool sp_assign_keeps(const struct sp_stages_problem *problem)
 {
     return problem->objective != SP_STAGES_LATENCY && problem->is_training;
-}
-
-/* Random numbers (splitmix64). */
-static inline uint64_t sp_assign_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
-static inline uint32_t sp_assign_below(uint64_t *state, uint32_t count)
-{
-    return (uint32_t)(((sp_assign_random(state) >> 32) * count) >> 32);
-}
-
-static inline double sp_assign_fraction(uint64_t *state)
-{
-    return (double)(sp_assign_random(state) >> 11) * 0x1p-53;
 }
 
 /* What a slot holds: sums of seconds and bytes under its option, `kept` before the scale. */

@@ -23,7 +23,7 @@ static void record(struct sp_assign_anneal *anneal)
 
 static bool is_accepted(struct sp_assign_anneal *anneal, double change, double temperature)
 {
-    return change <= 0 || sp_assign_fraction(&anneal->seed) < exp(-change / temperature);
+    return change <= 0 || sp_random_fraction(&anneal->seed) < exp(-change / temperature);
 }
 
 uint32_t sp_assign_neighbour(const struct sp_assign_model *model, uint64_t *seed, uint32_t unit)
@@ -32,20 +32,20 @@ uint32_t sp_assign_neighbour(const struct sp_assign_model *model, uint64_t *seed
     uint32_t takes = model->takes.start[unit + 1] - model->takes.start[unit];
     if (makes + takes == 0)
         return unit;
-    uint32_t which = sp_assign_below(seed, makes + takes);
+    uint32_t which = sp_random_below(seed, makes + takes);
     if (which >= makes)
         return model->producer[model->takes.list[model->takes.start[unit] + which - makes]];
     uint32_t l = model->makes.list[model->makes.start[unit] + which];
     uint32_t users = model->users.start[l + 1] - model->users.start[l];
-    return model->users.list[model->users.start[l] + sp_assign_below(seed, users)];
+    return model->users.list[model->users.start[l] + sp_random_below(seed, users)];
 }
 
 static uint32_t choose_slot(struct sp_assign_anneal *anneal, uint32_t unit)
 {
     const struct sp_assign_state *state = anneal->state;
     uint32_t to = state->slot_of[sp_assign_neighbour(anneal->state->model, &anneal->seed, unit)];
-    if (to == state->slot_of[unit] || sp_assign_below(&anneal->seed, 8) == 0)
-        to = sp_assign_below(&anneal->seed, state->slot_count);
+    if (to == state->slot_of[unit] || sp_random_below(&anneal->seed, 8) == 0)
+        to = sp_random_below(&anneal->seed, state->slot_count);
     return to;
 }
 
@@ -53,7 +53,7 @@ static void try_single(struct sp_assign_anneal *anneal, double temperature)
 {
     struct sp_assign_state *state = anneal->state;
     struct sp_assign_move move;
-    uint32_t unit = sp_assign_below(&anneal->seed, state->model->unit_count);
+    uint32_t unit = sp_random_below(&anneal->seed, state->model->unit_count);
     if (!sp_assign_move_look(state, unit, choose_slot(anneal, unit), &move) ||
         !is_accepted(anneal, move.change, temperature))
         return;
@@ -90,9 +90,9 @@ static void try_units(struct sp_assign_anneal *anneal, uint32_t count, const uin
 static void try_swap(struct sp_assign_anneal *anneal, double temperature)
 {
     const struct sp_assign_state *state = anneal->state;
-    uint32_t first = sp_assign_below(&anneal->seed, state->model->unit_count);
-    uint32_t second = sp_assign_below(&anneal->seed, state->model->unit_count);
-    if (sp_assign_below(&anneal->seed, 2) == 0) /* near: with a neighbour's neighbour */
+    uint32_t first = sp_random_below(&anneal->seed, state->model->unit_count);
+    uint32_t second = sp_random_below(&anneal->seed, state->model->unit_count);
+    if (sp_random_below(&anneal->seed, 2) == 0) /* near: with a neighbour's neighbour */
         second = sp_assign_neighbour(anneal->state->model, &anneal->seed,
                                      sp_assign_neighbour(anneal->state->model, &anneal->seed, first));
     if (state->slot_of[first] == state->slot_of[second])
@@ -124,13 +124,13 @@ static void try_chunk(struct sp_assign_anneal *anneal, double temperature)
 {
     const struct sp_assign_state *state = anneal->state;
     uint32_t units[1 << CHUNK_LOG], to[1 << CHUNK_LOG];
-    units[0] = sp_assign_below(&anneal->seed, state->model->unit_count);
+    units[0] = sp_random_below(&anneal->seed, state->model->unit_count);
     uint32_t slot = state->slot_of[units[0]];
-    uint32_t limit = 2 + sp_assign_below(&anneal->seed, (1u << (1 + sp_assign_below(&anneal->seed, CHUNK_LOG))) - 1);
+    uint32_t limit = 2 + sp_random_below(&anneal->seed, (1u << (1 + sp_random_below(&anneal->seed, CHUNK_LOG))) - 1);
     if (limit > 1u << CHUNK_LOG)
         limit = 1u << CHUNK_LOG;
     uint32_t count = grow(anneal, slot, limit, units);
-    uint32_t target = choose_slot(anneal, units[sp_assign_below(&anneal->seed, count)]);
+    uint32_t target = choose_slot(anneal, units[sp_random_below(&anneal->seed, count)]);
     for (uint32_t i = 0; i < count; i++)
         to[i] = target;
     if (target != slot)
@@ -141,15 +141,15 @@ static void try_option(struct sp_assign_anneal *anneal, double temperature)
 {
     struct sp_assign_state *state = anneal->state;
     const struct sp_stages_problem *problem = state->model->problem;
-    uint32_t slot = sp_assign_below(&anneal->seed, state->slot_count);
-    uint32_t option = sp_assign_below(&anneal->seed, problem->option_count),
+    uint32_t slot = sp_random_below(&anneal->seed, state->slot_count);
+    uint32_t option = sp_random_below(&anneal->seed, problem->option_count),
              most = problem->options[option].max_replicas;
     uint32_t there = problem->class_size[problem->options[option].device_class] / problem->options[option].devices;
     if (most == 0 || most > there)
         most = there;
     if (most == 0)
         return;
-    struct sp_stages_choice choice = {.option = option, .replicas = 1 + sp_assign_below(&anneal->seed, most)};
+    struct sp_stages_choice choice = {.option = option, .replicas = 1 + sp_random_below(&anneal->seed, most)};
     struct sp_assign_slot changed;
     if (!sp_assign_change_look(state, slot, choice, &changed) ||
         !is_accepted(anneal, changed.energy - state->slots[slot].energy, temperature))
@@ -167,7 +167,7 @@ void sp_assign_anneal_run(struct sp_assign_anneal *anneal)
             temperature *= factor;
         if (step % STOP_INTERVAL == 0 && anneal->stop != NULL && *anneal->stop)
             break;
-        uint32_t kind = sp_assign_below(&anneal->seed, 64);
+        uint32_t kind = sp_random_below(&anneal->seed, 64);
         if (kind < 44)
             try_single(anneal, temperature);
         else if (kind < 56)

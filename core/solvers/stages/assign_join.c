@@ -152,7 +152,7 @@ static void rate(struct coarse *coarse, uint32_t unit, uint32_t other, double tr
     if (other == unit || coarse->is_busy[other] || size > coarse->most_seconds ||
         !can_be_together(coarse->model, unit, other))
         return;
-    double rating = transfer * (0.5 + sp_assign_fraction(&coarse->seed)) / (size + 1e-3 * coarse->most_seconds);
+    double rating = transfer * (0.5 + sp_random_fraction(&coarse->seed)) / (size + 1e-3 * coarse->most_seconds);
     if (rating > coarse->rating) {
         coarse->rating = rating;
         coarse->best = other;
@@ -198,7 +198,7 @@ enum sp_status sp_assign_join_coarse(struct sp_arena *arena, const struct sp_ass
     struct coarse coarse = {
         .model = model, .size = size, .is_busy = is_busy, .most_seconds = most_seconds, .seed = seed};
     for (uint32_t u = 0; u < count; u++) {
-        uint32_t at = sp_assign_below(&coarse.seed, u + 1);
+        uint32_t at = sp_random_below(&coarse.seed, u + 1);
         order[u] = order[at];
         order[at] = u;
         parent[u] = u;

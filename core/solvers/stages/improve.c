@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "solvers/stages/lists.h"
 #include "solvers/stages/orders.h"
 
@@ -28,14 +29,6 @@ struct corridor {
     double *key;   /* per unit, for random orders */
     uint64_t random;
 };
-
-static double fraction(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
 
 /* Units of the solution's stages one after the other, each stage's in the order they had. */
 static void order_by_stage(struct corridor *corridor, const struct sp_stages_solution *solution)
@@ -221,7 +214,7 @@ static void shake(struct corridor *corridor, uint32_t round)
     uint32_t count = corridor->orders->prepared->unit_count;
     double stage = (double)count / (corridor->border_count + 1), reach = stage * ldexp(1, -(int)(round % 6));
     for (uint32_t i = 0; i < count; i++)
-        corridor->key[corridor->order[i]] = i + reach * (fraction(&corridor->random) - 0.5);
+        corridor->key[corridor->order[i]] = i + reach * (sp_random_fraction(&corridor->random) - 0.5);
     sort_by_key(corridor);
 }
 

@@ -36,15 +36,15 @@ static void record(struct sp_latency_anneal *anneal)
 
 static bool is_accepted(struct sp_latency_anneal *anneal, double energy, double temperature)
 {
-    return energy <= anneal->energy || sp_assign_fraction(&anneal->seed) < exp((anneal->energy - energy) / temperature);
+    return energy <= anneal->energy || sp_random_fraction(&anneal->seed) < exp((anneal->energy - energy) / temperature);
 }
 
 static uint32_t choose_slot(struct sp_latency_anneal *anneal, uint32_t unit)
 {
     const struct sp_assign_state *state = anneal->state;
     uint32_t to = state->slot_of[sp_assign_neighbour(anneal->graph->model, &anneal->seed, unit)];
-    if (to == state->slot_of[unit] || sp_assign_below(&anneal->seed, 6) == 0)
-        to = sp_assign_below(&anneal->seed, state->slot_count);
+    if (to == state->slot_of[unit] || sp_random_below(&anneal->seed, 6) == 0)
+        to = sp_random_below(&anneal->seed, state->slot_count);
     return to;
 }
 
@@ -117,16 +117,16 @@ static void try_chunk(struct sp_latency_anneal *anneal, uint32_t kind, double te
 {
     struct chunk chunk = {.count = 1};
     double memory_energy = anneal->state->energy;
-    chunk.units[0] = sp_assign_below(&anneal->seed, anneal->graph->model->unit_count);
+    chunk.units[0] = sp_random_below(&anneal->seed, anneal->graph->model->unit_count);
     if (kind > 0) {
-        uint32_t limit = 2 + sp_assign_below(&anneal->seed, 1u << (1 + sp_assign_below(&anneal->seed, 5)));
+        uint32_t limit = 2 + sp_random_below(&anneal->seed, 1u << (1 + sp_random_below(&anneal->seed, 5)));
         limit = limit < MAX_CHUNK ? limit : MAX_CHUNK;
         if (kind == 1)
             grow(anneal, &chunk, limit);
         else
             take_range(anneal, &chunk, limit, kind == 3);
     }
-    go(anneal, &chunk, choose_slot(anneal, chunk.units[sp_assign_below(&anneal->seed, chunk.count)]));
+    go(anneal, &chunk, choose_slot(anneal, chunk.units[sp_random_below(&anneal->seed, chunk.count)]));
     if (chunk.count > 0 && !settle(anneal, temperature))
         go_back(anneal, &chunk, memory_energy);
 }
@@ -137,8 +137,8 @@ static void try_swap(struct sp_latency_anneal *anneal, double temperature)
     const struct sp_assign_state *state = anneal->state;
     struct chunk first = {.count = 1}, second = {.count = 1};
     double memory_energy = state->energy;
-    first.units[0] = sp_assign_below(&anneal->seed, anneal->graph->model->unit_count);
-    second.units[0] = sp_assign_below(&anneal->seed, anneal->graph->model->unit_count);
+    first.units[0] = sp_random_below(&anneal->seed, anneal->graph->model->unit_count);
+    second.units[0] = sp_random_below(&anneal->seed, anneal->graph->model->unit_count);
     uint32_t a = state->slot_of[first.units[0]], b = state->slot_of[second.units[0]];
     if (a == b)
         return;
@@ -154,8 +154,8 @@ static void try_option(struct sp_latency_anneal *anneal, double temperature)
 {
     struct sp_assign_state *state = anneal->state;
     const struct sp_latency_graph *graph = anneal->graph;
-    uint32_t slot = sp_assign_below(&anneal->seed, state->slot_count);
-    struct sp_stages_choice choice = {.option = sp_assign_below(&anneal->seed, graph->problem->option_count),
+    uint32_t slot = sp_random_below(&anneal->seed, state->slot_count);
+    struct sp_stages_choice choice = {.option = sp_random_below(&anneal->seed, graph->problem->option_count),
                                       .replicas = 1};
     struct sp_assign_slot changed, old = state->slots[slot];
     double memory_energy = state->energy;
@@ -180,7 +180,7 @@ void sp_latency_anneal_run(struct sp_latency_anneal *anneal)
             temperature *= factor;
         if (step % STOP_INTERVAL == 0 && anneal->stop != NULL && *anneal->stop)
             break;
-        uint32_t kind = sp_assign_below(&anneal->seed, 32);
+        uint32_t kind = sp_random_below(&anneal->seed, 32);
         if (kind < 16)
             try_chunk(anneal, 0, temperature);
         else if (kind < 20)
