@@ -12,9 +12,12 @@ static bool allocate(struct sp_arena *arena, const struct sp_workload *workload,
     profile->seconds = SP_NEW_ARRAY(arena, workload->node_count, double);
     profile->weight_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
     profile->held_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
+    profile->kept_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
+    profile->workspace_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
     profile->local_bytes = SP_NEW_ARRAY(arena, workload->tensor_count, double);
-    return profile->strategy_of != NULL && profile->seconds != NULL && profile->weight_bytes != NULL &&
-           profile->held_bytes != NULL && profile->local_bytes != NULL;
+    return profile->kept_bytes != NULL && profile->workspace_bytes != NULL && profile->strategy_of != NULL &&
+           profile->seconds != NULL && profile->weight_bytes != NULL && profile->held_bytes != NULL &&
+           profile->local_bytes != NULL;
 }
 
 /* ---- strategies ------------------------------------------------------------------------------------------------- */
@@ -94,28 +97,32 @@ static void take_node(struct sp_model_choice *profile, const struct sp_workload 
     if (profile->table == NULL) {
         profile->seconds[n] = node->seconds[profile->option->mesh.kind];
         profile->weight_bytes[n] = node->inner_weight_bytes + node->resident_bytes;
-        profile->held_bytes[n] = node->workspace_bytes;
+        profile->workspace_bytes[n] = node->workspace_bytes;
     } else {
         const struct sp_strategy *strategy = &sp_strategy_of(profile->table, n)->items[profile->strategy_of[n]];
         profile->seconds[n] += strategy->compute_seconds + strategy->communication_seconds;
         profile->weight_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
-        profile->held_bytes[n] = strategy->workspace_bytes;
+        profile->workspace_bytes[n] = strategy->workspace_bytes;
     }
+    profile->kept_bytes[n] = profile->weight_bytes[n];
     for (uint32_t i = 0; i < node->output_count; i++)
         profile->local_bytes[node->outputs[i]] = local_bytes(profile, n, node->outputs[i], workload);
 }
 
-/* Weights count at their first user; `seen` has a zeroed entry per tensor. */
-static void take_weights(struct sp_model_choice *profile, const struct sp_workload *workload, bool *seen)
+/* Weights and model inputs are as their first user has them, and weights count there; `seen` has a zeroed entry per
+   tensor. */
+static void take_inputs(struct sp_model_choice *profile, const struct sp_workload *workload, bool *seen)
 {
     for (uint32_t n = 0; n < workload->node_count; n++) {
         const struct sp_work_node *node = &workload->nodes[n];
         for (uint32_t i = 0; !node->folded && i < node->input_count; i++) {
             const uint32_t root = sp_work_root(workload, node->inputs[i]);
-            if (workload->tensors[root].kind != SP_WORK_WEIGHT || seen[root])
+            if (workload->tensors[root].kind == SP_WORK_ACTIVATION || seen[root])
                 continue;
             seen[root] = true;
-            profile->weight_bytes[n] += local_bytes(profile, n, node->inputs[i], workload);
+            profile->local_bytes[root] = local_bytes(profile, n, node->inputs[i], workload);
+            if (workload->tensors[root].kind == SP_WORK_WEIGHT)
+                profile->weight_bytes[n] += profile->local_bytes[root];
         }
     }
 }
@@ -137,7 +144,7 @@ static void take_live(struct sp_model_choice *profile, const struct sp_workload 
             const struct sp_work_tensor *tensor = &workload->tensors[node->outputs[i]];
             live += tensor->alias_of == SP_NO_WORK ? profile->local_bytes[node->outputs[i]] : 0;
         }
-        profile->held_bytes[n] += live;
+        profile->held_bytes[n] = profile->workspace_bytes[n] + live;
         profile->peak_bytes = fmax(profile->peak_bytes, profile->held_bytes[n]);
         /* What ends here: its root is used here last; several operands may be one root. */
         for (uint32_t i = 0; i < node->input_count; i++) {
@@ -162,7 +169,7 @@ static enum sp_status take_figures(struct sp_arena *arena, struct sp_model_choic
         if (!workload->nodes[n].folded)
             take_node(profile, workload, n);
     }
-    take_weights(profile, workload, seen);
+    take_inputs(profile, workload, seen);
     take_live(profile, workload, last);
     for (uint32_t n = 0; n < workload->node_count; n++) {
         const struct sp_work_node *node = &workload->nodes[n];

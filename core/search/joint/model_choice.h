@@ -15,7 +15,9 @@ struct sp_model_choice {
     double *seconds;                 /* per work node: on one device, with the collectives before and in it */
     double *weight_bytes;            /* per work node: of one device, each weight at its first user; what it keeps */
     double *held_bytes;              /* per work node: live activations while it runs, of one device */
-    double *local_bytes;             /* per tensor: of one device, as its producer makes it */
+    double *kept_bytes;              /* per work node: weights inside it, and what it keeps, of one device */
+    double *workspace_bytes;         /* per work node, of one device */
+    double *local_bytes;             /* per tensor: of one device, as its producer makes it, or its first user has it */
     bool is_free;                    /* strategies were chosen under no limit of memory */
     bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
     double total_seconds, total_weight_bytes, peak_bytes;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost/stage_set.h"
 #include "search/grouping/internal.h"
 #include "search/joint/blocks.h"
 #include "search/joint/pinned/pinned.h"
@@ -13,16 +14,13 @@
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
-/* Per unit the sum over its nodes, or the largest. */
-static double *gather(struct sp_arena *arena, const struct sp_units *units, uint32_t node_count, const double *figures,
-                      bool sums)
+/* Per unit the sum over its nodes. */
+static double *sum_up(const struct sp_joint *joint, const double *figures)
 {
-    double *of_units = SP_NEW_ARRAY(arena, units->count, double);
-    for (uint32_t n = 0; of_units != NULL && n < node_count; n++) {
-        const uint32_t u = units->of[n];
-        if (u != SP_NO_WORK)
-            of_units[u] = sums ? of_units[u] + figures[n] : fmax(of_units[u], figures[n]);
-    }
+    const struct sp_units *units = joint->units;
+    double *of_units = SP_NEW_ARRAY(joint->arena, units->count, double);
+    for (uint32_t i = 0; of_units != NULL && i < units->live_count; i++)
+        of_units[units->of[units->order[i]]] += figures[units->order[i]];
     return of_units;
 }
 
@@ -36,12 +34,25 @@ static const struct sp_mesh_level *outer_link(const struct sp_joint *joint, cons
     return &joint->cluster->levels[0];
 }
 
+/* What each set of units with a unit needs at least under the option. */
+static bool fill_least(const struct sp_joint *joint, const struct sp_stage_parts *parts, uint32_t index,
+                       struct sp_stages_option *option)
+{
+    double *weights = SP_NEW_ARRAY(joint->arena, joint->units->count, double);
+    double *held = SP_NEW_ARRAY(joint->arena, joint->units->count, double);
+    if (weights == NULL || held == NULL)
+        return false;
+    for (uint32_t u = 0; u < joint->units->count; u++)
+        sp_stage_part_least(parts, index, u, &weights[u], &held[u]);
+    option->weight_bytes = weights;
+    option->held_bytes = held;
+    return true;
+}
+
 static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_model_choice *profile,
                                   const struct sp_proposal *proposal, struct sp_stages_option *option,
                                   struct sp_error *err)
 {
-    const struct sp_units *units = joint->units;
-    const uint32_t nodes = joint->workload->node_count;
     const struct sp_mesh_level *link = outer_link(joint, profile->option);
     const double *seconds;
     enum sp_status status = sp_joint_able_seconds(joint, profile, &seconds, err);
@@ -51,18 +62,65 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .device_class = profile->option->class_index,
         .devices = profile->option->size,
         .max_replicas = proposal->max_replicas,
-        .memory_bytes =
-            proposal->is_draft ? SP_MAX_FIGURE : joint->space->classes[profile->option->class_index].capacity,
+        .memory_bytes = proposal->is_draft ? INFINITY : joint->space->classes[profile->option->class_index].capacity,
         .memory_scale = 1,
-        .seconds = gather(joint->arena, units, nodes, seconds, true),
-        .weight_bytes = gather(joint->arena, units, nodes, profile->weight_bytes, true),
-        .held_bytes = gather(joint->arena, units, nodes, profile->held_bytes, false),
+        .seconds = sum_up(joint, seconds),
         .transfer_fixed = link->latency,
         .transfer_per_byte = profile->sent_share / link->bandwidth,
         .price = profile->option->size,
     };
-    if (option->seconds == NULL || option->weight_bytes == NULL || option->held_bytes == NULL)
+    return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void *create_set(const void *context, struct sp_arena *arena)
+{
+    return sp_stage_set_create(arena, context);
+}
+
+static void put_unit(void *set, uint32_t unit)
+{
+    sp_stage_set_put(set, unit);
+}
+
+static void take_unit(void *set, uint32_t unit)
+{
+    sp_stage_set_take(set, unit);
+}
+
+static double bytes_of_set(const void *set, uint32_t option)
+{
+    return sp_stage_set_bytes(set, option);
+}
+
+/* How much memory sets of units need. Where nothing can lack memory nobody has to count it. */
+static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_proposal *proposal,
+                                  struct sp_stages_problem *problem, struct sp_stages_option *options,
+                                  struct sp_error *err)
+{
+    struct sp_stage_block *blocks = SP_NEW_ARRAY(joint->arena, proposal->profile_count, struct sp_stage_block);
+    struct sp_stages_memory *memory = SP_NEW(joint->arena, struct sp_stages_memory);
+    bool is_roomy = true;
+    if (blocks == NULL || memory == NULL)
         return sp_fail_memory(err);
+    for (uint32_t i = 0; i < proposal->profile_count; i++) {
+        const struct sp_model_choice *profile = proposal->profiles[i];
+        blocks[i] = (struct sp_stage_block){profile->kept_bytes, profile->workspace_bytes, profile->local_bytes};
+    }
+    struct sp_stage_parts *parts = sp_stage_parts_create(joint->arena, joint->workload, joint->units->count,
+                                                         joint->units->of, proposal->profile_count, blocks);
+    if (parts == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < proposal->profile_count; i++) {
+        if (sp_stage_parts_most(parts, i) <= options[i].memory_bytes)
+            options[i].memory_bytes = INFINITY;
+        is_roomy = is_roomy && options[i].memory_bytes == INFINITY;
+        if (!fill_least(joint, parts, i, &options[i]))
+            return sp_fail_memory(err);
+    }
+    *memory = (struct sp_stages_memory){parts, create_set, put_unit, take_unit, bytes_of_set};
+    problem->memory = is_roomy ? NULL : memory;
     return SP_OK;
 }
 
@@ -130,7 +188,7 @@ static bool chain_up(const struct sp_joint *joint, struct sp_stages_tensor *tens
     return true;
 }
 
-static enum sp_status make_problem(const struct sp_joint *joint, const struct sp_proposal *proposal,
+static enum sp_status make_problem(struct sp_joint *joint, const struct sp_proposal *proposal,
                                    struct sp_stages_problem *problem, struct sp_error *err)
 {
     struct sp_arena *arena = joint->arena;
@@ -174,7 +232,7 @@ static enum sp_status make_problem(const struct sp_joint *joint, const struct sp
         .load_limit = INFINITY,
         .max_stages = proposal->max_stages,
     };
-    return SP_OK;
+    return proposal->is_draft ? SP_OK : fill_memory(joint, proposal, problem, options, err);
 }
 
 /* ---- the placement ---------------------------------------------------------------------------------------------- */
@@ -237,6 +295,7 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
     const struct sp_stages_options options = {.seed = joint->options->seed,
                                               .work_limit = STAGES_WORK,
                                               .max_ideals = MAX_IDEALS,
+                                              .skips_least_memory = true,
                                               .executor = joint->options->executor,
                                               .watch = joint->options->watch};
     struct sp_stages_problem problem;

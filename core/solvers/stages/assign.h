@@ -33,6 +33,7 @@ struct sp_assign_model {
     double *shared_bytes;                /* before the option's scale */
     bool counts_kept;  /* the order of stages matters, as they keep something for each micro-batch in flight */
     uint32_t *unit_of; /* of the finer model's unit: its unit here; NULL for the first */
+    const struct sp_stages_lists *nodes; /* of a unit, where the problem counts memory itself; else NULL */
 };
 
 /* The units of `prepared`, which are of kind FREE. */
@@ -78,6 +79,7 @@ struct sp_assign_state {
     uint32_t stamp;
     uint32_t *class_used;
     double *memory_limit; /* per option */
+    void *set;            /* the problem's own count of memory, or NULL; empty between looks */
     double scale;         /* loads are energy in units of 1 / scale */
     uint32_t power_log;   /* energy of a slot: (load * scale) ^ (2 ^ power_log) */
     double memory_weight;

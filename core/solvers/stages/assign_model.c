@@ -68,6 +68,7 @@ enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_st
             model->held[o][u] = prepared->held_bytes[o][u];
         }
     }
+    model->nodes = problem->memory != NULL ? &prepared->nodes : NULL;
     model->makes = prepared->makes;
     model->takes = prepared->takes;
     model->users = prepared->users;

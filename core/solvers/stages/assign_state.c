@@ -32,6 +32,11 @@ enum sp_status sp_assign_state_create(struct sp_arena *arena, const struct sp_as
     for (uint32_t o = 0; o < problem->option_count; o++)
         state->memory_limit[o] =
             sp_assign_is_free(problem, o) ? INFINITY : problem->options[o].memory_bytes * (1 + SP_STAGES_SLACK);
+    if (model->nodes != NULL) {
+        state->set = problem->memory->create(problem->memory->context, arena);
+        if (state->set == NULL)
+            return sp_fail_memory(err);
+    }
     state->scale = 1;
     state->memory_weight = 1;
     *ret_state = state;
@@ -340,6 +345,24 @@ static double deadline(const struct sp_assign_state *state, const struct sp_assi
     return kept > 0 ? floor(room / kept) * slot->choice.replicas : INFINITY;
 }
 
+/* Where the problem counts memory itself, what the slot is short of; else 0. */
+static double lacks(struct sp_assign_state *state, const struct sp_assign_slot *slot)
+{
+    const struct sp_stages_lists *nodes = state->model->nodes;
+    const struct sp_stages_memory *memory = state->model->problem->memory;
+    const double limit = state->memory_limit[slot->choice.option];
+    if (nodes == NULL || limit == INFINITY)
+        return 0;
+    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
+        for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
+            memory->put(state->set, nodes->list[i]);
+    const double bytes = memory->bytes(state->set, slot->choice.option);
+    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
+        for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
+            memory->take(state->set, nodes->list[i]);
+    return bytes > limit ? bytes - limit : 0;
+}
+
 bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32_t *ret_count)
 {
     uint32_t places[SP_ASSIGN_MAX_SLOTS], count = 0;
@@ -366,6 +389,8 @@ bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32
         if (order != NULL)
             order[count - 1 - i] = places[i];
     }
+    for (uint32_t i = 0; i < count && fits; i++)
+        fits = lacks(state, &state->slots[places[i]]) <= 0;
     if (ret_count != NULL)
         *ret_count = count;
     return fits;

@@ -139,6 +139,31 @@ static void add_memory(struct evaluation *evaluation)
             evaluation->stages[stage].memory_bytes +=
                 problem->weights[i].bytes * option_of(evaluation, stage)->memory_scale;
         }
+}
+
+static bool count_memory(struct evaluation *evaluation)
+{
+    const struct sp_stages_memory *memory = evaluation->problem->memory;
+    if (memory == NULL) {
+        add_memory(evaluation);
+        return true;
+    }
+    void *set = memory->create(memory->context, evaluation->scratch);
+    if (set == NULL)
+        return false;
+    for (uint32_t i = 0; i < evaluation->stage_count; i++) {
+        struct sp_stage *stage = &evaluation->stages[i];
+        for (uint32_t j = 0; j < stage->node_count; j++)
+            memory->put(set, stage->nodes[j]);
+        stage->memory_bytes = memory->bytes(set, stage->option);
+        for (uint32_t j = stage->node_count; j-- > 0;)
+            memory->take(set, stage->nodes[j]);
+    }
+    return true;
+}
+
+static void check_memory(struct evaluation *evaluation)
+{
     for (uint32_t i = 0; i < evaluation->stage_count; i++)
         if (evaluation->stages[i].memory_bytes > option_of(evaluation, i)->memory_bytes * (1 + SP_STAGES_SLACK))
             FAULT(evaluation, "Stage %u takes %.0f bytes, more than the %.0f there are.", i,
@@ -352,9 +377,11 @@ enum sp_status sp_stages_evaluate(struct sp_arena *arena, const struct sp_stages
     place_nodes(&evaluation);
     if (evaluation.fault == NULL) {
         add_seconds(&evaluation);
-        add_memory(&evaluation);
+        status = count_memory(&evaluation) ? SP_OK : sp_fail_memory(err);
+        check_memory(&evaluation);
         check_devices(&evaluation);
-        status = check_edges(&evaluation);
+        if (status == SP_OK)
+            status = check_edges(&evaluation);
         if (status == SP_OK && problem->objective == SP_STAGES_LATENCY)
             status = add_times(&evaluation, &value);
         else

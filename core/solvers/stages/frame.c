@@ -22,6 +22,11 @@ bool sp_stages_frame_init(struct sp_arena *arena, const struct sp_stages_prepare
     if (frame->inside == NULL || frame->users == NULL || frame->holders == NULL || frame->seconds == NULL ||
         frame->kept == NULL)
         return false;
+    if (prepared->problem->memory != NULL) {
+        frame->set = prepared->problem->memory->create(prepared->problem->memory->context, arena);
+        if (frame->set == NULL)
+            return false;
+    }
     frame->weight_bytes = frame->seconds + options;
     frame->held_bytes = frame->weight_bytes + options;
     return true;
@@ -70,6 +75,8 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
         if (frame->holders[prepared->shared.list[i]]++ == 0)
             frame->shared_bytes += prepared->problem->weights[prepared->shared.list[i]].bytes;
     frame->kept_bytes += prepared->kept_bytes[unit];
+    for (uint32_t i = prepared->nodes.start[unit]; frame->set != NULL && i < prepared->nodes.start[unit + 1]; i++)
+        prepared->problem->memory->put(frame->set, prepared->nodes.list[i]);
     for (uint32_t i = 0; i < prepared->problem->option_count; i++) {
         frame->seconds[i] += prepared->seconds[i][unit];
         frame->weight_bytes[i] += prepared->weight_bytes[i][unit];
@@ -88,6 +95,8 @@ void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, u
             frame->users[prepared->takes.list[i]]--;
         for (uint32_t i = prepared->shared.start[unit]; i < prepared->shared.start[unit + 1]; i++)
             frame->holders[prepared->shared.list[i]]--;
+        for (uint32_t i = prepared->nodes.start[unit]; frame->set != NULL && i < prepared->nodes.start[unit + 1]; i++)
+            prepared->problem->memory->take(frame->set, prepared->nodes.list[i]);
     }
     const double *kept = frame->kept + --frame->levels * figures(frame);
     frame->received = kept[0];

@@ -17,6 +17,7 @@ struct sp_stages_frame {
     double *seconds, *weight_bytes, *held_bytes; /* per option; one array after the other */
     double *kept;                                /* figures from before, level by level */
     uint32_t levels, room;
+    void *set; /* the problem's own count of memory, or NULL */
 };
 
 /* An empty frame in which at most `levels` groups of units are put at a time. False without memory. */
@@ -42,10 +43,18 @@ static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, u
     return frame->seconds[option] > transfer ? frame->seconds[option] : transfer;
 }
 
-/* With so many micro-batches in flight. */
+/* With so many micro-batches in flight; at least, where the problem counts memory itself. */
 static inline double sp_stages_frame_memory(const struct sp_stages_frame *frame, uint32_t option, double in_flight)
 {
     double scale = frame->prepared->problem->options[option].memory_scale;
     return frame->weight_bytes[option] + frame->held_bytes[option] +
            (frame->shared_bytes + in_flight * frame->kept_bytes) * scale;
+}
+
+/* Exactly. */
+static inline double sp_stages_frame_bytes(const struct sp_stages_frame *frame, uint32_t option, double in_flight)
+{
+    if (frame->set != NULL)
+        return frame->prepared->problem->memory->bytes(frame->set, option);
+    return sp_stages_frame_memory(frame, option, in_flight);
 }

@@ -34,8 +34,8 @@ static double node_held(const struct sp_stages_problem *problem, const struct sp
 static bool is_roomy(const struct sp_stages_problem *problem, const struct sp_stages_option *option)
 {
     double sum = 0, held = 0, kept = 0, devices = 1;
-    if (option->memory_bytes == INFINITY)
-        return true;
+    if (option->memory_bytes == INFINITY || problem->memory != NULL)
+        return option->memory_bytes == INFINITY;
     for (uint32_t node = 0; node < problem->node_count; node++) {
         sum += node_weight(problem, option, node);
         held = fmax(held, node_held(problem, option, node));

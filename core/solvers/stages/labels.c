@@ -129,7 +129,8 @@ static bool sum_rates(struct search *search)
     return true;
 }
 
-#define ROUNDING 1e-12
+#define ROUNDING  1e-12
+#define SET_STEPS 16 /* what a unit's links take where the problem counts memory itself */
 
 /* Whether the units of `ideal` surely cannot be cut below the limit with what `used` leaves. */
 static bool is_hopeless(const struct search *search, uint32_t ideal, double value, const uint64_t *used)
@@ -222,18 +223,24 @@ static void try_label(struct search *search, const struct label *parent, uint32_
         add_label(search, &label);
 }
 
+/* Of the memory there is, what `bytes` are. */
+static double share_of(const struct search *search, uint32_t option, double bytes)
+{
+    const double room = search->problem->options[option].memory_bytes;
+    return bytes == 0 || room == INFINITY ? 0 : bytes / room;
+}
+
 /* Of the memory there is, what the frame's stage takes. */
 static double memory_ratio(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas)
 {
-    double flight = 1, room = search->problem->options[option].memory_bytes;
+    double flight = 1;
     if (search->counts_flight) {
         uint64_t later =
             replicas + (parent != NULL && search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
         uint64_t rounds = (later + replicas - 1) / replicas;
         flight = (double)rounds;
     }
-    double bytes = sp_stages_frame_memory(&search->frame, option, flight);
-    return bytes == 0 || room == INFINITY ? 0 : bytes / room;
+    return share_of(search, option, sp_stages_frame_bytes(&search->frame, option, flight));
 }
 
 static bool fits(const struct search *search, double ratio)
@@ -280,7 +287,8 @@ static bool visit(struct search *search, uint32_t ideal)
     search->steps += 1 + search->problem->option_count;
     for (uint32_t option = 0; option < search->problem->option_count; option++) {
         if (search->most[option] == 0 || search->frame.seconds[option] > allowed * search->most[option] ||
-            search->frame.seconds[option] == INFINITY || !fits(search, memory_ratio(search, option, NULL, 1)))
+            search->frame.seconds[option] == INFINITY ||
+            !fits(search, share_of(search, option, sp_stages_frame_memory(&search->frame, option, 1))))
             continue;
         is_alive = true;
         if (search->time[ideal] > search->most_time[option])
@@ -381,8 +389,9 @@ static bool walk(struct search *search, uint32_t from)
         for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++) {
             uint32_t unit = lattice->units[i];
             sp_stages_frame_put(&search->frame, unit);
-            search->steps += 1 + search->prepared->makes.start[unit + 1] - search->prepared->makes.start[unit] +
+            uint64_t steps = 1 + search->prepared->makes.start[unit + 1] - search->prepared->makes.start[unit] +
                              search->prepared->takes.start[unit + 1] - search->prepared->takes.start[unit];
+            search->steps += search->frame.set != NULL ? SET_STEPS * steps : steps;
         }
         bool is_alive = visit(search, ideal);
         enter(search, ++level, ideal, block);

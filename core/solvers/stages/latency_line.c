@@ -15,6 +15,8 @@ struct range {
     uint32_t *shared_stamp;        /* per shared weight */
     uint32_t stamp;
     double seconds, transfer, bytes, held;
+    void *set;                /* the problem's own count of memory, or NULL; empty between ranges */
+    uint32_t *put, put_count; /* nodes that are in it */
 };
 
 static void begin_range(struct range *range)
@@ -94,24 +96,43 @@ static void improve(struct line *line, uint32_t slot, uint32_t i, double seconds
     }
 }
 
+/* Puts the unit in where the problem counts memory itself; whether the range fits by that. */
+static bool set_fits(struct range *range, const struct sp_latency_graph *graph, uint32_t option, uint32_t unit,
+                     double limit)
+{
+    const struct sp_stages_lists *nodes = graph->model->nodes;
+    if (range->set == NULL || limit == INFINITY)
+        return true;
+    for (uint32_t i = nodes->start[unit]; i < nodes->start[unit + 1]; i++) {
+        graph->problem->memory->put(range->set, nodes->list[i]);
+        range->put[range->put_count++] = nodes->list[i];
+    }
+    return graph->problem->memory->bytes(range->set, option) <= limit;
+}
+
 /* All ranges that begin at `a`, for the slots of one option. */
 static void extend(struct line *line, struct range *range, uint32_t a, uint32_t option, uint32_t longest)
 {
     const struct sp_latency_graph *graph = line->graph;
     double limit = graph->problem->options[option].memory_bytes * (1 + SP_STAGES_SLACK);
     begin_range(range);
-    for (uint32_t b = a; b < line->units && b - a < longest; b++) {
+    uint32_t b = a;
+    for (; b < line->units && b - a < longest; b++) {
         uint32_t unit = graph->units[b];
         if (!graph->allowed[option][unit])
-            return;
+            break;
         add_unit(range, graph->model, option, unit);
         if (range->bytes + range->held > limit)
-            return;
+            break;
+        if (!set_fits(range, graph, option, unit, limit))
+            continue;
         for (uint32_t s = 0; s < line->slots; s++)
             if (graph->choices[s].option == option)
                 improve(line, s + 1, b + 1,
                         line->best[(size_t)s * (line->units + 1) + a] + range->seconds + range->transfer, a);
     }
+    while (range->put_count > 0)
+        graph->problem->memory->take(range->set, range->put[--range->put_count]);
 }
 
 /* Whether an earlier slot has the option already, so that its ranges were looked at. */
@@ -151,11 +172,14 @@ bool sp_latency_line(struct sp_stages_run *run, struct sp_arena *arena, const st
     struct range range = {.users_in = SP_NEW_ARRAY(arena, model->link_count, uint32_t),
                           .stamp_of = SP_NEW_ARRAY(arena, model->link_count, uint32_t),
                           .has_producer = SP_NEW_ARRAY(arena, model->link_count, bool),
-                          .shared_stamp = SP_NEW_ARRAY(arena, model->shared_count, uint32_t)};
+                          .shared_stamp = SP_NEW_ARRAY(arena, model->shared_count, uint32_t),
+                          .put = SP_NEW_ARRAY(arena, graph->node_count, uint32_t)};
+    if (model->nodes != NULL)
+        range.set = line.graph->problem->memory->create(line.graph->problem->memory->context, arena);
     line.best = SP_NEW_ARRAY(arena, cells, double);
     line.from = SP_NEW_ARRAY(arena, cells, uint32_t);
     if (range.users_in == NULL || range.stamp_of == NULL || range.has_producer == NULL || range.shared_stamp == NULL ||
-        line.best == NULL || line.from == NULL)
+        range.put == NULL || (range.set == NULL && model->nodes != NULL) || line.best == NULL || line.from == NULL)
         return false;
     for (size_t i = 1; i < cells; i++)
         line.best[i] = INFINITY;

@@ -270,7 +270,7 @@ static enum sp_status solve(struct sp_arena *arena, struct sp_stages_run *run, c
     }
     if (status == SP_OK)
         status = write_result(arena, run, prepared, &solution, result);
-    if (status == SP_OK && !result->is_feasible) {
+    if (status == SP_OK && !result->is_feasible && !run->options->skips_least_memory) {
         run->work_left = run->work_left > NOFIT_WORK ? run->work_left : NOFIT_WORK;
         status = sp_stages_prepare(run->scratch, problem, SP_STAGES_UNITS_CHAIN, &prepared, run->err);
         if (status == SP_OK)

@@ -82,6 +82,19 @@ struct sp_stages_option {
     bool is_free; /* LATENCY: see above */
 };
 
+/*
+ * Memory of stages that is no sum over nodes: whoever states the problem counts it. What options and nodes say of memory
+ * are then lower bounds, of each set that has the node. A set is a stage that grows and shrinks; sets of one context may
+ * be used side by side.
+ */
+struct sp_stages_memory {
+    const void *context;
+    void *(*create)(const void *context, struct sp_arena *arena); /* an empty set; NULL without memory */
+    void (*put)(void *set, uint32_t node);
+    void (*take)(void *set, uint32_t node);
+    double (*bytes)(const void *set, uint32_t option);
+};
+
 enum sp_stages_objective { SP_STAGES_THROUGHPUT = 0, SP_STAGES_LATENCY, SP_STAGES_DEVICES, SP_STAGES_COST };
 enum sp_stages_combine { SP_STAGES_SUM = 0, SP_STAGES_MAX };
 
@@ -94,10 +107,11 @@ struct sp_stages_problem {
     const uint32_t *class_size; /* devices of each class */
     enum sp_stages_objective objective;
     enum sp_stages_combine combine;
-    bool is_training;    /* in flight */
-    bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages */
-    double load_limit;   /* DEVICES, COST; INFINITY else */
-    uint32_t max_stages; /* 0: as many as there are devices */
+    const struct sp_stages_memory *memory; /* or NULL: as above. Not for training, nor for any sets as stages */
+    bool is_training;                      /* in flight */
+    bool non_contiguous;                   /* THROUGHPUT: any sets of nodes may be stages */
+    double load_limit;                     /* DEVICES, COST; INFINITY else */
+    uint32_t max_stages;                   /* 0: as many as there are devices */
 };
 
 struct sp_stages_options {
@@ -108,6 +122,7 @@ struct sp_stages_options {
     const struct sp_watch *watch; /* false ends with the best so far */
     const volatile bool *stop;    /* the same, seen by all tasks; may be NULL */
     struct sp_budget *budget;     /* of the solver's own memory; may be NULL */
+    bool skips_least_memory;      /* where nothing fits, least_memory_factor is not looked for and stays 0 */
 };
 #define SP_STAGES_IDEALS ((uint64_t)200000)
 
