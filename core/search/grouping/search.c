@@ -166,7 +166,7 @@ void sp_place_folded(const struct sp_workload *workload, uint32_t *of)
         /* Folded users are not among a tensor's consumers; they come later and tell their producers. */
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t producer = workload->tensors[node->inputs[i]].producer;
-            if (producer != SP_NO_WORK && of[id] < of[producer])
+            if (producer != SP_NO_WORK && workload->nodes[producer].folded && of[id] < of[producer])
                 of[producer] = of[id];
         }
     }
