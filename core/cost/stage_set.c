@@ -32,7 +32,7 @@ struct share {
 
 struct sp_stage_parts {
     const struct sp_workload *workload;
-    const uint32_t *part_of, *copies;
+    const uint32_t *part_of;
     uint32_t part_count, block_count, moment_count, memory_count, touch_count, link_count, weight_count;
     const struct sp_stage_block *blocks;
     struct memory *memories;
@@ -424,17 +424,6 @@ struct sp_stage_parts *sp_stage_parts_create(struct sp_arena *arena, const struc
     return is_built ? parts : NULL;
 }
 
-void sp_stage_parts_copies(struct sp_stage_parts *parts, const uint32_t *copies)
-{
-    parts->copies = copies;
-}
-
-static double sent_bytes(const struct sp_stage_parts *parts, const struct link *link, uint32_t block)
-{
-    const uint32_t copies = parts->copies == NULL ? 1 : parts->copies[link->tensor];
-    return parts->blocks[block].tensor_bytes[link->tensor] * copies;
-}
-
 double sp_stage_parts_most(const struct sp_stage_parts *parts, uint32_t block)
 {
     const double *tensor_bytes = parts->blocks[block].tensor_bytes;
@@ -603,12 +592,11 @@ static void find_ends(const struct sp_stage_set *set, struct interval *interval,
         interval->last--;
 }
 
-/* What a tensor adds at a border of the set: nothing, or the bytes that are received or sent. */
-static void add_crossing(struct sp_stage_set *set, const struct link *link, bool is_sent, double sign)
+/* What a tensor adds that crosses the border of the set. */
+static void add_crossing(struct sp_stage_set *set, const struct link *link, double sign)
 {
     for (uint32_t k = 0; k < set->parts->block_count; k++)
-        set->crossing_bytes[k] +=
-            sign * (is_sent ? sent_bytes(set->parts, link, k) : set->parts->blocks[k].tensor_bytes[link->tensor]);
+        set->crossing_bytes[k] += sign * set->parts->blocks[k].tensor_bytes[link->tensor];
 }
 
 static void count_link(struct sp_stage_set *set, uint32_t l, double sign)
@@ -616,10 +604,10 @@ static void count_link(struct sp_stage_set *set, uint32_t l, double sign)
     const struct link *link = &set->parts->links[l];
     const bool is_made = set->is_in[link->producer];
     if (is_made && set->users_in[l] < link->user_count) {
-        add_crossing(set, link, true, sign);
+        add_crossing(set, link, sign);
         set->intervals[link->memory].stays += sign > 0 ? 1 : UINT32_MAX;
     } else if (!is_made && set->users_in[l] > 0) {
-        add_crossing(set, link, false, sign);
+        add_crossing(set, link, sign);
     }
 }
 

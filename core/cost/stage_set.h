@@ -8,7 +8,7 @@
  *
  *     bytes  =  weights and caches  +  peak of what is alive  +  2 * (received + sent)
  *
- * A tensor that is sent counts once, or as often as `copies` says: to how many stages it goes, a set cannot know.
+ * A tensor that is sent counts once: to how many stages it goes, a set cannot know.
  *
  * How it works. What is alive changes inside a part only where a tensor that other parts know of begins or ends; between
  * two such places the part needs a constant more. So positions become *moments*, few where parts are long, and what a
@@ -32,9 +32,6 @@ struct sp_stage_set;
 struct sp_stage_parts *sp_stage_parts_create(struct sp_arena *arena, const struct sp_workload *workload,
                                              uint32_t part_count, const uint32_t *part_of, uint32_t block_count,
                                              const struct sp_stage_block *blocks);
-
-/* To how many stages each tensor goes, per tensor and at least 1; NULL: once. It may change while no set has parts. */
-void sp_stage_parts_copies(struct sp_stage_parts *parts, const uint32_t *copies);
 
 /* Bytes that no set of parts needs more than. */
 double sp_stage_parts_most(const struct sp_stage_parts *parts, uint32_t block);

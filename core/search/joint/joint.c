@@ -253,15 +253,20 @@ static uint32_t stage_limit(const struct search *search, uint32_t max_stages)
     return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
 }
 
-/* Further meshes for the blocks that promise most, where a stage may be all of a plan. */
+/* Whether a stage may be all of a plan, so that its meshes are worth more work. */
+static bool is_often_whole(const struct search *search)
+{
+    return search->joint.options->objective == SP_OBJECTIVE_LATENCY ||
+           search->joint.options->strategy == SP_STRATEGY_TENSOR || stage_limit(search, 0) == 1;
+}
+
+/* Further meshes for the blocks that promise most. */
 static enum sp_status vary_meshes(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
     const struct sp_space_option *promising[SP_VARY_MOST];
     enum sp_status status = SP_OK;
-    if (has_pins(joint->options->constraints) ||
-        (joint->options->objective != SP_OBJECTIVE_LATENCY && joint->options->strategy != SP_STRATEGY_TENSOR &&
-         stage_limit(search, 0) != 1))
+    if (has_pins(joint->options->constraints))
         return SP_OK;
     const uint32_t count = sp_mesh_variants_blocks(joint, search->profile_count,
                                                    (const struct sp_model_choice *const *)search->profiles, promising);
@@ -291,7 +296,7 @@ static enum sp_status make_profiles(struct search *search)
         if (search->profile_count > first)
             note_growth(joint, search->profiles[first], &growth);
     }
-    if (status == SP_OK && search->profile_count > 0)
+    if (status == SP_OK && search->profile_count > 0 && is_often_whole(search))
         status = vary_meshes(search);
     if (status == SP_OK && search->profile_count > 0)
         status =
@@ -358,13 +363,22 @@ static enum sp_status propose_together(struct search *search)
     uint32_t kept = 0;
     if (together == NULL)
         return sp_fail_memory(search->err);
+    /* Single devices of all classes first: among few options the search for stages gets further. */
+    for (uint32_t i = 0; i < count; i++) {
+        if (profiles[i]->table == NULL)
+            together[kept++] = profiles[i];
+    }
+    enum sp_status status = SP_OK;
+    if (kept > 1 && kept < count)
+        status = propose(search, together, kept, 0, SP_STRATEGY_PIPELINE);
+    kept = 0;
     for (uint32_t first = 0, next; first < count; first = next) {
         for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
             ;
         for (uint32_t i = first; i < next && sp_mesh_variants_gains(first, next, profiles); i++)
             together[kept++] = profiles[i];
     }
-    return propose(search, together, kept, 0, SP_STRATEGY_AUTO);
+    return status == SP_OK ? propose(search, together, kept, 0, SP_STRATEGY_AUTO) : status;
 }
 
 /* Each option alone: one stage, and as many as it likes; then all of them together. */
@@ -400,6 +414,25 @@ static enum sp_status propose_all(struct search *search)
         goes_on(search, 0.9))
         status = propose_together(search);
     return status == SP_OK ? propose_mixed(search) : status;
+}
+
+/* Where one stage turns out to be the best plan, it on further meshes. */
+static enum sp_status vary_whole(struct search *search)
+{
+    const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
+    const uint32_t before = search->profile_count;
+    if (is_often_whole(search) || best == NULL || best->placement.stage_count != 1 || best->options == NULL ||
+        best->options[0]->size == 1 || search->joint.options->strategy != SP_STRATEGY_AUTO || !goes_on(search, 0.94))
+        return SP_OK;
+    enum sp_status status = vary_meshes(search);
+    for (uint32_t first = before, next; status == SP_OK && first < search->profile_count; first = next) {
+        const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+        for (next = first + 1; next < search->profile_count && profiles[next]->option == profiles[first]->option;
+             next++)
+            ;
+        status = propose(search, &profiles[first], next - first, 1, SP_STRATEGY_TENSOR);
+    }
+    return status;
 }
 
 /* The best one once more: choices that memory binds end before they are the best that there are. */
@@ -497,7 +530,8 @@ static enum sp_status try_grouping(struct search *search)
     joint->stopped = joint->stopped || grouping->stopped;
     search->grouping = grouping;
     search->grouped = candidate;
-    return take(search, candidate, SP_STRATEGY_GROUPING);
+    return take(search, candidate,
+                joint->options->strategy == SP_STRATEGY_PIPELINE ? SP_STRATEGY_PIPELINE : SP_STRATEGY_GROUPING);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
@@ -672,9 +706,9 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
     if (status == SP_OK && strategy != SP_STRATEGY_GROUPING &&
         !sp_constraints_split(search->joint.options->constraints))
         status = try_everything(search, &done);
-    if (status == SP_OK && !done && (strategy == SP_STRATEGY_AUTO || strategy == SP_STRATEGY_GROUPING)) {
+    if (status == SP_OK && !done && strategy != SP_STRATEGY_TENSOR) {
         status = try_grouping(search);
-        if (status == SP_ERR_NOFIT && strategy == SP_STRATEGY_AUTO) {
+        if (status == SP_ERR_NOFIT && strategy != SP_STRATEGY_GROUPING) {
             if (err != NULL) {
                 nofit = *err;
                 sp_error_clear(err);
@@ -687,6 +721,8 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
         status = make_profiles(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = propose_all(search);
+    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
+        status = vary_whole(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = polish(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)

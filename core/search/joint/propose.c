@@ -6,6 +6,7 @@
 #include "cost/stage_set.h"
 #include "search/grouping/internal.h"
 #include "search/joint/blocks.h"
+#include "search/joint/pareto_front.h"
 #include "search/joint/pinned/pinned.h"
 #include "search/joint/rechoose.h"
 
@@ -67,9 +68,40 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .seconds = sum_up(joint, seconds),
         .transfer_fixed = link->latency,
         .transfer_per_byte = profile->sent_share / link->bandwidth,
+        .transfer_share = profile->sent_share,
         .price = profile->option->size,
     };
     return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;
+}
+
+/* The links between neighbouring devices of each class, where a class has several; else NULL. */
+static enum sp_status list_borders(const struct sp_joint *joint, const struct sp_stages_border *const **ret_borders,
+                                   struct sp_error *err)
+{
+    const struct sp_space *space = joint->space;
+    const uint32_t devices = joint->cluster->device_count;
+    const struct sp_stages_border **borders =
+        SP_NEW_ARRAY(joint->arena, space->class_count, const struct sp_stages_border *);
+    *ret_borders = NULL;
+    if (joint->cluster->level_count < 2)
+        return SP_OK;
+    if (borders == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        const struct sp_space_class *class = &space->classes[c];
+        struct sp_stages_border *list = SP_NEW_ARRAY(joint->arena, (size_t) class->count + 1, struct sp_stages_border);
+        if (list == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t i = 0; i <= class->count; i++) {
+            const uint32_t at = class->first + i;
+            const struct sp_mesh_level *link =
+                at == 0 || at == devices ? &joint->cluster->levels[0] : sp_cluster_link(joint->cluster, at - 1, at);
+            list[i] = (struct sp_stages_border){link->latency, 1 / link->bandwidth};
+        }
+        borders[c] = list;
+    }
+    *ret_borders = borders;
+    return SP_OK;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -231,8 +263,10 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
         .combine = SP_STAGES_MAX,
         .load_limit = INFINITY,
         .max_stages = proposal->max_stages,
+        .sends_to_each = true,
     };
-    return proposal->is_draft ? SP_OK : fill_memory(joint, proposal, problem, options, err);
+    enum sp_status status = list_borders(joint, &problem->borders, err);
+    return status != SP_OK || proposal->is_draft ? status : fill_memory(joint, proposal, problem, options, err);
 }
 
 /* ---- the placement ---------------------------------------------------------------------------------------------- */
@@ -259,6 +293,31 @@ struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uin
     return candidate;
 }
 
+/* Where devices are left over and links differ, the stages on the other end of their classes, if that is better. */
+static enum sp_status shift(struct sp_joint *joint, struct sp_joint_candidate **candidate, struct sp_error *err)
+{
+    const struct sp_joint_candidate *given = *candidate;
+    const uint32_t count = given->placement.stage_count;
+    struct sp_joint_candidate *shifted = SP_NEW(joint->arena, struct sp_joint_candidate);
+    bool allotted = false;
+    if (given->devices_used == joint->cluster->device_count || joint->cluster->level_count < 2 || count < 2)
+        return SP_OK;
+    uint32_t *devices = SP_NEW_ARRAY(joint->arena, count, uint32_t);
+    struct sp_sharded_stage *sharded = SP_NEW_ARRAY(joint->arena, count, struct sp_sharded_stage);
+    if (shifted == NULL || devices == NULL || sharded == NULL)
+        return sp_fail_memory(err);
+    *shifted = *given;
+    shifted->placement.stage_device = devices;
+    shifted->sharded = memcpy(sharded, given->sharded, count * sizeof *sharded);
+    enum sp_status status = sp_joint_allot(joint, shifted, true, &allotted, err);
+    if (status == SP_OK && allotted)
+        status = sp_joint_judge(joint, shifted, err);
+    if (status == SP_OK && allotted && shifted->fits == given->fits &&
+        sp_front_better(joint->options->objective, shifted, given))
+        *candidate = shifted;
+    return status;
+}
+
 static enum sp_status take_stages(struct sp_joint *joint, const struct sp_proposal *proposal,
                                   const struct sp_stages_result *result, struct sp_joint_candidate **ret_candidate,
                                   struct sp_error *err)
@@ -279,14 +338,13 @@ static enum sp_status take_stages(struct sp_joint *joint, const struct sp_propos
             candidate->placement.stage_of[n] = result->stage_of[joint->units->of[n]];
     }
     sp_place_folded(joint->workload, candidate->placement.stage_of);
-    enum sp_status status = sp_joint_allot(joint, candidate, &allotted, err);
+    enum sp_status status = sp_joint_allot(joint, candidate, false, &allotted, err);
     if (status != SP_OK || !allotted)
         return status;
     candidate->is_draft = proposal->is_draft;
     status = sp_joint_rechoose(joint, candidate, proposal->profiles, profile_of, err);
-    if (status == SP_OK)
-        *ret_candidate = candidate;
-    return status;
+    *ret_candidate = candidate;
+    return status == SP_OK ? shift(joint, ret_candidate, err) : status;
 }
 
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,

@@ -345,9 +345,29 @@ static double deadline(const struct sp_assign_state *state, const struct sp_assi
     return kept > 0 ? floor(room / kept) * slot->choice.replicas : INFINITY;
 }
 
-/* Where the problem counts memory itself, what the slot is short of; else 0. */
-static double lacks(struct sp_assign_state *state, const struct sp_assign_slot *slot)
+/* Bytes that a slot sends more than once: to each slot but one that uses them. */
+static double again_bytes(const struct sp_assign_state *state, uint32_t s)
 {
+    const struct sp_assign_model *model = state->model;
+    double bytes = 0;
+    for (uint32_t u = state->slots[s].first; u != NOTHING; u = state->next[u])
+        for (uint32_t i = model->makes.start[u]; i < model->makes.start[u + 1]; i++) {
+            const uint32_t l = model->makes.list[i];
+            const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
+            uint32_t receivers = 0;
+            if (model->users.start[l + 1] - model->users.start[l] < 2)
+                continue;
+            for (uint32_t to = 0; to < state->slot_count; to++)
+                receivers += to != s && in[to] > 0;
+            bytes += receivers > 1 ? (receivers - 1) * model->bytes[l] : 0;
+        }
+    return bytes;
+}
+
+/* Where the problem counts memory itself, what the slot is short of; else 0. */
+static double lacks(struct sp_assign_state *state, uint32_t s)
+{
+    const struct sp_assign_slot *slot = &state->slots[s];
     const struct sp_stages_lists *nodes = state->model->nodes;
     const struct sp_stages_memory *memory = state->model->problem->memory;
     const double limit = state->memory_limit[slot->choice.option];
@@ -356,7 +376,9 @@ static double lacks(struct sp_assign_state *state, const struct sp_assign_slot *
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
         for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
             memory->put(state->set, nodes->list[i]);
-    const double bytes = memory->bytes(state->set, slot->choice.option);
+    double bytes = memory->bytes(state->set, slot->choice.option);
+    if (state->model->problem->sends_to_each)
+        bytes += 2 * again_bytes(state, s) * state->model->problem->options[slot->choice.option].transfer_share;
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
         for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
             memory->take(state->set, nodes->list[i]);
@@ -390,7 +412,7 @@ bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32
             order[count - 1 - i] = places[i];
     }
     for (uint32_t i = 0; i < count && fits; i++)
-        fits = lacks(state, &state->slots[places[i]]) <= 0;
+        fits = lacks(state, places[i]) <= 0;
     if (ret_count != NULL)
         *ret_count = count;
     return fits;

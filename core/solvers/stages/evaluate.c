@@ -12,7 +12,8 @@ struct evaluation {
     uint32_t stage_count;
     struct sp_stage *stages;
     uint32_t *stage_of;
-    uint32_t *seen; /* per stage: the tensor or weight it was last counted for, plus one */
+    uint32_t *seen;      /* per stage: the tensor or weight it was last counted for, plus one */
+    double *again_bytes; /* per stage: what it sends more than once */
     const char *fault;
     struct sp_error *err;
 };
@@ -58,8 +59,37 @@ static bool runs_free(const struct evaluation *evaluation, uint32_t stage)
     return evaluation->problem->objective == SP_STAGES_LATENCY && option_of(evaluation, stage)->is_free;
 }
 
-/* Seconds of nodes, of what is received and of what is sent. */
-static void add_seconds(struct evaluation *evaluation)
+/* What a stage's transfers take. */
+struct transfer {
+    struct sp_stages_border receive, send;
+};
+
+/* Stages have the last devices of their class in order. */
+static bool find_transfers(struct evaluation *evaluation, struct transfer *transfers)
+{
+    const struct sp_stages_problem *problem = evaluation->problem;
+    uint64_t *end = SP_NEW_ARRAY(evaluation->scratch, problem->class_count, uint64_t);
+    if (end == NULL)
+        return false;
+    for (uint32_t i = 0; i < problem->class_count; i++)
+        end[i] = problem->class_size[i];
+    for (uint32_t i = evaluation->stage_count; i-- > 0;) {
+        const struct sp_stages_option *option = option_of(evaluation, i);
+        const uint64_t devices = (uint64_t)option->devices * evaluation->stages[i].replicas;
+        transfers[i].receive = (struct sp_stages_border){option->transfer_fixed, option->transfer_per_byte};
+        transfers[i].send = transfers[i].receive;
+        if (problem->borders == NULL || problem->objective == SP_STAGES_LATENCY || devices > end[option->device_class])
+            continue;
+        transfers[i].send = problem->borders[option->device_class][end[option->device_class]];
+        end[option->device_class] -= devices;
+        transfers[i].receive = problem->borders[option->device_class][end[option->device_class]];
+        transfers[i].send.per_byte *= option->transfer_share;
+        transfers[i].receive.per_byte *= option->transfer_share;
+    }
+    return true;
+}
+
+static void add_compute(struct evaluation *evaluation)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
@@ -70,25 +100,44 @@ static void add_seconds(struct evaluation *evaluation)
         if (stage->compute_seconds == INFINITY)
             FAULT(evaluation, "Stage %u has a node that does not run under its option.", i);
     }
+}
+
+static void add_transfers(struct evaluation *evaluation, const struct transfer *transfers)
+{
+    const struct sp_stages_problem *problem = evaluation->problem;
     for (uint32_t i = 0; i < problem->tensor_count; i++) {
         const struct sp_stages_tensor *tensor = &problem->tensors[i];
-        uint32_t from = evaluation->stage_of[tensor->producer];
-        const struct sp_stages_option *sender = option_of(evaluation, from);
-        bool is_sent = false;
+        uint32_t from = evaluation->stage_of[tensor->producer], receivers = 0;
         for (uint32_t j = 0; j < tensor->consumer_count; j++) {
             uint32_t to = evaluation->stage_of[tensor->consumers[j]];
             if (to == from || evaluation->seen[to] == i + 1)
                 continue;
             evaluation->seen[to] = i + 1;
-            is_sent = true;
-            const struct sp_stages_option *taker = option_of(evaluation, to);
+            receivers++;
+            const struct sp_stages_border *taker = &transfers[to].receive;
             if (!runs_free(evaluation, to))
-                evaluation->stages[to].receive_seconds +=
-                    taker->transfer_fixed + taker->transfer_per_byte * tensor->bytes;
+                evaluation->stages[to].receive_seconds += taker->fixed + taker->per_byte * tensor->bytes;
         }
-        if (is_sent && !runs_free(evaluation, from))
-            evaluation->stages[from].send_seconds += sender->transfer_fixed + sender->transfer_per_byte * tensor->bytes;
+        const uint32_t sends =
+            problem->sends_to_each && problem->objective != SP_STAGES_LATENCY ? receivers : receivers > 0;
+        if (!runs_free(evaluation, from))
+            evaluation->stages[from].send_seconds +=
+                sends * (transfers[from].send.fixed + transfers[from].send.per_byte * tensor->bytes);
+        if (problem->sends_to_each && receivers > 1)
+            evaluation->again_bytes[from] += (receivers - 1) * tensor->bytes;
     }
+}
+
+/* Seconds of nodes, of what is received and of what is sent. */
+static bool add_seconds(struct evaluation *evaluation)
+{
+    const struct sp_stages_problem *problem = evaluation->problem;
+    struct transfer *transfers = SP_NEW_ARRAY(evaluation->scratch, evaluation->stage_count, struct transfer);
+    evaluation->again_bytes = SP_NEW_ARRAY(evaluation->scratch, evaluation->stage_count, double);
+    if (transfers == NULL || evaluation->again_bytes == NULL || !find_transfers(evaluation, transfers))
+        return false;
+    add_compute(evaluation);
+    add_transfers(evaluation, transfers);
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         struct sp_stage *stage = &evaluation->stages[i];
         double transfer = stage->receive_seconds + stage->send_seconds, sum = stage->compute_seconds + transfer;
@@ -96,6 +145,7 @@ static void add_seconds(struct evaluation *evaluation)
             sum = fmax(stage->compute_seconds, fmax(stage->receive_seconds, stage->send_seconds));
         stage->load_seconds = sum / stage->replicas;
     }
+    return true;
 }
 
 static double in_flight(const struct evaluation *evaluation, uint32_t stage)
@@ -155,7 +205,8 @@ static bool count_memory(struct evaluation *evaluation)
         struct sp_stage *stage = &evaluation->stages[i];
         for (uint32_t j = 0; j < stage->node_count; j++)
             memory->put(set, stage->nodes[j]);
-        stage->memory_bytes = memory->bytes(set, stage->option);
+        stage->memory_bytes = memory->bytes(set, stage->option) +
+                              2 * evaluation->again_bytes[i] * option_of(evaluation, i)->transfer_share;
         for (uint32_t j = stage->node_count; j-- > 0;)
             memory->take(set, stage->nodes[j]);
     }
@@ -376,8 +427,7 @@ enum sp_status sp_stages_evaluate(struct sp_arena *arena, const struct sp_stages
     }
     place_nodes(&evaluation);
     if (evaluation.fault == NULL) {
-        add_seconds(&evaluation);
-        status = count_memory(&evaluation) ? SP_OK : sp_fail_memory(err);
+        status = add_seconds(&evaluation) && count_memory(&evaluation) ? SP_OK : sp_fail_memory(err);
         check_memory(&evaluation);
         check_devices(&evaluation);
         if (status == SP_OK)

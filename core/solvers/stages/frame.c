@@ -2,7 +2,7 @@
 
 #include "solvers/stages/frame.h"
 
-#define SINGLE_FIGURES 6
+#define SINGLE_FIGURES 7
 
 static size_t figures(const struct sp_stages_frame *frame)
 {
@@ -16,11 +16,12 @@ bool sp_stages_frame_init(struct sp_arena *arena, const struct sp_stages_prepare
     *frame = (struct sp_stages_frame){.prepared = prepared, .room = levels};
     frame->inside = SP_NEW_ARRAY(arena, prepared->unit_count, bool);
     frame->users = SP_NEW_ARRAY(arena, prepared->link_count, uint32_t);
+    frame->wide = SP_NEW_ARRAY(arena, prepared->link_count, uint32_t);
     frame->holders = SP_NEW_ARRAY(arena, prepared->problem->weight_count, uint32_t);
     frame->seconds = SP_NEW_ARRAY(arena, 3 * (size_t)options, double);
     frame->kept = SP_NEW_ARRAY(arena, (size_t)levels * figures(frame), double);
-    if (frame->inside == NULL || frame->users == NULL || frame->holders == NULL || frame->seconds == NULL ||
-        frame->kept == NULL)
+    if (frame->wide == NULL || frame->inside == NULL || frame->users == NULL || frame->holders == NULL ||
+        frame->seconds == NULL || frame->kept == NULL)
         return false;
     if (prepared->problem->memory != NULL) {
         frame->set = prepared->problem->memory->create(prepared->problem->memory->context, arena);
@@ -41,6 +42,7 @@ void sp_stages_frame_push(struct sp_stages_frame *frame)
     kept[3] = frame->sent_bytes;
     kept[4] = frame->kept_bytes;
     kept[5] = frame->shared_bytes;
+    kept[6] = frame->wide_count;
     memcpy(kept + SINGLE_FIGURES, frame->seconds, (figures(frame) - SINGLE_FIGURES) * sizeof *kept);
 }
 
@@ -60,6 +62,8 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
             frame->sent += 1;
             frame->sent_bytes += links[link].bytes;
         }
+        if (frame->users[link] + 1 < first[link + 1] - first[link])
+            frame->wide[frame->wide_count++] = link;
     }
     for (uint32_t i = prepared->takes.start[unit]; i < prepared->takes.start[unit + 1]; i++) {
         uint32_t link = prepared->takes.list[i], users = ++frame->users[link];
@@ -105,5 +109,6 @@ void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, u
     frame->sent_bytes = kept[3];
     frame->kept_bytes = kept[4];
     frame->shared_bytes = kept[5];
+    frame->wide_count = (uint32_t)kept[6];
     memcpy(frame->seconds, kept + SINGLE_FIGURES, (figures(frame) - SINGLE_FIGURES) * sizeof *kept);
 }

@@ -17,7 +17,9 @@ struct sp_stages_frame {
     double *seconds, *weight_bytes, *held_bytes; /* per option; one array after the other */
     double *kept;                                /* figures from before, level by level */
     uint32_t levels, room;
-    void *set; /* the problem's own count of memory, or NULL */
+    void *set;      /* the problem's own count of memory, or NULL */
+    uint32_t *wide; /* links that are made inside and used by several units outside */
+    uint32_t wide_count;
 };
 
 /* An empty frame in which at most `levels` groups of units are put at a time. False without memory. */
@@ -31,12 +33,10 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit);
 /* `units` are those put in since the last push. */
 void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, uint32_t count);
 
-/* Of the stage under an option, before replicas. */
-static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, uint32_t option)
+/* Of the stage under an option, before replicas, with what is received and sent. */
+static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, uint32_t option, double receive,
+                                          double send)
 {
-    const struct sp_stages_option *by = &frame->prepared->problem->options[option];
-    double receive = by->transfer_fixed * frame->received + by->transfer_per_byte * frame->received_bytes;
-    double send = by->transfer_fixed * frame->sent + by->transfer_per_byte * frame->sent_bytes;
     if (frame->prepared->problem->combine == SP_STAGES_SUM)
         return frame->seconds[option] + receive + send;
     double transfer = receive > send ? receive : send;

@@ -8,6 +8,8 @@
 /* What labels count is packed in words, each count with a free bit above it: one subtraction compares all of a word. */
 #define WORDS 2
 
+#define FEW_DEVICES 32 /* so many may be told apart by their place */
+
 struct dimension {
     uint32_t word, shift, size;
 };
@@ -32,6 +34,7 @@ struct search {
     struct dimension stages, replicas; /* size 0: not counted */
     uint64_t guard[WORDS], capacity[WORDS];
     bool counts_flight;    /* what stages keep depends on those after them */
+    bool counts_places;    /* which devices are left matters, and they are few */
     double *time, *extra;  /* per ideal: sums of the rates of its units; extra: of price or devices, or NULL */
     struct label **labels; /* per ideal */
     struct label *spare;
@@ -41,6 +44,7 @@ struct search {
     double *most_time;               /* per option: of what is below a stage under it; with more no label can end */
     uint32_t *ideal, *cursor, *last; /* of the walk, by level */
     double limit;
+    uint32_t *block_of; /* per unit, where stages send to each that uses a tensor */
     struct label *best;
     uint64_t steps;
     bool is_out_of_memory;
@@ -99,6 +103,7 @@ static bool set_dimensions(struct search *search)
     if (problem->max_stages != 0 && problem->max_stages < devices &&
         !add_dimension(search, &search->stages, problem->max_stages, &word, &shift))
         return false;
+    search->counts_places = problem->borders != NULL && devices <= FEW_DEVICES;
     for (uint32_t i = 0; problem->is_training && i < search->prepared->unit_count; i++)
         search->counts_flight |= search->prepared->kept_bytes[i] > 0;
     return !search->counts_flight || devices > UINT32_MAX / 2 ||
@@ -150,6 +155,13 @@ static bool is_hopeless(const struct search *search, uint32_t ideal, double valu
            search->time[ideal] * (1 - ROUNDING) > search->chain->load_limit * (1 + SP_STAGES_SLACK) * spare;
 }
 
+/* Whether a label that used the one is not worse off than with the other: it has the devices left, and where borders
+   differ the same ones. */
+static bool is_as_good(const struct search *search, const uint64_t *less, const uint64_t *more)
+{
+    return search->counts_places ? memcmp(less, more, sizeof(uint64_t[WORDS])) == 0 : is_within(search, less, more);
+}
+
 static struct label *new_label(struct search *search)
 {
     struct label *label = search->spare;
@@ -165,12 +177,12 @@ static void add_label(struct search *search, const struct label *made)
     struct label **at = &search->labels[made->ideal];
     for (const struct label *other = *at; other != NULL; other = other->next) {
         search->steps++;
-        if (other->value <= made->value && is_within(search, other->used, made->used))
+        if (other->value <= made->value && is_as_good(search, other->used, made->used))
             return;
     }
     while (*at != NULL) {
         struct label *other = *at;
-        if (made->value <= other->value && is_within(search, made->used, other->used)) {
+        if (made->value <= other->value && is_as_good(search, made->used, other->used)) {
             *at = other->next;
             other->next = search->spare;
             search->spare = other;
@@ -223,6 +235,78 @@ static void try_label(struct search *search, const struct label *parent, uint32_
         add_label(search, &label);
 }
 
+/* ---- what a stage sends ----------------------------------------------------------------------------------------- */
+
+static bool holds(const struct sp_stages_lattice *lattice, uint32_t ideal, uint32_t block)
+{
+    if (lattice->words == 0)
+        return block < ideal;
+    return (lattice->bits[(size_t)ideal * lattice->words + block / 64] >> (block % 64)) & 1;
+}
+
+/* The label whose stage a unit is in, that was cut off before the frame. */
+static const struct label *stage_with(struct search *search, const struct label *label, uint32_t unit)
+{
+    for (; label->parent->parent != NULL; label = label->parent, search->steps++)
+        if (holds(search->lattice, label->parent->ideal, search->block_of[unit]))
+            break;
+    return label;
+}
+
+/* Tensors that are sent, and their bytes. */
+struct sent {
+    double tensors, bytes;
+};
+
+#define MOST_STAGES 64 /* that one tensor goes to; more are not told apart */
+
+/* What the frame sends more than once: to each stage but one that uses it. */
+static struct sent sent_again(struct search *search, const struct label *parent)
+{
+    const struct sp_stages_prepared *prepared = search->prepared;
+    struct sent again = {0, 0};
+    for (uint32_t i = 0; search->block_of != NULL && parent->parent != NULL && i < search->frame.wide_count; i++) {
+        const uint32_t link = search->frame.wide[i];
+        const struct label *stages[MOST_STAGES];
+        uint32_t count = 0, at;
+        for (uint32_t j = prepared->users.start[link]; j < prepared->users.start[link + 1]; j++) {
+            if (search->frame.inside[prepared->users.list[j]])
+                continue;
+            const struct label *stage = stage_with(search, parent, prepared->users.list[j]);
+            for (at = 0; at < count && stages[at] != stage; at++)
+                ;
+            if (at == count && count < MOST_STAGES)
+                stages[count++] = stage;
+        }
+        again.tensors += count > 1 ? count - 1 : 0;
+        again.bytes += count > 1 ? (count - 1) * prepared->links[link].bytes : 0;
+    }
+    return again;
+}
+
+/* The load of the frame's stage before it is divided by its replicas. */
+static double load_of(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas,
+                      const struct sent *again)
+{
+    const struct sp_stages_frame *frame = &search->frame;
+    const struct sp_stages_option *by = &search->problem->options[option];
+    struct sp_stages_border before = {by->transfer_fixed, by->transfer_per_byte}, behind = before;
+    if (search->problem->borders != NULL) {
+        const struct sp_stages_border *borders = search->problem->borders[by->device_class];
+        const struct dimension *kind = &search->classes[by->device_class];
+        const uint64_t end = kind->size - count_of(parent->used, kind);
+        behind = borders[end];
+        before = borders[end - (uint64_t)by->devices * replicas];
+        behind.per_byte *= by->transfer_share;
+        before.per_byte *= by->transfer_share;
+    }
+    return sp_stages_frame_load(frame, option, before.fixed * frame->received + before.per_byte * frame->received_bytes,
+                                behind.fixed * (frame->sent + again->tensors) +
+                                    behind.per_byte * (frame->sent_bytes + again->bytes));
+}
+
+/* ---- stages ----------------------------------------------------------------------------------------------------- */
+
 /* Of the memory there is, what `bytes` are. */
 static double share_of(const struct search *search, uint32_t option, double bytes)
 {
@@ -231,16 +315,17 @@ static double share_of(const struct search *search, uint32_t option, double byte
 }
 
 /* Of the memory there is, what the frame's stage takes. */
-static double memory_ratio(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas)
+static double memory_ratio(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas,
+                           const struct sent *again)
 {
     double flight = 1;
     if (search->counts_flight) {
-        uint64_t later =
-            replicas + (parent != NULL && search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
+        uint64_t later = replicas + (search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
         uint64_t rounds = (later + replicas - 1) / replicas;
         flight = (double)rounds;
     }
-    return share_of(search, option, sp_stages_frame_bytes(&search->frame, option, flight));
+    const double buffers = 2 * again->bytes * search->problem->options[option].transfer_share;
+    return share_of(search, option, sp_stages_frame_bytes(&search->frame, option, flight) + buffers);
 }
 
 static bool fits(const struct search *search, double ratio)
@@ -250,8 +335,7 @@ static bool fits(const struct search *search, double ratio)
 
 /* The numbers of replicas that are worth trying for one label: from the first that brings the load down to what is
    asked, to the first beyond which more change nothing. */
-static void extend_label(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
-                         double load)
+static void extend_label(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option)
 {
     const struct sp_stages_option *by = &search->problem->options[option];
     const struct dimension *kind = &search->classes[by->device_class];
@@ -262,13 +346,14 @@ static void extend_label(struct search *search, const struct label *parent, uint
         search->chain->aim == SP_STAGES_AIM_LOAD ? fmax(parent->value, search->chain->rates->largest) : allowed;
     if (by->max_replicas != 0 && by->max_replicas < most)
         most = by->max_replicas;
-    double least = allowed < INFINITY ? floor(load / allowed) : 1;
+    double least = allowed < INFINITY ? floor(search->frame.seconds[option] / allowed) : 1;
+    struct sent again = sent_again(search, parent);
     for (uint64_t replicas = least > 1 && least < 1e9 ? (uint64_t)least : 1; replicas <= most; replicas++) {
-        double each = load / (double)replicas;
+        double each = load_of(search, option, parent, (uint32_t)replicas, &again) / (double)replicas;
         search->steps++;
         if (search->chain->aim == SP_STAGES_AIM_LOAD ? each >= allowed : each > allowed)
             continue;
-        double ratio = memory_ratio(search, option, parent, (uint32_t)replicas);
+        double ratio = memory_ratio(search, option, parent, (uint32_t)replicas, &again);
         bool is_fitting = fits(search, ratio);
         if (is_fitting)
             try_label(search, parent, ideal, option, (uint32_t)replicas,
@@ -293,11 +378,8 @@ static bool visit(struct search *search, uint32_t ideal)
         is_alive = true;
         if (search->time[ideal] > search->most_time[option])
             continue; /* only larger stages are of interest */
-        double load = sp_stages_frame_load(&search->frame, option);
-        if (load > allowed * search->most[option])
-            continue;
         for (uint32_t i = 0; i < search->here_count; i++)
-            extend_label(search, search->here[i], ideal, option, load);
+            extend_label(search, search->here[i], ideal, option);
     }
     return is_alive;
 }
@@ -407,13 +489,6 @@ static bool walk(struct search *search, uint32_t from)
     }
 }
 
-static bool holds(const struct sp_stages_lattice *lattice, uint32_t ideal, uint32_t block)
-{
-    if (lattice->words == 0)
-        return block < ideal;
-    return (lattice->bits[(size_t)ideal * lattice->words + block / 64] >> (block % 64)) & 1;
-}
-
 static bool write_solution(struct search *search, struct sp_stages_solution *solution)
 {
     const struct sp_stages_lattice *lattice = search->lattice;
@@ -452,6 +527,15 @@ static bool init(struct search *search)
         search->cursor == NULL || search->last == NULL || all == NULL ||
         !sp_stages_frame_init(search->arena, search->prepared, levels, &search->frame) || !sum_rates(search))
         return false;
+    if (search->problem->sends_to_each) {
+        const struct sp_stages_lattice *lattice = search->lattice;
+        search->block_of = SP_NEW_ARRAY(search->arena, search->prepared->unit_count, uint32_t);
+        if (search->block_of == NULL)
+            return false;
+        for (uint32_t block = 0; block < lattice->block_count; block++)
+            for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++)
+                search->block_of[lattice->units[i]] = block;
+    }
     all->ideal = search->lattice->count - 1;
     search->labels[all->ideal] = all;
     return true;

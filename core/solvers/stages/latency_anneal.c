@@ -8,6 +8,7 @@
 #define GROW_TRIES    8
 #define BUSY_WEIGHT   0.02 /* what seconds count that are on no longest path, so that there is something to follow */
 #define STOP_INTERVAL 16
+#define SET_WORK      64 /* for each node, where the problem counts memory itself */
 
 struct chunk {
     uint32_t count;
@@ -27,7 +28,11 @@ static double energy_of(struct sp_latency_anneal *anneal)
 
 static void record(struct sp_latency_anneal *anneal)
 {
-    if (!(anneal->time < anneal->value) || !sp_assign_state_fits(anneal->state, NULL, NULL))
+    if (!(anneal->time < anneal->value))
+        return;
+    if (anneal->state->set != NULL)
+        anneal->clock.work += SET_WORK * (uint64_t)anneal->graph->node_count;
+    if (!sp_assign_state_fits(anneal->state, NULL, NULL))
         return;
     anneal->value = anneal->time;
     anneal->is_better = true;

@@ -78,8 +78,14 @@ struct sp_stages_option {
     /* Per node, or NULL: the node's own figure times memory_scale. Shards differ from node to node. */
     const double *weight_bytes, *held_bytes;
     double transfer_fixed, transfer_per_byte;
-    double price; /* per replica */
-    bool is_free; /* LATENCY: see above */
+    double transfer_share; /* with borders and sends_to_each: of a tensor's bytes, what one device has */
+    double price;          /* per replica */
+    bool is_free;          /* LATENCY: see above */
+};
+
+/* A link between neighbouring devices of a class. */
+struct sp_stages_border {
+    double fixed, per_byte;
 };
 
 /*
@@ -108,10 +114,15 @@ struct sp_stages_problem {
     enum sp_stages_objective objective;
     enum sp_stages_combine combine;
     const struct sp_stages_memory *memory; /* or NULL: as above. Not for training, nor for any sets as stages */
-    bool is_training;                      /* in flight */
-    bool non_contiguous;                   /* THROUGHPUT: any sets of nodes may be stages */
-    double load_limit;                     /* DEVICES, COST; INFINITY else */
-    uint32_t max_stages;                   /* 0: as many as there are devices */
+    /* Contiguous stages, [class][0 .. class_size]; NULL: options say what transfers take. Devices of a class stand in
+       a row, and stages have the last ones of them in order. What a stage receives comes over the border before its
+       first device, what it sends goes over the one behind its last. */
+    const struct sp_stages_border *const *borders;
+    bool sends_to_each;  /* to each stage that uses a tensor, with two buffers more for each but one */
+    bool is_training;    /* in flight */
+    bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages */
+    double load_limit;   /* DEVICES, COST; INFINITY else */
+    uint32_t max_stages; /* 0: as many as there are devices */
 };
 
 struct sp_stages_options {
