@@ -25,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 
+import lacking
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA = os.environ.get("SHARDPLAN_TEST_DATA", os.path.join(ROOT, "..", "shared", "data"))
@@ -105,6 +107,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=100000)
     options = parser.parse_args()
     ours = os.path.join(options.build, "tests", "bench", "bench_check")
+    lacking.need_built(ours, "--buildtype=release -Dtests=true")
     print(f"{'milliseconds':14} {'':5} " + " ".join(f"{step:>8}" for step in STEPS) +
           f" {'total':>9} {'no read':>9} {'peak MB':>8}")
     with tempfile.TemporaryDirectory() as folder:
@@ -126,4 +129,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)

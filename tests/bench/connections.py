@@ -18,8 +18,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../api"))
 sys.dont_write_bytecode = True
 
+import lacking  # noqa: E402
 from certificates import Authority  # noqa: E402
-from daemon import Daemon, processor_ticks, status_bytes  # noqa: E402
+from daemon import PROGRAM, Daemon, processor_ticks, status_bytes  # noqa: E402
 
 UPLOAD = b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\n" + b"y" * 1000
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -61,6 +62,7 @@ def main():
     parser.add_argument("--limit", type=float, default=50)
     parser.add_argument("--tls", action="store_true")
     options = parser.parse_args()
+    lacking.need_built(PROGRAM)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     daemon = Daemon("--workers", "1", "--max-connections", str(options.idle + options.uploads + options.readers + 100))
@@ -110,4 +112,4 @@ def run(daemon, options):
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)

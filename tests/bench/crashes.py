@@ -34,6 +34,7 @@ sys.path[:0] = [os.path.join(TOP, "tests/tools"), os.path.join(TOP, "tests/api")
 sys.dont_write_bytecode = True
 
 import daemon as harness  # noqa: E402
+import lacking  # noqa: E402
 import onnx_make  # noqa: E402
 import postgres  # noqa: E402
 
@@ -177,7 +178,7 @@ class Client(threading.Thread):
 
 
 class World:
-    def __init__(self, arguments, store, folder):
+    def __init__(self, arguments, folder):
         self.seed = arguments.seed
         self.rng = random.Random(self.seed)
         self.lock = threading.Lock()
@@ -187,7 +188,10 @@ class World:
         self.counts = collections.Counter()
         self.failures = []
         self.server = None
+        self.daemons = []
         self.data = os.path.join(folder, "data")
+
+    def start(self, arguments, store):
         if store == "postgres":
             self.server = postgres.Server()
             self.server.start()
@@ -338,6 +342,15 @@ class World:
         if self.server:
             self.server.close()
 
+    def abandon(self):
+        """Ends what still runs, wherever the test has come to."""
+        self.ended = True
+        self.gate.set()
+        for one in self.daemons:
+            one.kill()
+        if self.server and self.server.process is not None:  # not closed yet
+            self.server.close()
+
     def check_files(self):
         rows = {row[0]: row for row in self.rows("SELECT id, state, attempts, has_result FROM plans")}
         for plan in os.listdir(os.path.join(self.data, "plans")):
@@ -399,26 +412,34 @@ class World:
 
 def run(arguments, store):
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="shardpland-crashes-") as folder:
-        world = World(arguments, store, folder)
-        rounds = 0
-        for rounds in range(1, arguments.rounds + 1):
-            time.sleep(world.rng.random() * arguments.pause)
-            world.die()
-            if rounds % arguments.look == 0 and rounds < arguments.rounds:
-                world.look()
-                print(f"# {store}: {rounds} rounds, {len(world.plans)} plans, {time.monotonic() - started:.0f} s", flush=True)
-            if world.failures:
-                break
-        world.end()
-        counts = ", ".join(f"{what} {count}" for what, count in sorted(world.counts.items()))
-        print(f"# {store}: {counts}, keys {len(world.keys)}, plans known to clients {len(world.plans)}")
-        verdict = "not ok" if world.failures else "ok"
-        print(f"{verdict} crashes: {rounds} rounds on {store}, seed {arguments.seed}, {time.monotonic() - started:.0f} s")
-        for failure in world.failures[:20]:
-            print(f"  {failure}")
-        sys.stdout.flush()
-        return not world.failures
+    with tempfile.TemporaryDirectory(prefix="shardpland-crashes-", ignore_cleanup_errors=True) as folder:
+        world = World(arguments, folder)
+        try:
+            world.start(arguments, store)
+            return rounds_of(world, arguments, store, started)
+        finally:
+            world.abandon()
+
+
+def rounds_of(world, arguments, store, started):
+    rounds = 0
+    for rounds in range(1, arguments.rounds + 1):
+        time.sleep(world.rng.random() * arguments.pause)
+        world.die()
+        if rounds % arguments.look == 0 and rounds < arguments.rounds:
+            world.look()
+            print(f"# {store}: {rounds} rounds, {len(world.plans)} plans, {time.monotonic() - started:.0f} s", flush=True)
+        if world.failures:
+            break
+    world.end()
+    counts = ", ".join(f"{what} {count}" for what, count in sorted(world.counts.items()))
+    print(f"# {store}: {counts}, keys {len(world.keys)}, plans known to clients {len(world.plans)}")
+    verdict = "not ok" if world.failures else "ok"
+    print(f"{verdict} crashes: {rounds} rounds on {store}, seed {arguments.seed}, {time.monotonic() - started:.0f} s")
+    for failure in world.failures[:20]:
+        print(f"  {failure}")
+    sys.stdout.flush()
+    return not world.failures
 
 
 def main():
@@ -433,6 +454,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.program:
         harness.PROGRAM = arguments.program
+    lacking.need_built(harness.PROGRAM)
     harness.STORE = "sqlite"  # the others are told
     good = True
     for store in ("sqlite", "postgres"):
@@ -445,4 +467,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)

@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 
 import daemon as harness  # noqa: E402
 import faulty  # noqa: E402
+import lacking  # noqa: E402
 import postgres  # noqa: E402
 
 QUIET = 5  # numbers in a row that were too large for anything to fail: how many calls a round has varies
@@ -124,10 +125,11 @@ def main():
     signal.signal(signal.SIGTERM, end)  # so that daemons are ended, too
     harness.PROGRAM = arguments.program
     harness.STORE = arguments.store
+    lacking.need_built(arguments.program, "-Db_sanitize=address,undefined -Db_lundef=false -Dfaults=true")
     if not faulty.has_faults():
-        sys.exit(f"{arguments.program} is built without faults")
+        lacking.leave(f"{arguments.program} is built without faults; build it with -Dfaults=true")
     if arguments.store == "postgres" and postgres.missing():
-        sys.exit(postgres.missing())
+        lacking.leave(postgres.missing())
     good = [run(work, arguments) for work in WORK if arguments.what in (work, "both")]
     sys.exit(0 if all(good) else 1)
 

@@ -17,6 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import lacking  # noqa: E402
 import onnx_make as make  # noqa: E402
 
 MEGABYTE = 1 << 20
@@ -659,6 +660,7 @@ def main():
     parser.add_argument("case", nargs="*")
     options = parser.parse_args()
     program = os.path.join(options.build, "tests", "bench", "bench_check")
+    lacking.need_built(program, "--buildtype=release -Dtests=true")
     steps = ("read", "graph", "shapes", "meaning", "infer")
     print(f"{'case':26} {'kB':>6} " + " ".join(f"{step:>8}" for step in steps) + f" {'seconds':>8} {'MB':>7}")
     for name in options.case or CASES:
@@ -681,4 +683,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)

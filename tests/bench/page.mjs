@@ -13,16 +13,24 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { openPage, QUIET_MS, settle, show, startBrowser, startDaemon, top, VIEWS } from '../dashboard/page.mjs';
+import { fileURLToPath } from 'node:url';
+import { atEnd, need } from './lacking.mjs';
 
+const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const options = { build: path.join(top, 'build'), nodes: '100000', devices: '512', seconds: '3', pictures: '' };
 for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
 process.env.SHARDPLAND ??= path.join(options.build, 'server/shardpland');
+need(process.env.SHARDPLAND, 'build it first: meson setup BUILD && ninja -C BUILD');
+need(process.env.CHROMIUM ?? '/usr/bin/chromium', 'install it first: apt-get install chromium');
+need(path.join(top, 'tests/dashboard/node_modules/playwright-core'), 'install it first: npm ci --ignore-scripts in tests/dashboard');
+const { openPage, QUIET_MS, settle, show, startBrowser, startDaemon, VIEWS } = await import('../dashboard/page.mjs');
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-large-'));
+atEnd(() => fs.rmSync(folder, { recursive: true, force: true }));
 const file = path.join(folder, 'model.json');
 execFileSync('python3', [path.join(top, 'tests/bench/models.py'), '--model', 'blocks', '--nodes', options.nodes, '--output', file]);
 const daemon = await startDaemon();
+atEnd(() => fs.rmSync(daemon.data, { recursive: true, force: true })); // the daemon itself is ended by page.mjs
 const browser = await startBrowser();
 const control = await browser.newBrowserCDPSession();
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+import lacking
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
@@ -32,8 +34,12 @@ def measure(command):
     """Seconds, peak resident kB and output of one run."""
     start = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    output = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
+    try:
+        output = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)
+    except BaseException:
+        child.kill()
+        raise
     seconds = time.monotonic() - start
     if os.waitstatus_to_exitcode(status) != 0:
         sys.exit(f"{' '.join(command)} failed:\n{output}")
@@ -54,6 +60,7 @@ def main():
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--largest", type=int, default=100000)
     options = parser.parse_args()
+    lacking.need_built(options.command)
     sizes = [size for size in (1000, 10000, 100000) if size <= options.largest]
     print(f"{'model':12} {'nodes':>8} {'seconds':>9} {'us/node':>9} {'ratio':>7} {'MB':>8} {'kB/node':>8} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder:
@@ -73,4 +80,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)

@@ -11,6 +11,7 @@ compared. Nothing is asserted, but an answer that is wrong ends the program.
 """
 
 import argparse
+import contextlib
 import http.client
 import os
 import re
@@ -19,6 +20,8 @@ import socket
 import sys
 import threading
 import time
+
+import lacking
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -137,13 +140,11 @@ class Worker(threading.Thread):
             options = {"Prefer": "wait=60", "Cache-Control": "no-cache"}
             answer = ask("POST", "/v1/plans?devices=2&device=a100-sxm4-80gb", body, options, check=False)
             if answer.status != 200 or answer.json["state"] != "succeeded":
-                print(f"planning was answered with {answer}")
-                os._exit(1)
+                return lacking.fail(f"planning was answered with {answer}")
             plan, model = answer.json["id"], answer.json["model"]
             for path in ("", "/model", "/timeline"):
                 if ask("GET", f"/v1/plans/{plan}{path}", check=False).status != 200:
-                    print(f"/v1/plans/{plan}{path} cannot be had")
-                    os._exit(1)
+                    return lacking.fail(f"/v1/plans/{plan}{path} cannot be had")
             ask("DELETE", f"/v1/plans/{plan}", check=False)
             ask("DELETE", f"/v1/models/{model}", check=False)
             self.rounds += 1
@@ -189,6 +190,7 @@ def main():
     parser.add_argument("--uploads", type=int, default=500)
     parser.add_argument("--slow", type=int, default=20)
     arguments = parser.parse_args()
+    lacking.need_built(os.environ.get("SHARDPLAND", os.path.join(arguments.build, "server/shardpland")))
     os.environ.setdefault("SHARDPLAND", os.path.join(arguments.build, "server/shardpland"))
     sys.path[:0] = [os.path.join(ROOT, "tests/api"), os.path.join(ROOT, "tests/tools")]
     import daemon as harness  # noqa: PLC0415 (needs the path)
@@ -197,7 +199,8 @@ def main():
     def model(index):
         return onnx_make.encode(onnx_make.chain(50, (8, 64 + index)))
 
-    with harness.Daemon("--workers", "2", "--job-seconds", "86400", "--tenant-plans", "0") as daemon:
+    with harness.Daemon("--workers", "2", "--job-seconds", "86400", "--tenant-plans", "0") as daemon, contextlib.ExitStack() as stack:
+        stack.callback(daemon.kill)  # the stopped worker would only be waited for
         big = daemon.upload(onnx_make.encode(onnx_make.big(100_000_000))).json["id"]
         crowd = start_crowd(daemon, arguments, big)
         asker = Asker(daemon.port)
@@ -230,8 +233,7 @@ def main():
             print(f"{name}: cut off and came again {count} times, heard {crowd.heard[name]} bytes")
         for worker in workers:
             worker.join(70)
-        daemon.kill()  # the stopped worker would only be waited for
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)

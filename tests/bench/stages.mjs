@@ -17,15 +17,23 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { atEnd, need, needProgram } from './lacking.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.join(here, '../..');
 const conformance = path.join(root, 'tests/conformance');
-const { default: ort } = await import(pathToFileURL(path.join(conformance, 'node_modules/onnxruntime-node/dist/index.js')));
-const { externalFiles } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
-
 const options = { command: path.join(root, 'build/api/cli/shardplan'), data: path.join(root, '../shared/data'), only: '', requests: '20', parts: 'ranks speed memory' };
 for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
+
+const MODELS = ['resnet50', 'bert_base', 'vit_b_16', 'swin_t'];
+if (!options.stage) {
+  need(path.join(conformance, 'node_modules/onnxruntime-node'), 'install it first: npm ci --ignore-scripts in tests/conformance');
+  need(options.command, 'build it first: meson setup build && ninja -C build');
+  needProgram('taskset', 'util-linux');
+  need(path.join(options.data, 'models'), 'name the folder of the large models with --data');
+}
+const { default: ort } = await import(pathToFileURL(path.join(conformance, 'node_modules/onnxruntime-node/dist/index.js')));
+const { externalFiles } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
 
 /* ---- one session, in whichever process ---- */
 
@@ -118,6 +126,7 @@ async function stageProcess(model, requests, from, to) {
 function startStage(core, model, from, to) {
   const child = spawn('taskset', ['-c', String(core), process.execPath, fileURLToPath(import.meta.url), '--stage', model,
     '--requests', options.requests, '--from', from, '--to', to], { stdio: ['ignore', 'pipe', 'inherit'] });
+  atEnd(() => child.kill('SIGKILL'));
   let text = '';
   child.stdout.on('data', (data) => (text += data));
   return new Promise((resolve, reject) => child.on('close', (status) => {
@@ -188,6 +197,7 @@ async function compareTimes(name, plan, model) {
 
 async function runStages(folder) {
   const shared = fs.mkdtempSync(path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'stages-'));
+  atEnd(() => fs.rmSync(shared, { recursive: true, force: true }));
   try {
     const models = [0, 1].map((device) => path.join(folder, `device-${device}.onnx`));
     const [, last] = await Promise.all([startStage(0, models[0], '', shared), startStage(1, models[1], shared, '')]);
@@ -224,11 +234,12 @@ async function compareMemory(name, folder, plan) {
   }
 }
 
-for (const name of ['resnet50', 'bert_base', 'vit_b_16', 'swin_t']) {
+for (const name of MODELS) {
   if (!name.includes(options.only)) continue;
   const source = path.join(options.data, 'models', `${name}.onnx`);
   if (!fs.existsSync(source)) { console.log(`${name} is not there`); continue; }
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'stages-')), model = path.join(folder, `${name}.onnx`), emitted = path.join(folder, 'plan');
+  atEnd(() => fs.rmSync(folder, { recursive: true, force: true }));
   try {
     fs.copyFileSync(source, model);
     fillWeights(folder, model);

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -15,17 +16,16 @@ sys.path[:0] = [os.path.join(TOP, "tests/tools"), os.path.join(TOP, "tests/api")
 sys.dont_write_bytecode = True
 
 import daemon as harness  # noqa: E402
+import lacking  # noqa: E402
 import onnx_make  # noqa: E402
 import postgres  # noqa: E402
 
 
 def measure(arguments, workers, urls):
     """Plans per second of one daemon for each URL (None: SQLite), each with so many workers."""
-    with tempfile.TemporaryDirectory(prefix="shardpland-throughput-") as folder:
+    with tempfile.TemporaryDirectory(prefix="shardpland-throughput-") as folder, contextlib.ExitStack() as stack:
         data = os.path.join(folder, "data")
-        daemons = [harness.Daemon("--workers", str(workers), data=data, store=url) for url in urls]
-        for one in daemons:
-            one.start()
+        daemons = [stack.enter_context(harness.Daemon("--workers", str(workers), data=data, store=url)) for url in urls]
         first = daemons[0]
         model = first.upload(onnx_make.encode(onnx_make.diamonds(arguments.nodes))).json["id"]
         body = {"model": model, "cluster": {"device": "a100-sxm4-80gb", "count": 4}}
@@ -37,8 +37,6 @@ def measure(arguments, workers, urls):
         accepted = time.monotonic()
         first.wait_for(lambda: first.metric('shardplan_plans{state="succeeded"}') == arguments.plans, "the last plan", 600)
         ended = time.monotonic()
-        for one in daemons:
-            one.close()
         return arguments.plans / (ended - began), (accepted - began) / arguments.plans
 
 
@@ -50,24 +48,22 @@ def main():
     arguments = parser.parse_args()
     if arguments.program:
         harness.PROGRAM = arguments.program
+    lacking.need_built(harness.PROGRAM)
     print(f"{os.cpu_count()} processors, {arguments.plans} plans of a model of {arguments.nodes} nodes")
     cases = [("SQLite, 1 daemon, 1 worker", 1, [""]), ("SQLite, 1 daemon, 2 workers", 2, [""])]
-    if postgres.missing():
-        print(postgres.missing())
-        server = None
-    else:
-        server = postgres.Server(durable=True)
-        server.start()
-        for daemons, workers in ((1, 1), (1, 2), (2, 1)):
-            url = server.url(server.new_database())
-            cases.append((f"PostgreSQL, {daemons} daemon{'s' * (daemons > 1)}, {workers} worker{'s' * (workers > 1)}", workers,
-                          [url] * daemons))
-    for name, workers, urls in cases:
-        rate, seconds = measure(arguments, workers, urls)
-        print(f"{name:34} {rate:6.1f} plans/s, {seconds * 1000:5.1f} ms for each submission", flush=True)
-    if server:
-        server.close()
+    with contextlib.ExitStack() as stack:
+        if postgres.missing():
+            print(postgres.missing())
+        else:
+            server = stack.enter_context(postgres.Server(durable=True))
+            for daemons, workers in ((1, 1), (1, 2), (2, 1)):
+                url = server.url(server.new_database())
+                cases.append((f"PostgreSQL, {daemons} daemon{'s' * (daemons > 1)}, {workers} worker{'s' * (workers > 1)}", workers,
+                              [url] * daemons))
+        for name, workers, urls in cases:
+            rate, seconds = measure(arguments, workers, urls)
+            print(f"{name:34} {rate:6.1f} plans/s, {seconds * 1000:5.1f} ms for each submission", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    lacking.run(main)
