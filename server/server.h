@@ -19,8 +19,11 @@
 
 #include "config/config.h"
 
+struct route;
+
 struct server {
     const struct config *config;
+    const struct route *routes; /* all that is served (http/router.h) */
     struct auth *auth;
     struct folder *folder; /* of the data */
     struct store *store;

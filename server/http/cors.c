@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/respond.h"
+#include "http/request.h"
 
 #define MAX_AGE_SECONDS 600 /* of a preflight's answer */
 
@@ -63,7 +63,7 @@ void cors_add(const struct request *request, struct MHD_Response *response)
     (void)MHD_add_response_header(response, "Access-Control-Expose-Headers", ANSWER_HEADERS);
 }
 
-enum verdict cors_options(struct request *request, const char *allow)
+void cors_preflight(struct request *request, const char *allow)
 {
     request_add_header(request, "Allow", "%s, OPTIONS", allow);
     if (!request->admin && allowed_origin(request) != NULL &&
@@ -72,5 +72,4 @@ enum verdict cors_options(struct request *request, const char *allow)
         request_add_header(request, "Access-Control-Allow-Headers", "%s", REQUEST_HEADERS);
         request_add_header(request, "Access-Control-Max-Age", "%d", MAX_AGE_SECONDS);
     }
-    return respond_empty(request, MHD_HTTP_NO_CONTENT);
 }

@@ -16,5 +16,5 @@ bool cors_allows_host(const char *origins, const char *host);
 /* Adds to an answer what the page needs for reading it. */
 void cors_add(const struct request *request, struct MHD_Response *response);
 
-/* The answer to OPTIONS; `allow` lists the methods of the path. */
-enum verdict cors_options(struct request *request, const char *allow);
+/* Adds to the answer to OPTIONS what it says; `allow` lists the methods of the path. */
+void cors_preflight(struct request *request, const char *allow);

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "auth/auth.h"
-#include "http/acceptor.h"
-#include "http/connections.h"
-#include "http/layout.h"
 #include "http/serve.h"
-#include "http/sockets.h"
-#include "http/tls.h"
+#include "net/acceptor.h"
+#include "net/connections.h"
+#include "net/layout.h"
+#include "net/sockets.h"
+#include "net/tls.h"
 #include "observe/log.h"
 #include "server_limits.h"
 

@@ -7,7 +7,7 @@
 #include "auth/auth.h"
 #include "auth/table.h"
 #include "http/cors.h"
-#include "http/tls.h"
+#include "net/tls.h"
 #include "util/times.h"
 
 /* ---- with credentials ---- */

@@ -17,7 +17,7 @@
 
 #include "auth/principal.h"
 #include "base/buf.h"
-#include "http/layout.h"
+#include "net/layout.h"
 #include "server.h"
 #include "server_limits.h"
 #include "util/problem.h"

@@ -7,10 +7,10 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "http/compress.h"
 #include "http/cors.h"
 #include "http/record.h"
-#include "http/stream.h"
-#include "http/tls.h"
+#include "net/tls.h"
 #include "observe/log.h"
 #include "store/folder.h"
 #include "util/text.h"
@@ -78,9 +78,9 @@ enum verdict respond_buf(struct request *request, int status, const char *type, 
         sp_buf_release(buf);
         return respond_error(request, 503, "OUT_OF_MEMORY", "The answer did not fit into memory; try again later.");
     }
-    enum coding coding = status == 200 ? stream_coding(request, type, buf->size) : CODING_NONE;
+    enum coding coding = status == 200 ? compress_coding(request, type, buf->size) : CODING_NONE;
     if (coding != CODING_NONE)
-        stream_code_buf(request, coding, buf);
+        compress_buf(request, coding, buf);
     return send_buf(request, status, type, buf);
 }
 

@@ -6,7 +6,6 @@
 
 #include "auth/auth.h"
 #include "http/body.h"
-#include "http/connections.h"
 #include "http/cors.h"
 #include "http/guard.h"
 #include "http/identify.h"
@@ -14,6 +13,7 @@
 #include "http/respond.h"
 #include "http/router.h"
 #include "http/upload.h"
+#include "net/connections.h"
 #include "observe/log.h"
 #include "routes/ingest.h"
 #include "util/text.h"
@@ -93,8 +93,10 @@ static enum verdict request_begin(struct request *request, const char *method, c
     }
     if (!guard_target(request, &problem) || !router_find(request, &problem))
         return respond_problem(request, &problem);
-    if (request->route == NULL)
-        return cors_options(request, request->allow);
+    if (request->route == NULL) {
+        cors_preflight(request, request->allow);
+        return respond_empty(request, MHD_HTTP_NO_CONTENT);
+    }
     if (!identify_check(request, &problem))
         return respond_problem(request, &problem);
     record_began(request);

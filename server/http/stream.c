@@ -1,4 +1,4 @@
-#include "http/stream.h"
+#include "http/compress.h"
 
 #include <gnutls/crypto.h>
 #include <inttypes.h>
@@ -85,35 +85,6 @@ static ssize_t read_coded(void *context, uint64_t position, char *bytes, size_t 
         sending->encoder = NULL;
     }
     return written > 0 ? (ssize_t)written : MHD_CONTENT_READER_END_OF_STREAM;
-}
-
-enum coding stream_coding(struct request *request, const char *type, uint64_t size)
-{
-    if (!coding_pays(type))
-        return CODING_NONE;
-    request_add_header(request, "Vary", "Accept, Accept-Encoding");
-    bool whole = request_header(request, "Range") == NULL; /* parts are those of the answer as it is */
-    return whole && size >= SPD_MIN_CODED_BYTES ? coding_wanted(request_header(request, "Accept-Encoding"))
-                                                : CODING_NONE;
-}
-
-void stream_code_buf(struct request *request, enum coding coding, struct sp_buf *buf)
-{
-    struct encoder *encoder = encoder_create(coding);
-    size_t room = buf->size - 1, taken = 0, written = 0;
-    char *out = malloc(room);
-    bool ended = false;
-    if (encoder != NULL && out != NULL)
-        (void)encoder_step(encoder, buf->data, buf->size, &taken, out, room, &written, true, &ended);
-    encoder_destroy(encoder);
-    if (!ended) { /* as large as before, or no memory */
-        free(out);
-        return;
-    }
-    sp_buf_release(buf);
-    buf->data = out;
-    buf->size = buf->capacity = written;
-    request_add_header(request, "Content-Encoding", "%s", coding_name(coding));
 }
 
 /* ---- ranges ---- */
@@ -205,7 +176,7 @@ enum verdict respond_if_known(struct request *request, const char *type, const c
     bool is_coded = conditional_read(request, coded.etag, request->modified) == PRECONDITION_UNCHANGED;
     if (!is_coded && conditional_read(request, plain.etag, request->modified) != PRECONDITION_UNCHANGED)
         return VERDICT_GO_ON;
-    (void)stream_coding(request, type, 0); /* says what the answer depends on */
+    (void)compress_coding(request, type, 0); /* says what the answer depends on */
     add_validators(request, is_coded ? &coded : &plain);
     return respond_empty(request, MHD_HTTP_NOT_MODIFIED);
 }
@@ -267,7 +238,7 @@ enum verdict respond_stream(struct request *request, int status, const char *typ
                             const char *etag)
 {
     struct answer answer = {.status = status, .count = stream->size};
-    answer.coding = status == 200 ? stream_coding(request, type, stream->size) : CODING_NONE;
+    answer.coding = status == 200 ? compress_coding(request, type, stream->size) : CODING_NONE;
     struct encoder *encoder = answer.coding != CODING_NONE ? encoder_create(answer.coding) : NULL;
     if (encoder == NULL)
         answer.coding = CODING_NONE;

@@ -95,6 +95,8 @@ void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms);               /* dead
 unsigned jobs_count(const struct jobs *jobs, enum task_state from, enum task_state to);
 struct task *jobs_find(struct jobs *jobs, const char *plan); /* mutex held, or main thread */
 
-/* jobs.c */
+/* waiting.c. jobs_resume() takes the waiters of a plan, those whose time is over, or all out of the list and resumes
+   them. */
+void jobs_resume(struct jobs *jobs, const char *plan, uint64_t now_ms, bool all);
 void jobs_kick(struct jobs *jobs);                     /* any thread: there may be something to do */
 void jobs_notify(struct jobs *jobs, const char *plan); /* main thread: resumes whoever waits for this plan */

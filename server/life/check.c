@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "auth/auth.h"
-#include "http/tls.h"
 #include "life/life.h"
+#include "net/tls.h"
 
 static void say(bool *ok, const char *option, const char *path, const char *what)
 {

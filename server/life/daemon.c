@@ -7,12 +7,13 @@
 #include <uv.h>
 
 #include "auth/auth.h"
-#include "http/connections.h"
 #include "http/http.h"
-#include "http/sockets.h"
+#include "http/router.h"
 #include "jobs/jobs.h"
 #include "life/life.h"
 #include "life/notify.h"
+#include "net/connections.h"
+#include "net/sockets.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "routes/answers.h"
@@ -338,6 +339,7 @@ int life_serve(const struct config *config)
     static struct daemon daemon;
     int status = 4;
     daemon.server.config = config;
+    daemon.server.routes = routes;
     daemon.passed_sockets = sockets_take_passed();
     log_init(config->log_json, (enum log_level)config->log_level);
     (void)signal(SIGPIPE, SIG_IGN);

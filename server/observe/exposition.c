@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "http/connections.h"
 #include "jobs/jobs.h"
+#include "net/connections.h"
 #include "observe/metrics.h"
 #include "observe/series.h"
 #include "server.h"

@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "http/respond.h"
-#include "http/router.h"
 #include "observe/metrics.h"
 #include "plan/plan.h"
 #include "routes/openapi.h"
@@ -27,7 +26,7 @@ static enum verdict index_json(struct request *request)
     sp_json_member_string(&json, "version", SPD_VERSION);
     sp_json_key(&json, "routes");
     sp_json_begin_array(&json);
-    for (const struct route *route = routes; route->method != NULL; route++) {
+    for (const struct route *route = request->server->routes; route->method != NULL; route++) {
         sp_json_begin_object(&json);
         sp_json_member_string(&json, "method", route->method);
         sp_json_member_string(&json, "path", route->pattern);
@@ -50,7 +49,7 @@ enum verdict index_finish(struct request *request)
     struct sp_buf buf;
     sp_buf_init(&buf, 64 * 1024);
     sp_buf_text(&buf, "Shardplan " SPD_VERSION " plans how an ONNX model runs on several devices.\n\n");
-    for (const struct route *route = routes; route->method != NULL; route++)
+    for (const struct route *route = request->server->routes; route->method != NULL; route++)
         sp_buf_printf(&buf, "%-6s  %-26s  %s\n", route->method, route->pattern, route->summary);
     return respond_buf(request, 200, "text/plain; charset=utf-8", &buf);
 }
@@ -110,4 +109,9 @@ enum verdict devices_finish(struct request *request)
     if (sp_json_finish(&json, NULL) != SP_OK)
         buf.failed = true;
     return respond_fixed(request, "application/json", &buf);
+}
+
+enum verdict model_missing(struct request *request)
+{
+    return respond_error(request, 404, "MODEL_NOT_FOUND", "There is no model with this id.");
 }

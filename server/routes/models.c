@@ -15,11 +15,6 @@
 
 #define MODEL_ETAG_SIZE 96
 
-enum verdict model_missing(struct request *request)
-{
-    return respond_error(request, 404, "MODEL_NOT_FOUND", "There is no model with this id.");
-}
-
 /* What an inspection says changes when the model was deleted and is stored again, under another name. */
 static void write_etag(const struct model_row *row, char ret[MODEL_ETAG_SIZE])
 {

@@ -244,3 +244,8 @@ PGconn *pg_connect(const struct pg_address *address, int wake, uint64_t deadline
         pg_disconnect(conn);
     return NULL;
 }
+
+void pg_copy(char *to, size_t size, const char *text)
+{
+    (void)snprintf(to, size, "%s", text != NULL ? text : "");
+}

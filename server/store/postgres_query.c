@@ -157,11 +157,6 @@ double pg_double_at(const PGresult *result, int row, int column)
     return strtod(PQgetvalue(result, row, column), NULL);
 }
 
-void pg_copy(char *to, size_t size, const char *text)
-{
-    (void)snprintf(to, size, "%s", text != NULL ? text : "");
-}
-
 /* ---- transactions ---- */
 
 bool pg_transaction(struct pg_call *call)

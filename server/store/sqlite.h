@@ -65,15 +65,15 @@ bool sqlite_commit(struct sqlite_store *store, bool ok, const char *what, struct
 /* Steps a query for one row: STORE_DONE, STORE_NOT_FOUND or, logged, STORE_ERROR. */
 enum store_found sqlite_row(struct sqlite_store *store, sqlite3_stmt *statement, const char *what);
 
-/* sqlite.c: opens store->file.path, an existing file unless `create`. On failure nothing is open. */
+/* sqlite_connect.c: opens store->file.path, an existing file unless `create`. On failure nothing is open. */
 bool sqlite_connect(struct sqlite_store *store, bool create, struct problem *problem);
 void sqlite_disconnect(struct sqlite_store *store);
+extern const int sqlite_schema_version;
 
 /* sqlite_file.c */
 bool sqlite_name_files(struct sqlite_store *store, const char *path); /* false without memory */
 void sqlite_forget_files(struct sqlite_store *store);
-void sqlite_know_files(struct sqlite_store *store); /* those of the open connection */
-void sqlite_attend(struct sqlite_store *store);
+int64_t sqlite_reclaim_all(struct sqlite_store *store); /* with the mutex held, and nobody is told */
 
 /* sqlite_models.c */
 enum store_added sqlite_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
@@ -113,4 +113,3 @@ enum store_changed sqlite_finish(struct store *base, const char *id, int64_t att
 enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
 enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id);
 int64_t sqlite_reclaim(struct store *base, bool all);
-int64_t sqlite_reclaim_all(struct sqlite_store *store); /* with the mutex held, and nobody is told */

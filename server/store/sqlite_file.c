@@ -18,6 +18,7 @@
 #include "server_limits.h"
 #include "store/folder.h"
 #include "store/sqlite.h"
+#include "util/times.h"
 
 bool sqlite_name_files(struct sqlite_store *store, const char *path)
 {
@@ -31,23 +32,6 @@ void sqlite_forget_files(struct sqlite_store *store)
 {
     free(store->file.path);
     free(store->log.path);
-}
-
-/* False with errno when there is no such file. */
-static bool know(struct sqlite_file *file)
-{
-    struct stat info;
-    if (stat(file->path, &info) != 0)
-        return false;
-    file->device = info.st_dev;
-    file->number = info.st_ino;
-    return true;
-}
-
-void sqlite_know_files(struct sqlite_store *store)
-{
-    (void)know(&store->file); /* else the next call finds another file */
-    (void)know(&store->log);
 }
 
 static bool is_there(const struct sqlite_file *file)
@@ -93,7 +77,7 @@ static bool open_again(struct sqlite_store *store, struct problem *problem)
     return ok;
 }
 
-void sqlite_attend(struct sqlite_store *store)
+static void attend(struct sqlite_store *store)
 {
     bool same = store->db != NULL && is_there(&store->file) && is_there(&store->log);
     struct stat info;
@@ -123,4 +107,42 @@ void sqlite_attend(struct sqlite_store *store)
     store->why = problem;
     if (opened)
         store_tell(&store->base, NULL);
+}
+
+struct sqlite_store *sqlite_lock(struct store *store)
+{
+    struct sqlite_store *sqlite = (struct sqlite_store *)store;
+    (void)pthread_mutex_lock(&sqlite->mutex);
+    attend(sqlite);
+    return sqlite;
+}
+
+void sqlite_unlock(struct sqlite_store *store)
+{
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+int64_t sqlite_reclaim_all(struct sqlite_store *store)
+{
+    int64_t total = 0;
+    bool ok = sqlite_begin_transaction(store, "recovering", NULL);
+    if (ok) {
+        sqlite3_stmt *statement = sqlite_begin(
+            store, "UPDATE plans SET state = 'cancelled', finished_at = ?1, owner = '' WHERE state = 'running' AND "
+                   "cancel_requested = 1");
+        sqlite_int(statement, 1, times_now());
+        int cancelled = sqlite_run(store, statement, "recovering", NULL);
+        statement = sqlite_begin(store, "UPDATE plans SET state = 'failed', finished_at = ?1, error = ?3, owner = '' "
+                                        "WHERE state = 'running' AND attempts >= ?2");
+        sqlite_int(statement, 1, times_now());
+        sqlite_int(statement, 2, SPD_MAX_ATTEMPTS);
+        sqlite_text(statement, 3, STORE_INTERRUPTED);
+        int failed = sqlite_run(store, statement, "recovering", NULL);
+        int queued = sqlite_run(
+            store, sqlite_begin(store, "UPDATE plans SET state = 'queued', owner = '' WHERE state = 'running'"),
+            "recovering", NULL);
+        ok = sqlite_commit(store, cancelled >= 0 && failed >= 0 && queued >= 0, "recovering", NULL);
+        total = (int64_t)cancelled + failed + queued;
+    }
+    return ok ? total : -1;
 }

@@ -128,31 +128,6 @@ enum store_found sqlite_cancel(struct store *base, const char *tenant, const cha
     return STORE_DONE;
 }
 
-int64_t sqlite_reclaim_all(struct sqlite_store *store)
-{
-    int64_t total = 0;
-    bool ok = sqlite_begin_transaction(store, "recovering", NULL);
-    if (ok) {
-        sqlite3_stmt *statement = sqlite_begin(
-            store, "UPDATE plans SET state = 'cancelled', finished_at = ?1, owner = '' WHERE state = 'running' AND "
-                   "cancel_requested = 1");
-        sqlite_int(statement, 1, times_now());
-        int cancelled = sqlite_run(store, statement, "recovering", NULL);
-        statement = sqlite_begin(store, "UPDATE plans SET state = 'failed', finished_at = ?1, error = ?3, owner = '' "
-                                        "WHERE state = 'running' AND attempts >= ?2");
-        sqlite_int(statement, 1, times_now());
-        sqlite_int(statement, 2, SPD_MAX_ATTEMPTS);
-        sqlite_text(statement, 3, STORE_INTERRUPTED);
-        int failed = sqlite_run(store, statement, "recovering", NULL);
-        int queued = sqlite_run(
-            store, sqlite_begin(store, "UPDATE plans SET state = 'queued', owner = '' WHERE state = 'running'"),
-            "recovering", NULL);
-        ok = sqlite_commit(store, cancelled >= 0 && failed >= 0 && queued >= 0, "recovering", NULL);
-        total = (int64_t)cancelled + failed + queued;
-    }
-    return ok ? total : -1;
-}
-
 int64_t sqlite_reclaim(struct store *base, bool all)
 {
     if (!all)

@@ -7,72 +7,7 @@
 #include "server.h"
 #include "store/internal.h"
 
-static const char *const state_names[PLAN_STATE_COUNT] = {"queued", "running", "succeeded", "failed", "cancelled"};
-
-const char *store_state_name(enum plan_state state)
-{
-    return state < PLAN_STATE_COUNT ? state_names[state] : "unknown";
-}
-
-enum plan_state store_state_of(const char *name)
-{
-    for (int i = 0; i < PLAN_STATE_COUNT; i++) {
-        if (name != NULL && strcmp(name, state_names[i]) == 0)
-            return (enum plan_state)i;
-    }
-    return PLAN_FAILED;
-}
-
-void store_release_model(struct model_row *row)
-{
-    free(row->name);
-    row->name = NULL;
-}
-
-void store_release_plan(struct plan_row *row)
-{
-    free(row->request);
-    free(row->error);
-    row->request = row->error = NULL;
-}
-
-/* ---- refusals ---- */
-
-enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have)
-{
-    (void)problem_set_limit(problem, 429, "QUOTA_MODELS", "--tenant-models", quota->tenant_models, have + 1,
-                            "This tenant may store %lld models and has %lld; delete some first.",
-                            (long long)quota->tenant_models, (long long)have);
-    return STORE_QUOTA;
-}
-
-enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have)
-{
-    (void)problem_set_limit(problem, 429, "QUOTA_BYTES", "--tenant-bytes", quota->tenant_bytes, would_have,
-                            "This tenant may store %lld bytes of models and would have %lld; delete some first.",
-                            (long long)quota->tenant_bytes, (long long)would_have);
-    return STORE_QUOTA;
-}
-
-enum store_added store_over_plans(struct problem *problem, const struct store_quota *quota, int64_t have)
-{
-    (void)problem_set_limit(problem, 429, "QUOTA_PLANS", "--tenant-plans", quota->tenant_plans, have + 1,
-                            "This tenant may have %lld plans queued or running and has %lld; wait for some to finish.",
-                            (long long)quota->tenant_plans, (long long)have);
-    return STORE_QUOTA;
-}
-
 /* ---- opening ---- */
-
-void store_init(struct store *store, const struct store_ops *ops, const struct store_options *options)
-{
-    *store = (struct store){.ops = ops,
-                            .lease_seconds = options->lease_seconds,
-                            .changed = options->changed,
-                            .called = options->called,
-                            .context = options->context};
-    memcpy(store->owner, options->owner, sizeof store->owner);
-}
 
 bool store_open(const struct store_options *options, struct store **ret_store, struct problem *problem)
 {

@@ -31,7 +31,11 @@ struct work {
     bool stopped; /* something was cut short: the time was over, or the daemon asked for an end */
 };
 
-/* Reports that the job is in this phase now. */
+/* report.c: lines to the daemon; false when nobody can be told. work_phase() says that the job is in this phase now. */
+void work_send_ready(const char *walls);
+void work_send_started(const struct work *work);
+bool work_send_progress(struct work *work, const char *phase, double fraction);
+bool work_send_outcome(const struct work *work, struct problem *problem);
 void work_phase(struct work *work, const char *phase);
 
 void work_options(struct work *work, struct sp_job_options *options);

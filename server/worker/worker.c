@@ -20,83 +20,6 @@
 #include "worker/last_words.h"
 #include "worker/sandbox.h"
 
-/* ---- the pipe ---- */
-
-/* A line on its way to the daemon. Nothing is allocated for it: a worker without memory can still say so. */
-static struct {
-    struct sp_json json;
-    size_t size;
-    char bytes[SPD_MAX_WORKER_LINE];
-} message;
-
-static bool add_bytes(void *context, const char *bytes, size_t size)
-{
-    (void)context;
-    if (size >= sizeof message.bytes - message.size) /* one is left for the line end */
-        return false;
-    memcpy(message.bytes + message.size, bytes, size);
-    message.size += size;
-    return true;
-}
-
-static void begin_message(const char *job, const char *event)
-{
-    message.size = 0;
-    sp_json_init(&message.json, false, add_bytes, NULL);
-    sp_json_begin_object(&message.json);
-    if (job != NULL)
-        sp_json_member_string(&message.json, "job", job);
-    sp_json_member_string(&message.json, "event", event);
-}
-
-static bool send_message(void)
-{
-    sp_json_end_object(&message.json);
-    bool ok = sp_json_finish(&message.json, NULL) == SP_OK;
-    if (ok)
-        message.bytes[message.size++] = '\n';
-    for (size_t sent = 0; ok && sent < message.size;) {
-        ssize_t written = write(STDOUT_FILENO, message.bytes + sent, message.size - sent);
-        if (written < 0 && errno != EINTR)
-            ok = false;
-        else if (written > 0)
-            sent += (size_t)written;
-    }
-    return ok;
-}
-
-static bool send_outcome(const struct work *work, struct problem *problem)
-{
-    begin_message(work->job, problem->status == 0 ? "done" : "error");
-    sp_json_member_bool(&message.json, "stopped", work->stopped);
-    if (problem->status != 0) {
-        text_clean(problem->detail); /* cutting a message at its size may have split a character */
-        text_clean(problem->where);
-        sp_json_key(&message.json, "problem");
-        sp_json_begin_object(&message.json);
-        problem_write_members(problem, &message.json);
-        sp_json_end_object(&message.json);
-    }
-    return send_message();
-}
-
-static bool send_progress(struct work *work, const char *phase, double fraction)
-{
-    work->reported_ms = server_now_ms();
-    work->phase = phase;
-    begin_message(work->job, "progress");
-    sp_json_member_string(&message.json, "phase", phase);
-    sp_json_member_double(&message.json, "fraction", fraction);
-    sp_json_member_double(&message.json, "best_seconds", work->best_seconds);
-    sp_json_member_double(&message.json, "lower_bound_seconds", work->lower_bound_seconds);
-    return send_message();
-}
-
-void work_phase(struct work *work, const char *phase)
-{
-    (void)send_progress(work, phase, 0);
-}
-
 /* Phases that are over in a moment are reported too, because their times are measured. The search changes between two
    of its own all the time. */
 static bool is_new_phase(const struct work *work, const char *phase)
@@ -128,7 +51,7 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     work->lower_bound_seconds = lower_bound_seconds;
     if (now - work->reported_ms < SPD_PROGRESS_INTERVAL_MS && !is_new_phase(work, phase))
         return true;
-    return send_progress(work, phase, fraction);
+    return work_send_progress(work, phase, fraction);
 }
 
 /* ---- limits of the process ---- */
@@ -213,28 +136,6 @@ static void unmap_model(struct work *work)
     if (work->size > 0 && work->bytes != NULL)
         (void)munmap((void *)(uintptr_t)work->bytes, work->size);
     work->bytes = NULL;
-}
-
-void work_options(struct work *work, struct sp_job_options *options)
-{
-    *options = (struct sp_job_options){
-        .memory_budget = work->memory,
-        .hash_seed = server_now_ms() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid(),
-        .name = work->name[0] != '\0' ? work->name : NULL,
-        .sha256 = work->sha256,
-        .watch = &work->watch,
-    };
-}
-
-void work_take_error(const struct work *work, const struct sp_error *err, struct problem *problem)
-{
-    if (work->timed_out && err->status == SP_ERR_CANCELLED)
-        (void)problem_set_limit(problem, 422, "TIME_LIMIT", work->limit, (int64_t)work->seconds, (int64_t)work->seconds,
-                                "The job took longer than its %llu seconds and was stopped; give it a smaller model or "
-                                "a longer time limit.",
-                                (unsigned long long)work->seconds);
-    else
-        problem_from_error(problem, err);
 }
 
 /* ---- errands ---- */
@@ -341,8 +242,7 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     struct problem problem = {0};
     bool has_model = work->model[0] != '\0';
     stop_asked = 0; /* before the daemon knows that this job is taken: it asks afterwards */
-    begin_message(work->job, "started");
-    (void)send_message();
+    work_send_started(work);
     if (!has_model)
         limit_job(work);
     if (!has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
@@ -359,7 +259,7 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     (void)malloc_trim(0);
     faults_job_over();
     *ret_done = problem.status == 0;
-    return send_outcome(work, &problem);
+    return work_send_outcome(work, &problem);
 }
 
 /* What has come of the next job: a line, and with some kinds a body behind it. */
@@ -408,9 +308,7 @@ int worker_main(long parent, const char *data)
         (void)fprintf(stderr, "the worker could not give up its rights: %s\n", strerrordesc_np(errno));
         return 4;
     }
-    begin_message(NULL, "ready");
-    sp_json_member_string(&message.json, "walls", walls);
-    (void)send_message();
+    work_send_ready(walls);
     struct inbox inbox = {0};
     init_inbox(&inbox);
     static char buffer[64 * 1024];

@@ -24,8 +24,8 @@ MAKERS = {
     "derived_open": 500, "not_ready": 503,
 }
 # What is only ever told to whoever starts the daemon.
-AT_START = ("server/config/", "server/auth/", "server/main", "server/life/", "server/http/listeners", "server/http/sockets",
-            "server/http/tls")
+AT_START = ("server/config/", "server/auth/", "server/main", "server/life/", "server/net/sockets",
+            "server/net/tls")
 # Codes that stand in tables or variables: where, their kind or number, and what they mean.
 IN_TABLES = {
     "BAD_RANGE": ("core/realize/recipe.c", "SP_ERR_MODEL", None),

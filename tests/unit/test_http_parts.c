@@ -6,8 +6,8 @@
 #include <sys/un.h>
 
 #include "http/cors.h"
-#include "http/layout.h"
-#include "http/sockets.h"
+#include "net/layout.h"
+#include "net/sockets.h"
 
 /* ---- layout ---- */
 

@@ -1,4 +1,4 @@
-#include "http/layout.h"
+#include "net/layout.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

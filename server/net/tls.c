@@ -1,4 +1,4 @@
-#include "http/tls.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

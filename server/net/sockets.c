@@ -1,4 +1,4 @@
-#include "http/sockets.h"
+#include "net/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "http/connections.h"
+#include "net/connections.h"
 
 #include <fcntl.h>
 #include <gnutls/crypto.h>
@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "http/rate.h"
-#include "http/sockets.h"
-#include "http/tls.h"
+#include "net/rate.h"
+#include "net/sockets.h"
+#include "net/tls.h"
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"

@@ -1,4 +1,4 @@
-#include "http/acceptor.h"
+#include "net/acceptor.h"
 
 #include <errno.h>
 #include <fcntl.h>

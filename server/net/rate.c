@@ -1,4 +1,4 @@
-#include "http/rate.h"
+#include "net/rate.h"
 
 #include <linux/sockios.h>
 #include <linux/tcp.h> /* knows more counters than <netinet/tcp.h>, and cannot be included together with it */

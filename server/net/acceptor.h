@@ -9,7 +9,7 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
-#include "http/connections.h"
+#include "net/connections.h"
 #include "util/problem.h"
 
 #define ACCEPTOR_PORTS 2
