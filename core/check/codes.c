@@ -93,3 +93,9 @@ void sp_diagnostics_write_page(struct sp_buf *buf)
             write_entry(buf, entry);
     }
 }
+
+const char *sp_severity_name(enum sp_severity severity)
+{
+    static const char *const names[] = {"note", "warning", "error"};
+    return names[severity];
+}

@@ -11,12 +11,6 @@
 
 #define NAME_IN_PLACE 120 /* bytes of a name that a place shows */
 
-const char *sp_severity_name(enum sp_severity severity)
-{
-    static const char *const names[] = {"note", "warning", "error"};
-    return names[severity];
-}
-
 /* ---- places --------------------------------------------------------------------------------------------------- */
 
 /* The attribute of the owner that holds this graph, with its position where it holds several; "" for none. */

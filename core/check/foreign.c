@@ -7,18 +7,6 @@
 
 #include "infer/dataflow.h"
 
-enum sp_status sp_foreign_report(struct sp_foreign_check *check, const char *code, const struct sp_node *node,
-                                 const char *tensor, const char *format, ...)
-{
-    const struct sp_finding finding = {.code = code, .node = node, .tensor = tensor};
-    char message[2048];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    return sp_diagnose(check->list, &finding, check->err, "%s", message);
-}
-
 /* Most models have nothing of the kind, and the names that the reader met tell. */
 static bool has_foreign(const struct sp_model *model)
 {

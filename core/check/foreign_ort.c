@@ -5,11 +5,6 @@
 
 #include "check/foreign.h"
 
-bool sp_is_ort_distributed(const struct sp_node *node)
-{
-    return strcmp(node->domain, SP_ORT_DOMAIN) == 0 && strncmp(node->op_type, "Distributed", 11) == 0;
-}
-
 /* The attributes of one side of a node. */
 struct side {
     const char *name; /* "input" */
@@ -153,15 +148,6 @@ static enum sp_status read_side(struct ort_check *ort, struct side *side, uint32
     *ret_count = side->specs->count;
     *ret_operands = operands;
     return status;
-}
-
-int64_t sp_ort_extent(const struct sp_ort_operand *operand, uint32_t axis)
-{
-    const struct sp_value *value = operand->value;
-    if (value == NULL || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank ||
-        axis >= value->type.shape.rank || !sp_dim_is_known(value->type.shape.dims[axis]))
-        return -1;
-    return value->type.shape.dims[axis].value;
 }
 
 /* ---- a node --------------------------------------------------------------------------------------------------- */

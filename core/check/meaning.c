@@ -10,35 +10,6 @@
 #include "base/units.h"
 #include "infer/forward.h"
 
-#define MAX_MESSAGE 2048
-
-enum sp_status sp_meaning_report(struct sp_meaning *meaning, const char *code, const struct sp_node *node,
-                                 const char *tensor, const char *hint, double bytes, const char *format, ...)
-{
-    const struct sp_finding finding = {.code = code,
-                                       .node = node,
-                                       .tensor = tensor,
-                                       .configuration = meaning->configuration,
-                                       .hint = hint,
-                                       .bytes = bytes};
-    char message[MAX_MESSAGE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    return sp_diagnose(meaning->list, &finding, meaning->err, "%s", message);
-}
-
-const char *sp_meaning_bytes(double bytes, char *text, size_t size)
-{
-    struct sp_buf buf;
-    sp_buf_init(&buf, 256);
-    sp_text_bytes(&buf, bytes);
-    (void)snprintf(text, size, "%s", buf.data == NULL ? "" : buf.data);
-    sp_buf_release(&buf);
-    return text;
-}
-
 /* ---- model inputs and outputs --------------------------------------------------------------------------------- */
 
 /* A sharding that cuts its tensor, in words; NULL for one that leaves it whole. */

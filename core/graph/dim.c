@@ -71,16 +71,6 @@ bool sp_dims_symbol_is_fresh(const struct sp_dims *dims, uint32_t index)
     return dims->symbols[dims->used[index]].fresh;
 }
 
-struct sp_dim sp_dim_unknown(void)
-{
-    return (struct sp_dim){.kind = SP_DIM_UNKNOWN};
-}
-
-struct sp_dim sp_dim_known(int64_t value)
-{
-    return (struct sp_dim){.kind = SP_DIM_KNOWN, .value = value};
-}
-
 struct sp_dim sp_dim_symbol(struct sp_dims *dims, const char *name)
 {
     uint32_t id;
@@ -348,35 +338,4 @@ bool sp_dim_differs(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
     struct sp_dim one = sp_dim_known(1);
     struct sp_dim above_a = sp_dim_add(dims, a, one), above_b = sp_dim_add(dims, b, one);
     return sp_dim_surely_ge(dims, a, above_b) || sp_dim_surely_ge(dims, b, above_a);
-}
-
-static void print_term(const struct sp_dim_term *term, bool first, struct sp_buf *buf)
-{
-    int64_t coefficient = term->coefficient;
-    if (!first) {
-        sp_buf_text(buf, coefficient < 0 ? " - " : " + ");
-        coefficient = coefficient < 0 && coefficient != INT64_MIN ? -coefficient : coefficient;
-    }
-    if (term->degree == 0 || (coefficient != 1 && coefficient != -1))
-        sp_buf_printf(buf, "%" PRId64 "%s", coefficient, term->degree > 0 ? "*" : "");
-    else if (coefficient == -1)
-        sp_buf_text(buf, "-");
-    for (uint32_t i = 0; i < term->degree; i++)
-        sp_buf_printf(buf, "%s%s", i > 0 ? "*" : "", term->atoms[i]->text);
-}
-
-void sp_dim_print(struct sp_dim a, struct sp_buf *buf)
-{
-    switch (a.kind) {
-    case SP_DIM_UNKNOWN:
-        sp_buf_text(buf, "?");
-        break;
-    case SP_DIM_KNOWN:
-        sp_buf_printf(buf, "%" PRId64, a.value);
-        break;
-    case SP_DIM_SYMBOLIC:
-        for (uint32_t i = 0; i < a.expr->count; i++)
-            print_term(&a.expr->terms[i], i == 0, buf);
-        break;
-    }
 }

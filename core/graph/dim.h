@@ -54,8 +54,14 @@ const char *sp_dims_symbol_name(const struct sp_dims *dims, uint32_t index);
 /* True for a symbol made by sp_dim_fresh(): it stands for data, no option can bind it. */
 bool sp_dims_symbol_is_fresh(const struct sp_dims *dims, uint32_t index);
 
-struct sp_dim sp_dim_unknown(void);
-struct sp_dim sp_dim_known(int64_t value);
+static inline struct sp_dim sp_dim_unknown(void)
+{
+    return (struct sp_dim){.kind = SP_DIM_UNKNOWN};
+}
+static inline struct sp_dim sp_dim_known(int64_t value)
+{
+    return (struct sp_dim){.kind = SP_DIM_KNOWN, .value = value};
+}
 
 /* The named dimension, or the number it is bound to. */
 struct sp_dim sp_dim_symbol(struct sp_dims *dims, const char *name);

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -243,4 +244,35 @@ struct sp_dim sp_poly_to_dim(struct sp_dims *dims, const struct sp_poly *poly)
         dims->exprs[id] = expr;
     }
     return (struct sp_dim){.kind = SP_DIM_SYMBOLIC, .expr = dims->exprs[id]};
+}
+
+static void print_term(const struct sp_dim_term *term, bool first, struct sp_buf *buf)
+{
+    int64_t coefficient = term->coefficient;
+    if (!first) {
+        sp_buf_text(buf, coefficient < 0 ? " - " : " + ");
+        coefficient = coefficient < 0 && coefficient != INT64_MIN ? -coefficient : coefficient;
+    }
+    if (term->degree == 0 || (coefficient != 1 && coefficient != -1))
+        sp_buf_printf(buf, "%" PRId64 "%s", coefficient, term->degree > 0 ? "*" : "");
+    else if (coefficient == -1)
+        sp_buf_text(buf, "-");
+    for (uint32_t i = 0; i < term->degree; i++)
+        sp_buf_printf(buf, "%s%s", i > 0 ? "*" : "", term->atoms[i]->text);
+}
+
+void sp_dim_print(struct sp_dim a, struct sp_buf *buf)
+{
+    switch (a.kind) {
+    case SP_DIM_UNKNOWN:
+        sp_buf_text(buf, "?");
+        break;
+    case SP_DIM_KNOWN:
+        sp_buf_printf(buf, "%" PRId64, a.value);
+        break;
+    case SP_DIM_SYMBOLIC:
+        for (uint32_t i = 0; i < a.expr->count; i++)
+            print_term(&a.expr->terms[i], i == 0, buf);
+        break;
+    }
 }

@@ -268,3 +268,38 @@ enum sp_status sp_read_attribute(struct sp_reader *r, struct sp_span span, struc
     }
     return status;
 }
+
+static const struct sp_attribute *find_default(const struct sp_function *function, const char *name)
+{
+    for (uint32_t i = 0; i < function->default_count; i++) {
+        if (strcmp(function->defaults[i].name, name) == 0)
+            return &function->defaults[i];
+    }
+    return NULL;
+}
+
+enum sp_status sp_resolve_references(struct sp_reader *r, struct sp_node *node)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        struct sp_attribute *attribute = &node->attributes[i];
+        const struct sp_attribute *value = NULL;
+        if (attribute->ref != NULL) {
+            value = sp_node_attribute(r->call, attribute->ref);
+            if (value == NULL)
+                value = find_default(r->function, attribute->ref);
+            if (value == NULL)
+                continue; /* not given and without default: the attribute is absent in this call */
+            if (attribute->type != SP_ATTR_UNDEFINED && attribute->type != value->type)
+                return sp_reader_fail(r, "ATTRIBUTE_MISMATCH",
+                                      "Attribute '%.80s' refers to '%.80s', which has another type in this call.",
+                                      attribute->name, attribute->ref);
+        }
+        struct sp_attribute resolved = value == NULL ? *attribute : *value;
+        resolved.name = attribute->name;
+        resolved.ref = NULL;
+        node->attributes[kept++] = resolved;
+    }
+    node->attribute_count = kept;
+    return SP_OK;
+}

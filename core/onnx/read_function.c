@@ -131,52 +131,6 @@ enum sp_status sp_read_function(struct sp_reader *r, struct sp_span span, struct
 
 /* ---- the set of functions -------------------------------------------------------------------------------------- */
 
-static int compare_keys(const struct sp_function *a, const char *domain, const char *name, const char *overload)
-{
-    int order = strcmp(a->domain, domain);
-    if (order == 0)
-        order = strcmp(a->name, name);
-    return order == 0 ? strcmp(a->overload, overload) : order;
-}
-
-static int by_key(const void *left, const void *right)
-{
-    const struct sp_function *b = right;
-    return compare_keys(left, b->domain, b->name, b->overload);
-}
-
-enum sp_status sp_sort_functions(struct sp_reader *r)
-{
-    struct sp_model *model = r->model;
-    qsort(model->functions, model->function_count, sizeof *model->functions, by_key);
-    for (uint32_t i = 1; i < model->function_count; i++) {
-        const struct sp_function *function = &model->functions[i];
-        if (by_key(function - 1, function) == 0) {
-            sp_fail(r->err, SP_ERR_MODEL, "DUPLICATE_FUNCTION",
-                    "The model has two functions '%.80s' of domain '%.80s' and overload '%.80s'.", function->name,
-                    function->domain, function->overload);
-            return sp_error_at(r->err, "function %.120s", function->name);
-        }
-    }
-    return SP_OK;
-}
-
-const struct sp_function *sp_onnx_function(const struct sp_model *model, const struct sp_node *node)
-{
-    uint32_t low = 0, high = model->function_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = compare_keys(&model->functions[middle], node->domain, node->op_type, node->overload);
-        if (order == 0)
-            return &model->functions[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
 /* Reads one body into memory that is dropped again: calls are noted, names and nesting checked. */
 static enum sp_status check_body(struct sp_reader *r, const struct sp_function *function, uint64_t *ret_nodes)
 {

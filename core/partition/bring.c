@@ -334,3 +334,17 @@ enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value 
         status = bring_from_devices(part, root, target, ret_pieces);
     return status == SP_OK ? keep(part, root, target, ret_pieces) : status;
 }
+
+enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const struct sp_node *node,
+                            const char *tensor, const char *format, ...)
+{
+    char message[SP_ERROR_MESSAGE_SIZE];
+    va_list list;
+    if (!part->sink->note)
+        return SP_OK;
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    struct sp_part_note note = {code, node, tensor, message};
+    return part->sink->note(part->sink->context, &note, part->err);
+}

@@ -11,20 +11,6 @@
 #include "base/limits.h"
 #include "partition/node_internal.h"
 
-enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const struct sp_node *node,
-                            const char *tensor, const char *format, ...)
-{
-    char message[SP_ERROR_MESSAGE_SIZE];
-    va_list list;
-    if (!part->sink->note)
-        return SP_OK;
-    va_start(list, format);
-    (void)vsnprintf(message, sizeof message, format, list);
-    va_end(list);
-    struct sp_part_note note = {code, node, tensor, message};
-    return part->sink->note(part->sink->context, &note, part->err);
-}
-
 /* ---- one device's call ------------------------------------------------------------------------------------------ */
 
 static enum sp_status fill_operands(struct sp_part_run *run, uint32_t at, uint32_t first, uint32_t count,

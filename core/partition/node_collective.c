@@ -412,3 +412,12 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
         status = settle(run, &made);
     return status;
 }
+
+/* The piece that stands for one that was asked for. */
+const struct sp_piece *sp_part_resolved(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
+{
+    for (uint32_t i = 0; i < run->brought_count; i++)
+        if (run->brought[i].asked[at] == piece)
+            return run->brought[i].pieces[at];
+    return piece;
+}

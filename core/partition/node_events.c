@@ -9,15 +9,6 @@
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
-/* The piece that stands for one that was asked for. */
-static const struct sp_piece *resolve(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
-{
-    for (uint32_t i = 0; i < run->brought_count; i++)
-        if (run->brought[i].asked[at] == piece)
-            return run->brought[i].pieces[at];
-    return piece;
-}
-
 /* What an event says is in the memory of the node; what is held stays. */
 static enum sp_status keep_ranges(struct sp_partitioner *part, const struct sp_axis_ranges *ranges,
                                   struct sp_axis_ranges *ret_ranges)
@@ -133,7 +124,7 @@ static const struct sp_piece **resolve_all(struct sp_part_run *run, uint32_t at,
 {
     const struct sp_piece **resolved = SP_NEW_ARRAY(run->part->scratch, count, const struct sp_piece *);
     for (uint32_t i = 0; resolved && i < count; i++)
-        resolved[i] = pieces[i] ? resolve(run, at, pieces[i]) : NULL;
+        resolved[i] = pieces[i] ? sp_part_resolved(run, at, pieces[i]) : NULL;
     return resolved;
 }
 
@@ -208,9 +199,4 @@ enum sp_status sp_part_tell_all(struct sp_part_run *run)
         for (uint32_t at = 0; at < devices; at++)
             events[at]++;
     }
-}
-
-const struct sp_piece *sp_part_resolved(const struct sp_part_run *run, uint32_t at, const struct sp_piece *piece)
-{
-    return resolve(run, at, piece);
 }

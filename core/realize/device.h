@@ -115,6 +115,13 @@ enum sp_status sp_device_end_part(struct sp_device_walk *walk, struct sp_error *
 enum sp_status sp_device_bring(struct sp_device_walk *walk, const struct sp_piece *piece, struct sp_error *err);
 struct sp_device_piece *sp_device_lookup(struct sp_device_walk *walk, const struct sp_piece *piece);
 
+/* A piece that is there from now on; NULL without memory. */
+struct sp_device_piece *sp_device_add(struct sp_device_walk *walk, const struct sp_piece *piece);
+
+/* A piece that the part at work makes. */
+enum sp_status sp_device_make(struct sp_device_walk *walk, const struct sp_piece *piece, const struct sp_value *value,
+                              struct sp_error *err);
+
 /* ---- device_exchange.c ----------------------------------------------------------------------------------------------
  */
 

@@ -183,7 +183,7 @@ def parameters(text):
             depth += {"(": 1, ")": -1}.get(text[at], 0)
             commas += text[at] == "," and depth == 1
             at += 1
-        yield match[1], commas + 1
+        yield match[1], commas + (text[at - 4:at] != "...)")
 
 
 def check_code(problems):

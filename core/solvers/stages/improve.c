@@ -246,7 +246,7 @@ enum sp_status sp_stages_improve(struct sp_stages_orders *orders, double bound)
         order_by_stage(&corridor, best);
         shake(&corridor, round);
         /* A cut of the new order need not be better at once: its corridors may be. */
-        status = sp_stages_slice(orders, INFINITY, &other);
+        status = sp_stages_slice(orders, SP_STAGES_MOST_BLOCKS, INFINITY, &other);
         if (status == SP_OK && other.is_feasible && other.value < 1.1 * before)
             status = follow(&corridor, &other);
         if (status == SP_OK && other.is_feasible && other.value < before)

@@ -105,6 +105,10 @@ enum sp_status sp_stages_check(struct sp_arena *scratch, const struct sp_stages_
    and prices shared out as if units were divisible. INFINITY where surely nothing fits. */
 double sp_stages_bound(struct sp_stages_run *run, const struct sp_stages_prepared *prepared);
 
+/* The stages of a solution over units, with their nodes, in `arena`. NULL without memory. */
+struct sp_stage *sp_stages_list(struct sp_arena *arena, const struct sp_stages_prepared *prepared,
+                                const struct sp_stages_solution *solution);
+
 /* Loads, memory and value of a solution over units. The solution's value and is_feasible are set; `*ret_fault` as of
    sp_stages_evaluate(). */
 enum sp_status sp_stages_measure(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,

@@ -12,8 +12,15 @@ struct sp_stages_orders {
     double *cut;             /* per place: bytes of links over the cut behind it */
 };
 
-/* The best cut of orders->order that is below `limit`; `solution` is infeasible without one. */
-enum sp_status sp_stages_slice(struct sp_stages_orders *orders, double limit, struct sp_stages_solution *solution);
+#define SP_STAGES_MOST_BLOCKS 1024 /* cuts that are looked at in one order */
+
+/* Cuts orders->order in at most so many blocks of about equal time, each where the least is sent; returns how many. */
+uint32_t sp_stages_blocks(struct sp_stages_orders *orders, uint32_t most);
+
+/* The best cut of orders->order, in at most so many blocks, that is below `limit`; `solution` is infeasible without
+   one. */
+enum sp_status sp_stages_slice(struct sp_stages_orders *orders, uint32_t most, double limit,
+                               struct sp_stages_solution *solution);
 
 /* Looks for better orders than that of orders->best, which is feasible, until the work is used up or nothing better
    comes (improve.c). */
