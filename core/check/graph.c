@@ -131,9 +131,9 @@ static enum sp_status check_functions(struct sp_graph_check *check)
         if (status == SP_OK)
             status = check_body(check, &model->functions[i]);
         /* What was found for its nodes goes with them: the next body may lie where this one lay. */
-        if (check->operators != NULL)
-            memset(check->operators, 0, check->capacity * sizeof *check->operators);
-        check->operator_count = 0;
+        struct sp_arena *arena = check->operators.arena;
+        sp_arena_rewind(arena, (struct sp_arena_mark){0});
+        check->operators = (struct sp_hash_map){.arena = arena};
     }
     return status;
 }
@@ -142,14 +142,16 @@ enum sp_status sp_check_graph(struct sp_model *model, struct sp_diagnostics *lis
 {
     struct sp_graph_check check = {.model = model, .list = list, .err = err};
     check.scratch = sp_arena_create(sp_arena_budget(model->arena));
-    enum sp_status status = check.scratch == NULL ? sp_fail_memory(err) : sp_check_model_fields(&check);
+    check.operators.arena = sp_arena_create(sp_arena_budget(model->arena));
+    enum sp_status status =
+        check.scratch == NULL || check.operators.arena == NULL ? sp_fail_memory(err) : sp_check_model_fields(&check);
     if (status == SP_OK)
         status = sp_check_interface(&check);
     if (status == SP_OK)
         status = check_root(&check, model->graph);
     if (status == SP_OK)
         status = check_functions(&check);
-    free(check.operators);
+    sp_arena_destroy(check.operators.arena);
     free(check.graphs);
     sp_arena_destroy(check.scratch);
     return status;

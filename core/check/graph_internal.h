@@ -6,6 +6,7 @@
  * then each function's body and the graphs below that. Function bodies are read for the check and dropped again.
  */
 #include "base/arena.h"
+#include "base/hash_map.h"
 #include "check/check.h"
 #include "graph/model.h"
 #include "ops/table/signature.h"
@@ -29,8 +30,7 @@ struct sp_graph_check {
     struct sp_arena *scratch;
     const struct sp_function *function; /* whose body is being checked, or NULL */
 
-    struct sp_known_operator *operators; /* a hash table of `capacity` places, a power of two */
-    uint32_t operator_count, capacity;
+    struct sp_hash_map operators; /* that are known, in an arena of their own */
 
     const struct sp_graph **graphs; /* those of the current root, in order; more are appended while it is checked */
     uint32_t graph_count, graph_capacity;

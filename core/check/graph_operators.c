@@ -5,42 +5,11 @@
 #include "check/graph_internal.h"
 #include "onnx/reader.h"
 
-static uint64_t mix(uint64_t hash, const void *pointer)
+static bool is_same(const void *item, const void *key)
 {
-    hash ^= (uint64_t)(uintptr_t)pointer >> 3;
-    hash *= 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
-/* The place of this key, or the free one where it belongs. */
-static struct sp_known_operator *place_of(struct sp_known_operator *table, uint32_t capacity,
-                                          const struct sp_known_operator *key)
-{
-    uint64_t hash = mix(mix(mix(mix(0, key->domain), key->op_type), key->overload), key->opsets);
-    for (uint32_t i = (uint32_t)(hash >> 16) & (capacity - 1);; i = (i + 1) & (capacity - 1)) {
-        struct sp_known_operator *place = &table[i];
-        if (place->op_type == NULL || (place->op_type == key->op_type && place->domain == key->domain &&
-                                       place->overload == key->overload && place->opsets == key->opsets))
-            return place;
-    }
-}
-
-static bool grow(struct sp_graph_check *check)
-{
-    if (check->operator_count < check->capacity / 2)
-        return true;
-    const uint32_t capacity = check->capacity == 0 ? 256 : check->capacity * 2;
-    struct sp_known_operator *table = calloc(capacity, sizeof *table);
-    if (table == NULL)
-        return false;
-    for (uint32_t i = 0; i < check->capacity; i++) {
-        if (check->operators[i].op_type != NULL)
-            *place_of(table, capacity, &check->operators[i]) = check->operators[i];
-    }
-    free(check->operators);
-    check->operators = table;
-    check->capacity = capacity;
-    return true;
+    const struct sp_known_operator *known = item, *other = key;
+    return known->op_type == other->op_type && known->domain == other->domain && known->overload == other->overload &&
+           known->opsets == other->opsets;
 }
 
 static void look_up(const struct sp_graph_check *check, const struct sp_node *node, struct sp_known_operator *known)
@@ -61,13 +30,15 @@ struct sp_known_operator *sp_known_operator(struct sp_graph_check *check, const 
 {
     const struct sp_known_operator key = {
         .domain = node->domain, .op_type = node->op_type, .overload = node->overload, .opsets = node->graph->opsets};
-    if (!grow(check))
+    const void *const pointers[] = {key.domain, key.op_type, key.overload, key.opsets};
+    const uint64_t digest = sp_digest(pointers, sizeof pointers, check->model->hash_seed);
+    struct sp_known_operator *known = sp_hash_set_find(&check->operators, digest, is_same, &key);
+    if (known != NULL)
+        return known;
+    known = SP_NEW(check->operators.arena, struct sp_known_operator);
+    if (known == NULL || !sp_hash_set_add(&check->operators, digest, known))
         return NULL;
-    struct sp_known_operator *known = place_of(check->operators, check->capacity, &key);
-    if (known->op_type == NULL) {
-        *known = key;
-        look_up(check, node, known);
-        check->operator_count++;
-    }
+    *known = key;
+    look_up(check, node, known);
     return known;
 }

@@ -1,7 +1,6 @@
 #include "cost/buffer_reuse.h"
 
-#include <xxhash.h>
-
+#include "base/hash_map.h"
 #include "base/limits.h"
 #include "ops/table/op.h"
 
@@ -186,7 +185,7 @@ static uint32_t *free_list(const struct reuse *reuse, uint32_t tensor)
     else if (shape != NULL)
         for (uint32_t axis = 0; axis < shape->rank; axis++)
             key[count++] = shape->dims[axis].value;
-    return &reuse->free[XXH3_64bits(key, count * sizeof *key) & (reuse->list_count - 1)];
+    return &reuse->free[sp_digest(key, count * sizeof *key, 0) & (reuse->list_count - 1)];
 }
 
 static uint32_t take_free(struct reuse *reuse, uint32_t tensor)

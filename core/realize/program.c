@@ -51,6 +51,7 @@ enum sp_status sp_program_init(struct sp_program *program, const struct sp_reali
     program->model = request->partition.model;
     struct sp_budget *budget = sp_arena_budget(program->model->arena);
     program->arena = sp_arena_create(budget);
+    program->node_names.arena = program->arena;
     program->scratch = sp_arena_create(budget);
     program->nodes = sp_recipe_create();
     program->initializers = sp_recipe_create();
@@ -87,7 +88,6 @@ void sp_program_release(struct sp_program *program)
     sp_recipe_destroy(program->nodes);
     sp_recipe_destroy(program->initializers);
     sp_recipe_destroy(program->message);
-    free(program->node_names);
     sp_arena_destroy(program->scratch);
     sp_arena_destroy(program->arena);
     memset(program, 0, sizeof *program);

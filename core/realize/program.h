@@ -6,6 +6,7 @@
  * that another device has in the same program, a piece that an exchange passes on. Then it is another name of that
  * (an alias), and no node is written. Constants and boxes that are equal are written once.
  */
+#include "base/hash_map.h"
 #include "realize/encode.h"
 #include "realize/realize.h"
 
@@ -19,17 +20,16 @@ struct sp_program {
     struct sp_recipe *message; /* at work */
     struct sp_weights weights;
     struct sp_encoder encoder;
-    int64_t opset;              /* of ai.onnx */
-    const char *marker;         /* "@", "@@", ..: in no name of the model */
-    struct sp_intern *aliases;  /* pieces with another name than their own */
-    struct sp_intern *made;     /* constants, boxes of inputs and weights: what they are -> their name */
-    struct sp_intern *defaults; /* inputs with a default that stay inputs */
-    struct sp_intern *opsets;   /* domains that are used: the mark is the version */
-    struct sp_intern *taken;    /* NULL, or while an exchange is written: nodes -> their output */
-    uint64_t *node_names;       /* hashes of those in use; 0: free */
-    uint32_t node_name_count, node_name_capacity;
-    uint64_t next;    /* number of the next name */
-    const char *hint; /* what new names begin with */
+    int64_t opset;                 /* of ai.onnx */
+    const char *marker;            /* "@", "@@", ..: in no name of the model */
+    struct sp_intern *aliases;     /* pieces with another name than their own */
+    struct sp_intern *made;        /* constants, boxes of inputs and weights: what they are -> their name */
+    struct sp_intern *defaults;    /* inputs with a default that stay inputs */
+    struct sp_intern *opsets;      /* domains that are used: the mark is the version */
+    struct sp_intern *taken;       /* NULL, or while an exchange is written: nodes -> their output */
+    struct sp_hash_map node_names; /* digests of those in use */
+    uint64_t next;                 /* number of the next name */
+    const char *hint;              /* what new names begin with */
     /* Where a member's piece before an exchange is found; NULL: under its own name. *ret_is_cut: the result is the box
        of it, not all of it. */
     enum sp_status (*source)(void *context, const struct sp_exchange *exchange, uint32_t member,

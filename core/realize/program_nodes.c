@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/limits.h"
 #include "realize/program.h"
@@ -14,45 +13,20 @@ const char *sp_program_fresh(struct sp_program *program, const char *what)
     return sp_arena_printf(program->arena, "%s/%s%" PRIu64, program->hint, what, program->next++);
 }
 
-static bool take_hash(struct sp_program *program, uint64_t hash)
-{
-    uint32_t at = (uint32_t)hash & (program->node_name_capacity - 1);
-    for (; program->node_names[at] != 0; at = (at + 1) & (program->node_name_capacity - 1)) {
-        if (program->node_names[at] == hash)
-            return false;
-    }
-    program->node_names[at] = hash;
-    return true;
-}
-
-/* At most half full; only hashes are kept, for there may be a million names. */
-static bool grow_hashes(struct sp_program *program)
-{
-    uint64_t *old = program->node_names;
-    const uint32_t capacity = program->node_name_capacity;
-    if (program->node_name_count * 2 < capacity)
-        return true;
-    uint64_t *names = capacity > UINT32_MAX / 4 ? NULL : calloc(capacity == 0 ? 256 : capacity * 2, sizeof *names);
-    if (names == NULL)
-        return false;
-    program->node_names = names;
-    program->node_name_capacity = capacity == 0 ? 256 : capacity * 2;
-    for (uint32_t i = 0; i < capacity; i++) {
-        if (old[i] != 0)
-            (void)take_hash(program, old[i]);
-    }
-    free(old);
-    return true;
-}
-
+/* Only digests of names are kept, for there may be a million. */
 const char *sp_program_node_name(struct sp_program *program, const char *name)
 {
-    if (!grow_hashes(program))
-        return NULL;
-    while (name != NULL && !take_hash(program, XXH3_64bits(name, strlen(name)) | 1))
+    while (name != NULL) {
+        struct sp_hash_slot *slot = sp_hash_map_put(&program->node_names, sp_digest(name, strlen(name), 0));
+        if (slot == NULL)
+            return NULL;
+        if (slot->number == 0) {
+            slot->number = 1;
+            return name;
+        }
         name = sp_arena_printf(program->arena, "%s/%" PRIu64, name, program->next++);
-    program->node_name_count++;
-    return name;
+    }
+    return NULL;
 }
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "realize/recipe_internal.h"
 
@@ -19,10 +18,7 @@ void sp_recipe_destroy(struct sp_recipe *recipe)
 {
     if (recipe == NULL)
         return;
-    for (uint32_t i = 0; i < recipe->location_count; i++)
-        free(recipe->locations[i]);
-    free((void *)recipe->locations);
-    free(recipe->slots);
+    sp_arena_destroy(recipe->arena);
     free(recipe->segments);
     free(recipe->axes);
     free(recipe->ranges);
@@ -64,63 +60,34 @@ enum sp_status sp_recipe_status(const struct sp_recipe *recipe, struct sp_error 
 
 /* ---- sources ---------------------------------------------------------------------------------------------------- */
 
-/* The slot of this location, or the free one where it would be. */
-static uint32_t find_slot(const struct sp_recipe *recipe, const char *location)
-{
-    uint32_t at = (uint32_t)XXH3_64bits(location, strlen(location)) & (recipe->slot_count - 1);
-    while (recipe->slots[at] != 0 && strcmp(recipe->locations[recipe->slots[at] - 1], location) != 0)
-        at = (at + 1) & (recipe->slot_count - 1);
-    return at;
-}
-
-static bool grow_slots(struct sp_recipe *recipe)
-{
-    if (recipe->location_count * 2 < recipe->slot_count)
-        return true;
-    const uint32_t count = recipe->slot_count == 0 ? 16 : recipe->slot_count * 2;
-    uint32_t *slots = calloc(count, sizeof *slots);
-    if (slots == NULL)
-        return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
-    free(recipe->slots);
-    recipe->slots = slots;
-    recipe->slot_count = count;
-    for (uint32_t i = 0; i < recipe->location_count; i++)
-        slots[find_slot(recipe, recipe->locations[i])] = i + 1;
-    return true;
-}
-
-bool sp_recipe_source(struct sp_recipe *recipe, const char *location, uint32_t *ret_source)
-{
-    if (!grow_slots(recipe))
-        return false;
-    const uint32_t slot = find_slot(recipe, location);
-    if (recipe->slots[slot] != 0) {
-        *ret_source = recipe->slots[slot];
-        return true;
-    }
-    if (recipe->location_count >= SP_MAX_RECIPE_SOURCES)
-        return sp_recipe_failed(recipe, SP_ERR_LIMIT, "SP_MAX_RECIPE_SOURCES", SP_MAX_RECIPE_SOURCES);
-    if (!SP_RECIPE_ROOM(recipe, recipe->locations, recipe->location_count, recipe->location_capacity))
-        return false;
-    const size_t size = strlen(location) + 1;
-    char *copy = malloc(size);
-    if (copy == NULL)
-        return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
-    memcpy(copy, location, size);
-    recipe->locations[recipe->location_count++] = copy;
-    *ret_source = recipe->slots[slot] = recipe->location_count;
-    return true;
-}
-
 uint32_t sp_recipe_source_count(const struct sp_recipe *recipe)
 {
-    return recipe->location_count + 1;
+    return recipe->locations == NULL ? 1 : sp_intern_count(recipe->locations) + 1;
 }
 
 const char *sp_recipe_location(const struct sp_recipe *recipe, uint32_t source)
 {
-    assert(source <= recipe->location_count);
-    return source == 0 ? "" : recipe->locations[source - 1];
+    assert(source < sp_recipe_source_count(recipe));
+    return source == 0 ? "" : sp_intern_name(recipe->locations, source - 1);
+}
+
+bool sp_recipe_source(struct sp_recipe *recipe, const char *location, uint32_t *ret_source)
+{
+    if (recipe->arena == NULL)
+        recipe->arena = sp_arena_create(NULL);
+    if (recipe->arena != NULL && recipe->locations == NULL)
+        recipe->locations = sp_intern_create(recipe->arena, 0);
+    if (recipe->locations == NULL)
+        return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
+    uint32_t id = sp_intern_find(recipe->locations, location, strlen(location));
+    if (id == SP_NO_NAME && sp_recipe_source_count(recipe) > SP_MAX_RECIPE_SOURCES)
+        return sp_recipe_failed(recipe, SP_ERR_LIMIT, "SP_MAX_RECIPE_SOURCES", SP_MAX_RECIPE_SOURCES);
+    if (id == SP_NO_NAME)
+        id = sp_intern_add(recipe->locations, location, strlen(location));
+    if (id == SP_NO_NAME)
+        return sp_recipe_failed(recipe, SP_ERR_MEMORY, NULL, 0);
+    *ret_source = id + 1;
+    return true;
 }
 
 /* ---- appending -------------------------------------------------------------------------------------------------- */
@@ -165,7 +132,7 @@ bool sp_recipe_keep(struct sp_recipe *recipe, uint32_t source, uint64_t offset, 
 {
     if (recipe->failed != SP_OK)
         return false;
-    if (source > recipe->location_count || offset > INT64_MAX || size > INT64_MAX - offset)
+    if (source >= sp_recipe_source_count(recipe) || offset > INT64_MAX || size > INT64_MAX - offset)
         return sp_recipe_failed(recipe, SP_ERR_MODEL, NULL, 0);
     if (size == 0)
         return true;
@@ -203,7 +170,7 @@ bool sp_recipe_append(struct sp_recipe *recipe, const struct sp_recipe *part)
                 return false;
             continue;
         }
-        if (segment.source != 0 && !sp_recipe_source(recipe, part->locations[segment.source - 1], &segment.source))
+        if (segment.source != 0 && !sp_recipe_source(recipe, sp_recipe_location(part, segment.source), &segment.source))
             return false;
         if (segment.kind == SP_SEGMENT_BOX) {
             const uint32_t axis = recipe->axis_count;

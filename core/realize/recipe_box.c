@@ -134,7 +134,8 @@ bool sp_recipe_box(struct sp_recipe *recipe, uint32_t source, uint64_t offset, u
     bool is_empty;
     if (recipe->failed != SP_OK)
         return false;
-    if (source > recipe->location_count || offset > INT64_MAX || !is_sound(rank, dims, element_bits, axes, &is_empty))
+    if (source >= sp_recipe_source_count(recipe) || offset > INT64_MAX ||
+        !is_sound(rank, dims, element_bits, axes, &is_empty))
         return sp_recipe_failed(recipe, SP_ERR_MODEL, NULL, 0);
     if (is_empty)
         return true;

@@ -11,6 +11,7 @@
  */
 #include "base/array.h"
 #include "base/buf.h"
+#include "base/intern.h"
 #include "base/limits.h"
 #include "realize/recipe.h"
 
@@ -42,11 +43,9 @@ struct sp_recipe {
     struct sp_segment *segments;
     struct sp_box_axis *axes;
     struct sp_box_range *ranges;
-    char **locations; /* of sources 1.. */
-    uint32_t *slots;  /* open addressing by the hash of a location: its source; 0: free. At most half full. */
-    uint32_t slot_count;
-    uint32_t segment_count, segment_capacity, axis_count, axis_capacity, range_count, range_capacity, location_count,
-        location_capacity;
+    struct sp_arena *arena;      /* NULL until there is a location, */
+    struct sp_intern *locations; /* of sources 1.. */
+    uint32_t segment_count, segment_capacity, axis_count, axis_capacity, range_count, range_capacity;
     struct sp_buf literals;
     enum sp_status failed;
     const char *limit; /* of base/limits.h, where one was passed */

@@ -68,8 +68,8 @@ static void save(struct output *out, const struct sp_recipe *recipe)
     uint64_t words = 0, location_bytes = 0;
     for (uint32_t i = 0; i < recipe->segment_count; i++)
         words += box_words(recipe, &recipe->segments[i]);
-    for (uint32_t i = 0; i < recipe->location_count; i++)
-        location_bytes += strlen(recipe->locations[i]) + 1;
+    for (uint32_t i = 1; i < sp_recipe_source_count(recipe); i++)
+        location_bytes += strlen(sp_recipe_location(recipe, i)) + 1;
     emit(out, MAGIC, WORD);
     emit_word(out, recipe->segment_count);
     emit_word(out, words);
@@ -83,8 +83,8 @@ static void save(struct output *out, const struct sp_recipe *recipe)
     }
     for (uint32_t i = 0; i < recipe->segment_count; i++)
         emit_box(out, recipe, &recipe->segments[i]);
-    for (uint32_t i = 0; i < recipe->location_count; i++)
-        emit(out, recipe->locations[i], strlen(recipe->locations[i]) + 1);
+    for (uint32_t i = 1; i < sp_recipe_source_count(recipe); i++)
+        emit(out, sp_recipe_location(recipe, i), strlen(sp_recipe_location(recipe, i)) + 1);
     emit(out, recipe->literals.data, recipe->literals.size);
 }
 
@@ -157,7 +157,7 @@ static bool load_segment(struct input *in, const unsigned char *words, struct sp
     struct sp_recipe *recipe = in->recipe;
     const uint64_t head = sp_get_word(words), offset = sp_get_word(words + WORD), size = sp_get_word(words + 2 * WORD);
     const uint64_t source = head >> 2, before = recipe->size;
-    bool ok = size > 0 && source <= recipe->location_count;
+    bool ok = size > 0 && source < sp_recipe_source_count(recipe);
     switch (head & 3) {
     case SP_SEGMENT_LITERAL:
         ok = ok && source == 0 && offset == recipe->literals.size && size <= in->literal_size - offset &&
@@ -179,7 +179,7 @@ static bool load_locations(struct sp_recipe *recipe, const char *text, uint64_t 
 {
     while (size > 0) {
         const char *end = memchr(text, '\0', (size_t)size);
-        const uint32_t expected = recipe->location_count + 1;
+        const uint32_t expected = sp_recipe_source_count(recipe);
         uint32_t source;
         if (end == NULL || end == text || !sp_recipe_source(recipe, text, &source) || source != expected)
             return false;

@@ -1,8 +1,8 @@
 #include "infer/view/cache.h"
 
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/hash_map.h"
 #include "base/limits.h"
 #include "infer/interned.h"
 
@@ -119,7 +119,7 @@ void *sp_view_cache_get(const struct sp_view_cache *cache, const struct sp_view_
 {
     if (key->is_broken)
         return NULL;
-    const uint64_t hash = XXH3_64bits_withSeed(bytes_of(key), key->size, cache->seed);
+    const uint64_t hash = sp_digest(bytes_of(key), key->size, cache->seed);
     const struct keyed *item = sp_hash_set_find(&cache->keys, hash, is_keyed, key);
     return item ? item->value : NULL;
 }
@@ -133,7 +133,7 @@ void *sp_view_cache_put(struct sp_view_cache *cache, const struct sp_view_cache_
         return NULL;
     memcpy(copy, bytes_of(key), key->size);
     *item = (struct keyed){key->size, copy, value};
-    return sp_hash_set_add(&cache->keys, XXH3_64bits_withSeed(copy, key->size, cache->seed), item) ? value : NULL;
+    return sp_hash_set_add(&cache->keys, sp_digest(copy, key->size, cache->seed), item) ? value : NULL;
 }
 
 /* ---- equal shardings --------------------------------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static bool is_same(const void *item, const void *wanted)
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-    return XXH3_64bits_withSeed(&value, sizeof value, hash);
+    return sp_digest(&value, sizeof value, hash);
 }
 
 static uint64_t hash_blocks(const struct sp_sharding *blocks, uint64_t hash)
@@ -212,8 +212,8 @@ static uint64_t hash_blocks(const struct sp_sharding *blocks, uint64_t hash)
     if (blocks->run == SP_RUN_YES)
         return mix(hash, (uint64_t)blocks->devices[0]);
     size_t devices = blocks->first[blocks->shard_count];
-    hash = XXH3_64bits_withSeed(blocks->first, ((size_t)blocks->shard_count + 1) * sizeof *blocks->first, hash);
-    return devices == 0 ? hash : XXH3_64bits_withSeed(blocks->devices, devices * sizeof *blocks->devices, hash);
+    hash = sp_digest(blocks->first, ((size_t)blocks->shard_count + 1) * sizeof *blocks->first, hash);
+    return devices == 0 ? hash : sp_digest(blocks->devices, devices * sizeof *blocks->devices, hash);
 }
 
 static uint64_t hash_list(const struct sp_axis_list *list, uint64_t hash)

@@ -12,6 +12,7 @@
  *   control.c   If, and what goes into and comes out of loops
  *   loop.c      values that loops carry: settled by going through the body until nothing changes
  */
+#include "base/hash_map.h"
 #include "ops/bodies/control.h"
 #include "ops/shapes/shapes.h"
 
@@ -43,8 +44,6 @@ struct sp_known_op {
 };
 #define SP_KNOWN_OPS 256
 
-struct sp_told; /* a set of nodes */
-
 struct sp_shape_walk {
     struct sp_model *model;
     const struct sp_shape_options *options;
@@ -56,7 +55,7 @@ struct sp_shape_walk {
     uint32_t calls;       /* open ones */
     uint32_t quiet;       /* open quiet frames */
     struct sp_shape_frame *top, *unused;
-    struct sp_told *told;
+    struct sp_hash_map told; /* nodes by address: passes of a loop meet a node again, and it is told of once */
     struct sp_known_op known[SP_KNOWN_OPS]; /* the last one of each place */
 };
 

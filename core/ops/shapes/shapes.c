@@ -77,7 +77,7 @@ enum sp_status sp_infer_shapes_with(struct sp_model *model, const struct sp_shap
                                     struct sp_shape_summary *ret_summary, struct sp_error *err)
 {
     struct sp_error own;
-    struct sp_shape_walk walk = {.model = model, .options = options, .err = &own};
+    struct sp_shape_walk walk = {.model = model, .options = options, .err = &own, .told.arena = model->arena};
     sp_error_clear(&own);
     walk.free_visits = SP_FREE_LOOP_VISITS + SP_LOOP_VISIT_FACTOR * model->counts.nodes;
     enum sp_status status = start(&walk);

@@ -10,42 +10,15 @@
 
 /* ---- errors that are told and forgiven ----------------------------------------------------------------------- */
 
-/* Nodes by address; open addressing, at most half full. Passes of a loop meet a node again: it is told of once. */
-struct sp_told {
-    uint32_t count, capacity;
-    uintptr_t *slots;
-};
-
-static bool put(struct sp_told *told, uintptr_t key)
-{
-    uint32_t mask = told->capacity - 1;
-    uint32_t slot = (uint32_t)((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
-    while (told->slots[slot] != 0 && told->slots[slot] != key)
-        slot = (slot + 1) & mask;
-    bool is_new = told->slots[slot] == 0;
-    told->slots[slot] = key;
-    told->count += is_new;
-    return is_new;
-}
-
 /* Whether this is the first time; without memory everything is. `what` tells kinds of news about one node apart: nodes
    are aligned, so small numbers do not collide. */
 static bool is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what)
 {
-    if (walk->told == NULL && (walk->told = SP_NEW(walk->model->arena, struct sp_told)) == NULL)
-        return true;
-    if (2 * (walk->told->count + 1) > walk->told->capacity) {
-        struct sp_told larger = {0, walk->told->capacity == 0 ? 64 : 2 * walk->told->capacity, NULL};
-        larger.slots = SP_NEW_ARRAY(walk->model->arena, larger.capacity, uintptr_t);
-        if (larger.slots == NULL)
-            return true;
-        for (uint32_t i = 0; i < walk->told->capacity; i++) {
-            if (walk->told->slots[i] != 0)
-                (void)put(&larger, walk->told->slots[i]);
-        }
-        *walk->told = larger;
-    }
-    return put(walk->told, (uintptr_t)node + what);
+    struct sp_hash_slot *slot = sp_hash_map_put(&walk->told, (uintptr_t)node + what);
+    const bool is_new = slot == NULL || slot->number == 0;
+    if (slot != NULL)
+        slot->number = 1;
+    return is_new;
 }
 
 enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status)

@@ -96,7 +96,7 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
     for (uint32_t l = 0; l < mesh->links.level_count && l < SP_MAX_MESH_AXES; l++)
         table->levels[l] = mesh->links.levels[l];
     table->mesh.links.levels = table->levels;
-    table->layout_set.arena = table->shape_set.arena = table->class_set.arena = table->arena;
+    table->layout_set.arena = table->shape_set.arena = table->class_set.arena = table->reshards.arena = table->arena;
     table->answer_set.arena = table->arena;
     table->shape_of = SP_NEW_ARRAY(table->arena, workload->tensor_count, const struct sp_strategy_shape *);
     table->class_of = SP_NEW_ARRAY(table->arena, workload->node_count, struct sp_strategy_class *);

@@ -24,7 +24,6 @@ struct sp_strategy_shape {
 };
 
 struct sp_strategy_reshard {
-    uint64_t key; /* 0: free */
     double seconds, bytes;
 };
 
@@ -48,14 +47,13 @@ struct sp_strategy_table {
     uint32_t span[SP_STRATEGY_AXES][SP_MAX_MESH_AXES]; /* of each mesh axis: its devices at each level of links */
 
     struct sp_hash_map layout_set, shape_set, class_set, answer_set;
+    struct sp_hash_map reshards; /* by shape and layouts: struct sp_strategy_reshard */
     uint32_t layout_count, layout_capacity;
     struct sp_strategy_layout **layouts;
     uint32_t shape_count;
     const struct sp_strategy_shape **shape_of; /* per tensor */
     bool *is_own_weight;                       /* per tensor: a weight that one node alone uses, under any name */
     struct sp_strategy_class **class_of;       /* per node */
-    uint32_t reshard_count, reshard_capacity;
-    struct sp_strategy_reshard *reshards;
 };
 
 /* How one operand is cut: tensor axes and the mesh axes on them; those of one tensor axis stand major to minor. */

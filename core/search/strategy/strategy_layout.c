@@ -8,8 +8,6 @@
 #include "search/strategy/strategy_internal.h"
 
 #define RESHARD_CACHE_BYTES ((size_t)1 << 20) /* of the planner's own; the table keeps every answer */
-#define FIRST_RESHARDS      1024
-#define FIRST_LAYOUTS       64
 
 /* ---- the mesh --------------------------------------------------------------------------------------------------- */
 
@@ -271,29 +269,6 @@ enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t te
 
 /* ---- reshards --------------------------------------------------------------------------------------------------- */
 
-static struct sp_strategy_reshard *reshard_slot(struct sp_strategy_reshard *slots, uint32_t capacity, uint64_t key)
-{
-    uint64_t hash = key * 0x9e3779b97f4a7c15u;
-    uint32_t at = (uint32_t)(hash >> 32) & (capacity - 1);
-    while (slots[at].key != 0 && slots[at].key != key)
-        at = (at + 1) & (capacity - 1);
-    return &slots[at];
-}
-
-static bool grow_reshards(struct sp_strategy_table *table)
-{
-    uint32_t capacity = table->reshard_capacity == 0 ? FIRST_RESHARDS : 2 * table->reshard_capacity;
-    struct sp_strategy_reshard *larger = SP_NEW_ARRAY(table->arena, capacity, struct sp_strategy_reshard);
-    if (!larger)
-        return false;
-    for (uint32_t i = 0; i < table->reshard_capacity; i++)
-        if (table->reshards[i].key != 0)
-            *reshard_slot(larger, capacity, table->reshards[i].key) = table->reshards[i];
-    table->reshards = larger;
-    table->reshard_capacity = capacity;
-    return true;
-}
-
 /* A reshard up to the names of tensor axes: where all cuts are even, its cost follows from the tensor's bytes. */
 struct question {
     double tensor_bytes;
@@ -380,21 +355,22 @@ double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uin
         return 0;
     if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || !shape->extents)
         return INFINITY;
-    if (2 * table->reshard_count >= table->reshard_capacity && !grow_reshards(table))
-        return INFINITY;
     uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
-    struct sp_strategy_reshard *slot = reshard_slot(table->reshards, table->reshard_capacity, key);
-    if (slot->key == 0) {
+    const struct sp_hash_slot *slot = sp_hash_map_get(&table->reshards, key);
+    struct sp_strategy_reshard *reshard = slot != NULL ? slot->item : SP_NEW(table->arena, struct sp_strategy_reshard);
+    if (reshard == NULL)
+        return INFINITY;
+    if (slot == NULL) {
         if (!is_even(before, shape) || !is_even(after, shape))
-            slot->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
-                                            &before->layout, &after->layout, &slot->bytes);
-        else if (!ask(table, shape, before, after, &slot->seconds, &slot->bytes))
+            reshard->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
+                                               &before->layout, &after->layout, &reshard->bytes);
+        else if (!ask(table, shape, before, after, &reshard->seconds, &reshard->bytes))
             return INFINITY;
-        slot->key = key;
-        table->reshard_count++;
+        if (!sp_hash_set_add(&table->reshards, key, reshard))
+            return INFINITY;
     }
-    *ret_bytes = slot->bytes;
-    return slot->seconds;
+    *ret_bytes = reshard->bytes;
+    return reshard->seconds;
 }
 
 double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/hash_map.h"
 #include "solvers/choice/bounder.h"
 
 static double *table_of(struct sp_bound_state *state, const int64_t *cost, size_t count)
@@ -13,35 +14,23 @@ static double *table_of(struct sp_bound_state *state, const int64_t *cost, size_
     return table;
 }
 
-static size_t find_slot(const uint32_t *slots, size_t mask, const struct sp_reduced *reduced, const int64_t *cost)
-{
-    size_t slot = (size_t)(((uintptr_t)cost >> 3) * 0x9e3779b97f4a7c15u >> 20) & mask;
-    while (slots[slot] != UINT32_MAX && reduced->edges[slots[slot]].cost != cost)
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
 static bool make_tables(struct sp_bound_state *state)
 {
     const struct sp_reduced *reduced = state->reduced;
-    size_t mask = 15;
-    while (mask < 2 * (size_t)reduced->edge_count)
-        mask = 2 * mask + 1;
-    uint32_t *slots = SP_NEW_ARRAY(state->arena, mask + 1, uint32_t);
-    if (slots == NULL)
-        return false;
-    memset(slots, 0xff, (mask + 1) * sizeof(*slots));
+    struct sp_hash_map edge_of = {.arena = state->arena}; /* by the address of its table: the first edge + 1 */
     for (uint32_t e = 0; e < reduced->edge_count; e++) {
         const struct sp_reduced_edge *edge = &reduced->edges[e];
-        size_t slot = find_slot(slots, mask, reduced, edge->cost);
         size_t count = (size_t)sp_states_of(reduced, edge->u) * sp_states_of(reduced, edge->v);
-        if (slots[slot] == UINT32_MAX) {
-            slots[slot] = e;
+        struct sp_hash_slot *slot = sp_hash_map_put(&edge_of, (uintptr_t)edge->cost);
+        if (slot == NULL)
+            return false;
+        if (slot->number == 0) {
+            slot->number = (uint64_t)e + 1;
             state->tables[e] = table_of(state, edge->cost, count);
             state->turned[e] = table_of(state, edge->turned, count);
         } else {
-            state->tables[e] = state->tables[slots[slot]];
-            state->turned[e] = state->turned[slots[slot]];
+            state->tables[e] = state->tables[slot->number - 1];
+            state->turned[e] = state->turned[slot->number - 1];
         }
         if (state->tables[e] == NULL || state->turned[e] == NULL)
             return false;

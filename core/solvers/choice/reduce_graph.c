@@ -1,6 +1,8 @@
 /* The graph that is reduced: tables between nodes, merging, fixing, elimination. */
 #include "solvers/choice/reducer.h"
 
+#include "base/array.h"
+
 static void *take(struct sp_reducer *reducer, struct sp_arena *arena, size_t count, size_t size)
 {
     void *memory = sp_arena_array(arena, count, size);
@@ -13,84 +15,30 @@ static uint64_t key_of(uint32_t u, uint32_t v)
     return u < v ? (uint64_t)u << 32 | v : (uint64_t)v << 32 | u;
 }
 
-/* The slot of a key, or the empty one where it belongs; UINT32_MAX in `slots` is empty. */
-static size_t slot_of(const struct sp_reducer *reducer, uint64_t key)
-{
-    size_t mask = ((size_t)1 << reducer->slot_bits) - 1;
-    size_t slot = (key * 0x9e3779b97f4a7c15u) >> (64 - reducer->slot_bits);
-    while (reducer->slots[slot] != UINT32_MAX && reducer->slot_keys[slot] != key)
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
-static bool make_slots(struct sp_reducer *reducer, uint32_t bits)
-{
-    size_t count = (size_t)1 << bits;
-    uint64_t *keys = take(reducer, reducer->scratch, count, sizeof(*keys));
-    uint32_t *slots = take(reducer, reducer->scratch, count, sizeof(*slots));
-    if (keys == NULL || slots == NULL)
-        return false;
-    memset(slots, 0xff, count * sizeof(*slots));
-    reducer->slot_keys = keys;
-    reducer->slots = slots;
-    reducer->slot_bits = bits;
-    reducer->slots_used = 0;
-    return true;
-}
-
-/* Entries of edges that died or moved are left behind; a larger table is made without them. */
-static void grow_slots(struct sp_reducer *reducer)
-{
-    if (!make_slots(reducer, reducer->slot_bits + 1))
-        return;
-    for (uint32_t e = 0; e < reducer->problem->edge_count; e++) {
-        const struct sp_reducer_edge *edge = &reducer->edges[e];
-        if (edge->cost == NULL || edge->is_dead)
-            continue;
-        uint64_t key = key_of(edge->u, edge->v);
-        size_t slot = slot_of(reducer, key);
-        reducer->slots_used += reducer->slots[slot] == UINT32_MAX;
-        reducer->slot_keys[slot] = key;
-        reducer->slots[slot] = e;
-    }
-}
-
 static uint32_t find_edge(const struct sp_reducer *reducer, uint32_t u, uint32_t v)
 {
-    uint32_t e = reducer->slots[slot_of(reducer, key_of(u, v))];
-    if (e == UINT32_MAX || reducer->edges[e].is_dead)
+    const struct sp_hash_slot *slot = sp_hash_map_get(&reducer->edge_of, key_of(u, v));
+    if (slot == NULL)
         return UINT32_MAX;
-    const struct sp_reducer_edge *edge = &reducer->edges[e];
-    return key_of(edge->u, edge->v) == key_of(u, v) ? e : UINT32_MAX;
+    const struct sp_reducer_edge *edge = &reducer->edges[slot->number - 1];
+    return !edge->is_dead && key_of(edge->u, edge->v) == key_of(u, v) ? (uint32_t)slot->number - 1 : UINT32_MAX;
 }
 
 static void note_edge(struct sp_reducer *reducer, uint32_t e)
 {
-    if ((uint64_t)reducer->slots_used * 2 >= (uint64_t)1 << reducer->slot_bits)
-        grow_slots(reducer);
-    if (reducer->is_out_of_memory)
-        return;
-    uint64_t key = key_of(reducer->edges[e].u, reducer->edges[e].v);
-    size_t slot = slot_of(reducer, key);
-    reducer->slots_used += reducer->slots[slot] == UINT32_MAX;
-    reducer->slot_keys[slot] = key;
-    reducer->slots[slot] = e;
+    struct sp_hash_slot *slot = sp_hash_map_put(&reducer->edge_of, key_of(reducer->edges[e].u, reducer->edges[e].v));
+    if (slot != NULL)
+        slot->number = (uint64_t)e + 1;
+    reducer->is_out_of_memory |= slot == NULL;
 }
 
 static void add_link(struct sp_reducer *reducer, uint32_t v, uint32_t e)
 {
     struct sp_reducer_node *node = &reducer->nodes[v];
-    if (node->link_count == node->link_room) {
-        uint32_t room = node->link_room == 0 ? 4 : 2 * node->link_room;
-        uint32_t *links = take(reducer, reducer->scratch, room, sizeof(*links));
-        if (links == NULL)
-            return;
-        if (node->link_count > 0)
-            memcpy(links, node->links, node->link_count * sizeof(*links));
-        node->links = links;
-        node->link_room = room;
-    }
-    node->links[node->link_count++] = e;
+    if (SP_MAKE_ROOM(reducer->scratch, node->links, node->link_count, node->link_room, 1))
+        node->links[node->link_count++] = e;
+    else
+        reducer->is_out_of_memory = true;
 }
 
 uint32_t sp_reducer_next_link(const struct sp_reducer *reducer, uint32_t v, uint32_t *index)
@@ -450,10 +398,9 @@ void sp_reducer_build(struct sp_reducer *reducer)
     reducer->edges = take(reducer, reducer->scratch, problem->edge_count, sizeof(*reducer->edges));
     reducer->queue = take(reducer, reducer->scratch, problem->edge_count, sizeof(*reducer->queue));
     reducer->steps = take(reducer, reducer->arena, problem->node_count, sizeof(*reducer->steps));
-    uint32_t bits = 4;
-    while (((uint64_t)1 << bits) < 4 * (uint64_t)problem->edge_count)
-        bits++;
-    if (reducer->is_out_of_memory || !make_slots(reducer, bits))
+    reducer->edge_of.arena = reducer->scratch;
+    reducer->is_out_of_memory |= !sp_hash_map_reserve(&reducer->edge_of, problem->edge_count);
+    if (reducer->is_out_of_memory)
         return;
     build_nodes(reducer);
     for (uint32_t e = 0; e < problem->edge_count && !reducer->is_out_of_memory; e++) {

@@ -4,9 +4,8 @@
 struct packer {
     struct sp_reducer *reducer;
     struct sp_reduced *reduced;
-    uint32_t *number;      /* node -> variable */
-    uint32_t *table_slots; /* equal tables are one */
-    uint32_t slot_bits;
+    uint32_t *number;          /* node -> variable */
+    struct sp_hash_map tables; /* by digest: equal ones are one; an edge that has it */
 };
 
 static void *take(struct packer *packer, size_t count, size_t size)
@@ -87,14 +86,6 @@ static bool pack_variables(struct packer *packer)
     return true;
 }
 
-static uint64_t hash_table(const int64_t *table, size_t count, uint64_t seed)
-{
-    uint64_t hash = seed;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ (uint64_t)table[i]) * 0x9e3779b97f4a7c15u + (hash >> 29);
-    return hash ^ hash >> 32;
-}
-
 static uint32_t states_of(const struct sp_reduced *reduced, uint32_t v)
 {
     return reduced->first[v + 1] - reduced->first[v];
@@ -113,10 +104,11 @@ static bool keep_table(struct packer *packer, struct sp_reduced_edge *edge, cons
 {
     const struct sp_reduced *reduced = packer->reduced;
     uint32_t rows = states_of(reduced, edge->u), columns = states_of(reduced, edge->v);
-    size_t count = (size_t)rows * columns, mask = ((size_t)1 << packer->slot_bits) - 1;
-    size_t slot = hash_table(table, count, rows) & mask;
-    for (; packer->table_slots[slot] != UINT32_MAX; slot = (slot + 1) & mask) {
-        const struct sp_reduced_edge *known = &reduced->edges[packer->table_slots[slot]];
+    size_t count = (size_t)rows * columns;
+    const uint64_t digest = sp_digest(table, count * sizeof(*table), rows);
+    uint32_t at = sp_hash_home(&packer->tables, digest);
+    for (const struct sp_hash_slot *slot; (slot = sp_hash_next(&packer->tables, digest, &at)) != NULL;) {
+        const struct sp_reduced_edge *known = slot->item;
         if (states_of(reduced, known->u) == rows && states_of(reduced, known->v) == columns &&
             memcmp(known->cost, table, count * sizeof(*table)) == 0) {
             edge->cost = known->cost;
@@ -124,7 +116,6 @@ static bool keep_table(struct packer *packer, struct sp_reduced_edge *edge, cons
             return true;
         }
     }
-    packer->table_slots[slot] = (uint32_t)(edge - reduced->edges);
     int64_t *turned = take(packer, count, sizeof(*turned)), *own = NULL;
     if (given == NULL && turned != NULL) {
         own = take(packer, count, sizeof(*own));
@@ -132,7 +123,7 @@ static bool keep_table(struct packer *packer, struct sp_reduced_edge *edge, cons
             memcpy(own, table, count * sizeof(*own));
         given = own;
     }
-    if (turned == NULL || given == NULL)
+    if (turned == NULL || given == NULL || !sp_hash_set_add(&packer->tables, digest, edge))
         return false;
     turn(given, turned, rows, columns);
     edge->cost = given;
@@ -185,13 +176,9 @@ static void pack_links(struct sp_reduced *reduced)
 static bool pack_edges(struct packer *packer)
 {
     struct sp_reducer *reducer = packer->reducer;
-    packer->slot_bits = 2;
-    while (((uint64_t)1 << packer->slot_bits) < 2 * (uint64_t)packer->reduced->edge_count)
-        packer->slot_bits++;
-    packer->table_slots = SP_NEW_ARRAY(reducer->scratch, (size_t)1 << packer->slot_bits, uint32_t);
-    if (packer->table_slots == NULL)
+    packer->tables.arena = reducer->scratch;
+    if (!sp_hash_map_reserve(&packer->tables, packer->reduced->edge_count + 1))
         return false;
-    memset(packer->table_slots, 0xff, sizeof(uint32_t) << packer->slot_bits);
     uint32_t n = 0;
     for (uint32_t e = 0; e < reducer->problem->edge_count; e++)
         if (!reducer->edges[e].is_dead &&

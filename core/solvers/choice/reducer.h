@@ -11,6 +11,7 @@
  *  fix      a node with one strategy left is a constant
  *  moment   a row of usage; numbered densely, and anew whenever some are dropped
  */
+#include "base/hash_map.h"
 #include "solvers/choice/reduce.h"
 
 #define SP_NO_NODE UINT32_MAX
@@ -59,8 +60,7 @@ struct sp_reducer {
     struct sp_reducer_node *nodes;
     struct sp_reducer_edge *edges;
     uint32_t *queue, queue_head, queue_count; /* ring of edge_count */
-    uint64_t *slot_keys;                      /* (u, v) -> edge: open addressing */
-    uint32_t *slots, slot_bits, slots_used;
+    struct sp_hash_map edge_of;               /* (u, v) -> edge + 1; it may have died or moved since */
     struct sp_reduce_step *steps;
     uint32_t step_count;
     int64_t *room_of_pairs; /* of elimination: grows */
