@@ -35,6 +35,9 @@ struct sp_rows {
 bool sp_rows_sort(struct sp_arena *arena, const uint32_t *row_of, uint32_t count, uint32_t rows,
                   struct sp_rows *ret_rows);
 
+/* The same into arrays that are there, for `rows` + 2 starts and all items: for who sorts again and again. */
+void sp_rows_fill(const uint32_t *row_of, uint32_t count, uint32_t rows, struct sp_rows *of);
+
 bool sp_rows_begin(struct sp_arena *arena, uint32_t rows, struct sp_rows *ret_rows);
 
 /* Starts are two places ahead while they are counted, and one while items are put: each put moves the start of the row

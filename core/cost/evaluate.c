@@ -1,5 +1,7 @@
 #include "cost/evaluate.h"
 
+#include "base/rows.h"
+
 /* Whether requests carry this tensor from its producer's stage to others. */
 static bool is_sent(const struct sp_workload *workload, const struct sp_work_tensor *tensor)
 {
@@ -92,26 +94,6 @@ static void fill_transfers(const struct sp_workload *workload, const struct sp_c
     }
 }
 
-/* Nodes by stage, ascending in each: those of stage s are order[first[s]] .. order[first[s + 1] - 1]. */
-static bool bucket_nodes(struct sp_arena *arena, uint32_t node_count, const struct sp_placement *placement,
-                         uint32_t **ret_order, uint32_t **ret_first)
-{
-    uint32_t *order = SP_NEW_ARRAY(arena, node_count, uint32_t);
-    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)placement->stage_count + 2, uint32_t);
-
-    if (order == NULL || first == NULL)
-        return false;
-    for (uint32_t i = 0; i < node_count; i++)
-        first[placement->stage_of[i] + 2]++;
-    for (uint32_t s = 2; s <= placement->stage_count; s++)
-        first[s] += first[s - 1];
-    for (uint32_t i = 0; i < node_count; i++)
-        order[first[placement->stage_of[i] + 1]++] = i;
-    *ret_order = order;
-    *ret_first = first;
-    return true;
-}
-
 /*
  * Starts of the stages and the latency. Transfers go from lower to higher stages, so one pass in stage order follows
  * every path. What one stage sends to one other adds up; different senders overlap.
@@ -119,25 +101,23 @@ static bool bucket_nodes(struct sp_arena *arena, uint32_t node_count, const stru
 static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluation)
 {
     uint32_t stage_count = evaluation->stage_count, transfer_count = evaluation->transfer_count;
-    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)stage_count + 2, uint32_t);
-    uint32_t *incoming = SP_NEW_ARRAY(arena, transfer_count, uint32_t);
+    struct sp_rows incoming; /* transfers, by the stage that they go to */
+    uint32_t *to_stage = SP_NEW_ARRAY(arena, transfer_count, uint32_t);
     uint32_t *seen = SP_NEW_ARRAY(arena, stage_count, uint32_t);
     double *arrival = SP_NEW_ARRAY(arena, stage_count, double); /* of what each sender sends to the current stage */
 
-    if (first == NULL || incoming == NULL || seen == NULL || arrival == NULL)
+    if (to_stage == NULL || seen == NULL || arrival == NULL)
         return false;
     for (uint32_t i = 0; i < transfer_count; i++)
-        first[evaluation->transfers[i].to_stage + 2]++;
-    for (uint32_t s = 2; s <= stage_count; s++)
-        first[s] += first[s - 1];
-    for (uint32_t i = 0; i < transfer_count; i++)
-        incoming[first[evaluation->transfers[i].to_stage + 1]++] = i;
+        to_stage[i] = evaluation->transfers[i].to_stage;
+    if (!sp_rows_sort(arena, to_stage, transfer_count, stage_count, &incoming))
+        return false;
 
     for (uint32_t s = 0; s < stage_count; s++) {
         struct sp_stage_cost *stage = &evaluation->stages[s];
         stage->waits_for = SP_NO_WORK;
-        for (uint32_t i = first[s]; i < first[s + 1]; i++) {
-            const struct sp_tensor_transfer *transfer = &evaluation->transfers[incoming[i]];
+        for (uint32_t i = incoming.start[s]; i < incoming.start[s + 1]; i++) {
+            const struct sp_tensor_transfer *transfer = &evaluation->transfers[incoming.items[i]];
             const struct sp_stage_cost *sender = &evaluation->stages[transfer->from_stage];
             if (seen[transfer->from_stage] != s + 1) {
                 seen[transfer->from_stage] = s + 1;
@@ -189,7 +169,8 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
     struct sp_arena_mark start = sp_arena_mark(arena), temporary;
     struct sp_evaluation *evaluation;
     struct sp_evaluator *evaluator;
-    uint32_t *seen, *order, *first, transfer_count = 0;
+    struct sp_rows nodes;
+    uint32_t *seen, transfer_count = 0;
     enum sp_status status = check_placement(workload, cluster, placement, err);
 
     if (status != SP_OK)
@@ -212,10 +193,11 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
     seen = SP_NEW_ARRAY(arena, placement->stage_count, uint32_t);
     evaluator = sp_evaluator_create(arena, workload, cluster);
     if (evaluation->stages == NULL || evaluation->transfers == NULL || seen == NULL || evaluator == NULL ||
-        !bucket_nodes(arena, workload->node_count, placement, &order, &first))
+        !sp_rows_sort(arena, placement->stage_of, workload->node_count, placement->stage_count, &nodes))
         goto out_of_memory;
     for (uint32_t s = 0; s < placement->stage_count; s++)
-        sp_evaluator_stage(evaluator, placement, s, order + first[s], first[s + 1] - first[s], &evaluation->stages[s]);
+        sp_evaluator_stage(evaluator, placement, s, nodes.items + nodes.start[s], nodes.start[s + 1] - nodes.start[s],
+                           &evaluation->stages[s]);
     fill_transfers(workload, cluster, placement, seen, evaluation);
     if (sp_evaluation_finish(arena, evaluation, err) != SP_OK)
         goto out_of_memory;

@@ -2,13 +2,15 @@
 
 #include <string.h>
 
+#include "base/components.h"
+
 /* A graph of vertices; each group is one, and so is each node without a group. */
 struct merged {
     uint32_t count, edge_count;
     uint32_t *of; /* node -> vertex */
     uint32_t *from, *to;
-    uint32_t *first, *next; /* edges that begin at v: next[first[v]] .. next[first[v + 1] - 1] */
-    uint32_t *part;         /* vertex -> strongly connected part */
+    struct sp_rows after; /* per vertex: where its edges lead to */
+    uint32_t *part;       /* vertex -> strongly connected part */
     uint32_t part_count;
 };
 
@@ -23,93 +25,17 @@ static bool merge_groups(struct sp_arena *scratch, const struct sp_cost_graph *g
     merged->count = graph->group_count;
     for (uint32_t i = 0; i < graph->node_count; i++)
         merged->of[i] = graph->nodes[i].group != SP_COST_NONE ? graph->nodes[i].group : merged->count++;
-    merged->first = SP_NEW_ARRAY(scratch, (size_t)merged->count + 2, uint32_t);
-    merged->next = SP_NEW_ARRAY(scratch, graph->edge_count, uint32_t);
     merged->part = SP_NEW_ARRAY(scratch, merged->count, uint32_t);
-    if (merged->first == NULL || merged->next == NULL || merged->part == NULL)
+    if (merged->part == NULL)
         return false;
     for (uint32_t e = 0; e < graph->edge_count; e++) {
         merged->from[e] = merged->of[graph->edges[e].from];
         merged->to[e] = merged->of[graph->edges[e].to];
-        merged->first[merged->from[e] + 2]++;
     }
-    for (uint32_t v = 2; v < merged->count + 2; v++)
-        merged->first[v] += merged->first[v - 1];
-    for (uint32_t e = 0; e < graph->edge_count; e++)
-        merged->next[merged->first[merged->from[e] + 1]++] = merged->to[e];
-    return true;
-}
-
-/* Tarjan's walk, with a stack of its own: R. Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput.
-   1(2), 1972. */
-struct walk {
-    struct merged *merged;
-    uint32_t *number, *low; /* of a vertex, from 1; 0: not seen */
-    uint32_t *path, *at;    /* vertices that the walk is in, and for each vertex its next edge */
-    uint32_t *open;         /* vertices whose part is not known yet */
-    bool *is_open;
-    uint32_t depth, open_count, numbers;
-};
-
-static void enter(struct walk *walk, uint32_t vertex)
-{
-    walk->number[vertex] = walk->low[vertex] = ++walk->numbers;
-    walk->at[vertex] = walk->merged->first[vertex];
-    walk->path[walk->depth++] = vertex;
-    walk->open[walk->open_count++] = vertex;
-    walk->is_open[vertex] = true;
-}
-
-/* The vertex is done: what was opened since is its part, if nothing before it can be reached. */
-static void leave(struct walk *walk, uint32_t vertex)
-{
-    walk->depth--;
-    if (walk->depth > 0 && walk->low[vertex] < walk->low[walk->path[walk->depth - 1]])
-        walk->low[walk->path[walk->depth - 1]] = walk->low[vertex];
-    if (walk->low[vertex] != walk->number[vertex])
-        return;
-    uint32_t member;
-    do {
-        member = walk->open[--walk->open_count];
-        walk->is_open[member] = false;
-        walk->merged->part[member] = walk->merged->part_count;
-    } while (member != vertex);
-    walk->merged->part_count++;
-}
-
-static void walk_from(struct walk *walk, uint32_t start)
-{
-    if (walk->number[start] != 0)
-        return;
-    enter(walk, start);
-    while (walk->depth > 0) {
-        const uint32_t vertex = walk->path[walk->depth - 1];
-        if (walk->at[vertex] == walk->merged->first[vertex + 1]) {
-            leave(walk, vertex);
-            continue;
-        }
-        const uint32_t next = walk->merged->next[walk->at[vertex]++];
-        if (walk->number[next] == 0)
-            enter(walk, next);
-        else if (walk->is_open[next] && walk->number[next] < walk->low[vertex])
-            walk->low[vertex] = walk->number[next];
-    }
-}
-
-static bool find_parts(struct sp_arena *scratch, struct merged *merged)
-{
-    struct walk walk = {.merged = merged,
-                        .number = SP_NEW_ARRAY(scratch, merged->count, uint32_t),
-                        .low = SP_NEW_ARRAY(scratch, merged->count, uint32_t),
-                        .path = SP_NEW_ARRAY(scratch, merged->count, uint32_t),
-                        .at = SP_NEW_ARRAY(scratch, merged->count, uint32_t),
-                        .open = SP_NEW_ARRAY(scratch, merged->count, uint32_t),
-                        .is_open = SP_NEW_ARRAY(scratch, merged->count, bool)};
-    if (walk.number == NULL || walk.low == NULL || walk.path == NULL || walk.at == NULL || walk.open == NULL ||
-        walk.is_open == NULL)
+    if (!sp_rows_sort(scratch, merged->from, graph->edge_count, merged->count, &merged->after))
         return false;
-    for (uint32_t v = 0; v < merged->count; v++)
-        walk_from(&walk, v);
+    for (uint32_t i = 0; i < graph->edge_count; i++)
+        merged->after.items[i] = merged->to[merged->after.items[i]];
     return true;
 }
 
@@ -164,8 +90,10 @@ enum sp_status sp_together_order(struct sp_arena *arena, struct sp_arena *scratc
         return sp_fail(err, SP_ERR_INTERNAL, "CYCLE", "A graph of costs has a cycle of %u nodes.", length);
     if (graph->node_count > 0)
         memcpy(order, plain, graph->node_count * sizeof *order);
-    if (graph->group_count > 0 && (!merge_groups(scratch, graph, &merged) || !find_parts(scratch, &merged) ||
-                                   !order_parts(scratch, graph, &merged, order, together)))
+    if (graph->group_count > 0 &&
+        (!merge_groups(scratch, graph, &merged) ||
+         !sp_components(scratch, &merged.after, merged.count, merged.part, &merged.part_count) ||
+         !order_parts(scratch, graph, &merged, order, together)))
         return sp_fail_memory(err);
     *ret_order = order;
     *ret_together = together;

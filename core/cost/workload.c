@@ -1,5 +1,6 @@
 #include "cost/workload.h"
 
+#include "base/rows.h"
 #include "cost/body_memory.h"
 #include "cost/workload_internal.h"
 
@@ -111,38 +112,20 @@ static void fill_tensors(struct sp_workload *workload, const struct sp_graph *gr
 }
 
 /* Values that subgraphs use by name, by the node that holds the subgraph. */
-struct outer_uses {
-    uint32_t *first; /* node -> its first entry; one entry more than nodes */
-    uint32_t *values;
-};
-
-static bool find_outer_uses(struct sp_arena *arena, const struct sp_graph *graph, struct outer_uses *ret_uses)
+static bool find_outer_uses(struct sp_arena *arena, const struct sp_graph *graph, struct sp_rows *uses)
 {
-    size_t total = 0;
-    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)graph->node_count + 2, uint32_t), *values;
-
-    for (uint32_t i = 0; i < graph->value_count; i++) {
-        for (uint32_t j = 0; j < graph->values[i]->use_count; j++)
-            total += graph->values[i]->uses[j].input == UINT32_MAX;
-    }
-    values = SP_NEW_ARRAY(arena, total, uint32_t);
-    if (first == NULL || values == NULL || total > UINT32_MAX)
+    if (!sp_rows_begin(arena, graph->node_count, uses))
         return false;
-    for (uint32_t i = 0; total > 0 && i < graph->value_count; i++) {
-        for (uint32_t j = 0; j < graph->values[i]->use_count; j++) {
+    for (uint32_t i = 0; i < graph->value_count; i++)
+        for (uint32_t j = 0; j < graph->values[i]->use_count; j++)
             if (graph->values[i]->uses[j].input == UINT32_MAX)
-                first[graph->values[i]->uses[j].node->index + 2]++;
-        }
-    }
-    for (uint32_t n = 2; n <= graph->node_count; n++)
-        first[n] += first[n - 1];
-    for (uint32_t i = 0; total > 0 && i < graph->value_count; i++) {
-        for (uint32_t j = 0; j < graph->values[i]->use_count; j++) {
+                sp_rows_count(uses, graph->values[i]->uses[j].node->index);
+    if (!sp_rows_end_count(arena, graph->node_count, uses))
+        return false;
+    for (uint32_t i = 0; i < graph->value_count; i++)
+        for (uint32_t j = 0; j < graph->values[i]->use_count; j++)
             if (graph->values[i]->uses[j].input == UINT32_MAX)
-                values[first[graph->values[i]->uses[j].node->index + 1]++] = i;
-        }
-    }
-    *ret_uses = (struct outer_uses){first, values};
+                sp_rows_put(uses, graph->values[i]->uses[j].node->index, i);
     return true;
 }
 
@@ -164,7 +147,7 @@ static bool fill_nodes(struct sp_workload *workload, const struct sp_graph *grap
     uint32_t *pool = SP_NEW_ARRAY(workload->arena, count_operands(graph), uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(workload->arena);
     uint32_t *seen = SP_NEW_ARRAY(workload->arena, graph->value_count, uint32_t); /* value -> last node + 1 */
-    struct outer_uses outer;
+    struct sp_rows outer;
 
     if (pool == NULL || seen == NULL || !find_outer_uses(workload->arena, graph, &outer))
         return false;
@@ -180,10 +163,10 @@ static bool fill_nodes(struct sp_workload *workload, const struct sp_graph *grap
                 *pool++ = node->inputs[i]->id;
             }
         }
-        for (uint32_t i = outer.first[n]; i < outer.first[n + 1]; i++) {
-            if (seen[outer.values[i]] != n + 1) {
-                seen[outer.values[i]] = n + 1;
-                *pool++ = outer.values[i];
+        for (uint32_t i = outer.start[n]; i < outer.start[n + 1]; i++) {
+            if (seen[outer.items[i]] != n + 1) {
+                seen[outer.items[i]] = n + 1;
+                *pool++ = outer.items[i];
             }
         }
         work->input_count = (uint32_t)(pool - work->inputs);

@@ -116,8 +116,8 @@ static bool has_more_stages(struct sp_graph_slice *graph, const struct sp_graph_
 enum sp_status sp_graph_describe(struct sp_graph_slice *graph, uint32_t number, struct sp_error *err)
 {
     struct sp_graph_box *box = &graph->boxes[number];
-    *box = (struct sp_graph_box){.nodes = graph->members + graph->first[number],
-                                 .count = graph->first[number + 1] - graph->first[number],
+    *box = (struct sp_graph_box){.nodes = graph->members.items + graph->members.start[number],
+                                 .count = graph->members.start[number + 1] - graph->members.start[number],
                                  .path = ""};
     for (uint32_t i = 0; i < box->count; i++) {
         const struct sp_index_node *node = &graph->index->nodes[box->nodes[i]];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/rows.h"
 #include "index/graph_internal.h"
 
 /* Places of nodes: the boxes, then what is before them and what is after them. */
@@ -71,49 +72,35 @@ static bool add_tensor(struct finding *finding, uint32_t from, uint32_t number)
     return true;
 }
 
-/* The tensors that nodes make, by the place of their node: those of place p are sorted[first[p]] up to first[p + 1]. */
-static bool sort_tensors(const struct sp_graph_slice *graph, uint32_t **ret_first, uint32_t **ret_sorted)
+/* The tensors that nodes make, by the place of their node. */
+static bool sort_tensors(const struct sp_graph_slice *graph, struct sp_rows *ret_rows)
 {
     const struct sp_index *index = graph->index;
-    const uint32_t places = graph->box_count + 2;
-    uint32_t *first = SP_NEW_ARRAY(graph->arena, (size_t)places + 2, uint32_t);
-    uint32_t *sorted = SP_NEW_ARRAY(graph->arena, index->tensor_count, uint32_t);
-    if (first == NULL || sorted == NULL)
-        return false;
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t t = 0; t < index->tensor_count; t++) {
-            if (index->tensors[t].producer == SP_INDEX_NONE)
-                continue;
-            const uint32_t box = graph->box_of[index->tensors[t].producer];
-            const uint32_t place = box != SP_INDEX_NONE ? box : graph->box_count + BEFORE;
-            if (round == 0)
-                first[place + 2]++;
-            else
-                sorted[first[place + 1]++] = t;
-        }
-        for (uint32_t p = 0; round == 0 && p < places; p++)
-            first[p + 2] += first[p + 1];
+    uint32_t *place_of = SP_NEW_ARRAY(graph->arena, index->tensor_count, uint32_t);
+    for (uint32_t t = 0; t < index->tensor_count && place_of != NULL; t++) {
+        const uint32_t producer = index->tensors[t].producer;
+        const uint32_t box = producer == SP_INDEX_NONE ? SP_INDEX_NONE : graph->box_of[producer];
+        place_of[t] = producer == SP_INDEX_NONE ? SP_NO_ROW : box != SP_INDEX_NONE ? box : graph->box_count + BEFORE;
     }
-    *ret_first = first;
-    *ret_sorted = sorted;
-    return true;
+    return place_of != NULL &&
+           sp_rows_sort(graph->arena, place_of, index->tensor_count, graph->box_count + 2, ret_rows);
 }
 
 static bool find_all(struct finding *finding)
 {
     const struct sp_graph_slice *graph = finding->graph;
     const uint32_t places = graph->box_count + 2;
-    uint32_t *first, *sorted;
+    struct sp_rows made;
     finding->edge_to = SP_NEW_ARRAY(graph->arena, places, uint32_t);
     finding->tensor_to = SP_NEW_ARRAY(graph->arena, places, uint32_t);
     finding->crossing_to = SP_NEW_ARRAY(graph->arena, places, uint32_t);
     if (finding->edge_to == NULL || finding->tensor_to == NULL || finding->crossing_to == NULL ||
-        !sort_tensors(graph, &first, &sorted))
+        !sort_tensors(graph, &made))
         return false;
     for (uint32_t from = 0; from < places; from++) {
         const size_t begin = finding->count;
-        for (uint32_t i = first[from]; i < first[from + 1]; i++) {
-            if (!add_tensor(finding, from, sorted[i]))
+        for (uint32_t i = made.start[from]; i < made.start[from + 1]; i++) {
+            if (!add_tensor(finding, from, made.items[i]))
                 return false;
         }
         for (size_t e = begin; e < finding->count; e++)

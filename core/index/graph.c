@@ -109,20 +109,14 @@ static enum sp_status box_stages(struct sp_graph_slice *graph, struct sp_error *
 static enum sp_status sort_members(struct sp_graph_slice *graph, struct sp_error *err)
 {
     const struct sp_index_selection *selection = &graph->selection;
-    uint32_t *at = SP_NEW_ARRAY(graph->arena, (size_t)graph->box_count + 1, uint32_t);
-    graph->first = SP_NEW_ARRAY(graph->arena, (size_t)graph->box_count + 1, uint32_t);
-    graph->members = SP_NEW_ARRAY(graph->arena, selection->count, uint32_t);
     graph->box_of = SP_NEW_ARRAY(graph->arena, graph->index->node_count, uint32_t);
-    if (at == NULL || graph->first == NULL || graph->members == NULL || graph->box_of == NULL)
+    if (graph->box_of == NULL ||
+        !sp_rows_sort(graph->arena, graph->box_of_member, selection->count, graph->box_count, &graph->members))
         return sp_fail_memory(err);
     for (uint32_t n = 0; n < graph->index->node_count; n++)
         graph->box_of[n] = SP_INDEX_NONE;
-    for (uint32_t i = 0; i < selection->count; i++)
-        graph->first[graph->box_of_member[i] + 1]++;
-    for (uint32_t b = 0; b < graph->box_count; b++)
-        at[b + 1] = graph->first[b + 1] += graph->first[b];
     for (uint32_t i = 0; i < selection->count; i++) {
-        graph->members[at[graph->box_of_member[i]]++] = selection->nodes[i];
+        graph->members.items[i] = selection->nodes[graph->members.items[i]];
         graph->box_of[selection->nodes[i]] = graph->box_of_member[i];
     }
     return SP_OK;

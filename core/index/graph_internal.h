@@ -1,5 +1,6 @@
 #pragma once
 /* A slice of a graph while it is made: all of it lives in its arena. */
+#include "base/rows.h"
 #include "index/graph.h"
 #include "index/label.h"
 #include "index/modules.h"
@@ -28,10 +29,10 @@ struct sp_graph_slice {
     struct sp_index_selection selection;
     uint32_t depth, box_count;
     bool is_truncated, has_runs;
-    uint32_t *box_of_member;   /* per node of the selection */
-    uint32_t *box_of;          /* per node; SP_INDEX_NONE outside */
-    uint32_t *child_of;        /* per node below the module, where there are runs */
-    uint32_t *first, *members; /* the nodes of box b: members[first[b]] up to first[b + 1] */
+    uint32_t *box_of_member; /* per node of the selection */
+    uint32_t *box_of;        /* per node; SP_INDEX_NONE outside */
+    uint32_t *child_of;      /* per node below the module, where there are runs */
+    struct sp_rows members;  /* the nodes of each box */
     struct sp_graph_box *boxes;
     struct sp_intern *operators;
     uint32_t *operator_of, *operator_nodes; /* per node; per operator, all 0 between two boxes */

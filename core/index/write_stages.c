@@ -246,7 +246,7 @@ static void describe_stage(struct stages *stages)
         .device_count = sp_placement_size(placement, s),
         .replicas = sp_placement_replicas(placement, s),
         .device_name = sp_writing_text(writing, sp_cluster_device(plan->cluster, placement->stage_device[s])->name),
-        .node_count = plan->stage_begin[s + 1] - plan->stage_begin[s],
+        .node_count = plan->stage_nodes.start[s + 1] - plan->stage_nodes.start[s],
         .first_slice = (uint32_t)writing->counts[SP_TABLE_SLICES],
         .first_moment = (uint32_t)writing->counts[SP_TABLE_MOMENTS],
         .first_alive = (uint32_t)writing->counts[SP_TABLE_ALIVE],

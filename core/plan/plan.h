@@ -9,6 +9,7 @@
  * the bound that was proved stands beside the estimate.
  */
 #include "base/json_writer.h"
+#include "base/rows.h"
 #include "cost/evaluate.h"
 #include "onnx/writer.h"
 #include "plan/model_file.h"
@@ -42,9 +43,8 @@ struct sp_plan {
     uint32_t note_count;
     const struct sp_plan_note *notes;
     const struct sp_variants *sweep, *what_if; /* plan/variants/variants.h; NULL: not asked for */
-    /* Set by sp_plan_finish(): nodes by stage, in order; stage s has stage_begin[s]..stage_begin[s + 1]. */
-    uint32_t *stage_nodes, *stage_begin;
-    double *arena_bytes;     /* per stage: cost/buffer_reuse.h, of one device */
+    struct sp_rows stage_nodes;                /* set by sp_plan_finish(): the nodes of each stage, in order */
+    double *arena_bytes;                       /* per stage: cost/buffer_reuse.h, of one device */
     uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 

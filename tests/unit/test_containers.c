@@ -310,7 +310,7 @@ Test(containers, rows_list_numbers_in_their_order)
     static uint32_t row_of[COUNT];
     uint64_t random = 5;
     for (uint32_t rows = 1; rows < 2 * COUNT; rows *= 7) {
-        struct sp_rows sorted, put;
+        struct sp_rows sorted, put, again;
         for (uint32_t i = 0; i < COUNT; i++)
             row_of[i] = sp_random_below(&random, 9) == 0 ? SP_NO_ROW : sp_random_below(&random, rows);
         cr_assert(sp_rows_sort(arena, row_of, COUNT, rows, &sorted));
@@ -322,6 +322,12 @@ Test(containers, rows_list_numbers_in_their_order)
         for (uint32_t i = 0; i < COUNT; i++)
             if (row_of[i] != SP_NO_ROW)
                 sp_rows_put(&put, row_of[i], i);
+        again.start = SP_NEW_ARRAY(arena, rows + 2, uint32_t);
+        again.items = SP_NEW_ARRAY(arena, COUNT, uint32_t);
+        again.start[rows + 1] = 5; /* left from before */
+        sp_rows_fill(row_of, COUNT, rows, &again);
+        cr_assert_eq(memcmp(again.start, sorted.start, (rows + 2) * sizeof *again.start), 0);
+        cr_assert_eq(memcmp(again.items, sorted.items, sorted.start[rows] * sizeof *again.items), 0);
         uint32_t at = 0;
         for (uint32_t row = 0; row < rows; row++) {
             cr_assert_eq(sorted.start[row], at);

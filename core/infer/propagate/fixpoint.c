@@ -13,6 +13,7 @@
 
 #include "infer/interned.h"
 #include "infer/propagate/factor_step.h"
+#include "infer/propagate/refine.h"
 
 #define LEVEL_COUNT 5 /* of operations */
 
@@ -30,9 +31,9 @@ struct run {
     struct sp_arena *arena, *scratch;
     struct sp_propagation *in;
     struct sp_error *err;
-    uint32_t *first_flow, *flows_of; /* flows of tensor t: flows_of[first_flow[t]] .. */
-    uint32_t *use_count;             /* per tensor */
-    uint32_t *stack, *wide;          /* flows that wait; wide ones until no other does */
+    struct sp_rows flows_of; /* per tensor, ascending */
+    uint32_t *use_count;     /* per tensor */
+    uint32_t *stack, *wide;  /* flows that wait; wide ones until no other does */
     uint32_t stack_count, wide_count;
     bool *is_queued;
     uint32_t *seen, seen_stamp; /* per tensor: the last flow run that has looked at it */
@@ -50,13 +51,12 @@ struct run {
 static enum sp_status index_flows(struct run *run)
 {
     struct sp_propagation *in = run->in;
-    run->first_flow = SP_NEW_ARRAY(run->scratch, (size_t)in->tensor_count + 2, uint32_t);
     run->use_count = SP_NEW_ARRAY(run->scratch, in->tensor_count, uint32_t);
     run->stack = SP_NEW_ARRAY(run->scratch, in->flow_count, uint32_t);
     run->seen = SP_NEW_ARRAY(run->scratch, in->tensor_count, uint32_t);
     run->is_queued = SP_NEW_ARRAY(run->scratch, in->flow_count, bool);
-    if (run->first_flow == NULL || run->use_count == NULL || run->stack == NULL || run->seen == NULL ||
-        run->is_queued == NULL)
+    if (run->use_count == NULL || run->stack == NULL || run->seen == NULL || run->is_queued == NULL ||
+        !sp_flows_by_tensor(run->scratch, in->flows, in->flow_count, in->tensor_count, &run->flows_of))
         return sp_fail_memory(run->err);
     uint32_t wide_count = 0;
     for (uint32_t f = 0; f < in->flow_count; f++)
@@ -68,23 +68,9 @@ static enum sp_status index_flows(struct run *run)
         return sp_fail_memory(run->err);
     run->idle->seed = run->silent->seed = in->seed;
     for (uint32_t f = 0; f < in->flow_count; f++) {
-        for (uint32_t i = 0; i < in->flows[f].operand_count; i++) {
-            uint32_t tensor = in->flows[f].tensors[i];
-            if (tensor == SP_NO_TENSOR)
-                continue;
-            run->first_flow[tensor + 2]++;
-            run->use_count[tensor] += i < in->flows[f].input_count;
-        }
-    }
-    for (uint32_t t = 0; t < in->tensor_count; t++)
-        run->first_flow[t + 2] += run->first_flow[t + 1];
-    run->flows_of = SP_NEW_ARRAY(run->scratch, run->first_flow[in->tensor_count + 1], uint32_t);
-    if (run->flows_of == NULL)
-        return sp_fail_memory(run->err);
-    for (uint32_t f = 0; f < in->flow_count; f++) {
-        for (uint32_t i = 0; i < in->flows[f].operand_count; i++) {
+        for (uint32_t i = 0; i < in->flows[f].input_count; i++) {
             if (in->flows[f].tensors[i] != SP_NO_TENSOR)
-                run->flows_of[run->first_flow[in->flows[f].tensors[i] + 1]++] = f;
+                run->use_count[in->flows[f].tensors[i]]++;
         }
     }
     return SP_OK;
@@ -115,8 +101,8 @@ static bool pop(struct run *run, uint32_t *ret_flow)
 
 static void push_flows_of(struct run *run, uint32_t tensor)
 {
-    for (uint32_t i = run->first_flow[tensor + 1]; i-- > run->first_flow[tensor];)
-        push(run, run->flows_of[i]);
+    for (uint32_t i = run->flows_of.start[tensor + 1]; i-- > run->flows_of.start[tensor];)
+        push(run, run->flows_of.items[i]);
 }
 
 /* ---- which way a flow carries which factor ---------------------------------------------------------------------- */

@@ -226,8 +226,8 @@ static void enqueue(struct sp_refinement *all, uint32_t flow)
 
 static void enqueue_flows_of(struct sp_refinement *all, uint32_t tensor)
 {
-    for (uint32_t i = all->first_flow[tensor]; i < all->first_flow[tensor + 1]; i++)
-        enqueue(all, all->flows_of[i]);
+    for (uint32_t i = all->flows_of.start[tensor]; i < all->flows_of.start[tensor + 1]; i++)
+        enqueue(all, all->flows_of.items[i]);
 }
 
 /* Notes in the axis what its factors have. */
@@ -346,30 +346,31 @@ static void bar_axes(struct sp_refinement *all, const struct sp_flow *flow)
     }
 }
 
+bool sp_flows_by_tensor(struct sp_arena *arena, const struct sp_flow *flows, uint32_t flow_count, uint32_t tensor_count,
+                        struct sp_rows *ret_rows)
+{
+    if (!sp_rows_begin(arena, tensor_count, ret_rows))
+        return false;
+    for (uint32_t f = 0; f < flow_count; f++)
+        for (uint32_t i = 0; i < flows[f].operand_count; i++)
+            if (flows[f].tensors[i] != SP_NO_TENSOR)
+                sp_rows_count(ret_rows, flows[f].tensors[i]);
+    if (!sp_rows_end_count(arena, tensor_count, ret_rows))
+        return false;
+    for (uint32_t f = 0; f < flow_count; f++)
+        for (uint32_t i = 0; i < flows[f].operand_count; i++)
+            if (flows[f].tensors[i] != SP_NO_TENSOR)
+                sp_rows_put(ret_rows, flows[f].tensors[i], f);
+    return true;
+}
+
 static enum sp_status index_flows(struct sp_refinement *all, struct sp_error *err)
 {
-    all->first_flow = SP_NEW_ARRAY(all->arena, (size_t)all->tensor_count + 2, uint32_t);
     all->queue = SP_NEW_ARRAY(all->arena, all->flow_count, uint32_t);
     all->is_queued = SP_NEW_ARRAY(all->arena, all->flow_count, bool);
-    if (all->first_flow == NULL || all->queue == NULL || all->is_queued == NULL)
+    if (all->queue == NULL || all->is_queued == NULL ||
+        !sp_flows_by_tensor(all->arena, all->flows, all->flow_count, all->tensor_count, &all->flows_of))
         return sp_fail_memory(err);
-    for (uint32_t f = 0; f < all->flow_count; f++) {
-        for (uint32_t i = 0; i < all->flows[f].operand_count; i++) {
-            if (all->flows[f].tensors[i] != SP_NO_TENSOR)
-                all->first_flow[all->flows[f].tensors[i] + 2]++;
-        }
-    }
-    for (uint32_t t = 0; t < all->tensor_count; t++)
-        all->first_flow[t + 2] += all->first_flow[t + 1];
-    all->flows_of = SP_NEW_ARRAY(all->arena, all->first_flow[all->tensor_count + 1], uint32_t);
-    if (all->flows_of == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t f = 0; f < all->flow_count; f++) {
-        for (uint32_t i = 0; i < all->flows[f].operand_count; i++) {
-            if (all->flows[f].tensors[i] != SP_NO_TENSOR)
-                all->flows_of[all->first_flow[all->flows[f].tensors[i] + 1]++] = f;
-        }
-    }
     return SP_OK;
 }
 

@@ -22,6 +22,7 @@
  * Not refined: axes whose extent is not known, and those with a factor in which neighbours, blocks or positions matter
  * (HALO, PERMUTATION, a block above 1, positions of an operand).
  */
+#include "base/rows.h"
 #include "infer/interned.h"
 #include "infer/propagate/propagate.h"
 
@@ -32,6 +33,10 @@ struct sp_refined {
     const uint8_t *counts; /* per axis: its pieces, 1 where it is not cut */
     const int64_t *shape;  /* per piece, major to minor */
 };
+
+/* The flows of each tensor, ascending. False without memory. */
+bool sp_flows_by_tensor(struct sp_arena *arena, const struct sp_flow *flows, uint32_t flow_count, uint32_t tensor_count,
+                        struct sp_rows *ret_rows);
 
 /* The arrays are the caller's, and as in sp_propagation; they must stay, and rules must not change, until the last
    sp_refine_rule(). Everything is in `arena` but for what sp_refine_tensor() gives, which is in that of `pieces`. */

@@ -42,7 +42,7 @@ struct sp_refinement {
     struct sp_interned *pieces;
     struct sp_tensor_marks **tensors; /* NULL: nothing is noted */
     uint64_t *barred;                 /* per tensor, a bit per axis: cuts do not travel there */
-    uint32_t *first_flow, *flows_of;  /* flows of tensor t: flows_of[first_flow[t]] .. */
+    struct sp_rows flows_of;          /* per tensor, ascending */
     uint32_t *queue;                  /* a ring */
     uint32_t queue_from, queue_count;
     bool *is_queued;

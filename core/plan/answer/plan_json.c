@@ -32,8 +32,8 @@ static void write_node_names(struct sp_plan_json *c, uint32_t stage)
     sp_json_key(c->json, "nodes");
     sp_json_begin_array(c->json);
     if (stage != SP_NO_STAGE) {
-        for (uint32_t i = c->plan->stage_begin[stage]; i < c->plan->stage_begin[stage + 1]; i++)
-            sp_json_string(c->json, c->plan->workload->nodes[c->plan->stage_nodes[i]].name);
+        for (uint32_t i = c->plan->stage_nodes.start[stage]; i < c->plan->stage_nodes.start[stage + 1]; i++)
+            sp_json_string(c->json, c->plan->workload->nodes[c->plan->stage_nodes.items[i]].name);
     }
     sp_json_end_array(c->json);
 }
@@ -117,8 +117,8 @@ static void write_axis_uses(struct sp_plan_json *c, uint32_t stage, uint32_t axi
 {
     struct axis_use uses[SP_AXIS_USES];
     uint32_t count = 0;
-    for (uint32_t i = c->plan->stage_begin[stage]; i < c->plan->stage_begin[stage + 1]; i++) {
-        const uint32_t node = c->plan->stage_nodes[i];
+    for (uint32_t i = c->plan->stage_nodes.start[stage]; i < c->plan->stage_nodes.start[stage + 1]; i++) {
+        const uint32_t node = c->plan->stage_nodes.items[i];
         const struct sp_strategies *strategies = sp_plan_strategies(c->plan, node);
         const struct sp_strategy *strategy = sp_plan_strategy(c->plan, node);
         if (strategy == NULL || strategies->rule == NULL || strategy->factor_of[axis] == SP_STRATEGY_NO_FACTOR)

@@ -12,18 +12,8 @@
 static bool sort_nodes(struct sp_plan *plan)
 {
     const struct sp_placement *placement = &plan->result->placement;
-    const uint32_t nodes = plan->workload->node_count, stages = placement->stage_count;
-    plan->stage_nodes = SP_NEW_ARRAY(plan->arena, nodes, uint32_t);
-    plan->stage_begin = SP_NEW_ARRAY(plan->arena, (size_t)stages + 2, uint32_t);
-    if (plan->stage_nodes == NULL || plan->stage_begin == NULL)
-        return false;
-    for (uint32_t n = 0; n < nodes; n++)
-        plan->stage_begin[placement->stage_of[n] + 2]++;
-    for (uint32_t s = 2; s < stages + 2; s++)
-        plan->stage_begin[s] += plan->stage_begin[s - 1];
-    for (uint32_t n = 0; n < nodes; n++)
-        plan->stage_nodes[plan->stage_begin[placement->stage_of[n] + 1]++] = n;
-    return true;
+    return sp_rows_sort(plan->arena, placement->stage_of, plan->workload->node_count, placement->stage_count,
+                        &plan->stage_nodes);
 }
 
 static double runtime_bytes(const struct sp_plan *plan, uint32_t stage)
@@ -155,9 +145,9 @@ static enum sp_status measure_arenas(struct sp_plan *plan, struct sp_error *err)
     if (workload == NULL)
         return sp_fail_memory(err);
     for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++) {
-        const uint32_t begin = plan->stage_begin[s], count = plan->stage_begin[s + 1] - begin;
+        const uint32_t begin = plan->stage_nodes.start[s], count = plan->stage_nodes.start[s + 1] - begin;
         plan->arena_bytes[s] =
-            sp_reuse_peak(plan->arena, workload, &plan->result->placement, s, &plan->stage_nodes[begin], count);
+            sp_reuse_peak(plan->arena, workload, &plan->result->placement, s, &plan->stage_nodes.items[begin], count);
         const double copies = sp_plan_sharded(plan, s) != NULL ? copies_peak(plan, s) : 0;
         if (plan->arena_bytes[s] < 0 || copies < 0)
             return sp_fail_memory(err);

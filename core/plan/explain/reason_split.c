@@ -146,8 +146,8 @@ double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage)
 {
     const uint32_t kind = plan->workload->kind_of[plan->result->placement.stage_device[stage]];
     double seconds = 0;
-    for (uint32_t i = plan->stage_begin[stage]; i < plan->stage_begin[stage + 1]; i++) {
-        const struct sp_work_node *node = &plan->workload->nodes[plan->stage_nodes[i]];
+    for (uint32_t i = plan->stage_nodes.start[stage]; i < plan->stage_nodes.start[stage + 1]; i++) {
+        const struct sp_work_node *node = &plan->workload->nodes[plan->stage_nodes.items[i]];
         seconds += node->folded ? 0 : node->seconds[kind];
     }
     return seconds;

@@ -59,10 +59,11 @@ static enum sp_status find_live(struct sp_schedule *course, struct sp_error *err
 {
     const struct sp_plan *plan = course->plan;
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, course->stage);
-    const uint32_t first = plan->stage_begin[course->stage], count = plan->stage_begin[course->stage + 1] - first;
+    const uint32_t first = plan->stage_nodes.start[course->stage],
+                   count = plan->stage_nodes.start[course->stage + 1] - first;
     struct sp_stage_cost cost;
     if (sharded == NULL) {
-        sp_evaluator_course(course->evaluator, &plan->result->placement, course->stage, plan->stage_nodes + first,
+        sp_evaluator_course(course->evaluator, &plan->result->placement, course->stage, plan->stage_nodes.items + first,
                             count, &cost, course->live);
         return SP_OK;
     }
@@ -71,7 +72,7 @@ static enum sp_status find_live(struct sp_schedule *course, struct sp_error *err
     /* It has the nodes that run; folded ones get a place among them, from the end. */
     uint32_t from = sharded->node_count;
     for (uint32_t i = count; status == SP_OK && i-- > 0;) {
-        if (!plan->workload->nodes[plan->stage_nodes[first + i]].folded)
+        if (!plan->workload->nodes[plan->stage_nodes.items[first + i]].folded)
             course->live[i] = course->live[--from];
     }
     return status;
@@ -97,8 +98,9 @@ static enum sp_status whole_operators(const struct sp_schedule *course, struct s
                                       struct sp_schedule_fullest *fullest, struct sp_error *err)
 {
     const struct sp_workload *workload = course->plan->workload;
-    const uint32_t *nodes = course->plan->stage_nodes + course->plan->stage_begin[course->stage];
-    const uint32_t count = course->plan->stage_begin[course->stage + 1] - course->plan->stage_begin[course->stage];
+    const uint32_t *nodes = course->plan->stage_nodes.items + course->plan->stage_nodes.start[course->stage];
+    const uint32_t count =
+        course->plan->stage_nodes.start[course->stage + 1] - course->plan->stage_nodes.start[course->stage];
     uint32_t entry = SP_NO_WORK;
     size_t operands = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -222,10 +224,10 @@ double sp_schedule_walk(const struct sp_schedule *course, double begin,
                         void (*tell)(void *context, const struct sp_schedule_event *event), void *context)
 {
     const struct sp_plan *plan = course->plan;
-    const uint32_t first = plan->stage_begin[course->stage], end = plan->stage_begin[course->stage + 1];
+    const uint32_t first = plan->stage_nodes.start[course->stage], end = plan->stage_nodes.start[course->stage + 1];
     struct walk walk = {.course = course, .tell = tell, .context = context, .at = begin};
     for (uint32_t i = first; i < end; i++)
-        tell_node(&walk, plan->stage_nodes[i], &course->live[i - first]);
+        tell_node(&walk, plan->stage_nodes.items[i], &course->live[i - first]);
     return walk.at;
 }
 

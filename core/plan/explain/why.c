@@ -53,8 +53,8 @@ static void add_stage(const struct sp_plan *plan, uint32_t stage, struct times *
 {
     double sum[TIMES] = {0}, most[TIMES] = {0};
     const char *name[TIMES] = {NULL};
-    for (uint32_t i = plan->stage_begin[stage]; i < plan->stage_begin[stage + 1]; i++) {
-        const uint32_t node = plan->stage_nodes[i];
+    for (uint32_t i = plan->stage_nodes.start[stage]; i < plan->stage_nodes.start[stage + 1]; i++) {
+        const uint32_t node = plan->stage_nodes.items[i];
         double of[TIMES] = {0}, seconds;
         if (plan->workload->nodes[node].folded)
             continue;

@@ -1,5 +1,7 @@
 #include "search/grouping/internal.h"
 
+#include "base/union_find.h"
+
 /*
  * Subgraphs grow backwards from the candidates. What a candidate reaches and nobody took forms a cluster:
  *
@@ -39,15 +41,6 @@ struct builder {
     uint32_t *stack;
     double average_bytes, average_seconds;
 };
-
-static uint32_t root_of(struct builder *b, uint32_t cluster)
-{
-    while (b->merged_into[cluster] != cluster) {
-        b->merged_into[cluster] = b->merged_into[b->merged_into[cluster]];
-        cluster = b->merged_into[cluster];
-    }
-    return cluster;
-}
 
 /* Candidates are where activations meet. */
 static bool is_candidate(const struct sp_workload *workload, uint32_t id)
@@ -105,7 +98,7 @@ static uint32_t grow_cluster(struct builder *b, uint32_t start)
                 b->stack[depth++] = producer;
                 continue;
             }
-            uint32_t other = root_of(b, b->cluster[producer]);
+            uint32_t other = sp_union_root(b->merged_into, b->cluster[producer]);
             if (other != cluster && b->subgraph[other] == NONE)
                 swallow(b, other, cluster);
         }
@@ -144,7 +137,7 @@ static void place_leftovers(struct builder *b)
     for (uint32_t id = 0; id < workload->node_count; id++) {
         if (b->cluster[id] == NONE)
             continue;
-        uint32_t cluster = root_of(b, b->cluster[id]);
+        uint32_t cluster = sp_union_root(b->merged_into, b->cluster[id]);
         if (b->subgraph[cluster] != NONE)
             continue;
         const struct sp_work_node *node = &workload->nodes[id];
@@ -152,7 +145,7 @@ static void place_leftovers(struct builder *b)
             const struct sp_work_tensor *tensor = &workload->tensors[node->inputs[i]];
             if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK)
                 continue;
-            uint32_t from = b->subgraph[root_of(b, b->cluster[tensor->producer])];
+            uint32_t from = b->subgraph[sp_union_root(b->merged_into, b->cluster[tensor->producer])];
             if (from != NONE && from > latest[cluster])
                 latest[cluster] = from;
         }
@@ -250,7 +243,9 @@ enum sp_status sp_find_subgraphs(struct sp_arena *arena, const struct sp_workloa
     subgraphs->candidate_count = grow_all(&builder);
     place_leftovers(&builder);
     for (uint32_t id = 0; id < workload->node_count; id++)
-        of[id] = builder.cluster[id] == NONE ? NONE : builder.subgraph[root_of(&builder, builder.cluster[id])];
+        of[id] = builder.cluster[id] == NONE
+                     ? NONE
+                     : builder.subgraph[sp_union_root(builder.merged_into, builder.cluster[id])];
     sp_place_folded(workload, of);
 
     subgraphs->count = builder.subgraph_count > 0 ? builder.subgraph_count : workload->node_count > 0;

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rows.h"
+
 struct sp_joint_evaluator {
     struct sp_arena *arena;
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
     struct sp_evaluator *whole; /* stages of one device */
     uint32_t *seen;             /* per stage: tensor + 1 */
-    uint32_t *order, *first;    /* nodes by stage */
+    struct sp_rows nodes;       /* by stage */
     uint32_t *strategy_at;      /* per node: in its stage's table */
 };
 
@@ -34,28 +36,16 @@ struct sp_joint_evaluator *sp_joint_evaluator_create(struct sp_arena *arena, con
     evaluator->cluster = cluster;
     evaluator->whole = sp_evaluator_create(arena, workload, cluster);
     evaluator->seen = SP_NEW_ARRAY(arena, cluster->device_count, uint32_t);
-    evaluator->order = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    evaluator->first = SP_NEW_ARRAY(arena, (size_t)cluster->device_count + 2, uint32_t);
+    evaluator->nodes.items = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
+    evaluator->nodes.start = SP_NEW_ARRAY(arena, (size_t)cluster->device_count + 2, uint32_t);
     evaluator->strategy_at = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    if (evaluator->whole == NULL || evaluator->seen == NULL || evaluator->order == NULL || evaluator->first == NULL ||
-        evaluator->strategy_at == NULL)
+    if (evaluator->whole == NULL || evaluator->seen == NULL || evaluator->nodes.items == NULL ||
+        evaluator->nodes.start == NULL || evaluator->strategy_at == NULL)
         return NULL;
     return evaluator;
 }
 
 /* ---- what is where ---------------------------------------------------------------------------------------------- */
-
-static void bucket_nodes(struct sp_joint_evaluator *evaluator, const struct sp_placement *placement)
-{
-    uint32_t *first = evaluator->first;
-    memset(first, 0, ((size_t)placement->stage_count + 2) * sizeof *first);
-    for (uint32_t n = 0; n < evaluator->workload->node_count; n++)
-        first[placement->stage_of[n] + 2]++;
-    for (uint32_t s = 2; s < placement->stage_count + 2; s++)
-        first[s] += first[s - 1];
-    for (uint32_t n = 0; n < evaluator->workload->node_count; n++)
-        evaluator->order[first[placement->stage_of[n] + 1]++] = n;
-}
 
 static void note_strategies(struct sp_joint_evaluator *evaluator, const struct sp_placement *placement,
                             const struct sp_sharded_stage *sharded)
@@ -242,12 +232,12 @@ static enum sp_status evaluate_stages(struct sp_joint_evaluator *evaluator, cons
                                       struct sp_sharded_stage *sharded, struct sp_evaluation *evaluation,
                                       struct sp_error *err)
 {
-    const uint32_t *first = evaluator->first;
+    const uint32_t *first = evaluator->nodes.start;
     for (uint32_t s = 0; s < placement->stage_count; s++) {
         struct sp_stage_cost *cost = &evaluation->stages[s];
         const uint32_t count = first[s + 1] - first[s];
         if (sharded == NULL || sharded[s].table == NULL) {
-            sp_evaluator_stage(evaluator->whole, placement, s, evaluator->order + first[s], count, cost);
+            sp_evaluator_stage(evaluator->whole, placement, s, evaluator->nodes.items + first[s], count, cost);
             cost->send_seconds = cost->receive_seconds = cost->communication_bytes = 0;
         } else {
             *cost = (struct sp_stage_cost){.device = placement->stage_device[s], .node_count = count};
@@ -271,7 +261,7 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
     uint32_t count = 0;
     if (sharded == NULL && placement->stage_size == NULL && placement->stage_replicas == NULL)
         return sp_evaluate(arena, evaluator->workload, evaluator->cluster, placement, ret_evaluation, err);
-    bucket_nodes(evaluator, placement);
+    sp_rows_fill(placement->stage_of, evaluator->workload->node_count, placement->stage_count, &evaluator->nodes);
     note_strategies(evaluator, placement, sharded);
     enum sp_status status = walk_transfers(evaluator, placement, sharded, NULL, &count, err);
     if (status != SP_OK)

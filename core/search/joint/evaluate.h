@@ -2,6 +2,7 @@
 /*
  * evaluate - placements on blocks, one after the other, for a search: joint.h says what is computed.
  */
+#include "base/rows.h"
 #include "search/joint/joint.h"
 
 struct sp_joint_evaluator;

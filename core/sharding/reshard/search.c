@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/heap.h"
 #include "sharding/reshard/internal.h"
 
 #define NONE UINT32_MAX
@@ -87,56 +89,29 @@ static bool make_room(struct sp_reshard_search *search)
 
 /* ---- the heap ---- */
 
-static bool before(const struct sp_heap_entry *a, const struct sp_heap_entry *b)
+static bool before(const void *nothing, struct sp_heap_entry a, struct sp_heap_entry b)
 {
-    if (a->key != b->key)
-        return a->key < b->key;
-    if (a->steps != b->steps)
-        return a->steps < b->steps;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes;
-    return a->node < b->node;
+    (void)nothing;
+    if (a.key != b.key)
+        return a.key < b.key;
+    if (a.steps != b.steps)
+        return a.steps < b.steps;
+    if (a.bytes != b.bytes)
+        return a.bytes < b.bytes;
+    return a.node < b.node;
 }
+
+SP_HEAP(open, struct sp_heap_entry, const void *, before)
 
 static void push(struct sp_reshard_search *search, uint32_t node)
 {
     const struct sp_search_node *of = &search->nodes[node];
     struct sp_heap_entry entry = {of->value + of->bound, of->value, of->bytes, node, of->steps};
 
-    if (search->heap_count == search->heap_capacity) {
-        uint32_t capacity = search->heap_capacity > 0 ? 2 * search->heap_capacity : 256;
-        struct sp_heap_entry *heap = grow(search, search->heap, search->heap_count, capacity, sizeof(*heap));
-
-        if (!heap)
-            return;
-        search->heap = heap;
-        search->heap_capacity = capacity;
-    }
-    uint32_t at = search->heap_count++;
-    for (; at > 0 && before(&entry, &search->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        search->heap[at] = search->heap[(at - 1) / 2];
-    search->heap[at] = entry;
-}
-
-static struct sp_heap_entry pop(struct sp_reshard_search *search)
-{
-    struct sp_heap_entry top = search->heap[0], last = search->heap[--search->heap_count];
-    uint32_t at = 0;
-
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-
-        if (child >= search->heap_count)
-            break;
-        if (child + 1 < search->heap_count && before(&search->heap[child + 1], &search->heap[child]))
-            child++;
-        if (!before(&search->heap[child], &last))
-            break;
-        search->heap[at] = search->heap[child];
-        at = child;
-    }
-    search->heap[at] = last;
-    return top;
+    if (SP_MAKE_ROOM(search->arena, search->heap, search->heap_count, search->heap_capacity, 1))
+        open_push(search->heap, search->heap_count++, entry, NULL);
+    else
+        search->out_of_memory = true;
 }
 
 /* ---- offers ---- */
@@ -306,7 +281,7 @@ enum sp_status sp_search_run(struct sp_reshard_search *search, const struct sp_p
     bool ok = begin(search, problem, goal, limit);
 
     while (ok && search->heap_count > 0 && !search->is_cut && !search->out_of_memory) {
-        struct sp_heap_entry entry = pop(search);
+        struct sp_heap_entry entry = open_pop(search->heap, search->heap_count--, NULL);
         const struct sp_search_node *node = &search->nodes[entry.node];
 
         if (entry.value != node->value || entry.steps != node->steps || entry.bytes != node->bytes)

@@ -21,19 +21,19 @@
 struct sp_assign_model {
     const struct sp_stages_problem *problem;
     uint32_t unit_count, link_count, shared_count;
-    struct sp_stages_lists makes, takes; /* links of a unit */
-    struct sp_stages_lists users;        /* units of a link, without its producer */
-    uint32_t *producer;                  /* of a link */
-    double *tensors, *bytes;             /* of a link, which may stand for several tensors with the same users */
-    double **seconds;                    /* [option][unit] */
-    double **transfer;                   /* [option][link] */
-    double **weight, **held;             /* [option][unit], scaled */
-    double *kept;                        /* per unit, before the option's scale */
-    struct sp_stages_lists shared;       /* of a unit: weights that others use, too */
-    double *shared_bytes;                /* before the option's scale */
+    struct sp_rows makes, takes; /* links of a unit */
+    struct sp_rows users;        /* units of a link, without its producer */
+    uint32_t *producer;          /* of a link */
+    double *tensors, *bytes;     /* of a link, which may stand for several tensors with the same users */
+    double **seconds;            /* [option][unit] */
+    double **transfer;           /* [option][link] */
+    double **weight, **held;     /* [option][unit], scaled */
+    double *kept;                /* per unit, before the option's scale */
+    struct sp_rows shared;       /* of a unit: weights that others use, too */
+    double *shared_bytes;        /* before the option's scale */
     bool counts_kept;  /* the order of stages matters, as they keep something for each micro-batch in flight */
     uint32_t *unit_of; /* of the finer model's unit: its unit here; NULL for the first */
-    const struct sp_stages_lists *nodes; /* of a unit, where the problem counts memory itself; else NULL */
+    const struct sp_rows *nodes; /* of a unit, where the problem counts memory itself; else NULL */
 };
 
 /* The units of `prepared`, which are of kind FREE. */

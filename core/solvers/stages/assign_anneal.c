@@ -34,10 +34,10 @@ uint32_t sp_assign_neighbour(const struct sp_assign_model *model, uint64_t *seed
         return unit;
     uint32_t which = sp_random_below(seed, makes + takes);
     if (which >= makes)
-        return model->producer[model->takes.list[model->takes.start[unit] + which - makes]];
-    uint32_t l = model->makes.list[model->makes.start[unit] + which];
+        return model->producer[model->takes.items[model->takes.start[unit] + which - makes]];
+    uint32_t l = model->makes.items[model->makes.start[unit] + which];
     uint32_t users = model->users.start[l + 1] - model->users.start[l];
-    return model->users.list[model->users.start[l] + sp_random_below(seed, users)];
+    return model->users.items[model->users.start[l] + sp_random_below(seed, users)];
 }
 
 static uint32_t choose_slot(struct sp_assign_anneal *anneal, uint32_t unit)

@@ -57,15 +57,15 @@ static bool build_network(struct sp_arena *arena, struct bounding *bounding)
     for (uint32_t l = 0; l < model->link_count; l++) {
         uint32_t producer = 2 + model->producer[l], first = model->users.start[l];
         if (is_single(model, l)) {
-            bounding->link_arc[l] = sp_cut_arc(cut, producer, 2 + model->users.list[first], 0, 0);
+            bounding->link_arc[l] = sp_cut_arc(cut, producer, 2 + model->users.items[first], 0, 0);
             continue;
         }
         uint32_t sends = sp_cut_vertex(cut), receives = sp_cut_vertex(cut);
         bounding->link_arc[l] = sp_cut_arc(cut, producer, sends, 0, 0);
         sp_cut_arc(cut, receives, producer, 0, 0);
         for (uint32_t i = first; i < model->users.start[l + 1]; i++) {
-            sp_cut_arc(cut, sends, 2 + model->users.list[i], INFINITY, 0);
-            sp_cut_arc(cut, 2 + model->users.list[i], receives, INFINITY, 0);
+            sp_cut_arc(cut, sends, 2 + model->users.items[i], INFINITY, 0);
+            sp_cut_arc(cut, 2 + model->users.items[i], receives, INFINITY, 0);
         }
     }
     return true;
@@ -91,7 +91,7 @@ static bool fits_alone(const struct bounding *bounding, uint32_t o, uint32_t u)
     const struct sp_stages_option *option = &bounding->problem->options[o];
     double bytes = model->weight[o][u] + model->held[o][u] + model->kept[u] * option->memory_scale;
     for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++)
-        bytes += model->shared_bytes[model->shared.list[i]] * option->memory_scale;
+        bytes += model->shared_bytes[model->shared.items[i]] * option->memory_scale;
     return bytes <= option->memory_bytes * (1 + SP_STAGES_SLACK);
 }
 

@@ -81,8 +81,8 @@ static uint32_t parts_using(const struct exact *exact, uint32_t l)
 {
     uint32_t bits = 0;
     for (uint32_t i = exact->model->users.start[l]; i < exact->model->users.start[l + 1]; i++)
-        if (exact->part_of[exact->model->users.list[i]] != NOTHING)
-            bits |= 1u << exact->part_of[exact->model->users.list[i]];
+        if (exact->part_of[exact->model->users.items[i]] != NOTHING)
+            bits |= 1u << exact->part_of[exact->model->users.items[i]];
     return bits;
 }
 
@@ -91,7 +91,7 @@ static void add_transfers(const struct exact *exact, uint32_t unit, uint32_t to,
 {
     const struct sp_assign_model *model = exact->model;
     for (uint32_t i = model->makes.start[unit]; i < model->makes.start[unit + 1]; i++) {
-        uint32_t l = model->makes.list[i], bits = parts_using(exact, l) & ~(1u << to);
+        uint32_t l = model->makes.items[i], bits = parts_using(exact, l) & ~(1u << to);
         if (bits != 0)
             parts[to].send += model->transfer[parts[to].choice.option][l];
         for (uint32_t p = 0; bits != 0; p++, bits >>= 1)
@@ -99,7 +99,7 @@ static void add_transfers(const struct exact *exact, uint32_t unit, uint32_t to,
                 parts[p].receive += model->transfer[parts[p].choice.option][l];
     }
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++) {
-        uint32_t l = model->takes.list[i], from = exact->part_of[model->producer[l]];
+        uint32_t l = model->takes.items[i], from = exact->part_of[model->producer[l]];
         if (from == NOTHING || from == to)
             continue;
         uint32_t bits = parts_using(exact, l);
@@ -131,8 +131,8 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
     parts[to].held = fmax(parts[to].held, model->held[option][unit]);
     parts[to].kept += model->kept[unit];
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++)
-        if (exact->shared_in[model->shared.list[i] * MAX_UNITS + to] == 0)
-            parts[to].weight += model->shared_bytes[model->shared.list[i]] * limits->memory_scale;
+        if (exact->shared_in[model->shared.items[i] * MAX_UNITS + to] == 0)
+            parts[to].weight += model->shared_bytes[model->shared.items[i]] * limits->memory_scale;
     double bytes = parts[to].weight + parts[to].held + parts[to].kept * limits->memory_scale;
     if (bytes > limits->memory_bytes * (1 + SP_STAGES_SLACK) && !sp_assign_is_free(problem, option))
         return false;
@@ -149,7 +149,7 @@ static void settle(struct exact *exact, uint32_t unit, uint32_t to, bool is_ther
     const struct sp_assign_model *model = exact->model;
     exact->part_of[unit] = is_there ? to : NOTHING;
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
-        uint32_t *in = &exact->shared_in[model->shared.list[i] * MAX_UNITS + to];
+        uint32_t *in = &exact->shared_in[model->shared.items[i] * MAX_UNITS + to];
         *in = is_there ? *in + 1 : *in - 1;
     }
 }

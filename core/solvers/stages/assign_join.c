@@ -1,26 +1,17 @@
 /* Units joined without loss, and units joined for a coarser view. */
 #include <math.h>
 
+#include "base/union_find.h"
 #include "solvers/stages/assign.h"
-
-/* Where each unit went, as a forest; roots are units of their own. */
-static uint32_t root_of(uint32_t *parent, uint32_t unit)
-{
-    while (parent[unit] != unit) {
-        parent[unit] = parent[parent[unit]];
-        unit = parent[unit];
-    }
-    return unit;
-}
 
 static void number_roots(uint32_t *parent, uint32_t count, uint32_t *map, uint32_t *ret_count)
 {
     uint32_t next = 0;
     for (uint32_t u = 0; u < count; u++)
-        if (root_of(parent, u) == u)
+        if (sp_union_root(parent, u) == u)
             map[u] = next++;
     for (uint32_t u = 0; u < count; u++)
-        map[u] = map[root_of(parent, u)];
+        map[u] = map[sp_union_root(parent, u)];
     *ret_count = next;
 }
 
@@ -53,11 +44,11 @@ static struct sums sums_of(const struct sp_assign_model *model, uint32_t unit, u
 {
     struct sums sums = {.seconds = model->seconds[option][unit]};
     for (uint32_t i = model->makes.start[unit]; i < model->makes.start[unit + 1]; i++)
-        if (model->makes.list[i] != except)
-            sums.made += model->transfer[option][model->makes.list[i]];
+        if (model->makes.items[i] != except)
+            sums.made += model->transfer[option][model->makes.items[i]];
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++)
-        if (model->takes.list[i] != except)
-            sums.taken += model->transfer[option][model->takes.list[i]];
+        if (model->takes.items[i] != except)
+            sums.taken += model->transfer[option][model->takes.items[i]];
     return sums;
 }
 
@@ -83,12 +74,12 @@ static uint32_t sure_neighbour(const struct sp_assign_model *model, uint32_t uni
     uint32_t makes = model->makes.start[unit + 1] - model->makes.start[unit];
     uint32_t takes = model->takes.start[unit + 1] - model->takes.start[unit];
     if (makes == 1) {
-        uint32_t l = model->makes.list[model->makes.start[unit]];
+        uint32_t l = model->makes.items[model->makes.start[unit]];
         if (model->users.start[l + 1] - model->users.start[l] == 1 && saves(model, unit, l, true))
-            return model->users.list[model->users.start[l]];
+            return model->users.items[model->users.start[l]];
     }
     if (takes == 1) {
-        uint32_t l = model->takes.list[model->takes.start[unit]];
+        uint32_t l = model->takes.items[model->takes.start[unit]];
         if (model->users.start[l + 1] - model->users.start[l] == 1 && saves(model, unit, l, false))
             return model->producer[l];
     }
@@ -98,12 +89,10 @@ static uint32_t sure_neighbour(const struct sp_assign_model *model, uint32_t uni
 enum sp_status sp_assign_join_sure(struct sp_arena *arena, const struct sp_assign_model *model, uint32_t *map,
                                    uint32_t *ret_count, struct sp_error *err)
 {
-    uint32_t *parent = SP_NEW_ARRAY(arena, model->unit_count, uint32_t);
+    uint32_t *parent = sp_union_find(arena, model->unit_count);   /* where each unit went */
     bool *is_busy = SP_NEW_ARRAY(arena, model->unit_count, bool); /* joined in this pass: its figures are old */
     if (parent == NULL || is_busy == NULL)
         return sp_fail_memory(err);
-    for (uint32_t u = 0; u < model->unit_count; u++)
-        parent[u] = u;
     bool is_ample = memory_is_ample(model);
     for (uint32_t u = 0; is_ample && u < model->unit_count; u++) {
         uint32_t other = is_busy[u] ? u : sure_neighbour(model, u);
@@ -165,12 +154,12 @@ static void rate_neighbours(struct coarse *coarse, uint32_t unit, const double *
     coarse->best = unit;
     coarse->rating = -1;
     for (uint32_t i = model->makes.start[unit]; i < model->makes.start[unit + 1]; i++) {
-        uint32_t l = model->makes.list[i], first = model->users.start[l], end = model->users.start[l + 1];
+        uint32_t l = model->makes.items[i], first = model->users.start[l], end = model->users.start[l + 1];
         for (uint32_t j = first; j < end && j < first + COARSE_USERS; j++)
-            rate(coarse, unit, model->users.list[j], transfer[l] / (end - first));
+            rate(coarse, unit, model->users.items[j], transfer[l] / (end - first));
     }
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++) {
-        uint32_t l = model->takes.list[i];
+        uint32_t l = model->takes.items[i];
         rate(coarse, unit, model->producer[l], transfer[l] / (model->users.start[l + 1] - model->users.start[l]));
     }
 }

@@ -80,7 +80,7 @@ enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_st
     /* those of one unit are in its weight already */
     for (uint32_t u = 0; u < prepared->unit_count; u++)
         for (uint32_t i = prepared->shared.start[u]; i < prepared->shared.start[u + 1]; i++)
-            model->shared_bytes[prepared->shared.list[i]] = problem->weights[prepared->shared.list[i]].bytes;
+            model->shared_bytes[prepared->shared.items[i]] = problem->weights[prepared->shared.items[i]].bytes;
     sum_up(model);
     *ret_model = model;
     return SP_OK;
@@ -112,8 +112,8 @@ static void join_link(const struct sp_assign_model *fine, const uint32_t *map, u
 {
     uint32_t producer = map[fine->producer[l]], begin = links->start[links->count], end = begin;
     for (uint32_t i = fine->users.start[l]; i < fine->users.start[l + 1]; i++)
-        if (map[fine->users.list[i]] != producer)
-            links->users[end++] = map[fine->users.list[i]];
+        if (map[fine->users.items[i]] != producer)
+            links->users[end++] = map[fine->users.items[i]];
     if (end == begin)
         return;
     qsort(&links->users[begin], end - begin, sizeof(uint32_t), compare_numbers);
@@ -137,18 +137,18 @@ static void join_link(const struct sp_assign_model *fine, const uint32_t *map, u
 
 /* Lists of the joined units' members, to go over the links producer by producer. */
 static bool members_of(struct sp_arena *arena, const uint32_t *map, uint32_t fine_count, uint32_t count,
-                       struct sp_stages_lists *ret_members)
+                       struct sp_rows *ret_members)
 {
-    struct sp_stages_lists lists = {.start = SP_NEW_ARRAY(arena, (size_t)count + 2, uint32_t),
-                                    .list = SP_NEW_ARRAY(arena, fine_count, uint32_t)};
-    if (lists.start == NULL || lists.list == NULL)
+    struct sp_rows lists = {.start = SP_NEW_ARRAY(arena, (size_t)count + 2, uint32_t),
+                            .items = SP_NEW_ARRAY(arena, fine_count, uint32_t)};
+    if (lists.start == NULL || lists.items == NULL)
         return false;
     for (uint32_t u = 0; u < fine_count; u++)
         lists.start[map[u] + 2]++;
     for (uint32_t c = 0; c < count; c++)
         lists.start[c + 2] += lists.start[c + 1];
     for (uint32_t u = 0; u < fine_count; u++)
-        lists.list[lists.start[map[u] + 1]++] = u;
+        lists.items[lists.start[map[u] + 1]++] = u;
     *ret_members = lists;
     return true;
 }
@@ -157,7 +157,7 @@ static bool members_of(struct sp_arena *arena, const uint32_t *map, uint32_t fin
 #define COMPARED_LINKS 64
 
 static bool join_links(struct sp_arena *arena, const struct sp_assign_model *fine, const uint32_t *map,
-                       const struct sp_stages_lists *members, uint32_t unit_count, struct joined_links *links)
+                       const struct sp_rows *members, uint32_t unit_count, struct joined_links *links)
 {
     uint32_t all = fine->users.start[fine->link_count];
     links->producer = SP_NEW_ARRAY(arena, fine->link_count, uint32_t);
@@ -171,9 +171,9 @@ static bool join_links(struct sp_arena *arena, const struct sp_assign_model *fin
     for (uint32_t c = 0; c < unit_count; c++) {
         uint32_t first = links->count;
         for (uint32_t m = members->start[c]; m < members->start[c + 1]; m++) {
-            uint32_t u = members->list[m];
+            uint32_t u = members->items[m];
             for (uint32_t i = fine->makes.start[u]; i < fine->makes.start[u + 1]; i++)
-                join_link(fine, map, fine->makes.list[i],
+                join_link(fine, map, fine->makes.items[i],
                           links->count - first > COMPARED_LINKS ? links->count - COMPARED_LINKS : first, links);
         }
     }
@@ -185,13 +185,13 @@ static bool list_links(struct sp_arena *arena, const struct joined_links *links,
 {
     uint32_t units = model->unit_count, uses = links->start[links->count];
     model->users.start = links->start;
-    model->users.list = links->users;
+    model->users.items = links->users;
     model->makes.start = SP_NEW_ARRAY(arena, (size_t)units + 2, uint32_t);
-    model->makes.list = SP_NEW_ARRAY(arena, links->count, uint32_t);
+    model->makes.items = SP_NEW_ARRAY(arena, links->count, uint32_t);
     model->takes.start = SP_NEW_ARRAY(arena, (size_t)units + 2, uint32_t);
-    model->takes.list = SP_NEW_ARRAY(arena, uses, uint32_t);
-    if (model->makes.start == NULL || model->makes.list == NULL || model->takes.start == NULL ||
-        model->takes.list == NULL)
+    model->takes.items = SP_NEW_ARRAY(arena, uses, uint32_t);
+    if (model->makes.start == NULL || model->makes.items == NULL || model->takes.start == NULL ||
+        model->takes.items == NULL)
         return false;
     for (uint32_t l = 0; l < links->count; l++)
         model->makes.start[links->producer[l] + 2]++;
@@ -202,33 +202,33 @@ static bool list_links(struct sp_arena *arena, const struct joined_links *links,
         model->takes.start[u + 2] += model->takes.start[u + 1];
     }
     for (uint32_t l = 0; l < links->count; l++) {
-        model->makes.list[model->makes.start[links->producer[l] + 1]++] = l;
+        model->makes.items[model->makes.start[links->producer[l] + 1]++] = l;
         for (uint32_t i = links->start[l]; i < links->start[l + 1]; i++)
-            model->takes.list[model->takes.start[links->users[i] + 1]++] = l;
+            model->takes.items[model->takes.start[links->users[i] + 1]++] = l;
     }
     return true;
 }
 
 /* A weight is still shared where its users are in several joined units; else it is the one unit's own. */
-static bool join_shared(struct sp_arena *arena, const struct sp_assign_model *fine,
-                        const struct sp_stages_lists *members, struct sp_assign_model *model)
+static bool join_shared(struct sp_arena *arena, const struct sp_assign_model *fine, const struct sp_rows *members,
+                        struct sp_assign_model *model)
 {
     uint32_t units = model->unit_count;
     model->shared_count = fine->shared_count;
     model->shared_bytes = fine->shared_bytes;
     model->shared.start = SP_NEW_ARRAY(arena, (size_t)units + 1, uint32_t);
-    model->shared.list = SP_NEW_ARRAY(arena, fine->shared.start[fine->unit_count], uint32_t);
+    model->shared.items = SP_NEW_ARRAY(arena, fine->shared.start[fine->unit_count], uint32_t);
     uint32_t *seen = SP_NEW_ARRAY(arena, fine->shared_count, uint32_t); /* joined unit + 1 */
-    if (model->shared.start == NULL || model->shared.list == NULL || seen == NULL)
+    if (model->shared.start == NULL || model->shared.items == NULL || seen == NULL)
         return false;
     uint32_t count = 0;
     for (uint32_t c = 0; c < units; c++) {
         for (uint32_t m = members->start[c]; m < members->start[c + 1]; m++) {
-            uint32_t u = members->list[m];
+            uint32_t u = members->items[m];
             for (uint32_t i = fine->shared.start[u]; i < fine->shared.start[u + 1]; i++)
-                if (seen[fine->shared.list[i]] != c + 1) {
-                    seen[fine->shared.list[i]] = c + 1;
-                    model->shared.list[count++] = fine->shared.list[i];
+                if (seen[fine->shared.items[i]] != c + 1) {
+                    seen[fine->shared.items[i]] = c + 1;
+                    model->shared.items[count++] = fine->shared.items[i];
                 }
         }
         model->shared.start[c + 1] = count;
@@ -240,7 +240,7 @@ enum sp_status sp_assign_model_contract(struct sp_arena *arena, const struct sp_
                                         uint32_t unit_count, struct sp_assign_model **ret_model, struct sp_error *err)
 {
     struct joined_links links = {0};
-    struct sp_stages_lists members;
+    struct sp_rows members;
     if (!members_of(arena, map, fine->unit_count, unit_count, &members) ||
         !join_links(arena, fine, map, &members, unit_count, &links))
         return sp_fail_memory(err);

@@ -111,12 +111,12 @@ static void sum_seconds(struct sp_assign_state *state, uint32_t s, struct sp_ass
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u]) {
         slot->compute += seconds[u];
         for (uint32_t i = model->makes.start[u]; i < model->makes.start[u + 1]; i++) {
-            uint32_t l = model->makes.list[i], users = model->users.start[l + 1] - model->users.start[l];
+            uint32_t l = model->makes.items[i], users = model->users.start[l + 1] - model->users.start[l];
             if (users > state->users_in[(size_t)l * state->slot_count + s])
                 slot->send += transfer[l];
         }
         for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++) {
-            uint32_t l = model->takes.list[i];
+            uint32_t l = model->takes.items[i];
             if (state->link_seen[l] != state->stamp && state->slot_of[model->producer[l]] != s)
                 slot->receive += transfer[l];
             state->link_seen[l] = state->stamp;
@@ -159,9 +159,9 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
         link_in(state, u, slot_of[u]);
         state->slots[slot_of[u]].size++;
         for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++)
-            state->users_in[(size_t)model->takes.list[i] * slots + slot_of[u]]++;
+            state->users_in[(size_t)model->takes.items[i] * slots + slot_of[u]]++;
         for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++)
-            state->shared_in[(size_t)model->shared.list[i] * slots + slot_of[u]]++;
+            state->shared_in[(size_t)model->shared.items[i] * slots + slot_of[u]]++;
     }
     for (uint32_t s = 0; s < slots; s++) {
         sum_seconds(state, s, &state->slots[s]);
@@ -179,7 +179,7 @@ static void look_at_made(const struct sp_assign_state *state, struct sp_assign_m
     const double *before = model->transfer[move->source.choice.option],
                  *after = model->transfer[move->target.choice.option];
     for (uint32_t i = model->makes.start[move->unit]; i < model->makes.start[move->unit + 1]; i++) {
-        uint32_t l = model->makes.list[i], users = model->users.start[l + 1] - model->users.start[l];
+        uint32_t l = model->makes.items[i], users = model->users.start[l + 1] - model->users.start[l];
         const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
         if (users > in[move->from])
             move->source.send -= before[l];
@@ -200,7 +200,7 @@ static void look_at_taken(const struct sp_assign_state *state, struct sp_assign_
     const double *before = model->transfer[move->source.choice.option],
                  *after = model->transfer[move->target.choice.option];
     for (uint32_t i = model->takes.start[move->unit]; i < model->takes.start[move->unit + 1]; i++) {
-        uint32_t l = model->takes.list[i], producer = state->slot_of[model->producer[l]];
+        uint32_t l = model->takes.items[i], producer = state->slot_of[model->producer[l]];
         const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
         uint32_t users = model->users.start[l + 1] - model->users.start[l];
         if (producer == move->from) {
@@ -229,7 +229,7 @@ static void look_at_bytes(const struct sp_assign_state *state, struct sp_assign_
     move->target.kept += model->kept[unit];
     move->target.held = fmax(move->target.held, model->held[after][unit]);
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
-        uint32_t w = model->shared.list[i];
+        uint32_t w = model->shared.items[i];
         const uint32_t *in = &state->shared_in[(size_t)w * state->slot_count];
         if (in[move->from] == 1)
             move->source.weight -= model->shared_bytes[w] * model->problem->options[before].memory_scale;
@@ -284,12 +284,12 @@ void sp_assign_move_make(struct sp_assign_state *state, const struct sp_assign_m
     link_out(state, unit);
     link_in(state, unit, move->to);
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++) {
-        uint32_t *in = &state->users_in[(size_t)model->takes.list[i] * slots];
+        uint32_t *in = &state->users_in[(size_t)model->takes.items[i] * slots];
         in[move->from]--;
         in[move->to]++;
     }
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
-        uint32_t *in = &state->shared_in[(size_t)model->shared.list[i] * slots];
+        uint32_t *in = &state->shared_in[(size_t)model->shared.items[i] * slots];
         in[move->from]--;
         in[move->to]++;
     }
@@ -352,7 +352,7 @@ static double again_bytes(const struct sp_assign_state *state, uint32_t s)
     double bytes = 0;
     for (uint32_t u = state->slots[s].first; u != NOTHING; u = state->next[u])
         for (uint32_t i = model->makes.start[u]; i < model->makes.start[u + 1]; i++) {
-            const uint32_t l = model->makes.list[i];
+            const uint32_t l = model->makes.items[i];
             const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
             uint32_t receivers = 0;
             if (model->users.start[l + 1] - model->users.start[l] < 2)
@@ -368,20 +368,20 @@ static double again_bytes(const struct sp_assign_state *state, uint32_t s)
 static double lacks(struct sp_assign_state *state, uint32_t s)
 {
     const struct sp_assign_slot *slot = &state->slots[s];
-    const struct sp_stages_lists *nodes = state->model->nodes;
+    const struct sp_rows *nodes = state->model->nodes;
     const struct sp_stages_memory *memory = state->model->problem->memory;
     const double limit = state->memory_limit[slot->choice.option];
     if (nodes == NULL || limit == INFINITY)
         return 0;
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
         for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
-            memory->put(state->set, nodes->list[i]);
+            memory->put(state->set, nodes->items[i]);
     double bytes = memory->bytes(state->set, slot->choice.option);
     if (state->model->problem->sends_to_each)
         bytes += 2 * again_bytes(state, s) * state->model->problem->options[slot->choice.option].transfer_share;
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
         for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
-            memory->take(state->set, nodes->list[i]);
+            memory->take(state->set, nodes->items[i]);
     return bytes > limit ? bytes - limit : 0;
 }
 

@@ -85,7 +85,7 @@ static enum sp_status check_cycles(struct sp_arena *scratch, const struct sp_sta
                                    struct sp_error *err)
 {
     struct sp_stages_pairs pairs;
-    struct sp_stages_lists after;
+    struct sp_rows after;
     size_t room = 0;
     for (uint32_t i = 0; i < problem->tensor_count; i++)
         room += problem->tensors[i].consumer_count;
@@ -101,14 +101,14 @@ static enum sp_status check_cycles(struct sp_arena *scratch, const struct sp_sta
     if (!sp_stages_lists_make(scratch, &pairs, count, count, &after))
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < after.start[count]; i++)
-        waits[after.list[i]]++;
+        waits[after.items[i]]++;
     for (uint32_t i = 0; i < count; i++)
         if (waits[i] == 0)
             ready[filled++] = i;
     for (; done < filled; done++)
         for (uint32_t i = after.start[ready[done]]; i < after.start[ready[done] + 1]; i++)
-            if (--waits[after.list[i]] == 0)
-                ready[filled++] = after.list[i];
+            if (--waits[after.items[i]] == 0)
+                ready[filled++] = after.items[i];
     if (done < count)
         REFUSE("The graph of stages has a cycle.");
     return SP_OK;

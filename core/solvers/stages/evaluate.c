@@ -273,7 +273,7 @@ static enum sp_status check_edges(struct evaluation *evaluation)
         return status;
     for (uint32_t unit = 0; unit < units->unit_count; unit++)
         for (uint32_t i = units->nodes.start[unit]; i < units->nodes.start[unit + 1]; i++) {
-            uint32_t first = units->nodes.list[units->nodes.start[unit]], node = units->nodes.list[i];
+            uint32_t first = units->nodes.items[units->nodes.start[unit]], node = units->nodes.items[i];
             if (evaluation->stage_of[node] != evaluation->stage_of[first])
                 FAULT(evaluation, "Nodes %u and %u have one colour and are in two stages.", first, node);
         }
@@ -299,7 +299,7 @@ struct timing {
     uint32_t *part_of; /* per node */
     uint32_t *stage;   /* of a part */
     double *start, *end;
-    struct sp_stages_lists after;
+    struct sp_rows after;
 };
 
 static bool list_parts(struct timing *timing)
@@ -344,7 +344,7 @@ static bool run_parts(struct timing *timing, const double *seconds)
     if (waits == NULL || ready == NULL)
         return false;
     for (uint32_t i = 0; i < timing->after.start[count]; i++)
-        waits[timing->after.list[i]]++;
+        waits[timing->after.items[i]]++;
     for (uint32_t i = 0; i < count; i++)
         if (waits[i] == 0)
             ready[filled++] = i;
@@ -352,7 +352,7 @@ static bool run_parts(struct timing *timing, const double *seconds)
         uint32_t part = ready[done];
         timing->end[part] = timing->start[part] + seconds[part];
         for (uint32_t i = timing->after.start[part]; i < timing->after.start[part + 1]; i++) {
-            uint32_t next = timing->after.list[i];
+            uint32_t next = timing->after.items[i];
             timing->start[next] = fmax(timing->start[next], timing->end[part]);
             if (--waits[next] == 0)
                 ready[filled++] = next;

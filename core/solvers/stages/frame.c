@@ -53,7 +53,7 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
     const uint32_t *first = prepared->users.start;
     frame->inside[unit] = true;
     for (uint32_t i = prepared->makes.start[unit]; i < prepared->makes.start[unit + 1]; i++) {
-        uint32_t link = prepared->makes.list[i];
+        uint32_t link = prepared->makes.items[i];
         if (frame->users[link] > 0) { /* was received */
             frame->received -= 1;
             frame->received_bytes -= links[link].bytes;
@@ -66,7 +66,7 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
             frame->wide[frame->wide_count++] = link;
     }
     for (uint32_t i = prepared->takes.start[unit]; i < prepared->takes.start[unit + 1]; i++) {
-        uint32_t link = prepared->takes.list[i], users = ++frame->users[link];
+        uint32_t link = prepared->takes.items[i], users = ++frame->users[link];
         if (!frame->inside[links[link].producer]) {
             frame->received += users == 1;
             frame->received_bytes += users == 1 ? links[link].bytes : 0;
@@ -76,11 +76,11 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
         }
     }
     for (uint32_t i = prepared->shared.start[unit]; i < prepared->shared.start[unit + 1]; i++)
-        if (frame->holders[prepared->shared.list[i]]++ == 0)
-            frame->shared_bytes += prepared->problem->weights[prepared->shared.list[i]].bytes;
+        if (frame->holders[prepared->shared.items[i]]++ == 0)
+            frame->shared_bytes += prepared->problem->weights[prepared->shared.items[i]].bytes;
     frame->kept_bytes += prepared->kept_bytes[unit];
     for (uint32_t i = prepared->nodes.start[unit]; frame->set != NULL && i < prepared->nodes.start[unit + 1]; i++)
-        prepared->problem->memory->put(frame->set, prepared->nodes.list[i]);
+        prepared->problem->memory->put(frame->set, prepared->nodes.items[i]);
     for (uint32_t i = 0; i < prepared->problem->option_count; i++) {
         frame->seconds[i] += prepared->seconds[i][unit];
         frame->weight_bytes[i] += prepared->weight_bytes[i][unit];
@@ -96,11 +96,11 @@ void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, u
         uint32_t unit = units[j];
         frame->inside[unit] = false;
         for (uint32_t i = prepared->takes.start[unit]; i < prepared->takes.start[unit + 1]; i++)
-            frame->users[prepared->takes.list[i]]--;
+            frame->users[prepared->takes.items[i]]--;
         for (uint32_t i = prepared->shared.start[unit]; i < prepared->shared.start[unit + 1]; i++)
-            frame->holders[prepared->shared.list[i]]--;
+            frame->holders[prepared->shared.items[i]]--;
         for (uint32_t i = prepared->nodes.start[unit]; frame->set != NULL && i < prepared->nodes.start[unit + 1]; i++)
-            prepared->problem->memory->take(frame->set, prepared->nodes.list[i]);
+            prepared->problem->memory->take(frame->set, prepared->nodes.items[i]);
     }
     const double *kept = frame->kept + --frame->levels * figures(frame);
     frame->received = kept[0];

@@ -127,7 +127,7 @@ static bool is_ready(const struct build *build, const uint64_t *bits, uint32_t u
 {
     const struct sp_stages_prepared *prepared = build->prepared;
     for (uint32_t i = prepared->before.start[unit]; i < prepared->before.start[unit + 1]; i++)
-        if (!has(bits, prepared->place[prepared->before.list[i]]))
+        if (!has(bits, prepared->place[prepared->before.items[i]]))
             return false;
     return true;
 }
@@ -151,7 +151,7 @@ static bool steps_up(struct build *build, uint32_t ideal)
             return false;
     uint32_t unit = prepared->order[via];
     for (uint32_t i = prepared->after.start[unit]; i < prepared->after.start[unit + 1]; i++) {
-        uint32_t next = prepared->after.list[i];
+        uint32_t next = prepared->after.items[i];
         if (is_ready(build, build->bits + (size_t)ideal * build->words, next) &&
             !step(build, ideal, prepared->place[next]))
             return false;

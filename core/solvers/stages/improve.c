@@ -77,7 +77,7 @@ static void follow_gate(struct blocks *blocks, uint32_t block)
 /* A window's units, one block each, after the gate and after their own predecessors. */
 static void add_window(struct corridor *corridor, struct blocks *blocks, uint32_t from, uint32_t end)
 {
-    const struct sp_stages_lists *before = &corridor->orders->prepared->before;
+    const struct sp_rows *before = &corridor->orders->prepared->before;
     uint32_t first = blocks->count;
     for (uint32_t place = from; place < end; place++) {
         uint32_t unit = corridor->order[place], block = blocks->count++;
@@ -85,8 +85,8 @@ static void add_window(struct corridor *corridor, struct blocks *blocks, uint32_
         blocks->of[unit] = block;
         follow_gate(blocks, block);
         for (uint32_t i = before->start[unit]; i < before->start[unit + 1]; i++)
-            if (blocks->of[before->list[i]] >= first)
-                sp_stages_pairs_add(&blocks->after, blocks->of[before->list[i]], block);
+            if (blocks->of[before->items[i]] >= first)
+                sp_stages_pairs_add(&blocks->after, blocks->of[before->items[i]], block);
     }
     blocks->gate = first;
     blocks->gate_end = blocks->count;
@@ -203,8 +203,8 @@ static void sort_by_key(struct corridor *corridor)
         uint32_t unit = sp_stages_heap_pop(heap, ready--, corridor->key);
         orders->order[done++] = unit;
         for (uint32_t i = prepared->after.start[unit]; i < prepared->after.start[unit + 1]; i++)
-            if (--orders->waits[prepared->after.list[i]] == 0)
-                sp_stages_heap_push(heap, ready++, prepared->after.list[i], corridor->key);
+            if (--orders->waits[prepared->after.items[i]] == 0)
+                sp_stages_heap_push(heap, ready++, prepared->after.items[i], corridor->key);
     }
 }
 

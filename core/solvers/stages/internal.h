@@ -18,14 +18,10 @@
  * cycle, with all edges as they are (LATENCY) SP_STAGES_UNITS_FREE    colours only; order, predecessors and successors
  * are empty
  */
+#include "base/rows.h"
 #include "solvers/stages/stages.h"
 
 enum sp_stages_units { SP_STAGES_UNITS_CHAIN, SP_STAGES_UNITS_GRAPH, SP_STAGES_UNITS_FREE };
-
-/* Lists: of item i, list[start[i]] up to before list[start[i + 1]]. */
-struct sp_stages_lists {
-    uint32_t *start, *list;
-};
 
 /* A tensor between units. Those used only where they are made are left out. */
 struct sp_stages_link {
@@ -38,21 +34,21 @@ struct sp_stages_prepared {
     enum sp_stages_units kind;
     bool is_turned; /* CHAIN: edges of backward nodes go the way of the forward ones (stages.h) */
     uint32_t unit_count, link_count;
-    uint32_t *unit_of;             /* per node */
-    struct sp_stages_lists nodes;  /* of a unit, ascending */
-    struct sp_stages_lists before; /* units that must not be in a later stage: direct predecessors, distinct */
-    struct sp_stages_lists after;
+    uint32_t *unit_of;     /* per node */
+    struct sp_rows nodes;  /* of a unit, ascending */
+    struct sp_rows before; /* units that must not be in a later stage: direct predecessors, distinct */
+    struct sp_rows after;
     uint32_t *order; /* of units, topological; where several could follow, the one with the smallest node */
     uint32_t *place; /* of a unit in `order` */
     struct sp_stages_link *links;
-    struct sp_stages_lists users; /* of a link: units that use it, distinct, without its producer */
-    struct sp_stages_lists makes; /* of a unit: links that it produces */
-    struct sp_stages_lists takes; /* of a unit: links that it uses */
-    double **seconds;             /* [option][unit]; INFINITY: not under this option */
+    struct sp_rows users; /* of a link: units that use it, distinct, without its producer */
+    struct sp_rows makes; /* of a unit: links that it produces */
+    struct sp_rows takes; /* of a unit: links that it uses */
+    double **seconds;     /* [option][unit]; INFINITY: not under this option */
     /* [option][unit], scaled: sum and largest of its nodes. Options with equal figures may have one array. */
     double **weight_bytes, **held_bytes;
-    double *kept_bytes;            /* per unit, to be scaled by the option's memory_scale: the sum of its nodes' */
-    struct sp_stages_lists shared; /* of a unit: weights (of the problem) that it and other units use, to be scaled;
+    double *kept_bytes;    /* per unit, to be scaled by the option's memory_scale: the sum of its nodes' */
+    struct sp_rows shared; /* of a unit: weights (of the problem) that it and other units use, to be scaled;
                                       those that only one unit uses are in its weight_bytes */
 };
 

@@ -11,9 +11,9 @@
 struct idle {
     const struct sp_stages_problem *problem;
     uint32_t units;
-    struct sp_stages_lists near; /* units that a tensor goes to or comes from */
-    uint32_t *left;              /* of these: not joined yet */
-    uint32_t *into;              /* the unit it was joined to; itself */
+    struct sp_rows near; /* units that a tensor goes to or comes from */
+    uint32_t *left;      /* of these: not joined yet */
+    uint32_t *into;      /* the unit it was joined to; itself */
     bool *is_idle;
     uint32_t *queue;
 };
@@ -91,8 +91,8 @@ static bool find_near(struct sp_arena *scratch, struct idle *idle, const uint32_
 static uint32_t partner(const struct idle *idle, uint32_t unit)
 {
     for (uint32_t i = idle->near.start[unit]; i < idle->near.start[unit + 1]; i++)
-        if (idle->into[idle->near.list[i]] == idle->near.list[i])
-            return idle->near.list[i];
+        if (idle->into[idle->near.items[i]] == idle->near.items[i])
+            return idle->near.items[i];
     return unit;
 }
 

@@ -270,9 +270,9 @@ static struct sent sent_again(struct search *search, const struct label *parent)
         const struct label *stages[MOST_STAGES];
         uint32_t count = 0, at;
         for (uint32_t j = prepared->users.start[link]; j < prepared->users.start[link + 1]; j++) {
-            if (search->frame.inside[prepared->users.list[j]])
+            if (search->frame.inside[prepared->users.items[j]])
                 continue;
-            const struct label *stage = stage_with(search, parent, prepared->users.list[j]);
+            const struct label *stage = stage_with(search, parent, prepared->users.items[j]);
             for (at = 0; at < count && stages[at] != stage; at++)
                 ;
             if (at == count && count < MOST_STAGES)

@@ -166,9 +166,9 @@ static void count_waits(const struct latency_search *search, const uint32_t *slo
 {
     const struct sp_latency_graph *graph = search->graph;
     for (uint32_t i = graph->nodes.start[unit]; i < graph->nodes.start[unit + 1]; i++) {
-        const uint32_t node = graph->nodes.list[i];
+        const uint32_t node = graph->nodes.items[i];
         for (uint32_t j = graph->after.start[node]; j < graph->after.start[node + 1]; j++) {
-            const uint32_t slot = slot_of[graph->unit_of[graph->after.list[j]]];
+            const uint32_t slot = slot_of[graph->unit_of[graph->after.items[j]]];
             waits[slot] += slot != slot_of[unit] ? by : 0;
         }
     }

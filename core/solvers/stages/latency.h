@@ -20,16 +20,16 @@ struct sp_latency_graph {
     const struct sp_stages_problem *problem;
     const struct sp_assign_model *model;
     uint32_t node_count;
-    const uint32_t *unit_of;              /* per node */
-    struct sp_stages_lists nodes;         /* of a unit */
-    struct sp_stages_lists before, after; /* of a node: distinct */
-    uint32_t *order;                      /* nodes, topological */
-    uint32_t *units;                      /* units by their first node in `order` */
-    uint32_t *place;                      /* per unit: where in `units` */
-    double *alone;                        /* per node: least seconds anywhere it may be */
-    bool **allowed;                       /* [option][unit] */
-    uint32_t *sure_user; /* per tensor: a user in another unit, for which alone it counts; UINT32_MAX: none */
-    bool **is_sure;      /* [option][tensor]: a stage with its maker sends it, one with that user receives it */
+    const uint32_t *unit_of;      /* per node */
+    struct sp_rows nodes;         /* of a unit */
+    struct sp_rows before, after; /* of a node: distinct */
+    uint32_t *order;              /* nodes, topological */
+    uint32_t *units;              /* units by their first node in `order` */
+    uint32_t *place;              /* per unit: where in `units` */
+    double *alone;                /* per node: least seconds anywhere it may be */
+    bool **allowed;               /* [option][unit] */
+    uint32_t *sure_user;          /* per tensor: a user in another unit, for which alone it counts; UINT32_MAX: none */
+    bool **is_sure; /* [option][tensor]: a stage with its maker sends it, one with that user receives it */
     uint32_t slot_count, free_count;
     struct sp_stages_choice *choices; /* of all slots, those of free options last */
 };

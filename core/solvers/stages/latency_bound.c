@@ -112,7 +112,7 @@ static double choose_units(struct paths *paths)
     for (uint32_t u = 0; u < graph->model->unit_count; u++) {
         double gain = 0;
         for (uint32_t i = graph->nodes.start[u]; i < graph->nodes.start[u + 1]; i++) {
-            uint32_t v = graph->nodes.list[i];
+            uint32_t v = graph->nodes.items[i];
             gain += paths->share[v] * (paths->slow[v] - paths->fast[v]);
         }
         paths->part[u] = 0;
@@ -142,7 +142,7 @@ static double mix_longest(struct paths *paths, double weight)
         double before = 0, part = paths->part[graph->unit_of[v]];
         paths->from[v] = UINT32_MAX;
         for (uint32_t j = graph->before.start[v]; j < graph->before.start[v + 1]; j++) {
-            uint32_t from = graph->before.list[j];
+            uint32_t from = graph->before.items[j];
             if (paths->from[v] == UINT32_MAX || paths->longest[from] > before) {
                 before = paths->longest[from];
                 paths->from[v] = from;

@@ -29,8 +29,8 @@ static double rest(const struct judging *judging, uint32_t v)
     const struct sp_latency_graph *graph = judging->graph;
     double longest = 0;
     for (uint32_t i = graph->after.start[v]; i < graph->after.start[v + 1]; i++)
-        if (judging->part_of[graph->after.list[i]] == NOTHING)
-            longest = fmax(longest, judging->tail[graph->after.list[i]]);
+        if (judging->part_of[graph->after.items[i]] == NOTHING)
+            longest = fmax(longest, judging->tail[graph->after.items[i]]);
     return longest;
 }
 
@@ -38,7 +38,7 @@ static uint32_t pass_on(struct judging *judging, uint32_t v, uint32_t part, doub
 {
     const struct sp_latency_graph *graph = judging->graph;
     for (uint32_t i = graph->after.start[v]; i < graph->after.start[v + 1]; i++) {
-        uint32_t next = judging->part_of[graph->after.list[i]];
+        uint32_t next = judging->part_of[graph->after.items[i]];
         if (next == NOTHING || next == part)
             continue;
         judging->start[next] = fmax(judging->start[next], end);
@@ -65,7 +65,7 @@ static uint32_t begin_parts(struct judging *judging, const uint32_t *part_of, ui
     for (uint32_t v = 0; v < graph->node_count; v++)
         for (uint32_t i = graph->before.start[v]; judging->part_of[v] != NOTHING && i < graph->before.start[v + 1];
              i++) {
-            uint32_t from = judging->part_of[graph->before.list[i]];
+            uint32_t from = judging->part_of[graph->before.items[i]];
             judging->waits[judging->part_of[v]] += from != NOTHING && from != judging->part_of[v];
         }
     for (uint32_t part = 0; part < all; part++)
@@ -109,7 +109,7 @@ static void measure_tails(struct judging *judging)
         uint32_t v = graph->order[i], unit = graph->unit_of[v];
         double longest = 0;
         for (uint32_t j = graph->after.start[v]; j < graph->after.start[v + 1]; j++)
-            longest = fmax(longest, judging->tail[graph->after.list[j]]);
+            longest = fmax(longest, judging->tail[graph->after.items[j]]);
         judging->tail[v] =
             longest + (graph->nodes.start[unit + 1] - graph->nodes.start[unit] == 1 ? graph->alone[v] : 0);
     }

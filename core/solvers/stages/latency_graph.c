@@ -45,8 +45,8 @@ static bool order_nodes(struct sp_arena *arena, struct sp_latency_graph *graph)
         uint32_t v = stack[--depth];
         graph->order[count - ++filled] = v;
         for (uint32_t i = graph->before.start[v]; i < graph->before.start[v + 1]; i++)
-            if (--waits[graph->before.list[i]] == 0)
-                stack[depth++] = graph->before.list[i];
+            if (--waits[graph->before.items[i]] == 0)
+                stack[depth++] = graph->before.items[i];
     }
     uint32_t units = 0;
     for (uint32_t i = 0; i < filled; i++) {
@@ -72,7 +72,7 @@ static void mark_unit(struct hull *hull, uint32_t unit)
 {
     hull->has_unit[unit] = true;
     for (uint32_t i = hull->graph->nodes.start[unit]; i < hull->graph->nodes.start[unit + 1]; i++)
-        hull->marks[hull->graph->nodes.list[i]] |= 4;
+        hull->marks[hull->graph->nodes.items[i]] |= 4;
 }
 
 /* Adds what lies between nodes of the hull: false where nothing does. */
@@ -83,13 +83,13 @@ static bool close_hull(struct hull *hull)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         uint32_t v = graph->order[i];
         for (uint32_t j = graph->before.start[v]; j < graph->before.start[v + 1]; j++)
-            if (hull->marks[graph->before.list[j]] & (1 | 4))
+            if (hull->marks[graph->before.items[j]] & (1 | 4))
                 hull->marks[v] |= 1;
     }
     for (uint32_t i = graph->node_count; i-- > 0;) {
         uint32_t v = graph->order[i];
         for (uint32_t j = graph->after.start[v]; j < graph->after.start[v + 1]; j++)
-            if (hull->marks[graph->after.list[j]] & (2 | 4))
+            if (hull->marks[graph->after.items[j]] & (2 | 4))
                 hull->marks[v] |= 2;
     }
     for (uint32_t v = 0; v < graph->node_count; v++)
@@ -116,7 +116,7 @@ static bool hull_fits(const struct hull *hull, uint32_t option, bool *shared)
         bytes += model->weight[option][u] + model->kept[u] * limits->memory_scale;
         held = fmax(held, model->held[option][u]);
         for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++) {
-            uint32_t w = model->shared.list[i];
+            uint32_t w = model->shared.items[i];
             if (!shared[w])
                 bytes += model->shared_bytes[w] * limits->memory_scale;
             shared[w] = true;
@@ -309,7 +309,7 @@ static uint32_t pass_on(struct sp_latency_clock *clock, uint32_t v, uint32_t par
 {
     const struct sp_latency_graph *graph = clock->graph;
     for (uint32_t i = graph->after.start[v]; i < graph->after.start[v + 1]; i++) {
-        uint32_t next = clock->part_of[graph->after.list[i]];
+        uint32_t next = clock->part_of[graph->after.items[i]];
         if (next == part)
             continue;
         if (clock->start[next] < end)
@@ -338,7 +338,7 @@ static uint32_t begin_parts(struct sp_latency_clock *clock, const struct sp_assi
         uint32_t part = clock->part_of[v], waits = 0;
         clock->start[part] = 0;
         for (uint32_t i = graph->before.start[v]; i < graph->before.start[v + 1]; i++)
-            waits += clock->part_of[graph->before.list[i]] != part;
+            waits += clock->part_of[graph->before.items[i]] != part;
         clock->waits[part] += waits;
     }
     return parts;
@@ -369,7 +369,7 @@ double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_st
         last = fmax(last, end);
         for (uint32_t u = slot->first; u != UINT32_MAX; u = state->next[u])
             for (uint32_t i = graph->nodes.start[u]; i < graph->nodes.start[u + 1]; i++)
-                filled = pass_on(clock, graph->nodes.list[i], part, end, filled);
+                filled = pass_on(clock, graph->nodes.items[i], part, end, filled);
     }
     clock->work += graph->node_count + graph->after.start[graph->node_count];
     return filled == parts ? last : INFINITY;

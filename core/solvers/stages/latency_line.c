@@ -42,19 +42,19 @@ static void add_unit(struct range *range, const struct sp_assign_model *model, u
     range->bytes += model->weight[option][unit] + model->kept[unit] * scale;
     range->held = fmax(range->held, model->held[option][unit]);
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
-        uint32_t w = model->shared.list[i];
+        uint32_t w = model->shared.items[i];
         if (range->shared_stamp[w] != range->stamp)
             range->bytes += model->shared_bytes[w] * scale;
         range->shared_stamp[w] = range->stamp;
     }
     for (uint32_t i = model->makes.start[unit]; i < model->makes.start[unit + 1]; i++) {
-        uint32_t l = model->makes.list[i], users = model->users.start[l + 1] - model->users.start[l];
+        uint32_t l = model->makes.items[i], users = model->users.start[l + 1] - model->users.start[l];
         touch(range, l);
         range->has_producer[l] = true;
         range->transfer += (range->users_in[l] < users ? transfer[l] : 0) - (range->users_in[l] > 0 ? transfer[l] : 0);
     }
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++) {
-        uint32_t l = model->takes.list[i], users = model->users.start[l + 1] - model->users.start[l];
+        uint32_t l = model->takes.items[i], users = model->users.start[l + 1] - model->users.start[l];
         touch(range, l);
         range->users_in[l]++;
         if (range->has_producer[l])
@@ -100,12 +100,12 @@ static void improve(struct line *line, uint32_t slot, uint32_t i, double seconds
 static bool set_fits(struct range *range, const struct sp_latency_graph *graph, uint32_t option, uint32_t unit,
                      double limit)
 {
-    const struct sp_stages_lists *nodes = graph->model->nodes;
+    const struct sp_rows *nodes = graph->model->nodes;
     if (range->set == NULL || limit == INFINITY)
         return true;
     for (uint32_t i = nodes->start[unit]; i < nodes->start[unit + 1]; i++) {
-        graph->problem->memory->put(range->set, nodes->list[i]);
-        range->put[range->put_count++] = nodes->list[i];
+        graph->problem->memory->put(range->set, nodes->items[i]);
+        range->put[range->put_count++] = nodes->items[i];
     }
     return graph->problem->memory->bytes(range->set, option) <= limit;
 }

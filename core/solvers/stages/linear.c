@@ -22,8 +22,8 @@ static enum sp_status try_order(struct sp_stages_orders *orders, uint32_t most)
 static void follow_chains(struct sp_stages_orders *orders, bool is_late)
 {
     const struct sp_stages_prepared *prepared = orders->prepared;
-    const struct sp_stages_lists *before = is_late ? &prepared->after : &prepared->before;
-    const struct sp_stages_lists *after = is_late ? &prepared->before : &prepared->after;
+    const struct sp_rows *before = is_late ? &prepared->after : &prepared->before;
+    const struct sp_rows *after = is_late ? &prepared->before : &prepared->after;
     uint32_t count = prepared->unit_count, ready = 0, done = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t unit = prepared->order[is_late ? i : count - 1 - i];
@@ -36,8 +36,8 @@ static void follow_chains(struct sp_stages_orders *orders, bool is_late)
         orders->order[is_late ? count - 1 - done : done] = unit;
         done++;
         for (uint32_t i = after->start[unit]; i < after->start[unit + 1]; i++)
-            if (--orders->waits[after->list[i]] == 0)
-                orders->ready[ready++] = after->list[i];
+            if (--orders->waits[after->items[i]] == 0)
+                orders->ready[ready++] = after->items[i];
     }
 }
 

@@ -18,16 +18,11 @@ static inline void sp_stages_pairs_add(struct sp_stages_pairs *pairs, uint32_t k
 
 /* For each key below `keys` its values (below `values`), ascending and distinct. False without memory. */
 bool sp_stages_lists_make(struct sp_arena *arena, const struct sp_stages_pairs *pairs, uint32_t keys, uint32_t values,
-                          struct sp_stages_lists *ret_lists);
+                          struct sp_rows *ret_lists);
 
 /* The lists the other way round: for each value the keys that have it, ascending. */
-bool sp_stages_lists_turn(struct sp_arena *arena, const struct sp_stages_lists *lists, uint32_t keys, uint32_t values,
-                          struct sp_stages_lists *ret_lists);
-
-/* Joins `count` items to the strongly connected components of a graph: writes each item's component, components in no
-   particular order. False without memory. */
-bool sp_stages_components(struct sp_arena *scratch, const struct sp_stages_lists *after, uint32_t count,
-                          uint32_t *component, uint32_t *ret_count);
+bool sp_stages_lists_turn(struct sp_arena *arena, const struct sp_rows *lists, uint32_t keys, uint32_t values,
+                          struct sp_rows *ret_lists);
 
 /* Joins units that take nothing and touch one other unit only to that one (join.c): unit_of, per node, is numbered
    anew, with gaps. False without memory. */

@@ -1,5 +1,6 @@
 #pragma once
 /* orders - orders of the units that are cut into stages: what the parts of that search share (linear.c, improve.c). */
+#include "base/heap.h"
 #include "solvers/stages/chain.h"
 
 struct sp_stages_orders {
@@ -26,7 +27,10 @@ enum sp_status sp_stages_slice(struct sp_stages_orders *orders, uint32_t most, d
    comes (improve.c). */
 enum sp_status sp_stages_improve(struct sp_stages_orders *orders, double bound);
 
-/* A heap of numbers, the one with the smallest key first, and of equals the smallest: `count` is how many there are
-   before. */
-void sp_stages_heap_push(uint32_t *heap, uint32_t count, uint32_t item, const double *key);
-uint32_t sp_stages_heap_pop(uint32_t *heap, uint32_t count, const double *key);
+/* Heaps of numbers, the one with the smallest key first, and of equals the smallest. */
+static inline bool sp_stages_is_before(const double *key, uint32_t a, uint32_t b)
+{
+    return key[a] < key[b] || (key[a] == key[b] && a < b);
+}
+
+SP_HEAP(sp_stages_heap, uint32_t, const double *, sp_stages_is_before)

@@ -1,6 +1,7 @@
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/components.h"
+#include "base/heap.h"
 #include "base/limits.h"
 #include "solvers/stages/lists.h"
 
@@ -56,7 +57,7 @@ static bool number_units(struct sp_arena *scratch, uint32_t *label, uint32_t nod
 
 /* The edges between units that say which may not be in a later stage than which. */
 static bool list_edges(struct sp_arena *arena, const struct sp_stages_prepared *prepared, uint32_t units,
-                       struct sp_stages_lists *ret_after)
+                       struct sp_rows *ret_after)
 {
     const struct sp_stages_problem *problem = prepared->problem;
     struct sp_stages_pairs pairs;
@@ -86,10 +87,10 @@ static bool list_edges(struct sp_arena *arena, const struct sp_stages_prepared *
 static bool find_cycles(struct sp_arena *scratch, const struct sp_stages_prepared *prepared, uint32_t units,
                         uint32_t **ret_component, uint32_t *ret_count)
 {
-    struct sp_stages_lists after;
+    struct sp_rows after;
     *ret_component = SP_NEW_ARRAY(scratch, units, uint32_t);
     return *ret_component != NULL && list_edges(scratch, prepared, units, &after) &&
-           sp_stages_components(scratch, &after, units, *ret_component, ret_count);
+           sp_components(scratch, &after, units, *ret_component, ret_count);
 }
 
 /* Where edges of backward nodes join units that they would not join if they were turned, they are turned: some graphs
@@ -136,29 +137,14 @@ static bool join_nodes(struct sp_arena *arena, struct sp_arena *scratch, struct 
            sp_stages_lists_turn(arena, &prepared->after, units, units, &prepared->before);
 }
 
-/* Moves entry `at` of a heap up or down to its place; units are numbered by their smallest node, so the smallest number
-   is next. */
-static void heap_up(uint32_t *heap, uint32_t at)
+/* Units are numbered by their smallest node, so the smallest number is next. */
+static bool is_next(const void *nothing, uint32_t a, uint32_t b)
 {
-    for (; at > 0 && heap[at] < heap[(at - 1) / 2]; at = (at - 1) / 2) {
-        uint32_t above = heap[(at - 1) / 2];
-        heap[(at - 1) / 2] = heap[at];
-        heap[at] = above;
-    }
+    (void)nothing;
+    return a < b;
 }
 
-static void heap_down(uint32_t *heap, uint32_t count)
-{
-    for (uint32_t at = 0, child = 1; child < count; at = child, child = 2 * at + 1) {
-        if (child + 1 < count && heap[child + 1] < heap[child])
-            child++;
-        if (heap[at] <= heap[child])
-            return;
-        uint32_t swap = heap[at];
-        heap[at] = heap[child];
-        heap[child] = swap;
-    }
-}
+SP_HEAP(ready, uint32_t, const void *, is_next)
 
 static bool sort_units(struct sp_arena *arena, struct sp_arena *scratch, struct sp_stages_prepared *prepared)
 {
@@ -171,22 +157,17 @@ static bool sort_units(struct sp_arena *arena, struct sp_arena *scratch, struct 
     for (uint32_t i = 0; i < count; i++) {
         waits[i] = prepared->before.start[i + 1] - prepared->before.start[i];
         if (waits[i] == 0) {
-            heap[ready] = i;
-            heap_up(heap, ready++);
+            ready_push(heap, ready++, i, NULL);
         }
     }
     while (ready > 0) {
-        uint32_t unit = heap[0];
-        heap[0] = heap[--ready];
-        heap_down(heap, ready);
+        uint32_t unit = ready_pop(heap, ready--, NULL);
         prepared->place[unit] = done;
         prepared->order[done++] = unit;
         for (uint32_t i = prepared->after.start[unit]; i < prepared->after.start[unit + 1]; i++) {
-            uint32_t next = prepared->after.list[i];
-            if (--waits[next] == 0) {
-                heap[ready] = next;
-                heap_up(heap, ready++);
-            }
+            uint32_t next = prepared->after.items[i];
+            if (--waits[next] == 0)
+                ready_push(heap, ready++, next, NULL);
         }
     }
     return done == count;

@@ -34,7 +34,7 @@ static void weigh_cuts(struct sp_stages_orders *orders, const uint32_t *place)
     for (uint32_t link = 0; link < prepared->link_count; link++) {
         uint32_t first = place[prepared->links[link].producer], last = first;
         for (uint32_t i = prepared->users.start[link]; i < prepared->users.start[link + 1]; i++) {
-            uint32_t at = place[prepared->users.list[i]];
+            uint32_t at = place[prepared->users.items[i]];
             first = at < first ? at : first;
             last = at > last ? at : last;
         }
@@ -92,32 +92,4 @@ enum sp_status sp_stages_slice(struct sp_stages_orders *orders, uint32_t most, d
         status = sp_stages_chain_best(run, orders->prepared, lattice, orders->rates, limit, solution, &is_complete);
     sp_arena_destroy(arena);
     return status;
-}
-
-void sp_stages_heap_push(uint32_t *heap, uint32_t count, uint32_t item, const double *key)
-{
-    uint32_t at = count;
-    for (; at > 0; at = (at - 1) / 2) {
-        uint32_t above = heap[(at - 1) / 2];
-        if (key[above] < key[item] || (key[above] == key[item] && above < item))
-            break;
-        heap[at] = above;
-    }
-    heap[at] = item;
-}
-
-uint32_t sp_stages_heap_pop(uint32_t *heap, uint32_t count, const double *key)
-{
-    uint32_t top = heap[0], item = heap[--count], at = 0;
-    for (uint32_t child = 1; child < count; at = child, child = 2 * at + 1) {
-        uint32_t right = child + 1;
-        if (right < count && (key[heap[right]] < key[heap[child]] ||
-                              (key[heap[right]] == key[heap[child]] && heap[right] < heap[child])))
-            child = right;
-        if (key[item] < key[heap[child]] || (key[item] == key[heap[child]] && item < heap[child]))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = item;
-    return top;
 }

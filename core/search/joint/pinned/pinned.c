@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/union_find.h"
 #include "search/constraints.h"
 #include "search/grouping/internal.h"
 #include "search/joint/blocks.h"
@@ -36,13 +37,6 @@ enum sp_status sp_joint_able_seconds(const struct sp_joint *joint, const struct 
 
 /* ---- together ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t root_of(const uint32_t *joined, uint32_t unit)
-{
-    while (joined[unit] != unit)
-        unit = joined[unit];
-    return unit;
-}
-
 /* Joins the units of nodes with equal numbers below `numbers`. */
 static bool join_units(const struct sp_joint *joint, const uint32_t *number_of, uint32_t numbers, uint32_t *joined)
 {
@@ -55,8 +49,7 @@ static bool join_units(const struct sp_joint *joint, const uint32_t *number_of, 
             continue;
         if (first[number_of[n]] == 0)
             first[number_of[n]] = unit + 1;
-        const uint32_t a = root_of(joined, first[number_of[n]] - 1), b = root_of(joined, unit);
-        joined[a > b ? a : b] = a > b ? b : a;
+        sp_union_join(joined, first[number_of[n]] - 1, unit);
     }
     return true;
 }
@@ -65,11 +58,9 @@ bool sp_joint_color_units(const struct sp_joint *joint, struct sp_stages_node *n
 {
     const struct sp_constraints *constraints = joint->options->constraints;
     const uint32_t devices = joint->cluster->device_count, count = joint->units->count;
-    uint32_t *joined = SP_NEW_ARRAY(joint->arena, count, uint32_t), *size = SP_NEW_ARRAY(joint->arena, count, uint32_t);
+    uint32_t *joined = sp_union_find(joint->arena, count), *size = SP_NEW_ARRAY(joint->arena, count, uint32_t);
     if (joined == NULL || size == NULL)
         return false;
-    for (uint32_t u = 0; u < count; u++)
-        joined[u] = u;
     if (constraints->together_of != NULL &&
         !join_units(joint, constraints->together_of, constraints->together_count, joined))
         return false;
@@ -79,10 +70,10 @@ bool sp_joint_color_units(const struct sp_joint *joint, struct sp_stages_node *n
     if (constraints->stage_of != NULL && !join_units(joint, constraints->stage_of, devices, joined))
         return false;
     for (uint32_t u = 0; u < count; u++)
-        size[root_of(joined, u)]++;
+        size[sp_union_root(joined, u)]++;
     for (uint32_t u = 0; u < count; u++) {
-        if (size[root_of(joined, u)] > 1)
-            nodes[u].color = root_of(joined, u);
+        if (size[sp_union_root(joined, u)] > 1)
+            nodes[u].color = sp_union_root(joined, u);
     }
     return true;
 }
