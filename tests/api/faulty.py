@@ -292,3 +292,29 @@ class Work(Scenario):
             if got != expected:
                 self.wrong.append(f"{name} afterwards: {got}")
         super().check_stored()
+
+
+PLACES_LIMIT = 5000  # places in the program: more would mean that the count never ends
+
+
+class EachPlaceOfTheDaemon:
+    """Every place that allocates in the daemon fails once. For a TestCase that says which part of the places is its own: a round
+    takes a third of a second, so the parts run side by side."""
+
+    PART, PARTS = 0, 1
+
+    def setUp(self):
+        self.scenario = Scenario()
+        self.addCleanup(self.scenario.close)
+        self.scenario.round(MEMORY, ONCE, NEVER)
+
+    def test_each_place_that_allocates(self):
+        places = quiet = 0
+        while quiet < 3:  # what runs by itself, every second or so, is found a little later
+            _, fired = self.scenario.round(MEMORY, NEW_SITE, self.PARTS | self.PART << 32)
+            places += fired
+            quiet = 0 if fired else quiet + 1
+            self.assertLess(places, PLACES_LIMIT)
+        self.assertGreater(places, 100 // self.PARTS)
+        self.scenario.check_stored()
+        print(f"# {places} places that allocate failed once each; {self.scenario.summary()}", flush=True)

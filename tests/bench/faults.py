@@ -3,7 +3,7 @@
 
     faults.py [--what daemon|workers|both] [--store sqlite|postgres] [--processes 4] [--stride 1] [--program FILE]
 
-Needs a daemon that is built with -Dfaults=true and the sanitizers (server/faults/faults.h); tests/api/test_faults.py has every
+Needs a daemon that is built with -Dfaults=true and the sanitizers (server/faults/faults.h); tests/api/test_faults_*.py have every
 place in the program fail once, this every call. Each process has a daemon of its own and takes each so manieth number; it goes
 on until numbers are larger than what there is to fail. After each failure the daemon must work, and what was accepted must be
 finished; at the end nothing may be lost or left. Minutes.
