@@ -37,6 +37,10 @@ struct sp_writing {
     struct sp_error *err;
 };
 
+/* ---- write_entries.c ---- */
+
+void sp_writing_fail(struct sp_writing *writing, enum sp_status status);
+
 /* A finite number that is not negative: what is none, as an interval of 0 seconds has no throughput, is 0. */
 double sp_writing_number(double value);
 

@@ -148,7 +148,8 @@ double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage);
 #define SP_DIM_TEXT_BYTES ((size_t)1 << 20)
 
 /* Enough for one reason or one line of a table. */
-#define SP_REASON_BYTES ((size_t)64 << 10)
+#define SP_REASON_BYTES   ((size_t)64 << 10)
+#define SP_REASON_COLUMNS 60 /* of a node's or tensor's name inside a sentence */
 
 /* What sp_plan_annotate() writes, in the plan's arena: one annotation for each node of the main graph, in order. */
 enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotations *ret_annotations,

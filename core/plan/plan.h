@@ -57,30 +57,32 @@ struct sp_plan_gap {
 };
 struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan);
 
-/* Completes `plan` (stages' nodes and arenas, with a note where they are too large; bottleneck, id) once model ..
- * options_json and notes are set. */
+/* Completes `plan` (stages' nodes and arenas, with a note where they are too large; bottleneck, id) once the members
+   from `model` to `options_json` and the notes are set. */
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
 
 /*
  * The contract's JSON, streamed; memory is that of one tensor's entry. `search_seconds` is measured by the caller and
  * the only member that differs between runs.
  *
- *  devices      every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
+ *  devices      Every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
  *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
- *               communication and idle need not add up to the interval.
- *               memory.arena_bytes is what a runtime's arena takes of activations at its peak (cost/buffer_reuse.h); whether
- *               a plan fits is told by total_bytes, what is needed at least; the diagnostic ARENA_OVER_CAPACITY says
- *               where it would not with the arena.
+ *               communication and idle need not add up to the interval. memory.arena_bytes is what a runtime's arena
+ *               takes for activations at its peak (cost/buffer_reuse.h). Whether a plan fits depends on total_bytes,
+ *               the least that is needed; the diagnostic ARENA_OVER_CAPACITY says where the arena would not fit.
  *  stages       `devices` are those of all replicas: the first replica's block, then the next one's. `mesh` has the
- * axes of one block, major to minor, with what they split; none where a block is one device. All seconds are of one
- * request; `seconds` is divided by the replicas. tensors      all values that occupy a device: inputs, weights that
- * running nodes use, activations. A spec without "sharded_dim" is the whole tensor on each listed device (ONNX proposal
- * 0006). Its text has S[i] for a tensor axis that axis i of the stage's mesh cuts, and R for one that is whole. A
- * tensor that is cut has the spec of the node that makes it, or uses it first; `uses` are the others: of
- * each stage and layout the first node, and all nodes. collectives  transfers between stages, kind "send", from the
- * devices of one block to those of the next; then, stage by stage, what the devices of one block exchange. `bytes` are
- * those of all of these devices together for one request, so they add up to the estimate's. search       `alternatives`
- * are the plans that were found and that no other beats in latency, interval, memory and devices, this one among them
+ *               axes of one block, major to minor, with what they split; none where a block is one device. All seconds
+ *               are of one request; `seconds` is divided by the replicas.
+ *  tensors      All values that occupy a device: inputs, weights that running nodes use, activations. A spec without
+ *               "sharded_dim" is the whole tensor on each listed device (ONNX proposal 0006). Its text has S[i] for a
+ *               tensor axis that axis i of the stage's mesh cuts, and R for one that is whole. A tensor that is cut has
+ *               the spec of the node that makes it, or uses it first; `uses` are the others: of each stage and layout
+ *               the first node, and all nodes.
+ *  collectives  Transfers between stages, kind "send", from the devices of one block to those of the next; then, stage
+ *               by stage, what the devices of one block exchange. `bytes` are those of all of these devices together
+ *               for one request, so they add up to the estimate's.
+ *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, this one among
+ *               them.
  *
  * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.
  */

@@ -9,18 +9,6 @@
 
 #define REPLICAS "replica" /* the mesh axis of a stage's replicas */
 
-const struct sp_sharded_stage *sp_plan_sharded(const struct sp_plan *plan, uint32_t stage)
-{
-    const struct sp_sharded_stage *sharded = plan->result->sharded;
-    return sharded != NULL && sharded[stage].table != NULL ? &sharded[stage] : NULL;
-}
-
-uint32_t sp_plan_stage_devices(const struct sp_plan *plan, uint32_t stage)
-{
-    const struct sp_placement *placement = &plan->result->placement;
-    return sp_placement_size(placement, stage) * sp_placement_replicas(placement, stage);
-}
-
 uint32_t sp_plan_devices_used(const struct sp_plan *plan)
 {
     uint32_t used = 0;

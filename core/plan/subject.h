@@ -5,8 +5,7 @@
  * There are three ways to one:
  *
  *   a model    its annotations for one configuration, completed by propagation (infer/propagate/propagate.h), or
- *              forward only
- *              (infer/forward.h) where no mesh explains all of them
+ *              forward only (infer/forward.h) where no mesh explains all of them
  *   a plan     of a job: what sp_plan_annotate() would write into the model, completed in the same way. So the plan and
  *              the model that is annotated with it make the same subject
  *   plan.json  what sp_plan_write_json() wrote, and the model: the plan is made again from the placement record in

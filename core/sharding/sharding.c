@@ -204,3 +204,37 @@ enum sp_status sp_sharding_tile_shape(const struct sp_sharding *sharding, uint32
         memcpy(ret_tile, tile, rank * sizeof *tile);
     return status;
 }
+
+int sp_compare_numbers(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static int compare_holders(const void *a, const void *b)
+{
+    const struct sp_holder *left = a, *right = b;
+    if (left->device != right->device)
+        return left->device < right->device ? -1 : 1;
+    return left->shard < right->shard ? -1 : left->shard > right->shard;
+}
+
+enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t *ret_count,
+                                   struct sp_holder **ret_holders, struct sp_error *err)
+{
+    int64_t count = sharding->first[sharding->shard_count];
+    struct sp_holder *holders = SP_NEW_ARRAY(arena, (size_t)count, struct sp_holder);
+    if (!holders)
+        return sp_fail_memory(err);
+    bool is_sorted = true;
+    for (int64_t shard = 0; shard < sharding->shard_count; shard++)
+        for (uint32_t i = sharding->first[shard]; i < sharding->first[shard + 1]; i++) {
+            holders[i] = (struct sp_holder){sharding->devices[i], shard};
+            is_sorted = is_sorted && (i == 0 || holders[i - 1].device <= holders[i].device);
+        }
+    if (!is_sorted)
+        qsort(holders, (size_t)count, sizeof *holders, compare_holders);
+    *ret_count = count;
+    *ret_holders = holders;
+    return SP_OK;
+}

@@ -87,12 +87,13 @@ static enum sp_status conflict_places(struct sp_viewer *viewer, uint8_t factor, 
     char text[SP_OPERAND_TEXT_SIZE], other_text[SP_OPERAND_TEXT_SIZE];
     uint32_t owner = viewer->owners[factor];
     viewer->is_broken = true;
-    return sp_viewer_conflict(viewer, SP_CONFLICT_SPLIT, owner, other, viewer->operands[owner].axis_of[factor], factor,
-                              device,
-                              "takes %s and %s, but device %" PRId64
-                              " has another part of the one than of the other along the loop that they share (%s).",
-                              sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), device,
-                              viewer->rule->factors[factor].name);
+    return sp_viewer_conflict(
+        viewer,
+        &(struct sp_conflict){SP_CONFLICT_SPLIT, owner, other, viewer->operands[owner].axis_of[factor], factor, device},
+        "takes %s and %s, but device %" PRId64
+        " has another part of the one than of the other along the loop that they share (%s).",
+        sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), device,
+        viewer->rule->factors[factor].name);
 }
 
 /* One level of an input's numbering: each participant's coordinate in its factor. */
@@ -215,19 +216,19 @@ static bool have_common_device(const struct sp_view_operand *a, const struct sp_
 static enum sp_status conflict_missing(struct sp_viewer *viewer, uint32_t index, int64_t device)
 {
     char text[SP_OPERAND_TEXT_SIZE];
-    return sp_viewer_conflict(viewer, SP_CONFLICT_DEVICES, index, SP_NO_TENSOR, 0, SP_NO_FACTOR, device,
-                              "takes %s, but device %" PRId64
-                              " takes part, as its other inputs say, and does not have it.",
-                              sp_viewer_operand_text(index, text), device);
+    return sp_viewer_conflict(
+        viewer, &(struct sp_conflict){SP_CONFLICT_DEVICES, index, SP_NO_TENSOR, 0, SP_NO_FACTOR, device},
+        "takes %s, but device %" PRId64 " takes part, as its other inputs say, and does not have it.",
+        sp_viewer_operand_text(index, text), device);
 }
 
 static enum sp_status conflict_disjoint(struct sp_viewer *viewer, uint8_t factor, uint32_t a, uint32_t b)
 {
     char text[SP_OPERAND_TEXT_SIZE], other_text[SP_OPERAND_TEXT_SIZE];
-    return sp_viewer_conflict(viewer, SP_CONFLICT_SPLIT, a, b, viewer->operands[a].axis_of[factor], factor, -1,
-                              "takes %s and %s, which share a loop (%s) but no device.",
-                              sp_viewer_operand_text(a, text), sp_viewer_operand_text(b, other_text),
-                              viewer->rule->factors[factor].name);
+    return sp_viewer_conflict(
+        viewer, &(struct sp_conflict){SP_CONFLICT_SPLIT, a, b, viewer->operands[a].axis_of[factor], factor, -1},
+        "takes %s and %s, which share a loop (%s) but no device.", sp_viewer_operand_text(a, text),
+        sp_viewer_operand_text(b, other_text), viewer->rule->factors[factor].name);
 }
 
 static enum sp_status conflict_coverage(struct sp_viewer *viewer)
@@ -243,11 +244,13 @@ static enum sp_status conflict_coverage(struct sp_viewer *viewer)
             pair[1] = i;
     }
     if (pair[1] == SP_NO_TENSOR)
-        return sp_viewer_conflict(viewer, SP_CONFLICT_COVERAGE, pair[0] == SP_NO_TENSOR ? 0 : pair[0], SP_NO_TENSOR, 0,
-                                  SP_NO_FACTOR, -1,
+        return sp_viewer_conflict(viewer,
+                                  &(struct sp_conflict){SP_CONFLICT_COVERAGE, pair[0] == SP_NO_TENSOR ? 0 : pair[0],
+                                                        SP_NO_TENSOR, 0, SP_NO_FACTOR, -1},
                                   "takes inputs that no device has together: part of its result can be computed "
                                   "nowhere.");
-    return sp_viewer_conflict(viewer, SP_CONFLICT_COVERAGE, pair[0], pair[1], 0, SP_NO_FACTOR, -1,
+    return sp_viewer_conflict(viewer,
+                              &(struct sp_conflict){SP_CONFLICT_COVERAGE, pair[0], pair[1], 0, SP_NO_FACTOR, -1},
                               "takes %s and %s, but for some part of its result no device has what is needed of both.",
                               sp_viewer_operand_text(pair[0], text), sp_viewer_operand_text(pair[1], other_text));
 }

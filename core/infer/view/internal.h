@@ -1,6 +1,6 @@
 #pragma once
 /*
- * internal - what the files view*.c share.
+ * internal - what the files of infer/view share.
  */
 #include "infer/view/cache.h"
 #include "infer/view/cut.h"
@@ -49,17 +49,25 @@ struct sp_viewer {
     bool is_broken;        /* results cannot be told */
 };
 
-/* Adds a conflict. `format` gets no trailing specs: they are in the sentence already. Operands stand in it as
+/* ---- conflict.c ---- */
+
+/* The value of an input; NULL for one that is left out. */
+const struct sp_value *sp_viewer_input(const struct sp_viewer *viewer, uint32_t operand);
+
+/* Adds a conflict, but for its message, that of `format`. `format` gets no trailing specs: they are in the sentence already. Operands stand in it as
    sp_viewer_operand_text() marks them, so that the sentence is good for every node that looks the same; the view gets
    their names and specs when it is told. */
-__attribute__((format(printf, 8, 9))) enum sp_status sp_viewer_conflict(struct sp_viewer *viewer,
-                                                                        enum sp_conflict_kind kind, uint32_t operand,
-                                                                        uint32_t other, uint32_t axis, uint8_t factor,
-                                                                        int64_t device, const char *format, ...);
+__attribute__((format(printf, 3, 4))) enum sp_status
+sp_viewer_conflict(struct sp_viewer *viewer, const struct sp_conflict *what, const char *format, ...);
 
 /* The mark of an input in a conflict's sentence; it becomes "'X' (axis 0 in 2 on devices 0, 1)". */
 #define SP_OPERAND_TEXT_SIZE 16
 const char *sp_viewer_operand_text(uint32_t operand, char text[SP_OPERAND_TEXT_SIZE]);
+
+/* Puts this node's names and specs in place of the marks. */
+enum sp_status sp_viewer_tell_conflicts(struct sp_viewer *viewer);
+
+/* ---- the other files ---- */
 
 /* What was seen of a node like this one: *ret_found says whether it was, and the view is filled then, but for the rule
    and with sentences that have marks. `key` is filled for sp_viewer_remember(). */

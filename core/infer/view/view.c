@@ -12,89 +12,6 @@
 #include "infer/view/internal.h"
 #include "sharding/forms.h"
 
-/* ---- conflicts ------------------------------------------------------------------------------------------------- */
-
-enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, enum sp_conflict_kind kind, uint32_t operand,
-                                  uint32_t other, uint32_t axis, uint8_t factor, int64_t device, const char *format,
-                                  ...)
-{
-    struct sp_view *view = viewer->view;
-    if (view->conflict_count == SP_MAX_VIEW_CONFLICTS)
-        return SP_OK;
-    if (!SP_MAKE_ROOM(viewer->arena, view->conflicts, view->conflict_count, viewer->conflict_capacity, 1))
-        return sp_fail_memory(viewer->err);
-    va_list args;
-    va_start(args, format);
-    char text[SP_ERROR_MESSAGE_SIZE];
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    const char *message = sp_arena_string(viewer->arena, text, strlen(text));
-    if (!message)
-        return sp_fail_memory(viewer->err);
-    view->conflicts[view->conflict_count++] = (struct sp_conflict){kind, operand, other, axis, factor, device, message};
-    return SP_OK;
-}
-
-static const struct sp_value *input_value(const struct sp_viewer *viewer, uint32_t operand)
-{
-    uint32_t tensor = viewer->relation->tensors[operand];
-    return tensor == SP_NO_TENSOR ? NULL : viewer->assignment->dataflow->tensors[tensor];
-}
-
-#define MARK '\x01' /* begins and ends the number of an operand */
-
-const char *sp_viewer_operand_text(uint32_t operand, char text[SP_OPERAND_TEXT_SIZE])
-{
-    (void)snprintf(text, SP_OPERAND_TEXT_SIZE, "%c%" PRIu32 "%c", MARK, operand, MARK);
-    return text;
-}
-
-/* "'X' (axis 0 in 2 on devices 0, 1)". */
-static size_t add_operand(const struct sp_viewer *viewer, uint32_t operand, char *text, size_t size)
-{
-    char spec[SP_SPEC_TEXT_SIZE];
-    const struct sp_value *value = input_value(viewer, operand);
-    int length = snprintf(
-        text, size, "'%.120s' (%s)", value ? value->name : "",
-        sp_spec_text(sp_spec_of(viewer->assignment, viewer->relation->node_id, operand)->sharding, spec, sizeof spec));
-    return length > 0 && (size_t)length < size ? (size_t)length : size - 1;
-}
-
-/* The sentence with this node's operands in place of the marks. */
-static const char *tell(const struct sp_viewer *viewer, const char *sentence)
-{
-    char text[SP_ERROR_MESSAGE_SIZE], label[264];
-    size_t used = 0;
-    while (*sentence != '\0' && used + 1 < sizeof text) {
-        char *end;
-        if (*sentence != MARK) {
-            text[used++] = *sentence++;
-            continue;
-        }
-        used += add_operand(viewer, (uint32_t)strtoul(sentence + 1, &end, 10), text + used, sizeof text - used);
-        sentence = end + 1;
-    }
-    text[used] = '\0';
-    (void)sp_node_label(viewer->relation->node, label, sizeof label);
-    return sp_arena_printf(viewer->arena, "Node %s %s", label + (strncmp(label, "node ", 5) == 0 ? 5 : 0), text);
-}
-
-static enum sp_status tell_all(struct sp_viewer *viewer)
-{
-    struct sp_view *view = viewer->view;
-    struct sp_conflict *own = SP_NEW_ARRAY(viewer->arena, view->conflict_count, struct sp_conflict);
-    if (!own)
-        return sp_fail_memory(viewer->err);
-    for (uint32_t i = 0; i < view->conflict_count; i++) {
-        own[i] = view->conflicts[i];
-        own[i].message = tell(viewer, view->conflicts[i].message);
-        if (!own[i].message)
-            return sp_fail_memory(viewer->err);
-    }
-    view->conflicts = own;
-    return SP_OK;
-}
-
 /* ---- one input ------------------------------------------------------------------------------------------------- */
 
 static int64_t extent_of(const struct sp_rule *rule, uint8_t factor)
@@ -117,16 +34,16 @@ static enum sp_status see_plain_axis(struct sp_viewer *viewer, uint32_t index, u
     if (shards == 1)
         return SP_OK;
     add_level(&viewer->operands[index], SP_NO_FACTOR, shards);
-    return sp_viewer_conflict(viewer, SP_CONFLICT_NEEDS_WHOLE, index, SP_NO_TENSOR, axis, SP_NO_FACTOR, -1,
-                              "needs axis %" PRIu32 " of %s whole on every device.", axis,
-                              sp_viewer_operand_text(index, text));
+    return sp_viewer_conflict(
+        viewer, &(struct sp_conflict){SP_CONFLICT_NEEDS_WHOLE, index, SP_NO_TENSOR, axis, SP_NO_FACTOR, -1},
+        "needs axis %" PRIu32 " of %s whole on every device.", axis, sp_viewer_operand_text(index, text));
 }
 
 static enum sp_status fail_factors(struct sp_viewer *viewer, uint32_t index, uint32_t axis, uint8_t factor)
 {
     char text[SP_OPERAND_TEXT_SIZE];
     viewer->is_broken = true;
-    return sp_viewer_conflict(viewer, SP_CONFLICT_FACTORS, index, SP_NO_TENSOR, axis, factor, -1,
+    return sp_viewer_conflict(viewer, &(struct sp_conflict){SP_CONFLICT_FACTORS, index, SP_NO_TENSOR, axis, factor, -1},
                               "works on axis %" PRIu32
                               " of %s as several loops, and the cut does not fall between them or divide one evenly.",
                               axis, sp_viewer_operand_text(index, text));
@@ -213,7 +130,7 @@ static enum sp_status sort_holders(struct sp_viewer *viewer, struct sp_view_oper
 static enum sp_status regular_blocks(struct sp_viewer *viewer, uint32_t index, const struct sp_sharding **ret_blocks)
 {
     const struct sp_view_operand *operand = &viewer->operands[index];
-    const struct sp_shape *shape = &input_value(viewer, index)->type.shape;
+    const struct sp_shape *shape = &sp_viewer_input(viewer, index)->type.shape;
     int64_t extents[SP_MAX_RANK];
     char text[SP_OPERAND_TEXT_SIZE];
     struct sp_sharding *blocks = NULL;
@@ -226,7 +143,8 @@ static enum sp_status regular_blocks(struct sp_viewer *viewer, uint32_t index, c
     if (status != SP_OK || *ret_blocks)
         return status;
     viewer->is_broken = true;
-    return sp_viewer_conflict(viewer, SP_CONFLICT_SEVERAL, index, SP_NO_TENSOR, 0, SP_NO_FACTOR, -1,
+    return sp_viewer_conflict(viewer,
+                              &(struct sp_conflict){SP_CONFLICT_SEVERAL, index, SP_NO_TENSOR, 0, SP_NO_FACTOR, -1},
                               "takes %s, where a device holds several shards that are no regular part of the tensor.",
                               sp_viewer_operand_text(index, text));
 }
@@ -279,7 +197,7 @@ static enum sp_status compare_cuts(struct sp_viewer *viewer, uint8_t factor, uin
         return SP_OK;
     if (b->part_count > 0) {
         viewer->is_broken = true;
-        return sp_viewer_conflict(viewer, SP_CONFLICT_SPLIT, owner, other, axis, factor, -1,
+        return sp_viewer_conflict(viewer, &(struct sp_conflict){SP_CONFLICT_SPLIT, owner, other, axis, factor, -1},
                                   "takes %s and %s, but axis %" PRIu32 " of the first and axis %" PRIu32
                                   " of the second are the same loop (%s) and must be cut in the same way.",
                                   sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), axis,
@@ -287,7 +205,7 @@ static enum sp_status compare_cuts(struct sp_viewer *viewer, uint8_t factor, uin
     }
     if (!is_stated(&viewer->operands[other]))
         return SP_OK;
-    return sp_viewer_conflict(viewer, SP_CONFLICT_WHOLE, owner, other, axis, factor, -1,
+    return sp_viewer_conflict(viewer, &(struct sp_conflict){SP_CONFLICT_WHOLE, owner, other, axis, factor, -1},
                               "takes %s and %s, but axis %" PRIu32 " of the first and axis %" PRIu32
                               " of the second are the same loop (%s): the second must be cut in the same way.",
                               sp_viewer_operand_text(owner, text), sp_viewer_operand_text(other, other_text), axis,
@@ -324,17 +242,19 @@ static enum sp_status check_kind(struct sp_viewer *viewer, uint8_t factor, uint3
     const struct sp_view_operand *operand = &viewer->operands[index];
     char text[SP_OPERAND_TEXT_SIZE];
     if (needs_whole(is))
-        return sp_viewer_conflict(viewer, SP_CONFLICT_NEEDS_WHOLE, index, SP_NO_TENSOR, operand->axis_of[factor],
-                                  factor, -1, "needs axis %u of %s whole on every device%s.", operand->axis_of[factor],
-                                  sp_viewer_operand_text(index, text),
-                                  is->kind == SP_FACTOR_SEQUENTIAL ? ": each step along it needs the one before" : "");
+        return sp_viewer_conflict(
+            viewer,
+            &(struct sp_conflict){SP_CONFLICT_NEEDS_WHOLE, index, SP_NO_TENSOR, operand->axis_of[factor], factor, -1},
+            "needs axis %u of %s whole on every device%s.", operand->axis_of[factor],
+            sp_viewer_operand_text(index, text),
+            is->kind == SP_FACTOR_SEQUENTIAL ? ": each step along it needs the one before" : "");
     int64_t run = is->block > 1 ? run_of(&operand->cuts[factor], extent_of(viewer->rule, factor)) : -1;
     if (run < 0 || run % is->block == 0)
         return SP_OK;
-    return sp_viewer_conflict(viewer, SP_CONFLICT_BLOCK, index, SP_NO_TENSOR, operand->axis_of[factor], factor, -1,
-                              "takes %s, whose pieces of axis %u have %" PRId64
-                              " elements; they must be multiples of %" PRId64 ".",
-                              sp_viewer_operand_text(index, text), operand->axis_of[factor], run, is->block);
+    return sp_viewer_conflict(
+        viewer, &(struct sp_conflict){SP_CONFLICT_BLOCK, index, SP_NO_TENSOR, operand->axis_of[factor], factor, -1},
+        "takes %s, whose pieces of axis %u have %" PRId64 " elements; they must be multiples of %" PRId64 ".",
+        sp_viewer_operand_text(index, text), operand->axis_of[factor], run, is->block);
 }
 
 static enum sp_status see_factor(struct sp_viewer *viewer, uint8_t factor)
@@ -384,7 +304,7 @@ static bool is_passed_over(const struct sp_viewer *viewer, uint32_t index)
     if (!viewer->rule->inputs[index].is_unread)
         return false;
     for (uint32_t i = 0; i < viewer->rule->input_count; i++)
-        if (i != index && input_value(viewer, i) &&
+        if (i != index && sp_viewer_input(viewer, i) &&
             sp_spec_of(viewer->assignment, viewer->relation->node_id, i)->sharding)
             return true;
     return false;
@@ -397,7 +317,7 @@ static enum sp_status take_specs(struct sp_viewer *viewer)
     for (uint32_t i = 0; i < viewer->rule->input_count && status == SP_OK; i++) {
         const struct sp_spec_entry *entry = sp_spec_of(viewer->assignment, viewer->relation->node_id, i);
         struct sp_view_operand *operand = &viewer->operands[i];
-        const struct sp_value *value = input_value(viewer, i);
+        const struct sp_value *value = sp_viewer_input(viewer, i);
         if (!value || !entry->sharding || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank ||
             is_passed_over(viewer, i))
             continue;
@@ -463,7 +383,7 @@ enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment
     if (status == SP_OK && !is_found && !view->is_too_large)
         status = sp_viewer_remember(&viewer, &key);
     if (status == SP_OK)
-        status = tell_all(&viewer);
+        status = sp_viewer_tell_conflicts(&viewer);
     if (status == SP_OK)
         *ret_view = view;
     return status;

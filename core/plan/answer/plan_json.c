@@ -9,24 +9,6 @@
 #include "plan/variants/variants.h"
 #include "plan/version.h"
 
-void sp_plan_json_text(struct sp_plan_json *c, const char *name)
-{
-    if (sp_buf_failed(c->text))
-        c->json->failed = true;
-    else
-        sp_json_member_string(c->json, name, c->text->size > 0 ? c->text->data : "");
-    sp_buf_clear(c->text);
-}
-
-void sp_plan_json_devices(struct sp_plan_json *c, const char *name, uint32_t first, uint32_t count)
-{
-    sp_json_key(c->json, name);
-    sp_json_begin_array(c->json);
-    for (uint32_t i = 0; i < count; i++)
-        sp_json_int(c->json, first + i);
-    sp_json_end_array(c->json);
-}
-
 static void write_node_names(struct sp_plan_json *c, uint32_t stage)
 {
     sp_json_key(c->json, "nodes");

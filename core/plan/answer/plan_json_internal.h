@@ -16,12 +16,26 @@ struct sp_plan_json {
 };
 
 /* The text that was just written into the buffer, as a member; the buffer is empty again. */
-void sp_plan_json_text(struct sp_plan_json *c, const char *name);
+static inline void sp_plan_json_text(struct sp_plan_json *c, const char *name)
+{
+    if (sp_buf_failed(c->text))
+        c->json->failed = true;
+    else
+        sp_json_member_string(c->json, name, c->text->size > 0 ? c->text->data : "");
+    sp_buf_clear(c->text);
+}
 
 /* "devices": all devices of a stage. */
-void sp_plan_json_devices(struct sp_plan_json *c, const char *name, uint32_t first, uint32_t count);
+static inline void sp_plan_json_devices(struct sp_plan_json *c, const char *name, uint32_t first, uint32_t count)
+{
+    sp_json_key(c->json, name);
+    sp_json_begin_array(c->json);
+    for (uint32_t i = 0; i < count; i++)
+        sp_json_int(c->json, first + i);
+    sp_json_end_array(c->json);
+}
 
-/* ---- sp_plan_json_tensors.c ---- */
+/* ---- plan_json_tensors.c ---- */
 
 /* "tensors": every value that occupies a device, how it is cut, and why. */
 void sp_plan_json_tensors(struct sp_plan_json *c);

@@ -4,9 +4,9 @@
 #include "plan/answer/text.h"
 #include "plan/internal.h"
 
-#define SP_REASON_NAMES   4    /* devices or stages that a sentence lists before it only counts */
-#define SP_REASON_COLUMNS 60   /* of a node's or tensor's name inside a sentence */
-#define SP_MEMORY_FULL    0.90 /* share of a device's memory from which it counts as full */
+#define SP_REASON_NAMES 4 /* devices or stages that a sentence lists before it only counts */
+
+#define SP_MEMORY_FULL 0.90 /* share of a device's memory from which it counts as full */
 
 static const struct sp_stage_cost *stage_cost(const struct sp_plan *plan, uint32_t stage)
 {
@@ -28,13 +28,6 @@ static bool node_seconds(const struct sp_plan *plan, uint32_t node, uint32_t sta
         return false;
     *ret_seconds = sp_plan_node_seconds(plan, node) + sp_plan_node_collective_seconds(plan, node);
     return true;
-}
-
-void sp_reason_quoted(const char *name, struct sp_buf *buf)
-{
-    sp_buf_text(buf, "'");
-    sp_text_cut(buf, name, SP_REASON_COLUMNS);
-    sp_buf_text(buf, "'");
 }
 
 /* "device 0", "devices 0, 2-3 and 8", "stages 0, 1, 2, 3 and 5 more"; `skip` is left out. */

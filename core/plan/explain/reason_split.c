@@ -168,3 +168,10 @@ void sp_reason_block(const struct sp_plan *plan, uint32_t stage, const char *bef
     if (sp_placement_replicas(placement, stage) > 1)
         sp_buf_printf(buf, "%s%u replicas take requests in turn", before, sp_placement_replicas(placement, stage));
 }
+
+void sp_reason_quoted(const char *name, struct sp_buf *buf)
+{
+    sp_buf_text(buf, "'");
+    sp_text_cut(buf, name, SP_REASON_COLUMNS);
+    sp_buf_text(buf, "'");
+}

@@ -23,6 +23,8 @@ struct sp_variants_run {
     struct sp_watch watch;     /* of the clusters' jobs */
 };
 
+/* ---- one_cluster.c ---- */
+
 /*
  * Plans on one cluster. With SP_VARIANT_FITS the job and its plan are the caller's, where it wants them (both or none
  * NULL). What is wrong with this cluster alone (or its memory, or its time) is in the row; *ret_why is then the error.
@@ -35,10 +37,15 @@ enum sp_status sp_variants_look(struct sp_variants_run *run, const struct sp_clu
 enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_plan *plan, struct sp_variant *row,
                                         struct sp_error *err);
 
+/* Like memcmp(); differences of rounding are none. */
+int sp_variants_compare_values(double a, double b);
+
 /* Below 0 where `a` is better by the objective, ties broken as the search does; differences of rounding are none. */
 int sp_variants_compare(enum sp_objective objective, const struct sp_variant *a, const struct sp_variant *b);
 
-/* what_if.c: makes plan->what_if. */
+/* ---- what_if.c ---- */
+
+/* Makes plan->what_if. */
 enum sp_status sp_variants_what_if(struct sp_variants_run *run, const struct sp_cluster *cluster, struct sp_plan *plan,
                                    struct sp_error *err);
 

@@ -4,8 +4,9 @@
  *
  * Glossary
  *  slack    limit less usage, of a moment; negative where the states are over
- *  window   a set of variables that is a forest in the graph; all its states are chosen anew with all others as they
- * are segment  neighbouring moments at which the same ranges of a window's variables are live: one limit holds for all,
+ *  window   a set of variables that is a forest in the graph; all its states are chosen anew while all others stay as
+ *           they are
+ *  segment  neighbouring moments at which the same ranges of a window's variables are live: one limit holds for all,
  *           that of the moment with least slack
  *  price    cost per byte of a moment or segment
  *  priced   of a cost: with price * usage added
@@ -36,7 +37,7 @@ static inline int64_t sp_slack_tree_root(const struct sp_slack_tree *tree)
 
 #define SP_IMPROVE_TERMS 32 /* infinite terms, and a sum that was clamped, fit into 64 bits together */
 
-/* Keeps sums apart from the end of 64 bits; what is beyond is infinite many times over. */
+/* Keeps sums far from the largest number of 64 bits. A sum that is cut is still infinite many times over. */
 static inline void sp_improve_clamp(int64_t *value, uint32_t count)
 {
     for (uint32_t s = 0; s < count; s++)
@@ -194,7 +195,7 @@ bool sp_window_solve(struct sp_improver *improver, int64_t target, uint32_t roun
 /* -- improve_state.c -- */
 /* Recomputes cost and usage from the states. */
 void sp_improver_refresh(struct sp_improver *improver);
-/* Sets the window's variables to `best`, and keeps cost and usage. */
+/* Sets the window's variables to `chosen`, and updates cost and usage. */
 void sp_improver_take(struct sp_improver *improver, const uint32_t *chosen);
 /* Remembers the states when they are the best. */
 bool sp_improver_remember(struct sp_improver *improver);

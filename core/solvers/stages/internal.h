@@ -4,19 +4,21 @@
  *
  *   prepare.c      a problem that was checked, its nodes joined to units, with the order of units and all sums
  *   frame.h        a set of units as a stage that grows and shrinks, its load and memory kept up to date
- *   ideals.c       all ideals of the units' order;  labels.c  the best chain of them
+ *   ideals.c       all ideals of the units' order
+ *   labels.c       the best chain of them
  *   linear.c       chains of few ideals where all are too many, and the search over orders
  *   bound.c        lower bounds that need no search
- *   assign.c       any sets of units as stages;  latency.c  the LATENCY objective
+ *   assign.c       any sets of units as stages
+ *   latency.c      the LATENCY objective
  *   solve.c        which of these answers a problem
  *
  * A *unit* is what must be in one stage: the nodes of a colour, and what colours have joined into a cycle. Which edges
  * count for cycles depends on what is asked:
  *
  *   SP_STAGES_UNITS_CHAIN   contiguous stages in one order: an edge of forward nodes goes forward, one of backward
- * nodes back, one between a forward and a backward node either way SP_STAGES_UNITS_GRAPH   the stages' graph has no
- * cycle, with all edges as they are (LATENCY) SP_STAGES_UNITS_FREE    colours only; order, predecessors and successors
- * are empty
+ *                           nodes back, one between a forward and a backward node either way
+ *   SP_STAGES_UNITS_GRAPH   the stages' graph has no cycle, with all edges as they are (LATENCY)
+ *   SP_STAGES_UNITS_FREE    colours only; order, predecessors and successors are empty
  */
 #include "base/rows.h"
 #include "solvers/stages/stages.h"

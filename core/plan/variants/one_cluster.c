@@ -1,0 +1,128 @@
+#include <math.h>
+#include <string.h>
+
+#include "plan/variants/internal.h"
+
+#define READING_SHARE 0.1 /* of a variant's progress: what comes before its search */
+
+/* The watch of a variant's job: its progress is a part of the whole. */
+static bool tick(void *context, const char *phase, double fraction, double best_seconds, double lower_bound_seconds)
+{
+    struct sp_variants_run *run = context;
+    const bool searches = strcmp(phase, "search") == 0;
+    const double within = searches ? READING_SHARE + (1 - READING_SHARE) * fraction : READING_SHARE * fraction;
+    /* The bound is of this cluster alone. */
+    if (run->is_over)
+        return sp_watch_tick(run->job_options.watch, phase, fraction, best_seconds, lower_bound_seconds);
+    run->within = fmax(run->within, within); /* a model may be read again */
+    if (!run->stopped)
+        run->stopped = !sp_watch_tick(run->job_options.watch, run->phase, (run->done + run->within) / run->total,
+                                      run->best_seconds > 0 ? run->best_seconds : best_seconds, 0);
+    return !run->stopped;
+}
+
+enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_plan *plan, struct sp_variant *row,
+                                        struct sp_error *err)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    row->state = SP_VARIANT_FITS;
+    row->latency_seconds = evaluation->latency_seconds;
+    row->interval_seconds = evaluation->interval_seconds;
+    row->devices_used = sp_plan_devices_used(plan);
+    row->stage_count = evaluation->stage_count;
+    row->memory_bytes = 0;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++)
+        row->memory_bytes = fmax(row->memory_bytes, evaluation->stages[s].total_bytes);
+    const char *description = "";
+    for (uint32_t i = 0; i < plan->result->front_count; i++) {
+        if (plan->result->front[i].is_chosen)
+            description = plan->result->front[i].description;
+    }
+    row->description = sp_arena_string(arena, description, strlen(description));
+    return row->description != NULL ? SP_OK : sp_fail_memory(err);
+}
+
+/* What a job of its own may take beside the plan that is held; false: nothing. */
+static bool budget_left(const struct sp_variants_run *run, size_t *ret_bytes)
+{
+    const size_t limit = run->job_options.memory_budget != 0 ? run->job_options.memory_budget : SP_DEFAULT_JOB_BYTES;
+    const size_t held = run->held != NULL ? run->held->budget.used : 0;
+    *ret_bytes = limit > held ? limit - held : 0;
+    return limit > held;
+}
+
+static enum sp_status close_row(struct sp_variants_run *run, const struct sp_error *why, struct sp_variant *row,
+                                struct sp_error *err)
+{
+    const char *message = why->message;
+    row->state = SP_VARIANT_NOFIT;
+    if (why->status == SP_ERR_CANCELLED) {
+        row->state = SP_VARIANT_OPEN;
+        message = "The search was stopped before this was looked at.";
+    } else if (why->status == SP_ERR_MEMORY) {
+        row->state = SP_VARIANT_OPEN;
+        message = "The memory of one job does not suffice to look at this beside the plan.";
+    }
+    row->message = sp_arena_string(run->arena, message, strlen(message));
+    return row->message != NULL ? SP_OK : sp_fail_memory(err);
+}
+
+enum sp_status sp_variants_look(struct sp_variants_run *run, const struct sp_cluster *cluster, struct sp_variant *row,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *ret_why)
+{
+    struct sp_job_options job_options = run->job_options;
+    struct sp_job *job = NULL;
+    struct sp_plan *plan = NULL;
+    struct sp_error failed = {0};
+    row->devices_available = cluster->device_count;
+    run->within = 0;
+    run->watch = (struct sp_watch){.tick = tick, .context = run};
+    job_options.watch = &run->watch;
+    job_options.skip_least = ret_job == NULL; /* of changed clusters only figures are wanted */
+    if (!sp_watch_tick(&run->watch, "read", 0, 0, 0))
+        (void)sp_fail(ret_why, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+    else if (!budget_left(run, &job_options.memory_budget))
+        (void)sp_fail_memory(ret_why);
+    else
+        (void)sp_job_plan(run->bytes, run->size, &job_options, cluster, run->options, &job, &plan, ret_why);
+    run->done++;
+    if (plan == NULL)
+        return close_row(run, ret_why, row, ret_why);
+    enum sp_status status = sp_variants_take_figures(run->arena, plan, row, &failed);
+    if (status == SP_OK && plan->result->stopped)
+        row->message = "The search was stopped before its end: this is the best plan found until then.";
+    if (status != SP_OK || ret_job == NULL) {
+        sp_job_destroy(job);
+        if (status != SP_OK)
+            *ret_why = failed;
+        return status;
+    }
+    *ret_job = job;
+    *ret_plan = plan;
+    return SP_OK;
+}
+
+/* Differences in the last bits of a sum are none. */
+int sp_variants_compare_values(double a, double b)
+{
+    const double slack = 1e-9 * fmax(a, b);
+    return a < b - slack ? -1 : a > b + slack;
+}
+
+int sp_variants_compare(enum sp_objective objective, const struct sp_variant *a, const struct sp_variant *b)
+{
+    const int interval = sp_variants_compare_values(a->interval_seconds, b->interval_seconds);
+    const int latency = sp_variants_compare_values(a->latency_seconds, b->latency_seconds);
+    const int devices = sp_variants_compare_values(a->devices_used, b->devices_used);
+    const int memory = sp_variants_compare_values(a->memory_bytes, b->memory_bytes);
+    const int orders[][4] = {
+        [SP_OBJECTIVE_THROUGHPUT] = {interval, latency, devices, memory},
+        [SP_OBJECTIVE_LATENCY] = {latency, devices, interval, memory},
+        [SP_OBJECTIVE_DEVICES] = {devices, interval, latency, memory},
+    };
+    for (size_t i = 0; i < 4; i++) {
+        if (orders[objective][i] != 0)
+            return orders[objective][i];
+    }
+    return 0;
+}
