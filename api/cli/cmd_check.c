@@ -21,8 +21,9 @@ static int run_local(const struct common *common, const struct input *input, con
     struct sp_error err = {0};
     struct sp_check_answer *answer = NULL;
     progress_init(&progress, 0);
-    const struct sp_job_options options = {.name = input->name, .watch = &progress.watch};
-    enum sp_status status = sp_check_answer_create(input->bytes, input->size, &options, request, &answer, &err);
+    const struct sp_job_options options = {
+        .bytes = input->bytes, .size = input->size, .name = input->name, .watch = &progress.watch};
+    enum sp_status status = sp_check_answer_create(&options, request, &answer, &err);
     progress_clear(&progress);
     if (status == SP_OK && common->json) {
         struct sp_json json;

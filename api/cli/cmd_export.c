@@ -85,8 +85,9 @@ static enum sp_status open_plan(const struct export_arguments *arguments, const 
     if (status == SP_OK)
         status = input_hash(model, err);
     if (status == SP_OK) {
-        const struct sp_job_options options = {.name = model->name, .sha256 = model->sha256, .watch = watch};
-        status = sp_subject_from_json(model->bytes, model->size, &options, json, ret_subject, err);
+        const struct sp_job_options options = {
+            .bytes = model->bytes, .size = model->size, .name = model->name, .sha256 = model->sha256, .watch = watch};
+        status = sp_subject_from_json(&options, json, ret_subject, err);
     }
     json_decref(json);
     return status;
@@ -163,8 +164,9 @@ static int run_export(const struct common *common, const struct export_arguments
     if (status == SP_OK && is_plan) {
         status = open_plan(arguments, &source, &model, &progress.watch, &subject, &err);
     } else if (status == SP_OK) {
-        const struct sp_job_options options = {.name = source.name, .watch = &progress.watch};
-        status = sp_subject_from_model(source.bytes, source.size, &options, arguments->configuration, &subject, &err);
+        const struct sp_job_options options = {
+            .bytes = source.bytes, .size = source.size, .name = source.name, .watch = &progress.watch};
+        status = sp_subject_from_model(&options, arguments->configuration, &subject, &err);
     }
     if (status == SP_OK)
         status = write_export(common, arguments, subject, is_plan ? &model : &source, &progress.watch, &err);

@@ -74,8 +74,9 @@ static int run_local(const struct common *common, const struct input *input, con
     struct sp_completion *completion = NULL;
     struct output output = {.fd = -1};
     progress_init(&progress, 0);
-    const struct sp_job_options options = {.name = input->name, .watch = &progress.watch};
-    enum sp_status status = sp_completion_create(input->bytes, input->size, &options, request, &completion, &err);
+    const struct sp_job_options options = {
+        .bytes = input->bytes, .size = input->size, .name = input->name, .watch = &progress.watch};
+    enum sp_status status = sp_completion_create(&options, request, &completion, &err);
     progress_clear(&progress);
     if (status == SP_OK && path != NULL)
         status = write_model(completion, input, path, &output, &err);

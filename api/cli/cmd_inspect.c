@@ -20,9 +20,9 @@ static int run_local(const struct common *common, struct input *input, bool valu
     struct sp_error err = {0};
     struct sp_job *job = NULL;
     progress_init(&progress, 0);
-    const struct sp_job_options options = {.name = input->name, .watch = &progress.watch};
-    enum sp_status status =
-        sp_job_open(input->bytes, input->size, &options, dims->count, dims->names, dims->values, &job, &err);
+    const struct sp_job_options options = {
+        .bytes = input->bytes, .size = input->size, .name = input->name, .watch = &progress.watch};
+    enum sp_status status = sp_job_open(&options, dims->count, dims->names, dims->values, &job, &err);
     progress_clear(&progress);
     if (status == SP_OK && common->json) {
         struct sp_json json;

@@ -472,13 +472,14 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
     if (status != SP_OK)
         goto out;
     const struct sp_job_options job_options = {
+        .bytes = request->input.bytes,
+        .size = request->input.size,
         .name = request->input.name,
         .sha256 = request->input.sha256,
         .watch = &request->progress.watch,
         .executor = sp_threads_executor(threads),
     };
-    status = sp_plan_answer(arena, request->input.bytes, request->input.size, &job_options, &target, &request->options,
-                            &job, &plan, err);
+    status = sp_plan_answer(arena, &job_options, &target, &request->options, &job, &plan, err);
     double seconds = progress_elapsed(&request->progress);
     progress_clear(&request->progress);
     if (status == SP_ERR_CANCELLED && request->progress.timed_out) {

@@ -76,14 +76,14 @@ void sp_check_answer_destroy(struct sp_check_answer *answer)
     free(answer);
 }
 
-enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                      const json_t *request, struct sp_check_answer **ret_answer, struct sp_error *err)
+enum sp_status sp_check_answer_create(const struct sp_job_options *options, const json_t *request,
+                                      struct sp_check_answer **ret_answer, struct sp_error *err)
 {
     struct sp_check_options check = {.hash_seed = options->hash_seed, .watch = options->watch};
     struct sp_check_answer *answer = calloc(1, sizeof *answer);
     if (answer == NULL)
         return sp_fail_memory(err);
-    sp_budget_for_file(&answer->budget, size, 0, options->memory_budget);
+    sp_budget_for_file(&answer->budget, options->size, 0, options->memory_budget);
     answer->arena = sp_arena_create(&answer->budget);
     enum sp_status status = answer->arena != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK) {
@@ -94,8 +94,8 @@ enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const st
     if (status == SP_OK)
         status = read_request(answer->arena, request, &check, err);
     if (status == SP_OK)
-        status = sp_model_file_open_any(&answer->budget, bytes, size, options->hash_seed, options->watch, &answer->file,
-                                        err);
+        status = sp_model_file_open_any(&answer->budget, options->bytes, options->size, options->hash_seed,
+                                        options->watch, &answer->file, err);
     if (status == SP_OK && answer->file.costs != NULL && check.configuration != NULL)
         status = sp_fail(err, SP_ERR_REQUEST, "NO_CONFIGURATION",
                          "A graph of costs has no configuration '%.200s', and no other.", check.configuration);

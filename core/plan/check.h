@@ -21,8 +21,8 @@ enum sp_status sp_check_request_verify(const json_t *request, struct sp_error *e
 
 /* Unknown members and devices are SP_ERR_REQUEST with a JSON pointer. The caller destroys the answer before the bytes
    are unmapped. `request` may be NULL: nothing asked in particular. */
-enum sp_status sp_check_answer_create(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                      const json_t *request, struct sp_check_answer **ret_answer, struct sp_error *err);
+enum sp_status sp_check_answer_create(const struct sp_job_options *options, const json_t *request,
+                                      struct sp_check_answer **ret_answer, struct sp_error *err);
 void sp_check_answer_destroy(struct sp_check_answer *answer); /* NULL is allowed */
 
 bool sp_check_answer_is_valid(const struct sp_check_answer *answer);

@@ -26,12 +26,16 @@ struct sp_job {
     struct sp_search_result *result; /* of the plan that was made, or NULL */
 };
 
-/* sp_job_plan() of a plan whose placement record is known (plan/answer/placement_record.h): nothing is searched.
-   `stopped`: the search was. */
-enum sp_status sp_job_plan_again(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
-                                 const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                                 const json_t *record, bool stopped, struct sp_job **ret_job, struct sp_plan **ret_plan,
-                                 struct sp_error *err);
+/* A placement that a search found before (plan/answer/placement_record.h). */
+struct sp_found_placement {
+    const json_t *record;
+    bool stopped; /* the search was */
+};
+
+/* sp_job_plan(), which searches nothing where the placement is known; NULL: it is not. */
+enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                                const struct sp_plan_options *options, const struct sp_found_placement *found,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
 
 /* Symbols to bind when the model is read, and what to say about those that nobody gave. Lives in `arena`. */
 struct sp_bindings {

@@ -24,24 +24,19 @@ void sp_job_destroy(struct sp_job *job)
 }
 
 /* The file, in its own budget: the job that uses it counts what it takes. */
-static enum sp_status open_file(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                struct sp_model_file *ret_file, struct sp_error *err)
+static enum sp_status open_file(const struct sp_job_options *options, struct sp_model_file *ret_file,
+                                struct sp_error *err)
 {
-    struct sp_budget budget = {.limit = SP_DEFAULT_JOB_BYTES};
-    if (options != NULL && options->memory_budget != 0)
-        budget.limit = options->memory_budget;
-    return sp_model_file_open_any(&budget, bytes, size, options != NULL ? options->hash_seed : 0,
-                                  options != NULL ? options->watch : NULL, ret_file, err);
+    struct sp_budget budget = {.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES};
+    return sp_model_file_open_any(&budget, options->bytes, options->size, options->hash_seed, options->watch, ret_file,
+                                  err);
 }
 
 static struct sp_job *create(const struct sp_model_file *file, const struct sp_job_options *options)
 {
-    static const struct sp_job_options defaults;
     struct sp_job *job = calloc(1, sizeof *job);
     if (job == NULL)
         return NULL;
-    if (options == NULL)
-        options = &defaults;
     job->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
     job->budget.used = job->budget.peak = sp_model_file_memory(file);
     job->hash_seed = options->hash_seed;
@@ -116,13 +111,12 @@ static enum sp_status open_bound(struct sp_job *job, uint32_t dim_count, const c
     return status;
 }
 
-enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job_options *options, uint32_t dim_count,
-                           const char *const *dim_names, const int64_t *dim_values, struct sp_job **ret_job,
-                           struct sp_error *err)
+enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_count, const char *const *dim_names,
+                           const int64_t *dim_values, struct sp_job **ret_job, struct sp_error *err)
 {
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
-    enum sp_status status = open_file(bytes, size, options, &file, err);
+    enum sp_status status = open_file(options, &file, err);
     if (status != SP_OK)
         return status;
     struct sp_job *job = create(&file, options);
@@ -279,18 +273,14 @@ static enum sp_status resolve(const struct sp_job *job, const struct sp_demands 
     return SP_OK;
 }
 
-/* What was found already. */
-struct found {
-    const json_t *record;
-    bool stopped;
-};
-
 /* The result that was found; else searches. */
-static enum sp_status find_result(struct sp_job *job, const struct sp_workload *workload,
+static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan,
                                   const struct sp_contraction *contraction, const struct sp_dataflow *dataflow,
-                                  const struct sp_cluster *cluster, const struct sp_joint_options *joint,
-                                  const struct found *found, struct sp_error *err)
+                                  const struct sp_joint_options *joint, const struct sp_found_placement *found,
+                                  struct sp_error *err)
 {
+    const struct sp_workload *workload = plan->workload;
+    const struct sp_cluster *cluster = plan->cluster;
     struct sp_placement_record record;
     if (found == NULL) {
         enum sp_status status =
@@ -306,7 +296,7 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_workload *
 }
 
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
-                             const struct sp_plan_options *options, const struct found *found,
+                             const struct sp_plan_options *options, const struct sp_found_placement *found,
                              struct sp_bindings *bindings, struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_joint_options joint;
@@ -336,17 +326,15 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.executor = job->executor;
     joint.skip_least = job->skip_least;
     joint.watch = job->watch;
-    status = find_result(job, workload, &contraction, dataflow, cluster, &joint, found, err);
-    if (status != SP_OK)
-        return status;
     plan->cluster = cluster;
     plan->workload = workload;
+    status = find_result(job, plan, &contraction, dataflow, &joint, found, err);
     plan->result = job->result;
-    return SP_OK;
+    return status;
 }
 
 static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *cluster,
-                                const struct sp_plan_options *options, const struct found *found,
+                                const struct sp_plan_options *options, const struct sp_found_placement *found,
                                 struct sp_bindings *bindings, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
@@ -457,15 +445,14 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
     return SP_OK;
 }
 
-static enum sp_status plan_for(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
-                               const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                               const struct found *found, struct sp_job **ret_job, struct sp_plan **ret_plan,
-                               struct sp_error *err)
+enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                                const struct sp_plan_options *options, const struct sp_found_placement *found,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
     struct sp_job *job = NULL;
-    enum sp_status status = open_file(bytes, size, job_options, &file, err);
+    enum sp_status status = open_file(job_options, &file, err);
     if (status != SP_OK)
         return status;
     status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, &job, &bindings, err)
@@ -485,18 +472,9 @@ static enum sp_status plan_for(const void *bytes, uint64_t size, const struct sp
     return SP_OK;
 }
 
-enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
-                           const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                           struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+enum sp_status sp_job_plan(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                           const struct sp_plan_options *options, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                           struct sp_error *err)
 {
-    return plan_for(bytes, size, job_options, cluster, options, NULL, ret_job, ret_plan, err);
-}
-
-enum sp_status sp_job_plan_again(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
-                                 const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                                 const json_t *record, bool stopped, struct sp_job **ret_job, struct sp_plan **ret_plan,
-                                 struct sp_error *err)
-{
-    const struct found found = {record, stopped};
-    return plan_for(bytes, size, job_options, cluster, options, &found, ret_job, ret_plan, err);
+    return sp_job_plan_from(job_options, cluster, options, NULL, ret_job, ret_plan, err);
 }

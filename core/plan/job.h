@@ -2,8 +2,60 @@
 /*
  * job - the whole way from the bytes of a model to an answer, as the command line and the daemon's workers take it.
  *
- * A job owns one arena with a budget; everything it makes dies with it. The caller maps the file and keeps it mapped
- * while the job lives. Nothing here does I/O, reads a clock or logs.
+ * Model. A job is one model in memory: its file, read, with inferred shapes. sp_job_open() makes one to inspect,
+ * sp_job_plan() one with a plan. Both read the file as it is, ONNX or a description in JSON. Nothing here does input or
+ * output, reads a clock or logs: JSON and text go to the writer that the caller gives.
+ *
+ * Lifecycle and ownership. On success the caller owns the job and destroys it; on an error there is no job, and
+ * struct sp_error has a sentence for the user. A job owns one arena with a budget, in which everything lives that it
+ * returns: the model, the plan, all their strings. The caller keeps what the options point to while the job lives: the
+ * file's bytes, the cluster, watch, profile and constraints.
+ *
+ * Threads. One thread uses a job at a time; different jobs are independent. A search runs its tasks on the executor's
+ * threads where one is given, and is over when the call returns. The watch is asked often: it tells progress, and ends
+ * the search early or cancels it.
+ *
+ * Example: plans a model for four devices and writes the plan as JSON. (tests/unit/job_example.c is the same, and
+ * runs.)
+ *
+ *     #include <stdio.h>
+ *
+ *     #include "plan/job.h"
+ *
+ *     static bool write_bytes(void *context, const char *bytes, size_t size)
+ *     {
+ *         return fwrite(bytes, 1, size, context) == size;
+ *     }
+ *
+ *     static bool write_plan(const void *bytes, uint64_t size, FILE *out)
+ *     {
+ *         const struct sp_job_options model = {.bytes = bytes, .size = size, .name = "model.onnx"};
+ *         struct sp_plan_options options;
+ *         struct sp_cluster *cluster;
+ *         struct sp_job *job = NULL;
+ *         struct sp_plan *plan;
+ *         struct sp_json json;
+ *         struct sp_error err = {0};
+ *         struct sp_arena *arena = sp_arena_create(NULL);
+ *         enum sp_status status = arena != NULL ? SP_OK : sp_fail_memory(&err);
+ *
+ *         sp_plan_options_init(&options);
+ *         options.objective = SP_OBJECTIVE_LATENCY;
+ *         if (status == SP_OK)
+ *             status = sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err);
+ *         if (status == SP_OK)
+ *             status = sp_job_plan(&model, cluster, &options, &job, &plan, &err);
+ *         if (status == SP_OK) {
+ *             sp_json_init(&json, true, write_bytes, out);
+ *             sp_plan_write_json(plan, 0, &json);
+ *             status = sp_json_finish(&json, &err);
+ *         }
+ *         if (status != SP_OK)
+ *             (void)fprintf(stderr, "%s: %s\n", err.code, err.message);
+ *         sp_job_destroy(job);
+ *         sp_arena_destroy(arena);
+ *         return status == SP_OK;
+ *     }
  */
 #include <jansson.h>
 
@@ -22,7 +74,10 @@
 
 struct sp_job;
 
+/* A model's file, and how to work on it. */
 struct sp_job_options {
+    const void *bytes; /* of the file: ONNX, a description in JSON or a graph of costs; must outlive the job */
+    uint64_t size;
     size_t memory_budget; /* bytes; 0 = SP_DEFAULT_JOB_BYTES */
     uint64_t hash_seed;
     const char *name;                   /* what to call the model (file name), or NULL */
@@ -71,11 +126,9 @@ const char *sp_objective_name(enum sp_objective objective);
 bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);
 
 /* Reads the model and infers shapes; of a graph of costs (json/json.h) there is nothing to infer. dims are bound first;
-   names that the model does not have are SP_ERR_REQUEST. On success *ret_job is the caller's, to be destroyed before
-   the bytes are unmapped. */
-enum sp_status sp_job_open(const void *bytes, uint64_t size, const struct sp_job_options *options, uint32_t dim_count,
-                           const char *const *dim_names, const int64_t *dim_values, struct sp_job **ret_job,
-                           struct sp_error *err);
+   names that the model does not have are SP_ERR_REQUEST. */
+enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_count, const char *const *dim_names,
+                           const int64_t *dim_values, struct sp_job **ret_job, struct sp_error *err);
 void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
 
 /* ---- inspect ---- */
@@ -97,9 +150,8 @@ enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_bu
 
 /*
  * Opens the model with the options' dims, fills unbound symbols with the assumed extents (each a note
- * DIMENSION_ASSUMED), costs it and searches. `*ret_plan` lives in the job's arena; `cluster` and the bytes must outlive
- * the job. Nothing is returned on an error.
+ * DIMENSION_ASSUMED), costs it and searches. `*ret_plan` lives in the job's arena; `cluster` must outlive the job.
  */
-enum sp_status sp_job_plan(const void *bytes, uint64_t size, const struct sp_job_options *job_options,
-                           const struct sp_cluster *cluster, const struct sp_plan_options *options,
-                           struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
+enum sp_status sp_job_plan(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                           const struct sp_plan_options *options, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                           struct sp_error *err);

@@ -158,32 +158,31 @@ static enum sp_status read_configuration(struct sp_subject *subject, const char 
     return complete(subject, configuration->name, err);
 }
 
-enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                     const char *configuration, struct sp_subject **ret_subject, struct sp_error *err)
+enum sp_status sp_subject_from_model(const struct sp_job_options *options, const char *configuration,
+                                     struct sp_subject **ret_subject, struct sp_error *err)
 {
-    const size_t memory = options != NULL ? options->memory_budget : 0;
     struct sp_subject *subject = create();
     if (subject == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_job_open(bytes, size, options, 0, NULL, NULL, &subject->owned_job, err);
+    enum sp_status status = sp_job_open(options, 0, NULL, NULL, &subject->owned_job, err);
     if (status == SP_OK && subject->owned_job->model == NULL) {
         (void)sp_costs_refuse("annotated model", err);
         status = SP_ERR_UNSUPPORTED;
     }
     if (status == SP_OK) {
         struct sp_job *job = subject->owned_job;
-        const uint64_t largest = job->file.size > size ? job->file.size : size;
+        const uint64_t largest = job->file.size > options->size ? job->file.size : options->size;
         uint64_t devices = 0;
         for (uint32_t i = 0; i < job->model->configuration_count; i++) {
             if (job->model->configurations[i].num_devices > 0)
                 devices += (uint64_t)job->model->configurations[i].num_devices;
         }
         take_job(subject, job);
-        sp_budget_for_file(&job->budget, largest, devices, memory);
+        sp_budget_for_file(&job->budget, largest, devices, options->memory_budget);
         status = read_configuration(subject, configuration, err);
         status = status != SP_OK ? sp_budget_explain(&job->budget, err) : status;
         /* What is written of it has limits of its own. */
-        job->budget.limit = memory != 0 ? memory : SP_DEFAULT_JOB_BYTES;
+        job->budget.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES;
         job->budget.limit_name = NULL;
     }
     if (status != SP_OK) {

@@ -52,8 +52,8 @@ struct sp_subject {
  * "WHICH_CONFIGURATION", "NO_CONFIGURATION". Annotations that are not sound are SP_ERR_MODEL with the first finding.
  * The bytes must stay as long as the subject.
  */
-enum sp_status sp_subject_from_model(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                     const char *configuration, struct sp_subject **ret_subject, struct sp_error *err);
+enum sp_status sp_subject_from_model(const struct sp_job_options *options, const char *configuration,
+                                     struct sp_subject **ret_subject, struct sp_error *err);
 
 /* A job's plan; both must stay as long as the subject. The configurations that the model in memory has are replaced by
    the plan's. */
@@ -66,13 +66,12 @@ enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *pl
  * record and its search was ended early, so it cannot be made again), "OTHER_PLAN" (another version made it, or it was
  * edited).
  */
-enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                    const json_t *plan, struct sp_subject **ret_subject, struct sp_error *err);
+enum sp_status sp_subject_from_json(const struct sp_job_options *options, const json_t *plan,
+                                    struct sp_subject **ret_subject, struct sp_error *err);
 
 /* The plan alone, as sp_subject_from_json() makes it again. `within` gets the cluster, and must stay as long as the
    job; the sweep, what if and notes of the plan are those of the job, which need not be all that the file has. */
-enum sp_status sp_plan_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                 const json_t *plan, struct sp_arena *within, struct sp_job **ret_job,
-                                 struct sp_plan **ret_plan, struct sp_error *err);
+enum sp_status sp_plan_from_json(const struct sp_job_options *options, const json_t *plan, struct sp_arena *within,
+                                 struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
 
 void sp_subject_destroy(struct sp_subject *subject); /* NULL is allowed */

@@ -37,7 +37,7 @@ enum sp_status work_export(struct work *work, const json_t *request, struct outp
     work_options(work, &options);
     enum sp_status status = read_plan(request, &plan, &file, err);
     if (status == SP_OK)
-        status = sp_subject_from_json(work->bytes, work->size, &options, plan, &subject, err);
+        status = sp_subject_from_json(&options, plan, &subject, err);
     json_decref(plan);
     file.subject = subject;
     file.watch = options.watch;

@@ -66,7 +66,7 @@ static enum sp_status write_index(struct work *work, const json_t *json, struct 
     struct sp_job *job = NULL;
     struct sp_plan *again = NULL;
     work_options(work, &options);
-    enum sp_status status = sp_plan_from_json(work->bytes, work->size, &options, json, arena, &job, &again, err);
+    enum sp_status status = sp_plan_from_json(&options, json, arena, &job, &again, err);
     if (status == SP_OK) {
         struct sp_plan plan = *again;
         const struct sp_index_source source = {

@@ -94,8 +94,7 @@ enum sp_status work_inspect(struct work *work, const json_t *request, struct out
         status = read_dims(arena, dims, &bound, err);
     work_options(work, &options);
     if (status == SP_OK)
-        status = sp_job_open(work->bytes, work->size, &options, bound.dim_count, bound.dim_names, bound.dim_values,
-                             &job, err);
+        status = sp_job_open(&options, bound.dim_count, bound.dim_names, bound.dim_values, &job, err);
     if (status == SP_OK)
         status = write_inspection(work, job, values, output, err);
     sp_job_destroy(job);
@@ -110,7 +109,7 @@ enum sp_status work_check(struct work *work, const json_t *request, struct outpu
     struct sp_job_options options;
     struct sp_check_answer *answer = NULL;
     work_options(work, &options);
-    enum sp_status status = sp_check_answer_create(work->bytes, work->size, &options, request, &answer, err);
+    enum sp_status status = sp_check_answer_create(&options, request, &answer, err);
     if (status == SP_OK && work->form == WORK_TEXT) {
         struct sp_buf buf;
         sp_buf_init(&buf, SPD_MAX_TEXT_BYTES);
@@ -161,7 +160,7 @@ enum sp_status work_infer(struct work *work, const json_t *request, struct outpu
     struct sp_job_options options;
     struct sp_completion *completion = NULL;
     work_options(work, &options);
-    enum sp_status status = sp_completion_create(work->bytes, work->size, &options, request, &completion, err);
+    enum sp_status status = sp_completion_create(&options, request, &completion, err);
     if (status == SP_OK)
         status = work->form == WORK_MODEL ? write_completed(completion, output, err)
                                           : write_completion(completion, work->form == WORK_TEXT, output, err);

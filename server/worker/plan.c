@@ -208,7 +208,7 @@ void work_plan(struct work *work, struct problem *problem)
     }
     limit_search(work, &options);
     work_phase(work, "read");
-    if (sp_plan_answer(arena, work->bytes, work->size, &job_options, &target, &options, &job, &result, &err) != SP_OK) {
+    if (sp_plan_answer(arena, &job_options, &target, &options, &job, &result, &err) != SP_OK) {
         work_take_error(work, &err, problem);
         goto cleanup;
     }

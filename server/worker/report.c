@@ -86,6 +86,8 @@ void work_phase(struct work *work, const char *phase)
 void work_options(struct work *work, struct sp_job_options *options)
 {
     *options = (struct sp_job_options){
+        .bytes = work->bytes,
+        .size = work->size,
         .memory_budget = work->memory,
         .hash_seed = server_now_ms() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid(),
         .name = work->name[0] != '\0' ? work->name : NULL,

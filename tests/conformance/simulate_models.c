@@ -225,7 +225,7 @@ static uint32_t read_dims(const char *text, struct sp_arena *arena, const char *
 /* The model as `plan -o` writes it. */
 static enum sp_status plan(struct test *test, uint32_t dim_count, const char *const *names, const int64_t *values)
 {
-    struct sp_job_options job_options = {.name = test->strategy->file};
+    struct sp_job_options job_options = {.bytes = test->bytes, .size = test->size, .name = test->strategy->file};
     struct sp_plan_options options;
     struct sp_cluster *cluster = NULL;
     struct sp_job *job = NULL;
@@ -240,7 +240,7 @@ static enum sp_status plan(struct test *test, uint32_t dim_count, const char *co
                   "memory_limit_bytes", (json_int_t)strtoll(test->strategy->limit, NULL, 10));
     enum sp_status status = sp_cluster_parse(test->arena, json, "", &cluster, &test->err);
     if (status == SP_OK)
-        status = sp_job_plan(test->bytes, test->size, &job_options, cluster, &options, &job, &made, &test->err);
+        status = sp_job_plan(&job_options, cluster, &options, &job, &made, &test->err);
     if (status == SP_OK)
         recount_expect_result(made->workload, made->cluster, made->result);
     if (status == SP_OK && made->result->placement.stage_count < 2)

@@ -40,10 +40,10 @@ static bool drop(void *context, const char *bytes, size_t size)
 
 static bool check_model(const uint8_t *bytes, size_t size)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET};
     struct sp_check_answer *answer = NULL;
     struct sp_error err = {0};
-    enum sp_status status = sp_check_answer_create(bytes, size, &options, NULL, &answer, &err);
+    enum sp_status status = sp_check_answer_create(&options, NULL, &answer, &err);
     if (status != SP_OK) {
         fuzz_check_error(status, &err);
         return false;
@@ -85,11 +85,11 @@ static void check_completed(const struct sp_completion *completion, const uint8_
 
 static void complete_model(const uint8_t *bytes, size_t size, const char *mode, uint64_t seed, bool was_valid)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET};
     struct sp_completion *completion = NULL;
     struct sp_error err = {0};
     json_t *request = fuzz_request(bytes, size, mode, seed);
-    enum sp_status status = sp_completion_create(bytes, size, &options, request, &completion, &err);
+    enum sp_status status = sp_completion_create(&options, request, &completion, &err);
     if (status == SP_OK) {
         struct sp_json json;
         size_t written = 0;

@@ -102,7 +102,8 @@ static void check_plan(const struct sp_plan *plan, const json_t *json, const str
 static void make_plan(const char *model, const struct sp_cluster *cluster, const json_t *json,
                       const struct sp_demands *demands)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET, .name = "fuzz"};
+    const struct sp_job_options options = {
+        .bytes = model, .size = strlen(model), .memory_budget = BUDGET, .name = "fuzz"};
     struct sp_plan_options asked;
     struct sp_error err = {0};
     struct sp_job *job;
@@ -110,7 +111,7 @@ static void make_plan(const char *model, const struct sp_cluster *cluster, const
     sp_plan_options_init(&asked);
     asked.constraints = demands;
     asked.max_replicas = 2;
-    if (sp_job_plan(model, strlen(model), &options, cluster, &asked, &job, &plan, &err) != SP_OK) {
+    if (sp_job_plan(&options, cluster, &asked, &job, &plan, &err) != SP_OK) {
         check_error(&err);
         return;
     }

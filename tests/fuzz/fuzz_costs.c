@@ -48,7 +48,7 @@ static void check_plan(const struct sp_plan *plan)
 /* The plan as JSON, or nothing where it is refused. */
 static void make_plan(const uint8_t *bytes, size_t size, const struct sp_cluster *cluster, struct sp_buf *text)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET, .name = "fuzz"};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET, .name = "fuzz"};
     struct sp_plan_options asked;
     struct sp_error err = {0};
     struct sp_json json;
@@ -56,7 +56,7 @@ static void make_plan(const uint8_t *bytes, size_t size, const struct sp_cluster
     struct sp_plan *plan;
     sp_plan_options_init(&asked);
     sp_buf_init(text, MAX_OUTPUT);
-    if (sp_job_plan(bytes, size, &options, cluster, &asked, &job, &plan, &err) != SP_OK) {
+    if (sp_job_plan(&options, cluster, &asked, &job, &plan, &err) != SP_OK) {
         check_error(&err);
         return;
     }
@@ -75,11 +75,11 @@ static void make_plan(const uint8_t *bytes, size_t size, const struct sp_cluster
 
 static void inspect(const uint8_t *bytes, size_t size)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET, .name = "fuzz"};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET, .name = "fuzz"};
     struct sp_error err = {0};
     struct sp_buf text;
     struct sp_job *job;
-    if (sp_job_open(bytes, size, &options, 0, NULL, NULL, &job, &err) != SP_OK) {
+    if (sp_job_open(&options, 0, NULL, NULL, &job, &err) != SP_OK) {
         check_error(&err);
         return;
     }

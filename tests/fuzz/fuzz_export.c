@@ -57,10 +57,10 @@ static void check_format(const struct sp_subject *subject, const struct sp_expor
             fuzz_require(json != NULL);
             json_decref(json);
         } else if (strcmp(format->media_type, "application/octet-stream") == 0) {
-            const struct sp_job_options options = {.memory_budget = BUDGET};
+            const struct sp_job_options options = {.bytes = out.data, .size = out.size, .memory_budget = BUDGET};
             struct sp_error err = {0};
             struct sp_job *job = NULL;
-            enum sp_status status = sp_job_open(out.data, out.size, &options, 0, NULL, NULL, &job, &err);
+            enum sp_status status = sp_job_open(&options, 0, NULL, NULL, &job, &err);
             /* A device's model states the shapes of pieces, which other operators may make something else of. */
             fuzz_require(status == SP_OK || strcmp(format->name, "ort") == 0 || status == SP_ERR_MEMORY);
             sp_job_destroy(job);
@@ -79,10 +79,10 @@ static void check_formats(const struct sp_subject *subject)
 
 static struct sp_subject *subject_of(const uint8_t *bytes, size_t size, const char *configuration)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET};
     struct sp_error err = {0};
     struct sp_subject *subject = NULL;
-    enum sp_status status = sp_subject_from_model(bytes, size, &options, configuration, &subject, &err);
+    enum sp_status status = sp_subject_from_model(&options, configuration, &subject, &err);
     if (status == SP_OK)
         return subject;
     fuzz_check_error(status, &err);
@@ -99,12 +99,12 @@ static void check_model(const uint8_t *bytes, size_t size)
 
 static void check_completed(const uint8_t *bytes, size_t size, uint64_t hash)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET};
     struct sp_error err = {0};
     struct sp_completion *completion = NULL;
     struct sp_splice *splice = NULL;
     json_t *request = fuzz_request(bytes, size, "propagate", hash);
-    if (request != NULL && sp_completion_create(bytes, size, &options, request, &completion, &err) == SP_OK &&
+    if (request != NULL && sp_completion_create(&options, request, &completion, &err) == SP_OK &&
         sp_completion_annotate(completion, &splice, &err) == SP_OK) {
         struct sp_buf written = fuzz_realise(splice, bytes);
         check_model((const uint8_t *)written.data, written.size);
@@ -129,7 +129,7 @@ static void expect_same(const struct sp_subject *a, const struct sp_subject *b, 
 
 static void check_plan(const uint8_t *bytes, size_t size, uint64_t hash)
 {
-    const struct sp_job_options options = {.memory_budget = BUDGET};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET};
     struct sp_plan_options asked;
     struct sp_error err = {0};
     struct sp_cluster *cluster;
@@ -140,7 +140,7 @@ static void check_plan(const uint8_t *bytes, size_t size, uint64_t hash)
     struct sp_arena *arena = sp_arena_create(NULL);
     sp_plan_options_init(&asked);
     fuzz_require(sp_cluster_uniform(arena, "a100-sxm4-80gb", 1 + (int64_t)(hash % 4), &cluster, NULL) == SP_OK);
-    if (sp_job_plan(bytes, size, &options, cluster, &asked, &job, &plan, &err) == SP_OK &&
+    if (sp_job_plan(&options, cluster, &asked, &job, &plan, &err) == SP_OK &&
         sp_plan_annotate(plan, &splice, &err) == SP_OK) {
         struct sp_buf written = fuzz_realise(splice, bytes);
         enum sp_status status = sp_subject_from_plan(job, plan, &subject, &err);

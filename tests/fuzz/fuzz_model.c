@@ -85,11 +85,11 @@ static void check_strip(const struct sp_plan *plan, const uint8_t *bytes, size_t
     sp_buf_release(&stripped);
 }
 
-static void inspect(const uint8_t *bytes, size_t size, const struct sp_job_options *options)
+static void inspect(const struct sp_job_options *options)
 {
     struct sp_error err = {0};
     struct sp_job *job;
-    if (sp_job_open(bytes, size, options, 0, NULL, NULL, &job, &err) != SP_OK) {
+    if (sp_job_open(options, 0, NULL, NULL, &job, &err) != SP_OK) {
         check_error(&err);
         return;
     }
@@ -105,8 +105,8 @@ static void inspect(const uint8_t *bytes, size_t size, const struct sp_job_optio
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    struct sp_job_options options = {.memory_budget = BUDGET, .name = "fuzz"};
-    inspect(bytes, size, &options);
+    struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET, .name = "fuzz"};
+    inspect(&options);
 
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_cluster *cluster;
@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     sp_plan_options_init(&plan_options);
     if (arena == NULL || sp_cluster_uniform(arena, "a100-sxm4-80gb", 2, &cluster, &err) != SP_OK)
         abort();
-    if (sp_job_plan(bytes, size, &options, cluster, &plan_options, &job, &plan, &err) == SP_OK) {
+    if (sp_job_plan(&options, cluster, &plan_options, &job, &plan, &err) == SP_OK) {
         check_strip(plan, bytes, size);
         sp_job_destroy(job);
     } else {

@@ -11,16 +11,16 @@ void planned_make(struct planned_model *ret_model, struct sp_buf file, int64_t d
     struct sp_error err = {0};
     struct sp_plan_options options;
     struct planned_model *model = ret_model;
-    const struct sp_job_options job_options = {.name = "model.onnx", .sha256 = PLANNED_SHA256};
+    const struct sp_job_options job_options = {
+        .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     memset(model, 0, sizeof *model);
     model->file = file;
     model->arena = sp_arena_create(NULL);
     sp_plan_options_init(&options);
     options.strategy = SP_STRATEGY_GROUPING; /* some formats take whole operators only */
     cr_assert_eq(sp_cluster_uniform(model->arena, "a100-sxm4-80gb", devices, &model->cluster, &err), SP_OK);
-    cr_assert_eq(sp_job_plan(model->file.data, model->file.size, &job_options, model->cluster, &options, &model->job,
-                             &model->plan, &err),
-                 SP_OK, "%s", err.message);
+    cr_assert_eq(sp_job_plan(&job_options, model->cluster, &options, &model->job, &model->plan, &err), SP_OK, "%s",
+                 err.message);
     recount_expect_result(model->plan->workload, model->plan->cluster, model->plan->result);
     cr_assert_eq(sp_subject_from_plan(model->job, model->plan, &model->subject, &err), SP_OK, "%s", err.message);
 }
@@ -66,7 +66,9 @@ struct sp_subject *subject_of(const struct sp_buf *file)
 {
     struct sp_error err = {0};
     struct sp_subject *subject;
-    cr_assert_eq(sp_subject_from_model(file->data, file->size, NULL, NULL, &subject, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file->data, .size = file->size}, NULL, &subject, &err),
+        SP_OK, "%s", err.message);
     return subject;
 }
 

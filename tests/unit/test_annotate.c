@@ -50,8 +50,9 @@ static void make(struct annotated *a, int64_t devices, enum sp_objective objecti
     sp_plan_options_init(&options);
     options.objective = objective;
     cr_assert_eq(sp_cluster_uniform(a->arena, "a100-sxm4-80gb", devices, &cluster, &err), SP_OK);
-    cr_assert_eq(sp_job_plan(a->file.data, a->file.size, NULL, cluster, &options, &a->job, &a->plan, &err), SP_OK, "%s",
-                 err.message);
+    cr_assert_eq(sp_job_plan(&(struct sp_job_options){.bytes = a->file.data, .size = a->file.size}, cluster, &options,
+                             &a->job, &a->plan, &err),
+                 SP_OK, "%s", err.message);
     recount_expect_result(a->plan->workload, a->plan->cluster, a->plan->result);
     cr_assert_eq(sp_plan_annotate(a->plan, &splice, &err), SP_OK, "%s", err.message);
     splice_to_buf(splice, &a->file, &a->result);

@@ -362,7 +362,9 @@ Test(cache, the_plan_says_it)
     sp_plan_options_init(&options);
     cr_assert_eq(sp_demands_parse(arena, demanded, "/constraints", &options.constraints, &err), SP_OK);
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
-    cr_assert_eq(sp_job_plan(bytes, size, NULL, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(
+        sp_job_plan(&(struct sp_job_options){.bytes = bytes, .size = size}, cluster, &options, &job, &plan, &err),
+        SP_OK, "%s", err.message);
     recount_expect_result(plan->workload, plan->cluster, plan->result);
     sp_buf_init(&buf, (size_t)1 << 24);
     sp_json_init_buf(&json, false, &buf);

@@ -20,13 +20,13 @@ struct planned {
 
 static enum sp_status try_plan(struct planned *p, const char *text, const char *cluster, enum sp_objective objective)
 {
-    const struct sp_job_options options = {.name = "graph"};
+    const struct sp_job_options options = {.bytes = text, .size = strlen(text), .name = "graph"};
     struct sp_plan_options asked;
     *p = (struct planned){.arena = sp_arena_create(NULL)};
     p->cluster = cluster_from(p->arena, cluster);
     sp_plan_options_init(&asked);
     asked.objective = objective;
-    enum sp_status status = sp_job_plan(text, strlen(text), &options, p->cluster, &asked, &p->job, &p->plan, &p->err);
+    enum sp_status status = sp_job_plan(&options, p->cluster, &asked, &p->job, &p->plan, &p->err);
     if (status == SP_OK)
         recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);
     return status;
@@ -187,12 +187,12 @@ Test(costs, names_are_told_apart)
 Test(costs, there_is_nothing_to_bind)
 {
     static const char text[] = "{\"nodes\":[{\"id\":1,\"seconds\":1}]}";
-    const struct sp_job_options options = {.name = ""};
+    const struct sp_job_options options = {.bytes = text, .size = strlen(text), .name = ""};
     const char *names[] = {"seq"};
     const int64_t values[] = {4};
     struct sp_error err = {0};
     struct sp_job *job = NULL;
-    cr_expect_eq(sp_job_open(text, strlen(text), &options, 1, names, values, &job, &err), SP_ERR_REQUEST);
+    cr_expect_eq(sp_job_open(&options, 1, names, values, &job, &err), SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "UNKNOWN_DIMENSION");
 }
 

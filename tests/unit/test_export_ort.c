@@ -145,9 +145,10 @@ Test(export_ort, what_is_written_is_sound)
     struct sp_error err = {0};
     struct sp_check_answer *answer;
     struct sp_json json;
-    cr_assert_eq(sp_check_answer_create(exported.bytes.data, exported.bytes.size, &(struct sp_job_options){0}, NULL,
-                                        &answer, &err),
-                 SP_OK, "%s", err.message);
+    cr_assert_eq(
+        sp_check_answer_create(&(struct sp_job_options){.bytes = exported.bytes.data, .size = exported.bytes.size, 0},
+                               NULL, &answer, &err),
+        SP_OK, "%s", err.message);
     sp_buf_init(&text, (size_t)1 << 20);
     sp_json_init_buf(&json, false, &text);
     sp_check_answer_json(answer, &json);

@@ -18,11 +18,11 @@ static struct sp_buf completed(const char *name, const char *request)
     char path[512];
     (void)snprintf(path, sizeof path, SOURCE_ROOT "/tests/data/%s", name);
     unsigned char *bytes = data_read(path, &size);
-    const struct sp_job_options options = {.name = name};
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .name = name};
     json_t *json = json_loads(request, 0, NULL);
     cr_assert_not_null(json);
     cr_assert_not_null(bytes);
-    cr_assert_eq(sp_completion_create(bytes, size, &options, json, &completion, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_completion_create(&options, json, &completion, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_completion_annotate(completion, &splice, &err), SP_OK, "%s", err.message);
     struct sp_buf result = onnx_result(splice, bytes);
     sp_completion_destroy(completion);
@@ -296,7 +296,8 @@ Test(export_sharding, shardy_of_odd_device_sets)
     struct sp_buf file = onnx_encode(odd_meshes);
     struct sp_subject *subject;
     struct sp_error err = {0};
-    enum sp_status status = sp_subject_from_model(file.data, file.size, NULL, NULL, &subject, &err);
+    enum sp_status status =
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file.data, .size = file.size}, NULL, &subject, &err);
     cr_assert_eq(status, SP_OK, "%s", err.message);
     struct exported text = export_of(subject, "shardy");
     cr_expect_str_eq(text.notes.data, "MESH_OF_A_PART ");

@@ -124,8 +124,9 @@ Test(export_subject, the_same_for_branches)
 static enum sp_status again(const struct planned_model *model, const json_t *json, const char *sha256,
                             struct sp_subject **ret_subject, struct sp_error *err)
 {
-    const struct sp_job_options options = {.name = "renamed.onnx", .sha256 = sha256};
-    return sp_subject_from_json(model->file.data, model->file.size, &options, json, ret_subject, err);
+    const struct sp_job_options options = {
+        .bytes = model->file.data, .size = model->file.size, .name = "renamed.onnx", .sha256 = sha256};
+    return sp_subject_from_json(&options, json, ret_subject, err);
 }
 
 static void expect_refused(const struct planned_model *model, const json_t *json, const char *sha256, const char *code)
@@ -205,13 +206,19 @@ Test(export_subject, the_configuration_is_the_named_one)
     struct sp_buf file = onnx_encode(two_configurations);
     struct sp_error err = {0};
     struct sp_subject *subject = NULL;
-    cr_expect_eq(sp_subject_from_model(file.data, file.size, NULL, NULL, &subject, &err), SP_ERR_REQUEST);
+    cr_expect_eq(
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file.data, .size = file.size}, NULL, &subject, &err),
+        SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "WHICH_CONFIGURATION");
     sp_error_clear(&err);
-    cr_expect_eq(sp_subject_from_model(file.data, file.size, NULL, "c", &subject, &err), SP_ERR_REQUEST);
+    cr_expect_eq(
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file.data, .size = file.size}, "c", &subject, &err),
+        SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "NO_CONFIGURATION");
     sp_error_clear(&err);
-    cr_assert_eq(sp_subject_from_model(file.data, file.size, NULL, "a", &subject, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file.data, .size = file.size}, "a", &subject, &err),
+        SP_OK, "%s", err.message);
     cr_expect_eq(subject->device_count, 2);
     cr_expect_null(subject->device_names);
     cr_expect_eq(subject->nodes[0].device_count, 1); /* y follows x */
@@ -220,7 +227,9 @@ Test(export_subject, the_configuration_is_the_named_one)
     sp_buf_release(&file);
 
     file = onnx_encode("1:8 8{2:17} 7{ 2'g' 1{1'x' 2'y' 4'Relu'} 11{1'x'} 12{1'y'} }");
-    cr_expect_eq(sp_subject_from_model(file.data, file.size, NULL, NULL, &subject, &err), SP_ERR_REQUEST);
+    cr_expect_eq(
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file.data, .size = file.size}, NULL, &subject, &err),
+        SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "NO_CONFIGURATION");
     sp_buf_release(&file);
 }
@@ -231,7 +240,9 @@ Test(export_subject, unsound_annotations_are_refused)
                                      " 11{1'x' 2{1{1:1 2{1{1:8}}}}} 12{1'y' 2{1{1:1 2{1{1:8}}}}} }");
     struct sp_error err = {0};
     struct sp_subject *subject = NULL;
-    cr_expect_eq(sp_subject_from_model(file.data, file.size, NULL, NULL, &subject, &err), SP_ERR_MODEL);
+    cr_expect_eq(
+        sp_subject_from_model(&(struct sp_job_options){.bytes = file.data, .size = file.size}, NULL, &subject, &err),
+        SP_ERR_MODEL);
     cr_expect_null(subject);
     sp_buf_release(&file);
 }

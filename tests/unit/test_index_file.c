@@ -492,16 +492,15 @@ Test(index_file, has_the_figures_of_graphs_of_costs)
         "{\"nodes\":[{\"id\":0,\"name\":\"a\",\"seconds\":{\"X\":2},\"output_bytes\":1e8,\"memory_bytes\":5},"
         "{\"id\":1,\"name\":\"b\",\"seconds\":{\"X\":2},\"output_bytes\":0,\"memory_bytes\":7}],"
         "\"edges\":[{\"from\":0,\"to\":1,\"bytes\":1e8}]}";
-    const struct sp_job_options options = {.name = "graph"};
+    const struct sp_job_options options = {.bytes = graph, .size = strlen(graph), .name = "graph"};
     struct sp_plan_options asked;
     struct sp_error err = {0};
     struct sp_job *job;
     struct sp_plan *plan;
     struct sp_arena *arena = sp_arena_create(NULL);
     sp_plan_options_init(&asked);
-    cr_assert_eq(
-        sp_job_plan(graph, strlen(graph), &options, cluster_from(arena, cluster_text), &asked, &job, &plan, &err),
-        SP_OK, "%s: %s", err.code, err.message);
+    cr_assert_eq(sp_job_plan(&options, cluster_from(arena, cluster_text), &asked, &job, &plan, &err), SP_OK, "%s: %s",
+                 err.code, err.message);
     cr_assert_null(plan->model);
     expect_plan(plan);
     sp_job_destroy(job);

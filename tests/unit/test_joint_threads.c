@@ -34,14 +34,14 @@ static void plan_text(const struct question *question, const struct sp_executor 
     struct sp_json json;
     struct sp_error err = {0};
     struct sp_plan_options options;
-    const struct sp_job_options job_options = {.name = "model.onnx", .executor = executor};
+    const struct sp_job_options job_options = {
+        .bytes = question->bytes, .size = question->size, .name = "model.onnx", .executor = executor};
     sp_plan_options_init(&options);
     options.objective = question->objective;
     options.strategy = question->strategy;
     options.max_replicas = question->replicas;
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
-    cr_assert_eq(sp_job_plan(question->bytes, question->size, &job_options, cluster, &options, &job, &plan, &err),
-                 SP_OK, "%s", err.message);
+    cr_assert_eq(sp_job_plan(&job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);
     recount_expect_result(plan->workload, plan->cluster, plan->result);
     sp_buf_init(ret_text, (size_t)1 << 26);
     sp_json_init_buf(&json, false, ret_text);

@@ -219,7 +219,8 @@ Test(nofit, least_memory_of_a_real_model)
         struct sp_job *job = NULL;
         struct sp_plan *plan = NULL;
         sp_error_clear(&err);
-        const enum sp_status status = sp_job_plan(bytes, size, NULL, cluster, &options, &job, &plan, &err);
+        const enum sp_status status =
+            sp_job_plan(&(struct sp_job_options){.bytes = bytes, .size = size}, cluster, &options, &job, &plan, &err);
         cr_assert_eq(status, step == 1 ? SP_OK : SP_ERR_NOFIT, "%.0f bytes: %s", limit, err.message);
         if (status == SP_OK)
             recount_expect_result(plan->workload, plan->cluster, plan->result);

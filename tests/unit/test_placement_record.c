@@ -27,7 +27,8 @@ static void recorded_make(struct recorded *ret, const char *cluster, const char 
     struct sp_error err = {0};
     struct sp_plan_options options;
     struct planned_model *model = &ret->model;
-    const struct sp_job_options job_options = {.name = "model.onnx", .sha256 = PLANNED_SHA256};
+    const struct sp_job_options job_options = {
+        .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     *ret = (struct recorded){.cluster = json_loads(cluster, 0, NULL),
                              .objective = json_string(objective),
                              .options = json_loads(given, 0, NULL)};
@@ -36,9 +37,8 @@ static void recorded_make(struct recorded *ret, const char *cluster, const char 
     cr_assert_eq(sp_cluster_parse(model->arena, ret->cluster, "", &model->cluster, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_plan_options_parse(model->arena, ret->objective, ret->options, &options, &err), SP_OK, "%s",
                  err.message);
-    cr_assert_eq(sp_job_plan(model->file.data, model->file.size, &job_options, model->cluster, &options, &model->job,
-                             &model->plan, &err),
-                 SP_OK, "%s", err.message);
+    cr_assert_eq(sp_job_plan(&job_options, model->cluster, &options, &model->job, &model->plan, &err), SP_OK, "%s",
+                 err.message);
     ret->json = planned_json(model);
     cr_assert_eq(sp_subject_from_plan(model->job, model->plan, &model->subject, &err), SP_OK, "%s", err.message);
 }
@@ -55,8 +55,11 @@ static void recorded_release(struct recorded *recorded)
 static enum sp_status again(const struct recorded *recorded, const json_t *json, struct sp_subject **ret_subject,
                             struct sp_error *err)
 {
-    const struct sp_job_options options = {.name = "model.onnx", .sha256 = PLANNED_SHA256};
-    return sp_subject_from_json(recorded->model.file.data, recorded->model.file.size, &options, json, ret_subject, err);
+    const struct sp_job_options options = {.bytes = recorded->model.file.data,
+                                           .size = recorded->model.file.size,
+                                           .name = "model.onnx",
+                                           .sha256 = PLANNED_SHA256};
+    return sp_subject_from_json(&options, json, ret_subject, err);
 }
 
 /* Everything that is exported: figures, shardings, collectives, times. */

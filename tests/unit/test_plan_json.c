@@ -37,9 +37,9 @@ static enum sp_status make(struct planned *p, const struct onnx_mlp *model, int6
     onnx_mlp(&p->file, model);
     p->arena = sp_arena_create(NULL);
     cr_assert_eq(sp_cluster_uniform(p->arena, "a100-sxm4-80gb", devices, &p->cluster, &p->err), SP_OK);
-    const struct sp_job_options job_options = {.name = "mlp.onnx", .sha256 = "00ff"};
-    enum sp_status status =
-        sp_job_plan(p->file.data, p->file.size, &job_options, p->cluster, options, &p->job, &p->plan, &p->err);
+    const struct sp_job_options job_options = {
+        .bytes = p->file.data, .size = p->file.size, .name = "mlp.onnx", .sha256 = "00ff"};
+    enum sp_status status = sp_job_plan(&job_options, p->cluster, options, &p->job, &p->plan, &p->err);
     if (status != SP_OK)
         return status;
     recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);
@@ -327,19 +327,17 @@ Test(plan_json, a_stopped_search_is_noted)
     struct sp_plan *plan;
     bool go_on = true;
     const struct sp_watch watch = {until_something_fits, &go_on};
-    const struct sp_job_options job_options = {.watch = &watch};
+    const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .watch = &watch};
     onnx_mlp(&file, &(struct onnx_mlp){.layers = 3000, .width = 64, .batch = "4"});
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
-    cr_assert_eq(sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s",
-                 err.message);
+    cr_assert_eq(sp_job_plan(&job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);
     recount_expect_result(plan->workload, plan->cluster, plan->result);
     json_t *json = plan_json(plan);
     cr_assert_not_null(find(json_object_get(json, "diagnostics"), "code", "SEARCH_STOPPED"));
     json_decref(json);
     sp_job_destroy(job);
     go_on = false;
-    cr_assert_eq(sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err),
-                 SP_ERR_CANCELLED);
+    cr_assert_eq(sp_job_plan(&job_options, cluster, &options, &job, &plan, &err), SP_ERR_CANCELLED);
     sp_buf_release(&file);
     sp_arena_destroy(arena);
 }
@@ -355,11 +353,11 @@ Test(plan_json, any_budget_ends_well)
     onnx_mlp(&file, &(struct onnx_mlp){.layers = 30, .width = 16, .batch = "n"});
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 3, &cluster, &err), SP_OK);
     for (size_t budget = 4096; budget < ((size_t)64 << 20); budget += budget / 8) {
-        const struct sp_job_options job_options = {.memory_budget = budget};
+        const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .memory_budget = budget};
         struct sp_job *job = NULL;
         struct sp_plan *plan;
         sp_error_clear(&err);
-        enum sp_status status = sp_job_plan(file.data, file.size, &job_options, cluster, &options, &job, &plan, &err);
+        enum sp_status status = sp_job_plan(&job_options, cluster, &options, &job, &plan, &err);
         if (status == SP_OK) {
             struct sp_buf text;
             struct sp_json json;

@@ -196,13 +196,12 @@ static void expect_pieces(const json_t *json)
 
 static void expect_clean(const struct sharded_model *model, const struct sp_buf *annotated)
 {
-    const struct sp_job_options options = {.name = "annotated.onnx"};
+    const struct sp_job_options options = {.bytes = annotated->data, .size = annotated->size, .name = "annotated.onnx"};
     struct sp_check_answer *answer = NULL;
     struct sp_error err = {0};
     struct sp_buf text;
     (void)model;
-    cr_assert_eq(sp_check_answer_create(annotated->data, annotated->size, &options, NULL, &answer, &err), SP_OK, "%s",
-                 err.message);
+    cr_assert_eq(sp_check_answer_create(&options, NULL, &answer, &err), SP_OK, "%s", err.message);
     sp_buf_init(&text, (size_t)1 << 24);
     sp_check_answer_text(answer, &text);
     cr_expect(sp_check_answer_is_valid(answer), "%.3000s", text.data);

@@ -253,7 +253,7 @@ Test(profile, a_plan_with_a_real_profile)
         "{\"op\":\"Relu\",\"name\":\"relu4\",\"inputs\":[\"d\"],\"outputs\":[\"e\"]},"
         "{\"op\":\"Relu\",\"name\":\"relu5\",\"inputs\":[\"e\"],\"outputs\":[\"y\"]}]}";
     static const double medians[] = {5, 3, 4, 5, 3, 5};
-    const struct sp_job_options options = {.name = "chain"};
+    const struct sp_job_options options = {.bytes = model, .size = strlen(model), .name = "chain"};
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_plan_options asked;
     struct sp_error err = {0};
@@ -268,8 +268,7 @@ Test(profile, a_plan_with_a_real_profile)
     sp_plan_options_init(&asked);
     asked.profile = profile;
     const struct sp_cluster *cluster = cluster_from(arena, "{\"device\":" DEVICE("X") ",\"count\":1}");
-    cr_assert_eq(sp_job_plan(model, strlen(model), &options, cluster, &asked, &job, &plan, &err), SP_OK, "%s",
-                 err.message);
+    cr_assert_eq(sp_job_plan(&options, cluster, &asked, &job, &plan, &err), SP_OK, "%s", err.message);
     recount_expect_result(plan->workload, plan->cluster, plan->result);
     cr_assert_eq(plan->workload->node_count, 6);
     for (uint32_t i = 0; i < 6; i++)

@@ -42,6 +42,8 @@ static struct asked begin(const char *cluster, const char *sweep)
 {
     struct asked a = {.arena = sp_arena_create(NULL), .job_options = {.name = "mlp.onnx", .sha256 = "00ff"}};
     onnx_mlp(&a.file, &deep);
+    a.job_options.bytes = a.file.data;
+    a.job_options.size = a.file.size;
     sp_plan_options_init(&a.options);
     cr_assert_eq(target_of(&a, cluster, sweep), SP_OK, "%s", a.err.message);
     return a;
@@ -49,8 +51,8 @@ static struct asked begin(const char *cluster, const char *sweep)
 
 static enum sp_status ask(struct asked *a)
 {
-    const enum sp_status status = sp_plan_answer(a->arena, a->file.data, a->file.size, &a->job_options, &a->target,
-                                                 &a->options, &a->job, &a->plan, &a->err);
+    const enum sp_status status =
+        sp_plan_answer(a->arena, &a->job_options, &a->target, &a->options, &a->job, &a->plan, &a->err);
     if (status == SP_OK)
         recount_expect_result(a->plan->workload, a->plan->cluster, a->plan->result);
     return status;
@@ -91,8 +93,7 @@ static enum sp_status plan_alone(const struct asked *a, const struct sp_cluster 
     struct sp_plan *plan;
     struct sp_error err = {0};
     options.what_if = false;
-    enum sp_status status =
-        sp_job_plan(a->file.data, a->file.size, &a->job_options, cluster, &options, &job, &plan, &err);
+    enum sp_status status = sp_job_plan(&a->job_options, cluster, &options, &job, &plan, &err);
     memset(ret_row, 0, sizeof *ret_row);
     if (status != SP_OK)
         return status;

@@ -26,11 +26,10 @@ struct planned {
 static enum sp_status plan_bytes(struct planned *p, const void *bytes, size_t size, const char *cluster,
                                  const struct sp_plan_options *options)
 {
-    const struct sp_job_options job_options = {.name = "graph"};
+    const struct sp_job_options job_options = {.bytes = bytes, .size = size, .name = "graph"};
     *p = (struct planned){.arena = sp_arena_create(NULL)};
     p->cluster = cluster_from(p->arena, cluster);
-    const enum sp_status status =
-        sp_job_plan(bytes, size, &job_options, p->cluster, options, &p->job, &p->plan, &p->err);
+    const enum sp_status status = sp_job_plan(&job_options, p->cluster, options, &p->job, &p->plan, &p->err);
     if (status != SP_OK)
         return status;
     recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);

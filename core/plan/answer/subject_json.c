@@ -111,9 +111,8 @@ static enum sp_status compare(const json_t *json, const struct sp_plan *plan, st
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
 
 /* `within` is the subject's own arena: the cluster lives as long as the plan. */
-static enum sp_status plan_again(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                 const json_t *json, struct sp_arena *within, struct sp_job **ret_job,
-                                 struct sp_plan **ret_plan, struct sp_error *err)
+static enum sp_status plan_again(const struct sp_job_options *options, const json_t *json, struct sp_arena *within,
+                                 struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_plan_options asked;
     struct sp_cluster *cluster;
@@ -128,11 +127,9 @@ static enum sp_status plan_again(const void *bytes, uint64_t size, const struct 
     if (status == SP_OK)
         status = sp_plan_options_parse(within, json_object_get(json, "objective"), json_object_get(json, "options"),
                                        &asked, err);
-    if (status == SP_OK && record != NULL)
-        status =
-            sp_job_plan_again(bytes, size, options, cluster, &asked, record, was_stopped(json), ret_job, ret_plan, err);
-    else if (status == SP_OK)
-        status = sp_job_plan(bytes, size, options, cluster, &asked, ret_job, ret_plan, err);
+    const struct sp_found_placement found = {record, was_stopped(json)};
+    if (status == SP_OK)
+        status = sp_job_plan_from(options, cluster, &asked, record != NULL ? &found : NULL, ret_job, ret_plan, err);
     if (status != SP_OK)
         return status;
     status = compare(json, *ret_plan, err);
@@ -143,23 +140,22 @@ static enum sp_status plan_again(const void *bytes, uint64_t size, const struct 
     return status;
 }
 
-enum sp_status sp_plan_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                 const json_t *plan, struct sp_arena *within, struct sp_job **ret_job,
-                                 struct sp_plan **ret_plan, struct sp_error *err)
+enum sp_status sp_plan_from_json(const struct sp_job_options *options, const json_t *plan, struct sp_arena *within,
+                                 struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
     enum sp_status status = check_head(plan, options, err);
-    return status == SP_OK ? plan_again(bytes, size, options, plan, within, ret_job, ret_plan, err) : status;
+    return status == SP_OK ? plan_again(options, plan, within, ret_job, ret_plan, err) : status;
 }
 
-enum sp_status sp_subject_from_json(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                    const json_t *plan, struct sp_subject **ret_subject, struct sp_error *err)
+enum sp_status sp_subject_from_json(const struct sp_job_options *options, const json_t *plan,
+                                    struct sp_subject **ret_subject, struct sp_error *err)
 {
     struct sp_job *job = NULL;
     struct sp_plan *again = NULL;
     struct sp_subject *subject = NULL;
     struct sp_arena *arena = sp_arena_create(NULL);
     enum sp_status status =
-        arena != NULL ? sp_plan_from_json(bytes, size, options, plan, arena, &job, &again, err) : sp_fail_memory(err);
+        arena != NULL ? sp_plan_from_json(options, plan, arena, &job, &again, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = sp_subject_from_plan(job, again, &subject, err);
     if (status != SP_OK) {

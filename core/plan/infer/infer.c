@@ -61,37 +61,37 @@ static enum sp_status complete(struct sp_completion *completion, const struct sp
     return status == SP_OK ? sp_completion_choose(completion, err) : status;
 }
 
-static enum sp_status open_model(struct sp_completion *completion, const void *bytes, uint64_t size,
-                                 const struct sp_job_options *options, struct sp_error *err)
+static enum sp_status open_model(struct sp_completion *completion, const struct sp_job_options *options,
+                                 struct sp_error *err)
 {
     const struct sp_read_options read = {.hash_seed = options->hash_seed, .watch = options->watch};
     struct sp_shape_summary summary;
     const char *name = options->name != NULL ? options->name : "";
-    sp_budget_for_file(&completion->budget, size, 0, options->memory_budget);
+    sp_budget_for_file(&completion->budget, options->size, 0, options->memory_budget);
     completion->arena = sp_arena_create(&completion->budget);
     if (completion->arena == NULL ||
         (completion->name = sp_arena_string(completion->arena, name, strlen(name))) == NULL)
         return sp_fail_memory(err);
     enum sp_status status =
-        sp_model_file_open(&completion->budget, bytes, size, options->watch, &completion->file, err);
+        sp_model_file_open(&completion->budget, options->bytes, options->size, options->watch, &completion->file, err);
     if (status == SP_OK)
         status = sp_onnx_read(completion->arena, completion->file.bytes, completion->file.size, &read,
                               &completion->model, err);
     return status == SP_OK ? sp_infer_shapes(completion->model, options->watch, &summary, err) : status;
 }
 
-enum sp_status sp_completion_create(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                    const json_t *request, struct sp_completion **ret_completion, struct sp_error *err)
+enum sp_status sp_completion_create(const struct sp_job_options *options, const json_t *request,
+                                    struct sp_completion **ret_completion, struct sp_error *err)
 {
     struct sp_completion_request asked = {0};
     struct sp_completion *completion = calloc(1, sizeof *completion);
     if (completion == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = open_model(completion, bytes, size, options, err);
+    enum sp_status status = open_model(completion, options, err);
     if (status == SP_OK)
         status = sp_completion_read_request(completion, request, &asked, err);
     if (status == SP_OK) {
-        const uint64_t largest = completion->file.size > size ? completion->file.size : size;
+        const uint64_t largest = completion->file.size > options->size ? completion->file.size : options->size;
         sp_budget_for_file(&completion->budget, largest, (uint64_t)asked.devices, options->memory_budget);
     }
     if (status == SP_OK)

@@ -25,8 +25,8 @@ struct sp_completion;
 
 /* Annotations that are not sound are SP_ERR_MODEL with the first finding; the caller destroys the completion before the
    bytes are unmapped. `request` may be NULL. */
-enum sp_status sp_completion_create(const void *bytes, uint64_t size, const struct sp_job_options *options,
-                                    const json_t *request, struct sp_completion **ret_completion, struct sp_error *err);
+enum sp_status sp_completion_create(const struct sp_job_options *options, const json_t *request,
+                                    struct sp_completion **ret_completion, struct sp_error *err);
 void sp_completion_destroy(struct sp_completion *completion); /* NULL is allowed */
 
 /* The model that was given, while the completion is there. */

@@ -7,9 +7,7 @@
 
 /* One request, while its clusters are looked at. It lives as long as the plan, whose job keeps the watch. */
 struct sp_variants_run {
-    struct sp_arena *arena; /* of the rows */
-    const void *bytes;
-    uint64_t size;
+    struct sp_arena *arena;            /* of the rows */
     struct sp_job_options job_options; /* of the request */
     const struct sp_plan_options *options;
 

@@ -84,7 +84,7 @@ enum sp_status sp_variants_look(struct sp_variants_run *run, const struct sp_clu
     else if (!budget_left(run, &job_options.memory_budget))
         (void)sp_fail_memory(ret_why);
     else
-        (void)sp_job_plan(run->bytes, run->size, &job_options, cluster, run->options, &job, &plan, ret_why);
+        (void)sp_job_plan(&job_options, cluster, run->options, &job, &plan, ret_why);
     run->done++;
     if (plan == NULL)
         return close_row(run, ret_why, row, ret_why);

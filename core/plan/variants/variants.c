@@ -160,12 +160,10 @@ static enum sp_status plan_sweep(struct sp_variants_run *run, const struct sp_sw
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-enum sp_status sp_plan_answer(struct sp_arena *arena, const void *bytes, uint64_t size,
-                              const struct sp_job_options *job_options, const struct sp_plan_target *target,
-                              const struct sp_plan_options *options, struct sp_job **ret_job, struct sp_plan **ret_plan,
-                              struct sp_error *err)
+enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_options *job_options,
+                              const struct sp_plan_target *target, const struct sp_plan_options *options,
+                              struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
-    static const struct sp_job_options defaults;
     struct sp_variants_run *run = SP_NEW(arena, struct sp_variants_run);
     const struct sp_cluster *cluster = target->cluster;
     struct sp_job *job = NULL;
@@ -173,15 +171,11 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const void *bytes, uint64_
     enum sp_status status;
     if (run == NULL)
         return sp_fail_memory(err);
-    *run = (struct sp_variants_run){.arena = arena,
-                                    .bytes = bytes,
-                                    .size = size,
-                                    .job_options = job_options != NULL ? *job_options : defaults,
-                                    .options = options};
+    *run = (struct sp_variants_run){.arena = arena, .job_options = *job_options, .options = options};
     if (target->sweep != NULL)
         status = plan_sweep(run, target->sweep, &job, &plan, &cluster, err);
     else
-        status = sp_job_plan(bytes, size, job_options, cluster, options, &job, &plan, err);
+        status = sp_job_plan(job_options, cluster, options, &job, &plan, err);
     if (status == SP_ERR_NOFIT && target->sweep == NULL && options->what_if)
         sp_variants_explain_nofit(run, cluster, err);
     if (plan == NULL)

@@ -120,10 +120,9 @@ bool sp_sweep_choice_parse(const char *name, enum sp_sweep_choice *ret_choice);
  * Where no cluster of a sweep fits, SP_ERR_NOFIT is that of the one that lacks least. Where a single cluster does not
  * fit and options->what_if is set, the message also says which changes would help.
  */
-enum sp_status sp_plan_answer(struct sp_arena *arena, const void *bytes, uint64_t size,
-                              const struct sp_job_options *job_options, const struct sp_plan_target *target,
-                              const struct sp_plan_options *options, struct sp_job **ret_job, struct sp_plan **ret_plan,
-                              struct sp_error *err);
+enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_options *job_options,
+                              const struct sp_plan_target *target, const struct sp_plan_options *options,
+                              struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
 
 /* The members "sweep" and "what_if" of a plan's JSON, those that it has. */
 void sp_variants_write_json(const struct sp_plan *plan, struct sp_json *json);
