@@ -81,7 +81,7 @@ static enum sp_status own_work(const struct walk *walk, struct sp_node *node, st
     if (sp_inner_is_folded(node) || node->body != NULL || (node->op != NULL && (node->op->flags & free_of_work) != 0))
         return SP_OK;
     ret_work->bytes = operand_bytes(node->inputs, node->input_count) + operand_bytes(node->outputs, node->output_count);
-    if (node->op == NULL || node->op->rule == NULL)
+    if (node->op == NULL)
         return SP_OK;
     status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
     if (status == SP_OK) {

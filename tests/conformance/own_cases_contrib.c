@@ -59,7 +59,7 @@ const struct own_case own_cases_contrib[] = {
      "[d0,d1] -> [d0,group*d1]  group: replicate; d1: replicate"},
     {"com.microsoft.AllGather", 1, "float32[4,6]", "axis=0 group_size=4", "float32[16,6]",
      "[d0,d1] -> [group*d0,d1]  group: replicate; d0: replicate"},
-    {"com.microsoft.AllToAll", 1, "float32[4,6]", "group_size=2", "float32[4,6]", "[d0,d1] -> [d0,d1]  d0: replicate"},
+    {"com.microsoft.AllToAll", 1, "float32[4,6]", "group_size=2", "float32[4,6]", "[a,d1] -> [a,d1]  a: replicate"},
 
     /* Distributed*: as the operator of ai.onnx. */
     {"com.microsoft.DistributedMatMul", 1, "float32[4,6] float32[6,8]",

@@ -44,8 +44,8 @@ const struct own_case own_cases_ml[] = {
     {"ai.onnx.ml.Normalizer", 1, "int64[3,4]", "norm='L2'", "float32[3,4]", "[d0,d1] -> [d0,d1]  d1: sum reduction"},
 
     /* OneHotEncoder: a new last axis, as long as the list of categories. */
-    {"ai.onnx.ml.OneHotEncoder", 1, "int64[3]", "cats_int64s=[1,2,3,4,5]", "float32[3,5]", "[d0] -> [d0,k1]"},
-    {"ai.onnx.ml.OneHotEncoder", 1, "string[2,3]", "cats_strings=['a','b']", "float32[2,3,2]", "[d0,d1] -> [d0,d1,k2]"},
+    {"ai.onnx.ml.OneHotEncoder", 1, "int64[3]", "cats_int64s=[1,2,3,4,5]", "float32[3,5]", "[d0] -> [d0,k]"},
+    {"ai.onnx.ml.OneHotEncoder", 1, "string[2,3]", "cats_strings=['a','b']", "float32[2,3,2]", "[d0,d1] -> [d0,d1,k]"},
 
     /* LinearClassifier: the label of each row, and a score for each class. */
     {"ai.onnx.ml.LinearClassifier", 1, "float32[8,2]",

@@ -25,7 +25,7 @@ const struct own_case own_cases_tensors[] = {
 
     /* MaxRoiPool: [rois, C, pooled height, pooled width]; each roi names its picture, so X is whole but for C. */
     {"MaxRoiPool", 1, "float32[2,3,8,8] float32[5,5]", "pooled_shape=[2,4]", "float32[5,3,2,4]",
-     "[i0,c,i2,i3] [n,r1] -> [n,c,d2,d3]  i0: replicate; r1: replicate; i2: replicate; i3: replicate"},
+     "[b,c,y,x] [n,r] -> [n,c,h,w]  b: replicate; y: replicate; x: replicate; r: replicate"},
 
     /* MaxUnpool: (in - 1) * stride + kernel - pads; the indices are flat over the whole tensor. */
     {"MaxUnpool", 9, "float32[1,1,2,2] int64[1,1,2,2]", "kernel_shape=[2,2] strides=[2,2]", "float32[1,1,4,4]",
@@ -64,14 +64,17 @@ const struct own_case own_cases_tensors[] = {
 
     /* RNN: X [s, b, i], W [d, h, i], R [d, h, h]; Y [s, d, b, h], Y_h [d, b, h]; with layout 1 the batch is first. */
     {"RNN", 7, "float32[4,2,3] float32[1,5,3] float32[1,5,5]", "hidden_size=5", "float32[4,1,2,5] float32[1,2,5]",
-     "[t,b,i] [d,h,i] [d,h,k] -> [t,d,b,h] [d,b,h]  t: sequential; i: sum reduction; gate: replicate; h: replicate; k: "
+     "[t,b,i] [d,gate*h,i] [d,gate*h,k] -> [t,d,b,h] [d,b,h]  t: sequential; i: sum reduction; gate: replicate; h: "
+     "replicate; k: "
      "replicate"},
     {"RNN", 14, "float32[2,4,3] float32[2,5,3] float32[2,5,5] float32[2,10] - float32[2,2,5]",
      "hidden_size=5 layout=1 direction='bidirectional'", "float32[2,4,2,5] float32[2,2,5]",
-     "[b,t,i] [d,h,i] [d,h,k] [d,wr*h] [] [b,d,h] -> [b,t,d,h] [b,d,h]  t: sequential; i: sum reduction; gate: "
+     "[b,t,i] [d,gate*h,i] [d,gate*h,k] [d,wr*gate*h] [] [b,d,h] -> [b,t,d,h] [b,d,h]  t: sequential; i: sum "
+     "reduction; gate: "
      "replicate; h: replicate; k: replicate; wr: replicate"},
     {"RNN", 22, "float32[4,2,3] float32[1,5,3] float32[1,5,5]", "hidden_size=5 direction='reverse'", "- float32[1,2,5]",
-     "[t,b,i] [d,h,i] [d,h,k] -> [] [d,b,h]  t: sequential; i: sum reduction; gate: replicate; h: replicate; k: "
+     "[t,b,i] [d,gate*h,i] [d,gate*h,k] -> [] [d,b,h]  t: sequential; i: sum reduction; gate: replicate; h: replicate; "
+     "k: "
      "replicate"},
 
     /* ReverseSequence: time is reversed in each sequence of the batch. */

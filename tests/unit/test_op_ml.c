@@ -99,7 +99,7 @@ Test(op_ml, one_hot_encoder_adds_an_axis)
     build_attr_ints(&build, node, "cats_int64s", 3, (int64_t[]){7, 8, 9});
     infer();
     EXPECT_TYPE("y", "float32[n,2,3]");
-    EXPECT_RULE(node, "[d0,d1] -> [d0,d1,k2]");
+    EXPECT_RULE(node, "[d0,d1] -> [d0,d1,k]");
     stop();
     start_ml(1);
     input("x", "2");

@@ -37,7 +37,7 @@ Test(op_sampling, grid_sample_takes_the_places_of_the_grid)
     struct sp_node *node = build_node(&build, "GridSample", "x grid", "y");
     infer();
     EXPECT_TYPE("y", "float32[n,2,6,w]");
-    EXPECT_RULE(node, "[n,c,i2,i3] [n,d2,d3,r3] -> [n,c,d2,d3]  i2: replicate; i3: replicate; r3: replicate");
+    EXPECT_RULE(node, "[n,c,s0,s1] [n,d2,d3,r] -> [n,c,d2,d3]  s0: replicate; s1: replicate; r: replicate");
     EXPECT_FLOPS(node, 2.0 * 4 * 2 * 6); /* symbols count as 1 */
     stop();
     start(20);
@@ -63,8 +63,7 @@ Test(op_sampling, regions_are_the_first_axis)
     build_attr_ints(&build, pool, "pooled_shape", 2, (int64_t[]){2, 3});
     infer();
     EXPECT_TYPE("y", "float32[r,c,5,6]");
-    EXPECT_RULE(align,
-                "[i0,c,i2,i3] [n,r1] [n] -> [n,c,d2,d3]  i0: replicate; r1: replicate; i2: replicate; i3: replicate");
+    EXPECT_RULE(align, "[b,c,y,x] [n,r] [n] -> [n,c,h,w]  b: replicate; y: replicate; x: replicate; r: replicate");
     EXPECT_FLOPS(align, 8.0 * 4 * 5 * 6);
     EXPECT_TYPE("z", "float32[3,c,2,3]");
     EXPECT_FLOPS(pool, 3.0 * 100);

@@ -272,7 +272,6 @@ void sp_lower_output_partial(struct sp_lowering *lower, uint32_t output, struct 
 /* The split factors of an axis of an operand, or whether there is any. */
 bool sp_lower_is_cut(const struct sp_lower_operand *operand, uint32_t axis);
 /* The only factor of an axis, or SP_RULE_NO_FACTOR where it has none or several. */
-#define SP_RULE_NO_FACTOR 255
 uint8_t sp_lower_input_factor(const struct sp_lowering *lower, uint32_t input, uint32_t axis);
 uint8_t sp_lower_output_factor(const struct sp_lowering *lower, uint32_t output, uint32_t axis);
 /* The rule's factor of this name that is split, or SP_RULE_NO_FACTOR. */

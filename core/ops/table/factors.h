@@ -60,3 +60,6 @@ static inline bool sp_axis_takes(struct sp_dim axis, struct sp_dim factor)
 {
     return !sp_dim_is(axis, 1) || sp_dim_is(factor, 1);
 }
+
+/* "h" or "kh": the name of a spatial axis or, with a prefix, of what belongs to it; d, h, w for up to three axes. */
+const char *sp_window_axis_name(char text[SP_FACTOR_NAME_SIZE], const char *prefix, uint32_t rank, uint32_t axis);

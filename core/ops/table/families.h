@@ -4,7 +4,7 @@
  *
  * Adding a family: its array here, its line in table.c, its file in meson.build.
  */
-#include "ops/table/op.h"
+#include "ops/table/rule_text.h"
 
 /*
  * One entry: the domain ("" is ai.onnx), the name, the first and the last opset version (0: up to the newest), the least
@@ -12,14 +12,14 @@
  * follow by name:
  *
  *     SP_ENTRY("", "Softmax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. softmax", "ONNX operator Softmax",
- *              .shapes = shapes_softmax, .rule = rule_softmax, .lower = sp_lower_softmax),
+ *              .shapes = shapes_softmax, .axes = softmax_axes, .flops = 5, .lower = sp_lower_softmax),
  */
 #define SP_ENTRY(domain_, name_, since_, last_, least_inputs_, most_inputs_, least_outputs_, most_outputs_, text_,     \
                  source_, ...)                                                                                         \
     {                                                                                                                  \
         .domain = domain_, .name = name_, .since = since_, .last = last_, .min_inputs = least_inputs_,                 \
         .max_inputs = most_inputs_, .min_outputs = least_outputs_, .max_outputs = most_outputs_, .text = text_,        \
-        .source = source_, __VA_ARGS__                                                                                 \
+        .source = source_, .read = &(struct sp_rule_text){0}, __VA_ARGS__                                              \
     }
 
 extern const struct sp_op sp_ops_shape[];

@@ -31,6 +31,7 @@
 /* ---- the context of these functions -------------------------------------------------------------------------- */
 
 struct sp_lowering;
+struct sp_rule_text;
 
 struct sp_op_context {
     struct sp_model *model;
@@ -66,6 +67,7 @@ enum sp_combiner {
 #define SP_RULE_MAX_FACTORS 96
 #define SP_RULE_MAX_TERMS   8
 #define SP_FACTOR_NAME_SIZE 12
+#define SP_RULE_NO_FACTOR   255 /* no index of a factor */
 
 struct sp_factor {
     char name[SP_FACTOR_NAME_SIZE];
@@ -130,6 +132,12 @@ enum sp_op_flags {
     SP_OP_PERMUTES = 1 << 7  /* changes the order of elements in memory */
 };
 
+/* Axes that attributes or inputs name. */
+struct sp_op_axes {
+    uint64_t mask;   /* a bit each */
+    bool is_unknown; /* an input names them when the model runs: nothing can be split */
+};
+
 struct sp_op {
     const char *domain; /* "" is ai.onnx */
     const char *name;
@@ -138,13 +146,19 @@ struct sp_op {
     uint32_t flags;                                            /* enum sp_op_flags */
     /* Sets output types and, where inputs' data allow, output data. NULL inputs (omitted) are allowed by arity. */
     enum sp_status (*shapes)(struct sp_op_context *context);
-    /* Fills the factors from the inferred shapes. */
+    /* Fills the factors from the inferred shapes, where attributes decide what they are; NULL: the text is the rule. */
     enum sp_status (*rule)(struct sp_op_context *context, struct sp_rule *rule);
-    /* The rule as people read it, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum". It says of every kind of factor
-       that is not simply parallel that the operator has it, in these words: sum, max, min, product, softmax, moments or
-       select (a reduction's combiner), whole (replicate), halo, moves (permutation), sequential. A conformance test
-       compares the text with the rules that were made. */
+    /* The rule, e.g. "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum", in the notation of ops/table/rule_text.h. It is
+       what people read, too. Beside a function it may be freer, but says of every kind of factor that is not simply
+       parallel that the operator has it, in these words: sum, max, min, product, softmax, moments or select (a
+       reduction's combiner), whole (replicate), halo, moves (permutation), sequential. A conformance test compares the
+       text with the rules that were made. */
     const char *text;
+    struct sp_rule_text *read; /* the text, read when the table is built where it is the rule */
+    /* FLOPs of a rule by text: at each point of the product of all its factors, and more for each input that is there. */
+    double flops, flops_each;
+    /* The axes of input 0, of this rank, that the text calls j.. (`ret_axes` comes zeroed); NULL: there are none. */
+    enum sp_status (*axes)(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);
     const char *source; /* where the semantics come from: specification section */
     /* Inputs, outputs and attributes, for operators that ONNX's published schemas (ops/table/signature.h) do not have:
        "(X,W,B?) -> (Y,*rest) {alpha:float=1.0,mode!:string}"; NULL where they do. */

@@ -3,6 +3,7 @@
 
 #include "ops/bodies/body_rule.h"
 #include "ops/table/rule.h"
+#include "ops/table/rule_text.h"
 #include "ops/table/shape_helpers.h"
 
 enum fault { FAULT_MEMORY = 1 << 0, FAULT_FACTORS = 1 << 1, FAULT_TERMS = 1 << 2, FAULT_INDEX = 1 << 3 };
@@ -248,8 +249,8 @@ enum sp_status sp_rule_of_operator(struct sp_model *model, struct sp_node *node,
     if (rule == NULL)
         return status;
     bool has_result = node->op->min_outputs == 0 || (node->output_count > 0 && node->outputs[0] != NULL);
-    if (node->op->rule != NULL && has_result && sp_rule_has_ranks(node))
-        status = node->op->rule(&context, rule);
+    if (has_result && sp_rule_has_ranks(node))
+        status = sp_op_fill_rule(&context, rule, node->op);
     if (status == SP_OK && node->op->flags & SP_OP_VIEW)
         rule->bytes = 0;
     if (status == SP_OK)

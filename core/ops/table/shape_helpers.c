@@ -408,36 +408,6 @@ static void axis_name(char *text, size_t size, char letter, uint32_t axis)
     *text = '\0';
 }
 
-enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops)
-{
-    const struct sp_node *node = context->node;
-    if (rule->output_count == 0 || node->outputs[0] == NULL)
-        return SP_OK;
-    const struct sp_shape *shape = &node->outputs[0]->type.shape;
-    for (uint32_t axis = 0; axis < shape->rank; axis++) {
-        char name[SP_FACTOR_NAME_SIZE];
-        axis_name(name, sizeof(name), 'd', axis);
-        uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, shape->dims[axis]);
-        for (uint32_t output = 0; output < rule->output_count; output++) {
-            if (axis < rule->outputs[output].rank)
-                sp_rule_map_output(rule, output, axis, factor);
-        }
-        uint32_t back = shape->rank - axis;
-        for (uint32_t input = 0; input < rule->input_count; input++) {
-            uint32_t rank = rule->inputs[input].rank;
-            if (back > rank)
-                continue;
-            struct sp_dim extent = node->inputs[input]->type.shape.dims[rank - back];
-            /* A size-1 axis under a longer one is broadcast. One of unknown size is taken to be of full size. */
-            if (!sp_dim_is(extent, 1) || sp_dim_is(shape->dims[axis], 1))
-                sp_rule_map_input(rule, input, rank - back, factor);
-        }
-    }
-    if (flops != 0)
-        sp_rule_term_output(rule, flops);
-    return SP_OK;
-}
-
 uint8_t sp_rule_input_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t input,
                            uint32_t axis, enum sp_factor_kind kind)
 {
@@ -471,23 +441,10 @@ double sp_output_bytes(const struct sp_op_context *context, uint32_t output)
     return bytes > 0 ? (double)bytes : 0;
 }
 
-enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *rule, uint64_t special,
-                                 enum sp_factor_kind kind, enum sp_combiner combiner)
+enum sp_status sp_axes_from_axis(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
 {
-    const struct sp_node *node = context->node;
-    if (rule->input_count == 0 || node->inputs[0] == NULL)
-        return SP_OK;
-    const struct sp_shape *shape = &node->inputs[0]->type.shape;
-    for (uint32_t axis = 0; axis < shape->rank; axis++) {
-        bool is_special = axis < 64 && (special >> axis & 1) != 0;
-        char name[SP_FACTOR_NAME_SIZE];
-        axis_name(name, sizeof(name), 'd', axis);
-        uint8_t factor = sp_rule_factor(rule, name, is_special ? kind : SP_FACTOR_PARALLEL, shape->dims[axis]);
-        if (is_special && factor < rule->factor_count)
-            rule->factors[factor].combiner = combiner;
-        sp_rule_map_input(rule, 0, axis, factor);
-        if (rule->output_count != 0 && axis < rule->outputs[0].rank)
-            sp_rule_map_output(rule, 0, axis, factor);
-    }
-    return SP_OK;
+    uint32_t first = 0;
+    enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), rank, &first);
+    ret_axes->mask = UINT64_MAX << first;
+    return status;
 }

@@ -102,10 +102,6 @@ __attribute__((format(printf, 3, 4))) enum sp_status sp_op_fail(struct sp_op_con
 
 /* ---- rules that many operators share ---- */
 
-/* Every output axis is a parallel factor; inputs are aligned from the right, size-1 axes replicated. `flops` per output
-   element. For unary and n-ary elementwise operators. */
-enum sp_status sp_rule_elementwise(struct sp_op_context *context, struct sp_rule *rule, double flops);
-
 /* A new factor named `letter` and the axis' number, of the axis' extent and mapped to it; its index. */
 uint8_t sp_rule_input_axis(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t input,
                            uint32_t axis, enum sp_factor_kind kind);
@@ -116,7 +112,5 @@ uint8_t sp_rule_output_axis(struct sp_op_context *context, struct sp_rule *rule,
 double sp_input_bytes(const struct sp_op_context *context, uint32_t input);
 double sp_output_bytes(const struct sp_op_context *context, uint32_t output);
 
-/* Input 0 and output 0 have the same axes, one parallel factor each, but the axes in `special` (bit per axis) get
-   `kind` and `combiner`. Returns with no term added: the caller adds its own. */
-enum sp_status sp_rule_same_axes(struct sp_op_context *context, struct sp_rule *rule, uint64_t special,
-                                 enum sp_factor_kind kind, enum sp_combiner combiner);
+/* For sp_op.axes: all axes of input 0 from the attribute `axis` on, which is -1 by default. */
+enum sp_status sp_axes_from_axis(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);

@@ -85,6 +85,9 @@ static void build(void)
         for (const struct sp_op *op = families[family]; op->name != NULL; op++) {
             assert(entry_count < MAX_ENTRIES);
             in_order[entry_count++] = op;
+            bool is_fine = op->rule != NULL || sp_rule_text_parse(op->text, op->read);
+            assert(is_fine);
+            (void)is_fine;
         }
     }
     memcpy(by_name, in_order, entry_count * sizeof(by_name[0]));

@@ -483,7 +483,7 @@ static enum sp_status take_rule(struct maker *maker, const struct sp_rule **ret_
     struct sp_node *node = maker->work->node ? &maker->work->node->graph->nodes[maker->work->node->index] : NULL;
     struct sp_rule *rule = NULL;
     *ret_rule = NULL;
-    if (!node || maker->table->mesh.axis_count == 0 || !node->op || !node->op->rule || sp_strategy_has_inside(node))
+    if (!node || maker->table->mesh.axis_count == 0 || !node->op || sp_strategy_has_inside(node))
         return SP_OK;
     enum sp_status status = sp_op_rule(maker->table->dataflow->model, node, maker->table->arena, &rule, maker->err);
     if (status == SP_OK && rule->input_count == node->input_count && rule->output_count == node->output_count)

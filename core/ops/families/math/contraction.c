@@ -74,76 +74,27 @@ static void map_batch(struct sp_rule *rule, uint32_t input, const struct sp_shap
     }
 }
 
-struct product_factors {
-    bool has_m, has_n;
-    uint8_t m, n, k;
-    uint32_t batch_rank;
-};
-
-static struct product_factors rule_product(struct sp_op_context *context, struct sp_rule *rule, uint32_t first,
-                                           uint32_t second)
-{
-    const struct sp_shape *a = sp_in_shape(context, first), *b = sp_in_shape(context, second);
-    const struct sp_shape *y = &context->node->outputs[0]->type.shape;
-    struct product_factors factors = {.has_m = a->rank > 1, .has_n = b->rank > 1};
-    factors.batch_rank = y->rank - factors.has_m - factors.has_n;
-    struct sp_factor_list work = {0};
-    char name[SP_FACTOR_NAME_SIZE];
-    uint32_t axis = 0;
-    for (; axis < factors.batch_rank; axis++) {
-        (void)snprintf(name, sizeof(name), "b%u", axis);
-        uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, y->dims[axis]);
-        sp_rule_map_output(rule, 0, axis, factor);
-        sp_factor_list_add(&work, factor);
-    }
-    map_batch(rule, first, a, y, factors.batch_rank);
-    map_batch(rule, second, b, y, factors.batch_rank);
-    if (factors.has_m) {
-        factors.m = sp_rule_factor(rule, "m", SP_FACTOR_PARALLEL, y->dims[axis]);
-        sp_rule_map_input(rule, first, a->rank - 2, factors.m);
-        sp_rule_map_output(rule, 0, axis++, factors.m);
-        sp_factor_list_add(&work, factors.m);
-    }
-    if (factors.has_n) {
-        factors.n = sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, y->dims[axis]);
-        sp_rule_map_input(rule, second, b->rank - 1, factors.n);
-        sp_rule_map_output(rule, 0, axis, factors.n);
-        sp_factor_list_add(&work, factors.n);
-    }
-    struct sp_dim columns = a->dims[a->rank - 1], rows = rows_of(b);
-    factors.k = sp_factor_reduction(rule, "k", sp_dim_is_known(columns) ? columns : rows, SP_COMBINE_SUM);
-    sp_rule_map_input(rule, first, a->rank - 1, factors.k);
-    sp_rule_map_input(rule, second, b->rank > 1 ? b->rank - 2 : 0, factors.k);
-    sp_factor_list_add(&work, factors.k);
-    sp_rule_term_list(rule, 2, &work);
-    return factors;
-}
-
 /*
  * Zero points or scales of the rows of the first or the columns of the second matrix: one for all, a vector along m or
  * n, or, with the axes of the matrices, [b.., m, 1] or [b.., 1, n].
  */
-static void map_scales(struct sp_op_context *context, struct sp_rule *rule, const struct product_factors *factors,
-                       uint32_t input, bool is_first)
+static void map_scales(struct sp_op_context *context, struct sp_rule *rule, uint32_t input, const char *name)
 {
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape == NULL || shape->rank == 0 || !(is_first ? factors->has_m : factors->has_n))
+    const struct sp_shape *shape = sp_in_shape(context, input), *y = &context->node->outputs[0]->type.shape;
+    uint8_t factor = sp_rule_named(rule, name);
+    if (shape == NULL || shape->rank == 0 || factor == SP_RULE_NO_FACTOR)
         return;
-    uint32_t axis = shape->rank == 1 ? 0 : shape->rank - (is_first ? 2 : 1);
-    map_batch(rule, input, shape, &context->node->outputs[0]->type.shape, factors->batch_rank);
+    uint32_t axis = shape->rank == 1 ? 0 : shape->rank - (name[0] == 'm' ? 2 : 1);
+    uint32_t vectors =
+        (sp_rule_named(rule, "m") != SP_RULE_NO_FACTOR) + (sp_rule_named(rule, "n") != SP_RULE_NO_FACTOR);
+    map_batch(rule, input, shape, y, y->rank - vectors);
     if (!sp_dim_is(shape->dims[axis], 1))
-        sp_rule_map_input(rule, input, axis, is_first ? factors->m : factors->n);
+        sp_rule_map_input(rule, input, axis, factor);
 }
 
 static enum sp_status shapes_matmul(struct sp_op_context *context)
 {
     return shapes_product(context, 0, 1, sp_in_dtype(context, 0));
-}
-
-static enum sp_status rule_matmul(struct sp_op_context *context, struct sp_rule *rule)
-{
-    (void)rule_product(context, rule, 0, 1);
-    return SP_OK;
 }
 
 static enum sp_status shapes_matmul_integer(struct sp_op_context *context)
@@ -153,10 +104,12 @@ static enum sp_status shapes_matmul_integer(struct sp_op_context *context)
 
 static enum sp_status rule_matmul_integer(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct product_factors factors = rule_product(context, rule, 0, 1);
-    map_scales(context, rule, &factors, 2, true);
-    map_scales(context, rule, &factors, 3, false);
-    return SP_OK;
+    enum sp_status status =
+        sp_rule_from_text(context, rule, "[b.., m, k] [b.., k, n] [] [] -> [b.., m, n]; k sum", 0, NULL);
+    map_scales(context, rule, 2, "m");
+    map_scales(context, rule, 3, "n");
+    sp_rule_term_all(rule, 2);
+    return status;
 }
 
 static enum sp_status shapes_qlinear_matmul(struct sp_op_context *context)
@@ -164,18 +117,17 @@ static enum sp_status shapes_qlinear_matmul(struct sp_op_context *context)
     return shapes_product(context, 0, 3, sp_in_dtype(context, 7));
 }
 
+/* The result is rounded to 8 bits: partial sums cannot be joined behind it. */
 static enum sp_status rule_qlinear_matmul(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct product_factors factors = rule_product(context, rule, 0, 3);
-    map_scales(context, rule, &factors, 1, true);
-    map_scales(context, rule, &factors, 2, true);
-    map_scales(context, rule, &factors, 4, false);
-    map_scales(context, rule, &factors, 5, false);
-    if (factors.k < rule->factor_count) { /* the result is rounded to 8 bits: partial sums cannot be joined behind it */
-        rule->factors[factors.k].kind = SP_FACTOR_REPLICATE;
-        rule->factors[factors.k].combiner = SP_COMBINE_NONE;
-    }
-    return SP_OK;
+    enum sp_status status =
+        sp_rule_from_text(context, rule, "[b.., m, k] [] [] [b.., k, n] [] -> [b.., m, n]; k whole", 0, NULL);
+    map_scales(context, rule, 1, "m");
+    map_scales(context, rule, 2, "m");
+    map_scales(context, rule, 4, "n");
+    map_scales(context, rule, 5, "n");
+    sp_rule_term_all(rule, 2);
+    return status;
 }
 
 /* ---- Gemm ----------------------------------------------------------------------------------------------------- */
@@ -205,36 +157,21 @@ static enum sp_status shapes_gemm(struct sp_op_context *context)
 
 static enum sp_status rule_gemm(struct sp_op_context *context, struct sp_rule *rule)
 {
-    const struct sp_shape *a = sp_in_shape(context, 0), *c = sp_in_shape(context, 2);
-    const struct sp_shape *y = &context->node->outputs[0]->type.shape;
-    uint32_t m_axis = transposed(context, "transA"), k_axis = transposed(context, "transB");
-    struct sp_dim depth = a->dims[1 - m_axis];
-    if (!sp_dim_is_known(depth))
-        depth = sp_in_shape(context, 1)->dims[k_axis];
-    uint8_t factors[3] = {sp_rule_factor(rule, "m", SP_FACTOR_PARALLEL, y->dims[0]),
-                          sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, y->dims[1]),
-                          sp_factor_reduction(rule, "k", depth, SP_COMBINE_SUM)};
-    sp_rule_map_input(rule, 0, m_axis, factors[0]);
-    sp_rule_map_input(rule, 0, 1 - m_axis, factors[2]);
-    sp_rule_map_input(rule, 1, k_axis, factors[2]);
-    sp_rule_map_input(rule, 1, 1 - k_axis, factors[1]);
-    sp_rule_map_output(rule, 0, 0, factors[0]);
-    sp_rule_map_output(rule, 0, 1, factors[1]);
-    sp_rule_term(rule, 2, 3, factors);
-    if (c == NULL)
-        return SP_OK;
-    for (uint32_t axis = 0; axis < c->rank; axis++) {
-        uint32_t result = 2 - c->rank + axis;
-        if (sp_axis_takes(c->dims[axis], y->dims[result]))
-            sp_rule_map_input(rule, 2, axis, factors[result]);
-    }
-    sp_rule_term_output(rule, 1);
-    return SP_OK;
+    static const char *const texts[2][2] = {
+        {"[m, k] [k, n] [m, n] -> [m, n]; k sum", "[m, k] [n, k] [m, n] -> [m, n]; k sum"},
+        {"[k, m] [k, n] [m, n] -> [m, n]; k sum", "[k, m] [n, k] [m, n] -> [m, n]; k sum"},
+    };
+    const char *text = texts[transposed(context, "transA")][transposed(context, "transB")];
+    enum sp_status status = sp_rule_from_text(context, rule, text, 0, NULL);
+    sp_rule_term_all(rule, 2);
+    if (sp_in_shape(context, 2) != NULL)
+        sp_rule_term_output(rule, 1);
+    return status;
 }
 
 const struct sp_op sp_ops_contraction[] = {
     SP_ENTRY("", "MatMul", 1, 0, 2, 2, 1, 1, "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
-             "ONNX operator MatMul (1, 9, 13), numpy.matmul", .shapes = shapes_matmul, .rule = rule_matmul),
+             "ONNX operator MatMul (1, 9, 13), numpy.matmul", .shapes = shapes_matmul, .flops = 2),
     SP_ENTRY("", "MatMulInteger", 10, 0, 2, 4, 1, 1, "[b.., m, k] [b.., k, n] [m] [n] -> [b.., m, n]; k sum",
              "ONNX operator MatMulInteger (10)", .shapes = shapes_matmul_integer, .rule = rule_matmul_integer),
     SP_ENTRY("", "QLinearMatMul", 10, 0, 8, 8, 1, 1,

@@ -23,20 +23,6 @@ static enum sp_status shapes_same(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
 }
 
-/* One for the activation, one for each operand beside. */
-static enum sp_status rule_same(struct sp_op_context *context, struct sp_rule *rule)
-{
-    double flops = 0;
-    for (uint32_t input = 0; input < context->node->input_count; input++)
-        flops += sp_has_input(context, input) ? 1 : 0;
-    return sp_rule_elementwise(context, rule, flops);
-}
-
-static enum sp_status rule_add(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 2);
-}
-
 static enum sp_status shapes_split(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
@@ -58,36 +44,21 @@ static enum sp_status shapes_split(struct sp_op_context *context)
     return sp_set_output(context, 0, sp_in_dtype(context, 0), x->rank, dims);
 }
 
-static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *rule)
-{
-    const struct sp_shape *x = sp_in_shape(context, 0), *bias = sp_in_shape(context, 1);
-    for (uint32_t axis = 0; axis + 1 < x->rank; axis++)
-        sp_rule_map_input(rule, 0, axis, sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL));
-    uint8_t two = sp_rule_factor(rule, "two", SP_FACTOR_REPLICATE, sp_dim_known(2));
-    uint8_t last = sp_rule_output_axis(context, rule, 'd', 0, x->rank - 1, SP_FACTOR_PARALLEL);
-    const struct sp_chain halves = {.count = 2, .items = {two, last}};
-    sp_map_chain(rule, sp_in(0), x->rank - 1, &halves);
-    if (bias->rank > 0)
-        sp_map_chain(rule, sp_in(1), bias->rank - 1, &halves);
-    sp_rule_term_output(rule, 4); /* two biases, the activation, the product */
-    return SP_OK;
-}
-
 const struct sp_op sp_ops_contrib_activation[] = {
     SP_ENTRY(DOMAIN, "Gelu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX Runtime contrib operator Gelu",
-             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same, .signature = "(X) -> (Y) {}"),
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .flops_each = 1, .signature = "(X) -> (Y) {}"),
     SP_ENTRY(DOMAIN, "QuickGelu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX Runtime contrib operator QuickGelu",
-             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same,
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .flops_each = 1,
              .signature = "(X) -> (Y) {alpha:float=1.702}"),
     SP_ENTRY(DOMAIN, "FastGelu", 1, 0, 1, 2, 1, 1, "[i.., j] [j] -> [i.., j]", "ONNX Runtime contrib operator FastGelu",
-             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same, .signature = "(X,bias?) -> (Y) {}"),
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .flops_each = 1, .signature = "(X,bias?) -> (Y) {}"),
     SP_ENTRY(DOMAIN, "BiasGelu", 1, 0, 2, 2, 1, 1, "[i.., j] [j] -> [i.., j]", "ONNX Runtime contrib operator BiasGelu",
-             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .rule = rule_same, .signature = "(A,B) -> (C) {}"),
+             .flags = SP_OP_FUNCTION, .shapes = shapes_same, .flops_each = 1, .signature = "(A,B) -> (C) {}"),
     SP_ENTRY(DOMAIN, "BiasAdd", 1, 0, 3, 3, 1, 1, "[i.., j] [j] [i.., j] -> [i.., j]",
-             "ONNX Runtime contrib operator BiasAdd", .shapes = shapes_same, .rule = rule_add,
+             "ONNX Runtime contrib operator BiasAdd", .shapes = shapes_same, .flops = 2,
              .signature = "(X,bias,skip) -> (Y) {}"),
     SP_ENTRY(DOMAIN, "BiasSplitGelu", 1, 0, 2, 2, 1, 1, "[i.., two*j] [two*j] -> [i.., j]; two whole",
-             "ONNX Runtime contrib operator BiasSplitGelu", .flags = SP_OP_FUNCTION, .shapes = shapes_split,
-             .rule = rule_split, .signature = "(X,bias) -> (Y) {}"),
+             "ONNX Runtime contrib operator BiasSplitGelu", .flags = SP_OP_FUNCTION, .shapes = shapes_split, .flops = 2,
+             .signature = "(X,bias) -> (Y) {}"),
     {.name = NULL},
 };

@@ -347,21 +347,6 @@ static enum sp_status shapes_prelu(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
 }
 
-static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 1);
-}
-
-static enum sp_status rule_sum(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, (double)context->node->input_count - 1);
-}
-
-static enum sp_status rule_mean(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, (double)context->node->input_count);
-}
-
 /* Factors of input 0, and of input 1 from axis `offset` of it. */
 static void map_from(struct sp_op_context *context, struct sp_rule *rule, uint32_t offset)
 {
@@ -395,95 +380,84 @@ static enum sp_status rule_legacy_prelu(struct sp_op_context *context, struct sp
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define ENTRY_WITH(flags_, name_, since_, last_, least_, most_, shapes_, rule_)                                        \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .last = last_, .min_inputs = least_, .max_inputs = most_,        \
-        .min_outputs = 1, .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_,                         \
-        .text = "[i..] [i..] -> [i..]; size-1 axes broadcast",                                                         \
-        .source = "ONNX operator " name_ " and Broadcasting in ONNX"                                                   \
-    }
-
-#define ENTRY(...)                     ENTRY_WITH(0, __VA_ARGS__)
-#define BINARY(name_, since_, shapes_) ENTRY(name_, since_, 0, 2, 2, shapes_, rule_one)
 /* Operators that were there before NumPy broadcasting. */
 
 const struct sp_op sp_ops_elementwise[] = {
     SP_ENTRY("", "Add", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Add and Broadcasting in ONNX", .shapes = shapes_add, .rule = rule_legacy),
     SP_ENTRY("", "Add", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Add and Broadcasting in ONNX", .shapes = shapes_add, .rule = rule_one),
+             "ONNX operator Add and Broadcasting in ONNX", .shapes = shapes_add, .flops = 1),
     SP_ENTRY("", "Sub", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Sub and Broadcasting in ONNX", .shapes = shapes_sub, .rule = rule_legacy),
     SP_ENTRY("", "Sub", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Sub and Broadcasting in ONNX", .shapes = shapes_sub, .rule = rule_one),
+             "ONNX operator Sub and Broadcasting in ONNX", .shapes = shapes_sub, .flops = 1),
     SP_ENTRY("", "Mul", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Mul and Broadcasting in ONNX", .shapes = shapes_mul, .rule = rule_legacy),
     SP_ENTRY("", "Mul", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mul and Broadcasting in ONNX", .shapes = shapes_mul, .rule = rule_one),
+             "ONNX operator Mul and Broadcasting in ONNX", .shapes = shapes_mul, .flops = 1),
     SP_ENTRY("", "Div", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Div and Broadcasting in ONNX", .shapes = shapes_div, .rule = rule_legacy),
     SP_ENTRY("", "Div", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Div and Broadcasting in ONNX", .shapes = shapes_div, .rule = rule_one),
+             "ONNX operator Div and Broadcasting in ONNX", .shapes = shapes_div, .flops = 1),
     SP_ENTRY("", "Pow", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Pow and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_pow,
              .rule = rule_legacy),
     SP_ENTRY("", "Pow", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Pow and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_pow,
-             .rule = rule_one),
+             "ONNX operator Pow and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_pow, .flops = 1),
     SP_ENTRY("", "And", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator And and Broadcasting in ONNX", .shapes = shapes_and, .rule = rule_legacy),
     SP_ENTRY("", "And", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator And and Broadcasting in ONNX", .shapes = shapes_and, .rule = rule_one),
+             "ONNX operator And and Broadcasting in ONNX", .shapes = shapes_and, .flops = 1),
     SP_ENTRY("", "Or", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Or and Broadcasting in ONNX", .shapes = shapes_or, .rule = rule_legacy),
     SP_ENTRY("", "Or", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Or and Broadcasting in ONNX", .shapes = shapes_or, .rule = rule_one),
+             "ONNX operator Or and Broadcasting in ONNX", .shapes = shapes_or, .flops = 1),
     SP_ENTRY("", "Xor", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Xor and Broadcasting in ONNX", .shapes = shapes_xor, .rule = rule_legacy),
     SP_ENTRY("", "Xor", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Xor and Broadcasting in ONNX", .shapes = shapes_xor, .rule = rule_one),
+             "ONNX operator Xor and Broadcasting in ONNX", .shapes = shapes_xor, .flops = 1),
     SP_ENTRY("", "Equal", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Equal and Broadcasting in ONNX", .shapes = shapes_equal, .rule = rule_legacy),
     SP_ENTRY("", "Equal", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Equal and Broadcasting in ONNX", .shapes = shapes_equal, .rule = rule_one),
+             "ONNX operator Equal and Broadcasting in ONNX", .shapes = shapes_equal, .flops = 1),
     SP_ENTRY("", "Greater", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Greater and Broadcasting in ONNX", .shapes = shapes_greater, .rule = rule_legacy),
     SP_ENTRY("", "Greater", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Greater and Broadcasting in ONNX", .shapes = shapes_greater, .rule = rule_one),
+             "ONNX operator Greater and Broadcasting in ONNX", .shapes = shapes_greater, .flops = 1),
     SP_ENTRY("", "Less", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator Less and Broadcasting in ONNX", .shapes = shapes_less, .rule = rule_legacy),
     SP_ENTRY("", "Less", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Less and Broadcasting in ONNX", .shapes = shapes_less, .rule = rule_one),
+             "ONNX operator Less and Broadcasting in ONNX", .shapes = shapes_less, .flops = 1),
     SP_ENTRY("", "GreaterOrEqual", 12, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator GreaterOrEqual and Broadcasting in ONNX", .shapes = shapes_greater_equal, .rule = rule_one),
+             "ONNX operator GreaterOrEqual and Broadcasting in ONNX", .shapes = shapes_greater_equal, .flops = 1),
     SP_ENTRY("", "LessOrEqual", 12, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator LessOrEqual and Broadcasting in ONNX", .shapes = shapes_less_equal, .rule = rule_one),
+             "ONNX operator LessOrEqual and Broadcasting in ONNX", .shapes = shapes_less_equal, .flops = 1),
     SP_ENTRY("", "Mod", 10, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mod and Broadcasting in ONNX", .shapes = shapes_mod, .rule = rule_one),
+             "ONNX operator Mod and Broadcasting in ONNX", .shapes = shapes_mod, .flops = 1),
     SP_ENTRY("", "BitShift", 11, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitShift and Broadcasting in ONNX", .shapes = shapes_shift, .rule = rule_one),
+             "ONNX operator BitShift and Broadcasting in ONNX", .shapes = shapes_shift, .flops = 1),
     SP_ENTRY("", "BitwiseAnd", 18, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitwiseAnd and Broadcasting in ONNX", .shapes = shapes_bits_and, .rule = rule_one),
+             "ONNX operator BitwiseAnd and Broadcasting in ONNX", .shapes = shapes_bits_and, .flops = 1),
     SP_ENTRY("", "BitwiseOr", 18, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitwiseOr and Broadcasting in ONNX", .shapes = shapes_bits_or, .rule = rule_one),
+             "ONNX operator BitwiseOr and Broadcasting in ONNX", .shapes = shapes_bits_or, .flops = 1),
     SP_ENTRY("", "BitwiseXor", 18, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitwiseXor and Broadcasting in ONNX", .shapes = shapes_bits_xor, .rule = rule_one),
+             "ONNX operator BitwiseXor and Broadcasting in ONNX", .shapes = shapes_bits_xor, .flops = 1),
     SP_ENTRY("", "SwiGLU", 28, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator SwiGLU and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_plain,
-             .rule = rule_one),
+             .flops = 1),
     SP_ENTRY("", "Min", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Min and Broadcasting in ONNX", .shapes = shapes_min, .rule = rule_sum),
+             "ONNX operator Min and Broadcasting in ONNX", .shapes = shapes_min, .flops = -1, .flops_each = 1),
     SP_ENTRY("", "Max", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Max and Broadcasting in ONNX", .shapes = shapes_max, .rule = rule_sum),
+             "ONNX operator Max and Broadcasting in ONNX", .shapes = shapes_max, .flops = -1, .flops_each = 1),
     SP_ENTRY("", "Sum", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Sum and Broadcasting in ONNX", .shapes = shapes_add, .rule = rule_sum),
+             "ONNX operator Sum and Broadcasting in ONNX", .shapes = shapes_add, .flops = -1, .flops_each = 1),
     SP_ENTRY("", "Mean", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mean and Broadcasting in ONNX", .shapes = shapes_plain, .rule = rule_mean),
+             "ONNX operator Mean and Broadcasting in ONNX", .shapes = shapes_plain, .flops_each = 1),
     SP_ENTRY("", "Where", 9, 0, 3, 3, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Where and Broadcasting in ONNX", .shapes = shapes_where, .rule = rule_one),
+             "ONNX operator Where and Broadcasting in ONNX", .shapes = shapes_where, .flops = 1),
     SP_ENTRY("", "PRelu", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
              "ONNX operator PRelu and Broadcasting in ONNX", .shapes = shapes_prelu, .rule = rule_legacy_prelu),
     SP_ENTRY("", "PRelu", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator PRelu and Broadcasting in ONNX", .shapes = shapes_prelu, .rule = rule_one),
+             "ONNX operator PRelu and Broadcasting in ONNX", .shapes = shapes_prelu, .flops = 1),
     {.name = NULL},
 };

@@ -63,11 +63,6 @@ static enum sp_status shapes_trilu(struct sp_op_context *context)
     return status != SP_OK || x == NULL ? status : trilu_elements(context);
 }
 
-static enum sp_status rule_trilu(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_same_axes(context, rule, 0, SP_FACTOR_PARALLEL, SP_COMBINE_NONE);
-}
-
 /* ---- EyeLike -------------------------------------------------------------------------------------------------- */
 
 static enum sp_status eye_elements(struct sp_op_context *context, enum sp_dtype dtype)
@@ -128,24 +123,18 @@ static enum sp_status shapes_det(struct sp_op_context *context)
 
 static enum sp_status rule_det(struct sp_op_context *context, struct sp_rule *rule)
 {
-    uint32_t rank = sp_in_shape(context, 0)->rank;
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
     struct sp_factor_list work = {0};
-    for (uint32_t axis = 0; axis < rank; axis++) {
-        bool is_batch = axis + 2 < rank;
-        uint8_t factor = sp_rule_input_axis(context, rule, is_batch ? 'b' : 'm', 0, axis,
-                                            is_batch ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
-        sp_factor_list_add(&work, factor);
-        if (is_batch)
-            sp_rule_map_output(rule, 0, axis, factor);
-    }
-    sp_factor_list_add(&work, work.items[rank - 1]);
+    for (uint32_t i = 0; i < rule->factor_count; i++)
+        sp_factor_list_add(&work, (uint8_t)i);
+    sp_factor_list_add(&work, sp_rule_named(rule, "n"));
     sp_rule_term_list(rule, 2.0 / 3.0, &work);
-    return SP_OK;
+    return status;
 }
 
 const struct sp_op sp_ops_matrix[] = {
-    SP_ENTRY("", "Trilu", 14, 0, 1, 2, 1, 1, "[b.., i, j] [] -> [b.., i, j]", "ONNX operator Trilu",
-             .shapes = shapes_trilu, .rule = rule_trilu, .lower = sp_lower_node_trilu),
+    SP_ENTRY("", "Trilu", 14, 0, 1, 2, 1, 1, "[d..] [] -> [d..]", "ONNX operator Trilu", .shapes = shapes_trilu,
+             .lower = sp_lower_node_trilu),
     SP_ENTRY("", "EyeLike", 9, 0, 1, 1, 1, 1, "[p, q] -> [i, j]; only the shape is read", "ONNX operator EyeLike",
              .shapes = shapes_eye_like, .rule = rule_eye_like, .lower = sp_lower_node_eye_like),
     SP_ENTRY("", "Det", 11, 0, 1, 1, 1, 1, "[b.., m, n] -> [b..]; m, n whole", "ONNX operator Det",

@@ -69,16 +69,6 @@ static enum sp_status shapes_encoder(struct sp_op_context *context)
     return sp_op_fail(context, "MISSING_ATTRIBUTE", "it has no attribute with the values that it maps to");
 }
 
-static enum sp_status rule_each(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 1);
-}
-
-static enum sp_status rule_scaler(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 2);
-}
-
 /* ---- Normalizer ----------------------------------------------------------------------------------------------- */
 
 static enum sp_status read_norm(struct sp_op_context *context, enum sp_combiner *ret_combiner)
@@ -107,8 +97,9 @@ static enum sp_status rule_normalizer(struct sp_op_context *context, struct sp_r
     enum sp_combiner combiner = SP_COMBINE_NONE;
     enum sp_status status = read_norm(context, &combiner);
     if (status == SP_OK)
-        status =
-            sp_rule_same_axes(context, rule, (uint64_t)1 << (rule->inputs[0].rank - 1), SP_FACTOR_REDUCTION, combiner);
+        status = sp_rule_from_text(
+            context, rule, combiner == SP_COMBINE_MAX ? "[d.., j] -> [d.., j]; j max" : "[d.., j] -> [d.., j]; j sum",
+            0, NULL);
     sp_rule_term_output(rule, 3);
     return status;
 }
@@ -131,16 +122,6 @@ static enum sp_status shapes_one_hot(struct sp_op_context *context)
         dims[axis] = x->dims[axis];
     dims[x->rank] = sp_dim_known((int64_t)int_count + string_count);
     return sp_set_output(context, 0, SP_DTYPE_FLOAT, x->rank + 1, dims);
-}
-
-static enum sp_status rule_one_hot(struct sp_op_context *context, struct sp_rule *rule)
-{
-    uint32_t rank = rule->inputs[0].rank;
-    for (uint32_t axis = 0; axis < rank; axis++)
-        sp_rule_map_output(rule, 0, axis, sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL));
-    (void)sp_rule_output_axis(context, rule, 'k', 0, rank, SP_FACTOR_PARALLEL);
-    sp_rule_term_output(rule, 1);
-    return SP_OK;
 }
 
 /* ---- ArrayFeatureExtractor ------------------------------------------------------------------------------------ */
@@ -241,20 +222,20 @@ const struct sp_op sp_ops_ml_features[] = {
              ML " operator ArrayFeatureExtractor (1)", .shapes = shapes_extractor, .rule = rule_extractor,
              .lower = sp_lower_feature_extractor),
     SP_ENTRY(ML, "Binarizer", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", ML " operator Binarizer (1)", .shapes = shapes_same,
-             .rule = rule_each),
+             .flops = 1),
     SP_ENTRY(ML, "CategoryMapper", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", ML " operator CategoryMapper (1)",
-             .shapes = shapes_mapper, .rule = rule_each),
+             .shapes = shapes_mapper, .flops = 1),
     SP_ENTRY(ML, "FeatureVectorizer", 1, 0, 1, UINT32_MAX, 1, 1, "[n, j].. -> [n, j]; j whole",
              ML " operator FeatureVectorizer (1)", .shapes = shapes_vectorizer, .rule = rule_vectorizer),
     SP_ENTRY(ML, "Imputer", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", ML " operator Imputer (1)", .shapes = shapes_same,
-             .rule = rule_each, .lower = sp_lower_imputer),
+             .flops = 1, .lower = sp_lower_imputer),
     SP_ENTRY(ML, "LabelEncoder", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", ML " operator LabelEncoder (1, 2, 4)",
-             .shapes = shapes_encoder, .rule = rule_each),
+             .shapes = shapes_encoder, .flops = 1),
     SP_ENTRY(ML, "Normalizer", 1, 0, 1, 1, 1, 1, "[n, c] -> [n, c]; c max or sum", ML " operator Normalizer (1)",
              .shapes = shapes_normalizer, .rule = rule_normalizer, .lower = sp_lower_ml_normalizer),
     SP_ENTRY(ML, "OneHotEncoder", 1, 0, 1, 1, 1, 1, "[d..] -> [d.., k]", ML " operator OneHotEncoder (1)",
-             .shapes = shapes_one_hot, .rule = rule_one_hot, .lower = sp_lower_made_whole),
+             .shapes = shapes_one_hot, .flops = 1, .lower = sp_lower_made_whole),
     SP_ENTRY(ML, "Scaler", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", ML " operator Scaler (1)", .shapes = shapes_float,
-             .rule = rule_scaler, .lower = sp_lower_scaler),
+             .flops = 2, .lower = sp_lower_scaler),
     {.name = NULL},
 };

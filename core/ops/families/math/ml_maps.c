@@ -124,20 +124,12 @@ static enum sp_status shapes_zip_map(struct sp_op_context *context)
     return SP_OK;
 }
 
-/* No factors: all is whole. (An operand that is no tensor has that effect for every rule.) */
-static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *rule)
-{
-    (void)context;
-    (void)rule;
-    return SP_OK;
-}
-
 const struct sp_op sp_ops_ml_maps[] = {
     SP_ENTRY(ML, "CastMap", 1, 0, 1, 1, 1, 1, "map -> [1, k]; all whole", ML " operator CastMap (1)",
-             .shapes = shapes_cast_map, .rule = rule_whole),
+             .shapes = shapes_cast_map),
     SP_ENTRY(ML, "DictVectorizer", 1, 0, 1, 1, 1, 1, "map -> [1, k]; all whole", ML " operator DictVectorizer (1)",
-             .shapes = shapes_dict, .rule = rule_whole),
+             .shapes = shapes_dict),
     SP_ENTRY(ML, "ZipMap", 1, 0, 1, 1, 1, 1, "[n, c] -> sequence(map); all whole", ML " operator ZipMap (1)",
-             .shapes = shapes_zip_map, .rule = rule_whole),
+             .shapes = shapes_zip_map),
     {.name = NULL},
 };

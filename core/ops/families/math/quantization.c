@@ -213,13 +213,6 @@ static enum sp_status shapes_dynamic(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 2, SP_DTYPE_UINT8, 0, NULL);
 }
 
-static enum sp_status rule_dynamic(struct sp_op_context *context, struct sp_rule *rule)
-{
-    enum sp_status status = sp_rule_same_axes(context, rule, UINT64_MAX, SP_FACTOR_REDUCTION, SP_COMBINE_MAX);
-    sp_rule_term_output(rule, 3);
-    return status;
-}
-
 #define LINEAR_TEXT "[d..] [] [] -> [d..]; on one axis [a] [a] or blocks of it [d.., b*w] [d.., b] [d.., b]; w whole"
 const struct sp_op sp_ops_quantization[] = {
     SP_ENTRY("", "QuantizeLinear", 10, 0, 2, 3, 1, 1, LINEAR_TEXT,
@@ -230,6 +223,6 @@ const struct sp_op sp_ops_quantization[] = {
              .rule = rule_linear),
     SP_ENTRY("", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3,
              "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)",
-             .shapes = shapes_dynamic, .rule = rule_dynamic, .lower = sp_lower_dynamic_quantize),
+             .shapes = shapes_dynamic, .flops = 3, .lower = sp_lower_dynamic_quantize),
     {.name = NULL},
 };

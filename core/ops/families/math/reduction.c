@@ -180,62 +180,39 @@ static enum sp_status shapes_reduce(struct sp_op_context *context, int64_t input
     return status != SP_OK ? status : reduce_data(context, x, &axes, arithmetic);
 }
 
-/* Factors of the input, the ones that remain mapped in the output. */
-static void map_axes(struct sp_op_context *context, struct sp_rule *rule, const struct axes *axes,
-                     enum sp_combiner combiner)
-{
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    struct sp_factor_list all = {0};
-    char name[SP_FACTOR_NAME_SIZE];
-    uint32_t position = 0;
-    for (uint32_t axis = 0; axis < x->rank; axis++) {
-        bool is_kept = axes->is_known && !is_reduced(axes, axis);
-        uint8_t factor;
-        (void)snprintf(name, sizeof(name), "d%u", axis);
-        if (is_kept)
-            factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, x->dims[axis]);
-        else if (axes->is_known)
-            factor = sp_factor_reduction(rule, name, x->dims[axis], combiner);
-        else /* which axes are reduced is not known before the run: nothing can be split */
-            factor = sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, x->dims[axis]);
-        sp_rule_map_input(rule, 0, axis, factor);
-        sp_factor_list_add(&all, factor);
-        if (is_kept)
-            sp_rule_map_output(rule, 0, position, factor);
-        position += is_kept || axes->keeps;
-    }
-    sp_rule_term_list(rule, 1, &all);
-}
-
-static enum sp_status rule_reduce(struct sp_op_context *context, struct sp_rule *rule, int64_t input_since,
-                                  enum sp_combiner combiner)
-{
-    struct axes axes;
-    enum sp_status status = read_axes(context, input_since, sp_in_shape(context, 0)->rank, &axes);
-    if (status == SP_OK)
-        map_axes(context, rule, &axes, combiner);
-    return status;
-}
-
-/* The two functions of an operator whose axes are an input since `since`. */
-#define REDUCE(suffix, since, combiner, on_ints, on_reals, is_mean)                                                    \
+/* The shapes of an operator whose axes are an input since `since`. */
+#define REDUCE(suffix, since, on_ints, on_reals, is_mean)                                                              \
     static enum sp_status shapes_##suffix(struct sp_op_context *context)                                               \
     {                                                                                                                  \
         static const struct arithmetic arithmetic = {on_ints, on_reals, is_mean};                                      \
         return shapes_reduce(context, since, &arithmetic);                                                             \
-    }                                                                                                                  \
-    static enum sp_status rule_##suffix(struct sp_op_context *context, struct sp_rule *rule)                           \
-    {                                                                                                                  \
-        return rule_reduce(context, rule, since, combiner);                                                            \
     }
 
-REDUCE(sum, 13, SP_COMBINE_SUM, sp_dim_add, real_add, false)
-REDUCE(mean, 18, SP_COMBINE_SUM, sp_dim_add, real_add, true)
-REDUCE(prod, 18, SP_COMBINE_PROD, sp_dim_mul, real_mul, false)
-REDUCE(max, 18, SP_COMBINE_MAX, sp_dim_max, real_max, false)
-REDUCE(min, 18, SP_COMBINE_MIN, sp_dim_min, real_min, false)
-REDUCE(under_sum, 18, SP_COMBINE_SUM, NULL, NULL, false)
-REDUCE(log_sum_exp, 18, SP_COMBINE_SOFTMAX, NULL, NULL, false)
+REDUCE(sum, 13, sp_dim_add, real_add, false)
+REDUCE(mean, 18, sp_dim_add, real_add, true)
+REDUCE(prod, 18, sp_dim_mul, real_mul, false)
+REDUCE(max, 18, sp_dim_max, real_max, false)
+REDUCE(min, 18, sp_dim_min, real_min, false)
+REDUCE(plain, 18, NULL, NULL, false)
+
+static enum sp_status named_axes(struct sp_op_context *context, uint32_t rank, int64_t input_since,
+                                 struct sp_op_axes *ret_axes)
+{
+    struct axes axes = {0};
+    enum sp_status status = read_axes(context, input_since, rank, &axes);
+    *ret_axes = (struct sp_op_axes){.mask = axes.mask, .is_unknown = !axes.is_known};
+    return status;
+}
+
+static enum sp_status sum_axes(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
+{
+    return named_axes(context, rank, 13, ret_axes);
+}
+
+static enum sp_status reduced_axes(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
+{
+    return named_axes(context, rank, 18, ret_axes);
+}
 
 /* ---- ArgMax, ArgMin ------------------------------------------------------------------------------------------- */
 
@@ -245,6 +222,26 @@ static enum sp_status read_axis(struct sp_op_context *context, uint32_t rank, st
     enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), rank, &axis);
     *ret_axes = (struct axes){
         .is_known = true, .mask = (uint64_t)1 << axis, .keeps = sp_node_int(context->node, "keepdims", 1) != 0};
+    return status;
+}
+
+static enum sp_status arg_axes(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
+{
+    struct axes axes = {0};
+    enum sp_status status = read_axis(context, rank, &axes);
+    ret_axes->mask = axes.mask;
+    return status;
+}
+
+/* The results are positions along the axis. */
+static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *rule)
+{
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    for (uint32_t i = 0; status == SP_OK && i < rule->factor_count; i++) {
+        if (rule->factors[i].kind == SP_FACTOR_REDUCTION)
+            sp_rule_positions_output(rule, 0, (uint8_t)i);
+    }
+    sp_rule_term_all(rule, 1);
     return status;
 }
 
@@ -299,47 +296,34 @@ static enum sp_status shapes_arg_min(struct sp_op_context *context)
     return shapes_arg(context, false);
 }
 
-static enum sp_status rule_arg(struct sp_op_context *context, struct sp_rule *rule)
-{
-    struct axes axes;
-    enum sp_status status = read_axis(context, sp_in_shape(context, 0)->rank, &axes);
-    if (status == SP_OK)
-        map_axes(context, rule, &axes, SP_COMBINE_SELECT);
-    for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
-        if (is_reduced(&axes, axis))
-            sp_rule_positions_output(rule, 0, rule->inputs[0].axes[axis].factors[0]);
-    }
-    return status;
-}
-
 #define OR_WHOLE "; whole where the axes are not known"
 
 const struct sp_op sp_ops_reduction[] = {
     SP_ENTRY("", "ReduceSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceSum",
-             .shapes = shapes_sum, .rule = rule_sum),
+             .shapes = shapes_sum, .axes = sum_axes, .flops = 1),
     SP_ENTRY("", "ReduceMean", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceMean",
-             .shapes = shapes_mean, .rule = rule_mean, .lower = sp_lower_reduce_mean),
+             .shapes = shapes_mean, .axes = reduced_axes, .flops = 1, .lower = sp_lower_reduce_mean),
     SP_ENTRY("", "ReduceProd", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. product" OR_WHOLE,
-             "ONNX operator ReduceProd", .shapes = shapes_prod, .rule = rule_prod),
+             "ONNX operator ReduceProd", .shapes = shapes_prod, .axes = reduced_axes, .flops = 1),
     SP_ENTRY("", "ReduceMax", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. max" OR_WHOLE, "ONNX operator ReduceMax",
-             .shapes = shapes_max, .rule = rule_max),
+             .shapes = shapes_max, .axes = reduced_axes, .flops = 1),
     SP_ENTRY("", "ReduceMin", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. min" OR_WHOLE, "ONNX operator ReduceMin",
-             .shapes = shapes_min, .rule = rule_min),
+             .shapes = shapes_min, .axes = reduced_axes, .flops = 1),
     SP_ENTRY("", "ReduceL1", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceL1",
-             .shapes = shapes_under_sum, .rule = rule_under_sum),
+             .shapes = shapes_plain, .axes = reduced_axes, .flops = 1),
     SP_ENTRY("", "ReduceL2", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceL2",
-             .shapes = shapes_under_sum, .rule = rule_under_sum, .lower = sp_lower_reduce_l2),
+             .shapes = shapes_plain, .axes = reduced_axes, .flops = 1, .lower = sp_lower_reduce_l2),
     SP_ENTRY("", "ReduceLogSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE,
-             "ONNX operator ReduceLogSum", .shapes = shapes_under_sum, .rule = rule_under_sum,
+             "ONNX operator ReduceLogSum", .shapes = shapes_plain, .axes = reduced_axes, .flops = 1,
              .lower = sp_lower_reduce_log_sum),
     SP_ENTRY("", "ReduceSumSquare", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE,
-             "ONNX operator ReduceSumSquare", .shapes = shapes_under_sum, .rule = rule_under_sum),
+             "ONNX operator ReduceSumSquare", .shapes = shapes_plain, .axes = reduced_axes, .flops = 1),
     SP_ENTRY("", "ReduceLogSumExp", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. softmax" OR_WHOLE,
-             "ONNX operator ReduceLogSumExp", .shapes = shapes_log_sum_exp, .rule = rule_log_sum_exp,
+             "ONNX operator ReduceLogSumExp", .shapes = shapes_plain, .axes = reduced_axes, .flops = 1,
              .lower = sp_lower_reduce_log_sum_exp),
     SP_ENTRY("", "ArgMax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i..]; j.. select", "ONNX operator ArgMax",
-             .shapes = shapes_arg_max, .rule = rule_arg, .lower = sp_lower_arg_max),
+             .shapes = shapes_arg_max, .rule = rule_arg, .axes = arg_axes, .lower = sp_lower_arg_max),
     SP_ENTRY("", "ArgMin", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i..]; j.. select", "ONNX operator ArgMin",
-             .shapes = shapes_arg_min, .rule = rule_arg, .lower = sp_lower_arg_min),
+             .shapes = shapes_arg_min, .rule = rule_arg, .axes = arg_axes, .lower = sp_lower_arg_min),
     {.name = NULL},
 };

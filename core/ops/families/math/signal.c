@@ -245,14 +245,6 @@ static enum sp_status shapes_mel(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 0, dtype, 2, dims);
 }
 
-static enum sp_status rule_generator(struct sp_op_context *context, struct sp_rule *rule)
-{
-    for (uint32_t axis = 0; axis < rule->outputs[0].rank; axis++)
-        (void)sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-    sp_rule_term_output(rule, rule->outputs[0].rank == 1 ? 3 : 2);
-    return SP_OK;
-}
-
 const struct sp_op sp_ops_signal[] = {
     SP_ENTRY("", "DFT", 17, 19, 1, 2, 1, 1, "[b.., n, 2] [] -> [b.., m, 2]; n, m whole", "ONNX operator DFT",
              .shapes = shapes_dft, .rule = rule_dft),
@@ -261,14 +253,13 @@ const struct sp_op sp_ops_signal[] = {
     SP_ENTRY("", "STFT", 17, 0, 2, 4, 1, 1,
              "[b, n, 1] [] [k] [] -> [b, f, m, 2]; f halo, whole without known lengths, k, m whole",
              "ONNX operator STFT", .shapes = shapes_stft, .rule = rule_stft, .lower = sp_lower_stft),
-    SP_ENTRY("", "HannWindow", 17, 0, 1, 1, 1, 1, "[] -> [n]", "ONNX operator HannWindow", .shapes = shapes_window,
-             .rule = rule_generator, .lower = sp_lower_made_whole),
-    SP_ENTRY("", "HammingWindow", 17, 0, 1, 1, 1, 1, "[] -> [n]", "ONNX operator HammingWindow",
-             .shapes = shapes_window, .rule = rule_generator, .lower = sp_lower_made_whole),
-    SP_ENTRY("", "BlackmanWindow", 17, 0, 1, 1, 1, 1, "[] -> [n]", "ONNX operator BlackmanWindow",
-             .shapes = shapes_window, .rule = rule_generator, .lower = sp_lower_made_whole),
-    SP_ENTRY("", "MelWeightMatrix", 17, 0, 5, 5, 1, 1, "[] [] [] [] [] -> [bins, mels]",
-             "ONNX operator MelWeightMatrix", .shapes = shapes_mel, .rule = rule_generator,
-             .lower = sp_lower_made_whole),
+    SP_ENTRY("", "HannWindow", 17, 0, 1, 1, 1, 1, "[] -> [d..]", "ONNX operator HannWindow", .shapes = shapes_window,
+             .flops = 3, .lower = sp_lower_made_whole),
+    SP_ENTRY("", "HammingWindow", 17, 0, 1, 1, 1, 1, "[] -> [d..]", "ONNX operator HammingWindow",
+             .shapes = shapes_window, .flops = 3, .lower = sp_lower_made_whole),
+    SP_ENTRY("", "BlackmanWindow", 17, 0, 1, 1, 1, 1, "[] -> [d..]", "ONNX operator BlackmanWindow",
+             .shapes = shapes_window, .flops = 3, .lower = sp_lower_made_whole),
+    SP_ENTRY("", "MelWeightMatrix", 17, 0, 5, 5, 1, 1, "[] [] [] [] [] -> [d..]", "ONNX operator MelWeightMatrix",
+             .shapes = shapes_mel, .flops = 2, .lower = sp_lower_made_whole),
     {.name = NULL},
 };

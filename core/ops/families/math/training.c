@@ -171,14 +171,6 @@ static enum sp_status shapes_gradient(struct sp_op_context *context)
     return status;
 }
 
-/* No factors: all is whole. */
-static enum sp_status rule_gradient(struct sp_op_context *context, struct sp_rule *rule)
-{
-    (void)context;
-    (void)rule;
-    return SP_OK;
-}
-
 const struct sp_op sp_ops_training[] = {
     SP_ENTRY(TRAINING, "Adagrad", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX,
              "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Adagrad (1)",
@@ -189,7 +181,7 @@ const struct sp_op sp_ops_training[] = {
     SP_ENTRY(TRAINING, "Momentum", 1, 0, 3, UINT32_MAX, 1, UINT32_MAX,
              "[] [] [d..] [d..] [d..] -> [d..] [d..]; so for each tensor", TRAINING " operator Momentum (1)",
              .shapes = shapes_momentum, .rule = rule_momentum),
-    SP_ENTRY(TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, "[d..].. -> [d..]..; all whole",
-             TRAINING " operator Gradient (1)", .shapes = shapes_gradient, .rule = rule_gradient),
+    SP_ENTRY(TRAINING, "Gradient", 1, 0, 1, UINT32_MAX, 1, UINT32_MAX, "[_..].. -> [_..]..; all whole",
+             TRAINING " operator Gradient (1)", .shapes = shapes_gradient),
     {.name = NULL},
 };

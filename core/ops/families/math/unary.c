@@ -226,120 +226,99 @@ static enum sp_status rule_dropout(struct sp_op_context *context, struct sp_rule
 {
     const struct sp_value *mask = context->node->output_count > 1 ? context->node->outputs[1] : NULL;
     bool has_mask = mask != NULL && (mask->use_count > 0 || mask->is_graph_output);
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    int64_t mask_bytes = has_mask ? sp_value_bytes(mask) : 0; /* the mask is filled */
     if (is_training(context))
-        return sp_rule_elementwise(context, rule, 1);
-    if (has_mask) {
-        int64_t bytes = sp_value_bytes(mask);
-        rule->bytes = bytes < 0 ? -1 : (double)bytes; /* the mask is filled */
-    } else {
-        rule->bytes = 0;
-    }
-    return sp_rule_elementwise(context, rule, 0);
-}
-
-static enum sp_status rule_one(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 1);
+        sp_rule_term_output(rule, 1);
+    else
+        rule->bytes = mask_bytes < 0 ? -1 : (double)mask_bytes;
+    return status;
 }
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-#define UNARY_WITH(flags_, name_, since_, shapes_)                                                                     \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .min_inputs = 1, .max_inputs = 1, .min_outputs = 1,              \
-        .max_outputs = 1, .flags = flags_, .shapes = shapes_, .rule = rule_one, .text = "[i..] -> [i..]",              \
-        .source = "ONNX operator " name_                                                                               \
-    }
-
 const struct sp_op sp_ops_unary[] = {
-    SP_ENTRY("", "Abs", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Abs", .shapes = shapes_abs,
-             .rule = rule_one),
+    SP_ENTRY("", "Abs", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Abs", .shapes = shapes_abs, .flops = 1),
     SP_ENTRY("", "Acos", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Acos", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Acosh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Acosh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Asin", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Asin", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Asinh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Asinh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Atan", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Atan", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Atanh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Atanh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "BitwiseNot", 18, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator BitwiseNot", .shapes = shapes_same,
-             .rule = rule_one),
-    SP_ENTRY("", "Ceil", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Ceil", .shapes = shapes_ceil,
-             .rule = rule_one),
+             .flops = 1),
+    SP_ENTRY("", "Ceil", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Ceil", .shapes = shapes_ceil, .flops = 1),
     SP_ENTRY("", "Celu", 12, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Celu", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Cos", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Cos", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Cosh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Cosh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Elu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Elu",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
+             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Erf", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Erf", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Exp", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Exp", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_exp, .rule = rule_one),
+             .shapes = shapes_exp, .flops = 1),
     SP_ENTRY("", "Floor", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Floor", .shapes = shapes_floor,
-             .rule = rule_one),
+             .flops = 1),
     SP_ENTRY("", "Gelu", 20, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Gelu", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "HardSigmoid", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator HardSigmoid",
-             .flags = SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
+             .flags = SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "HardSwish", 14, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator HardSwish", .shapes = shapes_same,
-             .rule = rule_one),
+             .flops = 1),
     SP_ENTRY("", "IsInf", 10, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator IsInf", .shapes = shapes_bool,
-             .rule = rule_one),
-    SP_ENTRY("", "IsNaN", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator IsNaN", .shapes = shapes_bool,
-             .rule = rule_one),
+             .flops = 1),
+    SP_ENTRY("", "IsNaN", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator IsNaN", .shapes = shapes_bool, .flops = 1),
     SP_ENTRY("", "LeakyRelu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator LeakyRelu", .flags = SP_OP_IN_PLACE,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Log", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Log", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_log, .rule = rule_one),
+             .shapes = shapes_log, .flops = 1),
     SP_ENTRY("", "Mish", 18, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Mish", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
-    SP_ENTRY("", "Neg", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Neg", .shapes = shapes_neg,
-             .rule = rule_one),
-    SP_ENTRY("", "Not", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Not", .shapes = shapes_not,
-             .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
+    SP_ENTRY("", "Neg", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Neg", .shapes = shapes_neg, .flops = 1),
+    SP_ENTRY("", "Not", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Not", .shapes = shapes_not, .flops = 1),
     SP_ENTRY("", "Reciprocal", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Reciprocal",
-             .shapes = shapes_reciprocal, .rule = rule_one),
+             .shapes = shapes_reciprocal, .flops = 1),
     SP_ENTRY("", "Relu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Relu", .flags = SP_OP_IN_PLACE,
-             .shapes = shapes_relu, .rule = rule_one),
+             .shapes = shapes_relu, .flops = 1),
     SP_ENTRY("", "Round", 11, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Round", .shapes = shapes_round,
-             .rule = rule_one),
+             .flops = 1),
     SP_ENTRY("", "Selu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Selu",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
+             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Shrink", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Shrink", .shapes = shapes_same,
-             .rule = rule_one),
+             .flops = 1),
     SP_ENTRY("", "Sigmoid", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sigmoid",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
-    SP_ENTRY("", "Sign", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sign", .shapes = shapes_sign,
-             .rule = rule_one),
+             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
+    SP_ENTRY("", "Sign", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sign", .shapes = shapes_sign, .flops = 1),
     SP_ENTRY("", "Sin", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sin", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Sinh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sinh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Softplus", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Softplus",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
+             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Softsign", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Softsign", .flags = SP_OP_IN_PLACE,
-             .shapes = shapes_same, .rule = rule_one),
-    SP_ENTRY("", "Sqrt", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sqrt", .shapes = shapes_sqrt,
-             .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
+    SP_ENTRY("", "Sqrt", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sqrt", .shapes = shapes_sqrt, .flops = 1),
     SP_ENTRY("", "Swish", 24, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Swish", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Tan", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Tan", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .rule = rule_one),
+             .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Tanh", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Tanh",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
+             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "ThresholdedRelu", 10, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator ThresholdedRelu",
-             .flags = SP_OP_IN_PLACE, .shapes = shapes_same, .rule = rule_one),
+             .flags = SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
     SP_ENTRY("", "Clip", 1, 10, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Clip (1, 6)", .shapes = shapes_clip,
-             .rule = rule_one),
+             .flops = 1),
     SP_ENTRY("", "Clip", 11, 0, 1, 3, 1, 1, "[i..] [] [] -> [i..]", "ONNX operator Clip (11, 12, 13)",
-             .shapes = shapes_clip, .rule = rule_one),
+             .shapes = shapes_clip, .flops = 1),
     SP_ENTRY("", "Dropout", 1, 11, 1, 1, 1, 2, "[i..] -> [i..] [i..]", "ONNX operator Dropout (1, 6, 7, 10)",
              .shapes = shapes_dropout, .rule = rule_dropout),
     SP_ENTRY("", "Dropout", 12, 0, 1, 3, 1, 2, "[i..] [] [] -> [i..] [i..]", "ONNX operator Dropout (12, 13, 22)",

@@ -33,27 +33,9 @@ static enum sp_status shapes_as(struct sp_op_context *context, const char *name,
     return op->shapes(context);
 }
 
-static enum sp_status rule_as(struct sp_op_context *context, struct sp_rule *rule, const char *name, int64_t version)
-{
-    const struct sp_op *op = sp_op_find("", name, version);
-    if (op == NULL)
-        return sp_op_fail(context, "NO_RULE", "the operator %s-%lld is missing", name, (long long)version);
-    return op->rule(context, rule);
-}
-
 static enum sp_status shapes_layer(struct sp_op_context *context)
 {
     return shapes_as(context, "LayerNormalization", 17);
-}
-
-static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_as(context, rule, "LayerNormalization", 17);
-}
-
-static enum sp_status rule_simplified(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_as(context, rule, "RMSNormalization", 23);
 }
 
 /* ---- Skip.. --------------------------------------------------------------------------------------------------- */
@@ -85,28 +67,9 @@ static enum sp_status shapes_skip(struct sp_op_context *context)
 
 static enum sp_status rule_skips(struct sp_op_context *context, struct sp_rule *rule, double flops)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    for (uint32_t axis = 0; axis < x->rank; axis++) {
-        bool is_last = axis + 1 == x->rank;
-        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-        if (is_last && factor < rule->factor_count) {
-            rule->factors[factor].kind = SP_FACTOR_REDUCTION;
-            rule->factors[factor].combiner = SP_COMBINE_MOMENTS;
-        }
-        for (uint32_t input = 1; input < rule->input_count; input++) {
-            const struct sp_shape *own = sp_in_shape(context, input);
-            uint32_t missing = own != NULL && own->rank <= x->rank ? x->rank - own->rank : x->rank;
-            if (axis >= missing && sp_axis_takes(own->dims[axis - missing], x->dims[axis]))
-                sp_rule_map_input(rule, input, axis - missing, factor);
-        }
-        for (uint32_t output = 0; output < rule->output_count; output++) {
-            bool is_statistic = output == OUT_MEAN || output == OUT_DEVIATION;
-            if (axis < rule->outputs[output].rank && !(is_statistic && is_last))
-                sp_rule_map_output(rule, output, axis, factor);
-        }
-    }
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
     sp_rule_term_output(rule, flops);
-    return SP_OK;
+    return status;
 }
 
 static enum sp_status rule_skip(struct sp_op_context *context, struct sp_rule *rule)
@@ -156,47 +119,14 @@ static enum sp_status shapes_embedding(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 2, sp_in_dtype(context, IN_WORDS), 3, dims);
 }
 
-static void map_pair(struct sp_op_context *context, struct sp_rule *rule, uint32_t input, uint8_t first, uint8_t second)
-{
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape == NULL)
-        return;
-    if (!sp_dim_is(shape->dims[0], 1))
-        sp_rule_map_input(rule, input, 0, first);
-    sp_rule_map_input(rule, input, 1, second);
-}
-
 static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_rule *rule)
 {
-    static const struct {
-        uint32_t input;
-        const char *name;
-    } tables[] = {{IN_WORDS, "v"}, {IN_ROWS, "p"}, {IN_SEGMENT_ROWS, "u"}};
-    const struct sp_shape *ids = sp_in_shape(context, IN_IDS);
+    static const char placed[] = "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; "
+                                 "h moments; s, v, p, u whole";
+    static const char free[] = "[b, s] [b, s] [v, h] [p, h] [u, h] [h] [h] [b, s] [b, s] -> [b, s, h] [b] [b, s, h]; "
+                               "h moments; v, p, u whole";
     bool is_placed = !sp_has_input(context, IN_POSITIONS) || sp_place_shape(context, sp_out(1)) != NULL;
-    uint8_t b = sp_rule_factor(rule, "b", SP_FACTOR_PARALLEL, ids->dims[0]);
-    uint8_t s = sp_rule_factor(rule, "s", is_placed ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL, ids->dims[1]);
-    uint8_t h = sp_factor_reduction(rule, "h", sp_in_shape(context, IN_WORDS)->dims[1], SP_COMBINE_MOMENTS);
-    map_pair(context, rule, IN_IDS, b, s);
-    map_pair(context, rule, IN_SEGMENTS, b, s);
-    map_pair(context, rule, IN_MASK, b, s);
-    map_pair(context, rule, IN_POSITIONS, b, s);
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        const struct sp_shape *table = sp_in_shape(context, tables[i].input);
-        if (table != NULL)
-            map_pair(context, rule, tables[i].input,
-                     sp_rule_factor(rule, tables[i].name, SP_FACTOR_REPLICATE, table->dims[0]), h);
-    }
-    sp_rule_map_input(rule, IN_GAMMA, 0, h);
-    sp_rule_map_input(rule, IN_BETA, 0, h);
-    const uint8_t factors[] = {b, s, h};
-    for (uint32_t axis = 0; axis < 3; axis++) {
-        sp_rule_map_output(rule, 0, axis, factors[axis]);
-        if (sp_place_shape(context, sp_out(2)) != NULL)
-            sp_rule_map_output(rule, 2, axis, factors[axis]);
-    }
-    if (sp_place_shape(context, sp_out(1)) != NULL)
-        sp_rule_map_output(rule, 1, 0, b);
+    enum sp_status status = sp_rule_from_text(context, rule, is_placed ? placed : free, 0, NULL);
     sp_rule_term_output(rule, sp_has_input(context, IN_SEGMENTS) ? 7 : 6);
     /* Rows are read where they are used, not whole tables. */
     rule->bytes = 0;
@@ -206,7 +136,7 @@ static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_ru
                            : sp_input_bytes(context, input);
     for (uint32_t output = 0; output < rule->output_count; output++)
         rule->bytes += sp_output_bytes(context, output);
-    return SP_OK;
+    return status;
 }
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
@@ -215,17 +145,17 @@ const struct sp_op sp_ops_contrib_normalization[] = {
     SP_ENTRY("", "SimplifiedLayerNormalization", 1, 0, 2, 2, 1, 2,
              "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",
              "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = shapes_layer,
-             .rule = rule_simplified, .lower = sp_lower_rms_norm,
+             .axes = sp_axes_from_axis, .flops = 4, .lower = sp_lower_rms_norm,
              .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"),
     SP_ENTRY(DOMAIN, "SimplifiedLayerNormalization", 1, 0, 2, 2, 1, 2,
              "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",
              "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = shapes_layer,
-             .rule = rule_simplified, .lower = sp_lower_rms_norm,
+             .axes = sp_axes_from_axis, .flops = 4, .lower = sp_lower_rms_norm,
              .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"),
     SP_ENTRY("", "LayerNormalization", 1, 16, 2, 3, 1, 3,
              "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
-             "ONNX Runtime contrib operator LayerNormalization", .shapes = shapes_layer, .rule = rule_layer,
-             .lower = sp_lower_layer_norm,
+             "ONNX Runtime contrib operator LayerNormalization", .shapes = shapes_layer, .axes = sp_axes_from_axis,
+             .flops = 5, .lower = sp_lower_layer_norm,
              .signature = "(X,Scale,B?) -> (Y,Mean?,InvStdDev?) {axis:int=-1,epsilon:float=1e-05,"
                           "stash_type:int=1}"),
     SP_ENTRY(DOMAIN, "SkipLayerNormalization", 1, 0, 3, 5, 1, 4,

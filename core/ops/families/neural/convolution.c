@@ -118,7 +118,7 @@ static enum sp_status shapes_conv(struct sp_op_context *context, const struct ro
     return status != SP_OK ? status : sp_set_output(context, 0, dtype, rank, dims);
 }
 
-/* The channel factors: the group factor is SP_NO_FACTOR for one group. */
+/* The channel factors: the group factor is SP_RULE_NO_FACTOR for one group. */
 struct channels {
     uint8_t group, inner, outer; /* inner: input channels of a group, outer: its output channels */
 };
@@ -126,7 +126,7 @@ struct channels {
 static struct channels channel_factors(struct sp_op_context *context, struct sp_rule *rule, int64_t group,
                                        struct sp_dim inner, struct sp_dim all_outer)
 {
-    struct channels channels = {.group = SP_NO_FACTOR};
+    struct channels channels = {.group = SP_RULE_NO_FACTOR};
     struct sp_dim groups = sp_dim_known(group);
     if (group > 1)
         channels.group = sp_rule_factor(rule, "g", SP_FACTOR_PARALLEL, groups);
@@ -139,7 +139,7 @@ static void map_channels(struct sp_rule *rule, bool is_input, uint32_t operand, 
                          uint8_t channel)
 {
     void (*map)(struct sp_rule *, uint32_t, uint32_t, uint8_t) = is_input ? sp_rule_map_input : sp_rule_map_output;
-    if (group != SP_NO_FACTOR)
+    if (group != SP_RULE_NO_FACTOR)
         map(rule, operand, axis, group);
     map(rule, operand, axis, channel);
 }
@@ -175,7 +175,7 @@ static enum sp_status rule_conv(struct sp_op_context *context, struct sp_rule *r
     sp_rule_map_input(rule, roles->w, 1, channels.inner);
     map_channels(rule, false, 0, 1, channels.group, channels.outer);
     sp_factor_list_add(&places, n);
-    if (channels.group != SP_NO_FACTOR)
+    if (channels.group != SP_RULE_NO_FACTOR)
         sp_factor_list_add(&places, channels.group);
     sp_factor_list_add(&places, channels.outer);
     work = places;
@@ -187,7 +187,7 @@ static enum sp_status rule_conv(struct sp_op_context *context, struct sp_rule *r
         sp_rule_map_output(rule, 0, 2 + i, axis.place);
         sp_factor_list_add(&places, axis.place);
         sp_factor_list_add(&work, axis.place);
-        if (axis.tap != SP_NO_FACTOR) {
+        if (axis.tap != SP_RULE_NO_FACTOR) {
             sp_rule_map_input(rule, roles->w, 2 + i, axis.tap);
             sp_factor_list_add(&work, axis.tap);
         }
@@ -408,7 +408,7 @@ static enum sp_status rule_conv_transpose(struct sp_op_context *context, struct 
     sp_rule_map_input(rule, 1, 1, channels.outer);
     map_channels(rule, false, 0, 1, channels.group, channels.outer);
     sp_factor_list_add(&work, n);
-    if (channels.group != SP_NO_FACTOR)
+    if (channels.group != SP_RULE_NO_FACTOR)
         sp_factor_list_add(&work, channels.group);
     sp_factor_list_add(&work, channels.outer);
     sp_factor_list_add(&work, channels.inner);

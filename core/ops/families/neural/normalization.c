@@ -115,25 +115,14 @@ static enum sp_status shapes_batch_norm(struct sp_op_context *context)
 
 static enum sp_status rule_batch_norm(struct sp_op_context *context, struct sp_rule *rule)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    bool training = is_training(context), per_activation = is_per_activation(context);
-    char name[SP_FACTOR_NAME_SIZE];
-    for (uint32_t axis = 0; axis < x->rank; axis++) {
-        bool is_kept = axis == 1 || (per_activation && axis > 1);
-        uint8_t factor = map_axis(context, rule, axis_name(name, axis), axis, training && !is_kept);
-        if (!is_kept)
-            continue;
-        for (uint32_t input = 1; input < rule->input_count; input++) {
-            if (axis - 1 < rule->inputs[input].rank)
-                sp_rule_map_input(rule, input, axis - 1, factor);
-        }
-        for (uint32_t output = 1; output < rule->output_count; output++) {
-            if (axis - 1 < rule->outputs[output].rank)
-                sp_rule_map_output(rule, output, axis - 1, factor);
-        }
-    }
+    static const char *const texts[2][2] = {
+        {"[n, c, s..] [c] -> [n, c, s..] [c]", "[n, c, s..] [c] -> [n, c, s..] [c]; n, s.. moments"},
+        {"[n, c, s..] [c, s..] -> [n, c, s..] [c, s..]", "[n, c, s..] [c, s..] -> [n, c, s..] [c, s..]; n moments"},
+    };
+    bool training = is_training(context);
+    enum sp_status status = sp_rule_from_text(context, rule, texts[is_per_activation(context)][training], 0, NULL);
     sp_rule_term_output(rule, training ? 5 : 2);
-    return SP_OK;
+    return status;
 }
 
 /* ---- InstanceNormalization, GroupNormalization ---------------------------------------------------------------- */
@@ -153,20 +142,6 @@ static enum sp_status shapes_instance_norm(struct sp_op_context *context)
     if (status == SP_OK && x != NULL)
         status = check_vectors(context, 1, 2, x->dims[1]);
     return status != SP_OK ? status : shapes_same(context);
-}
-
-static enum sp_status rule_instance_norm(struct sp_op_context *context, struct sp_rule *rule)
-{
-    char name[SP_FACTOR_NAME_SIZE];
-    for (uint32_t axis = 0; axis < sp_in_shape(context, 0)->rank; axis++) {
-        uint8_t factor = map_axis(context, rule, axis_name(name, axis), axis, axis > 1);
-        for (uint32_t input = 1; axis == 1 && input < rule->input_count; input++) {
-            if (rule->inputs[input].rank == 1)
-                sp_rule_map_input(rule, input, 0, factor);
-        }
-    }
-    sp_rule_term_output(rule, 5);
-    return SP_OK;
 }
 
 static enum sp_status read_groups(struct sp_op_context *context, int64_t *ret_groups)
@@ -197,29 +172,16 @@ static enum sp_status shapes_group_norm(struct sp_op_context *context)
 
 static enum sp_status rule_group_norm(struct sp_op_context *context, struct sp_rule *rule)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    char name[SP_FACTOR_NAME_SIZE];
     int64_t groups = 1;
     enum sp_status status = read_groups(context, &groups);
     if (status != SP_OK)
         return status;
-    (void)map_axis(context, rule, "n", 0, false);
-    struct sp_dim inner = sp_dim_exact_div(context->dims, x->dims[1], sp_dim_known(groups));
-    uint8_t group = sp_rule_factor(rule, "g", SP_FACTOR_PARALLEL, sp_dim_known(groups));
-    uint8_t channel = sp_factor_reduction(rule, "c", inner, SP_COMBINE_MOMENTS);
-    sp_rule_map_input(rule, 0, 1, group);
-    sp_rule_map_input(rule, 0, 1, channel);
-    sp_rule_map_output(rule, 0, 1, group);
-    sp_rule_map_output(rule, 0, 1, channel);
-    for (uint32_t input = 1; input < 3; input++) {
-        sp_rule_map_input(rule, input, 0, group);
-        if (context->version >= 21)
-            sp_rule_map_input(rule, input, 0, channel);
-    }
-    for (uint32_t axis = 2; axis < x->rank; axis++)
-        (void)map_axis(context, rule, axis_name(name, axis), axis, true);
+    const struct sp_text_size sizes[] = {{"n", sp_dim_unknown()}, {"g", sp_dim_known(groups)}};
+    const char *text = context->version >= 21 ? "[n, g*c, s..] [g*c] [g*c] -> [n, g*c, s..]; c, s.. moments"
+                                              : "[n, g*c, s..] [g] [g] -> [n, g*c, s..]; c, s.. moments";
+    status = sp_rule_from_text(context, rule, text, 2, sizes);
     sp_rule_term_output(rule, 5);
-    return SP_OK;
+    return status;
 }
 
 /* ---- LayerNormalization, RMSNormalization --------------------------------------------------------------------- */
@@ -251,96 +213,39 @@ static enum sp_status shapes_layer_norm(struct sp_op_context *context)
     return status;
 }
 
-static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule, double flops)
-{
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    char name[SP_FACTOR_NAME_SIZE];
-    uint32_t first;
-    enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), x->rank, &first);
-    for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
-        (void)snprintf(name, sizeof(name), "d%u", axis);
-        uint8_t factor = map_axis(context, rule, name, axis, axis >= first);
-        for (uint32_t input = 1; input < rule->input_count; input++) {
-            const struct sp_shape *own = sp_in_shape(context, input);
-            uint32_t missing = own != NULL && own->rank <= x->rank ? x->rank - own->rank : x->rank;
-            if (axis >= missing && sp_axis_takes(own->dims[axis - missing], x->dims[axis]))
-                sp_rule_map_input(rule, input, axis - missing, factor);
-        }
-        for (uint32_t output = 1; axis < first && output < rule->output_count; output++) {
-            if (axis < rule->outputs[output].rank)
-                sp_rule_map_output(rule, output, axis, factor);
-        }
-    }
-    sp_rule_term_output(rule, flops);
-    return status;
-}
-
-static enum sp_status rule_layer_norm(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_layer(context, rule, 5);
-}
-
-static enum sp_status rule_rms_norm(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_layer(context, rule, 4);
-}
-
 /* ---- normalised over axes that the attributes choose ----------------------------------------------------------- */
 
 /* Which axes of an input of this rank are normalised together, a bit each; SP_ERR_MODEL for wrong attributes. */
-typedef enum sp_status axes_function(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask);
+typedef enum sp_status axes_function(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);
 
 /* The output is the input's shape; the attributes are checked. */
 static enum sp_status shapes_over(struct sp_op_context *context, axes_function *axes)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
-    uint64_t mask;
-    enum sp_status status = x != NULL ? axes(context, x->rank, &mask) : SP_OK;
+    struct sp_op_axes found = {0};
+    enum sp_status status = x != NULL ? axes(context, x->rank, &found) : SP_OK;
     return status != SP_OK ? status : shapes_same(context);
-}
-
-/* Every axis is a parallel factor, but those that are normalised: splitting them leaves partial results. */
-static enum sp_status rule_over(struct sp_op_context *context, struct sp_rule *rule, axes_function *axes,
-                                enum sp_combiner combiner, double flops)
-{
-    uint64_t mask;
-    enum sp_status status = axes(context, sp_in_shape(context, 0)->rank, &mask);
-    if (status == SP_OK)
-        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_REDUCTION, combiner);
-    sp_rule_term_output(rule, flops);
-    return status;
 }
 
 /* ---- the softmax family --------------------------------------------------------------------------------------- */
 
 /* Which axes are normalised together. Before 13 `axis` may also be the rank: then none. */
-static enum sp_status softmax_axes(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+static enum sp_status softmax_axes(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
 {
     bool flattens = context->version < 13;
     int64_t axis = sp_node_int(context->node, "axis", flattens ? 1 : -1);
     uint32_t first = rank;
-    *ret_mask = 0;
     if (flattens && axis == (int64_t)rank)
         return SP_OK;
     enum sp_status status = sp_normalize_axis(context, axis, rank, &first);
     for (uint32_t i = first; status == SP_OK && i < (flattens ? rank : first + 1); i++)
-        *ret_mask |= (uint64_t)1 << i;
+        ret_axes->mask |= (uint64_t)1 << i;
     return status;
 }
 
 static enum sp_status shapes_softmax(struct sp_op_context *context)
 {
     return shapes_over(context, softmax_axes);
-}
-
-static enum sp_status rule_softmax(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_over(context, rule, softmax_axes, SP_COMBINE_SOFTMAX, 5); /* maximum, difference, exp, sum, quotient */
-}
-
-static enum sp_status rule_hardmax(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_over(context, rule, softmax_axes, SP_COMBINE_SELECT, 1);
 }
 
 /* ---- LRN, MeanVarianceNormalization, LpNormalization ---------------------------------------------------------- */
@@ -374,12 +279,11 @@ static enum sp_status rule_lrn(struct sp_op_context *context, struct sp_rule *ru
     return SP_OK;
 }
 
-static enum sp_status mvn_axes(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+static enum sp_status mvn_axes(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
 {
     static const int64_t usual[] = {0, 2, 3};
     uint32_t count;
     const int64_t *axes = sp_node_ints(context->node, "axes", &count);
-    *ret_mask = 0;
     if (axes == NULL) {
         axes = usual;
         count = 3;
@@ -389,7 +293,7 @@ static enum sp_status mvn_axes(struct sp_op_context *context, uint32_t rank, uin
         enum sp_status status = sp_normalize_axis(context, axes[i], rank, &axis);
         if (status != SP_OK)
             return status;
-        *ret_mask |= (uint64_t)1 << axis;
+        ret_axes->mask |= (uint64_t)1 << axis;
     }
     return SP_OK;
 }
@@ -399,16 +303,11 @@ static enum sp_status shapes_mvn(struct sp_op_context *context)
     return shapes_over(context, mvn_axes);
 }
 
-static enum sp_status rule_mvn(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_over(context, rule, mvn_axes, SP_COMBINE_MOMENTS, 5);
-}
-
-static enum sp_status lp_axis(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+static enum sp_status lp_axis(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
 {
     uint32_t axis = 0;
     enum sp_status status = sp_normalize_axis(context, sp_node_int(context->node, "axis", -1), rank, &axis);
-    *ret_mask = (uint64_t)1 << axis;
+    ret_axes->mask = (uint64_t)1 << axis;
     return status;
 }
 
@@ -417,50 +316,40 @@ static enum sp_status shapes_lp_norm(struct sp_op_context *context)
     return shapes_over(context, lp_axis);
 }
 
-static enum sp_status rule_lp_norm(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_over(context, rule, lp_axis, SP_COMBINE_SUM, 3); /* power, sum, quotient */
-}
-
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
-
-#define ENTRY_WITH(flags_, name_, since_, least_, inputs_, outputs_, shapes_, rule_, lower_, text_)                    \
-    {                                                                                                                  \
-        .domain = "", .name = name_, .since = since_, .min_inputs = least_, .max_inputs = inputs_, .min_outputs = 1,   \
-        .max_outputs = outputs_, .flags = flags_, .shapes = shapes_, .rule = rule_, .lower = lower_, .text = text_,    \
-        .source = "ONNX operator " name_                                                                               \
-    }
 
 const struct sp_op sp_ops_normalization[] = {
     SP_ENTRY("", "BatchNormalization", 1, 0, 5, 5, 1, 5,
              "[n, c, h..] [c] [c] [c] [c] -> [n, c, h..] [c]..; n, h.. moments when training",
              "ONNX operator BatchNormalization", .shapes = shapes_batch_norm, .rule = rule_batch_norm,
              .lower = sp_lower_batch_norm),
-    SP_ENTRY("", "InstanceNormalization", 1, 0, 3, 3, 1, 1, "[n, c, h..] [c] [c] -> [n, c, h..]; h.. moments",
-             "ONNX operator InstanceNormalization", .shapes = shapes_instance_norm, .rule = rule_instance_norm,
+    SP_ENTRY("", "InstanceNormalization", 1, 0, 3, 3, 1, 1, "[n, c, s..] [c] [c] -> [n, c, s..]; s.. moments",
+             "ONNX operator InstanceNormalization", .shapes = shapes_instance_norm, .flops = 5,
              .lower = sp_lower_instance_norm),
     SP_ENTRY("", "GroupNormalization", 18, 0, 3, 3, 1, 1, "[n, g*c, h..] [g*c] [g*c] -> [n, g*c, h..]; c, h.. moments",
              "ONNX operator GroupNormalization", .shapes = shapes_group_norm, .rule = rule_group_norm,
              .lower = sp_lower_group_norm),
     SP_ENTRY("", "LayerNormalization", 17, 0, 2, 3, 1, 3,
              "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
-             "ONNX operator LayerNormalization", .shapes = shapes_layer_norm, .rule = rule_layer_norm,
+             "ONNX operator LayerNormalization", .shapes = shapes_layer_norm, .axes = sp_axes_from_axis, .flops = 5,
              .lower = sp_lower_layer_norm),
     SP_ENTRY("", "RMSNormalization", 23, 0, 2, 2, 1, 1, "[i.., j..] [j..] -> [i.., j..]; j.. moments",
-             "ONNX operator RMSNormalization", .shapes = shapes_layer_norm, .rule = rule_rms_norm,
+             "ONNX operator RMSNormalization", .shapes = shapes_layer_norm, .axes = sp_axes_from_axis, .flops = 4,
              .lower = sp_lower_rms_norm),
     SP_ENTRY("", "Softmax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. softmax", "ONNX operator Softmax",
-             .flags = SP_OP_FUNCTION, .shapes = shapes_softmax, .rule = rule_softmax, .lower = sp_lower_softmax),
+             .flags = SP_OP_FUNCTION, .shapes = shapes_softmax, .axes = softmax_axes, .flops = 5,
+             .lower = sp_lower_softmax),
     SP_ENTRY("", "LogSoftmax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. softmax", "ONNX operator LogSoftmax",
-             .flags = SP_OP_FUNCTION, .shapes = shapes_softmax, .rule = rule_softmax, .lower = sp_lower_log_softmax),
+             .flags = SP_OP_FUNCTION, .shapes = shapes_softmax, .axes = softmax_axes, .flops = 5,
+             .lower = sp_lower_log_softmax),
     SP_ENTRY("", "Hardmax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. select", "ONNX operator Hardmax",
-             .shapes = shapes_softmax, .rule = rule_hardmax, .lower = sp_lower_hardmax),
+             .shapes = shapes_softmax, .axes = softmax_axes, .flops = 1, .lower = sp_lower_hardmax),
     SP_ENTRY("", "LRN", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, h..]; c halo", "ONNX operator LRN",
              .shapes = shapes_lrn, .rule = rule_lrn, .lower = sp_lower_lrn),
     SP_ENTRY("", "MeanVarianceNormalization", 9, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. moments",
-             "ONNX operator MeanVarianceNormalization", .shapes = shapes_mvn, .rule = rule_mvn,
+             "ONNX operator MeanVarianceNormalization", .shapes = shapes_mvn, .axes = mvn_axes, .flops = 5,
              .lower = sp_lower_mean_variance_norm),
     SP_ENTRY("", "LpNormalization", 1, 0, 1, 1, 1, 1, "[i.., j] -> [i.., j]; j sum", "ONNX operator LpNormalization",
-             .shapes = shapes_lp_norm, .rule = rule_lp_norm, .lower = sp_lower_lp_norm),
+             .shapes = shapes_lp_norm, .axes = lp_axis, .flops = 3, .lower = sp_lower_lp_norm),
     {.name = NULL},
 };

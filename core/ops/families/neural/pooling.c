@@ -71,7 +71,7 @@ static enum sp_status rule_pool(struct sp_op_context *context, struct sp_rule *r
     if (status != SP_OK || y == NULL)
         return status;
     for (uint32_t axis = 0; axis < x->rank; axis++) {
-        struct sp_window_factors factors = {.tap = SP_NO_FACTOR, .kernel = 1};
+        struct sp_window_factors factors = {.tap = SP_RULE_NO_FACTOR, .kernel = 1};
         if (axis < 2)
             factors.place = sp_rule_factor(rule, axis == 0 ? "n" : "c", SP_FACTOR_PARALLEL, x->dims[axis]);
         else
@@ -133,37 +133,6 @@ static enum sp_status shapes_global_pool(struct sp_op_context *context)
     for (uint32_t axis = 0; axis < x->rank; axis++)
         dims[axis] = axis < 2 ? x->dims[axis] : sp_dim_known(1);
     return sp_set_output(context, 0, dtype, x->rank, dims);
-}
-
-static enum sp_status rule_global_pool(struct sp_op_context *context, struct sp_rule *rule, enum sp_combiner combiner)
-{
-    const struct sp_shape *x = sp_in_shape(context, 0);
-    struct sp_factor_list all = {0};
-    char name[SP_FACTOR_NAME_SIZE];
-    for (uint32_t axis = 0; axis < x->rank; axis++) {
-        uint8_t factor;
-        if (axis < 2) {
-            factor = sp_rule_factor(rule, axis == 0 ? "n" : "c", SP_FACTOR_PARALLEL, x->dims[axis]);
-            sp_rule_map_output(rule, 0, axis, factor);
-        } else {
-            sp_window_axis_name(name, "", x->rank - 2, axis - 2);
-            factor = sp_factor_reduction(rule, name, x->dims[axis], combiner);
-        }
-        sp_rule_map_input(rule, 0, axis, factor);
-        sp_factor_list_add(&all, factor);
-    }
-    sp_rule_term_list(rule, 1, &all);
-    return SP_OK;
-}
-
-static enum sp_status rule_global_max(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_global_pool(context, rule, SP_COMBINE_MAX);
-}
-
-static enum sp_status rule_global_sum(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return rule_global_pool(context, rule, SP_COMBINE_SUM);
 }
 
 /* ---- MaxUnpool ------------------------------------------------------------------------------------------------ */
@@ -238,12 +207,12 @@ const struct sp_op sp_ops_pooling[] = {
     SP_ENTRY("", "LpPool", 1, 0, 1, 1, 1, 1, SUM_TEXT, "ONNX operator LpPool", .shapes = shapes_pool,
              .rule = rule_sum_pool, .lower = sp_lower_lp_pool),
     SP_ENTRY("", "GlobalMaxPool", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, 1..]; h.. max",
-             "ONNX operator GlobalMaxPool", .shapes = shapes_global_pool, .rule = rule_global_max),
+             "ONNX operator GlobalMaxPool", .shapes = shapes_global_pool, .flops = 1),
     SP_ENTRY("", "GlobalAveragePool", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, 1..]; h.. sum",
-             "ONNX operator GlobalAveragePool", .shapes = shapes_global_pool, .rule = rule_global_sum,
+             "ONNX operator GlobalAveragePool", .shapes = shapes_global_pool, .flops = 1,
              .lower = sp_lower_global_average_pool),
     SP_ENTRY("", "GlobalLpPool", 1, 0, 1, 1, 1, 1, "[n, c, h..] -> [n, c, 1..]; h.. sum", "ONNX operator GlobalLpPool",
-             .shapes = shapes_global_pool, .rule = rule_global_sum, .lower = sp_lower_global_lp_pool),
+             .shapes = shapes_global_pool, .flops = 1, .lower = sp_lower_global_lp_pool),
     SP_ENTRY("", "MaxUnpool", 9, 0, 2, 3, 1, 1, "[i..] [i..] -> [o..]; i.. sum", "ONNX operator MaxUnpool (9, 11, 22)",
              .shapes = shapes_max_unpool, .rule = rule_max_unpool, .lower = sp_lower_max_unpool),
     {.name = NULL},

@@ -123,90 +123,31 @@ static enum sp_status shapes_layer(struct sp_op_context *context, int64_t gates)
 
 /* ---- the rule ------------------------------------------------------------------------------------------------- */
 
-struct layer_factors {
-    uint8_t t, b, d, i, gate, h, k;
-};
-
-/* Maps an axis of an input that is there to up to two factors, major first. */
-static void map2(struct sp_op_context *context, struct sp_rule *rule, uint32_t input, uint32_t axis, bool has_major,
-                 uint8_t major, uint8_t minor)
-{
-    if (!sp_has_input(context, input))
-        return;
-    if (has_major)
-        sp_rule_map_input(rule, input, axis, major);
-    sp_rule_map_input(rule, input, axis, minor);
-}
-
-static void map_inputs(struct sp_op_context *context, struct sp_rule *rule, const struct layer *layer,
-                       const struct layer_factors *f)
-{
-    bool has_gates = layer->gates > 1;
-    map2(context, rule, IN_X, layer->batch_first, false, 0, f->t);
-    map2(context, rule, IN_X, !layer->batch_first, false, 0, f->b);
-    map2(context, rule, IN_X, 2, false, 0, f->i);
-    map2(context, rule, IN_W, 0, false, 0, f->d);
-    map2(context, rule, IN_W, 1, has_gates, f->gate, f->h);
-    map2(context, rule, IN_W, 2, false, 0, f->i);
-    map2(context, rule, IN_R, 0, false, 0, f->d);
-    map2(context, rule, IN_R, 1, has_gates, f->gate, f->h);
-    map2(context, rule, IN_R, 2, false, 0, f->k);
-    if (sp_has_input(context, IN_B)) {
-        uint8_t both = sp_rule_factor(rule, "wr", SP_FACTOR_REPLICATE, sp_dim_known(2)); /* bias of W, bias of R */
-        sp_rule_map_input(rule, IN_B, 0, f->d);
-        sp_rule_map_input(rule, IN_B, 1, both);
-        map2(context, rule, IN_B, 1, has_gates, f->gate, f->h);
-    }
-    map2(context, rule, IN_LENGTHS, 0, false, 0, f->b);
-    for (uint32_t input = IN_H; input <= IN_C; input++) {
-        map2(context, rule, input, layer->batch_first, false, 0, f->d);
-        map2(context, rule, input, !layer->batch_first, false, 0, f->b);
-        map2(context, rule, input, 2, false, 0, f->h);
-    }
-    if (sp_has_input(context, IN_P)) {
-        uint8_t peepholes = sp_rule_factor(rule, "p", SP_FACTOR_REPLICATE, sp_dim_known(3));
-        sp_rule_map_input(rule, IN_P, 0, f->d);
-        map2(context, rule, IN_P, 1, true, peepholes, f->h);
-    }
-}
-
-static void map_outputs(struct sp_op_context *context, struct sp_rule *rule, const struct layer *layer,
-                        const struct layer_factors *f)
-{
-    const uint8_t all_first[] = {f->b, f->t, f->d, f->h}, all[] = {f->t, f->d, f->b, f->h};
-    const uint8_t last_first[] = {f->b, f->d, f->h}, last[] = {f->d, f->b, f->h};
-    for (uint32_t output = 0; output < rule->output_count; output++) {
-        if (context->node->outputs[output] == NULL)
-            continue;
-        const uint8_t *factors = layer->batch_first ? last_first : last;
-        if (output == 0)
-            factors = layer->batch_first ? all_first : all;
-        for (uint32_t axis = 0; axis < (output == 0 ? 4u : 3u); axis++)
-            sp_rule_map_output(rule, output, axis, factors[axis]);
-    }
-}
-
 static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *rule, int64_t gates)
 {
-    const struct sp_shape *x = sp_in_shape(context, IN_X);
+    static const char steps_first[] =
+        "[t, b, i] [d, gate*h, i] [d, gate*h, k] [d, wr*gate*h] [b] [d, b, h] [d, b, h] [d, p*h] -> [t, d, b, h] "
+        "[d, b, h]; t sequential; i sum; gate, h, k, wr, p whole";
+    static const char batch_first[] =
+        "[b, t, i] [d, gate*h, i] [d, gate*h, k] [d, wr*gate*h] [b] [b, d, h] [b, d, h] [d, p*h] -> [b, t, d, h] "
+        "[b, d, h]; t sequential; i sum; gate, h, k, wr, p whole";
     struct layer layer = {0};
     enum sp_status status = read_layer(context, gates, &layer);
     if (status != SP_OK)
         return status;
-    struct layer_factors f;
-    f.t = sp_rule_factor(rule, "t", SP_FACTOR_SEQUENTIAL, x->dims[layer.batch_first]);
-    f.b = sp_rule_factor(rule, "b", SP_FACTOR_PARALLEL, x->dims[!layer.batch_first]);
-    f.d = sp_rule_factor(rule, "d", SP_FACTOR_PARALLEL, sp_dim_known(layer.directions));
-    f.i = sp_factor_reduction(rule, "i", x->dims[2], SP_COMBINE_SUM);
-    f.gate = sp_rule_factor(rule, "gate", SP_FACTOR_REPLICATE, sp_dim_known(layer.gates));
-    f.h = sp_rule_factor(rule, "h", SP_FACTOR_REPLICATE, layer.hidden);
-    f.k = sp_rule_factor(rule, "k", SP_FACTOR_REPLICATE, layer.hidden);
-    map_inputs(context, rule, &layer, &f);
-    map_outputs(context, rule, &layer, &f);
-    const uint8_t input_work[] = {f.t, f.b, f.d, f.gate, f.h, f.i}, state_work[] = {f.t, f.b, f.d, f.gate, f.h, f.k};
-    sp_rule_term(rule, 2, 6, input_work);
-    sp_rule_term(rule, 2, 6, state_work);
-    return SP_OK;
+    const struct sp_dim open = sp_dim_unknown();
+    const struct sp_text_size sizes[] = {{"t", open},
+                                         {"b", open},
+                                         {"d", sp_dim_known(layer.directions)},
+                                         {"i", open},
+                                         {"gate", sp_dim_known(gates)},
+                                         {"h", layer.hidden},
+                                         {"k", layer.hidden}};
+    status = sp_rule_from_text(context, rule, layer.batch_first ? batch_first : steps_first,
+                               sizeof(sizes) / sizeof(sizes[0]), sizes);
+    sp_rule_term_named(rule, 2, "t b d gate h i");
+    sp_rule_term_named(rule, 2, "t b d gate h k");
+    return status;
 }
 
 #define LAYER(suffix, gates)                                                                                           \

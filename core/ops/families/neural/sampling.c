@@ -42,14 +42,6 @@ static enum sp_status check_extent(struct sp_op_context *context, uint32_t input
     return SP_OK;
 }
 
-/* Axes [from, to) of an input that every device needs whole. */
-static void map_whole(struct sp_op_context *context, struct sp_rule *rule, char letter, uint32_t input, uint32_t from,
-                      uint32_t to)
-{
-    for (uint32_t axis = from; axis < to; axis++)
-        (void)sp_rule_input_axis(context, rule, letter, input, axis, SP_FACTOR_REPLICATE);
-}
-
 /* ---- AffineGrid ----------------------------------------------------------------------------------------------- */
 
 static enum sp_status shapes_affine_grid(struct sp_op_context *context)
@@ -79,26 +71,6 @@ static enum sp_status shapes_affine_grid(struct sp_op_context *context)
         dims[i - 1] = size.values[i];
     dims[count - 1] = sp_dim_known(count - 2);
     return status != SP_OK ? status : sp_set_output(context, 0, sp_in_dtype(context, 0), count, dims);
-}
-
-static enum sp_status rule_affine_grid(struct sp_op_context *context, struct sp_rule *rule)
-{
-    const struct sp_shape *theta = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
-    struct sp_factor_list work = {0};
-    uint8_t n = sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, theta->dims[0]);
-    uint8_t r = sp_rule_factor(rule, "r", SP_FACTOR_PARALLEL, theta->dims[1]);
-    uint8_t k = sp_factor_reduction(rule, "k", theta->dims[2], SP_COMBINE_SUM);
-    const uint8_t of_theta[] = {n, r, k};
-    for (uint32_t axis = 0; axis < 3; axis++) {
-        sp_rule_map_input(rule, 0, axis, of_theta[axis]);
-        sp_factor_list_add(&work, of_theta[axis]);
-    }
-    sp_rule_map_output(rule, 0, 0, n);
-    for (uint32_t axis = 1; axis + 1 < y->rank; axis++)
-        sp_factor_list_add(&work, sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL));
-    sp_rule_map_output(rule, 0, y->rank - 1, r);
-    sp_rule_term_list(rule, 2, &work);
-    return SP_OK;
 }
 
 /* ---- GridSample ----------------------------------------------------------------------------------------------- */
@@ -138,22 +110,9 @@ static double points_of(const struct sp_node *node, uint32_t spatial)
 
 static enum sp_status rule_grid_sample(struct sp_op_context *context, struct sp_rule *rule)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
-    uint8_t n = sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, y->dims[0]);
-    uint8_t c = sp_rule_factor(rule, "c", SP_FACTOR_PARALLEL, x->dims[1]);
-    sp_rule_map_input(rule, 0, 0, n);
-    sp_rule_map_input(rule, 0, 1, c);
-    sp_rule_map_input(rule, 1, 0, n);
-    sp_rule_map_output(rule, 0, 0, n);
-    sp_rule_map_output(rule, 0, 1, c);
-    map_whole(context, rule, 'i', 0, 2, x->rank);
-    for (uint32_t axis = 2; axis < y->rank; axis++) {
-        uint8_t place = sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-        sp_rule_map_input(rule, 1, axis - 1, place);
-    }
-    map_whole(context, rule, 'r', 1, x->rank - 1, x->rank);
-    sp_rule_term_output(rule, 2 * points_of(context->node, x->rank - 2));
-    return SP_OK;
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    sp_rule_term_output(rule, 2 * points_of(context->node, rule->inputs[0].rank - 2));
+    return status;
 }
 
 /* ---- RoiAlign, MaxRoiPool ------------------------------------------------------------------------------------- */
@@ -201,44 +160,19 @@ static enum sp_status shapes_max_roi_pool(struct sp_op_context *context)
     return shapes_regions(context, 5, pooled);
 }
 
-/* Factors of all axes; `work` gets those of regions and channels, and of the image or of what is made of it. */
-static void map_regions(struct sp_op_context *context, struct sp_rule *rule, bool is_work_of_image,
-                        struct sp_factor_list *work)
-{
-    const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
-    uint8_t n = sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, y->dims[0]);
-    uint8_t c = sp_rule_factor(rule, "c", SP_FACTOR_PARALLEL, x->dims[1]);
-    for (uint32_t input = 1; input < rule->input_count; input++) /* regions, and the image of each */
-        sp_rule_map_input(rule, input, 0, n);
-    sp_rule_map_input(rule, 0, 1, c);
-    sp_rule_map_output(rule, 0, 0, n);
-    sp_rule_map_output(rule, 0, 1, c);
-    map_whole(context, rule, 'i', 0, 0, 1);
-    map_whole(context, rule, 'r', 1, 1, 2);
-    sp_factor_list_add(work, n);
-    sp_factor_list_add(work, c);
-    for (uint32_t axis = 2; axis < 4; axis++) {
-        uint8_t from = sp_rule_input_axis(context, rule, 'i', 0, axis, SP_FACTOR_REPLICATE);
-        uint8_t to = sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-        sp_factor_list_add(work, is_work_of_image ? from : to);
-    }
-}
-
 static enum sp_status rule_roi_align(struct sp_op_context *context, struct sp_rule *rule)
 {
     int64_t points = sp_node_int(context->node, "sampling_ratio", 0);
-    struct sp_factor_list work = {0};
-    map_regions(context, rule, false, &work);
-    sp_rule_term_list(rule, 8 * (points > 0 ? (double)points * (double)points : 1), &work);
-    return SP_OK;
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    sp_rule_term_output(rule, 8 * (points > 0 ? (double)points * (double)points : 1));
+    return status;
 }
 
 static enum sp_status rule_max_roi_pool(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct sp_factor_list work = {0};
-    map_regions(context, rule, true, &work);
-    sp_rule_term_list(rule, 1, &work);
-    return SP_OK;
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    sp_rule_term_named(rule, 1, "n c y x");
+    return status;
 }
 
 /* ---- ImageDecoder --------------------------------------------------------------------------------------------- */
@@ -259,21 +193,19 @@ static enum sp_status shapes_image_decoder(struct sp_op_context *context)
 
 static enum sp_status rule_image_decoder(struct sp_op_context *context, struct sp_rule *rule)
 {
-    map_whole(context, rule, 'b', 0, 0, 1);
-    for (uint32_t axis = 0; axis < 3; axis++)
-        (void)sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE);
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
     sp_rule_term_output(rule, 1);
-    return SP_OK;
+    return status;
 }
 
 const struct sp_op sp_ops_sampling[] = {
-    SP_ENTRY("", "AffineGrid", 20, 0, 2, 2, 1, 1, "[n, r, k] [_] -> [n, h.., r]; k sum", "ONNX operator AffineGrid",
-             .shapes = shapes_affine_grid, .rule = rule_affine_grid, .lower = sp_lower_affine_grid),
-    SP_ENTRY("", "GridSample", 16, 0, 2, 2, 1, 1, "[n, c, i..] [n, h.., r] -> [n, c, h..]; i.. and r whole",
+    SP_ENTRY("", "AffineGrid", 20, 0, 2, 2, 1, 1, "[n, r, k] [_] -> [n, d.., r]; k sum", "ONNX operator AffineGrid",
+             .shapes = shapes_affine_grid, .flops = 2, .lower = sp_lower_affine_grid),
+    SP_ENTRY("", "GridSample", 16, 0, 2, 2, 1, 1, "[n, c, s..] [n, d.., r] -> [n, c, d..]; s.., r whole",
              "ONNX operator GridSample", .shapes = shapes_grid_sample, .rule = rule_grid_sample),
-    SP_ENTRY("", "RoiAlign", 10, 0, 3, 3, 1, 1, "[i, c, i, i] [n, 4] [n] -> [n, c, h, w]; i whole",
+    SP_ENTRY("", "RoiAlign", 10, 0, 3, 3, 1, 1, "[b, c, y, x] [n, r] [n] -> [n, c, h, w]; b, y, x, r whole",
              "ONNX operator RoiAlign", .shapes = shapes_roi_align, .rule = rule_roi_align, .lower = sp_lower_regions),
-    SP_ENTRY("", "MaxRoiPool", 1, 0, 2, 2, 1, 1, "[i, c, i, i] [n, 5] -> [n, c, h, w]; i whole",
+    SP_ENTRY("", "MaxRoiPool", 1, 0, 2, 2, 1, 1, "[b, c, y, x] [n, r] -> [n, c, h, w]; b, y, x, r whole",
              "ONNX operator MaxRoiPool", .shapes = shapes_max_roi_pool, .rule = rule_max_roi_pool,
              .lower = sp_lower_regions),
     SP_ENTRY("", "ImageDecoder", 20, 0, 1, 1, 1, 1, "[b] -> [h, w, c]; all whole", "ONNX operator ImageDecoder",

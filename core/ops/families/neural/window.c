@@ -208,7 +208,7 @@ struct sp_window_factors sp_window_factors(struct sp_op_context *context, struct
                                            const struct sp_window *window, uint32_t axis, struct sp_dim in,
                                            struct sp_dim out, enum sp_combiner combiner)
 {
-    struct sp_window_factors factors = {.tap = SP_NO_FACTOR, .kernel = 1};
+    struct sp_window_factors factors = {.tap = SP_RULE_NO_FACTOR, .kernel = 1};
     char name[SP_FACTOR_NAME_SIZE];
     int64_t low, high, kernel = window->kernel[axis], stride = window->stride[axis], span = window->span[axis];
     sp_window_padding(window, axis, in, out, &low, &high);
@@ -239,15 +239,6 @@ struct sp_window_factors sp_window_factors(struct sp_op_context *context, struct
 void sp_window_map_input(struct sp_rule *rule, uint32_t input, uint32_t axis, const struct sp_window_factors *factors)
 {
     sp_rule_map_input(rule, input, axis, factors->place);
-    if (factors->is_tiled && factors->tap != SP_NO_FACTOR)
+    if (factors->is_tiled && factors->tap != SP_RULE_NO_FACTOR)
         sp_rule_map_input(rule, input, axis, factors->tap);
-}
-
-const char *sp_window_axis_name(char text[SP_FACTOR_NAME_SIZE], const char *prefix, uint32_t rank, uint32_t axis)
-{
-    if (rank <= 3)
-        (void)snprintf(text, SP_FACTOR_NAME_SIZE, "%s%c", prefix, "dhw"[3 - rank + axis]);
-    else
-        (void)snprintf(text, SP_FACTOR_NAME_SIZE, "%ss%u", prefix, axis);
-    return text;
 }

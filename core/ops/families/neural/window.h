@@ -30,11 +30,9 @@ struct sp_window {
     int64_t *span;       /* dilation * (kernel - 1) + 1; 0 when the kernel is not known */
 };
 
-#define SP_NO_FACTOR UINT8_MAX
-
 struct sp_window_factors {
     uint8_t place; /* the output places */
-    uint8_t tap;   /* the taps, or SP_NO_FACTOR for a window of one element */
+    uint8_t tap;   /* the taps, or SP_RULE_NO_FACTOR for a window of one element */
     bool is_tiled; /* the input axis is [place, tap] */
     double kernel; /* taps, 1 when not known */
 };
@@ -64,6 +62,3 @@ struct sp_window_factors sp_window_factors(struct sp_op_context *context, struct
 
 /* Maps an axis of an input to [place] or [place, tap]. */
 void sp_window_map_input(struct sp_rule *rule, uint32_t input, uint32_t axis, const struct sp_window_factors *factors);
-
-/* "h" or "kh": the name of a spatial axis or, with a prefix, of what belongs to it; d, h, w for up to three axes. */
-const char *sp_window_axis_name(char text[SP_FACTOR_NAME_SIZE], const char *prefix, uint32_t rank, uint32_t axis);

@@ -58,22 +58,20 @@ static enum sp_status shapes_bit_cast(struct sp_op_context *context)
 }
 
 /* CastLike takes only the type of its second input, so that one stays unmapped. */
-static enum sp_status rule_cast(struct sp_op_context *context, struct sp_rule *rule)
+static enum sp_status rule_cast_like(struct sp_op_context *context, struct sp_rule *rule)
 {
-    if (context->node->input_count > 1) {
-        rule->bytes = sp_input_bytes(context, 0) + sp_output_bytes(context, 0);
-        rule->inputs[1].is_unread = true;
-    }
-    return sp_rule_same_axes(context, rule, 0, SP_FACTOR_PARALLEL, SP_COMBINE_NONE);
+    rule->bytes = sp_input_bytes(context, 0) + sp_output_bytes(context, 0);
+    rule->inputs[1].is_unread = true;
+    return sp_rule_from_entry(context, rule, context->node->op);
 }
 
 const struct sp_op sp_ops_casting[] = {
     SP_ENTRY("", "Cast", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX Operators.md, Cast-1 to Cast-25",
-             .shapes = shapes_cast, .rule = rule_cast),
+             .shapes = shapes_cast),
     SP_ENTRY("", "CastLike", 15, 0, 2, 2, 1, 1, "[d..] [_..] -> [d..]; of the second only the type is read",
-             "ONNX Operators.md, CastLike-15 to CastLike-25", .shapes = shapes_cast_like, .rule = rule_cast,
+             "ONNX Operators.md, CastLike-15 to CastLike-25", .shapes = shapes_cast_like, .rule = rule_cast_like,
              .lower = sp_lower_node_cast_like),
     SP_ENTRY("", "BitCast", 26, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX Operators.md, BitCast-26",
-             .shapes = shapes_bit_cast, .rule = rule_cast),
+             .shapes = shapes_bit_cast),
     {.name = NULL},
 };

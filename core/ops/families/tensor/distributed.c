@@ -112,11 +112,6 @@ static enum sp_status shapes_exchange(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
 }
 
-static enum sp_status rule_exchange(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_same_axes(context, rule, 1, SP_FACTOR_REPLICATE, SP_COMBINE_NONE);
-}
-
 /* ---- Distributed.. -------------------------------------------------------------------------------------------- */
 
 /* The operator of the standard, and the version whose operands the distributed one has: the first in which what it
@@ -154,7 +149,7 @@ static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_
     const struct sp_op *op = original_of(context, &own.version);
     if (op == NULL)
         return sp_op_fail(context, "NO_RULE", "the operator that it distributes is missing");
-    return op->rule(&own, rule);
+    return sp_op_fill_rule(&own, rule, op);
 }
 
 /* How the operands are split: for each of them a string; the form from before October 2023 has one mesh for all. */
@@ -173,8 +168,7 @@ const struct sp_op sp_ops_distributed[] = {
              .lower = sp_lower_one_of_many, .signature = "(input) -> (output) {axis:int=1,group_size:int=1}"),
     SP_ENTRY(DOMAIN, "AllToAll", 1, 0, 1, 1, 1, 1, "[a, i..] -> [a, i..]; a whole; of one device's operands",
              "ONNX Runtime contrib operator AllToAll (builds with NCCL)", .shapes = shapes_exchange,
-             .rule = rule_exchange, .lower = sp_lower_one_of_many,
-             .signature = "(input) -> (output) {group_size:int=1}"),
+             .lower = sp_lower_one_of_many, .signature = "(input) -> (output) {group_size:int=1}"),
     SP_ENTRY(DOMAIN, "DistributedMatMul", 1, 0, 2, 2, 1, 1, "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
              "ONNX Runtime contrib operator DistributedMatMul, ONNX operator MatMul", .shapes = shapes_distributed,
              .rule = rule_distributed, .lower = sp_lower_one_of_many,

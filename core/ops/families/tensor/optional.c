@@ -48,29 +48,15 @@ static enum sp_status shapes_get_element(struct sp_op_context *context)
     return sp_set_output_element(context, 0, type->kind == SP_TYPE_OPTIONAL ? type->elem : type, "OptionalGetElement");
 }
 
-/* An optional is no tensor of known rank: its operands are whole. */
-static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *rule)
-{
-    (void)context;
-    (void)rule;
-    return SP_OK;
-}
-
-/* Of a tensor (since opset 18) it is the tensor. */
-static enum sp_status rule_get_element(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_same_axes(context, rule, 0, SP_FACTOR_PARALLEL, SP_COMBINE_NONE);
-}
-
 const struct sp_op sp_ops_optional[] = {
     SP_ENTRY("", "Optional", 15, 0, 0, 1, 1, 1, "[_..] -> optional of [_..]; all whole",
-             "ONNX Operators.md, Optional-15", .shapes = shapes_optional, .rule = rule_whole),
+             "ONNX Operators.md, Optional-15", .shapes = shapes_optional),
     SP_ENTRY("", "OptionalHasElement", 15, 17, 1, 1, 1, 1, "optional -> []; all whole",
-             "ONNX Changelog.md, OptionalHasElement-15", .shapes = shapes_has_element, .rule = rule_whole),
+             "ONNX Changelog.md, OptionalHasElement-15", .shapes = shapes_has_element),
     SP_ENTRY("", "OptionalHasElement", 18, 0, 0, 1, 1, 1, "optional -> []; all whole",
-             "ONNX Operators.md, OptionalHasElement-18", .shapes = shapes_has_element, .rule = rule_whole),
+             "ONNX Operators.md, OptionalHasElement-18", .shapes = shapes_has_element),
     SP_ENTRY("", "OptionalGetElement", 15, 0, 1, 1, 1, 1, "[d..] -> [d..]; of an optional or sequence all whole",
              "ONNX Operators.md and Changelog.md, OptionalGetElement-15, OptionalGetElement-18", .flags = SP_OP_VIEW,
-             .shapes = shapes_get_element, .rule = rule_get_element),
+             .shapes = shapes_get_element),
     {.name = NULL},
 };

@@ -41,16 +41,13 @@ static enum sp_status shapes_like(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output_shape(context, 0, dtype, sp_in_shape(context, 0));
 }
 
-static enum sp_status rule_shaped(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 1);
-}
-
 /* The input stands for its shape: a part of the output is drawn from a part of it, and its elements are not read. */
 static enum sp_status rule_like(struct sp_op_context *context, struct sp_rule *rule)
 {
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    sp_rule_term_output(rule, 1);
     rule->bytes = sp_output_bytes(context, 0);
-    return sp_rule_elementwise(context, rule, 1);
+    return status;
 }
 
 static enum sp_status shapes_multinomial(struct sp_op_context *context)
@@ -71,24 +68,17 @@ static enum sp_status shapes_multinomial(struct sp_op_context *context)
 
 static enum sp_status rule_multinomial(struct sp_op_context *context, struct sp_rule *rule)
 {
-    const struct sp_shape *x = sp_in_shape(context, 0), *y = &context->node->outputs[0]->type.shape;
-    uint8_t scores[2] = {sp_rule_factor(rule, "b", SP_FACTOR_PARALLEL, x->dims[0]),
-                         sp_rule_factor(rule, "c", SP_FACTOR_REPLICATE, x->dims[1])};
-    uint8_t sample = sp_rule_factor(rule, "s", SP_FACTOR_PARALLEL, y->dims[1]);
-    sp_rule_map_input(rule, 0, 0, scores[0]);
-    sp_rule_map_input(rule, 0, 1, scores[1]);
-    sp_rule_map_output(rule, 0, 0, scores[0]);
-    sp_rule_map_output(rule, 0, 1, sample);
-    sp_rule_term(rule, 5, 2, scores);
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    sp_rule_term_named(rule, 5, "b c");
     sp_rule_term_output(rule, 1);
-    return SP_OK;
+    return status;
 }
 
 const struct sp_op sp_ops_random[] = {
     SP_ENTRY("", "RandomNormal", 1, 0, 0, 0, 1, 1, "() -> [d..]", "ONNX operator RandomNormal (1, 22)",
-             .flags = SP_OP_RANDOM, .shapes = shapes_shaped, .rule = rule_shaped, .lower = sp_lower_random_shaped),
+             .flags = SP_OP_RANDOM, .shapes = shapes_shaped, .flops = 1, .lower = sp_lower_random_shaped),
     SP_ENTRY("", "RandomUniform", 1, 0, 0, 0, 1, 1, "() -> [d..]", "ONNX operator RandomUniform (1, 22)",
-             .flags = SP_OP_RANDOM, .shapes = shapes_shaped, .rule = rule_shaped, .lower = sp_lower_random_shaped),
+             .flags = SP_OP_RANDOM, .shapes = shapes_shaped, .flops = 1, .lower = sp_lower_random_shaped),
     SP_ENTRY("", "RandomNormalLike", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]; only the shape is read",
              "ONNX operator RandomNormalLike (1, 22)", .flags = SP_OP_RANDOM, .shapes = shapes_like, .rule = rule_like,
              .lower = sp_lower_random_like),
@@ -96,7 +86,7 @@ const struct sp_op sp_ops_random[] = {
              "ONNX operator RandomUniformLike (1, 22)", .flags = SP_OP_RANDOM, .shapes = shapes_like, .rule = rule_like,
              .lower = sp_lower_random_like),
     SP_ENTRY("", "Bernoulli", 15, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX operator Bernoulli (15, 22)",
-             .flags = SP_OP_RANDOM, .shapes = shapes_like, .rule = rule_shaped, .lower = sp_lower_random_like),
+             .flags = SP_OP_RANDOM, .shapes = shapes_like, .flops = 1, .lower = sp_lower_random_like),
     SP_ENTRY("", "Multinomial", 7, 0, 1, 1, 1, 1, "[b, c] -> [b, s]; c whole", "ONNX operator Multinomial (7, 22)",
              .flags = SP_OP_RANDOM, .shapes = shapes_multinomial, .rule = rule_multinomial,
              .lower = sp_lower_multinomial),

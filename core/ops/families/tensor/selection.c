@@ -157,16 +157,16 @@ static enum sp_status rule_topk(struct sp_op_context *context, struct sp_rule *r
 
 /* ---- CumSum, CumProd ------------------------------------------------------------------------------------------ */
 
-static enum sp_status scan_axes(struct sp_op_context *context, uint32_t rank, uint64_t *ret_mask)
+static enum sp_status scan_axes(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes)
 {
     const struct sp_data *given = sp_in_known_ints(context, 1);
     uint32_t axis = 0;
     if (given == NULL || given->count != 1) { /* any one of them */
-        *ret_mask = UINT64_MAX;
+        ret_axes->mask = UINT64_MAX;
         return SP_OK;
     }
     enum sp_status status = sp_normalize_axis(context, given->ints[0].value, rank, &axis);
-    *ret_mask = (uint64_t)1 << axis;
+    ret_axes->mask = (uint64_t)1 << axis;
     return status;
 }
 
@@ -219,12 +219,12 @@ static enum sp_status scan_data(struct sp_op_context *context, uint32_t axis, bo
 static enum sp_status shapes_scan(struct sp_op_context *context, bool is_product)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
-    uint64_t mask = 0;
-    enum sp_status status = x != NULL ? scan_axes(context, x->rank, &mask) : SP_OK;
+    struct sp_op_axes axes = {0};
+    enum sp_status status = x != NULL ? scan_axes(context, x->rank, &axes) : SP_OK;
     if (status == SP_OK)
         status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), x);
     for (uint32_t axis = 0; status == SP_OK && x != NULL && axis < x->rank; axis++) {
-        if (mask == (uint64_t)1 << axis)
+        if (axes.mask == (uint64_t)1 << axis)
             return scan_data(context, axis, is_product);
     }
     return status;
@@ -238,16 +238,6 @@ static enum sp_status shapes_cumulative_sum(struct sp_op_context *context)
 static enum sp_status shapes_cumulative_product(struct sp_op_context *context)
 {
     return shapes_scan(context, true);
-}
-
-static enum sp_status rule_scan(struct sp_op_context *context, struct sp_rule *rule)
-{
-    uint64_t mask;
-    enum sp_status status = scan_axes(context, sp_in_shape(context, 0)->rank, &mask);
-    if (status == SP_OK)
-        status = sp_rule_same_axes(context, rule, mask, SP_FACTOR_SEQUENTIAL, SP_COMBINE_NONE);
-    sp_rule_term_output(rule, 1);
-    return status;
 }
 
 /* ---- OneHot --------------------------------------------------------------------------------------------------- */
@@ -361,13 +351,10 @@ static enum sp_status shapes_nonzero(struct sp_op_context *context)
 
 static enum sp_status rule_nonzero(struct sp_op_context *context, struct sp_rule *rule)
 {
-    struct sp_factor_list all = {0};
-    for (uint32_t axis = 0; axis < sp_in_shape(context, 0)->rank; axis++)
-        sp_factor_list_add(&all, sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE));
-    for (uint32_t axis = 0; axis < 2; axis++)
-        (void)sp_rule_output_axis(context, rule, 'o', 0, axis, SP_FACTOR_REPLICATE);
-    sp_rule_term_list(rule, 1, &all);
-    return SP_OK;
+    enum sp_status status = sp_rule_from_entry(context, rule, context->node->op);
+    int64_t elements = sp_shape_elements(sp_in_shape(context, 0));
+    sp_rule_term(rule, elements > 0 ? (double)elements : 1, 0, NULL);
+    return status;
 }
 
 const struct sp_op sp_ops_selection[] = {
@@ -376,9 +363,9 @@ const struct sp_op sp_ops_selection[] = {
     SP_ENTRY("", "TopK", 10, 0, 2, 2, 2, 2, "[i.., j] [1] -> [i.., k] [i.., k]; j select, k whole",
              "ONNX operator TopK", .shapes = shapes_topk, .rule = rule_topk, .lower = sp_lower_top_k),
     SP_ENTRY("", "CumSum", 11, 0, 2, 2, 1, 1, "[i.., j] [] -> [i.., j]; j sequential", "ONNX operator CumSum",
-             .shapes = shapes_cumulative_sum, .rule = rule_scan),
+             .shapes = shapes_cumulative_sum, .axes = scan_axes, .flops = 1),
     SP_ENTRY("", "CumProd", 26, 0, 2, 2, 1, 1, "[i.., j] [] -> [i.., j]; j sequential", "ONNX operator CumProd",
-             .shapes = shapes_cumulative_product, .rule = rule_scan),
+             .shapes = shapes_cumulative_product, .axes = scan_axes, .flops = 1),
     SP_ENTRY("", "OneHot", 9, 0, 3, 3, 1, 1, "[i..] [] [2] -> [i.., depth]", "ONNX operator OneHot",
              .shapes = shapes_one_hot, .rule = rule_one_hot, .lower = sp_lower_one_hot),
     SP_ENTRY("", "NonZero", 9, 0, 1, 1, 1, 1, "[i..] -> [r, c]; all whole", "ONNX operator NonZero",

@@ -201,30 +201,22 @@ static enum sp_status shapes_concat(struct sp_op_context *context)
     return sp_set_output_element(context, 0, &type, "ConcatFromSequence");
 }
 
-/* Every operand that is a sequence is whole (see above), and so is what is taken from it or put into it. */
-static enum sp_status rule_whole(struct sp_op_context *context, struct sp_rule *rule)
-{
-    (void)context;
-    (void)rule;
-    return SP_OK;
-}
-
 const struct sp_op sp_ops_sequence[] = {
     SP_ENTRY("", "SequenceConstruct", 11, 0, 1, UINT32_MAX, 1, 1, "[_..].. -> sequence of [_..]; all whole",
-             "ONNX Operators.md, SequenceConstruct-11", .shapes = shapes_construct, .rule = rule_whole),
+             "ONNX Operators.md, SequenceConstruct-11", .shapes = shapes_construct),
     SP_ENTRY("", "SequenceEmpty", 11, 0, 0, 0, 1, 1, "-> sequence", "ONNX Operators.md, SequenceEmpty-11",
-             .flags = SP_OP_CONSTANT, .shapes = shapes_empty, .rule = rule_whole),
+             .flags = SP_OP_CONSTANT, .shapes = shapes_empty),
     SP_ENTRY("", "SequenceAt", 11, 0, 2, 2, 1, 1, "sequence of [_..], [] -> [_..]; all whole",
-             "ONNX Operators.md, SequenceAt-11", .shapes = shapes_at, .rule = rule_whole),
+             "ONNX Operators.md, SequenceAt-11", .shapes = shapes_at),
     SP_ENTRY("", "SequenceInsert", 11, 0, 2, 3, 1, 1, "sequence of [_..], [_..], [] -> sequence of [_..]; all whole",
-             "ONNX Operators.md, SequenceInsert-11", .shapes = shapes_insert, .rule = rule_whole),
+             "ONNX Operators.md, SequenceInsert-11", .shapes = shapes_insert),
     SP_ENTRY("", "SequenceErase", 11, 0, 1, 2, 1, 1, "sequence, [] -> sequence; all whole",
-             "ONNX Operators.md, SequenceErase-11", .shapes = shapes_erase, .rule = rule_whole),
+             "ONNX Operators.md, SequenceErase-11", .shapes = shapes_erase),
     SP_ENTRY("", "SequenceLength", 11, 0, 1, 1, 1, 1, "sequence -> []; all whole",
-             "ONNX Operators.md, SequenceLength-11", .shapes = shapes_length, .rule = rule_whole),
+             "ONNX Operators.md, SequenceLength-11", .shapes = shapes_length),
     SP_ENTRY("", "SplitToSequence", 11, 0, 1, 2, 1, 1, "[_..], [_] -> sequence of [_..]; all whole",
-             "ONNX Operators.md, SplitToSequence-11 to SplitToSequence-24", .shapes = shapes_split, .rule = rule_whole),
+             "ONNX Operators.md, SplitToSequence-11 to SplitToSequence-24", .shapes = shapes_split),
     SP_ENTRY("", "ConcatFromSequence", 11, 0, 1, 1, 1, 1, "sequence of [_..] -> [_..]; all whole",
-             "ONNX Operators.md, ConcatFromSequence-11", .shapes = shapes_concat, .rule = rule_whole),
+             "ONNX Operators.md, ConcatFromSequence-11", .shapes = shapes_concat),
     {.name = NULL},
 };

@@ -46,15 +46,6 @@ static enum sp_status shapes_size(struct sp_op_context *context)
     return sp_set_data_ints(context, 0, 1, &elements);
 }
 
-/* The input's elements are not looked at, so it may be split in any way; the result is the whole tensor's shape. */
-static enum sp_status rule_shape(struct sp_op_context *context, struct sp_rule *rule)
-{
-    for (uint32_t axis = 0; axis < rule->inputs[0].rank; axis++)
-        (void)sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-    rule->bytes = sp_output_bytes(context, 0);
-    return SP_OK;
-}
-
 /* ---- Constant ------------------------------------------------------------------------------------------------ */
 
 static enum sp_status set_constant_dims(struct sp_op_context *context, enum sp_dtype dtype, uint32_t rank,
@@ -133,10 +124,8 @@ static enum sp_status shapes_constant(struct sp_op_context *context)
 /* Every device may hold any part of what is generated. */
 static enum sp_status rule_generator(struct sp_op_context *context, struct sp_rule *rule)
 {
-    for (uint32_t axis = 0; axis < rule->outputs[0].rank; axis++)
-        (void)sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
     rule->bytes = context->node->op->flags & SP_OP_CONSTANT ? 0 : sp_output_bytes(context, 0);
-    return SP_OK;
+    return sp_rule_from_entry(context, rule, context->node->op);
 }
 
 /* ---- ConstantOfShape, Range ---------------------------------------------------------------------------------- */
@@ -279,22 +268,6 @@ static enum sp_status shapes_expand(struct sp_op_context *context)
     return status != SP_OK ? status : expand_elements(context);
 }
 
-/* New and stretched axes may be split freely: the input is whole along them everywhere. */
-static enum sp_status rule_expand(struct sp_op_context *context, struct sp_rule *rule)
-{
-    const struct sp_shape *from = sp_in_shape(context, 0);
-    for (uint32_t axis = 0; axis < rule->outputs[0].rank; axis++) {
-        uint8_t factor = sp_rule_output_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
-        uint32_t back = rule->outputs[0].rank - axis;
-        if (back > from->rank)
-            continue;
-        struct sp_dim extent = from->dims[from->rank - back];
-        if (!sp_dim_is(extent, 1) || sp_dim_is(rule->factors[factor].extent, 1))
-            sp_rule_map_input(rule, 0, from->rank - back, factor);
-    }
-    return SP_OK;
-}
-
 /* ---- Identity ------------------------------------------------------------------------------------------------ */
 
 /* Takes sequences and optionals too. */
@@ -306,17 +279,12 @@ static enum sp_status shapes_identity(struct sp_op_context *context)
     return sp_data_same(context);
 }
 
-static enum sp_status rule_identity(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_same_axes(context, rule, 0, SP_FACTOR_PARALLEL, SP_COMBINE_NONE);
-}
-
 const struct sp_op sp_ops_shape[] = {
     SP_ENTRY("", "Shape", 1, 0, 1, 1, 1, 1, "[d..] -> [_]; only the shape is read",
              "ONNX Operators.md, Shape-1 to Shape-25", .flags = SP_OP_METADATA, .shapes = shapes_shape,
-             .rule = rule_shape, .lower = sp_lower_node_shape),
+             .lower = sp_lower_node_shape),
     SP_ENTRY("", "Size", 1, 0, 1, 1, 1, 1, "[d..] -> []; only the shape is read",
-             "ONNX Operators.md, Size-1 to Size-25", .flags = SP_OP_METADATA, .shapes = shapes_size, .rule = rule_shape,
+             "ONNX Operators.md, Size-1 to Size-25", .flags = SP_OP_METADATA, .shapes = shapes_size,
              .lower = sp_lower_node_size),
     SP_ENTRY("", "Constant", 1, 0, 0, 0, 1, 1, "-> [d..]", "ONNX Operators.md, Constant-1 to Constant-25",
              .flags = SP_OP_CONSTANT, .shapes = shapes_constant, .rule = rule_generator,
@@ -324,12 +292,11 @@ const struct sp_op sp_ops_shape[] = {
     SP_ENTRY("", "ConstantOfShape", 9, 0, 1, 1, 1, 1, "[_] -> [d..]",
              "ONNX Operators.md, ConstantOfShape-9 to ConstantOfShape-25", .shapes = shapes_constant_of_shape,
              .rule = rule_generator, .lower = sp_lower_node_constant_of_shape),
-    SP_ENTRY("", "Range", 11, 0, 3, 3, 1, 1, "[] [] [] -> [d]", "ONNX Operators.md, Range-11 to Range-27",
+    SP_ENTRY("", "Range", 11, 0, 3, 3, 1, 1, "[] [] [] -> [d..]", "ONNX Operators.md, Range-11 to Range-27",
              .shapes = shapes_range, .rule = rule_generator, .lower = sp_lower_node_range),
-    SP_ENTRY("", "Expand", 8, 0, 2, 2, 1, 1, "[d..] [_] -> [e.., d..]; stretched axes are new",
-             "ONNX Operators.md, Expand-8, Expand-13", .shapes = shapes_expand, .rule = rule_expand,
-             .lower = sp_lower_node_expand),
+    SP_ENTRY("", "Expand", 8, 0, 2, 2, 1, 1, "[d..] [_] -> [d..]; stretched axes are new",
+             "ONNX Operators.md, Expand-8, Expand-13", .shapes = shapes_expand, .lower = sp_lower_node_expand),
     SP_ENTRY("", "Identity", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX Operators.md, Identity-1 to Identity-25",
-             .flags = SP_OP_VIEW, .shapes = shapes_identity, .rule = rule_identity),
+             .flags = SP_OP_VIEW, .shapes = shapes_identity),
     {.name = NULL},
 };

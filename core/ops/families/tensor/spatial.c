@@ -81,46 +81,25 @@ static enum sp_status shapes_space_to_depth(struct sp_op_context *context)
     return status != SP_OK ? status : sp_set_output(context, 0, sp_in_dtype(context, 0), 4, dims);
 }
 
-typedef void map_function(struct sp_rule *rule, uint32_t operand, uint32_t axis, uint8_t factor);
-
-/* `deep` has the blocks in its channels, `wide` in its spatial axes. */
-static void map_blocks(struct sp_op_context *context, struct sp_rule *rule, const struct sp_shape *deep,
-                       const struct sp_shape *wide, bool deep_is_input, bool channel_is_major)
+/* Rows and columns of blocks are cut apart from the blocks' own. */
+static enum sp_status rule_blocks(struct sp_op_context *context, struct sp_rule *rule, const char *text)
 {
-    map_function *map_deep = deep_is_input ? sp_rule_map_input : sp_rule_map_output;
-    map_function *map_wide = deep_is_input ? sp_rule_map_output : sp_rule_map_input;
-    struct sp_dim block = sp_dim_known(sp_node_int(context->node, "blocksize", 1));
-    uint8_t n = sp_rule_factor(rule, "n", SP_FACTOR_PARALLEL, deep->dims[0]);
-    uint8_t c = sp_rule_factor(rule, "c", SP_FACTOR_PARALLEL, wide->dims[1]);
-    uint8_t b1 = sp_rule_factor(rule, "b1", SP_FACTOR_PARALLEL, block);
-    uint8_t b2 = sp_rule_factor(rule, "b2", SP_FACTOR_PARALLEL, block);
-    uint8_t h = sp_rule_factor(rule, "h", SP_FACTOR_PARALLEL, deep->dims[2]);
-    uint8_t w = sp_rule_factor(rule, "w", SP_FACTOR_PARALLEL, deep->dims[3]);
-    const uint8_t channels[] = {channel_is_major ? c : b1, channel_is_major ? b1 : b2, channel_is_major ? b2 : c};
-    map_deep(rule, 0, 0, n);
-    for (uint32_t i = 0; i < 3; i++)
-        map_deep(rule, 0, 1, channels[i]);
-    map_deep(rule, 0, 2, h);
-    map_deep(rule, 0, 3, w);
-    map_wide(rule, 0, 0, n);
-    map_wide(rule, 0, 1, c);
-    map_wide(rule, 0, 2, h);
-    map_wide(rule, 0, 2, b1);
-    map_wide(rule, 0, 3, w);
-    map_wide(rule, 0, 3, b2);
+    struct sp_dim open = sp_dim_unknown(), block = sp_dim_known(sp_node_int(context->node, "blocksize", 1));
+    const struct sp_text_size sizes[] = {{"n", open}, {"c", open}, {"b1", block}, {"b2", block}};
+    return sp_rule_from_text(context, rule, text, sizeof(sizes) / sizeof(sizes[0]), sizes);
 }
 
 static enum sp_status rule_depth_to_space(struct sp_op_context *context, struct sp_rule *rule)
 {
     bool is_crd = strcmp(sp_node_string(context->node, "mode", "DCR"), "CRD") == 0;
-    map_blocks(context, rule, sp_in_shape(context, 0), &context->node->outputs[0]->type.shape, true, is_crd);
-    return SP_OK;
+    return rule_blocks(context, rule,
+                       is_crd ? "[n, c*b1*b2, h, w] -> [n, c, h*b1, w*b2]"
+                              : "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]");
 }
 
 static enum sp_status rule_space_to_depth(struct sp_op_context *context, struct sp_rule *rule)
 {
-    map_blocks(context, rule, &context->node->outputs[0]->type.shape, sp_in_shape(context, 0), false, false);
-    return SP_OK;
+    return rule_blocks(context, rule, context->node->op->text);
 }
 
 /* ---- Col2Im --------------------------------------------------------------------------------------------------- */

@@ -29,11 +29,6 @@ static enum sp_status shapes_match(struct sp_op_context *context)
     return sp_set_output_shape(context, 0, SP_DTYPE_BOOL, sp_in_shape(context, 0));
 }
 
-static enum sp_status rule_each(struct sp_op_context *context, struct sp_rule *rule)
-{
-    return sp_rule_elementwise(context, rule, 1);
-}
-
 /* ---- StringSplit ---------------------------------------------------------------------------------------------- */
 
 static enum sp_status shapes_split(struct sp_op_context *context)
@@ -47,22 +42,6 @@ static enum sp_status shapes_split(struct sp_op_context *context)
         dims[axis] = x->dims[axis];
     dims[x->rank] = sp_dim_fresh(context->dims, "StringSplit");
     return sp_set_output(context, 0, SP_DTYPE_STRING, x->rank + 1, dims);
-}
-
-/* Every element is split on its own, but all results are as wide as the widest; and there is no operator that would
-   make a result wider afterwards. */
-static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *rule)
-{
-    struct sp_factor_list all = {0};
-    for (uint32_t axis = 0; axis < rule->inputs[0].rank; axis++) {
-        uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE);
-        sp_rule_map_output(rule, 0, axis, factor);
-        if (rule->output_count > 1 && axis < rule->outputs[1].rank)
-            sp_rule_map_output(rule, 1, axis, factor);
-        sp_factor_list_add(&all, factor);
-    }
-    sp_rule_term_list(rule, 1, &all);
-    return SP_OK;
 }
 
 /* ---- StringNormalizer ----------------------------------------------------------------------------------------- */
@@ -92,12 +71,9 @@ static enum sp_status rule_normalizer(struct sp_op_context *context, struct sp_r
 {
     uint32_t last = rule->inputs[0].rank - 1;
     bool is_whole = has_stopwords(context) || sp_dim_is(sp_in_shape(context, 0)->dims[last], 0);
-    uint8_t factor =
-        sp_rule_input_axis(context, rule, 'c', 0, last, is_whole ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL);
-    if (!is_whole)
-        sp_rule_map_output(rule, 0, last, factor);
-    sp_rule_term(rule, 1, 1, &factor);
-    return SP_OK;
+    enum sp_status status = sp_rule_from_text(context, rule, is_whole ? "[c] -> [_]; c whole" : "[c] -> [c]", 0, NULL);
+    sp_rule_term_all(rule, 1);
+    return status;
 }
 
 /* ---- TfIdfVectorizer ------------------------------------------------------------------------------------------ */
@@ -139,28 +115,20 @@ static enum sp_status shapes_tf_idf(struct sp_op_context *context)
 static enum sp_status rule_tf_idf(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_node *node = context->node;
-    uint32_t last = rule->inputs[0].rank - 1;
-    struct sp_factor_list work = {0};
     double lengths = (double)sp_node_int(node, "max_gram_length", 1) - (double)sp_node_int(node, "min_gram_length", 1);
     double skips = (double)sp_node_int(node, "max_skip_count", 0);
-    if (last == 1) {
-        uint8_t row = sp_rule_input_axis(context, rule, 'n', 0, 0, SP_FACTOR_PARALLEL);
-        sp_rule_map_output(rule, 0, 0, row);
-        sp_factor_list_add(&work, row);
-    }
-    sp_factor_list_add(&work, sp_rule_input_axis(context, rule, 'c', 0, last, SP_FACTOR_REPLICATE));
-    (void)sp_rule_output_axis(context, rule, 'o', 0, last, SP_FACTOR_PARALLEL);
-    sp_rule_term_list(rule, (lengths > 0 ? lengths + 1 : 1) * (skips > 0 ? skips + 1 : 1), &work);
-    return SP_OK;
+    enum sp_status status = sp_rule_from_entry(context, rule, node->op);
+    sp_rule_term_named(rule, (lengths > 0 ? lengths + 1 : 1) * (skips > 0 ? skips + 1 : 1), "n c");
+    return status;
 }
 
 const struct sp_op sp_ops_string[] = {
     SP_ENTRY("", "StringConcat", 20, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator StringConcat (20)", .shapes = shapes_concat, .rule = rule_each),
+             "ONNX operator StringConcat (20)", .shapes = shapes_concat, .flops = 1),
     SP_ENTRY("", "RegexFullMatch", 20, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX operator RegexFullMatch (20)",
-             .shapes = shapes_match, .rule = rule_each),
-    SP_ENTRY("", "StringSplit", 20, 0, 1, 1, 2, 2, "[d..] -> [d.., w] [d..]; d.. whole",
-             "ONNX operator StringSplit (20)", .shapes = shapes_split, .rule = rule_split),
+             .shapes = shapes_match, .flops = 1),
+    SP_ENTRY("", "StringSplit", 20, 0, 1, 1, 2, 2, "[d..] -> [d.., _] [d..]; d.. whole",
+             "ONNX operator StringSplit (20)", .shapes = shapes_split, .flops = 1),
     SP_ENTRY("", "StringNormalizer", 10, 0, 1, 1, 1, 1, "[c] -> [c]; with stopwords c whole",
              "ONNX operator StringNormalizer (10)", .shapes = shapes_normalizer, .rule = rule_normalizer),
     SP_ENTRY("", "TfIdfVectorizer", 9, 0, 1, 1, 1, 1, "[n, c] -> [n, o]; c whole", "ONNX operator TfIdfVectorizer (9)",

@@ -1,0 +1,165 @@
+#include "ops/table/rule_text.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+struct reader {
+    const char *at;
+    struct sp_rule_text *text;
+};
+
+static void skip_blanks(struct reader *reader)
+{
+    while (*reader->at == ' ' || *reader->at == ',')
+        reader->at++;
+}
+
+static bool skip(struct reader *reader, const char *token)
+{
+    size_t length = strlen(token);
+    bool is_here = strncmp(reader->at, token, length) == 0;
+    reader->at += is_here ? length : 0;
+    return is_here;
+}
+
+/* A name, a number or `_`, and its length; 0 for anything else. */
+static size_t read_name(struct reader *reader, const char **ret_name)
+{
+    *ret_name = reader->at;
+    while (isalnum((unsigned char)*reader->at) || *reader->at == '_')
+        reader->at++;
+    return (size_t)(reader->at - *ret_name);
+}
+
+static uint8_t find_factor(const struct sp_rule_text *text, const char *name, size_t length)
+{
+    uint8_t i = 0;
+    while (i < text->factor_count &&
+           (strncmp(text->factors[i].name, name, length) != 0 || text->factors[i].name[length] != 0))
+        i++;
+    return i;
+}
+
+/* The factor of this name, added where it is new; false where there are too many. */
+static bool add_factor(struct reader *reader, const char *name, size_t length, uint8_t *ret_factor)
+{
+    struct sp_rule_text *text = reader->text;
+    *ret_factor = find_factor(text, name, length);
+    if (*ret_factor < text->factor_count)
+        return true;
+    if (text->factor_count == SP_TEXT_MAX_FACTORS || length >= SP_FACTOR_NAME_SIZE)
+        return false;
+    memcpy(text->factors[text->factor_count++].name, name, length);
+    return true;
+}
+
+static bool read_axis(struct reader *reader, struct sp_text_axis *axis)
+{
+    do {
+        const char *name;
+        size_t length = read_name(reader, &name);
+        if (length == 0 || axis->is_group || axis->count == SP_TEXT_MAX_PRODUCT)
+            return false;
+        axis->is_group = skip(reader, "..");
+        if (*name == '_' || isdigit((unsigned char)*name))
+            continue;
+        uint8_t factor;
+        if (!add_factor(reader, name, length, &factor))
+            return false;
+        axis->factors[axis->count++] = factor;
+        reader->text->factors[factor].is_group = axis->is_group;
+    } while (skip(reader, "*"));
+    return !axis->is_group || axis->count < 2;
+}
+
+static bool read_operand(struct reader *reader, struct sp_text_operand *operand)
+{
+    uint32_t groups = 0;
+    for (skip_blanks(reader); !skip(reader, "]"); skip_blanks(reader)) {
+        if (operand->count == SP_TEXT_MAX_AXES || !read_axis(reader, &operand->axes[operand->count]))
+            return false;
+        groups += operand->axes[operand->count++].is_group;
+    }
+    (void)skip(reader, ".."); /* the last operand stands for more of them anyway */
+    return groups <= 2;       /* two are i.. and j.. */
+}
+
+/* Up to the arrow, or the end of the operands. */
+static bool read_operands(struct reader *reader, struct sp_text_operand *operands, uint8_t *ret_count)
+{
+    while (*reader->at != 0 && *reader->at != ';' && strncmp(reader->at, "->", 2) != 0) {
+        if (!skip(reader, "[")) {
+            reader->at++; /* a blank, or a word: no tensor */
+            continue;
+        }
+        if (*ret_count == SP_TEXT_MAX_OPERANDS || !read_operand(reader, &operands[(*ret_count)++]))
+            return false;
+    }
+    return true;
+}
+
+struct kind {
+    const char *word;
+    enum sp_factor_kind kind;
+    enum sp_combiner combiner;
+};
+
+static const struct kind *find_kind(const char *word, size_t length)
+{
+    static const struct kind kinds[] = {
+        {"sum", SP_FACTOR_REDUCTION, SP_COMBINE_SUM},         {"max", SP_FACTOR_REDUCTION, SP_COMBINE_MAX},
+        {"min", SP_FACTOR_REDUCTION, SP_COMBINE_MIN},         {"product", SP_FACTOR_REDUCTION, SP_COMBINE_PROD},
+        {"softmax", SP_FACTOR_REDUCTION, SP_COMBINE_SOFTMAX}, {"moments", SP_FACTOR_REDUCTION, SP_COMBINE_MOMENTS},
+        {"select", SP_FACTOR_REDUCTION, SP_COMBINE_SELECT},   {"whole", SP_FACTOR_REPLICATE, SP_COMBINE_NONE},
+        {"moves", SP_FACTOR_PERMUTATION, SP_COMBINE_NONE},    {"sequential", SP_FACTOR_SEQUENTIAL, SP_COMBINE_NONE},
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strncmp(kinds[i].word, word, length) == 0 && kinds[i].word[length] == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+/* Factors and their kind, as often as the clause has them; a clause that begins otherwise is a remark. */
+static bool read_clause(struct reader *reader)
+{
+    struct sp_rule_text *text = reader->text;
+    uint32_t named = 0; /* a bit for each factor that waits for its kind */
+    for (skip_blanks(reader); *reader->at != 0 && *reader->at != ';'; skip_blanks(reader)) {
+        const char *word;
+        size_t length = read_name(reader, &word);
+        uint8_t factor = find_factor(text, word, length);
+        const struct kind *kind = find_kind(word, length);
+        if (length == 3 && strncmp(word, "all", 3) == 0) {
+            named = ((uint32_t)1 << text->factor_count) - 1;
+        } else if (length != 0 && factor < text->factor_count) {
+            named |= (uint32_t)1 << factor;
+            (void)skip(reader, "..");
+        } else if (kind != NULL && (named != 0 || text->factor_count == 0)) {
+            for (uint8_t i = 0; i < text->factor_count; i++) {
+                if ((named >> i & 1) != 0) {
+                    text->factors[i].kind = kind->kind;
+                    text->factors[i].combiner = kind->combiner;
+                }
+            }
+            named = 0;
+        } else {
+            reader->at += strcspn(reader->at, ";");
+        }
+    }
+    return named == 0 || text->factor_count == 0;
+}
+
+bool sp_rule_text_parse(const char *text, struct sp_rule_text *ret_text)
+{
+    struct reader reader = {text, ret_text};
+    *ret_text = (struct sp_rule_text){.is_read = true};
+    if (!read_operands(&reader, ret_text->inputs, &ret_text->input_count) || !skip(&reader, "->") ||
+        !read_operands(&reader, ret_text->outputs, &ret_text->output_count))
+        return false;
+    while (skip(&reader, ";"))
+        if (!read_clause(&reader))
+            return false;
+    return *reader.at == 0;
+}
