@@ -4,6 +4,14 @@
  */
 #include "ops/table/op.h"
 
+/* What went wrong while a rule was built: bits of sp_rule.faults. */
+enum sp_rule_fault {
+    SP_RULE_FAULT_MEMORY = 1 << 0,
+    SP_RULE_FAULT_FACTORS = 1 << 1,
+    SP_RULE_FAULT_TERMS = 1 << 2,
+    SP_RULE_FAULT_INDEX = 1 << 3
+};
+
 /* A rule without factors, with the node's operands. */
 enum sp_status sp_rule_new(const struct sp_node *node, struct sp_arena *arena, struct sp_rule **ret_rule,
                            struct sp_error *err);
