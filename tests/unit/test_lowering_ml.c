@@ -230,12 +230,12 @@ Test(lowering_ml, codes_are_made_whole_and_cut)
     build_attr_ints(&build, node, "cats_int64s", 3, (const int64_t[]){0, 1, 2});
     infer();
     EXPECT_LOWERING(build_lowering(&build, node, "d0=0/2 k=1/2"), "%0 = part 0 [0:2] int64[2]\n"
-                                                                   "%1 = OneHotEncoder(%0) float32[2,3]\n"
-                                                                   "%2 = int64[1] {2}\n"
-                                                                   "%3 = int64[1] {3}\n"
-                                                                   "%4 = int64[1] {1}\n"
-                                                                   "%5 = .Slice(%1, %2, %3, %4) float32[2,1]\n"
-                                                                   "output 0 = %5\n");
+                                                                  "%1 = OneHotEncoder(%0) float32[2,3]\n"
+                                                                  "%2 = int64[1] {2}\n"
+                                                                  "%3 = int64[1] {3}\n"
+                                                                  "%4 = int64[1] {1}\n"
+                                                                  "%5 = .Slice(%1, %2, %3, %4) float32[2,1]\n"
+                                                                  "output 0 = %5\n");
 }
 
 /* ---- signals and caches ----------------------------------------------------------------------------------------- */

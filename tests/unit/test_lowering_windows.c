@@ -425,14 +425,14 @@ Test(lowering_windows, a_part_of_pooled_regions_is_cut_out)
     build_attr_int(&build, node, "output_width", 4);
     infer();
     EXPECT_LOWERING(build_lowering(&build, node, "n=1/2 h=1/2"), "%0 = part 0 [0:1,0:3,0:8,0:8] float32[1,3,8,8]\n"
-                                                                  "%1 = part 1 [3:5,0:4] float32[2,4]\n"
-                                                                  "%2 = part 2 [3:5] int64[2]\n"
-                                                                  "%3 = RoiAlign(%0, %1, %2) float32[2,3,4,4]\n"
-                                                                  "%4 = int64[1] {2}\n"
-                                                                  "%5 = int64[1] {4}\n"
-                                                                  "%6 = int64[1] {2}\n"
-                                                                  "%7 = .Slice(%3, %4, %5, %6) float32[2,3,2,4]\n"
-                                                                  "output 0 = %7\n");
+                                                                 "%1 = part 1 [3:5,0:4] float32[2,4]\n"
+                                                                 "%2 = part 2 [3:5] int64[2]\n"
+                                                                 "%3 = RoiAlign(%0, %1, %2) float32[2,3,4,4]\n"
+                                                                 "%4 = int64[1] {2}\n"
+                                                                 "%5 = int64[1] {4}\n"
+                                                                 "%6 = int64[1] {2}\n"
+                                                                 "%7 = .Slice(%3, %4, %5, %6) float32[2,3,2,4]\n"
+                                                                 "output 0 = %7\n");
 }
 
 /* ---- Col2Im -------------------------------------------------------------------------------------------------------
