@@ -15,7 +15,7 @@
  * threads where one is given, and is over when the call returns. The watch is asked often: it tells progress, and ends
  * the search early or cancels it.
  *
- * Example: plans a model for four devices and writes the plan as JSON. (tests/unit/job_example.c is the same, and
+ * Example: plans a model for four devices and writes the plan as JSON. (tests/unit/plan/job_example.c is the same, and
  * runs.)
  *
  *     #include <stdio.h>

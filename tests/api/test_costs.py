@@ -72,7 +72,7 @@ class Costs(DaemonCase):
 
 
 class Profiles(DaemonCase):
-    """tests/unit/test_profile.c says which figures the events have."""
+    """tests/unit/cost/test_profile.c says which figures the events have."""
 
     def submit_profile(self, profile, expect=(200, 202)):
         data = onnx_make.encode(onnx_make.chain(6, (64, 256)))

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "../unit/build_workload.h"
+#include "../unit/support/build_workload.h"
 #include "search/grouping/grouping.h"
 
 #define DEVICES 8

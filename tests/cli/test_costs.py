@@ -122,7 +122,7 @@ class Readme(test_cli.Readme):
 
 
 class Profiles(test_cli.Case):
-    """tests/unit/test_profile.c says which figures the file has."""
+    """tests/unit/cost/test_profile.c says which figures the file has."""
 
     MEDIANS = {"relu0": 5e-6, "relu1": 3e-6, "relu2": 4e-6, "add3": 5e-6, "relu4": 3e-6, "relu5": 5e-6}
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../unit/data_files.h"
+#include "../unit/support/data_files.h"
 #include "backend_cases.h"
 #include "own_cases.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/data_files.h"
+#include "../unit/support/data_files.h"
 #include "backend_cases.h"
 #include "base/limits.h"
 #include "onnx.pb-c.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/check_files.h"
-#include "../unit/data_files.h"
+#include "../unit/support/check_files.h"
+#include "../unit/support/data_files.h"
 #include "onnx/reader.h"
 #include "ops/shapes/shapes.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/build_lowering.h"
+#include "../unit/support/build_lowering.h"
 #include "ops/lowering/recorder.h"
 
 #define MOST_SHARDS 3

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/spec_bytes.h"
+#include "../unit/support/spec_bytes.h"
 #include "onnx/reader.h"
 #include "onnx/write.h"
 #include "ort_cases.h"

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "../unit/build_model.h"
+#include "../unit/support/build_model.h"
 #include "infer/view/view.h"
 #include "sharding/dialect.h"
 #include "sharding/reshard/collective_cost.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/build_model.h"
+#include "../unit/support/build_model.h"
 
 #define MAX_TEXT     512
 #define MAX_ELEMENTS 32

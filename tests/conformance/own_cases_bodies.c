@@ -1,5 +1,5 @@
 /* Operators with a subgraph that no published case has, as whole files. */
-#include "../unit/onnx_files.h"
+#include "../unit/support/onnx_files.h"
 #include "own_cases.h"
 
 #define TENSOR(name, dims) "1'" name "' 2{1{1:1 2{" dims "}}} "

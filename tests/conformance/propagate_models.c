@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/data_files.h"
+#include "../unit/support/data_files.h"
 #include "infer/propagate/propagate.h"
 #include "infer/view/view.h"
 #include "onnx/reader.h"

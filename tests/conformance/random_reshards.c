@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/reshard_simulator.h"
+#include "../unit/support/reshard_simulator.h"
 #include "random_shardings.h"
 #include "reshard_oracle.h"
 #include "sharding/dialect.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/data_files.h"
-#include "../unit/reshard_simulator.h"
+#include "../unit/support/data_files.h"
+#include "../unit/support/reshard_simulator.h"
 #include "sharding/dialect.h"
 #include "step_costs.h"
 

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/build_model.h"
-#include "../unit/build_rule.h"
-#include "../unit/data_files.h"
+#include "../unit/support/build_model.h"
+#include "../unit/support/build_rule.h"
+#include "../unit/support/data_files.h"
 #include "infer/propagate/factor_step.h"
 #include "sharding/dialect.h"
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/onnx_files.h"
+#include "../unit/support/onnx_files.h"
 #include "infer/propagate/propagate.h"
 #include "ops/shapes/shapes.h"
 #include "simulate.h"

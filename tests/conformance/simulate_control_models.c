@@ -1,6 +1,6 @@
 #include "simulate_control.h"
 
-#include "../unit/control_models.h"
+#include "../unit/support/control_models.h"
 
 #define D48                    DIM(4) DIM(8)
 #define D88                    DIM(8) DIM(8)

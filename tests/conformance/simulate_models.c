@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/build_sharded.h"
-#include "../unit/data_files.h"
-#include "../unit/recount.h"
+#include "../unit/support/build_sharded.h"
+#include "../unit/support/data_files.h"
+#include "../unit/support/recount.h"
 #include "infer/forward.h"
 #include "infer/propagate/propagate.h"
 #include "onnx/reader.h"

@@ -28,7 +28,7 @@ struct simulate_strategy {
         *limit;    /* the library's own plan, with this "memory_limit_bytes" of a device: one does not hold it all */
     uint64_t seed; /* every node split in a way of its own (simulate_random.h) */
     /* A plan of such stages, each on blocks of such a mesh, in which every node has any of its strategies
-       (../unit/build_sharded.h); by the seed, too. */
+       (../unit/support/build_sharded.h); by the seed, too. */
     uint32_t stages, replicas, block[2];
     const char *search; /* the plan that the joint search finds with this strategy and `limit`, or NULL */
     const char *meshes[2];

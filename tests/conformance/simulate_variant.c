@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/data_files.h"
+#include "../unit/support/data_files.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "onnx.pb-c.h"

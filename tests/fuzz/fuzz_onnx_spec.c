@@ -2,7 +2,7 @@
  * ShardingSpecProto: JSON when the input begins with '{', else bytes. Properties: an error says what and where; a
  * record comes out of JSON and bytes as it went in; a sharding is written and read again as the same.
  */
-#include "../unit/spec_bytes.h"
+#include "../unit/support/spec_bytes.h"
 #include "dialect_checks.h"
 #include "onnx/writer.h"
 

@@ -2,7 +2,7 @@
 """make_corpus.py: writes tests/fuzz/corpus: small models (onnx) and shardings (op_sharding, hlo, onnx_spec, ort_spec,
 shardy), saved recipes and indexes of plans, that together use every part of their format.
 
-Bytes are put down in the notation of tests/unit/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
+Bytes are put down in the notation of tests/unit/support/onnx_files.h: a field's number, then `:7` a varint, `'abc'` text, `h0aff`
 bytes, `~1.5` a float, `{...}` a message; `*100` repeats. The written files are checked in; run this after a change.
 """
 import os

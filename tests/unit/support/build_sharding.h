@@ -1,6 +1,6 @@
 #pragma once
 /* build_sharding - shardings for tests from a few words, and what devices hold as a few words. */
-#include "../conformance/random_shardings.h"
+#include "../../conformance/random_shardings.h"
 #include "sharding/sharding.h"
 
 /* "x=2 y=4"; `order` NULL means 0..N-1. */
