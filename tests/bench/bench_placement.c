@@ -246,8 +246,7 @@ int main(int count, char **values)
                                         .memory_bytes = instance.memory,
                                         .memory_scale = 1,
                                         .seconds = instance.seconds[0],
-                                        .transfer_per_byte = 1,
-                                        .price = 1},
+                                        .transfer_per_byte = 1},
                                        {.device_class = 1,
                                         .devices = 1,
                                         .max_replicas = 1,
@@ -264,7 +263,6 @@ int main(int count, char **values)
                                         .options = ways,
                                         .class_size = instance.size,
                                         .objective = arguments.is_latency ? SP_STAGES_LATENCY : SP_STAGES_THROUGHPUT,
-                                        .load_limit = INFINITY,
                                         .non_contiguous = arguments.non_contiguous};
     struct sp_budget budget = {0};
     struct sp_error error = {0};

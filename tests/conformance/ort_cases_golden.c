@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/support/compose.h"
 #include "../unit/support/spec_bytes.h"
 #include "onnx/reader.h"
 #include "onnx/write.h"
@@ -167,9 +168,43 @@ done:
         sp_buf_release(all[i]);
 }
 
+/* Add(A[M,1], B[1,N]) of proposal 0007: Y is on devices 0 to 3, both axes in 2. */
+static void check_composition(struct tap_case *test)
+{
+    static const int64_t a_shape[] = {4, 1}, b_shape[] = {1, 6}, y_shape[] = {4, 6};
+    static const int64_t *const shapes[] = {a_shape, b_shape};
+    static const uint32_t ranks[] = {2, 2};
+    struct sp_dialect_context context = {.rank = 2, .shape = a_shape};
+    const struct sp_sharding *inputs[2];
+    struct sp_sharding *result;
+    struct sp_sharding_spec spec;
+    struct sp_losses losses = {0};
+    inputs[0] = case_read(test, SP_DIALECT_ONNX,
+                          "{\"device\":[-1,-2],\"indexToDeviceGroupMap\":[{\"key\":-1,\"value\":[0,1]},{\"key\":-2,"
+                          "\"value\":[2,3]}],\"shardedDim\":[" SPLIT(0) "]}",
+                          &context);
+    context.shape = b_shape;
+    inputs[1] = case_read(test, SP_DIALECT_ONNX,
+                          "{\"device\":[-1,-2],\"indexToDeviceGroupMap\":[{\"key\":-1,\"value\":[0,2]},{\"key\":-2,"
+                          "\"value\":[1,3]}],\"shardedDim\":[" SPLIT(1) "]}",
+                          &context);
+    if (inputs[0] == NULL || inputs[1] == NULL)
+        return;
+    context.shape = y_shape;
+    if (compose_shardings(test->arena, 2, inputs, ranks, shapes, 0, &result, &test->err) != SP_OK ||
+        sp_onnx_spec_from_sharding(test->arena, result, &context, &spec, &losses, &test->err) != SP_OK) {
+        case_differs(test, "not composed: %s", test->err.message);
+        return;
+    }
+    expect_json(
+        test, &spec,
+        "{\"device\":[0,1,2,3],\"shardedDim\":[{\"axis\":0,\"simpleSharding\":[{\"dimValue\":4,\"numShards\":2}]},"
+        "{\"axis\":1,\"simpleSharding\":[{\"dimValue\":6,\"numShards\":2}]}]}");
+}
+
 bool run_golden(void)
 {
-    struct tap_count golden = {.kind = "onnx/golden"};
+    struct tap_count golden = {.kind = "onnx/golden"}, composition = {.kind = "onnx/composition"};
     struct tap_case test;
     for (size_t i = 0; i < COUNT_OF(specs); i++) {
         case_begin(&test);
@@ -179,5 +214,9 @@ bool run_golden(void)
     case_begin(&test);
     check_configurations(&test);
     case_end(&test, &golden, "configurations");
-    return count_end(&golden);
+    case_begin(&test);
+    check_composition(&test);
+    case_end(&test, &composition, "0007-add");
+    bool golden_passed = count_end(&golden);
+    return count_end(&composition) && golden_passed;
 }

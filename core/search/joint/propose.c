@@ -69,7 +69,6 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .transfer_fixed = link->latency,
         .transfer_per_byte = profile->sent_share / link->bandwidth,
         .transfer_share = profile->sent_share,
-        .price = profile->option->size,
     };
     return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;
 }
@@ -261,7 +260,6 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
                      : proposal->objective == SP_OBJECTIVE_DEVICES ? SP_STAGES_DEVICES
                                                                    : SP_STAGES_THROUGHPUT,
         .combine = SP_STAGES_MAX,
-        .load_limit = INFINITY,
         .max_stages = proposal->max_stages,
         .sends_to_each = true,
     };

@@ -325,22 +325,21 @@ static enum sp_status deliver(struct search *search, const struct sp_stages_prep
     const struct sp_assign_best *best = search->best;
     struct sp_assign_state *state;
     enum sp_status status = sp_assign_state_create(run->scratch, search->model, best->slot_count, &state, run->err);
-    uint32_t *order = SP_NEW_ARRAY(run->scratch, best->slot_count, uint32_t), count = 0;
     uint32_t *place = SP_NEW_ARRAY(run->scratch, best->slot_count, uint32_t);
     struct sp_stages_solution solution = {.choices =
                                               SP_NEW_ARRAY(run->scratch, best->slot_count, struct sp_stages_choice),
                                           .stage_of = SP_NEW_ARRAY(run->scratch, prepared->unit_count, uint32_t)};
     if (status != SP_OK)
         return status;
-    if (order == NULL || place == NULL || solution.choices == NULL || solution.stage_of == NULL)
+    if (place == NULL || solution.choices == NULL || solution.stage_of == NULL)
         return sp_fail_memory(run->err);
     sp_assign_state_load(state, best->choices, best->slot_of);
-    sp_assign_state_fits(state, order, &count);
-    for (uint32_t i = 0; i < count; i++) {
-        place[order[i]] = i;
-        solution.choices[i] = best->choices[order[i]];
+    for (uint32_t s = 0; s < best->slot_count; s++) {
+        if (state->slots[s].size == 0)
+            continue;
+        place[s] = solution.stage_count;
+        solution.choices[solution.stage_count++] = best->choices[s];
     }
-    solution.stage_count = count;
     for (uint32_t u = 0; u < prepared->unit_count; u++)
         solution.stage_of[u] = place[best->slot_of[search->model->unit_of[u]]];
     const char *fault;
@@ -390,7 +389,7 @@ static enum sp_status value_beginning(struct search *search)
         return status;
     sp_assign_state_load(state, best->choices, best->slot_of);
     double value = sp_assign_state_value(state);
-    if (value < INFINITY && sp_assign_state_fits(state, NULL, NULL))
+    if (value < INFINITY && sp_assign_state_fits(state))
         best->value = value;
     return SP_OK;
 }

@@ -28,11 +28,9 @@ struct sp_assign_model {
     double **seconds;            /* [option][unit] */
     double **transfer;           /* [option][link] */
     double **weight, **held;     /* [option][unit], scaled */
-    double *kept;                /* per unit, before the option's scale */
     struct sp_rows shared;       /* of a unit: weights that others use, too */
     double *shared_bytes;        /* before the option's scale */
-    bool counts_kept;  /* the order of stages matters, as they keep something for each micro-batch in flight */
-    uint32_t *unit_of; /* of the finer model's unit: its unit here; NULL for the first */
+    uint32_t *unit_of;           /* of the finer model's unit: its unit here; NULL for the first */
     const struct sp_rows *nodes; /* of a unit, where the problem counts memory itself; else NULL */
 };
 
@@ -51,19 +49,12 @@ static inline bool sp_assign_is_free(const struct sp_stages_problem *problem, ui
     return problem->objective == SP_STAGES_LATENCY && problem->options[option].is_free;
 }
 
-/* Whether stages keep bytes for more than one micro-batch. */
-static inline bool sp_assign_keeps(const struct sp_stages_problem *problem)
-{
-    return problem->objective != SP_STAGES_LATENCY && problem->is_training;
-}
-
-/* What a slot holds: sums of seconds and bytes under its option, `kept` before the scale. */
+/* What a slot holds: sums of seconds and bytes under its option. */
 struct sp_assign_slot {
     struct sp_stages_choice choice;
     uint32_t size, first; /* units, and the first of their list */
-    uint32_t in_flight;
     double compute, receive, send;
-    double weight, kept, held;
+    double weight, held;
     double load, energy;
 };
 
@@ -115,9 +106,8 @@ void sp_assign_change_make(struct sp_assign_state *state, uint32_t slot, const s
 /* The largest load. */
 double sp_assign_state_value(const struct sp_assign_state *state);
 
-/* Whether every slot is within its memory; sets the slots' in-flight micro-batches by the best order of stages, which
-   goes to `order` (slots that are not empty, first stage first) unless that is NULL. */
-bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32_t *ret_count);
+/* Whether every slot is within its memory. */
+bool sp_assign_state_fits(struct sp_assign_state *state);
 
 /* One run of annealing, which allocates nothing, so that several may run side by side. */
 struct sp_assign_anneal {

@@ -12,7 +12,7 @@ static void record(struct sp_assign_anneal *anneal)
 {
     struct sp_assign_state *state = anneal->state;
     double value = sp_assign_state_value(state);
-    if (value >= anneal->value || !sp_assign_state_fits(state, NULL, NULL))
+    if (value >= anneal->value || !sp_assign_state_fits(state))
         return;
     anneal->value = value;
     anneal->is_better = true;

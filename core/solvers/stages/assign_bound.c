@@ -89,7 +89,7 @@ static bool fits_alone(const struct bounding *bounding, uint32_t o, uint32_t u)
 {
     const struct sp_assign_model *model = bounding->model;
     const struct sp_stages_option *option = &bounding->problem->options[o];
-    double bytes = model->weight[o][u] + model->held[o][u] + model->kept[u] * option->memory_scale;
+    double bytes = model->weight[o][u] + model->held[o][u];
     for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++)
         bytes += model->shared_bytes[model->shared.items[i]] * option->memory_scale;
     return bytes <= option->memory_bytes * (1 + SP_STAGES_SLACK);

@@ -18,7 +18,7 @@
 
 struct part {
     struct sp_stages_choice choice;
-    double compute, receive, send, weight, held, kept;
+    double compute, receive, send, weight, held;
 };
 
 struct exact {
@@ -129,11 +129,10 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
     parts[to].compute += model->seconds[option][unit];
     parts[to].weight += model->weight[option][unit];
     parts[to].held = fmax(parts[to].held, model->held[option][unit]);
-    parts[to].kept += model->kept[unit];
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++)
         if (exact->shared_in[model->shared.items[i] * MAX_UNITS + to] == 0)
             parts[to].weight += model->shared_bytes[model->shared.items[i]] * limits->memory_scale;
-    double bytes = parts[to].weight + parts[to].held + parts[to].kept * limits->memory_scale;
+    double bytes = parts[to].weight + parts[to].held;
     if (bytes > limits->memory_bytes * (1 + SP_STAGES_SLACK) && !sp_assign_is_free(problem, option))
         return false;
     add_transfers(exact, unit, to, parts);
@@ -154,7 +153,7 @@ static void settle(struct exact *exact, uint32_t unit, uint32_t to, bool is_ther
     }
 }
 
-/* All units are placed: the order of stages may still not fit, and sums are made anew. */
+/* All units are placed: sums are made anew. */
 static void keep(struct exact *exact)
 {
     const struct sp_assign_model *model = exact->model;
@@ -169,7 +168,7 @@ static void keep(struct exact *exact)
             seconds[p] = exact->state->slots[p].compute + exact->state->slots[p].receive + exact->state->slots[p].send;
         value = exact->judge->value(exact->judge->context, exact->part_of, seconds);
     }
-    if (value >= exact->best->value || !sp_assign_state_fits(exact->state, NULL, NULL))
+    if (value >= exact->best->value || !sp_assign_state_fits(exact->state))
         return;
     exact->best->value = value;
     exact->best->slot_count = count;

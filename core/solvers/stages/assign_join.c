@@ -18,13 +18,11 @@ static void number_roots(uint32_t *parent, uint32_t count, uint32_t *map, uint32
 /* Whether one stage of everything fits under every option, so that no set of units ever does not. */
 static bool memory_is_ample(const struct sp_assign_model *model)
 {
-    if (model->counts_kept)
-        return false;
     for (uint32_t o = 0; o < model->problem->option_count; o++) {
         const struct sp_stages_option *option = &model->problem->options[o];
         double bytes = 0, held = 0;
         for (uint32_t u = 0; u < model->unit_count; u++) {
-            bytes += model->weight[o][u] + model->kept[u] * option->memory_scale;
+            bytes += model->weight[o][u];
             held = fmax(held, model->held[o][u]);
         }
         for (uint32_t w = 0; w < model->shared_count; w++)

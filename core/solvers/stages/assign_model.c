@@ -19,11 +19,10 @@ static struct sp_assign_model *allocate(struct sp_arena *arena, const struct sp_
     model->bytes = SP_NEW_ARRAY(arena, links, double);
     model->weight = SP_NEW_ARRAY(arena, problem->option_count, double *);
     model->held = SP_NEW_ARRAY(arena, problem->option_count, double *);
-    model->kept = SP_NEW_ARRAY(arena, units, double);
     model->seconds = SP_NEW_ARRAY(arena, problem->option_count, double *);
     model->transfer = SP_NEW_ARRAY(arena, problem->option_count, double *);
     bool is_complete = model->producer != NULL && model->tensors != NULL && model->bytes != NULL &&
-                       model->weight != NULL && model->held != NULL && model->kept != NULL && model->seconds != NULL &&
+                       model->weight != NULL && model->held != NULL && model->seconds != NULL &&
                        model->transfer != NULL;
     for (uint32_t o = 0; is_complete && o < problem->option_count; o++) {
         model->seconds[o] = SP_NEW_ARRAY(arena, units, double);
@@ -44,8 +43,6 @@ static void sum_up(struct sp_assign_model *model)
         for (uint32_t l = 0; l < model->link_count && !sp_assign_is_free(problem, o); l++)
             model->transfer[o][l] = problem->options[o].transfer_fixed * model->tensors[l] +
                                     problem->options[o].transfer_per_byte * model->bytes[l];
-    for (uint32_t u = 0; u < model->unit_count; u++)
-        model->counts_kept |= model->kept[u] > 0 && sp_assign_keeps(problem);
 }
 
 enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_stages_prepared *prepared,
@@ -61,7 +58,6 @@ enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_st
         model->tensors[l] = 1;
     }
     for (uint32_t u = 0; u < prepared->unit_count; u++) {
-        model->kept[u] = prepared->kept_bytes[u];
         for (uint32_t o = 0; o < problem->option_count; o++) {
             model->seconds[o][u] = prepared->seconds[o][u];
             model->weight[o][u] = prepared->weight_bytes[o][u];
@@ -256,7 +252,6 @@ enum sp_status sp_assign_model_contract(struct sp_arena *arena, const struct sp_
     memcpy(model->bytes, links.bytes, links.count * sizeof(*links.bytes));
     for (uint32_t u = 0; u < fine->unit_count; u++) {
         uint32_t c = map[u];
-        model->kept[c] += fine->kept[u];
         for (uint32_t o = 0; o < fine->problem->option_count; o++) {
             model->seconds[o][c] += fine->seconds[o][u];
             model->weight[o][c] += fine->weight[o][u];

@@ -51,10 +51,9 @@ static double combined(const struct sp_stages_problem *problem, const struct sp_
     return load / slot->choice.replicas;
 }
 
-static inline double bytes_of(const struct sp_assign_state *state, const struct sp_assign_slot *slot)
+static inline double bytes_of(const struct sp_assign_slot *slot)
 {
-    double scale = state->model->problem->options[slot->choice.option].memory_scale;
-    return slot->weight + slot->held + slot->in_flight * slot->kept * scale;
+    return slot->weight + slot->held;
 }
 
 /* Load and energy from the sums. */
@@ -64,7 +63,7 @@ static inline void weigh(const struct sp_assign_state *state, struct sp_assign_s
     double energy = fmin(slot->load * state->scale, 1e6);
     for (uint32_t i = 0; i < state->power_log; i++)
         energy *= energy;
-    double bytes = bytes_of(state, slot), limit = state->memory_limit[slot->choice.option];
+    double bytes = bytes_of(slot), limit = state->memory_limit[slot->choice.option];
     if (bytes > limit)
         energy += state->memory_weight * (0.05 + (bytes - limit) / fmax(limit, 1));
     slot->energy = energy;
@@ -129,10 +128,9 @@ static void sum_bytes(struct sp_assign_state *state, uint32_t s, struct sp_assig
     const struct sp_assign_model *model = state->model;
     const double *weight = model->weight[slot->choice.option], *held = model->held[slot->choice.option];
     double scale = model->problem->options[slot->choice.option].memory_scale;
-    slot->weight = slot->held = slot->kept = 0;
+    slot->weight = slot->held = 0;
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u]) {
         slot->weight += weight[u];
-        slot->kept += model->kept[u];
         slot->held = fmax(slot->held, held[u]);
     }
     for (uint32_t w = 0; w < model->shared_count; w++)
@@ -151,7 +149,7 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
     memset(state->class_used, 0, problem->class_count * sizeof(uint32_t));
     for (uint32_t s = 0; s < slots; s++) {
         const struct sp_stages_option *option = &problem->options[choices[s].option];
-        state->slots[s] = (struct sp_assign_slot){.choice = choices[s], .first = NOTHING, .in_flight = 1};
+        state->slots[s] = (struct sp_assign_slot){.choice = choices[s], .first = NOTHING};
         if (!sp_assign_is_free(problem, choices[s].option))
             state->class_used[option->device_class] += option->devices * choices[s].replicas;
     }
@@ -167,8 +165,6 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
         sum_seconds(state, s, &state->slots[s]);
         sum_bytes(state, s, &state->slots[s]);
     }
-    if (model->counts_kept)
-        sp_assign_state_fits(state, NULL, NULL);
     sp_assign_state_weigh(state);
 }
 
@@ -225,8 +221,6 @@ static void look_at_bytes(const struct sp_assign_state *state, struct sp_assign_
     const double *held = model->held[before];
     move->source.weight -= model->weight[before][unit];
     move->target.weight += model->weight[after][unit];
-    move->source.kept -= model->kept[unit];
-    move->target.kept += model->kept[unit];
     move->target.held = fmax(move->target.held, model->held[after][unit]);
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
         uint32_t w = model->shared.items[i];
@@ -265,7 +259,7 @@ bool sp_assign_move_look(const struct sp_assign_state *state, uint32_t unit, uin
     look_at_bytes(state, move);
     if (move->source.size == 0) { /* sums of what is left are exactly nothing */
         move->source.compute = move->source.receive = move->source.send = 0;
-        move->source.weight = move->source.kept = move->source.held = 0;
+        move->source.weight = move->source.held = 0;
     }
     weigh(state, &move->source);
     weigh(state, &move->target);
@@ -334,17 +328,6 @@ double sp_assign_state_value(const struct sp_assign_state *state)
     return value;
 }
 
-/* How many replicas there may be from a slot to the end of the pipeline, so that what it keeps fits; less than its own
-   where it never does. */
-static double deadline(const struct sp_assign_state *state, const struct sp_assign_slot *slot)
-{
-    double room = state->memory_limit[slot->choice.option] - slot->weight - slot->held;
-    if (room < 0)
-        return -1;
-    double kept = slot->kept * state->model->problem->options[slot->choice.option].memory_scale;
-    return kept > 0 ? floor(room / kept) * slot->choice.replicas : INFINITY;
-}
-
 /* Bytes that a slot sends more than once: to each slot but one that uses them. */
 static double again_bytes(const struct sp_assign_state *state, uint32_t s)
 {
@@ -385,35 +368,15 @@ static double lacks(struct sp_assign_state *state, uint32_t s)
     return bytes > limit ? bytes - limit : 0;
 }
 
-bool sp_assign_state_fits(struct sp_assign_state *state, uint32_t *order, uint32_t *ret_count)
+bool sp_assign_state_fits(struct sp_assign_state *state)
 {
-    uint32_t places[SP_ASSIGN_MAX_SLOTS], count = 0;
-    double deadlines[SP_ASSIGN_MAX_SLOTS];
-    bool keeps = sp_assign_keeps(state->model->problem), fits = true;
     for (uint32_t s = 0; s < state->slot_count; s++) {
-        if (state->slots[s].size == 0)
-            continue;
-        deadlines[s] = deadline(state, &state->slots[s]);
-        uint32_t at = count++;
-        /* from the last stage, the one that bears the fewest behind it; equal ones with the larger number first */
-        for (; at > 0 && deadlines[places[at - 1]] >= deadlines[s]; at--)
-            places[at] = places[at - 1];
-        places[at] = s;
+        const struct sp_assign_slot *slot = &state->slots[s];
+        if (slot->size > 0 && bytes_of(slot) > state->memory_limit[slot->choice.option])
+            return false;
     }
-    uint64_t behind = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct sp_assign_slot *slot = &state->slots[places[i]];
-        uint32_t replicas = slot->choice.replicas;
-        behind += replicas;
-        slot->in_flight = keeps ? (uint32_t)((behind + replicas - 1) / replicas) : 1;
-        if (bytes_of(state, slot) > state->memory_limit[slot->choice.option])
-            fits = false;
-        if (order != NULL)
-            order[count - 1 - i] = places[i];
-    }
-    for (uint32_t i = 0; i < count && fits; i++)
-        fits = lacks(state, places[i]) <= 0;
-    if (ret_count != NULL)
-        *ret_count = count;
-    return fits;
+    for (uint32_t s = 0; s < state->slot_count; s++)
+        if (state->slots[s].size > 0 && lacks(state, s) > 0)
+            return false;
+    return true;
 }

@@ -70,14 +70,12 @@ enum sp_status sp_stages_chain_best(struct sp_stages_run *run, const struct sp_s
 {
     const struct sp_stages_problem *problem = prepared->problem;
     struct sp_stages_chain chain = {
-        .prepared = prepared, .lattice = lattice, .rates = rates, .load_limit = problem->load_limit, .limit = limit};
+        .prepared = prepared, .lattice = lattice, .rates = rates, .load_limit = INFINITY, .limit = limit};
     struct sp_stages_solution found;
     *solution = (struct sp_stages_solution){0};
     if (problem->objective == SP_STAGES_THROUGHPUT && !has_few_counts(problem))
         return bisect(run, &chain, fmax(rates->time_sum, rates->largest), limit, solution, ret_complete);
-    chain.aim = problem->objective == SP_STAGES_THROUGHPUT ? SP_STAGES_AIM_LOAD
-                : problem->objective == SP_STAGES_COST     ? SP_STAGES_AIM_PRICE
-                                                           : SP_STAGES_AIM_DEVICES;
+    chain.aim = problem->objective == SP_STAGES_THROUGHPUT ? SP_STAGES_AIM_LOAD : SP_STAGES_AIM_DEVICES;
     enum sp_status status = sp_stages_chain_search(run, &chain, &found, ret_complete);
     if (status == SP_OK && found.is_feasible)
         status = take(run, prepared, &found, solution);

@@ -147,8 +147,7 @@ static uint64_t replicas_of(const struct sp_stages_problem *problem, const struc
 static bool may_run(const struct sp_stages_prepared *prepared, uint32_t unit, uint32_t option)
 {
     const struct sp_stages_option *by = &prepared->problem->options[option];
-    double bytes = prepared->weight_bytes[option][unit] + prepared->held_bytes[option][unit] +
-                   prepared->kept_bytes[unit] * by->memory_scale;
+    double bytes = prepared->weight_bytes[option][unit] + prepared->held_bytes[option][unit];
     return replicas_of(prepared->problem, by) > 0 && prepared->seconds[option][unit] < INFINITY &&
            bytes <= by->memory_bytes * (1 + SP_STAGES_SLACK);
 }
@@ -170,7 +169,7 @@ static void fill_needs(const struct sp_stages_prepared *prepared, struct needs *
                 continue;
             size_t at = (size_t)unit * classes + option->device_class;
             double seconds = prepared->seconds[i][unit];
-            double bytes = prepared->weight_bytes[i][unit] + prepared->kept_bytes[unit] * option->memory_scale;
+            double bytes = prepared->weight_bytes[i][unit];
             double part = bytes == 0 ? 0 : bytes / option->memory_bytes;
             time->need[at] = fmin(time->need[at], seconds * option->devices);
             memory->need[at] = fmin(memory->need[at], part * option->devices);
@@ -180,46 +179,26 @@ static void fill_needs(const struct sp_stages_prepared *prepared, struct needs *
     }
 }
 
-/* Price and devices that a unit's time needs where no load may be more than the limit, and at least its memory. */
-static void fill_prices(const struct sp_stages_prepared *prepared, double load_limit, struct sp_stages_rates *rates)
+/* Devices that each unit's memory needs at least. */
+static void fill_devices(const struct sp_stages_prepared *prepared, struct sp_stages_rates *rates)
 {
     const struct sp_stages_problem *problem = prepared->problem;
-    for (uint32_t round = 0; round < 2; round++) {
-        /* A replica's price covers both time and memory: either alone is a bound, and the better one is kept. */
-        double price_sum = 0, devices_sum = 0;
-        for (uint32_t pass = 0; pass < 2; pass++) {
-            for (uint32_t unit = 0; unit < prepared->unit_count; unit++) {
-                double price = INFINITY, devices = INFINITY;
-                for (uint32_t i = 0; i < problem->option_count; i++) {
-                    const struct sp_stages_option *option = &problem->options[i];
-                    if (!may_run(prepared, unit, i))
-                        continue;
-                    double seconds = prepared->seconds[i][unit];
-                    double bytes = prepared->weight_bytes[i][unit] + prepared->kept_bytes[unit] * option->memory_scale;
-                    double part = round == 0
-                                      ? (seconds == 0 ? 0 : seconds / (load_limit * (1 + SP_STAGES_SLACK)))
-                                      : (bytes == 0 ? 0 : bytes / (option->memory_bytes * (1 + SP_STAGES_SLACK)));
-                    price = fmin(price, part * option->price);
-                    devices = fmin(devices, part * option->devices);
-                }
-                if (pass == 0) {
-                    price_sum += price;
-                    devices_sum += devices;
-                    continue;
-                }
-                if (round == 0 || price_sum > rates->price_sum)
-                    rates->price[unit] = price;
-                if (round == 0 || devices_sum > rates->devices_sum)
-                    rates->devices[unit] = devices;
-            }
+    for (uint32_t unit = 0; unit < prepared->unit_count; unit++) {
+        double devices = INFINITY;
+        for (uint32_t i = 0; i < problem->option_count; i++) {
+            const struct sp_stages_option *option = &problem->options[i];
+            double bytes = prepared->weight_bytes[i][unit];
+            double part = bytes == 0 ? 0 : bytes / (option->memory_bytes * (1 + SP_STAGES_SLACK));
+            if (may_run(prepared, unit, i))
+                devices = fmin(devices, part * option->devices);
         }
-        rates->price_sum = round == 0 ? price_sum : fmax(price_sum, rates->price_sum);
-        rates->devices_sum = round == 0 ? devices_sum : fmax(devices_sum, rates->devices_sum);
+        rates->devices[unit] = devices;
+        rates->devices_sum += devices;
     }
 }
 
 enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stages_prepared *prepared,
-                                    double load_limit, struct sp_stages_rates *rates, struct sp_error *err)
+                                    struct sp_stages_rates *rates, struct sp_error *err)
 {
     const struct sp_stages_problem *problem = prepared->problem;
     struct needs time = {.problem = problem, .units = prepared->unit_count}, memory = time;
@@ -229,16 +208,15 @@ enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stag
     memory.need = SP_NEW_ARRAY(arena, cells, double);
     rates->time = SP_NEW_ARRAY(arena, prepared->unit_count, double);
     rates->memory = SP_NEW_ARRAY(arena, prepared->unit_count, double);
-    rates->price = SP_NEW_ARRAY(arena, prepared->unit_count, double);
     rates->devices = SP_NEW_ARRAY(arena, prepared->unit_count, double);
     if (time.need == NULL || memory.need == NULL || rates->time == NULL || rates->memory == NULL ||
-        rates->price == NULL || rates->devices == NULL)
+        rates->devices == NULL)
         return sp_fail_memory(err);
     fill_needs(prepared, &time, &memory, &rates->largest);
     rates->time_sum = price_units(&time, rates->time_price, rates->time);
     rates->memory_sum = price_units(&memory, rates->memory_price, rates->memory);
-    if (problem->objective == SP_STAGES_DEVICES || problem->objective == SP_STAGES_COST)
-        fill_prices(prepared, load_limit, rates);
+    if (problem->objective == SP_STAGES_DEVICES)
+        fill_devices(prepared, rates);
     return SP_OK;
 }
 
@@ -253,13 +231,8 @@ double sp_stages_rates_bound(const struct sp_stages_problem *problem, const stru
     case SP_STAGES_LATENCY:
         return 0;
     case SP_STAGES_DEVICES:
-    case SP_STAGES_COST:
         break;
     }
-    if (load * (1 - 1e-12) > problem->load_limit * (1 + SP_STAGES_SLACK))
-        return INFINITY;
-    if (problem->objective == SP_STAGES_COST)
-        return rates->price_sum * (1 - 1e-12);
     return fmax(1, ceil(rates->devices_sum - 1e-6));
 }
 
@@ -268,7 +241,7 @@ double sp_stages_bound(struct sp_stages_run *run, const struct sp_stages_prepare
     struct sp_stages_rates rates;
     if (prepared->unit_count == 0)
         return 0;
-    if (sp_stages_rates_make(run->scratch, prepared, prepared->problem->load_limit, &rates, NULL) != SP_OK)
+    if (sp_stages_rates_make(run->scratch, prepared, &rates, NULL) != SP_OK)
         return 0; /* without memory for a bound there is a weak one */
     return sp_stages_rates_bound(prepared->problem, &rates);
 }

@@ -38,7 +38,6 @@ enum sp_status sp_stages_line(struct sp_arena *arena, const uint32_t *order, con
 /* What is looked for. */
 enum sp_stages_aim {
     SP_STAGES_AIM_LOAD,    /* the smallest largest load */
-    SP_STAGES_AIM_PRICE,   /* the least sum of prices, with loads within load_limit */
     SP_STAGES_AIM_DEVICES, /* the fewest devices, with loads within load_limit */
     SP_STAGES_AIM_MEMORY   /* the smallest largest part of the memory, which may be more than there is; load_limit */
 };
@@ -90,22 +89,22 @@ enum sp_status sp_stages_least_memory(struct sp_stages_run *run, const struct sp
                                       double *ret_factor);
 
 /*
- * Bounds that add up over units (bound.c). Any solution needs, of each class, time and memory and price for each unit;
+ * Bounds that add up over units (bound.c). Any solution needs, of each class, time and memory for each unit;
  * with a price for each class's time, the least that a unit can need is a number, and sums of these are bounds for sets
  * of units.
  */
 struct sp_stages_rates {
     double time_price[SP_MAX_STAGE_CLASSES]; /* per class; all devices' prices together are 1 */
-    double *time;            /* per unit: least priced seconds. Sum of all: a bound of the largest load */
-    double *price, *devices; /* per unit: least price and devices where loads are within load_limit, or NULL */
-    double largest;          /* what one unit alone needs, at least, of load */
+    double *time;    /* per unit: least priced seconds. Sum of all: a bound of the largest load */
+    double *devices; /* DEVICES, per unit: what its memory needs at least */
+    double largest;  /* what one unit alone needs, at least, of load */
     double memory_price[SP_MAX_STAGE_CLASSES];
     double *memory; /* per unit: least priced share of a device's memory; more than 1 in all: nothing fits */
-    double time_sum, price_sum, devices_sum, memory_sum;
+    double time_sum, devices_sum, memory_sum;
 };
 
 enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stages_prepared *prepared,
-                                    double load_limit, struct sp_stages_rates *rates, struct sp_error *err);
+                                    struct sp_stages_rates *rates, struct sp_error *err);
 
 /* The objective's bound that follows; INFINITY: surely nothing fits. */
 double sp_stages_rates_bound(const struct sp_stages_problem *problem, const struct sp_stages_rates *rates);

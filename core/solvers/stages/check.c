@@ -25,9 +25,6 @@ static enum sp_status check_sizes(const struct sp_stages_problem *problem, struc
     for (uint32_t i = 0; i < problem->class_count; i++)
         if (problem->class_size[i] > SP_MAX_DEVICES)
             REFUSE("Class %u has %u devices; the most is %d.", i, problem->class_size[i], SP_MAX_DEVICES);
-    if (!(problem->load_limit >= 0) &&
-        (problem->objective == SP_STAGES_DEVICES || problem->objective == SP_STAGES_COST))
-        REFUSE("The limit of a stage's load must be 0 or more.");
     return SP_OK;
 }
 
@@ -37,7 +34,7 @@ static enum sp_status check_option(const struct sp_stages_problem *problem, uint
     if (option->device_class >= problem->class_count || option->devices == 0 || option->seconds == NULL)
         REFUSE("Option %u has no devices, no times, or a class that does not exist.", index);
     if (!(option->memory_bytes >= 0) || !is_amount(option->memory_scale) || !is_amount(option->transfer_fixed) ||
-        !is_amount(option->transfer_per_byte) || !is_amount(option->price))
+        !is_amount(option->transfer_per_byte))
         REFUSE("Option %u has a figure that is negative or no number.", index);
     for (uint32_t node = 0; node < problem->node_count; node++) {
         if (!(option->seconds[node] >= 0))
@@ -53,7 +50,7 @@ static enum sp_status check_graph(const struct sp_stages_problem *problem, struc
 {
     for (uint32_t i = 0; i < problem->node_count; i++) {
         const struct sp_stages_node *node = &problem->nodes[i];
-        if (!is_amount(node->weight_bytes) || !is_amount(node->held_bytes) || !is_amount(node->kept_bytes))
+        if (!is_amount(node->weight_bytes) || !is_amount(node->held_bytes))
             REFUSE("Node %u takes bytes that are negative or no number.", i);
     }
     for (uint32_t i = 0; i < problem->tensor_count; i++) {

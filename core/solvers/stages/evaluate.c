@@ -148,18 +148,6 @@ static bool add_seconds(struct evaluation *evaluation)
     return true;
 }
 
-static double in_flight(const struct evaluation *evaluation, uint32_t stage)
-{
-    if (!evaluation->problem->is_training || evaluation->problem->objective == SP_STAGES_LATENCY)
-        return 1;
-    uint64_t later = 0;
-    for (uint32_t i = stage; i < evaluation->stage_count; i++)
-        later += evaluation->stages[i].replicas;
-    uint64_t replicas = evaluation->stages[stage].replicas;
-    uint64_t rounds = (later + replicas - 1) / replicas;
-    return (double)rounds;
-}
-
 static void add_memory(struct evaluation *evaluation)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
@@ -167,7 +155,7 @@ static void add_memory(struct evaluation *evaluation)
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         struct sp_stage *stage = &evaluation->stages[i];
         const struct sp_stages_option *option = option_of(evaluation, i);
-        double weight = 0, held = 0, kept = 0;
+        double weight = 0, held = 0;
         for (uint32_t j = 0; j < stage->node_count; j++) {
             uint32_t id = stage->nodes[j];
             const struct sp_stages_node *node = &problem->nodes[id];
@@ -176,9 +164,8 @@ static void add_memory(struct evaluation *evaluation)
             weight +=
                 option->weight_bytes != NULL ? option->weight_bytes[id] : node->weight_bytes * option->memory_scale;
             held = bytes > held ? bytes : held;
-            kept += node->kept_bytes;
         }
-        stage->memory_bytes = weight + held + in_flight(evaluation, i) * kept * option->memory_scale;
+        stage->memory_bytes = weight + held;
     }
     for (uint32_t i = 0; i < problem->weight_count; i++)
         for (uint32_t j = 0; j < problem->weights[i].user_count; j++) {
@@ -394,18 +381,13 @@ static enum sp_status add_times(struct evaluation *evaluation, double *value)
 static double value_of(struct evaluation *evaluation)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
-    double load = 0, devices = 0, price = 0;
+    double load = 0, devices = 0;
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         const struct sp_stage *stage = &evaluation->stages[i];
         load = fmax(load, stage->load_seconds);
         devices += (double)option_of(evaluation, i)->devices * stage->replicas;
-        price += option_of(evaluation, i)->price * stage->replicas;
     }
-    if (problem->objective == SP_STAGES_THROUGHPUT)
-        return load;
-    if (load > problem->load_limit * (1 + SP_STAGES_SLACK))
-        FAULT(evaluation, "A stage takes %.9g seconds, more than the limit of %.9g.", load, problem->load_limit);
-    return problem->objective == SP_STAGES_DEVICES ? devices : price;
+    return problem->objective == SP_STAGES_THROUGHPUT ? load : devices;
 }
 
 enum sp_status sp_stages_evaluate(struct sp_arena *arena, const struct sp_stages_problem *problem, uint32_t stage_count,

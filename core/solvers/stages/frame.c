@@ -2,7 +2,7 @@
 
 #include "solvers/stages/frame.h"
 
-#define SINGLE_FIGURES 7
+#define SINGLE_FIGURES 6
 
 static size_t figures(const struct sp_stages_frame *frame)
 {
@@ -40,9 +40,8 @@ void sp_stages_frame_push(struct sp_stages_frame *frame)
     kept[1] = frame->sent;
     kept[2] = frame->received_bytes;
     kept[3] = frame->sent_bytes;
-    kept[4] = frame->kept_bytes;
-    kept[5] = frame->shared_bytes;
-    kept[6] = frame->wide_count;
+    kept[4] = frame->shared_bytes;
+    kept[5] = frame->wide_count;
     memcpy(kept + SINGLE_FIGURES, frame->seconds, (figures(frame) - SINGLE_FIGURES) * sizeof *kept);
 }
 
@@ -78,7 +77,6 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
     for (uint32_t i = prepared->shared.start[unit]; i < prepared->shared.start[unit + 1]; i++)
         if (frame->holders[prepared->shared.items[i]]++ == 0)
             frame->shared_bytes += prepared->problem->weights[prepared->shared.items[i]].bytes;
-    frame->kept_bytes += prepared->kept_bytes[unit];
     for (uint32_t i = prepared->nodes.start[unit]; frame->set != NULL && i < prepared->nodes.start[unit + 1]; i++)
         prepared->problem->memory->put(frame->set, prepared->nodes.items[i]);
     for (uint32_t i = 0; i < prepared->problem->option_count; i++) {
@@ -107,8 +105,7 @@ void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, u
     frame->sent = kept[1];
     frame->received_bytes = kept[2];
     frame->sent_bytes = kept[3];
-    frame->kept_bytes = kept[4];
-    frame->shared_bytes = kept[5];
-    frame->wide_count = (uint32_t)kept[6];
+    frame->shared_bytes = kept[4];
+    frame->wide_count = (uint32_t)kept[5];
     memcpy(frame->seconds, kept + SINGLE_FIGURES, (figures(frame) - SINGLE_FIGURES) * sizeof *kept);
 }

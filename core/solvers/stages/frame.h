@@ -13,7 +13,7 @@ struct sp_stages_frame {
     uint32_t *users;       /* per link: users inside */
     uint32_t *holders;     /* per shared weight: units inside that use it */
     double received, sent; /* tensors */
-    double received_bytes, sent_bytes, kept_bytes, shared_bytes;
+    double received_bytes, sent_bytes, shared_bytes;
     double *seconds, *weight_bytes, *held_bytes; /* per option; one array after the other */
     double *kept;                                /* figures from before, level by level */
     uint32_t levels, room;
@@ -43,18 +43,17 @@ static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, u
     return frame->seconds[option] > transfer ? frame->seconds[option] : transfer;
 }
 
-/* With so many micro-batches in flight; at least, where the problem counts memory itself. */
-static inline double sp_stages_frame_memory(const struct sp_stages_frame *frame, uint32_t option, double in_flight)
+/* At least, where the problem counts memory itself. */
+static inline double sp_stages_frame_memory(const struct sp_stages_frame *frame, uint32_t option)
 {
     double scale = frame->prepared->problem->options[option].memory_scale;
-    return frame->weight_bytes[option] + frame->held_bytes[option] +
-           (frame->shared_bytes + in_flight * frame->kept_bytes) * scale;
+    return frame->weight_bytes[option] + frame->held_bytes[option] + frame->shared_bytes * scale;
 }
 
 /* Exactly. */
-static inline double sp_stages_frame_bytes(const struct sp_stages_frame *frame, uint32_t option, double in_flight)
+static inline double sp_stages_frame_bytes(const struct sp_stages_frame *frame, uint32_t option)
 {
     if (frame->set != NULL)
         return frame->prepared->problem->memory->bytes(frame->set, option);
-    return sp_stages_frame_memory(frame, option, in_flight);
+    return sp_stages_frame_memory(frame, option);
 }

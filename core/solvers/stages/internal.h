@@ -49,7 +49,6 @@ struct sp_stages_prepared {
     double **seconds;     /* [option][unit]; INFINITY: not under this option */
     /* [option][unit], scaled: sum and largest of its nodes. Options with equal figures may have one array. */
     double **weight_bytes, **held_bytes;
-    double *kept_bytes;    /* per unit, to be scaled by the option's memory_scale: the sum of its nodes' */
     struct sp_rows shared; /* of a unit: weights (of the problem) that it and other units use, to be scaled;
                                       those that only one unit uses are in its weight_bytes */
 };
@@ -99,8 +98,8 @@ enum sp_status sp_stages_prepare(struct sp_arena *arena, const struct sp_stages_
 /* SP_ERR_REQUEST with a sentence where a problem is not well formed. */
 enum sp_status sp_stages_check(struct sp_arena *scratch, const struct sp_stages_problem *problem, struct sp_error *err);
 
-/* A lower bound of the objective for all solutions, contiguous or not: each unit somewhere, the devices' time, memory
-   and prices shared out as if units were divisible. INFINITY where surely nothing fits. */
+/* A lower bound of the objective for all solutions, contiguous or not: each unit somewhere, the devices' time and memory
+   shared out as if units were divisible. INFINITY where surely nothing fits. */
 double sp_stages_bound(struct sp_stages_run *run, const struct sp_stages_prepared *prepared);
 
 /* The stages of a solution over units, with their nodes, in `arena`. NULL without memory. */

@@ -30,22 +30,19 @@ static double node_held(const struct sp_stages_problem *problem, const struct sp
                                       : problem->nodes[node].held_bytes * option->memory_scale;
 }
 
-/* Whether all nodes together fit in one stage under the option, with everything in flight. */
+/* Whether all nodes together fit in one stage under the option. */
 static bool is_roomy(const struct sp_stages_problem *problem, const struct sp_stages_option *option)
 {
-    double sum = 0, held = 0, kept = 0, devices = 1;
+    double sum = 0, held = 0;
     if (option->memory_bytes == INFINITY || problem->memory != NULL)
         return option->memory_bytes == INFINITY;
     for (uint32_t node = 0; node < problem->node_count; node++) {
         sum += node_weight(problem, option, node);
         held = fmax(held, node_held(problem, option, node));
-        kept += problem->nodes[node].kept_bytes;
     }
     for (uint32_t i = 0; i < problem->weight_count; i++)
         sum += problem->weights[i].bytes * option->memory_scale;
-    for (uint32_t i = 0; problem->is_training && i < problem->class_count; i++)
-        devices += problem->class_size[i];
-    return sum + held + devices * kept * option->memory_scale <= option->memory_bytes;
+    return sum + held <= option->memory_bytes;
 }
 
 static void find_idle(struct idle *idle, const uint32_t *unit_of)
@@ -56,8 +53,7 @@ static void find_idle(struct idle *idle, const uint32_t *unit_of)
         const struct sp_stages_option *option = &problem->options[i];
         bool roomy = is_roomy(problem, option);
         for (uint32_t node = 0; node < problem->node_count; node++) {
-            bool takes = !roomy && (node_weight(problem, option, node) > 0 || node_held(problem, option, node) > 0 ||
-                                    problem->nodes[node].kept_bytes > 0);
+            bool takes = !roomy && (node_weight(problem, option, node) > 0 || node_held(problem, option, node) > 0);
             if (option->seconds[node] != 0 || takes)
                 idle->is_idle[unit_of[node]] = false;
         }

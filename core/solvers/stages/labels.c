@@ -31,11 +31,10 @@ struct search {
     struct sp_arena *arena;
     struct sp_stages_frame frame;
     struct dimension classes[SP_MAX_STAGE_CLASSES];
-    struct dimension stages, replicas; /* size 0: not counted */
+    struct dimension stages; /* size 0: not counted */
     uint64_t guard[WORDS], capacity[WORDS];
-    bool counts_flight;    /* what stages keep depends on those after them */
     bool counts_places;    /* which devices are left matters, and they are few */
-    double *time, *extra;  /* per ideal: sums of the rates of its units; extra: of price or devices, or NULL */
+    double *time, *extra;  /* per ideal: sums of the rates of its units; extra: of devices, or NULL */
     struct label **labels; /* per ideal */
     struct label *spare;
     struct label **here; /* those of the ideal under way */
@@ -88,8 +87,7 @@ static bool is_within(const struct search *search, const uint64_t *less, const u
     return true;
 }
 
-/* Devices by class; stages and replicas where a limit or what is in flight counts them. False where counts have no
-   room. */
+/* Devices by class; stages where a limit counts them. False where counts have no room. */
 static bool set_dimensions(struct search *search)
 {
     const struct sp_stages_problem *problem = search->problem;
@@ -104,10 +102,7 @@ static bool set_dimensions(struct search *search)
         !add_dimension(search, &search->stages, problem->max_stages, &word, &shift))
         return false;
     search->counts_places = problem->borders != NULL && devices <= FEW_DEVICES;
-    for (uint32_t i = 0; problem->is_training && i < search->prepared->unit_count; i++)
-        search->counts_flight |= search->prepared->kept_bytes[i] > 0;
-    return !search->counts_flight || devices > UINT32_MAX / 2 ||
-           add_dimension(search, &search->replicas, (uint32_t)devices, &word, &shift);
+    return true;
 }
 
 /* Sums of rates by ideal: each from one step down. */
@@ -115,9 +110,7 @@ static bool sum_rates(struct search *search)
 {
     const struct sp_stages_lattice *lattice = search->lattice;
     const struct sp_stages_rates *rates = search->chain->rates;
-    const double *extra = search->chain->aim == SP_STAGES_AIM_PRICE     ? rates->price
-                          : search->chain->aim == SP_STAGES_AIM_DEVICES ? rates->devices
-                                                                        : NULL;
+    const double *extra = search->chain->aim == SP_STAGES_AIM_DEVICES ? rates->devices : NULL;
     search->time = SP_NEW_ARRAY(search->arena, lattice->count, double);
     search->extra = SP_NEW_ARRAY(search->arena, lattice->count, double);
     if (search->time == NULL || search->extra == NULL)
@@ -216,15 +209,10 @@ static void try_label(struct search *search, const struct label *parent, uint32_
     label.used[kind->word] += ((uint64_t)by->devices * replicas) << kind->shift;
     if (search->stages.size > 0)
         label.used[search->stages.word] += UINT64_C(1) << search->stages.shift;
-    if (search->replicas.size > 0)
-        label.used[search->replicas.word] += (uint64_t)replicas << search->replicas.shift;
     switch (search->chain->aim) {
     case SP_STAGES_AIM_LOAD:
     case SP_STAGES_AIM_MEMORY:
         label.value = own > parent->value ? own : parent->value;
-        break;
-    case SP_STAGES_AIM_PRICE:
-        label.value = parent->value + by->price * replicas;
         break;
     case SP_STAGES_AIM_DEVICES:
         label.value = parent->value + (double)by->devices * replicas;
@@ -315,17 +303,10 @@ static double share_of(const struct search *search, uint32_t option, double byte
 }
 
 /* Of the memory there is, what the frame's stage takes. */
-static double memory_ratio(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas,
-                           const struct sent *again)
+static double memory_ratio(const struct search *search, uint32_t option, const struct sent *again)
 {
-    double flight = 1;
-    if (search->counts_flight) {
-        uint64_t later = replicas + (search->replicas.size > 0 ? count_of(parent->used, &search->replicas) : 0);
-        uint64_t rounds = (later + replicas - 1) / replicas;
-        flight = (double)rounds;
-    }
     const double buffers = 2 * again->bytes * search->problem->options[option].transfer_share;
-    return share_of(search, option, sp_stages_frame_bytes(&search->frame, option, flight) + buffers);
+    return share_of(search, option, sp_stages_frame_bytes(&search->frame, option) + buffers);
 }
 
 static bool fits(const struct search *search, double ratio)
@@ -353,12 +334,11 @@ static void extend_label(struct search *search, const struct label *parent, uint
         search->steps++;
         if (search->chain->aim == SP_STAGES_AIM_LOAD ? each >= allowed : each > allowed)
             continue;
-        double ratio = memory_ratio(search, option, parent, (uint32_t)replicas, &again);
-        bool is_fitting = fits(search, ratio);
-        if (is_fitting)
+        double ratio = memory_ratio(search, option, &again);
+        if (fits(search, ratio))
             try_label(search, parent, ideal, option, (uint32_t)replicas,
                       search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio : each);
-        if (each <= enough && (!search->counts_flight || (is_fitting && search->chain->aim != SP_STAGES_AIM_MEMORY)))
+        if (each <= enough)
             return;
     }
 }
@@ -373,7 +353,7 @@ static bool visit(struct search *search, uint32_t ideal)
     for (uint32_t option = 0; option < search->problem->option_count; option++) {
         if (search->most[option] == 0 || search->frame.seconds[option] > allowed * search->most[option] ||
             search->frame.seconds[option] == INFINITY ||
-            !fits(search, share_of(search, option, sp_stages_frame_memory(&search->frame, option, 1))))
+            !fits(search, share_of(search, option, sp_stages_frame_memory(&search->frame, option))))
             continue;
         is_alive = true;
         if (search->time[ideal] > search->most_time[option])

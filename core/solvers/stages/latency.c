@@ -105,7 +105,7 @@ static void offer(struct latency_search *search, struct sp_assign_state *state, 
     for (uint32_t s = 0; s < state->slot_count; s++)
         if (!(state->slots[s].compute < INFINITY))
             return;
-    if (value < best->value && sp_assign_state_fits(state, NULL, NULL)) {
+    if (value < best->value && sp_assign_state_fits(state)) {
         best->value = value;
         memcpy(best->slot_of, slot_of, search->graph->model->unit_count * sizeof(*slot_of));
     }

@@ -32,7 +32,7 @@ static void record(struct sp_latency_anneal *anneal)
         return;
     if (anneal->state->set != NULL)
         anneal->clock.work += SET_WORK * (uint64_t)anneal->graph->node_count;
-    if (!sp_assign_state_fits(anneal->state, NULL, NULL))
+    if (!sp_assign_state_fits(anneal->state))
         return;
     anneal->value = anneal->time;
     anneal->is_better = true;

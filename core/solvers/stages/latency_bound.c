@@ -66,9 +66,7 @@ static void list_figures(struct paths *paths)
                 continue;
             seconds[v] = fmin(seconds[v], problem->options[o].seconds[v] + paths->sure[o][v]);
             if (!problem->options[o].is_free)
-                paths->bytes[unit] =
-                    fmin(paths->bytes[unit],
-                         graph->model->weight[o][unit] + graph->model->kept[unit] * problem->options[o].memory_scale);
+                paths->bytes[unit] = fmin(paths->bytes[unit], graph->model->weight[o][unit]);
         }
     for (uint32_t v = 0; v < graph->node_count; v++) {
         if (!(paths->slow[v] < INFINITY)) /* must be in a stage: no choice, and its bytes are not counted */

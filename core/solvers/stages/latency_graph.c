@@ -113,7 +113,7 @@ static bool hull_fits(const struct hull *hull, uint32_t option, bool *shared)
             continue;
         if (!(model->seconds[option][u] < INFINITY))
             return false;
-        bytes += model->weight[option][u] + model->kept[u] * limits->memory_scale;
+        bytes += model->weight[option][u];
         held = fmax(held, model->held[option][u]);
         for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++) {
             uint32_t w = model->shared.items[i];

@@ -39,7 +39,7 @@ static void add_unit(struct range *range, const struct sp_assign_model *model, u
     const double *transfer = model->transfer[option];
     double scale = model->problem->options[option].memory_scale;
     range->seconds += model->seconds[option][unit];
-    range->bytes += model->weight[option][unit] + model->kept[unit] * scale;
+    range->bytes += model->weight[option][unit];
     range->held = fmax(range->held, model->held[option][unit]);
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
         uint32_t w = model->shared.items[i];

@@ -78,7 +78,7 @@ static void extend(struct cutting *cutting, uint32_t a, uint32_t o)
             return;
         seconds += option->seconds[v] + cutting->sure[o][b];
         if (cutting->last[unit] != mark) {
-            bytes += model->weight[o][unit] + model->kept[unit] * option->memory_scale;
+            bytes += model->weight[o][unit];
             held = fmax(held, model->held[o][unit]);
         }
         cutting->last[unit] = mark;

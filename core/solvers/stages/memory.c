@@ -19,7 +19,7 @@ static enum sp_status free_rates(struct sp_stages_run *run, const struct sp_stag
         options[i].memory_bytes = INFINITY;
     problem.options = options;
     copy.problem = &problem;
-    enum sp_status status = sp_stages_rates_make(run->scratch, &copy, problem.load_limit, rates, run->err);
+    enum sp_status status = sp_stages_rates_make(run->scratch, &copy, rates, run->err);
     if (status == SP_OK)
         *ret_bound = sp_stages_rates_bound(&problem, rates);
     return status;
@@ -40,18 +40,13 @@ static enum sp_status search(struct sp_stages_run *run, struct sp_stages_chain *
 enum sp_status sp_stages_least_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
                                       double *ret_factor)
 {
-    const struct sp_stages_problem *problem = prepared->problem;
     uint64_t most = run->options->max_ideals != 0 ? run->options->max_ideals : SP_STAGES_IDEALS;
-    bool has_limit = problem->objective == SP_STAGES_DEVICES || problem->objective == SP_STAGES_COST;
     struct sp_stages_rates rates;
     struct sp_stages_lattice *lattice;
     double bound = INFINITY;
     enum sp_status status = free_rates(run, prepared, &rates, &bound);
-    struct sp_stages_chain chain = {.prepared = prepared,
-                                    .rates = &rates,
-                                    .aim = SP_STAGES_AIM_MEMORY,
-                                    .load_limit = has_limit ? problem->load_limit : INFINITY,
-                                    .limit = INFINITY};
+    struct sp_stages_chain chain = {
+        .prepared = prepared, .rates = &rates, .aim = SP_STAGES_AIM_MEMORY, .load_limit = INFINITY, .limit = INFINITY};
     *ret_factor = INFINITY;
     if (status != SP_OK || bound == INFINITY)
         return status; /* memory is not what lacks */

@@ -274,12 +274,8 @@ static bool sum_figures(struct sp_arena *arena, struct sp_stages_prepared *prepa
     prepared->seconds = SP_NEW_ARRAY(arena, problem->option_count, double *);
     prepared->weight_bytes = SP_NEW_ARRAY(arena, problem->option_count, double *);
     prepared->held_bytes = SP_NEW_ARRAY(arena, problem->option_count, double *);
-    prepared->kept_bytes = SP_NEW_ARRAY(arena, units, double);
-    if (prepared->seconds == NULL || prepared->weight_bytes == NULL || prepared->held_bytes == NULL ||
-        prepared->kept_bytes == NULL)
+    if (prepared->seconds == NULL || prepared->weight_bytes == NULL || prepared->held_bytes == NULL)
         return false;
-    for (uint32_t i = 0; i < problem->node_count; i++)
-        prepared->kept_bytes[prepared->unit_of[i]] += problem->nodes[i].kept_bytes;
     for (uint32_t i = 0; i < problem->option_count; i++) {
         double *seconds = SP_NEW_ARRAY(arena, units, double);
         if (seconds == NULL)

@@ -105,7 +105,7 @@ static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_sta
 {
     const struct sp_stages_problem *problem = prepared->problem;
     struct chain_solver solver = {.run = run, .prepared = prepared, .solution = solution};
-    enum sp_status status = sp_stages_rates_make(run->scratch, prepared, problem->load_limit, &solver.rates, run->err);
+    enum sp_status status = sp_stages_rates_make(run->scratch, prepared, &solver.rates, run->err);
     *solution = (struct sp_stages_solution){0};
     if (status != SP_OK)
         return status;

@@ -10,10 +10,8 @@
  *   receive            for each tensor made outside and used inside, once: option.transfer_fixed + per_byte * bytes
  *   send               for each tensor made inside and used outside, once: the same
  *   combine            SUM (a device that cannot overlap; Tarnawski et al. 2020) or MAX (double buffers; evaluate.h)
- *   memory             weight bytes of its nodes, shared ones once per stage, + the largest `held` bytes of its nodes
- *                      + in_flight(stage) * sum of kept bytes of its nodes, within option.memory_bytes
- *   in flight          micro-batches that a stage keeps: 1, or with `is_training` the number of stages from it to the
- *                      end (1F1B: Narayanan et al. 2019; Piper's formula with replicas: Tarnawski et al. 2021)
+ *   memory             weight bytes of its nodes, shared ones once per stage, + the largest `held` bytes of its nodes,
+ *                      within option.memory_bytes
  *
  * Objectives
  *   THROUGHPUT  the smallest largest load
@@ -21,7 +19,7 @@
  *               nodes + sends; under an option with `is_free` (processors that cost nothing and are as many as nodes)
  *               nodes run one by one, each when its inputs are there, without transfers. The stages' graph has no
  *               cycle.
- *   DEVICES, COST   the fewest devices, the least sum of option.price, with every load within load_limit
+ *   DEVICES     the fewest devices
  *
  * Contiguous: the stages of forward nodes can be put in an order in which no edge goes back, so each is convex
  * (a difference of two ideals); the stages of backward nodes in the reverse order, or in the same one where then fewer
@@ -42,13 +40,12 @@
 
 #define SP_NO_STAGE_GROUP UINT32_MAX
 
-/* Memory and load_limit are kept up to rounding: as a fraction of the limit. */
+/* Memory is kept up to rounding: as a fraction of the limit. */
 #define SP_STAGES_SLACK 1e-9
 
 struct sp_stages_node {
     double weight_bytes; /* of weights that only this node has */
     double held_bytes;   /* in use while it runs, activations that are alive included */
-    double kept_bytes;   /* per micro-batch in flight */
     uint32_t color;      /* nodes of one colour are in one stage; SP_NO_STAGE_GROUP: none */
     bool is_backward;
 };
@@ -79,7 +76,6 @@ struct sp_stages_option {
     const double *weight_bytes, *held_bytes;
     double transfer_fixed, transfer_per_byte;
     double transfer_share; /* with borders and sends_to_each: of a tensor's bytes, what one device has */
-    double price;          /* per replica */
     bool is_free;          /* LATENCY: see above */
 };
 
@@ -101,7 +97,7 @@ struct sp_stages_memory {
     double (*bytes)(const void *set, uint32_t option);
 };
 
-enum sp_stages_objective { SP_STAGES_THROUGHPUT = 0, SP_STAGES_LATENCY, SP_STAGES_DEVICES, SP_STAGES_COST };
+enum sp_stages_objective { SP_STAGES_THROUGHPUT = 0, SP_STAGES_LATENCY, SP_STAGES_DEVICES };
 enum sp_stages_combine { SP_STAGES_SUM = 0, SP_STAGES_MAX };
 
 struct sp_stages_problem {
@@ -119,9 +115,7 @@ struct sp_stages_problem {
        first device, what it sends goes over the one behind its last. */
     const struct sp_stages_border *const *borders;
     bool sends_to_each;  /* to each stage that uses a tensor, with two buffers more for each but one */
-    bool is_training;    /* in flight */
     bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages */
-    double load_limit;   /* DEVICES, COST; INFINITY else */
     uint32_t max_stages; /* 0: as many as there are devices */
 };
 

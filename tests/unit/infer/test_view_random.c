@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "compose.h"
 #include "expect_view.h"
-#include "sharding/forms.h"
 
 TestSuite(view_random, .timeout = 120);
 
@@ -26,7 +26,7 @@ struct kind {
     const char *op_type;
     uint32_t loops, inputs;
     struct shape operands[MAX_OPERANDS]; /* inputs, then the output */
-    bool is_broadcast;                   /* sp_sharding_compose() is about it */
+    bool is_broadcast;                   /* compose_shardings() is about it */
 };
 
 static const struct kind kinds[] = {
@@ -284,8 +284,8 @@ static void expect_composition(const struct sample *sample, const struct sp_shar
         for (uint32_t a = 0; a < ranks[i]; a++)
             extents[i][a] = axis_extent(sample, sample->kind->operands[i].axes[a]);
     }
-    cr_assert_eq(sp_sharding_compose(build.arena, sample->kind->inputs, specs, ranks, shapes, MAX_DEVICES * 2,
-                                     &composed, &build.err),
+    cr_assert_eq(compose_shardings(build.arena, sample->kind->inputs, specs, ranks, shapes, MAX_DEVICES * 2, &composed,
+                                   &build.err),
                  SP_OK, "%s", build.err.message);
     cr_assert_eq(sp_sharding_equal(build.arena, composed, result, result->rank, extents[sample->kind->inputs],
                                    &is_equal, &build.err),

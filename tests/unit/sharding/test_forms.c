@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "build_sharding.h"
-#include "sharding/forms.h"
+#include "compose.h"
 
 static struct sp_arena *arena;
 static struct sp_error err;
@@ -265,4 +265,68 @@ Test(forms, random_round_trips)
         losses = (struct sp_losses){0};
         sp_arena_rewind(arena, mark);
     }
+}
+
+/* ---- composition ---- */
+
+static enum sp_status compose(const struct sp_sharding *a, uint32_t a_rank, const int64_t *a_shape,
+                              const struct sp_sharding *b, uint32_t b_rank, const int64_t *b_shape,
+                              struct sp_sharding **ret_result)
+{
+    const struct sp_sharding *inputs[] = {a, b};
+    const int64_t *shapes[] = {a_shape, b_shape};
+    uint32_t ranks[] = {a_rank, b_rank};
+    sp_error_clear(&err);
+    return compose_shardings(arena, 2, inputs, ranks, shapes, 0, ret_result, &err);
+}
+
+/* ONNX proposal 0007: Add(A[M, 1], B[1, N]) with A on {0,1} and {2,3}, B on {0,2} and {1,3} gives devices 0, 1, 2, 3.
+ */
+Test(forms, composition_of_the_proposal)
+{
+    const struct sp_sharding *a = build_blocks(arena, "2 |", "0 1; 2 3"), *b = build_blocks(arena, "| 2", "0 2; 1 3");
+    struct sp_sharding *result;
+    cr_assert_eq(compose(a, 2, SHAPE(4, 1), b, 2, SHAPE(1, 6), &result), SP_OK, "%s", err.message);
+    cr_expect_eq(result->rank, 2);
+    cr_expect_eq(sp_sharding_shards(result, 0), 2);
+    cr_expect_eq(sp_sharding_shards(result, 1), 2);
+    cr_expect_str_eq(placement_text(arena, result), "0; 1; 2; 3");
+    cr_expect_eq(sp_sharding_check(result, 2, SHAPE(4, 6), 4, &err), SP_OK, "%s", err.message);
+    /* the same on a mesh, and the missing axis of B[N] */
+    const struct sp_mesh *mesh = build_mesh(arena, "x=2 y=2", NULL);
+    cr_assert_eq(
+        compose(build_axes(arena, mesh, "x |"), 2, SHAPE(4, 1), build_axes(arena, mesh, "y"), 1, SHAPE(6), &result),
+        SP_OK, "%s", err.message);
+    cr_expect_str_eq(placement_text(arena, result), "0; 1; 2; 3");
+}
+
+Test(forms, composition)
+{
+    struct sp_sharding *result;
+    const struct sp_sharding *rows = build_blocks(arena, "2 |", "0; 1"), *turned = build_blocks(arena, "2 |", "1; 0");
+    const struct sp_sharding *columns = build_blocks(arena, "| 2", "0; 1"), *whole = build_blocks(arena, "|", "0 1 2");
+    cr_assert_eq(compose(rows, 2, SHAPE(4, 4), rows, 2, SHAPE(4, 4), &result), SP_OK);
+    cr_expect_str_eq(placement_text(arena, result), "0; 1");
+    cr_expect_eq(compose(rows, 2, SHAPE(4, 4), turned, 2, SHAPE(4, 4), &result), SP_ERR_MODEL);
+    cr_expect_str_eq(err.code, "EMPTY_INTERSECTION");
+    cr_expect(strstr(err.message, "inputs 0 and 1") != NULL, "%s", err.message);
+    cr_expect_eq(compose(rows, 2, SHAPE(4, 4), columns, 2, SHAPE(4, 4), &result), SP_ERR_MODEL);
+    cr_expect_str_eq(err.code, "SPLIT_MISMATCH");
+    cr_expect_eq(compose(rows, 2, SHAPE(1, 4), whole, 2, SHAPE(4, 4), &result), SP_ERR_MODEL);
+    cr_expect_str_eq(err.code, "SPLIT_MISMATCH");
+    cr_expect_eq(compose(rows, 2, SHAPE(4, 4), whole, 2, SHAPE(5, 4), &result), SP_ERR_MODEL);
+    cr_expect_str_eq(err.code, "SHAPE_MISMATCH");
+    /* a bias on all devices */
+    cr_assert_eq(compose(rows, 2, SHAPE(4, 4), build_blocks(arena, "", "0 1 2"), 1, SHAPE(4), &result), SP_ERR_REQUEST);
+    cr_assert_eq(compose(rows, 2, SHAPE(4, 4), build_blocks(arena, "1", "0 1 2"), 1, SHAPE(4), &result), SP_OK, "%s",
+                 err.message);
+    cr_expect_str_eq(placement_text(arena, result), "0; 1");
+    /* the same blocks in other words */
+    const struct sp_sharding *parts = build_blocks(arena, "2*2,0*1 |", "0; 1");
+    cr_assert_eq(compose(rows, 2, SHAPE(4, 4), parts, 2, SHAPE(4, 4), &result), SP_OK, "%s", err.message);
+    parts = build_blocks(arena, "2*1,0*2 |", "0; 1");
+    cr_expect_eq(compose(rows, 2, SHAPE(4, 4), parts, 2, SHAPE(4, 4), &result), SP_ERR_MODEL);
+    cr_expect_eq(compose(rows, 2, SHAPE(4, 4), build_blocks(arena, "2 |", NULL), 2, SHAPE(4, 4), &result),
+                 SP_ERR_REQUEST);
+    cr_expect_str_eq(err.where, "input 1");
 }

@@ -29,7 +29,7 @@ struct oracle {
     uint32_t before[RANDOM_STAGES_NODES]; /* nodes that must not be in a later stage */
     bool is_whole[SETS];                  /* of each colour all nodes or none */
     bool is_ideal[SETS];
-    double load[RANDOM_STAGES_OPTIONS][SETS], bytes[RANDOM_STAGES_OPTIONS][SETS], kept[SETS];
+    double load[RANDOM_STAGES_OPTIONS][SETS], bytes[RANDOM_STAGES_OPTIONS][SETS];
     double best, best_memory; /* value; part of the memory that the best in that takes, which may be more than 1 */
 };
 
@@ -72,7 +72,7 @@ static void weigh(struct oracle *oracle, uint32_t option, uint32_t set)
 {
     const struct sp_stages_problem *problem = oracle->problem;
     const struct sp_stages_option *by = &problem->options[option];
-    double seconds = 0, receive = 0, send = 0, bytes = 0, held = 0, kept = 0;
+    double seconds = 0, receive = 0, send = 0, bytes = 0, held = 0;
     for (uint32_t i = 0; i < problem->node_count; i++) {
         if ((set >> i & 1) == 0)
             continue;
@@ -80,7 +80,6 @@ static void weigh(struct oracle *oracle, uint32_t option, uint32_t set)
         seconds += by->seconds[i];
         bytes += by->weight_bytes != NULL ? by->weight_bytes[i] : problem->nodes[i].weight_bytes * by->memory_scale;
         held = fmax(held, node_held);
-        kept += problem->nodes[i].kept_bytes;
     }
     for (uint32_t i = 0; i < problem->tensor_count; i++) {
         uint32_t users = 0;
@@ -100,7 +99,6 @@ static void weigh(struct oracle *oracle, uint32_t option, uint32_t set)
     oracle->load[option][set] =
         problem->combine == SP_STAGES_SUM ? seconds + receive + send : fmax(seconds, fmax(receive, send));
     oracle->bytes[option][set] = bytes + held;
-    oracle->kept[set] = kept;
 }
 
 static void prepare(struct oracle *oracle, const struct sp_stages_problem *problem)
@@ -129,16 +127,14 @@ static void prepare(struct oracle *oracle, const struct sp_stages_problem *probl
 
 /* What is behind the nodes that are left, which are an ideal. */
 struct partial {
-    uint32_t left, stages, replicas, used[2];
-    double load, price, devices, memory;
+    uint32_t left, stages, used[2];
+    double load, devices, memory;
 };
 
 static void finish(struct oracle *oracle, const struct partial *partial)
 {
     const struct sp_stages_problem *problem = oracle->problem;
-    double value = problem->objective == SP_STAGES_THROUGHPUT ? partial->load
-                   : problem->objective == SP_STAGES_COST     ? partial->price
-                                                              : partial->devices;
+    double value = problem->objective == SP_STAGES_THROUGHPUT ? partial->load : partial->devices;
     oracle->best_memory = fmin(oracle->best_memory, partial->memory);
     if (partial->memory <= 1)
         oracle->best = fmin(oracle->best, value);
@@ -160,16 +156,13 @@ static void try_stage(const struct oracle *oracle, const struct partial *partial
         if (next.used[kind] > problem->class_size[kind])
             return;
         double load = oracle->load[option][set] / replicas;
-        if (load == INFINITY || load > problem->load_limit)
+        if (load == INFINITY)
             continue;
         next.left &= ~set;
         next.stages++;
-        next.replicas += replicas;
-        uint32_t flight = problem->is_training ? (next.replicas + replicas - 1) / replicas : 1;
-        double bytes = oracle->bytes[option][set] + flight * oracle->kept[set] * by->memory_scale;
+        double bytes = oracle->bytes[option][set];
         next.memory = fmax(next.memory, bytes == 0 ? 0 : bytes / by->memory_bytes);
         next.load = fmax(next.load, load);
-        next.price += by->price * replicas;
         next.devices += (double)by->devices * replicas;
         if (next.memory >= oracle->best_memory && next.memory > 1)
             continue;
@@ -273,8 +266,6 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
         struct sp_arena_mark mark = sp_arena_mark(arena);
         random_stages_make(&random, &state, round % 10 == 0 ? RANDOM_STAGES_NODES : 7);
         random.problem.objective = objective;
-        if (objective != SP_STAGES_THROUGHPUT)
-            random.problem.load_limit = 3 + random_stages_below(&state, 24);
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.option_count; i++)
             random.options[i].devices *= 256;
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.class_count; i++)
@@ -321,16 +312,6 @@ Test(stages, devices_orders)
     compare(SP_STAGES_DEVICES, ORDERS_ONLY, 500, 5);
 }
 
-Test(stages, cost)
-{
-    compare(SP_STAGES_COST, AS_IT_IS, 1000, 6);
-}
-
-Test(stages, cost_orders)
-{
-    compare(SP_STAGES_COST, ORDERS_ONLY, 500, 7);
-}
-
 /* Three nodes in a row, a second each, of 6, 2 and 6 bytes; a device holds `memory` bytes. */
 struct row {
     struct sp_stages_problem problem;
@@ -355,8 +336,7 @@ static void make_row(struct row *row, uint32_t devices, double memory)
                                             .memory_bytes = memory,
                                             .memory_scale = 1,
                                             .seconds = row->seconds,
-                                            .transfer_per_byte = 0.25,
-                                            .price = 1};
+                                            .transfer_per_byte = 0.25};
     row->problem = (struct sp_stages_problem){.node_count = 3,
                                               .tensor_count = 2,
                                               .option_count = 1,
@@ -364,8 +344,7 @@ static void make_row(struct row *row, uint32_t devices, double memory)
                                               .nodes = row->nodes,
                                               .tensors = row->tensors,
                                               .options = &row->option,
-                                              .class_size = &row->size,
-                                              .load_limit = INFINITY};
+                                              .class_size = &row->size};
 }
 
 Test(stages, says_how_much_memory_lacks)
@@ -399,28 +378,6 @@ Test(stages, takes_replicas_where_one_node_is_all)
     cr_assert_eq(result->stage_count, 1);
     cr_expect_eq(result->stages[0].replicas, 6);
     cr_expect_float_eq(result->value, 1.5, 1e-12);
-}
-
-Test(stages, keeps_more_the_earlier_a_stage_is)
-{
-    struct row row;
-    struct sp_stages_options options = {0};
-    make_row(&row, 3, 9);
-    row.problem.is_training = true;
-    for (uint32_t i = 0; i < 3; i++) {
-        row.nodes[i].weight_bytes = 0;
-        row.nodes[i].kept_bytes = 3;
-    }
-    struct sp_stages_result *result = solve(&row.problem, &options); /* 3 x 3, 2 x 3, 1 x 3 */
-    cr_assert(result->is_feasible);
-    cr_assert_eq(result->stage_count, 3);
-    for (uint32_t i = 0; i < 3; i++)
-        cr_expect_float_eq(result->stages[i].memory_bytes, 3.0 * (3 - i), 1e-12);
-    row.option.memory_bytes = 8; /* so the first stage may not be three from the end */
-    result = solve(&row.problem, &options);
-    cr_assert(result->is_feasible);
-    cr_expect_eq(result->stage_count, 2);
-    cr_expect_float_eq(result->value, 2.25, 1e-12);
 }
 
 static void expect_refused(struct sp_stages_problem *problem)
@@ -548,8 +505,7 @@ static struct wide *make_wide(uint32_t devices)
                                              .memory_bytes = 120,
                                              .memory_scale = 1,
                                              .seconds = wide->seconds,
-                                             .transfer_per_byte = 1,
-                                             .price = 1};
+                                             .transfer_per_byte = 1};
     wide->problem = (struct sp_stages_problem){.node_count = WIDE_SIZE,
                                                .tensor_count = WIDE_SIZE,
                                                .option_count = 1,
@@ -557,8 +513,7 @@ static struct wide *make_wide(uint32_t devices)
                                                .nodes = wide->nodes,
                                                .tensors = wide->tensors,
                                                .options = &wide->option,
-                                               .class_size = &wide->size,
-                                               .load_limit = INFINITY};
+                                               .class_size = &wide->size};
     return wide;
 }
 

@@ -27,8 +27,7 @@ TestSuite(stages_assign, .init = setup, .fini = teardown);
 struct oracle {
     const struct sp_stages_problem *problem;
     bool is_whole[SETS];
-    double load[RANDOM_STAGES_OPTIONS][SETS], bytes[RANDOM_STAGES_OPTIONS][SETS], kept[SETS];
-    bool has_order; /* what stages keep depends on how many are behind them */
+    double load[RANDOM_STAGES_OPTIONS][SETS], bytes[RANDOM_STAGES_OPTIONS][SETS];
     double best;
 };
 
@@ -41,7 +40,7 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
 {
     const struct sp_stages_problem *problem = oracle->problem;
     const struct sp_stages_option *option = &problem->options[o];
-    double compute = 0, receive = 0, send = 0, bytes = 0, held = 0, kept = 0;
+    double compute = 0, receive = 0, send = 0, bytes = 0, held = 0;
     for (uint32_t v = 0; v < problem->node_count; v++) {
         if ((set >> v & 1) == 0)
             continue;
@@ -49,7 +48,6 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
         compute += option->seconds[v];
         bytes += option->weight_bytes != NULL ? option->weight_bytes[v] : node->weight_bytes * option->memory_scale;
         held = fmax(held, option->held_bytes != NULL ? option->held_bytes[v] : node->held_bytes * option->memory_scale);
-        kept += node->kept_bytes;
     }
     for (uint32_t t = 0; t < problem->tensor_count; t++) {
         const struct sp_stages_tensor *tensor = &problem->tensors[t];
@@ -70,16 +68,12 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
     oracle->load[o][set] =
         problem->combine == SP_STAGES_SUM ? compute + receive + send : fmax(compute, fmax(receive, send));
     oracle->bytes[o][set] = bytes + held;
-    oracle->kept[set] = kept;
 }
 
 static void prepare(struct oracle *oracle, const struct sp_stages_problem *problem)
 {
     oracle->problem = problem;
     oracle->best = INFINITY;
-    oracle->has_order = false;
-    for (uint32_t v = 0; v < problem->node_count; v++)
-        oracle->has_order |= problem->is_training && problem->nodes[v].kept_bytes > 0;
     for (uint32_t set = 0; set < 1u << problem->node_count; set++) {
         oracle->is_whole[set] = true;
         for (uint32_t v = 0; v < problem->node_count; v++)
@@ -94,7 +88,7 @@ static void prepare(struct oracle *oracle, const struct sp_stages_problem *probl
 
 /* What is placed already, from the last stage on. */
 struct partial {
-    uint32_t left, stages, replicas, used[2];
+    uint32_t left, stages, used[2];
     double load;
 };
 
@@ -110,7 +104,7 @@ static void try_stages(struct oracle *oracle, const struct partial *partial)
         return;
     uint32_t lowest = partial->left & (0 - partial->left);
     for (uint32_t set = partial->left; set != 0; set = (set - 1) & partial->left) {
-        if (!oracle->is_whole[set] || (!oracle->has_order && (set & lowest) == 0))
+        if (!oracle->is_whole[set] || (set & lowest) == 0)
             continue;
         for (uint32_t o = 0; o < problem->option_count; o++) {
             const struct sp_stages_option *option = &problem->options[o];
@@ -121,12 +115,8 @@ static void try_stages(struct oracle *oracle, const struct partial *partial)
                     break;
                 next.left &= ~set;
                 next.stages++;
-                next.replicas += replicas;
-                uint32_t behind = (next.replicas + replicas - 1) / replicas;
-                double flight = problem->is_training ? behind : 1;
                 next.load = fmax(next.load, oracle->load[o][set] / replicas);
-                if (oracle->bytes[o][set] + flight * oracle->kept[set] * option->memory_scale <= option->memory_bytes &&
-                    next.load < oracle->best)
+                if (oracle->bytes[o][set] <= option->memory_bytes && next.load < oracle->best)
                     try_stages(oracle, &next);
             }
         }
@@ -271,8 +261,7 @@ static void make_ladder(struct ladder *ladder, double memory)
                                                  .tensors = ladder->tensors,
                                                  .options = &ladder->option,
                                                  .class_size = &ladder->size,
-                                                 .non_contiguous = true,
-                                                 .load_limit = INFINITY};
+                                                 .non_contiguous = true};
 }
 
 static void expect_same(const struct sp_stages_result *a, const struct sp_stages_result *b, uint32_t nodes)

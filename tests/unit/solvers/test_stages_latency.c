@@ -47,7 +47,6 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
         const struct sp_stages_node *node = &problem->nodes[v];
         seconds += option->seconds[v];
         bytes += option->weight_bytes != NULL ? option->weight_bytes[v] : node->weight_bytes * option->memory_scale;
-        bytes += node->kept_bytes * option->memory_scale;
         held = fmax(held, option->held_bytes != NULL ? option->held_bytes[v] : node->held_bytes * option->memory_scale);
     }
     for (uint32_t t = 0; t < problem->tensor_count; t++) {
@@ -365,8 +364,7 @@ static void make_chain(struct chain *chain, uint32_t devices, double memory)
                                                 .tensors = chain->tensors,
                                                 .options = chain->options,
                                                 .class_size = chain->size,
-                                                .objective = SP_STAGES_LATENCY,
-                                                .load_limit = INFINITY};
+                                                .objective = SP_STAGES_LATENCY};
 }
 
 static void *run_started(void *context)

@@ -14,11 +14,8 @@ static void make_graph(struct random_stages *random, uint64_t *state, uint32_t n
              colors = ONE_IN(2) ? 0 : 1 + BELOW(3);
     bool is_mirror = ONE_IN(2);
     for (uint32_t i = 0; i < nodes; i++) {
-        random->nodes[i] = (struct sp_stages_node){.weight_bytes = BELOW(5),
-                                                   .held_bytes = BELOW(4),
-                                                   .kept_bytes = ONE_IN(3) ? BELOW(3) : 0,
-                                                   .color = SP_NO_STAGE_GROUP,
-                                                   .is_backward = i >= forward};
+        random->nodes[i] = (struct sp_stages_node){
+            .weight_bytes = BELOW(5), .held_bytes = BELOW(4), .color = SP_NO_STAGE_GROUP, .is_backward = i >= forward};
         if (colors > 0 && ONE_IN(3))
             random->nodes[i].color = 5 + BELOW(colors);
         if (i >= forward && is_mirror && nodes - 1 - i < forward) {
@@ -65,7 +62,6 @@ static void make_option(struct random_stages *random, uint64_t *state, uint32_t 
         .seconds = random->seconds[index],
         .transfer_fixed = ONE_IN(3) ? 1 : 0,
         .transfer_per_byte = BELOW(3),
-        .price = BELOW(5),
     };
     for (uint32_t node = 0; node < nodes; node++) {
         random->seconds[index][node] = ONE_IN(25) ? INFINITY : ONE_IN(4) ? 0 : 1 + BELOW(10);
@@ -94,8 +90,6 @@ void random_stages_make(struct random_stages *random, uint64_t *state, uint32_t 
         .class_size = random->class_size,
         .objective = SP_STAGES_THROUGHPUT,
         .combine = ONE_IN(2) ? SP_STAGES_SUM : SP_STAGES_MAX,
-        .is_training = ONE_IN(2),
-        .load_limit = INFINITY,
         .max_stages = ONE_IN(5) ? 1 + BELOW(3) : 0,
     };
     random->class_size[0] = 1 + BELOW(problem->class_count == 1 ? 4 : 3);
