@@ -266,6 +266,8 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
         struct sp_arena_mark mark = sp_arena_mark(arena);
         random_stages_make(&random, &state, round % 10 == 0 ? RANDOM_STAGES_NODES : 7);
         random.problem.objective = objective;
+        for (uint32_t i = 0; objective == SP_STAGES_DEVICES && i < random.problem.option_count; i++)
+            random.options[i].memory_bytes = 4 + random_stages_below(&state, 12); /* one stage is seldom enough */
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.option_count; i++)
             random.options[i].devices *= 256;
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.class_count; i++)
