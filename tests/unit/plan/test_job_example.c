@@ -19,7 +19,8 @@ static char *text_of(const char *path)
 
 Test(job_example, is_the_text_of_the_header)
 {
-    char *header = text_of(SOURCE_ROOT "/core/plan/job.h"), *example = text_of(SOURCE_ROOT "/tests/unit/plan/job_example.c");
+    char *header = text_of(SOURCE_ROOT "/core/plan/job.h"),
+         *example = text_of(SOURCE_ROOT "/tests/unit/plan/job_example.c");
     const char *line = strstr(header, "\n *     #include <stdio.h>\n"), *expected = example;
     cr_assert_not_null(line);
     for (line++; strncmp(line, " *     ", 7) == 0 || strncmp(line, " *\n", 3) == 0; line = strchr(line, '\n') + 1) {
