@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "solvers/stages/chain.h"
 
 /* The search over chains of ideals (chain.h). */
@@ -401,17 +402,9 @@ static bool gather(struct search *search, uint32_t ideal)
     for (struct label *label = search->labels[ideal]; label != NULL; label = label->next) {
         if (is_hopeless(search, ideal, label->value, label->used))
             continue; /* the limit has come down since */
-        if (search->here_count == search->here_room) {
-            uint32_t room = search->here_room == 0 ? 64 : 2 * search->here_room;
-            struct label **larger = SP_NEW_ARRAY(search->arena, room, struct label *);
-            if (larger == NULL) {
-                search->is_out_of_memory = true;
-                return false;
-            }
-            if (search->here_count > 0)
-                memcpy(larger, search->here, search->here_count * sizeof *larger);
-            search->here = larger;
-            search->here_room = room;
+        if (!SP_MAKE_ROOM(search->arena, search->here, search->here_count, search->here_room, 1)) {
+            search->is_out_of_memory = true;
+            return false;
         }
         search->here[search->here_count++] = label;
     }
