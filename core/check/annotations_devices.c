@@ -295,7 +295,7 @@ static enum sp_status check_spelling(struct device_check *devices)
                                      group->key, spec->tensor);
     }
     if (count > 0)
-        qsort(sorted, count, sizeof(sorted[0]), compare_members);
+        qsort(sorted, count, sizeof sorted[0], compare_members);
     for (uint32_t i = 0; status == SP_OK && i + 1 < count; i++) {
         if (sorted[i]->count == 0 || compare_members(&sorted[i], &sorted[i + 1]) != 0)
             continue;

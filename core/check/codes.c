@@ -22,7 +22,7 @@ static const struct {
      "What ONNX Runtime's Distributed* operators and XLA's shardings in metadata say, and what becomes of it."},
 };
 
-#define ARRAY_COUNT (sizeof(arrays) / sizeof(arrays[0]))
+#define ARRAY_COUNT (sizeof arrays / sizeof arrays[0])
 #define MAX_CODES   512
 
 /* Built once, by whoever asks first, and read-only from then on. */
@@ -46,8 +46,8 @@ static void build(void)
                 in_order[code_count++] = entry;
         }
     }
-    memcpy(by_code, in_order, code_count * sizeof(by_code[0]));
-    qsort(by_code, code_count, sizeof(by_code[0]), compare_codes);
+    memcpy(by_code, in_order, code_count * sizeof by_code[0]);
+    qsort(by_code, code_count, sizeof by_code[0], compare_codes);
 }
 
 const struct sp_diagnostic_code *sp_diagnostic_find(const char *code)
@@ -55,7 +55,7 @@ const struct sp_diagnostic_code *sp_diagnostic_find(const char *code)
     (void)pthread_once(&built, build);
     const struct sp_diagnostic_code wanted = {.code = code}, *key = &wanted;
     const struct sp_diagnostic_code *const *found =
-        bsearch(&key, by_code, code_count, sizeof(by_code[0]), compare_codes);
+        bsearch(&key, by_code, code_count, sizeof by_code[0], compare_codes);
     return found == NULL ? NULL : *found;
 }
 

@@ -47,7 +47,7 @@ static void write_graphs(struct sp_buf *buf, const struct sp_graph *graph)
     const struct sp_graph *path[SP_MAX_NESTING + SP_MAX_CALL_DEPTH + 2];
     char text[NAME_IN_PLACE + 32];
     uint32_t depth = 0;
-    while (graph->owner != NULL && depth < sizeof(path) / sizeof(path[0])) {
+    while (graph->owner != NULL && depth < sizeof path / sizeof path[0]) {
         path[depth++] = graph;
         graph = graph->owner->graph;
     }
@@ -162,7 +162,7 @@ enum sp_status sp_check_add_error(struct sp_diagnostics *list, const struct sp_n
         finding.place = what->where;
     if (what->status == SP_OK)
         return SP_OK;
-    for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++) {
+    for (size_t i = 0; i < sizeof renamed / sizeof renamed[0]; i++) {
         if (strcmp(what->code, renamed[i][0]) == 0)
             finding.code = renamed[i][1];
     }

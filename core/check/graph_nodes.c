@@ -34,7 +34,7 @@ static bool was_removed(const struct sp_node *node)
         "Scale",
         "ScaledTanh",
     };
-    for (size_t i = 0; node->domain[0] == '\0' && i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; node->domain[0] == '\0' && i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(node->op_type, names[i]) == 0)
             return true;
     }

@@ -270,7 +270,7 @@ static bool is_not_negative_without(const struct sp_poly *poly, uint32_t index)
     for (int i = 0; i < 2; i++) {
         struct sp_poly operand, replaced = *poly;
         memmove(&replaced.terms[index], &replaced.terms[index + 1],
-                (replaced.count - index - 1) * sizeof(replaced.terms[0]));
+                (replaced.count - index - 1) * sizeof replaced.terms[0]);
         replaced.count--;
         if (sp_poly_from_dim(i == 0 ? term->atoms[0]->a : term->atoms[0]->b, &operand) &&
             sp_poly_add_scaled(&replaced, &operand, term->coefficient, NULL) && is_not_negative(&replaced))

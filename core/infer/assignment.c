@@ -32,7 +32,7 @@ enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
     char *copy = sp_arena_string(assignment->arena, message, strlen(message));
-    if (!copy)
+    if (copy == NULL)
         return sp_fail_memory(err);
     assignment->stops[assignment->stop_count++] = (struct sp_stop){code, node, tensor, copy};
     return SP_OK;
@@ -42,7 +42,7 @@ enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *
 
 static const struct sp_shape *shape_of(const struct sp_value *value)
 {
-    bool has_rank = value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+    bool has_rank = value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
                     value->type.shape.rank <= SP_MAX_RANK;
     return has_rank ? &value->type.shape : NULL;
 }
@@ -100,7 +100,7 @@ static enum sp_status fail_foreign(struct assigner *all, const struct sp_node *n
 /* Groups make few bytes list many devices. */
 static enum sp_status count_devices(struct assigner *all, const struct sp_sharding *sharding)
 {
-    const bool is_listed = sharding->kind == SP_SHARDING_BLOCKS && sharding->first;
+    const bool is_listed = sharding->kind == SP_SHARDING_BLOCKS && sharding->first != NULL;
     if (!is_listed || (!sp_view_cache_is_full(all->cache) &&
                        sp_view_cache_spend(all->cache, (int64_t)sharding->first[sharding->shard_count])))
         return SP_OK;
@@ -136,11 +136,11 @@ static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const st
     bool is_found = false;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         const struct sp_value *value = operand_value(node, i);
-        if (!value || !spec->tensor_name || strcmp(value->name, spec->tensor_name) != 0)
+        if (value == NULL || spec->tensor_name == NULL || strcmp(value->name, spec->tensor_name) != 0)
             continue;
         is_found = true;
         const struct sp_shape *shape = shape_of(value);
-        if (!shape)
+        if (shape == NULL)
             return sp_assignment_stop(all->assignment, "RANK_UNKNOWN", node, value->name, all->err,
                                       "The number of axes of '%.120s' is not known, so its spec is not looked at.",
                                       value->name);
@@ -148,16 +148,16 @@ static enum sp_status give_spec(struct assigner *all, uint32_t node_id, const st
         struct sp_error why = {0};
         struct assigner within = *all;
         within.err = &why;
-        if (!normal && read_spec(&within, spec, shape, &normal) != SP_OK)
+        if (normal == NULL && read_spec(&within, spec, shape, &normal) != SP_OK)
             return fail_node(all, node, &why);
         *entry = (struct sp_spec_entry){normal, SP_SPEC_GIVEN, NULL};
     }
-    return is_found ? SP_OK : fail_foreign(all, node, spec->tensor_name ? spec->tensor_name : "");
+    return is_found ? SP_OK : fail_foreign(all, node, spec->tensor_name != NULL ? spec->tensor_name : "");
 }
 
 static bool is_open(const struct sp_spec_entry *entry)
 {
-    return entry->sharding && entry->sharding->kind == SP_SHARDING_BLOCKS && !entry->sharding->first;
+    return entry->sharding != NULL && entry->sharding->kind == SP_SHARDING_BLOCKS && entry->sharding->first == NULL;
 }
 
 /* The devices of the node's specs that have a placement, ascending. */
@@ -169,11 +169,11 @@ static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, in
     struct sp_arena_mark mark = sp_arena_mark(all->scratch);
     const struct sp_sharding **named = SP_NEW_ARRAY(all->scratch, operands, const struct sp_sharding *), *whole = NULL;
     uint32_t count = 0;
-    if (!named)
+    if (named == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = 0; i < operands; i++) {
         const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
-        if (entry->sharding && !is_open(entry))
+        if (entry->sharding != NULL && !is_open(entry))
             named[count++] = entry->sharding;
     }
     enum sp_status status =
@@ -181,8 +181,8 @@ static enum sp_status devices_of_node(struct assigner *all, uint32_t node_id, in
     sp_arena_rewind(all->scratch, mark);
     if (status != SP_OK)
         return status;
-    *ret_count = whole ? whole->first[1] : 0;
-    *ret_devices = whole ? whole->devices : NULL;
+    *ret_count = whole != NULL ? whole->first[1] : 0;
+    *ret_devices = whole != NULL ? whole->devices : NULL;
     return SP_OK;
 }
 
@@ -267,7 +267,7 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
 {
     int64_t extents[SP_MAX_RANK];
     const struct sp_shape *shape = shape_of(value);
-    if (!shape)
+    if (shape == NULL)
         return sp_fail(all->err, SP_ERR_REQUEST, "RANK_UNKNOWN",
                        "'%.120s' gets a spec, but the number of its axes is not known.", set->tensor);
     extents_of(shape, extents);
@@ -275,7 +275,7 @@ static enum sp_status prepare_set(struct assigner *all, const struct sp_value *v
         sp_sharding_check(set->sharding, shape->rank, extents, all->assignment->device_count, all->err);
     if (status == SP_OK)
         status = normalize(all, set->sharding, shape->rank, ret_sharding);
-    if (status != SP_OK || (*ret_sharding)->kind != SP_SHARDING_BLOCKS || (*ret_sharding)->first)
+    if (status != SP_OK || (*ret_sharding)->kind != SP_SHARDING_BLOCKS || (*ret_sharding)->first != NULL)
         return status;
     int64_t shards = (*ret_sharding)->shard_count;
     if (shards > all->assignment->device_count)
@@ -293,17 +293,17 @@ static enum sp_status find_sets(struct assigner *all, uint32_t count, const stru
 {
     const struct sp_graph *graph = all->assignment->dataflow->model->graph;
     struct sp_value **sorted = SP_NEW_ARRAY(all->arena, graph->value_count, struct sp_value *);
-    if (!sorted)
+    if (sorted == NULL)
         return sp_fail_memory(all->err);
     if (graph->value_count > 0)
         memcpy(sorted, graph->values, graph->value_count * sizeof(struct sp_value *));
     qsort(sorted, graph->value_count, sizeof *sorted, by_name);
     for (uint32_t i = 0; i < count; i++) {
         struct sp_value **found = bsearch(sets[i].tensor, sorted, graph->value_count, sizeof *sorted, to_name);
-        if (!found)
+        if (found == NULL)
             return sp_fail(all->err, SP_ERR_REQUEST, "UNKNOWN_TENSOR", "The model's graph has no tensor '%.120s'.",
                            sets[i].tensor);
-        if (by_value[(*found)->id])
+        if (by_value[(*found)->id] != NULL)
             return sp_fail(all->err, SP_ERR_REQUEST, "DUPLICATE_TENSOR", "The tensor '%.120s' gets two specs.",
                            sets[i].tensor);
         enum sp_status status = prepare_set(all, *found, &sets[i], &by_value[(*found)->id]);
@@ -318,7 +318,7 @@ static enum sp_status set_specs(struct assigner *all, uint32_t count, const stru
     struct sp_assignment *assignment = all->assignment;
     const struct sp_graph *graph = assignment->dataflow->model->graph;
     const struct sp_sharding **by_value = SP_NEW_ARRAY(all->arena, graph->value_count, const struct sp_sharding *);
-    if (!by_value)
+    if (by_value == NULL)
         return sp_fail_memory(all->err);
     enum sp_status status = find_sets(all, count, sets, by_value);
     for (uint32_t n = 0; status == SP_OK && n < assignment->dataflow->node_count; n++) {
@@ -326,7 +326,7 @@ static enum sp_status set_specs(struct assigner *all, uint32_t count, const stru
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
             const struct sp_value *value = operand_value(node, i);
             struct sp_spec_entry *entry = sp_spec_of(assignment, n, i);
-            if (!value || value->graph != graph || !by_value[value->id])
+            if (value == NULL || value->graph != graph || by_value[value->id] == NULL)
                 continue;
             if (i >= node->input_count || entry->origin == SP_SPEC_NONE)
                 *entry = (struct sp_spec_entry){by_value[value->id], SP_SPEC_SET, "The request sets it."};
@@ -353,7 +353,7 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_data
         return sp_fail_limit(err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS, set_count,
                              "At most %d specs can be set.", SP_MAX_SET_SPECS);
     struct sp_assignment *assignment = SP_NEW(arena, struct sp_assignment);
-    if (!assignment)
+    if (assignment == NULL)
         return sp_fail_memory(err);
     struct assigner all = {.assignment = assignment, .arena = arena, .err = err};
     enum sp_status status = sp_view_cache_create(arena, dataflow->model, &assignment->cache, err);
@@ -362,7 +362,7 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_data
     all.cache = assignment->cache;
     assignment->arena = arena;
     assignment->dataflow = dataflow;
-    assignment->configuration = configuration ? configuration : "";
+    assignment->configuration = configuration != NULL ? configuration : "";
     assignment->device_count = device_count;
     assignment->nodes = SP_NEW_ARRAY(arena, dataflow->node_count, struct sp_node_specs);
     assignment->pinned_inputs = SP_NEW_ARRAY(arena, dataflow->model->graph->input_count, bool);
@@ -371,10 +371,11 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_data
     for (uint32_t i = 0; i < dataflow->node_count; i++)
         operands += (uint64_t)dataflow->nodes[i]->input_count + dataflow->nodes[i]->output_count;
     struct sp_spec_entry *entries = SP_NEW_ARRAY(arena, operands, struct sp_spec_entry);
-    if (!assignment->nodes || !assignment->pinned_inputs || !assignment->pinned_outputs || !entries)
+    if (assignment->nodes == NULL || assignment->pinned_inputs == NULL || assignment->pinned_outputs == NULL ||
+        entries == NULL)
         return sp_fail_memory(err);
     all.scratch = sp_arena_create(sp_arena_budget(arena));
-    if (!all.scratch)
+    if (all.scratch == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < dataflow->node_count && status == SP_OK; i++)
         status = give_node(&all, i, &entries);

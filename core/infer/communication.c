@@ -18,7 +18,7 @@ static enum sp_status plan_way(struct sp_communicator *all, const struct sp_valu
     enum sp_status status = sp_plan_way(all, value, shape, from, to, &reshard);
     if (status != SP_OK)
         return status;
-    if (!reshard) {
+    if (reshard == NULL) {
         way->steps = "reshard";
         way->bytes = way->total_bytes = -1;
         return SP_OK;
@@ -60,7 +60,7 @@ static enum sp_status find_way(struct sp_communicator *all, const struct sp_valu
     if (known == NULL) {
         struct sp_arena_mark mark = sp_arena_mark(all->scratch);
         status = work_out(all, value, shape, from, to, &way);
-        if (!key.large) /* else it lies behind the mark */
+        if (key.large == NULL) /* else it lies behind the mark */
             sp_arena_rewind(all->scratch, mark);
         known = status == SP_OK ? sp_view_cache_put(cache, &key, sizeof *known) : NULL;
         if (known == NULL)
@@ -79,7 +79,7 @@ static enum sp_status find_way(struct sp_communicator *all, const struct sp_valu
 static const struct sp_spec_entry *entry_at_producer(const struct sp_communicator *all, const struct sp_value *value)
 {
     const struct sp_node *producer = value->producer;
-    uint32_t id = producer ? sp_dataflow_node(all->assignment->dataflow, producer) : UINT32_MAX;
+    uint32_t id = producer != NULL ? sp_dataflow_node(all->assignment->dataflow, producer) : UINT32_MAX;
     return id == UINT32_MAX ? NULL : sp_spec_of(all->assignment, id, producer->input_count + value->producer_output);
 }
 
@@ -87,10 +87,11 @@ static enum sp_status communicate_input(struct sp_communicator *all, uint32_t in
 {
     const struct sp_value *value = sp_communicated_value(all, index);
     const struct sp_spec_entry *entry = sp_spec_of(all->assignment, all->relation->node_id, index);
-    const struct sp_spec_entry *made = value ? entry_at_producer(all, value) : NULL;
+    const struct sp_spec_entry *made = value != NULL ? entry_at_producer(all, value) : NULL;
     struct sp_known_way way = {.steps = ""};
     char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
-    if (!value || !entry->sharding || !made || !made->sharding || entry->origin == SP_SPEC_ASSUMED)
+    if (value == NULL || entry->sharding == NULL || made == NULL || made->sharding == NULL ||
+        entry->origin == SP_SPEC_ASSUMED)
         return SP_OK;
     for (uint32_t i = 0; i < index; i++)
         if (all->relation->tensors[i] == all->relation->tensors[index])
@@ -119,10 +120,10 @@ static enum sp_status communicate_gather(struct sp_communicator *all, const stru
     const struct sp_value *value = sp_communicated_value(all, conflict->operand);
     const struct sp_sharding *sharding =
         sp_spec_of(all->assignment, all->relation->node_id, conflict->operand)->sharding;
-    int64_t tile[SP_MAX_RANK], group = sharding ? sp_sharding_shards(sharding, conflict->axis) : 1;
+    int64_t tile[SP_MAX_RANK], group = sharding != NULL ? sp_sharding_shards(sharding, conflict->axis) : 1;
     if (conflict->factor != SP_NO_FACTOR)
         group = sp_view_shards(all->view, conflict->factor);
-    if (!value || !sharding || group < 2)
+    if (value == NULL || sharding == NULL || group < 2)
         return SP_OK;
     double piece = sp_communicated_tile(all, value, sharding, tile);
     double bytes = piece < 0 ? -1 : sp_collective_bytes(SP_ALL_GATHER, (double)group, piece * (double)group);
@@ -144,7 +145,8 @@ static enum sp_status communicate_border(struct sp_communicator *all, uint32_t i
     int64_t tile[SP_MAX_RANK] = {0}, group = sp_view_shards(all->view, factor);
     bool is_halo = is->kind == SP_FACTOR_HALO;
     int64_t low = is->halo_low > 0 ? is->halo_low : 0, high = is->halo_high > 0 ? is->halo_high : 0;
-    if (!value || !sharding || group < 2 || sp_sharding_shards(sharding, axis) < 2 || (is_halo && low + high == 0))
+    if (value == NULL || sharding == NULL || group < 2 || sp_sharding_shards(sharding, axis) < 2 ||
+        (is_halo && low + high == 0))
         return SP_OK;
     double piece = sp_communicated_tile(all, value, sharding, tile), bytes = piece, total = piece;
     double groups = (double)all->view->participant_count / (double)group;
@@ -198,7 +200,7 @@ static enum sp_status communicate_output(struct sp_communicator *all, uint32_t o
     const struct sp_sharding *result = all->view->results[output];
     struct sp_known_way way = {.steps = ""};
     char label[264], from[SP_SPEC_TEXT_SIZE], to[SP_SPEC_TEXT_SIZE];
-    if (!value || !entry->sharding || !result)
+    if (value == NULL || entry->sharding == NULL || result == NULL)
         return SP_OK;
     enum sp_status status = find_way(all, value, result, entry->sharding, &way);
     if (status != SP_OK || way.steps[0] == '\0')
@@ -222,16 +224,16 @@ static enum sp_status communicate_node(struct sp_communicator *all)
     const struct sp_rule *rule = all->view->rule;
     enum sp_status status = SP_OK;
     bool *is_done = SP_NEW_ARRAY(all->scratch, rule->output_count, bool);
-    if (!is_done)
+    if (is_done == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = 0; i < rule->input_count && status == SP_OK; i++)
         status = communicate_input(all, i);
     for (uint32_t i = 0; i < all->view->conflict_count && status == SP_OK; i++)
         if (all->view->conflicts[i].kind == SP_CONFLICT_NEEDS_WHOLE)
             status = communicate_gather(all, &all->view->conflicts[i]);
-    if (status == SP_OK && all->view->coordinates)
+    if (status == SP_OK && all->view->coordinates != NULL)
         status = communicate_borders(all);
-    if (status == SP_OK && all->view->coordinates)
+    if (status == SP_OK && all->view->coordinates != NULL)
         status = sp_communicate_reductions(all, is_done);
     for (uint32_t i = 0; i < rule->output_count && status == SP_OK; i++)
         if (!is_done[i])
@@ -243,7 +245,7 @@ enum sp_status sp_view_communications(const struct sp_assignment *assignment, co
                                       const struct sp_view *view, struct sp_communications *list, struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
-    if (!scratch)
+    if (scratch == NULL)
         return sp_fail_memory(err);
     struct sp_communicator all = {
         .assignment = assignment, .relation = relation, .view = view, .list = list, .scratch = scratch, .err = err};
@@ -268,7 +270,7 @@ enum sp_status sp_assignment_communications(const struct sp_assignment *assignme
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
     struct sp_communicator all = {.assignment = assignment, .list = list, .scratch = scratch, .err = err};
     enum sp_status status = SP_OK;
-    if (!scratch)
+    if (scratch == NULL)
         return sp_fail_memory(err);
     for (uint32_t r = 0; r < assignment->dataflow->relation_count && status == SP_OK; r++) {
         const struct sp_relation *relation = &assignment->dataflow->relations[r];

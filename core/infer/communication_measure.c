@@ -23,7 +23,7 @@ enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_commu
     *item = *what;
     item->node = all->relation->node;
     item->because = sp_arena_string(arena, text, strlen(text));
-    if (!item->because)
+    if (item->because == NULL)
         return sp_fail_memory(all->err);
     list->count++;
     return SP_OK;
@@ -33,7 +33,7 @@ const struct sp_value *sp_communicated_value(const struct sp_communicator *all, 
 {
     uint32_t tensor = all->relation->tensors[operand];
     const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : all->assignment->dataflow->tensors[tensor];
-    bool has_rank = value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+    bool has_rank = value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
                     value->type.shape.rank <= SP_MAX_RANK;
     return has_rank ? value : NULL;
 }
@@ -70,7 +70,7 @@ enum sp_status sp_name_steps(struct sp_communicator *all, const struct sp_reshar
         used += length > 0 ? (size_t)length : 0;
     }
     *ret_steps = sp_arena_string(all->assignment->arena, text, strlen(text));
-    return *ret_steps ? SP_OK : sp_fail_memory(all->err);
+    return *ret_steps != NULL ? SP_OK : sp_fail_memory(all->err);
 }
 
 /* The devices that talk, where one step does. */
@@ -150,10 +150,10 @@ static const struct known_tile *find_tile(const struct sp_communicator *all, con
         return NULL;
     struct sp_view_cache_key key = sp_way_key(all, SP_CACHE_TILE, sharding, NULL, value, shape);
     struct known_tile *known = sp_view_cache_get(cache, &key);
-    if (known)
+    if (known != NULL)
         return known;
     known = sp_view_cache_put(cache, &key, sizeof *known + rank * sizeof *known->extents);
-    if (known)
+    if (known != NULL)
         known->is_known = sp_sharding_tile_shape(sharding, rank, shape, known->extents, NULL) == SP_OK;
     return known;
 }
@@ -166,7 +166,7 @@ double sp_communicated_tile(const struct sp_communicator *all, const struct sp_v
     if (!sp_communicated_shape(value, sharding, sharding, shape))
         return -1;
     const struct known_tile *known = find_tile(all, value, sharding, shape);
-    if (!known || !known->is_known)
+    if (known == NULL || !known->is_known)
         return -1;
     for (uint32_t i = 0; i < value->type.shape.rank; i++) {
         ret_tile[i] = known->extents[i];

@@ -36,7 +36,7 @@ static uint32_t first_output_with(const struct sp_rule *rule, uint8_t factor)
 
 static bool is_split_reduction(const struct sp_view *view, uint32_t factor)
 {
-    return view->rule->factors[factor].kind == SP_FACTOR_REDUCTION && view->coordinates[factor];
+    return view->rule->factors[factor].kind == SP_FACTOR_REDUCTION && view->coordinates[factor] != NULL;
 }
 
 static bool is_partial(const struct sp_view *view, uint32_t factor)
@@ -73,7 +73,7 @@ static bool lay_out(const struct sp_view *view, struct grid *grid)
 {
     grid->points = 1;
     for (uint32_t f = 0; f < view->rule->factor_count; f++) {
-        if (!view->coordinates[f])
+        if (view->coordinates[f] == NULL)
             continue;
         if (grid->count == MAX_AXES)
             return false;
@@ -96,7 +96,7 @@ static enum sp_status order_devices(struct sp_communicator *all, const struct gr
     int64_t *ids = SP_NEW_ARRAY(all->scratch, (size_t)view->participant_count, int64_t);
     int64_t *used = SP_NEW_ARRAY(all->scratch, (size_t)grid->points, int64_t);
     *ret_ok = false;
-    if (!ids || !used)
+    if (ids == NULL || used == NULL)
         return sp_fail_memory(all->err);
     for (int64_t p = 0; p < view->participant_count; p++) {
         int64_t point = 0;
@@ -206,10 +206,10 @@ static enum sp_status plan_reduction(struct sp_communicator *all, uint32_t outpu
     struct sp_sharding *from = NULL;
     struct sp_reshard *reshard = NULL;
     enum sp_status status = partial_result(all, output, &from);
-    if (status != SP_OK || !from)
+    if (status != SP_OK || from == NULL)
         return status;
     status = sp_plan_way(all, value, shape, from, to, &reshard);
-    if (status != SP_OK || !reshard)
+    if (status != SP_OK || reshard == NULL)
         return status;
     way->is_found = true;
     way->group_size = sp_group_of(reshard);
@@ -243,17 +243,17 @@ static enum sp_status find_reduction(struct sp_communicator *all, uint32_t outpu
     struct sp_view_cache_key key = sp_way_key(all, SP_CACHE_REDUCTION, all->view->results[output], to, value, shape);
     sp_view_cache_key_add(&key, &all->view->known, sizeof all->view->known);
     sp_view_cache_key_add(&key, &output, sizeof output);
-    struct sp_known_way *known = all->view->known ? sp_view_cache_get(cache, &key) : NULL;
-    if (known) {
+    struct sp_known_way *known = all->view->known != NULL ? sp_view_cache_get(cache, &key) : NULL;
+    if (known != NULL) {
         *ret_way = *known;
         return SP_OK;
     }
     *ret_way = (struct sp_known_way){0};
     status = work_out(all, output, to, shape, ret_way);
-    if (status != SP_OK || !all->view->known)
+    if (status != SP_OK || all->view->known == NULL)
         return status;
     known = sp_view_cache_put(cache, &key, sizeof *known);
-    if (!known)
+    if (known == NULL)
         return sp_fail_memory(all->err);
     *known = *ret_way;
     return SP_OK;
@@ -281,12 +281,12 @@ static enum sp_status reduce_output(struct sp_communicator *all, uint32_t output
     uint32_t index = all->relation->input_count + output;
     const struct sp_value *value = sp_communicated_value(all, index);
     const struct sp_sharding *stated = sp_spec_of(all->assignment, all->relation->node_id, index)->sharding;
-    struct sp_known_way way = {.is_equal = !stated};
+    struct sp_known_way way = {.is_equal = stated == NULL};
     bool is_known = false;
     enum sp_status status = SP_OK;
-    if (!value || !all->view->results[output] || sp_dtype_bytes(value->type.dtype, 1) <= 0)
+    if (value == NULL || all->view->results[output] == NULL || sp_dtype_bytes(value->type.dtype, 1) <= 0)
         return SP_OK;
-    if (stated)
+    if (stated != NULL)
         status = find_reduction(all, output, stated, &way, &is_known);
     if (status != SP_OK)
         return status;
@@ -316,7 +316,7 @@ static enum sp_status join_statistics(struct sp_communicator *all, uint8_t first
     const struct sp_value *value = sp_communicated_value(all, all->relation->input_count + output);
     int64_t tile[SP_MAX_RANK], group = group_size(view, false);
     char names[64];
-    if (!value || !view->results[output])
+    if (value == NULL || view->results[output] == NULL)
         return SP_OK;
     double piece = sp_communicated_tile(all, value, view->results[output], tile);
     for (uint32_t f = 0; f < view->rule->factor_count && piece >= 0; f++) {

@@ -39,7 +39,7 @@ static const struct sp_value *value_of(const struct pass *pass, uint32_t tensor)
 
 static bool has_rank(const struct sp_value *value)
 {
-    return value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
+    return value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
            value->type.shape.rank <= SP_MAX_RANK;
 }
 
@@ -51,7 +51,7 @@ static enum sp_status copy_dims(struct sp_arena *arena, const struct sp_sharding
     for (uint32_t i = 0; i < from->rank; i++) {
         dims[i].part_count = from->blocks[i].part_count;
         dims[i].parts = SP_NEW_ARRAY(arena, dims[i].part_count, struct sp_block_part);
-        if (!dims[i].parts)
+        if (dims[i].parts == NULL)
             return sp_fail_memory(err);
         if (dims[i].part_count > 0)
             memcpy(dims[i].parts, from->blocks[i].parts, dims[i].part_count * sizeof *dims[i].parts);
@@ -68,7 +68,7 @@ static enum sp_status keep(struct sp_arena *arena, const struct sp_sharding *fro
     size_t count = from->first[from->shard_count];
     uint32_t *first = SP_NEW_ARRAY(arena, (size_t)from->shard_count + 1, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(arena, count, int64_t);
-    if (!kept || !dims || !first || !devices)
+    if (kept == NULL || dims == NULL || first == NULL || devices == NULL)
         return sp_fail_memory(err);
     enum sp_status status = copy_dims(arena, from, dims, err);
     if (status != SP_OK)
@@ -109,7 +109,7 @@ static enum sp_status keep_or_share(struct pass *pass, const struct sp_relation 
 {
     for (uint32_t i = 0; i < relation->operand_count; i++) {
         const struct sp_sharding *operand = sp_spec_of(pass->assignment, relation->node_id, i)->sharding;
-        if (operand && is_same(operand, result)) {
+        if (operand != NULL && is_same(operand, result)) {
             *ret_kept = operand;
             return SP_OK;
         }
@@ -130,7 +130,7 @@ __attribute__((format(printf, 5, 6))) static enum sp_status infer_spec(struct pa
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const char *because = sp_arena_string(pass->assignment->arena, text, strlen(text));
-    if (!because)
+    if (because == NULL)
         return sp_fail_memory(pass->err);
     *entry = (struct sp_spec_entry){sharding, origin, because};
     return SP_OK;
@@ -142,12 +142,12 @@ static enum sp_status take_made(struct pass *pass, const struct sp_relation *rel
     struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, input);
     const struct sp_value *value = value_of(pass, relation->tensors[input]);
     char label[264];
-    if (!value || entry->sharding)
+    if (value == NULL || entry->sharding != NULL)
         return SP_OK;
     const struct made *made = &pass->made[relation->tensors[input]];
-    if (!made->sharding)
+    if (made->sharding == NULL)
         return SP_OK;
-    if (!made->by)
+    if (made->by == NULL)
         return infer_spec(pass, entry, made->sharding, SP_SPEC_INFERRED, "'%.120s' is an input with this spec.",
                           value->name);
     return infer_spec(pass, entry, made->sharding, SP_SPEC_INFERRED, "'%.120s' is taken as %s makes it.", value->name,
@@ -162,7 +162,7 @@ static enum sp_status mark_devices(struct pass *pass, const struct sp_relation *
         const struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, i);
         const int64_t *devices = NULL;
         int64_t named = 0;
-        if (!entry->sharding || entry->origin == SP_SPEC_ASSUMED)
+        if (entry->sharding == NULL || entry->origin == SP_SPEC_ASSUMED)
             continue;
         enum sp_status status = sp_sharding_devices(pass->scratch, entry->sharding, pass->assignment->device_count,
                                                     &named, &devices, pass->err);
@@ -182,7 +182,7 @@ static enum sp_status devices_of_node(struct pass *pass, const struct sp_relatio
 {
     uint8_t *is_in = SP_NEW_ARRAY(pass->scratch, (size_t)pass->assignment->device_count, uint8_t);
     int64_t count = 0;
-    if (!is_in)
+    if (is_in == NULL)
         return sp_fail_memory(pass->err);
     enum sp_status status = mark_devices(pass, relation, 0, relation->input_count, is_in, &count);
     if (status == SP_OK && count == 0)
@@ -200,7 +200,7 @@ static enum sp_status whole_on(struct pass *pass, uint32_t rank, int64_t count, 
     struct sp_block_dim *dims = SP_NEW_ARRAY(arena, rank, struct sp_block_dim);
     uint32_t *first = SP_NEW_ARRAY(arena, 2, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(arena, (size_t)count, int64_t), used = 0;
-    if (!whole || !dims || !first || !devices)
+    if (whole == NULL || dims == NULL || first == NULL || devices == NULL)
         return sp_fail_memory(pass->err);
     for (int64_t d = 0; d < pass->assignment->device_count; d++)
         if (is_in[d])
@@ -222,13 +222,13 @@ static enum sp_status assume_inputs(struct pass *pass, const struct sp_relation 
     for (uint32_t i = 0; i < relation->input_count && status == SP_OK; i++) {
         struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, i);
         const struct sp_value *value = value_of(pass, relation->tensors[i]);
-        if (entry->sharding || !has_rank(value))
+        if (entry->sharding != NULL || !has_rank(value))
             continue;
         if (count < 0)
             status = devices_of_node(pass, relation, &count, &is_in);
-        if (status != SP_OK || count == 0 || !is_in)
+        if (status != SP_OK || count == 0 || is_in == NULL)
             return status;
-        if (!whole || whole->rank != value->type.shape.rank)
+        if (whole == NULL || whole->rank != value->type.shape.rank)
             status = whole_on(pass, value->type.shape.rank, count, is_in, &whole);
         if (status == SP_OK)
             status =
@@ -272,7 +272,7 @@ static enum sp_status tell_conflicts(struct pass *pass, const struct sp_relation
             *ret_contradict || (conflict->kind != SP_CONFLICT_NEEDS_WHOLE && conflict->kind != SP_CONFLICT_BLOCK);
         if (!pass->is_told[relation->node_id])
             status = sp_assignment_stop(pass->assignment, stop_code(conflict->kind), relation->node,
-                                        value ? value->name : NULL, pass->err, "%s", conflict->message);
+                                        value != NULL ? value->name : NULL, pass->err, "%s", conflict->message);
     }
     if (view->is_too_large && !pass->is_told[relation->node_id])
         status = sp_assignment_stop(pass->assignment, "TOO_LARGE", relation->node, NULL, pass->err,
@@ -334,7 +334,7 @@ static enum sp_status infer_outputs(struct pass *pass, const struct sp_relation 
         const struct sp_value *value = value_of(pass, relation->tensors[i]);
         uint32_t output = i - relation->input_count;
         const struct sp_sharding *kept = NULL;
-        if (!value || entry->sharding || !view->results[output] || contradict)
+        if (value == NULL || entry->sharding != NULL || view->results[output] == NULL || contradict)
             continue;
         status = keep_or_share(pass, relation, view->results[output], &kept);
         describe_axes(pass, relation, view, output, axes, sizeof axes);
@@ -364,7 +364,8 @@ static bool may_gather(const struct pass *pass, const struct sp_relation *relati
 {
     const struct sp_value *value = value_of(pass, relation->tensors[operand]);
     const struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, operand);
-    if (operand >= relation->input_count || !has_rank(value) || !entry->sharding || entry->origin != SP_SPEC_INFERRED)
+    if (operand >= relation->input_count || !has_rank(value) || entry->sharding == NULL ||
+        entry->origin != SP_SPEC_INFERRED)
         return false;
     for (uint32_t axis = 0; axis < value->type.shape.rank; axis++) {
         if (sp_sharding_shards(entry->sharding, axis) != 1)
@@ -406,7 +407,7 @@ static enum sp_status settle_inputs(struct pass *pass, const struct sp_relation 
         const struct sp_value *value = value_of(pass, relation->tensors[operand]);
         struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, operand);
         status = devices_of_node(pass, relation, &count, &is_in);
-        if (status != SP_OK || !is_in)
+        if (status != SP_OK || is_in == NULL)
             return status;
         status = whole_on(pass, value->type.shape.rank, count, is_in, &whole);
         if (status == SP_OK && !pass->is_told[relation->node_id])
@@ -428,7 +429,7 @@ static enum sp_status settle_inputs(struct pass *pass, const struct sp_relation 
 static bool has_any_spec(const struct pass *pass, const struct sp_relation *relation)
 {
     for (uint32_t i = 0; i < relation->operand_count; i++)
-        if (sp_spec_of(pass->assignment, relation->node_id, i)->sharding)
+        if (sp_spec_of(pass->assignment, relation->node_id, i)->sharding != NULL)
             return true;
     return false;
 }
@@ -464,7 +465,7 @@ static struct sp_spec_entry *outer_entry(struct pass *pass, const struct sp_rela
     uint32_t end = is_output ? node->input_count + node->output_count : node->input_count;
     for (uint32_t i = begin; i < end; i++) {
         const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
-        if (value && value == value_of(pass, tensor))
+        if (value != NULL && value == value_of(pass, tensor))
             return sp_spec_of(pass->assignment, relation->node_id, i);
     }
     return NULL;
@@ -487,7 +488,7 @@ static enum sp_status carry(struct pass *pass, const struct sp_relation *relatio
         return status;
     bool contradict = false;
     status = tell_conflicts(pass, relation, view, &contradict);
-    if (status != SP_OK || contradict || !view->results[0])
+    if (status != SP_OK || contradict || view->results[0] == NULL)
         return status;
     if (from->kind == SP_SHARDING_BLOCKS && is_same(from, view->results[0])) {
         *ret_to = from;
@@ -516,25 +517,25 @@ static enum sp_status pass_boundary(struct pass *pass, const struct sp_relation 
     struct sp_spec_entry *in = outer_entry(pass, relation, from, false), *out = outer_entry(pass, relation, to, true);
     const struct sp_sharding *sharding = pass->made[from].sharding, *carried = NULL;
     enum sp_status status = SP_OK;
-    if (in && !in->sharding && sharding)
+    if (in != NULL && in->sharding == NULL && sharding != NULL)
         status = infer_spec(pass, in, sharding, SP_SPEC_INFERRED, "'%.120s' is taken as it is made.", inner_from->name);
-    if (in)
+    if (in != NULL)
         sharding = in->sharding;
     if (status != SP_OK || !has_rank(inner_from) || !has_rank(inner_to))
         return status;
-    if (sharding)
+    if (sharding != NULL)
         status = carry(pass, relation, sharding, &carried);
-    if (status == SP_OK && pass->forced[to].sharding)
+    if (status == SP_OK && pass->forced[to].sharding != NULL)
         carried = pass->forced[to].sharding;
-    if (status == SP_OK && out && out->sharding && out->origin == SP_SPEC_INFERRED && carried &&
+    if (status == SP_OK && out != NULL && out->sharding != NULL && out->origin == SP_SPEC_INFERRED && carried != NULL &&
         !is_same(out->sharding, carried))
         status = tell_branches(pass, relation, out->sharding, carried);
-    if (status == SP_OK && out && out->sharding)
+    if (status == SP_OK && out != NULL && out->sharding != NULL)
         carried = out->sharding; /* said at the node itself, or by another branch */
-    else if (status == SP_OK && out && carried)
+    else if (status == SP_OK && out != NULL && carried != NULL)
         status = infer_spec(pass, out, carried, SP_SPEC_INFERRED, "'%.120s' comes out of the node's inner graph so.",
                             inner_to->name);
-    if (carried)
+    if (carried != NULL)
         pass->made[to] = (struct made){carried, relation->node};
     return status;
 }
@@ -576,12 +577,13 @@ static enum sp_status is_settled(struct pass *pass, const struct sp_relation *re
     const struct sp_sharding *from = pass->made[relation->tensors[0]].sharding, *carried = NULL;
     const struct sp_sharding *in = pass->made[relation->tensors[1]].sharding;
     *ret_settled = true;
-    if (!from || !has_rank(value_of(pass, relation->tensors[0])) || !has_rank(value_of(pass, relation->tensors[1])))
+    if (from == NULL || !has_rank(value_of(pass, relation->tensors[0])) ||
+        !has_rank(value_of(pass, relation->tensors[1])))
         return SP_OK;
     enum sp_status status = carry(pass, relation, from, &carried);
-    if (status != SP_OK || !carried)
+    if (status != SP_OK || carried == NULL)
         return status;
-    *ret_settled = in && is_same(in, carried);
+    *ret_settled = in != NULL && is_same(in, carried);
     *ret_next = carried;
     return SP_OK;
 }
@@ -671,7 +673,7 @@ enum sp_status sp_infer_forward(struct sp_assignment *assignment, struct sp_erro
     struct sp_arena *tables = sp_arena_create(sp_arena_budget(assignment->arena));
     struct pass pass = {.assignment = assignment, .scratch = scratch, .err = err};
     enum sp_status status = SP_OK;
-    if (!scratch || !tables) {
+    if (scratch == NULL || tables == NULL) {
         status = sp_fail_memory(err);
         goto cleanup;
     }
@@ -680,7 +682,7 @@ enum sp_status sp_infer_forward(struct sp_assignment *assignment, struct sp_erro
     pass.forced = SP_NEW_ARRAY(tables, dataflow->tensor_count, struct made);
     pass.loops = SP_NEW_ARRAY(tables, dataflow->node_count, struct loop);
     pass.is_told = SP_NEW_ARRAY(tables, dataflow->node_count, uint8_t);
-    if (!pass.made || !pass.forced || !pass.loops || !pass.is_told)
+    if (pass.made == NULL || pass.forced == NULL || pass.loops == NULL || pass.is_told == NULL)
         status = sp_fail_memory(err);
     if (status == SP_OK)
         status = pass_relations(&pass);

@@ -57,7 +57,7 @@ static bool is_run(const struct sp_sharding *blocks)
 
 static void add_placement(struct text *text, const struct sp_sharding *blocks)
 {
-    if (!blocks->first) {
+    if (blocks->first == NULL) {
         add(text, " on devices that are left open");
         return;
     }
@@ -152,7 +152,7 @@ static void add_blocks(struct text *text, const struct sp_sharding *blocks)
 const char *sp_spec_text(const struct sp_sharding *sharding, char *text, size_t size)
 {
     struct text out = {text, size, 0};
-    if (!sharding) {
+    if (sharding == NULL) {
         add(&out, "without a sharding");
         return text;
     }

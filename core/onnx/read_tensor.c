@@ -296,7 +296,7 @@ static enum sp_status read_external(struct sp_reader *r, struct sp_tensor *tenso
     struct external external;
     int64_t end;
     enum sp_status status;
-    memset(external.has, 0, sizeof(external.has));
+    memset(external.has, 0, sizeof external.has);
     while ((status = sp_wire_next(&wire, &field, r->err)) == SP_OK && field.number != 0) {
         if (field.number == EXTERNAL_DATA &&
             (status = read_external_entry(r, field.payload, tensor, &external)) != SP_OK)

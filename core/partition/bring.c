@@ -34,9 +34,9 @@ static bool find_pieces(const struct sp_part_tensor *tensor, const struct sp_par
     bool has_all = true;
     for (uint32_t i = 0; i < target->count; i++) {
         ret_pieces[i] = NULL;
-        for (const struct sp_part_held *held = tensor->first; held && !ret_pieces[i]; held = held->next)
+        for (const struct sp_part_held *held = tensor->first; held != NULL && ret_pieces[i] == NULL; held = held->next)
             ret_pieces[i] = piece_on(held, target->devices[i], &target->boxes[i]);
-        has_all = has_all && (ret_pieces[i] || sp_box_is_empty(&target->boxes[i]));
+        has_all = has_all && (ret_pieces[i] != NULL || sp_box_is_empty(&target->boxes[i]));
     }
     return has_all;
 }
@@ -49,7 +49,7 @@ static enum sp_status start_exchange(struct sp_partitioner *part, const struct s
 {
     uint32_t rank = sp_part_rank(value);
     int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);
-    if (!shape)
+    if (shape == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t a = 0; a < rank; a++)
         shape[a] = sp_part_extent(value, a);
@@ -70,7 +70,7 @@ static int compare_members(const void *a, const void *b)
 static uint32_t group_of(const struct sp_reshard_step *step, int64_t device)
 {
     const struct sp_mesh *mesh = step->before->kind == SP_SHARDING_AXES ? step->before->mesh : NULL;
-    if (!mesh || step->axes.count == 0 || mesh->axis_count == 0)
+    if (mesh == NULL || step->axes.count == 0 || mesh->axis_count == 0)
         return 0;
     int64_t position = sp_device_order_find(&mesh->order, device);
     if (position < 0)
@@ -102,7 +102,7 @@ static int compare_gathered(const void *a, const void *b)
     const struct sp_exchange_member *left = a, *right = b;
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
-    if (left->before && right->before) {
+    if (left->before != NULL && right->before != NULL) {
         int order = compare_boxes(&left->held, &right->held);
         if (order != 0)
             return order;
@@ -143,32 +143,32 @@ static enum sp_status exchange_to(struct sp_partitioner *part, const struct sp_v
     enum sp_status status = start_exchange(part, value, kind, target->node, &exchange);
     struct sp_exchange_member *members =
         SP_NEW_ARRAY(part->scratch, (size_t)from->count + target->count, struct sp_exchange_member);
-    if (status != SP_OK || !members)
+    if (status != SP_OK || members == NULL)
         return status != SP_OK ? status : sp_fail_memory(part->err);
     for (uint32_t i = 0; i < target->count; i++) {
         struct sp_exchange_member *member = &members[count];
         member->device = target->devices[i];
-        member->group = step ? group_of(step, member->device) : 0;
+        member->group = step != NULL ? group_of(step, member->device) : 0;
         member->before = piece_of(from, member->device, &member->held);
         member->needed = target->boxes[i];
         if (!sp_box_is_empty(&target->boxes[i])) {
             struct sp_piece *after =
                 sp_part_piece(part, value->name, member->device, value->type.dtype, &target->boxes[i]);
-            if (!after)
+            if (after == NULL)
                 return sp_fail_memory(part->err);
             member->after = after;
         }
         ret_pieces[i] = member->after;
-        count += member->before || member->after;
+        count += member->before != NULL || member->after != NULL;
     }
     for (uint32_t i = 0; i < from->count; i++) { /* devices that only give */
         bool is_there = false;
         for (uint32_t j = 0; j < target->count && !is_there; j++)
             is_there = target->devices[j] == from->devices[i];
-        if (is_there || !from->pieces[i])
+        if (is_there || from->pieces[i] == NULL)
             continue;
         members[count++] = (struct sp_exchange_member){.device = from->devices[i],
-                                                       .group = step ? group_of(step, from->devices[i]) : 0,
+                                                       .group = step != NULL ? group_of(step, from->devices[i]) : 0,
                                                        .before = from->pieces[i],
                                                        .held = from->boxes[i]};
     }
@@ -186,7 +186,7 @@ static enum sp_status keep(struct sp_partitioner *part, const struct sp_value *v
     const struct sp_piece **kept = SP_NEW_ARRAY(part->arena, target->count, const struct sp_piece *);
     struct sp_box *boxes = SP_NEW_ARRAY(part->arena, target->count, struct sp_box);
     int64_t *devices = SP_NEW_ARRAY(part->arena, target->count, int64_t);
-    if (!kept || !boxes || !devices)
+    if (kept == NULL || boxes == NULL || devices == NULL)
         return sp_fail_memory(part->err);
     memcpy(kept, pieces, target->count * sizeof(const struct sp_piece *));
     memcpy(boxes, target->boxes, target->count * sizeof *boxes);
@@ -202,7 +202,7 @@ static bool holds_all(const struct sp_part_held *held, const struct sp_part_targ
         const struct sp_piece *piece = piece_of(held, target->devices[i], &box);
         if (sp_box_is_empty(&target->boxes[i]))
             continue;
-        if (!piece)
+        if (piece == NULL)
             return false;
         for (uint32_t a = 0; a < box.rank; a++)
             for (uint32_t r = 0; r < target->boxes[i].axes[a].count; r++) {
@@ -258,7 +258,7 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
             *ret_reshard = NULL;
         return SP_OK;
     }
-    if (part->err)
+    if (part->err != NULL)
         *part->err = ignored;
     return status;
 }
@@ -283,7 +283,7 @@ static enum sp_status walk_way(struct sp_partitioner *part, const struct sp_valu
             if (status != SP_OK)
                 return status;
             struct sp_box *boxes = SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
-            if (!boxes)
+            if (boxes == NULL)
                 return sp_fail_memory(part->err);
             next.count = (uint32_t)count;
             next.boxes = boxes;
@@ -291,7 +291,7 @@ static enum sp_status walk_way(struct sp_partitioner *part, const struct sp_valu
         }
         const struct sp_piece **pieces =
             is_last ? ret_pieces : SP_NEW_ARRAY(part->arena, next.count, const struct sp_piece *);
-        if (status == SP_OK && !pieces)
+        if (status == SP_OK && pieces == NULL)
             status = sp_fail_memory(part->err);
         if (status == SP_OK)
             status = exchange_to(part, value, &held, &next, step, step->kind, pieces);
@@ -306,17 +306,17 @@ static enum sp_status bring_from_devices(struct sp_partitioner *part, const stru
     const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
     struct sp_reshard *way = NULL;
     enum sp_status status = SP_OK;
-    for (const struct sp_part_held *held = tensor->first; held; held = held->next)
+    for (const struct sp_part_held *held = tensor->first; held != NULL; held = held->next)
         if (holds_all(held, target))
             return exchange_to(part, value, held, target, NULL, SP_ALL_SLICE, ret_pieces);
-    if (!tensor->first)
+    if (tensor->first == NULL)
         return sp_fail(part->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "Tensor '%.200s' is needed before it is made.",
                        value->name);
-    if (target->sharding && tensor->first->sharding)
+    if (target->sharding != NULL && tensor->first->sharding != NULL)
         status = plan_way(part, value, tensor->first->sharding, target->sharding, &way);
     if (status != SP_OK)
         return status;
-    if (way && way->step_count > 0)
+    if (way != NULL && way->step_count > 0)
         return walk_way(part, value, tensor->first, way, target, ret_pieces);
     return exchange_to(part, value, tensor->first, target, NULL, SP_SEND_RECEIVE, ret_pieces);
 }
@@ -340,7 +340,7 @@ enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list list;
-    if (!part->sink->note)
+    if (part->sink->note == NULL)
         return SP_OK;
     va_start(list, format);
     (void)vsnprintf(message, sizeof message, format, list);

@@ -44,7 +44,7 @@ enum sp_status sp_part_graphs_inside(struct sp_partitioner *part, const struct s
     for (uint32_t at = 0; at < pile.count && is_ok; at++)
         for (uint32_t n = 0; n < pile.graphs[at]->node_count && is_ok; n++) {
             const struct sp_node *inner = &pile.graphs[at]->nodes[n];
-            is_ok = inner->body ? push(&pile, inner->body) : push_graphs(&pile, inner);
+            is_ok = inner->body != NULL ? push(&pile, inner->body) : push_graphs(&pile, inner);
         }
     if (!is_ok)
         return sp_fail_memory(part->err);
@@ -56,7 +56,7 @@ enum sp_status sp_part_graphs_inside(struct sp_partitioner *part, const struct s
 /* Whether a graph is the node's, or around it. */
 static bool is_outside(const struct sp_node *node, const struct sp_graph *graph)
 {
-    for (const struct sp_graph *at = node->graph; at; at = at->parent)
+    for (const struct sp_graph *at = node->graph; at != NULL; at = at->parent)
         if (at == graph)
             return true;
     return false;
@@ -70,7 +70,7 @@ struct found {
 
 static bool add_value(struct found *found, const struct sp_node *node, const struct sp_value *value)
 {
-    if (!value || !is_outside(node, value->graph))
+    if (value == NULL || !is_outside(node, value->graph))
         return true;
     for (uint32_t i = 0; i < found->count; i++)
         if (found->values[i] == value)

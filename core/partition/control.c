@@ -17,7 +17,7 @@ static enum sp_status target_of(struct sp_partitioner *part, const struct sp_nod
     if (status != SP_OK)
         return status;
     struct sp_box *boxes = SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
-    if (!boxes)
+    if (boxes == NULL)
         return sp_fail_memory(part->err);
     ret_target->count = (uint32_t)count;
     ret_target->boxes = boxes;
@@ -30,7 +30,7 @@ static enum sp_status lay_out(struct sp_partitioner *part, const struct sp_part_
                               const struct sp_value *value, struct sp_part_port *ret_port)
 {
     const struct sp_piece **all = SP_NEW_ARRAY(part->arena, run->told.device_count, const struct sp_piece *);
-    if (!all)
+    if (all == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < run->told.device_count; at++)
         for (uint32_t i = 0; i < target->count; i++)
@@ -50,7 +50,7 @@ static enum sp_status bring_port(struct sp_partitioner *part, const struct sp_pa
     if (status != SP_OK)
         return status;
     const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, target.count, const struct sp_piece *);
-    if (!pieces)
+    if (pieces == NULL)
         return sp_fail_memory(part->err);
     status = sp_part_bring(part, value, &target, pieces);
     return status == SP_OK ? lay_out(part, run, &target, pieces, value, ret_port) : status;
@@ -66,11 +66,11 @@ static enum sp_status make_port(struct sp_partitioner *part, const struct sp_par
     if (status != SP_OK)
         return status;
     const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, target.count, const struct sp_piece *);
-    if (!pieces)
+    if (pieces == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t i = 0; status == SP_OK && i < target.count; i++) {
         pieces[i] = sp_part_piece(part, value->name, target.devices[i], value->type.dtype, &target.boxes[i]);
-        if (!pieces[i])
+        if (pieces[i] == NULL)
             status = sp_fail_memory(part->err);
     }
     if (status == SP_OK)
@@ -84,11 +84,11 @@ static enum sp_status add_devices(struct sp_partitioner *part, const struct sp_n
 {
     const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; specs && i < node->input_count + node->output_count && status == SP_OK; i++) {
+    for (uint32_t i = 0; specs != NULL && i < node->input_count + node->output_count && status == SP_OK; i++) {
         int64_t count = 0;
         const int64_t *named = NULL;
         struct sp_arena_mark mark = sp_arena_mark(part->scratch);
-        if (!specs[i].sharding)
+        if (specs[i].sharding == NULL)
             continue;
         status = sp_sharding_devices(part->scratch, specs[i].sharding, part->assignment.device_count, &count, &named,
                                      part->err);
@@ -105,7 +105,7 @@ static enum sp_status find_devices(struct sp_partitioner *part, struct sp_part_c
 {
     bool *is_used = SP_NEW_ARRAY(part->arena, (size_t)part->assignment.device_count, bool);
     int64_t *devices = SP_NEW_ARRAY(part->arena, (size_t)part->assignment.device_count, int64_t);
-    if (!is_used || !devices)
+    if (is_used == NULL || devices == NULL)
         return sp_fail_memory(part->err);
     enum sp_status status = add_devices(part, run->node, is_used);
     struct sp_arena_mark mark = sp_arena_mark(part->scratch);
@@ -131,7 +131,7 @@ static enum sp_status bring_scalars(struct sp_partitioner *part, struct sp_part_
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->first_in && i < run->node->input_count && status == SP_OK; i++) {
         const struct sp_sharding *whole = NULL;
-        if (!run->node->inputs[i])
+        if (run->node->inputs[i] == NULL)
             continue;
         status = sp_control_whole(part, run, run->node->inputs[i], &whole);
         if (status == SP_OK)
@@ -148,7 +148,7 @@ static enum sp_status begin_graph(struct sp_partitioner *part, struct sp_part_co
     struct sp_part_port *outputs = SP_NEW_ARRAY(part->arena, graph->output_count, struct sp_part_port);
     uint32_t scalars = graph->input_count - run->in_count;
     enum sp_status status = SP_OK;
-    if (!inputs || !outputs)
+    if (inputs == NULL || outputs == NULL)
         return sp_fail_memory(part->err);
     run->mark = part->undo_count;
     part->body_depth++;
@@ -175,7 +175,7 @@ enum sp_status sp_control_begin(struct sp_partitioner *part, const struct sp_nod
     struct sp_part_control_run *run = SP_NEW(part->arena, struct sp_part_control_run);
     struct sp_part_port *inputs = SP_NEW_ARRAY(part->arena, node->input_count, struct sp_part_port);
     struct sp_part_port *outputs = SP_NEW_ARRAY(part->arena, node->output_count, struct sp_part_port);
-    if (!run || !inputs || !outputs)
+    if (run == NULL || inputs == NULL || outputs == NULL)
         return sp_fail_memory(part->err);
     run->node = node;
     run->graph_count = sp_control_graphs(node, run->graphs, run->attributes);
@@ -194,7 +194,7 @@ enum sp_status sp_control_begin(struct sp_partitioner *part, const struct sp_nod
         status = bring_scalars(part, run, inputs);
     for (uint32_t i = 0; i < run->in_count && status == SP_OK; i++) {
         const struct sp_sharding *sharding = NULL;
-        if (!run->in[i].outer)
+        if (run->in[i].outer == NULL)
             continue;
         status = sp_control_outer_sharding(part, &run->in[i], &sharding);
         if (status == SP_OK)
@@ -214,7 +214,7 @@ static void forget(struct sp_partitioner *part, uint32_t mark)
     while (part->undo_count > mark) {
         struct sp_part_undo undo = part->undo[--part->undo_count];
         undo.tensor->last = undo.last;
-        if (undo.last)
+        if (undo.last != NULL)
             undo.last->next = NULL;
         else
             undo.tensor->first = NULL;
@@ -262,7 +262,7 @@ static enum sp_status end_node(struct sp_partitioner *part, struct sp_part_contr
     enum sp_status status = SP_OK;
     for (uint32_t o = 0; o < run->out_count && status == SP_OK; o++) {
         const struct sp_sharding *sharding = NULL;
-        if (!run->out[o].outer)
+        if (run->out[o].outer == NULL)
             continue;
         status = sp_control_outer_sharding(part, &run->out[o], &sharding);
         if (status == SP_OK)

@@ -22,9 +22,10 @@ static bool splits(const struct sp_sharding *sharding, uint32_t rank)
 static bool node_is_cut(const struct sp_partitioner *part, const struct sp_node *node)
 {
     const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->dataflow, node)];
-    for (uint32_t i = 0; specs->operands && i < node->input_count + node->output_count; i++) {
+    for (uint32_t i = 0; specs->operands != NULL && i < node->input_count + node->output_count; i++) {
         const struct sp_value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
-        if (value && specs->operands[i].sharding && splits(specs->operands[i].sharding, sp_part_rank(value)))
+        if (value != NULL && specs->operands[i].sharding != NULL &&
+            splits(specs->operands[i].sharding, sp_part_rank(value)))
             return true;
     }
     return false;
@@ -41,7 +42,7 @@ uint32_t sp_control_graphs(const struct sp_node *node, const struct sp_graph **r
         return 0;
     for (uint32_t i = is_if ? 0 : 2; i < (is_if ? 2U : 3U); i++) {
         const struct sp_attribute *attribute = sp_node_attribute(node, names[i]);
-        if (!attribute || attribute->type != SP_ATTR_GRAPH || attribute->count != 1)
+        if (attribute == NULL || attribute->type != SP_ATTR_GRAPH || attribute->count != 1)
             return 0;
         ret_graphs[count] = attribute->graphs[0];
         ret_names[count++] = names[i];
@@ -51,7 +52,7 @@ uint32_t sp_control_graphs(const struct sp_node *node, const struct sp_graph **r
 
 static bool is_ranked(const struct sp_value *value)
 {
-    return !value || (value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank);
+    return value == NULL || (value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank);
 }
 
 static bool all_ranked(uint32_t count, struct sp_value *const *values)
@@ -67,7 +68,7 @@ static bool has_axes(const struct sp_node *node, const char *name, struct sp_val
 {
     uint32_t given = 0;
     const int64_t *axes = sp_node_ints(node, name, &given);
-    for (uint32_t i = 0; axes && i < given && i < count; i++) {
+    for (uint32_t i = 0; axes != NULL && i < given && i < count; i++) {
         int64_t rank = (int64_t)sp_part_rank(values[i]) + 1;
         if (axes[i] < -rank || axes[i] >= rank)
             return false;
@@ -87,7 +88,7 @@ static bool is_paired(const struct sp_node *node, const struct sp_graph *graph)
         scanned > (int64_t)inputs || (!is_if && graph->output_count - given < inputs - first - (uint32_t)scanned))
         return false;
     for (uint32_t i = first; i < node->input_count; i++)
-        if (!node->inputs[i])
+        if (node->inputs[i] == NULL)
             return false;
     return is_if || is_loop ||
            (has_axes(node, "scan_input_axes", graph->inputs + (inputs - (uint32_t)scanned), (uint32_t)scanned) &&
@@ -99,13 +100,13 @@ static bool is_paired(const struct sp_node *node, const struct sp_graph *graph)
 static enum sp_status find_cut_inside(struct sp_partitioner *part)
 {
     part->is_cut_inside = SP_NEW_ARRAY(part->arena, part->dataflow->node_count, bool);
-    if (!part->is_cut_inside)
+    if (part->is_cut_inside == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t n = 0; n < part->dataflow->node_count; n++) {
         const struct sp_node *owner = part->dataflow->nodes[n]->graph->owner;
-        if (!owner || !node_is_cut(part, part->dataflow->nodes[n]))
+        if (owner == NULL || !node_is_cut(part, part->dataflow->nodes[n]))
             continue;
-        while (owner && !part->is_cut_inside[sp_dataflow_node(part->dataflow, owner)]) {
+        while (owner != NULL && !part->is_cut_inside[sp_dataflow_node(part->dataflow, owner)]) {
             part->is_cut_inside[sp_dataflow_node(part->dataflow, owner)] = true;
             owner = owner->graph->owner;
         }
@@ -119,9 +120,9 @@ enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struc
     const char *names[2];
     uint32_t count = sp_control_graphs(node, graphs, names);
     *ret_is = false;
-    if (!part->sink->control_begin || count == 0)
+    if (part->sink->control_begin == NULL || count == 0)
         return SP_OK;
-    if (!part->is_cut_inside && find_cut_inside(part) != SP_OK)
+    if (part->is_cut_inside == NULL && find_cut_inside(part) != SP_OK)
         return part->err->status;
     bool is_fit = part->is_cut_inside[sp_dataflow_node(part->dataflow, node)] &&
                   all_ranked(node->input_count, node->inputs) && all_ranked(node->output_count, node->outputs);
@@ -137,16 +138,16 @@ enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struc
 /* What the assignment says of a value where it is made or first taken in its own graph. */
 static const struct sp_sharding *stated_inside(const struct sp_partitioner *part, const struct sp_value *value)
 {
-    if (value->producer) {
+    if (value->producer != NULL) {
         const struct sp_node *node = value->producer;
         const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
-        if (specs && specs[node->input_count + value->producer_output].sharding)
+        if (specs != NULL && specs[node->input_count + value->producer_output].sharding != NULL)
             return specs[node->input_count + value->producer_output].sharding;
     }
     for (uint32_t u = 0; u < value->use_count; u++) {
         const struct sp_node *node = value->uses[u].node;
         const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
-        if (value->uses[u].input != UINT32_MAX && specs && specs[value->uses[u].input].sharding)
+        if (value->uses[u].input != UINT32_MAX && specs != NULL && specs[value->uses[u].input].sharding != NULL)
             return specs[value->uses[u].input].sharding;
     }
     return NULL;
@@ -168,10 +169,10 @@ static enum sp_status with_axis(struct sp_partitioner *part, const struct sp_sha
     struct sp_sharding *blocks = NULL, *changed = SP_NEW(part->scratch, struct sp_sharding);
     enum sp_status status =
         sp_sharding_to_blocks(part->scratch, sharding, rank, part->assignment.device_count, &blocks, NULL, part->err);
-    if (status != SP_OK || !changed)
+    if (status != SP_OK || changed == NULL)
         return status != SP_OK ? status : sp_fail_memory(part->err);
     struct sp_block_dim *dims = SP_NEW_ARRAY(part->scratch, (size_t)rank + 1, struct sp_block_dim);
-    if (!dims)
+    if (dims == NULL)
         return sp_fail_memory(part->err);
     uint32_t count = 0;
     for (uint32_t a = 0; a <= rank; a++) {
@@ -266,7 +267,7 @@ static enum sp_status fit_carried(struct sp_partitioner *part, const struct sp_p
     enum sp_status status = find_on_node(part, run, carried->sharding, &fits);
     if (status == SP_OK && fits)
         status = sp_control_find_fit(part, carried->inner, carried->sharding, &fits);
-    if (status == SP_OK && fits && carried->outer) {
+    if (status == SP_OK && fits && carried->outer != NULL) {
         status = sp_control_outer_sharding(part, carried, &outer);
         if (status == SP_OK)
             status = sp_control_find_fit(part, carried->outer, outer, &fits);
@@ -278,19 +279,19 @@ static enum sp_status fit_carried(struct sp_partitioner *part, const struct sp_p
 static enum sp_status choose_sharding(struct sp_partitioner *part, const struct sp_part_control_run *run,
                                       const struct sp_spec_entry *entry, struct sp_carried_value *carried)
 {
-    const struct sp_sharding *stated = entry ? entry->sharding : NULL;
+    const struct sp_sharding *stated = entry != NULL ? entry->sharding : NULL;
     enum sp_status status = SP_OK;
     carried->sharding = NULL;
-    if (stated && carried->extra_axis >= 0) {
+    if (stated != NULL && carried->extra_axis >= 0) {
         uint32_t rank = sp_part_rank(carried->inner) + 1;
-        if (!carried->outer || sp_sharding_shards(stated, (uint32_t)carried->extra_axis) > 1)
+        if (carried->outer == NULL || sp_sharding_shards(stated, (uint32_t)carried->extra_axis) > 1)
             stated = NULL;
         else
             status = with_axis(part, stated, rank, carried->extra_axis, true, &stated);
     }
-    if (status == SP_OK && !stated)
+    if (status == SP_OK && stated == NULL)
         stated = stated_inside(part, carried->inner);
-    if (status != SP_OK || !stated)
+    if (status != SP_OK || stated == NULL)
         return status != SP_OK ? status : sp_control_whole(part, run, carried->inner, &carried->sharding);
     carried->sharding = stated;
     return fit_carried(part, run, carried);
@@ -316,7 +317,7 @@ static int32_t axis_of(const struct sp_node *node, const char *attribute, uint32
 {
     uint32_t count = 0;
     const int64_t *axes = sp_node_ints(node, attribute, &count);
-    int64_t axis = axes && index < count ? axes[index] : 0;
+    int64_t axis = axes != NULL && index < count ? axes[index] : 0;
     return (int32_t)(axis < 0 ? axis + sp_part_rank(inner) + 1 : axis);
 }
 
@@ -333,7 +334,7 @@ enum sp_status sp_control_pair(struct sp_partitioner *part, struct sp_part_contr
     run->out_count = graph->output_count - (is_loop ? 1 : 0);
     run->in = SP_NEW_ARRAY(part->arena, run->in_count, struct sp_carried_value);
     run->out = SP_NEW_ARRAY(part->arena, run->out_count, struct sp_carried_value);
-    if (!run->in || !run->out)
+    if (run->in == NULL || run->out == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t i = 0; i < run->in_count; i++) {
         uint32_t outer = run->first_in + i;
@@ -360,10 +361,10 @@ enum sp_status sp_control_choose(struct sp_partitioner *part, struct sp_part_con
     const struct sp_spec_entry *specs = part->stated->nodes[sp_dataflow_node(part->dataflow, node)].operands;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->in_count && status == SP_OK; i++)
-        status = choose_sharding(part, run, specs ? &specs[run->first_in + i] : NULL, &run->in[i]);
+        status = choose_sharding(part, run, specs != NULL ? &specs[run->first_in + i] : NULL, &run->in[i]);
     for (uint32_t o = 0; o < run->out_count && status == SP_OK; o++) {
         bool is_state = run->graph_count == 1 && o < run->state_count;
-        bool is_there = specs && o < node->output_count;
+        bool is_there = specs != NULL && o < node->output_count;
         if (is_state)
             status = fit_state(part, run, &run->in[o], &run->out[o]);
         else

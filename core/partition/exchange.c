@@ -60,10 +60,10 @@ static bool is_reduction(const struct sp_exchange *exchange)
 static uint32_t sole_source(const struct cutter *cutter, uint32_t member)
 {
     const struct sp_exchange_member *members = cutter->exchange->members;
-    if (members[member].before && has_all(&members[member].held, &cutter->to->needed))
+    if (members[member].before != NULL && has_all(&members[member].held, &cutter->to->needed))
         return member;
     for (uint32_t i = cutter->first; i < cutter->last; i++)
-        if (members[i].before && has_all(&members[i].held, &cutter->to->needed))
+        if (members[i].before != NULL && has_all(&members[i].held, &cutter->to->needed))
             return i;
     return SP_NO_TENSOR;
 }
@@ -81,15 +81,15 @@ static enum sp_status cut_axis(struct cutter *cutter, uint32_t axis, uint32_t so
     const struct sp_exchange_member *members = cutter->exchange->members;
     uint64_t marks = 2 * (uint64_t)needed->count, used = 0;
     for (uint32_t i = cutter->first; i < cutter->last && sole == SP_NO_TENSOR; i++)
-        marks += members[i].before ? 2 * (uint64_t)members[i].held.axes[axis].count : 0;
+        marks += members[i].before != NULL ? 2 * (uint64_t)members[i].held.axes[axis].count : 0;
     int64_t *at = SP_NEW_ARRAY(cutter->arena, marks, int64_t);
     struct stretch *stretches = SP_NEW_ARRAY(cutter->arena, marks + needed->count, struct stretch);
-    if (!at || !stretches) {
+    if (at == NULL || stretches == NULL) {
         (void)sp_fail_memory(cutter->err);
         return SP_ERR_MEMORY;
     }
     for (uint32_t i = cutter->first; i < cutter->last && sole == SP_NO_TENSOR; i++)
-        for (uint32_t j = 0; members[i].before && j < members[i].held.axes[axis].count; j++) {
+        for (uint32_t j = 0; members[i].before != NULL && j < members[i].held.axes[axis].count; j++) {
             at[used++] = members[i].held.axes[axis].ranges[j].start;
             at[used++] = members[i].held.axes[axis].ranges[j].limit;
         }
@@ -133,13 +133,13 @@ static enum sp_status fill_cell(struct cutter *cutter, uint32_t member, uint32_t
     uint32_t source = sole != SP_NO_TENSOR ? sole : source_of(cutter, member, index), count = 0;
     uint32_t *sources = SP_NEW_ARRAY(cutter->arena, reduces ? cutter->last - cutter->first : 1, uint32_t);
     struct sp_range *box = SP_NEW_ARRAY(cutter->arena, cutter->rank, struct sp_range);
-    if (!sources || !box)
+    if (sources == NULL || box == NULL)
         return sp_fail_memory(cutter->err);
     if (source == SP_NO_TENSOR)
         return sp_fail(cutter->err, SP_ERR_INTERNAL, "EXCHANGE_INCOMPLETE",
                        "A device needs a part of %s%s%s that no device of its group has.",
-                       exchange->value ? "'" : "a statistic", exchange->value ? exchange->value->name : "",
-                       exchange->value ? "'" : "");
+                       exchange->value != NULL ? "'" : "a statistic",
+                       exchange->value != NULL ? exchange->value->name : "", exchange->value != NULL ? "'" : "");
     for (uint32_t a = 0; a < cutter->rank; a++) {
         struct stretch stretch = cutter->stretches[a][index[a]];
         int64_t start = inside(&exchange->members[source].held.axes[a], stretch);
@@ -148,7 +148,7 @@ static enum sp_status fill_cell(struct cutter *cutter, uint32_t member, uint32_t
     if (!reduces)
         sources[count++] = source;
     for (uint32_t i = cutter->first; i < cutter->last && reduces; i++)
-        if (exchange->members[i].before)
+        if (exchange->members[i].before != NULL)
             sources[count++] = i;
     *cell = (struct sp_exchange_cell){count, sources, box};
     return SP_OK;
@@ -160,12 +160,12 @@ static enum sp_status whole_cell(struct cutter *cutter, uint32_t member, struct 
     const struct sp_exchange_member *members = cutter->exchange->members;
     struct sp_exchange_cell *cell = SP_NEW(cutter->arena, struct sp_exchange_cell);
     uint32_t *sources = SP_NEW_ARRAY(cutter->arena, cutter->last - cutter->first, uint32_t), count = 0;
-    if (!cell || !sources)
+    if (cell == NULL || sources == NULL)
         return sp_fail_memory(cutter->err);
-    if (!is_reduction(cutter->exchange) && members[member].before)
+    if (!is_reduction(cutter->exchange) && members[member].before != NULL)
         sources[count++] = member;
     for (uint32_t i = cutter->first; i < cutter->last; i++)
-        if (members[i].before && (is_reduction(cutter->exchange) || count == 0))
+        if (members[i].before != NULL && (is_reduction(cutter->exchange) || count == 0))
             sources[count++] = i;
     if (count == 0)
         return sp_fail(cutter->err, SP_ERR_INTERNAL, "EXCHANGE_INCOMPLETE", "A device needs what no device has.");
@@ -201,11 +201,11 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
         if (total > SP_MAX_EXCHANGE_CELLS)
             return sp_fail_limit(err, "EXCHANGE_TOO_FINE", "SP_MAX_EXCHANGE_CELLS", SP_MAX_EXCHANGE_CELLS,
                                  (int64_t)total, "A piece of '%.200s' would be put together of more than %d pieces.",
-                                 exchange->value ? exchange->value->name : "", SP_MAX_EXCHANGE_CELLS);
+                                 exchange->value != NULL ? exchange->value->name : "", SP_MAX_EXCHANGE_CELLS);
     }
     struct sp_exchange_cell *cells = SP_NEW_ARRAY(arena, total, struct sp_exchange_cell);
     uint32_t *counts = SP_NEW_ARRAY(arena, cutter.rank, uint32_t), index[SP_MAX_RANK] = {0};
-    if (!cells || !counts)
+    if (cells == NULL || counts == NULL)
         return sp_fail_memory(err);
     memcpy(counts, cutter.counts, cutter.rank * sizeof *counts);
     for (uint64_t i = 0; i < total; i++) {
@@ -262,7 +262,7 @@ static bool are_slices(const struct sp_exchange *exchange, uint32_t first, uint3
     for (uint32_t i = first; i < last; i++) {
         const struct sp_exchange_member *member = &exchange->members[i];
         const struct sp_box *box = held ? &member->held : &member->needed;
-        if (!(held ? member->before : member->after) || differing_axis(box, whole) != axis ||
+        if ((held ? member->before : member->after) == NULL || differing_axis(box, whole) != axis ||
             box->axes[axis].count != 1 || box->axes[axis].ranges[0].start != at ||
             box->axes[axis].ranges[0].limit != at + size / (last - first))
             return false;
@@ -276,7 +276,7 @@ static bool is_group_regular(struct sp_exchange *exchange, uint32_t first, uint3
 {
     const struct sp_exchange_member *one = &exchange->members[first];
     for (uint32_t i = first; i < last; i++)
-        if (!exchange->members[i].before || !exchange->members[i].after)
+        if (exchange->members[i].before == NULL || exchange->members[i].after == NULL)
             return false;
     uint32_t axis = differing_axis(&one->held, &one->needed);
     switch (exchange->kind) {

@@ -35,7 +35,7 @@ enum sp_status sp_part_whole_box(struct sp_partitioner *part, const struct sp_va
     uint32_t rank = sp_part_rank(value);
     struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
     struct sp_range *ranges = SP_NEW_ARRAY(part->arena, rank, struct sp_range);
-    if (!axes || !ranges)
+    if (axes == NULL || ranges == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t a = 0; a < rank; a++) {
         ranges[a] = (struct sp_range){0, sp_part_extent(value, a)};
@@ -117,7 +117,7 @@ struct sp_piece *sp_part_piece(struct sp_partitioner *part, const char *name, in
     char *text = sp_arena_printf(part->arena, "%.200s%s%lld.%llu", name, part->marker, (long long)device,
                                  (unsigned long long)part->next++);
     int64_t *dims = SP_NEW_ARRAY(part->arena, box->rank, int64_t);
-    if (!piece || !text || !dims)
+    if (piece == NULL || text == NULL || dims == NULL)
         return NULL;
     for (uint32_t a = 0; a < box->rank; a++)
         for (uint32_t i = 0; i < box->axes[a].count; i++) {
@@ -134,7 +134,7 @@ enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *
 {
     struct sp_part_tensor *tensor = sp_part_tensor(part, value);
     struct sp_part_held *held = SP_NEW(part->arena, struct sp_part_held);
-    if (!held)
+    if (held == NULL)
         return sp_fail_memory(part->err);
     *held = (struct sp_part_held){NULL, sharding, count, devices, pieces, boxes};
     if (part->body_depth > 0) {
@@ -142,7 +142,7 @@ enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *
             return sp_fail_memory(part->err);
         part->undo[part->undo_count++] = (struct sp_part_undo){tensor, tensor->last};
     }
-    if (tensor->last)
+    if (tensor->last != NULL)
         tensor->last->next = held;
     else
         tensor->first = held;

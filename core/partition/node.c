@@ -19,11 +19,11 @@ static enum sp_status fill_operands(struct sp_part_run *run, uint32_t at, uint32
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_value *value = is_output ? run->node->outputs[i] : run->node->inputs[i];
         const struct sp_operand_rule *rule = sp_rule_operand(run->rule, first + i);
-        if (!value)
+        if (value == NULL)
             continue;
         uint32_t rank = sp_part_rank(value);
         struct sp_lower_axis *axes = SP_NEW_ARRAY(run->part->scratch, rank, struct sp_lower_axis);
-        if (!axes)
+        if (axes == NULL)
             return sp_fail_memory(run->part->err);
         enum sp_status status = sp_placement_part(run->part, &run->placement, run->rule, rule, value, at, axes);
         if (status != SP_OK)
@@ -41,7 +41,7 @@ static enum sp_status make_local(struct sp_part_run *run, uint32_t at, struct sp
     struct sp_lower_operand *outputs = SP_NEW_ARRAY(part->scratch, run->node->output_count, struct sp_lower_operand);
     struct sp_lower_recorder *recorder = SP_NEW(part->scratch, struct sp_lower_recorder);
     enum sp_status status = SP_OK;
-    if (!factors || !inputs || !outputs || !recorder) {
+    if (factors == NULL || inputs == NULL || outputs == NULL || recorder == NULL) {
         (void)sp_fail_memory(part->err);
         return SP_ERR_MEMORY;
     }
@@ -75,13 +75,13 @@ static enum sp_status run_whole(struct sp_lowering *local)
 {
     struct sp_piece **inputs = SP_NEW_ARRAY(local->arena, local->input_count, struct sp_piece *);
     struct sp_piece **outputs = SP_NEW_ARRAY(local->arena, local->output_count, struct sp_piece *);
-    if (!inputs || !outputs)
+    if (inputs == NULL || outputs == NULL)
         return sp_fail_memory(local->err);
     for (uint32_t i = 0; i < local->input_count; i++)
         inputs[i] = sp_lower_input_whole(local, i);
     sp_lower_same_many(local, local->input_count, inputs, 0, NULL, outputs);
     for (uint32_t o = 0; o < local->output_count; o++)
-        if (local->node->outputs[o])
+        if (local->node->outputs[o] != NULL)
             sp_lower_output(local, o, outputs[o]);
     return sp_lower_status(local);
 }
@@ -89,7 +89,7 @@ static enum sp_status run_whole(struct sp_lowering *local)
 /* Devices that draw the same numbers need the same seed, which the operator's function gives them. */
 static bool draws_together(const struct sp_part_run *run)
 {
-    return run->node->op && (run->node->op->flags & SP_OP_RANDOM) && run->placement.device_count > 1;
+    return run->node->op != NULL && (run->node->op->flags & SP_OP_RANDOM) && run->placement.device_count > 1;
 }
 
 /* What is not read need not be brought, which the operator's function knows. */
@@ -98,14 +98,14 @@ static bool has_unread(const struct sp_part_run *run)
     bool is_any = false;
     for (uint32_t i = 0; i < run->rule->input_count; i++)
         is_any = is_any || run->rule->inputs[i].is_unread;
-    return is_any && run->node->op && run->node->op->lower;
+    return is_any && run->node->op != NULL && run->node->op->lower != NULL;
 }
 
 static enum sp_status call(struct sp_part_run *run, struct sp_lowering *local)
 {
     if (sp_placement_is_whole(&run->placement) && !draws_together(run) && !has_unread(run))
         return run_whole(local);
-    if (run->node->op && run->node->op->lower)
+    if (run->node->op != NULL && run->node->op->lower != NULL)
         return run->node->op->lower(local);
     return sp_lower_default(local);
 }
@@ -124,7 +124,7 @@ static enum sp_status record(struct sp_part_run *run, uint8_t *ret_factor, const
         if (local.recorder->is_again) {
             *ret_factor = local.recorder->again_factor;
             *ret_message = local.recorder->again_message;
-            if (run->part->err)
+            if (run->part->err != NULL)
                 sp_error_clear(run->part->err);
             return SP_OK;
         }
@@ -171,11 +171,11 @@ static enum sp_status bring_captures(struct sp_part_run *run)
     if (status != SP_OK || run->capture_count == 0)
         return status;
     run->captures = SP_NEW_ARRAY(part->scratch, count, struct sp_part_capture *);
-    if (!run->captures)
+    if (run->captures == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < count; at++) {
         run->captures[at] = SP_NEW_ARRAY(part->scratch, run->capture_count, struct sp_part_capture);
-        if (!run->captures[at])
+        if (run->captures[at] == NULL)
             return sp_fail_memory(part->err);
     }
     for (uint32_t i = 0; i < run->capture_count && status == SP_OK; i++) {
@@ -184,7 +184,7 @@ static enum sp_status bring_captures(struct sp_part_run *run)
         const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, count, const struct sp_piece *);
         struct sp_part_target target = {
             .count = count, .devices = run->placement.devices, .boxes = boxes, .node = run->node};
-        if (!boxes || !pieces)
+        if (boxes == NULL || pieces == NULL)
             return sp_fail_memory(part->err);
         status = sp_placement_whole(part, 0, count, run->placement.devices, &whole);
         if (status == SP_OK)
@@ -221,13 +221,13 @@ static enum sp_status run_placed(struct sp_part_run *run)
     const char *message = NULL;
     enum sp_status status = keep_control_whole(run);
     run->records = SP_NEW_ARRAY(part->scratch, run->placement.device_count, struct sp_lower_recorder *);
-    if (status == SP_OK && !run->records)
+    if (status == SP_OK && run->records == NULL)
         status = sp_fail_memory(part->err);
     while (status == SP_OK) {
         status = record(run, &factor, &message);
         if (status != SP_OK || factor == SP_NO_FACTOR)
             break;
-        status = sp_part_tell(part, "FACTOR_WHOLE", run->node, NULL, "%s", message ? message : "");
+        status = sp_part_tell(part, "FACTOR_WHOLE", run->node, NULL, "%s", message != NULL ? message : "");
         sp_placement_make_whole(&run->placement, factor);
     }
     if (status == SP_OK)
@@ -247,7 +247,7 @@ static enum sp_status empty_rule(struct sp_part_run *run)
     struct sp_rule *rule = SP_NEW(run->part->scratch, struct sp_rule);
     struct sp_operand_rule *operands = SP_NEW_ARRAY(
         run->part->scratch, (size_t)run->node->input_count + run->node->output_count, struct sp_operand_rule);
-    if (!rule || !operands)
+    if (rule == NULL || operands == NULL)
         return sp_fail_memory(run->part->err);
     rule->input_count = run->node->input_count;
     rule->output_count = run->node->output_count;
@@ -266,13 +266,14 @@ static enum sp_status place_apart(struct sp_part_run *run)
     const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->dataflow, run->node)];
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < run->node->input_count + run->node->output_count && status == SP_OK && count == 0; i++)
-        if (specs->operands && specs->operands[i].sharding && specs->operands[i].origin != SP_SPEC_ASSUMED)
+        if (specs->operands != NULL && specs->operands[i].sharding != NULL &&
+            specs->operands[i].origin != SP_SPEC_ASSUMED)
             status = sp_sharding_devices(part->arena, specs->operands[i].sharding, part->assignment.device_count,
                                          &count, &devices, part->err);
     for (uint32_t i = 0; i < run->node->input_count && status == SP_OK && count == 0; i++) {
         const struct sp_part_held *held =
-            run->node->inputs[i] ? sp_part_tensor(part, run->node->inputs[i])->first : NULL;
-        if (held && run->node->inputs[i]->producer) {
+            run->node->inputs[i] != NULL ? sp_part_tensor(part, run->node->inputs[i])->first : NULL;
+        if (held != NULL && run->node->inputs[i]->producer != NULL) {
             count = held->count;
             devices = held->devices;
         }

@@ -44,7 +44,7 @@ static enum sp_status seat_devices(struct sp_part_run *run, uint32_t count, cons
     const struct sp_node_cut *placement = &run->placement;
     struct seat *seats = SP_NEW_ARRAY(run->part->scratch, placement->device_count, struct seat);
     int64_t shards = 1;
-    if (!seats) {
+    if (seats == NULL) {
         (void)sp_fail_memory(run->part->err);
         return SP_ERR_MEMORY;
     }
@@ -53,7 +53,7 @@ static enum sp_status seat_devices(struct sp_part_run *run, uint32_t count, cons
     for (uint32_t at = 0; at < placement->device_count; at++) {
         seats[at].at = at;
         for (uint32_t f = 0; f < placement->factor_count; f++) {
-            if (!placement->coordinates[f])
+            if (placement->coordinates[f] == NULL)
                 continue;
             int64_t *to = is_listed(count, factors, f) ? &seats[at].shard : &seats[at].group;
             *to = *to * placement->shards[f] + placement->coordinates[f][at];
@@ -89,12 +89,12 @@ static enum sp_status whole_piece_box(struct sp_part_run *run, const struct sp_p
 {
     struct sp_axis_ranges *axes = SP_NEW_ARRAY(run->part->scratch, piece->rank, struct sp_axis_ranges);
     struct sp_range *ranges = SP_NEW_ARRAY(run->part->scratch, piece->rank, struct sp_range);
-    if (!axes || !ranges) {
+    if (axes == NULL || ranges == NULL) {
         (void)sp_fail_memory(run->part->err);
         return SP_ERR_MEMORY;
     }
     for (uint32_t a = 0; a < piece->rank; a++) {
-        ranges[a] = (struct sp_range){0, piece->dims ? piece->dims[a] : -1};
+        ranges[a] = (struct sp_range){0, piece->dims != NULL ? piece->dims[a] : -1};
         axes[a] = (struct sp_axis_ranges){1, &ranges[a]};
     }
     *ret_box = (struct sp_box){piece->rank, axes, true};
@@ -110,7 +110,7 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
     struct seat *seats = NULL;
     struct sp_exchange_member *members = SP_NEW_ARRAY(run->part->scratch, count, struct sp_exchange_member);
     enum sp_status status = seat_devices(run, first->collective.factor_count, first->collective.factors, &seats);
-    if (status != SP_OK || !members)
+    if (status != SP_OK || members == NULL)
         return status != SP_OK ? status : sp_fail_memory(run->part->err);
     for (uint32_t i = 0; i < count && status == SP_OK; i++) {
         const struct sp_lower_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
@@ -128,12 +128,12 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
                                    .combiner = first->collective.combiner,
                                    .dtype = piece->dtype,
                                    .rank = members[0].held.rank,
-                                   .shape = members[0].before ? members[0].before->dims : NULL,
+                                   .shape = members[0].before != NULL ? members[0].before->dims : NULL,
                                    .node = run->node,
                                    .group_count = groups,
                                    .member_count = count,
                                    .members = members};
-    if (!exchange.shape)
+    if (exchange.shape == NULL)
         exchange.rank = 0;
     return status == SP_OK ? sp_part_exchange(run->part, &exchange) : status;
 }
@@ -144,7 +144,7 @@ static enum sp_status gather_group(struct sp_part_run *run, struct sp_exchange_m
 {
     int64_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (!members[i].before)
+        if (members[i].before == NULL)
             continue;
         struct sp_range *range = &((struct sp_axis_ranges *)members[i].held.axes)[axis].ranges[0];
         int64_t size = members[i].before->dims[axis];
@@ -153,7 +153,7 @@ static enum sp_status gather_group(struct sp_part_run *run, struct sp_exchange_m
     }
     for (uint32_t i = 0; i < count; i++) {
         enum sp_status status =
-            whole_piece_box(run, members[i].before ? members[i].before : members[0].before, &members[i].needed);
+            whole_piece_box(run, members[i].before != NULL ? members[i].before : members[0].before, &members[i].needed);
         if (status != SP_OK)
             return status;
         ((struct sp_axis_ranges *)members[i].needed.axes)[axis].ranges[0] = (struct sp_range){0, at};
@@ -169,7 +169,7 @@ static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events
     struct seat *seats = NULL;
     struct sp_exchange_member *members = SP_NEW_ARRAY(run->part->scratch, count, struct sp_exchange_member);
     enum sp_status status = seat_devices(run, first->collective.factor_count, first->collective.factors, &seats);
-    if (status != SP_OK || !members)
+    if (status != SP_OK || members == NULL)
         return status != SP_OK ? status : sp_fail_memory(run->part->err);
     for (uint32_t i = 0; i < count && status == SP_OK; i++) {
         const struct sp_lower_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
@@ -197,7 +197,7 @@ static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events
         if (i < count && (is_uniform || members[i].group == members[begin].group))
             continue;
         int64_t *shape = SP_NEW_ARRAY(run->part->scratch, members[begin].needed.rank, int64_t);
-        if (!shape)
+        if (shape == NULL)
             return sp_fail_memory(run->part->err);
         for (uint32_t a = 0; a < members[begin].needed.rank; a++)
             shape[a] = members[begin].needed.axes[a].ranges[0].limit;
@@ -241,7 +241,7 @@ static enum sp_status stated_boxes(struct sp_part_run *run, const struct made *m
     int64_t count = 0;
     const int64_t *devices = NULL;
     *ret_boxes = NULL;
-    if (!made->stated)
+    if (made->stated == NULL)
         return SP_OK;
     enum sp_status status =
         sp_sharding_devices(part->scratch, made->stated, part->assignment.device_count, &count, &devices, part->err);
@@ -249,7 +249,7 @@ static enum sp_status stated_boxes(struct sp_part_run *run, const struct made *m
         memcmp(devices, run->placement.devices, (size_t)count * sizeof *devices) != 0)
         return status;
     struct sp_box *boxes = SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
-    if (!boxes)
+    if (boxes == NULL)
         return sp_fail_memory(part->err);
     status = sp_part_boxes(part, made->value, made->stated, (uint32_t)count, devices, boxes);
     *ret_boxes = status == SP_OK ? boxes : NULL;
@@ -276,7 +276,7 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
     enum sp_status status = seat_devices(run, first->output.factor_count, first->output.factors, &seats);
     if (status == SP_OK)
         status = stated_boxes(run, made, &wanted);
-    if (status != SP_OK || !members || !shape)
+    if (status != SP_OK || members == NULL || shape == NULL)
         return status != SP_OK ? status : sp_fail_memory(part->err);
     for (uint32_t a = 0; a < rank; a++) {
         struct sp_dim dim = made->value->type.shape.dims[a];
@@ -290,7 +290,7 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
                                                  .before = seats[i].is_listener ? NULL : made->pieces[at],
                                                  .held = made->boxes[at],
                                                  .after = made->pieces[at],
-                                                 .needed = wanted ? wanted[at] : made->boxes[at]};
+                                                 .needed = wanted != NULL ? wanted[at] : made->boxes[at]};
     }
     struct sp_exchange exchange = {.kind = SP_ALL_REDUCE,
                                    .combiner = first->output.combiner,
@@ -302,7 +302,7 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
                                    .group_count = groups,
                                    .member_count = count,
                                    .members = members};
-    *ret_scattered = wanted && scatters(&exchange);
+    *ret_scattered = wanted != NULL && scatters(&exchange);
     if (!*ret_scattered)
         exchange.kind = SP_ALL_REDUCE;
     for (uint32_t i = 0; i < count; i++) {
@@ -313,7 +313,7 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
             made->boxes[at] = wanted[at];
         struct sp_piece *after =
             sp_part_piece(part, made->value->name, members[i].device, made->value->type.dtype, &members[i].needed);
-        if (!after)
+        if (after == NULL)
             return sp_fail_memory(part->err);
         members[i].after = after;
         made->pieces[at] = after;
@@ -338,7 +338,7 @@ static enum sp_status describe(struct sp_part_run *run, const uint32_t *events, 
     for (uint32_t at = 0; at < count && status == SP_OK; at++) {
         struct sp_lower_axis *axes = SP_NEW_ARRAY(part->scratch, rank, struct sp_lower_axis);
         struct sp_axis_ranges *ranges = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
-        if (!axes || !ranges)
+        if (axes == NULL || ranges == NULL)
             return sp_fail_memory(part->err);
         status = sp_placement_part(part, placement, run->rule, rule, made->value, at, axes);
         bool is_whole = true;
@@ -370,7 +370,7 @@ static enum sp_status settle(struct sp_part_run *run, const struct made *made)
     struct sp_partitioner *part = run->part;
     int64_t count = 0;
     struct sp_part_target target = {.sharding = made->stated, .node = run->node};
-    if (!made->stated || !is_known_part(made->value, made->stated))
+    if (made->stated == NULL || !is_known_part(made->value, made->stated))
         return SP_OK;
     enum sp_status status = sp_sharding_devices(part->arena, made->stated, part->assignment.device_count, &count,
                                                 &target.devices, part->err);
@@ -378,7 +378,7 @@ static enum sp_status settle(struct sp_part_run *run, const struct made *made)
         return status;
     struct sp_box *boxes = SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
     const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, (size_t)count, const struct sp_piece *);
-    if (!boxes || !pieces)
+    if (boxes == NULL || pieces == NULL)
         return sp_fail_memory(part->err);
     target.count = (uint32_t)count;
     target.boxes = boxes;
@@ -397,10 +397,10 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
     struct made made = {.value = run->node->outputs[first->output.index],
                         .boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box),
                         .pieces = SP_NEW_ARRAY(part->arena, count, const struct sp_piece *)};
-    if (!made.boxes || !made.pieces)
+    if (made.boxes == NULL || made.pieces == NULL)
         return sp_fail_memory(part->err);
     const struct sp_spec_entry *specs = part->stated->nodes[id].operands;
-    if (specs && sp_part_rank(made.value) > 0)
+    if (specs != NULL && sp_part_rank(made.value) > 0)
         made.stated = specs[run->node->input_count + first->output.index].sharding;
     enum sp_status status = describe(run, events, &made);
     if (status == SP_OK && first->output.kind == SP_LOWER_PARTIAL && first->output.factor_count > 0)

@@ -14,7 +14,7 @@ static enum sp_status keep_ranges(struct sp_partitioner *part, const struct sp_a
                                   struct sp_axis_ranges *ret_ranges)
 {
     struct sp_range *kept = SP_NEW_ARRAY(part->arena, ranges->count, struct sp_range);
-    if (!kept)
+    if (kept == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t i = 0; i < ranges->count; i++)
         kept[i] = ranges->ranges[i];
@@ -32,7 +32,7 @@ static enum sp_status make_empty(struct sp_part_run *run, struct sp_part_brought
         bool is_known = asked->dims != NULL;
         for (uint32_t a = 0; a < asked->rank && is_known; a++)
             is_known = asked->dims[a] >= 0;
-        if (brought->pieces[at] || !is_known)
+        if (brought->pieces[at] != NULL || !is_known)
             continue;
         const struct sp_part_constant nothing = {.device = run->placement.devices[at],
                                                  .piece = asked,
@@ -42,7 +42,7 @@ static enum sp_status make_empty(struct sp_part_run *run, struct sp_part_brought
                                                  .is_filled = true,
                                                  .bytes = ""};
         brought->pieces[at] = asked;
-        status = part->sink->constant ? part->sink->constant(part->sink->context, &nothing, part->err) : SP_OK;
+        status = part->sink->constant != NULL ? part->sink->constant(part->sink->context, &nothing, part->err) : SP_OK;
     }
     return status;
 }
@@ -60,13 +60,13 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
         .count = count, .devices = run->placement.devices, .boxes = boxes, .node = run->node};
     bool is_part = true, is_whole = true;
     enum sp_status status = SP_OK;
-    if (!boxes || !brought.asked || !brought.pieces)
+    if (boxes == NULL || brought.asked == NULL || brought.pieces == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < count; at++) {
         const struct sp_lower_event *event = &run->records[at]->events[at_event[at]];
         uint32_t rank = sp_part_rank(value);
         struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, rank, struct sp_axis_ranges);
-        if (!axes)
+        if (axes == NULL)
             return sp_fail_memory(part->err);
         for (uint32_t a = 0; a < rank && status == SP_OK; a++)
             status = keep_ranges(part, &event->input.axes[a], &axes[a]);
@@ -100,7 +100,7 @@ enum sp_status sp_part_bring_inputs(struct sp_part_run *run)
     for (uint32_t i = 0; i < run->records[0]->count; i++)
         inputs += run->records[0]->events[i].kind == SP_LOWER_INPUT;
     run->brought = SP_NEW_ARRAY(run->part->scratch, inputs, struct sp_part_brought);
-    if (!at_event || !run->brought)
+    if (at_event == NULL || run->brought == NULL)
         return sp_fail_memory(run->part->err);
     for (uint32_t n = 0; n < inputs; n++) {
         for (uint32_t at = 0; at < devices; at++) {
@@ -123,8 +123,8 @@ static const struct sp_piece **resolve_all(struct sp_part_run *run, uint32_t at,
                                            uint32_t count)
 {
     const struct sp_piece **resolved = SP_NEW_ARRAY(run->part->scratch, count, const struct sp_piece *);
-    for (uint32_t i = 0; resolved && i < count; i++)
-        resolved[i] = pieces[i] ? sp_part_resolved(run, at, pieces[i]) : NULL;
+    for (uint32_t i = 0; resolved != NULL && i < count; i++)
+        resolved[i] = pieces[i] != NULL ? sp_part_resolved(run, at, pieces[i]) : NULL;
     return resolved;
 }
 
@@ -144,10 +144,10 @@ static enum sp_status tell_op(struct sp_part_run *run, uint32_t at, const struct
                             .outputs = (const struct sp_piece *const *)event->op.outputs,
                             .attributes = event->op.attributes,
                             .capture_count = event->op.is_same ? run->capture_count : 0,
-                            .captures = run->captures ? run->captures[at] : NULL};
-    if (!op.inputs)
+                            .captures = run->captures != NULL ? run->captures[at] : NULL};
+    if (op.inputs == NULL)
         return sp_fail_memory(part->err);
-    return part->sink->op ? part->sink->op(part->sink->context, &op, part->err) : SP_OK;
+    return part->sink->op != NULL ? part->sink->op(part->sink->context, &op, part->err) : SP_OK;
 }
 
 static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, const struct sp_lower_event *event)
@@ -161,7 +161,7 @@ static enum sp_status tell_local_constant(struct sp_part_run *run, uint32_t at, 
                                         .is_filled = event->constant.is_filled,
                                         .bytes = event->constant.bytes,
                                         .size = event->constant.size};
-    return part->sink->constant ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
+    return part->sink->constant != NULL ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
 }
 
 /* A device's events up to the next joint one, whose index comes back. */
@@ -183,7 +183,7 @@ enum sp_status sp_part_tell_all(struct sp_part_run *run)
     uint32_t devices = run->placement.device_count;
     uint32_t *events = SP_NEW_ARRAY(run->part->scratch, devices, uint32_t);
     enum sp_status status = SP_OK;
-    if (!events)
+    if (events == NULL)
         return sp_fail_memory(run->part->err);
     for (;;) {
         for (uint32_t at = 0; at < devices && status == SP_OK; at++)

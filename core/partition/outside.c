@@ -9,24 +9,25 @@
 const struct sp_tensor *sp_part_weight(const struct sp_value *value)
 {
     const struct sp_node *node = value->producer;
-    if (!node || strcmp(node->op_type, "Constant") != 0 || node->domain[0] != '\0')
+    if (node == NULL || strcmp(node->op_type, "Constant") != 0 || node->domain[0] != '\0')
         return value->tensor;
     const struct sp_attribute *attribute = sp_node_attribute(node, "value");
-    return attribute && attribute->type == SP_ATTR_TENSOR && attribute->count == 1 ? attribute->tensors[0] : NULL;
+    return attribute != NULL && attribute->type == SP_ATTR_TENSOR && attribute->count == 1 ? attribute->tensors[0]
+                                                                                           : NULL;
 }
 
 /* What a graph inside is given comes from the node around it. */
 static bool is_source(const struct sp_partitioner *part, const struct sp_value *value)
 {
-    if (value->kind == SP_VALUE_INPUT && value->graph != part->model->graph && !value->tensor)
+    if (value->kind == SP_VALUE_INPUT && value->graph != part->model->graph && value->tensor == NULL)
         return false;
-    return value->kind != SP_VALUE_NODE_OUTPUT || !value->producer || sp_part_weight(value);
+    return value->kind != SP_VALUE_NODE_OUTPUT || value->producer == NULL || sp_part_weight(value) != NULL;
 }
 
 /* Known integers of what a node made. */
 static bool is_known(const struct sp_value *value)
 {
-    if (!value->data || !value->data->ints || value->type.kind != SP_TYPE_TENSOR ||
+    if (value->data == NULL || value->data->ints == NULL || value->type.kind != SP_TYPE_TENSOR ||
         sp_dtype_bytes(value->type.dtype, 8) < 8)
         return false;
     for (uint32_t i = 0; i < value->data->count; i++)
@@ -78,7 +79,7 @@ static enum sp_status tell_constant(struct sp_partitioner *part, const struct sp
     for (uint32_t a = 0; a < piece->rank; a++)
         count *= (uint64_t)piece->dims[a];
     unsigned char *bytes = SP_NEW_ARRAY(part->scratch, count * width, unsigned char);
-    if (!bytes)
+    if (bytes == NULL)
         return sp_fail_memory(part->err);
     for (uint64_t i = 0; i < count; i++) {
         int64_t number = value->data->ints[element_of(value, box, i)].value;
@@ -92,19 +93,19 @@ static enum sp_status tell_constant(struct sp_partitioner *part, const struct sp
                                         .dims = piece->dims,
                                         .bytes = bytes,
                                         .size = count * width};
-    return part->sink->constant ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
+    return part->sink->constant != NULL ? part->sink->constant(part->sink->context, &constant, part->err) : SP_OK;
 }
 
 static enum sp_status tell_source(struct sp_partitioner *part, const struct sp_value *value,
                                   const struct sp_piece *piece, const struct sp_box *box)
 {
     struct sp_part_source source = {.value = value,
-                                    .is_weight = sp_part_weight(value) || value->sparse,
+                                    .is_weight = sp_part_weight(value) != NULL || value->sparse != NULL,
                                     .tensor = sp_part_weight(value),
                                     .device = piece->device,
                                     .piece = piece,
                                     .box = *box};
-    return part->sink->source ? part->sink->source(part->sink->context, &source, part->err) : SP_OK;
+    return part->sink->source != NULL ? part->sink->source(part->sink->context, &source, part->err) : SP_OK;
 }
 
 /* The pieces that are missing, cut to measure. */
@@ -112,10 +113,10 @@ enum sp_status sp_part_cut_outside(struct sp_partitioner *part, const struct sp_
                                    const struct sp_part_target *target, const struct sp_piece **pieces)
 {
     for (uint32_t i = 0; i < target->count; i++) {
-        if (pieces[i] || sp_box_is_empty(&target->boxes[i]))
+        if (pieces[i] != NULL || sp_box_is_empty(&target->boxes[i]))
             continue;
         pieces[i] = sp_part_piece(part, value->name, target->devices[i], value->type.dtype, &target->boxes[i]);
-        if (!pieces[i])
+        if (pieces[i] == NULL)
             return sp_fail_memory(part->err);
         enum sp_status status = is_source(part, value) ? tell_source(part, value, pieces[i], &target->boxes[i])
                                                        : tell_constant(part, value, pieces[i], &target->boxes[i]);

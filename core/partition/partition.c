@@ -10,14 +10,14 @@
 
 static void need(struct sp_partitioner *part, const struct sp_value *value)
 {
-    if (value && !sp_part_is_constant(value))
+    if (value != NULL && !sp_part_is_constant(value))
         part->tensors[sp_dataflow_tensor(part->dataflow, value)].is_needed = true;
 }
 
 static bool is_needed(const struct sp_partitioner *part, const struct sp_node *node)
 {
     for (uint32_t o = 0; o < node->output_count; o++)
-        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
+        if (node->outputs[o] != NULL && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
             return true;
     return false;
 }
@@ -64,10 +64,10 @@ static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *n
 {
     const struct sp_graph *body = node->body;
     for (uint32_t i = 0; i < body->input_count && i < node->input_count; i++)
-        if (node->inputs[i] && !body->inputs[i]->is_absent)
+        if (node->inputs[i] != NULL && !body->inputs[i]->is_absent)
             same(part, body->inputs[i], node->inputs[i]);
     for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
-        if (node->outputs[o] && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
+        if (node->outputs[o] != NULL && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
             need(part, body->outputs[o]);
     *frame = (struct frame){body, 0, NULL};
     return find_needed(part, body);
@@ -87,7 +87,7 @@ static void leave(struct sp_partitioner *part, const struct sp_graph *body)
 {
     const struct sp_node *node = body->owner;
     for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
-        if (node->outputs[o])
+        if (node->outputs[o] != NULL)
             same(part, node->outputs[o], body->outputs[o]);
 }
 
@@ -96,13 +96,13 @@ static enum sp_status end_frame(struct sp_partitioner *part, struct frame *frame
 {
     struct frame *frame = &frames[*depth - 1];
     const struct sp_graph *next = NULL;
-    if (!frame->control) {
+    if (frame->control == NULL) {
         if (--*depth > 0)
             leave(part, frame->graph);
         return SP_OK;
     }
     enum sp_status status = sp_control_next(part, frame->control, &next);
-    if (status == SP_OK && next)
+    if (status == SP_OK && next != NULL)
         return enter_graph(part, frame->control, next, frame);
     --*depth;
     return status;
@@ -114,7 +114,7 @@ static enum sp_status run_node(struct sp_partitioner *part, struct sp_node *node
     enum sp_status status = SP_OK;
     if (*depth > SP_MAX_NET_DEPTH)
         return sp_part_node(part, node);
-    if (node->body)
+    if (node->body != NULL)
         return enter(part, node, &frames[(*depth)++]);
     if (sp_part_has_graphs(node))
         status = sp_part_is_split_control(part, node, &is_split);
@@ -130,7 +130,7 @@ static enum sp_status walk(struct sp_partitioner *part)
 {
     struct frame *frames = SP_NEW_ARRAY(part->arena, SP_MAX_NET_DEPTH + 1, struct frame);
     uint32_t depth = 1;
-    if (!frames)
+    if (frames == NULL)
         return sp_fail_memory(part->err);
     frames[0] = (struct frame){part->model->graph, 0, NULL};
     for (uint32_t o = 0; o < part->model->graph->output_count; o++)
@@ -146,7 +146,8 @@ static enum sp_status walk(struct sp_partitioner *part)
         if (depth == 1 && (node->index & 63) == 0 &&
             !sp_watch_tick(part->request->watch, "partition", (double)node->index / frame->graph->node_count, 0, 0))
             return sp_fail(part->err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
-        bool is_weight = node->output_count == 1 && node->outputs[0] && sp_part_weight(node->outputs[0]);
+        bool is_weight =
+            node->output_count == 1 && node->outputs[0] != NULL && sp_part_weight(node->outputs[0]) != NULL;
         if (is_needed(part, node) && !is_weight)
             status = run_node(part, node, frames, &depth);
     }
@@ -162,7 +163,7 @@ static enum sp_status bring_result(struct sp_partitioner *part, const struct sp_
     struct sp_box *box = SP_NEW(part->arena, struct sp_box);
     const struct sp_piece *piece = NULL;
     struct sp_part_target target = {.count = 1, .devices = device, .boxes = box};
-    if (!device || !box)
+    if (device == NULL || box == NULL)
         return sp_fail_memory(part->err);
     enum sp_status status = sp_part_whole_box(part, value, box);
     return status == SP_OK ? sp_part_bring(part, value, &target, &piece) : status;
@@ -173,40 +174,40 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
     const struct sp_value *value = part->model->graph->outputs[output];
     const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
     enum sp_status status = SP_OK;
-    if (!tensor->last)
+    if (tensor->last == NULL)
         status = bring_result(part, value);
     if (status != SP_OK)
         return status;
     const struct sp_part_held *held = tensor->last; /* as the assignment wants it, if it says so */
     const struct sp_sharding *wanted = NULL;
-    if (value->producer) {
+    if (value->producer != NULL) {
         const struct sp_spec_entry *specs =
             part->stated->nodes[sp_dataflow_node(part->dataflow, value->producer)].operands;
-        wanted = specs ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
+        wanted = specs != NULL ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
     }
-    for (const struct sp_part_held *at = tensor->first; at && wanted; at = at->next)
+    for (const struct sp_part_held *at = tensor->first; at != NULL && wanted != NULL; at = at->next)
         if (at->sharding == wanted)
             held = at;
-    if (!wanted)
+    if (wanted == NULL)
         held = tensor->first;
-    if (!held)
+    if (held == NULL)
         return sp_fail(part->err, SP_ERR_INTERNAL, "RESULT_NOT_THERE", "Nothing makes the model's output '%.200s'.",
                        value->name);
     uint32_t rank = sp_part_rank(value), count = 0;
     struct sp_exchange_member *holders = SP_NEW_ARRAY(part->scratch, held->count, struct sp_exchange_member);
     int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);
-    if (!holders || !shape)
+    if (holders == NULL || shape == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t a = 0; a < rank; a++) {
         struct sp_dim dim = value->type.shape.dims[a];
         shape[a] = sp_dim_is_known(dim) ? dim.value : -1;
     }
     for (uint32_t i = 0; i < held->count; i++)
-        if (held->pieces[i])
+        if (held->pieces[i] != NULL)
             holders[count++] = (struct sp_exchange_member){
                 .device = held->devices[i], .before = held->pieces[i], .held = held->boxes[i]};
     struct sp_part_result result = {output, value, rank, shape, count, holders};
-    return part->sink->result ? part->sink->result(part->sink->context, &result, part->err) : SP_OK;
+    return part->sink->result != NULL ? part->sink->result(part->sink->context, &result, part->err) : SP_OK;
 }
 
 /* ---- setting up ------------------------------------------------------------------------------------------------- */
@@ -215,13 +216,13 @@ const char *sp_part_marker(struct sp_arena *arena, const struct sp_model *model)
 {
     size_t longest = 0;
     for (uint32_t i = 0; i < sp_intern_count(model->names); i++)
-        for (const char *at = strchr(sp_intern_name(model->names, i), '@'); at;) {
+        for (const char *at = strchr(sp_intern_name(model->names, i), '@'); at != NULL;) {
             size_t run = strspn(at, "@");
             longest = run > longest ? run : longest;
             at = strchr(at + run, '@');
         }
     char *marker = SP_NEW_ARRAY(arena, longest + 2, char);
-    if (marker)
+    if (marker != NULL)
         memset(marker, '@', longest + 1);
     return marker;
 }
@@ -232,7 +233,7 @@ static enum sp_status set_up(struct sp_partitioner *part)
     struct sp_node_specs *nodes = SP_NEW_ARRAY(part->arena, dataflow->node_count, struct sp_node_specs);
     part->tensors = SP_NEW_ARRAY(part->arena, dataflow->tensor_count, struct sp_part_tensor);
     part->relation_of = SP_NEW_ARRAY(part->arena, dataflow->node_count, uint32_t);
-    if (!nodes || !part->tensors || !part->relation_of) {
+    if (nodes == NULL || part->tensors == NULL || part->relation_of == NULL) {
         (void)sp_fail_memory(part->err);
         return SP_ERR_MEMORY;
     }
@@ -248,9 +249,9 @@ static enum sp_status set_up(struct sp_partitioner *part)
             part->relation_of[dataflow->relations[r].node_id] = r;
     part->near = (struct sp_mesh_level){
         .name = "device", .size = (uint32_t)part->stated->device_count, .bandwidth = 1e11, .latency = 1e-6};
-    part->links = part->request->links ? *part->request->links : (struct sp_links){1, &part->near};
+    part->links = part->request->links != NULL ? *part->request->links : (struct sp_links){1, &part->near};
     part->marker = sp_part_marker(part->arena, part->model);
-    return part->marker ? SP_OK : sp_fail_memory(part->err);
+    return part->marker != NULL ? SP_OK : sp_fail_memory(part->err);
 }
 
 enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partition_request *request,
@@ -264,7 +265,7 @@ enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partitio
                                   .dataflow = request->assignment->dataflow,
                                   .stated = request->assignment};
     part.scratch = sp_arena_create(sp_arena_budget(arena));
-    if (!part.scratch)
+    if (part.scratch == NULL)
         return sp_fail_memory(err);
     enum sp_status status = set_up(&part);
     if (status == SP_OK)

@@ -28,7 +28,7 @@ enum sp_status sp_placement_whole(struct sp_partitioner *part, uint32_t factor_c
                                     .cuts = SP_NEW_ARRAY(part->scratch, factor_count, struct sp_block_dim),
                                     .shards = SP_NEW_ARRAY(part->scratch, factor_count, int64_t),
                                     .coordinates = SP_NEW_ARRAY(part->scratch, factor_count, int32_t *)};
-    if (!placement.cuts || !placement.shards || !placement.coordinates)
+    if (placement.cuts == NULL || placement.shards == NULL || placement.coordinates == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t f = 0; f < factor_count; f++)
         placement.shards[f] = 1;
@@ -46,7 +46,7 @@ void sp_placement_make_whole(struct sp_node_cut *placement, uint8_t factor)
 bool sp_placement_is_whole(const struct sp_node_cut *placement)
 {
     for (uint32_t f = 0; f < placement->factor_count; f++)
-        if (placement->coordinates[f])
+        if (placement->coordinates[f] != NULL)
             return false;
     return true;
 }
@@ -54,7 +54,7 @@ bool sp_placement_is_whole(const struct sp_node_cut *placement)
 static enum sp_status whole_ranges(struct sp_partitioner *part, int64_t extent, struct sp_axis_ranges *ret_ranges)
 {
     struct sp_range *range = SP_NEW(part->arena, struct sp_range);
-    if (!range)
+    if (range == NULL)
         return sp_fail_memory(part->err);
     *range = (struct sp_range){0, extent};
     *ret_ranges = (struct sp_axis_ranges){extent != 0, range};
@@ -79,7 +79,7 @@ enum sp_status sp_placement_factor(struct sp_partitioner *part, const struct sp_
     struct sp_lower_factor one = {.extent = known_extent(rule->factors[factor].extent), .shards = 1};
     const int32_t *coordinates = placement->coordinates[factor];
     enum sp_status status;
-    if (coordinates) {
+    if (coordinates != NULL) {
         one.is_split = true;
         one.shards = placement->shards[factor];
         one.shard = coordinates[at];
@@ -110,7 +110,7 @@ static enum sp_status nest_ranges(struct sp_partitioner *part, const struct sp_a
                              SP_MAX_HELD_RANGES);
     struct sp_range *ranges = SP_NEW_ARRAY(part->arena, (size_t)(rows * (int64_t)minor->count), struct sp_range);
     uint32_t count = 0;
-    if (!ranges)
+    if (ranges == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t i = 0; i < major->count; i++) {
         struct sp_range range = major->ranges[i];
@@ -147,7 +147,7 @@ static int64_t axis_product(const struct sp_rule *rule, const struct sp_axis_fac
 static bool is_axis_cut(const struct sp_node_cut *placement, const struct sp_axis_factors *list)
 {
     for (uint32_t i = 0; i < list->count; i++)
-        if (placement->coordinates[list->factors[i]])
+        if (placement->coordinates[list->factors[i]] != NULL)
             return true;
     return false;
 }
@@ -161,7 +161,7 @@ static int64_t axis_shard(const struct sp_node_cut *placement, const struct sp_a
         uint8_t factor = list->factors[i];
         shards *= placement->shards[factor];
         shard = shard * placement->shards[factor] +
-                (placement->coordinates[factor] ? placement->coordinates[factor][at] : 0);
+                (placement->coordinates[factor] != NULL ? placement->coordinates[factor][at] : 0);
     }
     *ret_shards = shards;
     return shard;
@@ -204,7 +204,7 @@ enum sp_status sp_placement_part(struct sp_partitioner *part, const struct sp_no
     static const struct sp_axis_factors none = {0};
     uint32_t rank = sp_part_rank(value);
     for (uint32_t a = 0; a < rank; a++) {
-        const struct sp_axis_factors *list = operand && a < operand->rank ? &operand->axes[a] : &none;
+        const struct sp_axis_factors *list = operand != NULL && a < operand->rank ? &operand->axes[a] : &none;
         enum sp_status status =
             axis_part(part, placement, rule, list, known_extent(value->type.shape.dims[a]), at, &ret_axes[a]);
         if (status != SP_OK)
@@ -221,7 +221,7 @@ static bool repeats_factor(const struct sp_node_cut *placement, const struct sp_
     for (uint32_t a = 0; a < operand->rank; a++)
         for (uint32_t i = 0; i < operand->axes[a].count; i++) {
             uint8_t factor = operand->axes[a].factors[i];
-            if (placement->coordinates[factor] && is_seen[factor])
+            if (placement->coordinates[factor] != NULL && is_seen[factor])
                 return true;
             is_seen[factor] = true;
         }
@@ -242,7 +242,7 @@ static enum sp_status axis_cut(struct sp_partitioner *part, const struct sp_node
     for (uint32_t i = 0; i < list->count; i++)
         capacity += placement->cuts[list->factors[i]].part_count + 1;
     struct sp_block_part *parts = SP_NEW_ARRAY(part->scratch, capacity, struct sp_block_part);
-    if (!parts)
+    if (parts == NULL)
         return sp_fail_memory(part->err);
     if (is_plain) {
         parts[0].shards = 1;
@@ -256,7 +256,7 @@ static enum sp_status axis_cut(struct sp_partitioner *part, const struct sp_node
             parts[0].shards *= placement->shards[factor];
             continue;
         }
-        if (!placement->coordinates[factor]) {
+        if (placement->coordinates[factor] == NULL) {
             parts[count++] = (struct sp_block_part){.extent = own, .shards = 1};
             continue;
         }
@@ -281,11 +281,11 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
     struct sp_block_dim *dims = SP_NEW_ARRAY(part->scratch, rank, struct sp_block_dim);
     int64_t shards = 1;
     *ret_sharding = NULL;
-    if (!sharding || !dims)
+    if (sharding == NULL || dims == NULL)
         return sp_fail_memory(part->err);
-    if (operand && repeats_factor(placement, operand))
+    if (operand != NULL && repeats_factor(placement, operand))
         return SP_OK;
-    for (uint32_t a = 0; a < rank && operand && a < operand->rank; a++) {
+    for (uint32_t a = 0; a < rank && operand != NULL && a < operand->rank; a++) {
         enum sp_status status =
             axis_cut(part, placement, rule, &operand->axes[a], known_extent(value->type.shape.dims[a]), &dims[a]);
         if (status != SP_OK)
@@ -295,10 +295,10 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
     uint32_t *first = SP_NEW_ARRAY(part->scratch, (size_t)shards + 2, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(part->scratch, count, int64_t);
     int64_t *shard_of = SP_NEW_ARRAY(part->scratch, count, int64_t);
-    if (!first || !devices || !shard_of)
+    if (first == NULL || devices == NULL || shard_of == NULL)
         return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < count; at++) {
-        for (uint32_t a = 0; a < rank && operand && a < operand->rank; a++) {
+        for (uint32_t a = 0; a < rank && operand != NULL && a < operand->rank; a++) {
             int64_t own, shard = axis_shard(placement, &operand->axes[a], at, &own);
             shard_of[at] = shard_of[at] * own + shard;
         }

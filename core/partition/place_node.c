@@ -35,16 +35,16 @@ static enum sp_status copy_entries(struct placer *placer)
     struct sp_partitioner *part = placer->part;
     uint32_t count = placer->relation->operand_count;
     struct sp_spec_entry *entries = SP_NEW_ARRAY(part->scratch, count, struct sp_spec_entry);
-    if (!entries)
+    if (entries == NULL)
         return sp_fail_memory(part->err);
     memcpy(entries, part->stated->nodes[placer->relation->node_id].operands, count * sizeof *entries);
     for (uint32_t i = 0; i < placer->relation->input_count; i++) {
         const struct sp_value *value = operand_value(placer, i);
-        if (!value || entries[i].sharding)
+        if (value == NULL || entries[i].sharding != NULL)
             continue;
         const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
-        for (const struct sp_part_held *held = tensor->first; held; held = held->next)
-            if (held->sharding && value->producer)
+        for (const struct sp_part_held *held = tensor->first; held != NULL; held = held->next)
+            if (held->sharding != NULL && value->producer != NULL)
                 entries[i] = (struct sp_spec_entry){held->sharding, SP_SPEC_INFERRED, NULL};
     }
     part->assignment.nodes[placer->relation->node_id].operands = entries;
@@ -65,7 +65,7 @@ static enum sp_status default_devices(struct placer *placer, uint32_t *ret_count
         uint32_t operand = i < outputs ? placer->relation->input_count + i : i - outputs;
         const struct sp_sharding *sharding = entry_of(placer, operand)->sharding;
         enum sp_status status = SP_OK;
-        if (sharding)
+        if (sharding != NULL)
             status =
                 sp_sharding_devices(part->arena, sharding, part->assignment.device_count, &count, &devices, part->err);
         if (status != SP_OK)
@@ -95,13 +95,13 @@ static enum sp_status take_view(struct placer *placer, const struct sp_view *vie
 {
     struct sp_partitioner *part = placer->part;
     int64_t *devices = SP_NEW_ARRAY(part->arena, (size_t)view->participant_count, int64_t);
-    if (!devices)
+    if (devices == NULL)
         return sp_fail_memory(part->err);
     memcpy(devices, view->participants, (size_t)view->participant_count * sizeof *devices);
     enum sp_status status = sp_placement_whole(part, placer->rule->factor_count, (uint32_t)view->participant_count,
                                                devices, placer->placement);
     for (uint32_t f = 0; status == SP_OK && f < placer->rule->factor_count; f++) {
-        if (!view->coordinates[f] || !may_split(&placer->rule->factors[f]))
+        if (view->coordinates[f] == NULL || !may_split(&placer->rule->factors[f]))
             continue;
         placer->placement->cuts[f] = view->splits[f];
         placer->placement->shards[f] = sp_cut_shards(&view->splits[f]);
@@ -125,7 +125,7 @@ static enum sp_status view_inputs(struct placer *placer)
     const int64_t *devices;
     if (view->participant_count > 0) {
         int64_t *kept = SP_NEW_ARRAY(part->arena, (size_t)view->participant_count, int64_t);
-        if (!kept)
+        if (kept == NULL)
             return sp_fail_memory(part->err);
         memcpy(kept, view->participants, (size_t)view->participant_count * sizeof *kept);
         count = (uint32_t)view->participant_count;
@@ -157,9 +157,9 @@ static enum sp_status read_output(struct placer *placer, uint32_t operand, struc
     struct sp_sharding *blocks = NULL;
     int64_t extents[SP_MAX_RANK], count = 0;
     struct sp_holder *holders = NULL;
-    uint32_t rank = value ? sp_part_rank(value) : 0;
+    uint32_t rank = value != NULL ? sp_part_rank(value) : 0;
     *ret_ok = false;
-    if (!stated || rank == 0)
+    if (stated == NULL || rank == 0)
         return SP_OK;
     for (uint32_t a = 0; a < rank; a++)
         extents[a] = sp_dim_is_known(value->type.shape.dims[a]) ? value->type.shape.dims[a].value : -1;
@@ -167,14 +167,14 @@ static enum sp_status read_output(struct placer *placer, uint32_t operand, struc
         sp_sharding_to_blocks(part->scratch, stated, rank, part->assignment.device_count, &blocks, NULL, part->err);
     if (status == SP_OK)
         status = sp_sharding_regular(part->scratch, blocks, extents, &regular, part->err);
-    if (status != SP_OK || !regular || !regular->first)
+    if (status != SP_OK || regular == NULL || regular->first == NULL)
         return status;
     status = sp_sharding_holders(part->scratch, regular, &count, &holders, part->err);
     if (status != SP_OK || count != placer->placement->device_count)
         return status;
     ret_wanted->blocks = regular;
     ret_wanted->shard_of = SP_NEW_ARRAY(part->scratch, (size_t)count, int64_t);
-    if (!ret_wanted->shard_of)
+    if (ret_wanted->shard_of == NULL)
         return sp_fail_memory(part->err);
     *ret_ok = true;
     for (int64_t i = 0; i < count; i++) {
@@ -201,12 +201,12 @@ static bool covers(struct sp_partitioner *part, const struct sp_node_cut *placem
         if (!sp_mul_i64(points, placement->shards[f], &points) || points > placement->device_count)
             return true;
     bool *is_seen = SP_NEW_ARRAY(part->scratch, (size_t)points, bool);
-    if (!is_seen)
+    if (is_seen == NULL)
         return false;
     for (uint32_t at = 0; at < placement->device_count; at++) {
         int64_t point = 0;
         for (uint32_t f = 0; f < placement->factor_count; f++)
-            if (placement->coordinates[f])
+            if (placement->coordinates[f] != NULL)
                 point = point * placement->shards[f] + placement->coordinates[f][at];
         seen += !is_seen[point];
         is_seen[point] = true;
@@ -235,9 +235,9 @@ static enum sp_status adopt_axis(struct placer *placer, const struct wanted *wan
     for (uint32_t i = list->count; i-- > 0;) {
         uint8_t f = list->factors[i];
         int64_t shards = sp_cut_shards(&cuts[i]);
-        if (shards > 1 && !placement->coordinates[f] && may_split(&placer->rule->factors[f])) {
+        if (shards > 1 && placement->coordinates[f] == NULL && may_split(&placer->rule->factors[f])) {
             int32_t *coordinates = SP_NEW_ARRAY(part->scratch, placement->device_count, int32_t);
-            if (!coordinates)
+            if (coordinates == NULL)
                 return sp_fail_memory(part->err);
             for (uint32_t at = 0; at < placement->device_count; at++)
                 coordinates[at] = (int32_t)(axis_index(wanted->blocks, axis, wanted->shard_of[at]) / below % shards);
@@ -314,7 +314,7 @@ static enum sp_status drop_short_axes(struct placer *placer)
     for (uint32_t o = 0; o < placer->relation->operand_count; o++) {
         const struct sp_value *value = operand_value(placer, o);
         const struct sp_operand_rule *rule = sp_rule_operand(placer->rule, o);
-        for (uint32_t a = 0; value && a < rule->rank && a < sp_part_rank(value); a++) {
+        for (uint32_t a = 0; value != NULL && a < rule->rank && a < sp_part_rank(value); a++) {
             if (is_axis_sound(placer, &rule->axes[a], value->type.shape.dims[a]))
                 continue;
             enum sp_status status =
@@ -338,7 +338,7 @@ static enum sp_status drop_unsound(struct placer *placer)
     for (uint32_t f = 0; f < placement->factor_count; f++) {
         const struct sp_factor *factor = &placer->rule->factors[f];
         const char *why;
-        if (!placement->coordinates[f] || is_sound(factor, &placement->cuts[f], &why))
+        if (placement->coordinates[f] == NULL || is_sound(factor, &placement->cuts[f], &why))
             continue;
         enum sp_status status =
             sp_part_tell(placer->part, "SHARDS_UNEVEN", placer->relation->node, NULL,

@@ -183,7 +183,7 @@ static enum sp_status label_classes(struct sp_arena *arena, const struct sp_tile
     int64_t *ids = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
     int64_t *labels = SP_NEW_ARRAY(arena, (size_t)order->count, int64_t);
     int64_t *least = SP_NEW_ARRAY(arena, (size_t)(order->count / size), int64_t);
-    if (!ids || !labels || !least) {
+    if (ids == NULL || labels == NULL || least == NULL) {
         (void)sp_fail_memory(err);
         return SP_ERR_MEMORY; /* in words, for the analyser */
     }
@@ -285,7 +285,7 @@ static enum sp_status place_open(struct sp_arena *arena, struct sp_sharding *blo
                              SP_MAX_LISTED_DEVICES);
     uint32_t *first = SP_NEW_ARRAY(arena, (size_t)blocks->shard_count + 1, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(arena, (size_t)blocks->shard_count, int64_t);
-    if (!first || !devices)
+    if (first == NULL || devices == NULL)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < blocks->shard_count; i++) {
         first[i + 1] = (uint32_t)(i + 1);
@@ -298,7 +298,7 @@ static enum sp_status place_open(struct sp_arena *arena, struct sp_sharding *blo
 
 static bool is_open_placement(const struct sp_sharding *sharding)
 {
-    return sharding->kind == SP_SHARDING_BLOCKS && !sharding->first;
+    return sharding->kind == SP_SHARDING_BLOCKS && sharding->first == NULL;
 }
 
 static enum sp_status equal_arrays(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,
@@ -335,7 +335,7 @@ static enum sp_status equal_arrays(struct sp_arena *arena, const struct sp_shard
         *ret_equal = is_replicated(other) && is_whole(axes);
         return SP_OK;
     }
-    if (!shape) {
+    if (shape == NULL) {
         status = divisible_shape(a, b, rank, own_shape, &exists, err);
         if (status != SP_OK || !exists)
             return status;

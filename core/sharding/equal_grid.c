@@ -87,7 +87,7 @@ enum sp_status sp_tile_grid_of(struct sp_arena *arena, const struct sp_sharding 
                                struct sp_error *err)
 {
     enum sp_status status = sp_sharding_device_array(arena, axes, ret_grid->dims, &ret_grid->order, err);
-    if (status == SP_OK && !ret_grid->order.ids && ret_grid->order.count > 1)
+    if (status == SP_OK && ret_grid->order.ids == NULL && ret_grid->order.count > 1)
         status = sort_groups(arena, axes->rank, ret_grid, err);
     return status;
 }

@@ -21,7 +21,7 @@ static int64_t count_named(const struct sp_sharding *sharding)
     case SP_SHARDING_AXES:
         return sharding->mesh->order.count > 0 ? sharding->mesh->order.count : -1;
     case SP_SHARDING_BLOCKS:
-        return sharding->first ? (int64_t)sharding->first[sharding->shard_count] : -1;
+        return sharding->first != NULL ? (int64_t)sharding->first[sharding->shard_count] : -1;
     default:
         return -1;
     }
@@ -36,12 +36,12 @@ static void append_named(const struct sp_sharding *sharding, int64_t device_coun
     const int64_t *ids = NULL;
     if (sharding->kind == SP_SHARDING_SINGLE)
         ids = &sharding->device;
-    else if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first)
+    else if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first != NULL)
         ids = sharding->devices;
     else if (sharding->kind == SP_SHARDING_AXES)
         ids = sharding->mesh->order.ids;
     for (int64_t i = 0; i < named; i++)
-        devices[(*count)++] = ids ? ids[i] : i; /* an iota holds each of 0..count-1 once */
+        devices[(*count)++] = ids != NULL ? ids[i] : i; /* an iota holds each of 0..count-1 once */
 }
 
 enum sp_status sp_sharding_devices(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t device_count,
@@ -63,7 +63,7 @@ enum sp_status sp_sharding_devices(struct sp_arena *arena, const struct sp_shard
                              "The sharding names %" PRId64 " devices, but at most %d can be listed one by one.", total,
                              SP_MAX_LISTED_DEVICES);
     int64_t *devices = SP_NEW_ARRAY(arena, (size_t)total, int64_t);
-    if (!devices)
+    if (devices == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < shardings; i++)
         append_named(is_tuple ? &sharding->elements[i] : sharding, device_count, devices, &filled);
@@ -116,7 +116,7 @@ static enum sp_status repeat_ranges(struct sp_arena *arena, struct sp_axis_range
     if (!sp_mul_i64(times.limit - times.start, ranges->count, &capacity) || capacity > SP_MAX_HELD_RANGES)
         return fail_ranges(err);
     struct sp_range *repeated = SP_NEW_ARRAY(arena, (size_t)capacity, struct sp_range);
-    if (!repeated)
+    if (repeated == NULL)
         return sp_fail_memory(err);
     uint32_t count = 0;
     for (int64_t i = times.start; i < times.limit; i++)
@@ -138,7 +138,7 @@ enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim
     int64_t extents[SP_MAX_SHARDING_AXES], step = 1;
     enum sp_status status = sp_block_extents(dim, axis, extent, extents, err);
     struct sp_range *whole = SP_NEW(arena, struct sp_range);
-    if (status == SP_OK && !whole)
+    if (status == SP_OK && whole == NULL)
         status = sp_fail_memory(err);
     if (status != SP_OK)
         return status;
@@ -169,7 +169,7 @@ enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_s
     if (!sp_mul_i64(count, rank, &cells) || cells > SP_MAX_HELD_RANGES)
         return fail_ranges(err);
     struct sp_axis_ranges *shards = SP_NEW_ARRAY(arena, (size_t)cells, struct sp_axis_ranges);
-    if (!shards)
+    if (shards == NULL)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < count; i++) {
         int64_t shard = holders[i].shard;
@@ -194,7 +194,7 @@ static enum sp_status held_in_blocks(struct sp_arena *arena, const struct sp_sha
                                      const int64_t *shape, int64_t device, struct sp_held *ret_held,
                                      struct sp_error *err)
 {
-    if (!sharding->first)
+    if (sharding->first == NULL)
         return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN",
                        "The sharding leaves open which devices hold its %" PRId64 " shards.", sharding->shard_count);
     struct sp_holder *holders = NULL;
@@ -205,13 +205,13 @@ static enum sp_status held_in_blocks(struct sp_arena *arena, const struct sp_sha
                          sp_compare_numbers) != NULL;
     }
     holders = SP_NEW_ARRAY(arena, (size_t)count, struct sp_holder);
-    if (!holders)
+    if (holders == NULL)
         return sp_fail_memory(err);
     count = 0;
     for (int64_t shard = 0; shard < sharding->shard_count; shard++) {
         uint32_t begin = sharding->first[shard];
         if (bsearch(&device, sharding->devices + begin, sharding->first[shard + 1] - begin, sizeof device,
-                    sp_compare_numbers))
+                    sp_compare_numbers) != NULL)
             holders[count++] = (struct sp_holder){device, shard};
     }
     return sp_sharding_held_shards(arena, sharding, rank, shape, count, holders, ret_held, err);
@@ -259,7 +259,7 @@ enum sp_status sp_sharding_held(struct sp_arena *arena, const struct sp_sharding
     }
     struct sp_axis_ranges *axes = SP_NEW_ARRAY(arena, rank, struct sp_axis_ranges);
     struct sp_range *ranges = SP_NEW_ARRAY(arena, rank, struct sp_range);
-    if (!axes || !ranges)
+    if (axes == NULL || ranges == NULL)
         return sp_fail_memory(err);
     for (uint32_t axis = 0; axis < rank; axis++) {
         ranges[axis] = tile_range(sharding, shape, axis, index[axis]);
@@ -278,7 +278,7 @@ static enum sp_status tile_in_blocks(const struct sp_sharding *sharding, uint32_
 {
     struct sp_arena *scratch = sp_arena_create(NULL);
     struct sp_held held = {0};
-    if (!scratch)
+    if (scratch == NULL)
         return sp_fail_memory(err);
     enum sp_status status = held_in_blocks(scratch, sharding, rank, shape, device, &held, err);
     if (status != SP_OK)
@@ -293,8 +293,8 @@ static enum sp_status tile_in_blocks(const struct sp_sharding *sharding, uint32_
         goto cleanup;
     }
     int64_t shard = 0;
-    while (!bsearch(&device, sharding->devices + sharding->first[shard],
-                    sharding->first[shard + 1] - sharding->first[shard], sizeof device, sp_compare_numbers))
+    while (bsearch(&device, sharding->devices + sharding->first[shard],
+                   sharding->first[shard + 1] - sharding->first[shard], sizeof device, sp_compare_numbers) == NULL)
         shard++;
     for (uint32_t axis = rank; axis-- > 0;) {
         const struct sp_axis_ranges *ranges = &held.shards[axis];

@@ -13,7 +13,7 @@ static enum sp_status set_iota(struct sp_arena *arena, uint32_t rank, const int6
 {
     int64_t *own_dims = SP_NEW_ARRAY(arena, rank, int64_t);
     uint32_t *own_perm = SP_NEW_ARRAY(arena, rank, uint32_t);
-    if (!own_dims || !own_perm)
+    if (own_dims == NULL || own_perm == NULL)
         return sp_fail_memory(err);
     memcpy(own_dims, dims, rank * sizeof *dims);
     memcpy(own_perm, perm, rank * sizeof *perm);
@@ -165,7 +165,7 @@ static enum sp_status index_list(struct sp_arena *arena, int64_t count, const in
 {
     struct sp_arena_mark mark = sp_arena_mark(arena);
     struct placed *placed = SP_NEW_ARRAY(arena, (size_t)count, struct placed);
-    if (!placed)
+    if (placed == NULL)
         return sp_fail_memory(err);
     bool is_sorted = true;
     for (int64_t i = 0; i < count; i++) {
@@ -208,7 +208,7 @@ enum sp_status sp_device_order_list(struct sp_arena *arena, int64_t count, const
     }
     int64_t *own_ids = SP_NEW_ARRAY(arena, (size_t)count, int64_t);
     uint32_t *by_device = SP_NEW_ARRAY(arena, (size_t)count, uint32_t);
-    if (!own_ids || !by_device)
+    if (own_ids == NULL || by_device == NULL)
         return sp_fail_memory(err);
     memcpy(own_ids, ids, (size_t)count * sizeof *ids);
     enum sp_status status = index_list(arena, count, own_ids, by_device, err);
@@ -220,7 +220,7 @@ enum sp_status sp_device_order_list(struct sp_arena *arena, int64_t count, const
 
 static int64_t list_find(const struct sp_device_order *order, int64_t device)
 {
-    if (!order->by_device) {
+    if (order->by_device == NULL) {
         for (int64_t i = 0; i < order->count; i++)
             if (order->ids[i] == device)
                 return i;
@@ -243,19 +243,19 @@ static int64_t list_find(const struct sp_device_order *order, int64_t device)
 
 int64_t sp_device_order_at(const struct sp_device_order *order, int64_t position)
 {
-    return order->ids ? order->ids[position] : iota_at(order, position);
+    return order->ids != NULL ? order->ids[position] : iota_at(order, position);
 }
 
 int64_t sp_device_order_find(const struct sp_device_order *order, int64_t device)
 {
-    if (order->ids)
+    if (order->ids != NULL)
         return list_find(order, device);
     return device >= 0 && device < order->count ? iota_find(order, device) : -1;
 }
 
 bool sp_device_order_is_range(const struct sp_device_order *order)
 {
-    if (!order->ids)
+    if (order->ids == NULL)
         return order->rank <= 1;
     for (int64_t i = 0; i < order->count; i++)
         if (order->ids[i] != i)
@@ -265,7 +265,7 @@ bool sp_device_order_is_range(const struct sp_device_order *order)
 
 bool sp_device_order_is_permutation(const struct sp_device_order *order)
 {
-    if (!order->ids)
+    if (order->ids == NULL)
         return true;
     for (int64_t i = 0; i < order->count; i++)
         if (order->ids[i] >= order->count)
@@ -277,7 +277,7 @@ bool sp_device_order_equal(const struct sp_device_order *a, const struct sp_devi
 {
     if (a->count != b->count)
         return false;
-    if (!a->ids && !b->ids)
+    if (a->ids == NULL && b->ids == NULL)
         return a->rank == b->rank && (a->rank == 0 || (memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0 &&
                                                        memcmp(a->perm, b->perm, a->rank * sizeof *a->perm) == 0));
     for (int64_t i = 0; i < a->count; i++)
@@ -290,7 +290,7 @@ bool sp_device_order_same_devices(const struct sp_device_order *a, const struct 
 {
     if (a->count != b->count)
         return false;
-    if (!a->ids)
+    if (a->ids == NULL)
         return sp_device_order_is_permutation(b);
     for (int64_t i = 0; i < a->count; i++)
         if (sp_device_order_find(b, a->ids[i]) < 0)
@@ -394,7 +394,7 @@ enum sp_status sp_device_order_compose(struct sp_arena *arena, const struct sp_d
         *ret_order = *outer;
         return SP_OK;
     }
-    if (!outer->ids && !inner->ids) {
+    if (outer->ids == NULL && inner->ids == NULL) {
         bool is_found;
         enum sp_status status = compose_iotas(arena, outer, inner, &is_found, ret_order, err);
         if (status != SP_OK || is_found)
@@ -407,7 +407,7 @@ enum sp_status sp_device_order_compose(struct sp_arena *arena, const struct sp_d
                              "devices can be.",
                              inner->count, SP_MAX_LISTED_DEVICES);
     int64_t *ids = SP_NEW_ARRAY(arena, (size_t)inner->count, int64_t);
-    if (!ids)
+    if (ids == NULL)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < inner->count; i++)
         ids[i] = sp_device_order_at(outer, sp_device_order_at(inner, i));
@@ -421,7 +421,7 @@ static enum sp_status copy_axes(struct sp_arena *arena, uint32_t count, const st
 {
     int64_t product = 1;
     for (uint32_t i = 0; i < count; i++) {
-        if (!axes[i].name || !axes[i].name[0])
+        if (axes[i].name == NULL || !axes[i].name[0])
             return sp_fail(err, SP_ERR_MALFORMED, "EMPTY_AXIS_NAME", "Axis %" PRIu32 " of the mesh has no name.", i);
         if (axes[i].size < 1)
             return sp_fail(err, SP_ERR_MALFORMED, "BAD_AXIS_SIZE",
@@ -438,7 +438,7 @@ static enum sp_status copy_axes(struct sp_arena *arena, uint32_t count, const st
                            "The axis sizes of the mesh multiply to more than 2^63 - 1.");
         ret_axes[i].name = sp_arena_string(arena, axes[i].name, strlen(axes[i].name));
         ret_axes[i].size = axes[i].size;
-        if (!ret_axes[i].name)
+        if (ret_axes[i].name == NULL)
             return sp_fail_memory(err);
     }
     *ret_product = product;
@@ -452,19 +452,19 @@ enum sp_status sp_mesh_create(struct sp_arena *arena, uint32_t axis_count, const
         return sp_fail_limit(err, "TOO_MANY_AXES", "SP_MAX_SHARDING_AXES", SP_MAX_SHARDING_AXES, axis_count,
                              "The mesh has %" PRIu32 " axes, but at most %d are allowed.", axis_count,
                              SP_MAX_SHARDING_AXES);
-    if (axis_count == 0 && order && order->count > 1)
+    if (axis_count == 0 && order != NULL && order->count > 1)
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_MESH",
                        "axes is empty and device_ids has more than one element: %" PRId64 " devices.", order->count);
     struct sp_mesh *mesh = SP_NEW(arena, struct sp_mesh);
     struct sp_mesh_axis *own_axes = SP_NEW_ARRAY(arena, axis_count, struct sp_mesh_axis);
-    if (!mesh || !own_axes)
+    if (mesh == NULL || own_axes == NULL)
         return sp_fail_memory(err);
     int64_t product = 0;
     enum sp_status status = copy_axes(arena, axis_count, axes, own_axes, &product, err);
     if (status != SP_OK)
         return status;
     *mesh = (struct sp_mesh){.axis_count = axis_count, .axes = own_axes};
-    if (order)
+    if (order != NULL)
         mesh->order = *order;
     else if (axis_count > 0)
         status = sp_device_order_range(arena, product, &mesh->order, err);

@@ -11,7 +11,7 @@
 enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, struct sp_error *err, const char *code,
                              const char *format, ...)
 {
-    if (!losses)
+    if (losses == NULL)
         return SP_OK;
     for (uint32_t i = 0; i < losses->count; i++)
         if (strcmp(losses->items[i].code, code) == 0)
@@ -27,7 +27,7 @@ enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, s
     struct sp_error printable = {0};
     (void)sp_fail(&printable, SP_ERR_UNSUPPORTED, code, "%s", message);
     const char *copy = sp_arena_string(arena, printable.message, strlen(printable.message));
-    if (!copy)
+    if (copy == NULL)
         return sp_fail_memory(err);
     losses->items[losses->count++] = (struct sp_loss){.code = code, .message = copy};
     return SP_OK;
@@ -42,7 +42,7 @@ enum sp_status sp_sharding_create_axes(struct sp_arena *arena, const struct sp_m
                              SP_MAX_RANK);
     struct sp_sharding *sharding = SP_NEW(arena, struct sp_sharding);
     struct sp_dim_sharding *dims = SP_NEW_ARRAY(arena, rank, struct sp_dim_sharding);
-    if (!sharding || !dims)
+    if (sharding == NULL || dims == NULL)
         return sp_fail_memory(err);
     *sharding = (struct sp_sharding){.kind = SP_SHARDING_AXES, .rank = rank, .mesh = mesh, .dims = dims};
     *ret_sharding = sharding;
@@ -160,12 +160,12 @@ static enum sp_status tile_of_blocks(const struct sp_sharding *sharding, const i
     struct sp_arena *scratch = sp_arena_create(NULL);
     struct sp_holder *holders = NULL;
     int64_t *blocks = NULL, count = 0, extents[SP_MAX_SHARDING_AXES];
-    if (!scratch)
+    if (scratch == NULL)
         return sp_fail_memory(err);
-    if (sharding->first) {
+    if (sharding->first != NULL) {
         status = sp_sharding_holders(scratch, sharding, &count, &holders, err);
         blocks = SP_NEW_ARRAY(scratch, (size_t)count, int64_t);
-        if (status == SP_OK && !blocks)
+        if (status == SP_OK && blocks == NULL)
             status = sp_fail_memory(err);
         if (status != SP_OK)
             goto cleanup;
@@ -224,7 +224,7 @@ enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_shard
 {
     int64_t count = sharding->first[sharding->shard_count];
     struct sp_holder *holders = SP_NEW_ARRAY(arena, (size_t)count, struct sp_holder);
-    if (!holders)
+    if (holders == NULL)
         return sp_fail_memory(err);
     bool is_sorted = true;
     for (int64_t shard = 0; shard < sharding->shard_count; shard++)

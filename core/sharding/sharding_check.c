@@ -121,7 +121,7 @@ static enum sp_status check_axes(const struct sp_sharding *sharding, int64_t dev
     if (status != SP_OK || sharding->mesh->order.count == 0)
         return status;
     const struct sp_device_order *order = &sharding->mesh->order;
-    if (!order->ids)
+    if (order->ids == NULL)
         return check_device(order->count - 1, device_count, err);
     for (int64_t i = 0; i < order->count && status == SP_OK; i++)
         status = check_device(order->ids[i], device_count, err);
@@ -164,7 +164,7 @@ static enum sp_status check_parts(const struct sp_sharding *sharding, uint32_t a
                        " parts without extent, but only one can be worked out from the extent of the axis.",
                        axis, open);
     int64_t extents[SP_MAX_SHARDING_AXES];
-    return shape && shape[axis] >= 0 ? sp_block_extents(dim, axis, shape[axis], extents, err) : SP_OK;
+    return shape != NULL && shape[axis] >= 0 ? sp_block_extents(dim, axis, shape[axis], extents, err) : SP_OK;
 }
 
 static enum sp_status check_placement(const struct sp_sharding *sharding, int64_t device_count, struct sp_error *err)
@@ -206,7 +206,7 @@ static enum sp_status check_blocks(const struct sp_sharding *sharding, const int
         return sp_fail(err, SP_ERR_MALFORMED, "SHARD_COUNT",
                        "The parts make %" PRId64 " shards, but the sharding has %" PRId64 ".", shards,
                        sharding->shard_count);
-    return sharding->first ? check_placement(sharding, device_count, err) : SP_OK;
+    return sharding->first != NULL ? check_placement(sharding, device_count, err) : SP_OK;
 }
 
 /* ---- any kind ---- */
@@ -222,7 +222,7 @@ static enum sp_status check_array(const struct sp_sharding *sharding, int64_t ra
                              sharding->rank, SP_MAX_RANK);
     if (rank >= 0)
         status = sp_sharding_check_rank(sharding, rank > SP_MAX_RANK ? SP_MAX_RANK + 1 : (uint32_t)rank, err);
-    for (int64_t i = 0; status == SP_OK && shape && i < rank; i++)
+    for (int64_t i = 0; status == SP_OK && shape != NULL && i < rank; i++)
         if (shape[i] < -1)
             return sp_fail(err, SP_ERR_REQUEST, "BAD_EXTENT",
                            "The extent of axis %" PRId64 " is %" PRId64 ", which is negative.", i, shape[i]);

@@ -63,7 +63,7 @@ static enum sp_status check_parts(const struct sp_sharding *blocks, uint32_t axi
 {
     const struct sp_block_dim *dim = &blocks->blocks[axis];
     int64_t extents[SP_MAX_SHARDING_AXES];
-    if (shape && shape[axis] >= 0) {
+    if (shape != NULL && shape[axis] >= 0) {
         enum sp_status status = sp_block_extents(dim, axis, shape[axis], extents, err);
         if (status != SP_OK)
             return status;
@@ -80,7 +80,7 @@ static enum sp_status add_axis(struct sp_arena *arena, int64_t size, uint32_t *c
                                struct sp_error *err)
 {
     const char *name = sp_arena_printf(arena, "axis_%" PRIu32, *count);
-    if (!name)
+    if (name == NULL)
         return sp_fail_memory(err);
     axes[(*count)++] = (struct sp_mesh_axis){.name = name, .size = size};
     return SP_OK;
@@ -165,7 +165,7 @@ static enum sp_status note_block_losses(struct sp_arena *arena, const struct sp_
 {
     for (uint32_t axis = 0; axis < blocks->rank; axis++)
         for (uint32_t i = 0; i < blocks->blocks[axis].part_count; i++)
-            if (blocks->blocks[axis].parts[i].param)
+            if (blocks->blocks[axis].parts[i].param != NULL)
                 return sp_losses_add(arena, losses, err, "PART_SYMBOLS_LOST",
                                      "The symbol \"%s\" of axis %" PRIu32 " cannot be said on a mesh.",
                                      blocks->blocks[axis].parts[i].param, axis);
@@ -217,13 +217,13 @@ enum sp_status sp_sharding_to_axes(struct sp_arena *arena, const struct sp_shard
     switch (sharding->kind) {
     case SP_SHARDING_AXES:
         copy = SP_NEW(arena, struct sp_sharding);
-        if (!copy)
+        if (copy == NULL)
             return sp_fail_memory(err);
         *copy = *sharding;
         *ret_axes = copy;
         return SP_OK;
     case SP_SHARDING_BLOCKS:
-        if (!sharding->first)
+        if (sharding->first == NULL)
             return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN",
                            "The sharding leaves open which devices hold its %" PRId64
                            " shards; a mesh needs to know them.",

@@ -20,7 +20,7 @@ static enum sp_status new_blocks(struct sp_arena *arena, uint32_t rank, int64_t 
     struct sp_block_dim *dims = SP_NEW_ARRAY(arena, rank, struct sp_block_dim);
     uint32_t *first = SP_NEW_ARRAY(arena, (size_t)shards + 1, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(arena, (size_t)device_count, int64_t);
-    if (!blocks || !dims || !first || !devices)
+    if (blocks == NULL || dims == NULL || first == NULL || devices == NULL)
         return sp_fail_memory(err);
     for (int64_t i = 0; i <= shards; i++)
         first[i] = (uint32_t)(i * (device_count / shards));
@@ -45,8 +45,8 @@ static enum sp_status whole_blocks(struct sp_arena *arena, uint32_t rank, int64_
     if (count <= 0)
         return sp_fail_devices_unknown(err);
     enum sp_status status = new_blocks(arena, rank, 1, count, ret_blocks, &first, &devices, err);
-    for (int64_t i = 0; status == SP_OK && devices && i < count; i++)
-        devices[i] = device ? *device : i;
+    for (int64_t i = 0; status == SP_OK && devices != NULL && i < count; i++)
+        devices[i] = device != NULL ? *device : i;
     return status;
 }
 
@@ -133,7 +133,7 @@ static enum sp_status blocks_of_axes(struct sp_arena *arena, const struct sp_sha
         return status;
     int64_t replicas = dims[axes->rank + 2];
     status = new_blocks(arena, axes->rank, order.count / replicas, order.count, &blocks, &first, &devices, err);
-    if (status != SP_OK || !devices)
+    if (status != SP_OK || devices == NULL)
         return status;
     list_replicas(&order, replicas, devices, &is_moved);
     if (is_moved)
@@ -143,7 +143,7 @@ static enum sp_status blocks_of_axes(struct sp_arena *arena, const struct sp_sha
         if (dims[i] == 1)
             continue;
         struct sp_block_part *part = SP_NEW(arena, struct sp_block_part);
-        if (!part)
+        if (part == NULL)
             return sp_fail_memory(err);
         part->shards = dims[i];
         blocks->blocks[i] = (struct sp_block_dim){.part_count = 1, .parts = part};
@@ -161,7 +161,7 @@ static enum sp_status close_rank(struct sp_arena *arena, const struct sp_shardin
 {
     struct sp_sharding *closed = SP_NEW(arena, struct sp_sharding);
     struct sp_block_dim *dims = SP_NEW_ARRAY(arena, rank, struct sp_block_dim);
-    if (!closed || !dims)
+    if (closed == NULL || dims == NULL)
         return sp_fail_memory(err);
     *closed = *blocks;
     for (uint32_t i = 0; i < rank; i++)

@@ -239,7 +239,7 @@ static bool add_all(scmp_filter_ctx filter, uint32_t action, const int *calls, s
     return ok;
 }
 
-#define ADD_ALL(filter, action, calls) add_all(filter, action, calls, sizeof(calls) / sizeof(calls)[0])
+#define ADD_ALL(filter, action, calls) add_all(filter, action, calls, sizeof calls / sizeof calls[0])
 
 static bool add_when(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condition)
 {

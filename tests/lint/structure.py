@@ -92,6 +92,18 @@ def check_clocks(problems):
             problems.append(f"{path}: the clock of the wall; server_now_ms() never jumps")
 
 
+# Operands of sizeof that are types, and need parentheses; compound literals do, too.
+SIZED_TYPE = r"(?:\(|(?:const|struct|union|enum|unsigned|signed|void|char|bool|short|int|long|float|double|size_t|type|\w+_t)\b)"
+
+
+def check_sizes(problems):
+    for path in sources("core", "server", "api"):
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if re.search(rf"\bsizeof\((?!{SIZED_TYPE})", line):
+                    problems.append(f"{path}:{number}: sizeof has parentheses around a type only")
+
+
 def check_files(problems):
     for path in sources("core", "server", "api", "tests"):
         with open(path, encoding="utf-8") as file:
@@ -228,6 +240,7 @@ def main():
     check_arrows(problems)
     check_clocks(problems)
     check_files(problems)
+    check_sizes(problems)
     check_calls(problems, "build/core/libshardplan.a")
     print("\n".join(problems))
     return 1 if problems else 0

@@ -3,7 +3,7 @@
  */
 #include "cost/cluster/internal.h"
 
-#define COUNT_OF(array)   (sizeof(array) / sizeof(array)[0])
+#define COUNT_OF(array)   (sizeof array / sizeof array[0])
 #define MAX_QUOTED_MEMBER 64 /* bytes of a wrong member's name that an error repeats */
 
 static const struct sp_members_range figure_bytes = {"a number of bytes", 1, SP_MAX_FIGURE};

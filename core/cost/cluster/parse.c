@@ -4,7 +4,7 @@
 #include "base/intern.h"
 #include "cost/cluster/internal.h"
 
-#define COUNT_OF(array)    (sizeof(array) / sizeof(array)[0])
+#define COUNT_OF(array)    (sizeof array / sizeof array[0])
 #define INTERN_SEED        0 /* the table holds at most SP_MAX_DEVICE_GROUPS names: collisions cannot hurt */
 #define MEMBERS_OF_CLUSTER "mesh", "memory_limit_bytes", "efficiency", "launch_seconds"
 

@@ -88,7 +88,7 @@ static enum sp_status keep_layout(struct sp_inference *all, struct sp_position_l
         if (dims[axis].digits == NULL)
             return sp_fail_memory(all->err);
         if (from->count > 0)
-            memcpy(dims[axis].digits, from->digits, from->count * sizeof(*from->digits));
+            memcpy(dims[axis].digits, from->digits, from->count * sizeof *from->digits);
     }
     layout->dims = dims;
     return SP_OK;
@@ -196,9 +196,9 @@ static enum sp_status fail_meshes(struct sp_inference *all, const struct sp_stat
         "No mesh explains both the spec of '%.120s' at %.200s and the spec of '%.120s' at %.200s: they cut the "
         "devices differently.",
         sp_infer_operand(dataflow->nodes[a->node], a->operand)->name,
-        sp_node_label(dataflow->nodes[a->node], labels[0], sizeof(labels[0])),
+        sp_node_label(dataflow->nodes[a->node], labels[0], sizeof labels[0]),
         sp_infer_operand(dataflow->nodes[b->node], b->operand)->name,
-        sp_node_label(dataflow->nodes[b->node], labels[1], sizeof(labels[1])));
+        sp_node_label(dataflow->nodes[b->node], labels[1], sizeof labels[1]));
 }
 
 /* All stated specs, with positions in the order of `base`; *ret_is_linear is false where one does not fit it. */

@@ -158,7 +158,7 @@ static bool fit(const struct sp_factor_step *step, uint32_t t, uint32_t factor, 
             had.size = 0;
     }
     bool is_shut = own->is_closed || own->overflow.count > 0;
-    for (uint32_t i = 0; !is_shut && i < sizeof(tensor->barred) / sizeof(tensor->barred[0]); i++) {
+    for (uint32_t i = 0; !is_shut && i < sizeof tensor->barred / sizeof tensor->barred[0]; i++) {
         if (tensor->barred[i] == NULL || without(ref, tensor->barred[i]))
             continue;
         if (had.size == 0)

@@ -208,7 +208,7 @@ enum sp_status sp_cuts_mesh(struct sp_arena *arena, const struct sp_cuts *cuts, 
     char names[SP_LAYOUT_MAX_CUTS][16];
     uint32_t count = 0;
     for (uint32_t i = cuts->count; i-- > 1;) {
-        (void)snprintf(names[count], sizeof(names[count]), "axis_%" PRIu32, count);
+        (void)snprintf(names[count], sizeof names[count], "axis_%" PRIu32, count);
         axes[count] = (struct sp_mesh_axis){names[count], cuts->cuts[i] / cuts->cuts[i - 1]};
         count++;
     }

@@ -24,7 +24,7 @@ static bool is_same_statement(const struct sp_statement *a, const struct sp_stat
     if (a == b)
         return true;
     if ((p == NULL) != (q == NULL) || a->axes->rank != b->axes->rank ||
-        (p != NULL && memcmp(p->shape, q->shape, p->rank * sizeof(*p->shape)) != 0))
+        (p != NULL && memcmp(p->shape, q->shape, p->rank * sizeof *p->shape) != 0))
         return false;
     for (uint32_t axis = 0; a->axes != b->axes && axis < a->axes->rank; axis++) {
         const struct sp_axis_list *x = &a->axes->dims[axis].axes, *y = &b->axes->dims[axis].axes;

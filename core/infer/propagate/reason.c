@@ -52,7 +52,7 @@ static const char *write_origin(const struct sp_inference *all, uint32_t tensor,
     char label[264];
     const char *own = all->values[tensor]->name, *source = all->values[origin->source_tensor]->name;
     const char *factor = all->flows[origin->flow].rule->factors[origin->factor].name;
-    sp_node_label(node_of_flow(all, origin->flow), label, sizeof(label));
+    sp_node_label(node_of_flow(all, origin->flow), label, sizeof label);
     if (strcmp(own, source) == 0)
         return write(all->arena, "'%.120s' is split over factor %s of %.200s.", own, factor, label);
     return write(all->arena, "'%.120s' is split as '%.120s' is: both have factor %s of %.200s.", own, source, factor,
@@ -85,7 +85,7 @@ static const char *write_reason(const struct sp_inference *all, const struct sp_
 {
     char label[264];
     const char *name = all->values[tensor]->name, *origin;
-    sp_node_label(node_of_flow(all, told->flow), label, sizeof(label));
+    sp_node_label(node_of_flow(all, told->flow), label, sizeof label);
     switch ((enum sp_infer_reason)told->reason) {
     case SP_REASON_ASSUMED:
         return write(all->arena, "Nothing is said of '%.120s' and no split reaches it, so it is whole.", name);
@@ -165,7 +165,7 @@ static const char *stop_text(const char *code)
         {"NOT_DIVISIBLE", "its extent is not divisible by the shards"},
         {"BLOCK", "its blocks must not be cut"},
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(texts[i].code, code) == 0)
             return texts[i].text;
     }
@@ -181,7 +181,7 @@ void sp_infer_stop(void *context, uint32_t flow, uint8_t factor, uint32_t tensor
     const char *of = all->flows[flow].rule->factors[factor].name;
     if (all->stop_status != SP_OK)
         return;
-    sp_node_label(node, label, sizeof(label));
+    sp_node_label(node, label, sizeof label);
     if (tensor == opponent)
         all->stop_status = sp_assignment_stop(all->assignment, code, node, name, all->err,
                                               "The split of '%.120s' is not carried through factor %s of %.200s: %s.",

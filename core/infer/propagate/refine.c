@@ -41,7 +41,7 @@ static enum noted find_mark(const struct sp_cut_mark *marks, uint8_t count, bool
 
 static void put_mark(struct sp_cut_mark *marks, uint8_t *count, uint8_t at, struct sp_cut_mark mark)
 {
-    memmove(&marks[at + 1], &marks[at], (size_t)(*count - at) * sizeof(*marks));
+    memmove(&marks[at + 1], &marks[at], (size_t)(*count - at) * sizeof *marks);
     marks[at] = mark;
     (*count)++;
 }

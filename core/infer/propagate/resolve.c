@@ -30,7 +30,7 @@ static bool needs_whole(const struct sp_factor *factor)
 
 static bool is_same_list(const struct sp_axis_list *a, const struct sp_axis_list *b)
 {
-    return a->count == b->count && (a->count == 0 || memcmp(a->refs, b->refs, a->count * sizeof(*a->refs)) == 0);
+    return a->count == b->count && (a->count == 0 || memcmp(a->refs, b->refs, a->count * sizeof *a->refs) == 0);
 }
 
 /* Whether both can be used at once: no part of an axis twice, and one grid that cuts it for both. */
@@ -420,7 +420,7 @@ enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratc
     if (status == SP_OK)
         is_agreed = agree(&all);
     if (status == SP_OK && !is_agreed) {
-        memset(all.lists, 0, sizeof(all.lists));
+        memset(all.lists, 0, sizeof all.lists);
         status = follow_stated(&all);
         if (status == SP_OK)
             status = count_votes(&all);

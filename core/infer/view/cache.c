@@ -37,7 +37,7 @@ enum sp_status sp_view_cache_create(struct sp_arena *arena, const struct sp_mode
                                     struct sp_view_cache **ret_cache, struct sp_error *err)
 {
     struct sp_view_cache *cache = SP_NEW(arena, struct sp_view_cache);
-    if (!cache)
+    if (cache == NULL)
         return sp_fail_memory(err);
     cache->arena = cache->addresses.arena = cache->shardings.arena = cache->keys.arena = arena;
     cache->seed = model->hash_seed;
@@ -81,7 +81,7 @@ uint64_t *sp_view_cache_ways_left(struct sp_view_cache *cache)
 
 static const unsigned char *bytes_of(const struct sp_view_cache_key *key)
 {
-    return key->large ? key->large : key->small;
+    return key->large != NULL ? key->large : key->small;
 }
 
 void sp_view_cache_key_add(struct sp_view_cache_key *key, const void *bytes, size_t size)
@@ -89,15 +89,15 @@ void sp_view_cache_key_add(struct sp_view_cache_key *key, const void *bytes, siz
     if (size > key->capacity - key->size && !key->is_broken) {
         size_t wanted = 4 * key->capacity + size;
         unsigned char *larger = SP_NEW_ARRAY(key->arena, wanted, unsigned char);
-        key->is_broken = !larger;
-        if (larger)
+        key->is_broken = larger == NULL;
+        if (larger != NULL)
             memcpy(larger, bytes_of(key), key->size);
         key->large = larger;
         key->capacity = wanted;
     }
     if (key->is_broken || size == 0)
         return;
-    memcpy((key->large ? key->large : key->small) + key->size, bytes, size);
+    memcpy((key->large != NULL ? key->large : key->small) + key->size, bytes, size);
     key->size += size;
 }
 
@@ -121,15 +121,15 @@ void *sp_view_cache_get(const struct sp_view_cache *cache, const struct sp_view_
         return NULL;
     const uint64_t hash = sp_digest(bytes_of(key), key->size, cache->seed);
     const struct keyed *item = sp_hash_set_find(&cache->keys, hash, is_keyed, key);
-    return item ? item->value : NULL;
+    return item != NULL ? item->value : NULL;
 }
 
 void *sp_view_cache_put(struct sp_view_cache *cache, const struct sp_view_cache_key *key, size_t size)
 {
     struct keyed *item = key->is_broken ? NULL : SP_NEW(cache->arena, struct keyed);
-    unsigned char *copy = item ? SP_NEW_ARRAY(cache->arena, key->size, unsigned char) : NULL;
-    void *value = copy ? sp_arena_alloc(cache->arena, size) : NULL;
-    if (!value)
+    unsigned char *copy = item != NULL ? SP_NEW_ARRAY(cache->arena, key->size, unsigned char) : NULL;
+    void *value = copy != NULL ? sp_arena_alloc(cache->arena, size) : NULL;
+    if (value == NULL)
         return NULL;
     memcpy(copy, bytes_of(key), key->size);
     *item = (struct keyed){key->size, copy, value};
@@ -149,7 +149,7 @@ static bool is_one_each(const struct sp_sharding *blocks)
 /* Whether each shard is on one device, and these count up. */
 static enum sp_run run_of(const struct sp_sharding *blocks)
 {
-    if (blocks->run != SP_RUN_UNKNOWN || !blocks->first)
+    if (blocks->run != SP_RUN_UNKNOWN || blocks->first == NULL)
         return blocks->run;
     bool is_run = is_one_each(blocks);
     for (int64_t i = 1; i < blocks->shard_count && is_run; i++)
@@ -159,12 +159,13 @@ static enum sp_run run_of(const struct sp_sharding *blocks)
 
 static bool is_same_text(const char *a, const char *b)
 {
-    return a == b || (a && b && strcmp(a, b) == 0);
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
 static bool is_same_blocks(const struct sp_sharding *a, const struct sp_sharding *b)
 {
-    if (a->shard_count != b->shard_count || a->is_rank_open != b->is_rank_open || !a->first != !b->first)
+    if (a->shard_count != b->shard_count || a->is_rank_open != b->is_rank_open ||
+        (a->first == NULL) != (b->first == NULL))
         return false;
     for (uint32_t i = 0; i < a->rank; i++) {
         if (a->blocks[i].part_count != b->blocks[i].part_count)
@@ -175,7 +176,7 @@ static bool is_same_blocks(const struct sp_sharding *a, const struct sp_sharding
                 return false;
         }
     }
-    if (!a->first)
+    if (a->first == NULL)
         return true;
     if (a->run == SP_RUN_YES && b->run == SP_RUN_YES)
         return a->devices[0] == b->devices[0];
@@ -207,7 +208,7 @@ static uint64_t hash_blocks(const struct sp_sharding *blocks, uint64_t hash)
             hash = mix(hash, (uint64_t)blocks->blocks[i].parts[k].extent);
         }
     }
-    if (!blocks->first)
+    if (blocks->first == NULL)
         return hash;
     if (blocks->run == SP_RUN_YES)
         return mix(hash, (uint64_t)blocks->devices[0]);
@@ -252,13 +253,13 @@ static uint64_t hash_sharding(const struct sp_view_cache *cache, const struct sp
 static bool number(struct sp_view_cache *cache, int64_t count)
 {
     struct numbers *numbers = &cache->numbers;
-    if (numbers->devices && count <= numbers->count)
+    if (numbers->devices != NULL && count <= numbers->count)
         return true;
     if (count < 2 * numbers->count)
         count = 2 * numbers->count;
     uint32_t *first = SP_NEW_ARRAY(cache->arena, (size_t)count + 1, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(cache->arena, (size_t)count, int64_t);
-    if (!first || !devices)
+    if (first == NULL || devices == NULL)
         return false;
     for (int64_t i = 0; i < count; i++) {
         first[i] = (uint32_t)i;
@@ -288,7 +289,7 @@ static bool copy_placement(struct sp_view_cache *cache, const struct sp_sharding
         return false;
     uint32_t *first = is_plain ? cache->numbers.first : SP_NEW_ARRAY(cache->arena, places, uint32_t);
     int64_t *devices = is_range ? cache->numbers.devices : SP_NEW_ARRAY(cache->arena, count, int64_t);
-    if (!first || !devices)
+    if (first == NULL || devices == NULL)
         return false;
     if (!is_plain)
         memcpy(first, from->first, places * sizeof *first);
@@ -305,19 +306,19 @@ static struct sp_sharding *copy_blocks(struct sp_view_cache *cache, const struct
 {
     struct sp_sharding *copy = SP_NEW(cache->arena, struct sp_sharding);
     struct sp_block_dim *dims = SP_NEW_ARRAY(cache->arena, from->rank, struct sp_block_dim);
-    if (!copy || !dims)
+    if (copy == NULL || dims == NULL)
         return NULL;
     *copy = *from;
     copy->blocks = dims;
     for (uint32_t i = 0; i < from->rank; i++) {
         uint32_t count = from->blocks[i].part_count;
         dims[i] = (struct sp_block_dim){count, SP_NEW_ARRAY(cache->arena, count, struct sp_block_part)};
-        if (!dims[i].parts)
+        if (dims[i].parts == NULL)
             return NULL;
         if (count > 0)
             memcpy(dims[i].parts, from->blocks[i].parts, count * sizeof *dims[i].parts);
     }
-    return !from->first || copy_placement(cache, from, copy) ? copy : NULL;
+    return from->first == NULL || copy_placement(cache, from, copy) ? copy : NULL;
 }
 
 static bool is_asked(const void *item, const void *wanted)
@@ -328,7 +329,7 @@ static bool is_asked(const void *item, const void *wanted)
 static bool add_address(struct sp_view_cache *cache, const struct sp_sharding *asked, const struct sp_sharding *same)
 {
     struct known_address *known = SP_NEW(cache->arena, struct known_address);
-    if (!known)
+    if (known == NULL)
         return false;
     *known = (struct known_address){asked, same};
     return sp_hash_set_add(&cache->addresses, mix(cache->seed, (uint64_t)(uintptr_t)asked), known);
@@ -338,7 +339,7 @@ static enum sp_status keep_sharding(struct sp_view_cache *cache, const struct sp
                                     const struct sp_sharding **ret_same, struct sp_error *err)
 {
     struct sp_sharding *kept = copy_blocks(cache, sharding);
-    if (!kept || !sp_hash_set_add(&cache->shardings, hash, kept) || !add_address(cache, kept, kept))
+    if (kept == NULL || !sp_hash_set_add(&cache->shardings, hash, kept) || !add_address(cache, kept, kept))
         return sp_fail_memory(err);
     *ret_same = kept;
     return SP_OK;
@@ -352,14 +353,14 @@ static enum sp_status find_same(struct sp_view_cache *cache, const struct sp_sha
         own.run = run_of(asked);
     const uint64_t hash = hash_sharding(cache, sharding);
     const struct sp_sharding *same = sp_hash_set_find(&cache->shardings, hash, is_same, sharding);
-    if (same) {
+    if (same != NULL) {
         *ret_same = same;
         return SP_OK;
     }
     if (sharding->kind == SP_SHARDING_BLOCKS)
         return keep_sharding(cache, sharding, hash, ret_same, err);
     struct sp_sharding *shallow = SP_NEW(cache->arena, struct sp_sharding);
-    if (!shallow)
+    if (shallow == NULL)
         return sp_fail_memory(err);
     *shallow = *sharding;
     *ret_same = shallow;
@@ -375,7 +376,7 @@ enum sp_status sp_view_cache_sharding(struct sp_view_cache *cache, const struct 
         return SP_OK;
     }
     const struct known_address *known = stays ? sp_hash_set_find(&cache->addresses, hash, is_asked, sharding) : NULL;
-    if (known) {
+    if (known != NULL) {
         *ret_same = known->same;
         return SP_OK;
     }
@@ -393,7 +394,7 @@ int64_t sp_placed_devices(const struct sp_sharding *sharding, int64_t device_cou
     case SP_SHARDING_SINGLE:
         return 1;
     case SP_SHARDING_BLOCKS:
-        return sharding->first ? sharding->first[sharding->shard_count] : device_count;
+        return sharding->first != NULL ? sharding->first[sharding->shard_count] : device_count;
     case SP_SHARDING_AXES:
         return sp_mesh_is_empty(sharding->mesh) ? device_count : sharding->mesh->order.count;
     default:
@@ -431,7 +432,7 @@ static enum sp_status unite(struct sp_arena *scratch, int64_t device_count, uint
         if (named == *ret_count && (named == 0 || memcmp(devices, *ret_devices, (size_t)named * sizeof *devices) == 0))
             continue;
         int64_t *merged = SP_NEW_ARRAY(scratch, (size_t)(named + *ret_count), int64_t);
-        if (!merged)
+        if (merged == NULL)
             return sp_fail_memory(err);
         *ret_count = merge(named, devices, *ret_count, *ret_devices, merged);
         *ret_devices = merged;
@@ -443,7 +444,7 @@ static enum sp_status put_sharding(struct sp_view_cache *cache, const struct sp_
                                    const struct sp_sharding *sharding, struct sp_error *err)
 {
     const struct sp_sharding **known = sp_view_cache_put(cache, key, sizeof(const struct sp_sharding *));
-    if (!known)
+    if (known == NULL)
         return sp_fail_memory(err);
     *known = sharding;
     return SP_OK;
@@ -457,7 +458,7 @@ static enum sp_status make_whole(struct sp_view_cache *cache, uint32_t rank, int
     struct sp_block_dim dims[SP_MAX_RANK] = {{0}};
     const int64_t *devices = NULL;
     int64_t named = 0;
-    if (!scratch)
+    if (scratch == NULL)
         return sp_fail_memory(err);
     enum sp_status status = unite(scratch, device_count, count, shardings, &named, &devices, err);
     uint32_t first[2] = {0, (uint32_t)named};
@@ -487,7 +488,7 @@ enum sp_status sp_view_cache_whole(struct sp_view_cache *cache, uint32_t rank, i
         last = same;
     }
     const struct sp_sharding **known = sp_view_cache_get(cache, &key);
-    if (known) {
+    if (known != NULL) {
         *ret_whole = *known;
         return SP_OK;
     }
@@ -501,13 +502,13 @@ enum sp_status sp_view_cache_placed(struct sp_view_cache *cache, const struct sp
     struct sp_view_cache_key key = sp_view_cache_key(cache->arena, SP_CACHE_PLACED);
     const struct sp_sharding *same = NULL;
     enum sp_status status = sp_view_cache_sharding(cache, open, true, &same, err);
-    if (status != SP_OK || !same)
+    if (status != SP_OK || same == NULL)
         return status;
     sp_view_cache_key_add(&key, &same, sizeof same);
     sp_view_cache_key_add(&key, &count, sizeof count);
     sp_view_cache_key_add(&key, &devices, sizeof(const int64_t *));
     const struct sp_sharding **known = sp_view_cache_get(cache, &key);
-    if (known) {
+    if (known != NULL) {
         *ret_placed = *known;
         return SP_OK;
     }
@@ -516,8 +517,8 @@ enum sp_status sp_view_cache_placed(struct sp_view_cache *cache, const struct sp
         return sp_fail_memory(err);
     struct sp_sharding placed = *same;
     placed.first = open->shard_count == 1 ? whole : cache->numbers.first;
-    placed.devices = devices ? devices : cache->numbers.devices;
-    placed.run = !devices && open->shard_count == count ? SP_RUN_YES : SP_RUN_UNKNOWN;
+    placed.devices = devices != NULL ? devices : cache->numbers.devices;
+    placed.run = devices == NULL && open->shard_count == count ? SP_RUN_YES : SP_RUN_UNKNOWN;
     status = sp_view_cache_sharding(cache, &placed, false, ret_placed, err);
     return status == SP_OK ? put_sharding(cache, &key, *ret_placed, err) : status;
 }

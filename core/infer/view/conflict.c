@@ -23,7 +23,7 @@ enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, const struct sp_conf
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const char *message = sp_arena_string(viewer->arena, text, strlen(text));
-    if (!message)
+    if (message == NULL)
         return sp_fail_memory(viewer->err);
     struct sp_conflict *conflict = &view->conflicts[view->conflict_count++];
     *conflict = *what;
@@ -49,7 +49,7 @@ static size_t add_operand(const struct sp_viewer *viewer, uint32_t operand, char
     char spec[SP_SPEC_TEXT_SIZE];
     const struct sp_value *value = sp_viewer_input(viewer, operand);
     int length = snprintf(
-        text, size, "'%.120s' (%s)", value ? value->name : "",
+        text, size, "'%.120s' (%s)", value != NULL ? value->name : "",
         sp_spec_text(sp_spec_of(viewer->assignment, viewer->relation->node_id, operand)->sharding, spec, sizeof spec));
     return length > 0 && (size_t)length < size ? (size_t)length : size - 1;
 }
@@ -77,12 +77,12 @@ enum sp_status sp_viewer_tell_conflicts(struct sp_viewer *viewer)
 {
     struct sp_view *view = viewer->view;
     struct sp_conflict *own = SP_NEW_ARRAY(viewer->arena, view->conflict_count, struct sp_conflict);
-    if (!own)
+    if (own == NULL)
         return sp_fail_memory(viewer->err);
     for (uint32_t i = 0; i < view->conflict_count; i++) {
         own[i] = view->conflicts[i];
         own[i].message = tell(viewer, view->conflicts[i].message);
-        if (!own[i].message)
+        if (own[i].message == NULL)
             return sp_fail_memory(viewer->err);
     }
     view->conflicts = own;

@@ -164,11 +164,11 @@ enum sp_status sp_cut_deal(struct sp_arena *arena, const struct sp_block_dim *di
 {
     int64_t extent = product(count, extents);
     struct sp_block_part *parts = SP_NEW_ARRAY(arena, dim->part_count, struct sp_block_part);
-    if (!parts)
+    if (parts == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < count; i++) {
         struct sp_block_part *room = SP_NEW_ARRAY(arena, (size_t)dim->part_count + 1, struct sp_block_part);
-        if (!room)
+        if (room == NULL)
             return sp_fail_memory(err);
         ret_cuts[i] = (struct sp_block_dim){0, room};
     }
@@ -198,7 +198,7 @@ enum sp_status sp_cut_join(struct sp_arena *arena, uint32_t count, const struct 
         total += cuts[i].part_count + 1;
     struct sp_block_part *parts = SP_NEW_ARRAY(arena, total, struct sp_block_part);
     struct sp_block_dim joined = {0, parts};
-    if (!parts)
+    if (parts == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < count; i++) {
         int64_t extent = extents[i] < 0 ? 0 : extents[i];

@@ -38,7 +38,7 @@ static enum sp_status add_participants(struct sp_viewer *viewer, const struct sp
 {
     int64_t at = 0, own = 0, used = 0;
     int64_t *merged = SP_NEW_ARRAY(viewer->arena, (size_t)(viewer->participant_count + operand->count), int64_t);
-    if (!merged)
+    if (merged == NULL)
         return sp_fail_memory(viewer->err);
     while (at < viewer->participant_count || own < operand->count) {
         bool is_own = at == viewer->participant_count ||
@@ -71,7 +71,7 @@ static enum sp_status look_up(struct sp_viewer *viewer, struct sp_view_operand *
 {
     int64_t at = 0;
     operand->of_participant = SP_NEW_ARRAY(viewer->arena, (size_t)viewer->participant_count, uint32_t);
-    if (!operand->of_participant)
+    if (operand->of_participant == NULL)
         return sp_fail_memory(viewer->err);
     for (int64_t p = 0; p < viewer->participant_count; p++) {
         while (at < operand->count && operand->devices[at] < viewer->participants[p])
@@ -105,9 +105,9 @@ static enum sp_status take_level(struct sp_viewer *viewer, uint32_t index, const
     int64_t differs = -1;
     if (!sp_cut_equal(&operand->cuts[level->factor], &viewer->view->splits[level->factor]))
         return SP_OK; /* told already */
-    if (!coordinates) {
+    if (coordinates == NULL) {
         coordinates = SP_NEW_ARRAY(viewer->arena, (size_t)viewer->participant_count, int32_t);
-        if (!coordinates)
+        if (coordinates == NULL)
             return sp_fail_memory(viewer->err);
         memset(coordinates, 0xff, (size_t)viewer->participant_count * sizeof *coordinates);
         viewer->coordinates[level->factor] = coordinates;
@@ -154,7 +154,7 @@ static void keep_complete(struct sp_viewer *viewer)
         if (!has_all)
             continue;
         for (uint32_t f = 0; f < viewer->rule->factor_count; f++)
-            if (viewer->coordinates[f])
+            if (viewer->coordinates[f] != NULL)
                 viewer->coordinates[f][kept] = viewer->coordinates[f][p];
         viewer->participants[kept++] = viewer->participants[p];
     }
@@ -167,17 +167,17 @@ static enum sp_status is_covered(struct sp_viewer *viewer, bool *ret_covered)
     int64_t points = 1, seen = 0;
     *ret_covered = false;
     for (uint32_t f = 0; f < viewer->rule->factor_count; f++)
-        if (viewer->coordinates[f] && (!sp_mul_i64(points, sp_cut_shards(&viewer->view->splits[f]), &points) ||
-                                       points > viewer->participant_count))
+        if (viewer->coordinates[f] != NULL && (!sp_mul_i64(points, sp_cut_shards(&viewer->view->splits[f]), &points) ||
+                                               points > viewer->participant_count))
             return SP_OK;
     uint8_t *is_seen = SP_NEW_ARRAY(viewer->arena, (size_t)points, uint8_t);
-    if (!is_seen)
+    if (is_seen == NULL)
         return sp_fail_memory(viewer->err);
     for (int64_t p = 0; p < viewer->participant_count; p++) {
         int64_t point = 0;
         bool is_placed = true;
         for (uint32_t f = 0; f < viewer->rule->factor_count; f++) {
-            if (!viewer->coordinates[f])
+            if (viewer->coordinates[f] == NULL)
                 continue;
             is_placed = is_placed && viewer->coordinates[f][p] >= 0;
             point = point * sp_cut_shards(&viewer->view->splits[f]) + viewer->coordinates[f][p];

@@ -72,7 +72,7 @@ static const struct sp_value *value_of(const struct sp_viewer *viewer, uint32_t 
 {
     uint32_t tensor = viewer->relation->tensors[operand];
     const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->dataflow->tensors[tensor];
-    return value && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank ? value : NULL;
+    return value != NULL && value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank ? value : NULL;
 }
 
 static void write_key(const struct sp_viewer *viewer, struct sp_view_cache_key *key)
@@ -90,7 +90,7 @@ static void write_key(const struct sp_viewer *viewer, struct sp_view_cache_key *
         const struct sp_view_operand *operand = &viewer->operands[i];
         sp_view_cache_key_add(key, &operand->same, sizeof operand->same);
         add_number(key, (int64_t)operand->origin);
-        if (!operand->spec)
+        if (operand->spec == NULL)
             continue;
         add_number(key, value->type.shape.rank);
         for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
@@ -108,7 +108,7 @@ enum sp_status sp_viewer_recall(struct sp_viewer *viewer, struct sp_view_cache_k
         return sp_fail_memory(viewer->err);
     const struct known_view *known = sp_view_cache_get(viewer->cache, key);
     *ret_found = known != NULL;
-    if (!known)
+    if (known == NULL)
         return SP_OK;
     *viewer->view = known->view;
     viewer->view->rule = viewer->rule;
@@ -121,7 +121,7 @@ enum sp_status sp_viewer_recall(struct sp_viewer *viewer, struct sp_view_cache_k
 static void *copy(struct sp_arena *arena, const void *from, size_t count, size_t size)
 {
     void *to = sp_arena_array(arena, count, size);
-    if (to && count > 0)
+    if (to != NULL && count > 0)
         memcpy(to, from, count * size);
     return to;
 }
@@ -130,9 +130,9 @@ static bool copy_splits(struct sp_arena *arena, const struct sp_view *from, stru
 {
     uint32_t factors = from->rule->factor_count;
     to->splits = copy(arena, from->splits, factors, sizeof *to->splits);
-    for (uint32_t f = 0; to->splits && f < factors; f++) {
+    for (uint32_t f = 0; to->splits != NULL && f < factors; f++) {
         to->splits[f].parts = copy(arena, from->splits[f].parts, from->splits[f].part_count, sizeof *to->splits->parts);
-        if (!to->splits[f].parts)
+        if (to->splits[f].parts == NULL)
             return false;
     }
     return to->splits != NULL;
@@ -143,24 +143,25 @@ static bool copy_devices(struct sp_arena *arena, const struct sp_view *from, str
     uint32_t factors = from->rule->factor_count;
     size_t count = (size_t)from->participant_count;
     to->participants = copy(arena, from->participants, count, sizeof *to->participants);
-    to->coordinates = from->coordinates ? copy(arena, from->coordinates, factors, sizeof *to->coordinates) : NULL;
-    for (uint32_t f = 0; to->coordinates && f < factors; f++) {
-        if (!from->coordinates[f])
+    to->coordinates =
+        from->coordinates != NULL ? copy(arena, from->coordinates, factors, sizeof *to->coordinates) : NULL;
+    for (uint32_t f = 0; to->coordinates != NULL && f < factors; f++) {
+        if (from->coordinates[f] == NULL)
             continue;
         to->coordinates[f] = copy(arena, from->coordinates[f], count, sizeof **to->coordinates);
-        if (!to->coordinates[f])
+        if (to->coordinates[f] == NULL)
             return false;
     }
-    return to->participants && (to->coordinates || !from->coordinates);
+    return to->participants != NULL && (to->coordinates != NULL || from->coordinates == NULL);
 }
 
 static bool copy_conflicts(struct sp_arena *arena, const struct sp_view *from, struct sp_view *to)
 {
     to->conflicts = copy(arena, from->conflicts, from->conflict_count, sizeof *to->conflicts);
-    for (uint32_t i = 0; to->conflicts && i < from->conflict_count; i++) {
+    for (uint32_t i = 0; to->conflicts != NULL && i < from->conflict_count; i++) {
         const char *message = from->conflicts[i].message;
         to->conflicts[i].message = sp_arena_string(arena, message, strlen(message));
-        if (!to->conflicts[i].message)
+        if (to->conflicts[i].message == NULL)
             return false;
     }
     return to->conflicts != NULL;
@@ -171,7 +172,7 @@ static size_t bytes_of(const struct sp_viewer *viewer, const struct sp_view_cach
     const struct sp_view *view = viewer->view;
     size_t each = sizeof *view->participants, bytes = sizeof(struct known_view) + key->size;
     for (uint32_t f = 0; f < view->rule->factor_count; f++) {
-        each += view->coordinates && view->coordinates[f] ? sizeof **view->coordinates : 0;
+        each += view->coordinates != NULL && view->coordinates[f] != NULL ? sizeof **view->coordinates : 0;
         bytes +=
             sizeof *view->splits + sizeof *view->coordinates + view->splits[f].part_count * sizeof *view->splits->parts;
     }
@@ -186,13 +187,13 @@ enum sp_status sp_viewer_remember(struct sp_viewer *viewer, const struct sp_view
     if (bytes > *room)
         return SP_OK;
     struct known_view *known = sp_view_cache_put(viewer->cache, key, sizeof *known);
-    if (!known)
+    if (known == NULL)
         return sp_fail_memory(viewer->err);
     known->view = *view;
     known->view.rule = NULL;
     known->view.results = copy(arena, view->results, view->rule->output_count, sizeof *view->results);
     known->view.is_partial = copy(arena, view->is_partial, view->rule->output_count, sizeof *view->is_partial);
-    if (!known->view.results || !known->view.is_partial || !copy_splits(arena, view, &known->view) ||
+    if (known->view.results == NULL || known->view.is_partial == NULL || !copy_splits(arena, view, &known->view) ||
         !copy_devices(arena, view, &known->view) || !copy_conflicts(arena, view, &known->view))
         return sp_fail_memory(viewer->err);
     *room -= bytes;

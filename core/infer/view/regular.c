@@ -160,7 +160,7 @@ static enum sp_status copy_placement(struct numbering *all, const struct sp_shar
     all->shard_count = blocks->shard_count;
     all->first = SP_NEW_ARRAY(all->arena, (size_t)blocks->shard_count + 1, uint32_t);
     all->devices = SP_NEW_ARRAY(all->arena, count, int64_t);
-    if (!all->first || !all->devices)
+    if (all->first == NULL || all->devices == NULL)
         return sp_fail_memory(all->err);
     memcpy(all->first, blocks->first, ((size_t)blocks->shard_count + 1) * sizeof *all->first);
     memcpy(all->devices, blocks->devices, count * sizeof *all->devices);
@@ -173,7 +173,7 @@ static enum sp_status build(struct numbering *all, const struct sp_sharding *blo
     struct sp_sharding *regular = SP_NEW(all->arena, struct sp_sharding);
     struct sp_block_dim *dims = SP_NEW_ARRAY(all->arena, blocks->rank, struct sp_block_dim);
     struct sp_block_part *parts = SP_NEW_ARRAY(all->arena, all->level_count, struct sp_block_part);
-    if (!regular || !dims || !parts)
+    if (regular == NULL || dims == NULL || parts == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = 0; i < all->level_count; i++) {
         const struct level *level = &all->levels[i];
@@ -205,7 +205,7 @@ enum sp_status sp_sharding_regular(struct sp_arena *arena, const struct sp_shard
     for (uint32_t i = 0; i < blocks->first[blocks->shard_count]; i++)
         last = blocks->devices[i] > last ? blocks->devices[i] : last;
     uint8_t *is_seen = SP_NEW_ARRAY(arena, (size_t)last + 1, uint8_t);
-    if (!all || !is_seen)
+    if (all == NULL || is_seen == NULL)
         return sp_fail_memory(err);
     all->arena = arena;
     all->err = err;

@@ -8,7 +8,7 @@
 static bool stays_cut(const struct sp_viewer *viewer, uint8_t factor)
 {
     enum sp_factor_kind kind = viewer->rule->factors[factor].kind;
-    return viewer->coordinates[factor] && kind != SP_FACTOR_REPLICATE && kind != SP_FACTOR_SEQUENTIAL;
+    return viewer->coordinates[factor] != NULL && kind != SP_FACTOR_REPLICATE && kind != SP_FACTOR_SEQUENTIAL;
 }
 
 static enum sp_status join_axis(struct sp_viewer *viewer, const struct sp_axis_factors *list,
@@ -45,7 +45,7 @@ static enum sp_status place_result(struct sp_viewer *viewer, const struct sp_ope
     int64_t count = viewer->participant_count, shards = result->shard_count;
     uint32_t *first = SP_NEW_ARRAY(viewer->arena, (size_t)shards + 2, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
-    if (!first || !devices)
+    if (first == NULL || devices == NULL)
         return sp_fail_memory(viewer->err);
     for (int64_t p = 0; p < count; p++)
         first[shard_of(viewer, output, p) + 2]++;
@@ -80,7 +80,7 @@ static enum sp_status find_result(struct sp_viewer *viewer, uint32_t index)
     bool is_ok = !repeats_cut(viewer, output);
     enum sp_status status = SP_OK;
     int64_t shards = 1;
-    if (!dims || !result)
+    if (dims == NULL || result == NULL)
         return sp_fail_memory(viewer->err);
     for (uint32_t axis = 0; axis < output->rank && status == SP_OK && is_ok; axis++) {
         status = join_axis(viewer, &output->axes[axis], &dims[axis], &is_ok);
@@ -99,7 +99,7 @@ static enum sp_status find_result(struct sp_viewer *viewer, uint32_t index)
 static bool has_split_reduction(const struct sp_viewer *viewer)
 {
     for (uint32_t f = 0; f < viewer->rule->factor_count; f++)
-        if (viewer->coordinates[f] && viewer->rule->factors[f].kind == SP_FACTOR_REDUCTION)
+        if (viewer->coordinates[f] != NULL && viewer->rule->factors[f].kind == SP_FACTOR_REDUCTION)
             return true;
     return false;
 }
@@ -112,7 +112,7 @@ enum sp_status sp_viewer_results(struct sp_viewer *viewer)
     for (uint32_t i = 0; i < viewer->rule->output_count && status == SP_OK && viewer->participant_count > 0; i++) {
         uint32_t tensor = relation->tensors[relation->input_count + i];
         const struct sp_value *value = tensor == SP_NO_TENSOR ? NULL : viewer->assignment->dataflow->tensors[tensor];
-        if (!value || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
+        if (value == NULL || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank)
             continue;
         viewer->view->is_partial[i] = is_partial;
         status = find_result(viewer, i);

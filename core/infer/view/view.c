@@ -114,7 +114,7 @@ static enum sp_status sort_holders(struct sp_viewer *viewer, struct sp_view_oper
         return status;
     int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
     uint32_t *shards = SP_NEW_ARRAY(viewer->arena, (size_t)count, uint32_t);
-    if (!devices || !shards)
+    if (devices == NULL || shards == NULL)
         return sp_fail_memory(viewer->err);
     for (int64_t i = 0; i < count; i++) {
         devices[i] = holders[i].device;
@@ -140,7 +140,7 @@ static enum sp_status regular_blocks(struct sp_viewer *viewer, uint32_t index, c
                                                   viewer->assignment->device_count, &blocks, NULL, viewer->err);
     if (status == SP_OK)
         status = sp_sharding_regular(viewer->arena, blocks, extents, ret_blocks, viewer->err);
-    if (status != SP_OK || *ret_blocks)
+    if (status != SP_OK || *ret_blocks != NULL)
         return status;
     viewer->is_broken = true;
     return sp_viewer_conflict(viewer,
@@ -154,10 +154,10 @@ static enum sp_status see_input(struct sp_viewer *viewer, uint32_t index)
     struct sp_view_operand *operand = &viewer->operands[index];
     const struct sp_sharding *blocks = NULL;
     uint32_t levels = 0;
-    if (!operand->spec)
+    if (operand->spec == NULL)
         return SP_OK;
     enum sp_status status = regular_blocks(viewer, index, &blocks);
-    if (status != SP_OK || !blocks)
+    if (status != SP_OK || blocks == NULL)
         return status;
     for (uint32_t i = 0; i < blocks->rank; i++)
         levels += i < viewer->rule->inputs[index].rank ? viewer->rule->inputs[index].axes[i].count + 1u : 1u;
@@ -166,7 +166,7 @@ static enum sp_status see_input(struct sp_viewer *viewer, uint32_t index)
     operand->has = SP_NEW_ARRAY(viewer->arena, factors, bool);
     operand->axis_of = SP_NEW_ARRAY(viewer->arena, factors, uint8_t);
     operand->levels = SP_NEW_ARRAY(viewer->arena, levels, struct sp_view_level);
-    if (!operand->cuts || !operand->has || !operand->axis_of || !operand->levels)
+    if (operand->cuts == NULL || operand->has == NULL || operand->axis_of == NULL || operand->levels == NULL)
         return sp_fail_memory(viewer->err);
     status = sort_holders(viewer, operand, blocks);
     for (uint32_t i = 0; i < blocks->rank && status == SP_OK; i++) {
@@ -292,8 +292,8 @@ static enum sp_status begin(struct sp_viewer *viewer)
     viewer->operands = SP_NEW_ARRAY(viewer->arena, rule->input_count, struct sp_view_operand);
     viewer->owners = SP_NEW_ARRAY(viewer->arena, factors, uint32_t);
     viewer->coordinates = SP_NEW_ARRAY(viewer->arena, factors, int32_t *);
-    if (!view->splits || !view->results || !view->is_partial || !viewer->operands || !viewer->owners ||
-        !viewer->coordinates)
+    if (view->splits == NULL || view->results == NULL || view->is_partial == NULL || viewer->operands == NULL ||
+        viewer->owners == NULL || viewer->coordinates == NULL)
         return sp_fail_memory(viewer->err);
     return SP_OK;
 }
@@ -304,8 +304,8 @@ static bool is_passed_over(const struct sp_viewer *viewer, uint32_t index)
     if (!viewer->rule->inputs[index].is_unread)
         return false;
     for (uint32_t i = 0; i < viewer->rule->input_count; i++)
-        if (i != index && sp_viewer_input(viewer, i) &&
-            sp_spec_of(viewer->assignment, viewer->relation->node_id, i)->sharding)
+        if (i != index && sp_viewer_input(viewer, i) != NULL &&
+            sp_spec_of(viewer->assignment, viewer->relation->node_id, i)->sharding != NULL)
             return true;
     return false;
 }
@@ -318,8 +318,8 @@ static enum sp_status take_specs(struct sp_viewer *viewer)
         const struct sp_spec_entry *entry = sp_spec_of(viewer->assignment, viewer->relation->node_id, i);
         struct sp_view_operand *operand = &viewer->operands[i];
         const struct sp_value *value = sp_viewer_input(viewer, i);
-        if (!value || !entry->sharding || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank ||
-            is_passed_over(viewer, i))
+        if (value == NULL || entry->sharding == NULL || value->type.kind != SP_TYPE_TENSOR ||
+            !value->type.shape.has_rank || is_passed_over(viewer, i))
             continue;
         operand->spec = entry->sharding;
         operand->origin = entry->origin;
@@ -334,7 +334,7 @@ static bool is_too_large(const struct sp_viewer *viewer)
 {
     int64_t points = 0;
     for (uint32_t i = 0; i < viewer->rule->input_count; i++)
-        if (viewer->operands[i].spec)
+        if (viewer->operands[i].spec != NULL)
             points += sp_placed_devices(viewer->operands[i].spec, viewer->assignment->device_count);
     return points > SP_MAX_VIEW_POINTS || sp_view_cache_is_full(viewer->cache) ||
            !sp_view_cache_spend(viewer->cache, points);
@@ -369,7 +369,7 @@ enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment
                                .err = err};
     struct sp_view_cache_key key;
     bool is_found = false;
-    if (!view)
+    if (view == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_dataflow_rule(assignment->dataflow, relation, arena, &viewer.rule, err);
     if (status == SP_OK)

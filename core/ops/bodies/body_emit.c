@@ -256,9 +256,9 @@ static bool number_factors(struct emission *emission, const struct sp_unified_ax
                 char name[SP_FACTOR_NAME_SIZE];
                 struct sp_factor factor = unifier->items[root].factor;
                 bool is_turns = emission->turns != UINT32_MAX && root == sp_unifier_root(unifier, emission->turns);
-                (void)snprintf(name, sizeof(name), is_turns ? "t" : "f%u", emission->rule->factor_count);
+                (void)snprintf(name, sizeof name, is_turns ? "t" : "f%u", emission->rule->factor_count);
                 uint8_t number = sp_rule_factor(emission->rule, name, factor.kind, factor.extent);
-                memcpy(factor.name, name, sizeof(factor.name));
+                memcpy(factor.name, name, sizeof factor.name);
                 if (factor.kind != SP_FACTOR_REDUCTION)
                     factor.combiner = SP_COMBINE_NONE;
                 if (factor.kind != SP_FACTOR_HALO)
@@ -415,11 +415,11 @@ enum sp_status sp_body_emit(struct sp_op_context *context, struct sp_body_frame 
         if (emission.output_values[i] != NULL)
             restrict_operand(&emission, &emission.outputs[i], emission.output_values[i], true);
     }
-    memset(emission.numbers, 0xff, frame->unifier.count * sizeof(*emission.numbers));
+    memset(emission.numbers, 0xff, frame->unifier.count * sizeof *emission.numbers);
     if (!number_factors(&emission, emission.inputs, emission.input_values, rule->input_count) ||
         !number_factors(&emission, emission.outputs, emission.output_values, rule->output_count)) {
         rule->factor_count = 0; /* too many to speak of: all whole */
-        memset(emission.numbers, 0xff, frame->unifier.count * sizeof(*emission.numbers));
+        memset(emission.numbers, 0xff, frame->unifier.count * sizeof *emission.numbers);
     } else {
         map_operands(&emission, emission.inputs, emission.input_values, rule->input_count, true);
         map_operands(&emission, emission.outputs, emission.output_values, rule->output_count, false);

@@ -14,7 +14,7 @@ void sp_lower_any_whole(struct sp_lowering *lower, const char *format, ...)
     char text[SP_ERROR_MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     uint32_t factor = 0;
     while (factor < lower->factor_count && !lower->factors[factor].is_split)
@@ -60,7 +60,7 @@ bool sp_lower_may_list(struct sp_lowering *lower, uint8_t factor, int64_t count)
     sp_lower_whole(lower, factor,
                    "%s has several ranges of an axis with %lld indices on one device, and a list of so many is not "
                    "written, so it is computed with the axis whole on every device.",
-                   sp_op_subject(lower->node, subject, sizeof(subject)), (long long)count);
+                   sp_op_subject(lower->node, subject, sizeof subject), (long long)count);
     return false;
 }
 

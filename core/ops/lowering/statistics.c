@@ -113,7 +113,7 @@ static struct sp_piece *listed(struct sp_lowering *lower, const struct sp_axis_r
             lower,
             "Node %s is computed whole on every device: a device has %lld elements of an axis, in several "
             "ranges, and a list of them is too long for its program.",
-            sp_node_label(lower->node, label, sizeof(label)), (long long)size);
+            sp_node_label(lower->node, label, sizeof label), (long long)size);
         return NULL;
     }
     int64_t *indices = SP_NEW_ARRAY(lower->arena, (size_t)size, int64_t);

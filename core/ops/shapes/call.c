@@ -49,7 +49,7 @@ enum sp_status sp_shape_open_call(struct sp_shape_walk *walk, struct sp_node *no
     char label[264];
     if (walk->calls >= SP_MAX_CALL_DEPTH)
         return sp_fail_limit(walk->err, "CALLS_TOO_DEEP", "SP_MAX_CALL_DEPTH", SP_MAX_CALL_DEPTH, walk->calls + 1,
-                             "%s calls functions more than %d levels deep.", sp_op_subject(node, label, sizeof(label)),
+                             "%s calls functions more than %d levels deep.", sp_op_subject(node, label, sizeof label),
                              SP_MAX_CALL_DEPTH);
     enum sp_status status = expand(walk, node, function);
     if (status != SP_OK)

@@ -47,7 +47,7 @@ bool sp_forget_new_symbols(struct sp_model *model, struct sp_type *type, uint32_
             dims = SP_NEW_ARRAY(model->arena, type->shape.rank, struct sp_dim);
             if (dims == NULL)
                 return false;
-            memcpy(dims, type->shape.dims, type->shape.rank * sizeof(*dims));
+            memcpy(dims, type->shape.dims, type->shape.rank * sizeof *dims);
         }
         dims[axis] = sp_dim_unknown();
     }
@@ -108,7 +108,7 @@ static enum sp_status join_shape(struct sp_model *model, struct sp_value *value,
             dims = SP_NEW_ARRAY(model->arena, shape->rank, struct sp_dim);
             if (dims == NULL)
                 return sp_fail_memory(err);
-            memcpy(dims, shape->dims, shape->rank * sizeof(*dims));
+            memcpy(dims, shape->dims, shape->rank * sizeof *dims);
         }
         dims[axis] = other;
     }

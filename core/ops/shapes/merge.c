@@ -109,7 +109,7 @@ bool sp_elements_same(const struct sp_data *a, const struct sp_data *b)
     if (a->count != b->count || (a->reals != NULL) != (b->reals != NULL))
         return false;
     if (a->reals != NULL)
-        return a->count == 0 || memcmp(a->reals, b->reals, a->count * sizeof(*a->reals)) == 0;
+        return a->count == 0 || memcmp(a->reals, b->reals, a->count * sizeof *a->reals) == 0;
     for (uint32_t i = 0; i < a->count; i++) {
         if (!same_dim(a->ints[i], b->ints[i]))
             return false;
@@ -151,9 +151,9 @@ bool sp_name_open_axes(struct sp_model *model, struct sp_type *type, const char 
                 dims = SP_NEW_ARRAY(model->arena, type->shape.rank, struct sp_dim);
                 if (dims == NULL)
                     return false;
-                memcpy(dims, type->shape.dims, type->shape.rank * sizeof(*dims));
+                memcpy(dims, type->shape.dims, type->shape.rank * sizeof *dims);
             }
-            (void)snprintf(name, sizeof(name), "%.100s_%u", hint, axis);
+            (void)snprintf(name, sizeof name, "%.100s_%u", hint, axis);
             dims[axis] = sp_dim_fresh(model->dims, name);
             mask |= (uint64_t)1 << axis;
         }

@@ -51,7 +51,7 @@ static enum sp_status set_input_type(struct sp_shape_walk *walk, struct sp_value
     for (uint32_t axis = 0; axis < shape->rank; axis++) {
         char hint[128];
         dims[axis] = shape->dims[axis];
-        (void)snprintf(hint, sizeof(hint), "%.100s_%u", value->name, axis);
+        (void)snprintf(hint, sizeof hint, "%.100s_%u", value->name, axis);
         if (dims[axis].kind == SP_DIM_UNKNOWN || (sp_dim_is_known(dims[axis]) && dims[axis].value < 0))
             dims[axis] = sp_dim_fresh(walk->model->dims, hint);
     }

@@ -62,7 +62,7 @@ static enum sp_status check_operands(struct sp_op_context *context, const struct
 static enum sp_status report_faults(struct sp_op_context *context, const struct sp_rule *rule)
 {
     char label[264];
-    sp_op_subject(context->node, label, sizeof(label));
+    sp_op_subject(context->node, label, sizeof label);
     if (rule->faults & SP_RULE_FAULT_MEMORY)
         return sp_fail_memory(context->err);
     if (rule->faults & SP_RULE_FAULT_FACTORS)
@@ -136,7 +136,7 @@ enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct s
         return sp_body_rule(model, node, arena, ret_rule, err);
     if (node->op == NULL)
         return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "%s has an operator without a sharding rule.",
-                       sp_op_subject(node, label, sizeof(label)));
+                       sp_op_subject(node, label, sizeof label));
     return sp_rule_of_operator(model, node, arena, ret_rule, err);
 }
 
@@ -178,7 +178,7 @@ static void print_operand(const struct sp_rule *rule, const struct sp_operand_ru
 static const char *combiner_name(enum sp_combiner combiner)
 {
     static const char *const names[] = {"", "sum ", "max ", "min ", "product ", "softmax ", "moments ", "select "};
-    return (size_t)combiner < sizeof(names) / sizeof(names[0]) ? names[combiner] : "";
+    return (size_t)combiner < sizeof names / sizeof names[0] ? names[combiner] : "";
 }
 
 static void print_kind(const struct sp_factor *factor, struct sp_buf *buf)

@@ -26,7 +26,7 @@ uint8_t sp_rule_factor(struct sp_rule *rule, const char *name, enum sp_factor_ki
         return rule->factor_count == 0 ? 0 : (uint8_t)(rule->factor_count - 1);
     rule->factors = factors;
     struct sp_factor *factor = &factors[rule->factor_count];
-    memcpy(factor->name, name, strnlen(name, sizeof(factor->name) - 1)); /* the rest is zero */
+    memcpy(factor->name, name, strnlen(name, sizeof factor->name - 1)); /* the rest is zero */
     factor->kind = kind;
     factor->extent = extent;
     factor->block = 1;

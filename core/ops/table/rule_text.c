@@ -115,7 +115,7 @@ static const struct kind *find_kind(const char *word, size_t length)
         {"select", SP_FACTOR_REDUCTION, SP_COMBINE_SELECT},   {"whole", SP_FACTOR_REPLICATE, SP_COMBINE_NONE},
         {"moves", SP_FACTOR_PERMUTATION, SP_COMBINE_NONE},    {"sequential", SP_FACTOR_SEQUENTIAL, SP_COMBINE_NONE},
     };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strncmp(kinds[i].word, word, length) == 0 && kinds[i].word[length] == 0)
             return &kinds[i];
     return NULL;

@@ -308,7 +308,7 @@ static void fill_by_axes(struct filling *filling, const struct sp_op_axes *axes)
         char name[SP_FACTOR_NAME_SIZE];
         bool is_named = !axes->is_unknown && (axes->mask >> axis & 1) != 0;
         enum sp_factor_kind kind = is_named ? named->kind : axes->is_unknown ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL;
-        (void)snprintf(name, sizeof(name), "d%u", axis);
+        (void)snprintf(name, sizeof name, "d%u", axis);
         uint8_t factor = sp_rule_factor(rule, name, kind, x->dims[axis]);
         if (is_named && factor < rule->factor_count)
             rule->factors[factor].combiner = named->combiner;

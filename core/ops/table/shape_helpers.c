@@ -217,7 +217,7 @@ enum sp_status sp_set_output(struct sp_op_context *context, uint32_t output, enu
     if (copy == NULL)
         return sp_fail_memory(context->err);
     if (rank != 0 && copy != dims)
-        memcpy(copy, dims, rank * sizeof(*copy));
+        memcpy(copy, dims, rank * sizeof *copy);
     value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype, .shape = {true, rank, copy}};
     return SP_OK;
 }
@@ -279,7 +279,7 @@ enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, 
     if (data == NULL)
         return SP_OK;
     if (count != 0)
-        memcpy(data->ints, ints, count * sizeof(*ints));
+        memcpy(data->ints, ints, count * sizeof *ints);
     sp_data_attach(context, output, data);
     return SP_OK;
 }
@@ -290,7 +290,7 @@ enum sp_status sp_set_data_reals(struct sp_op_context *context, uint32_t output,
     if (data == NULL)
         return SP_OK;
     if (count != 0)
-        memcpy(data->reals, reals, count * sizeof(*reals));
+        memcpy(data->reals, reals, count * sizeof *reals);
     sp_data_attach(context, output, data);
     return SP_OK;
 }
@@ -372,7 +372,7 @@ struct sp_dim sp_product(struct sp_op_context *context, const struct sp_dim *dim
 const char *sp_op_subject(const struct sp_node *node, char *text, size_t size)
 {
     char label[256];
-    sp_node_label(node, label, sizeof(label));
+    sp_node_label(node, label, sizeof label);
     bool is_numbered = strncmp(label, "node ", 5) == 0;
     (void)snprintf(text, size, "Node %s", label + (is_numbered ? 5 : 0));
     return text;
@@ -383,9 +383,9 @@ enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const
     va_list args;
     char subject[264], text[SP_ERROR_MESSAGE_SIZE / 2];
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    sp_op_subject(context->node, subject, sizeof(subject));
+    sp_op_subject(context->node, subject, sizeof subject);
     (void)sp_fail(context->err, SP_ERR_MODEL, code, "%s: %s.", subject, text);
     subject[0] = 'n';
     (void)sp_error_at(context->err, "%s", subject);
@@ -412,7 +412,7 @@ uint8_t sp_rule_input_axis(struct sp_op_context *context, struct sp_rule *rule, 
                            uint32_t axis, enum sp_factor_kind kind)
 {
     char name[SP_FACTOR_NAME_SIZE];
-    axis_name(name, sizeof(name), letter, axis);
+    axis_name(name, sizeof name, letter, axis);
     uint8_t factor = sp_rule_factor(rule, name, kind, context->node->inputs[input]->type.shape.dims[axis]);
     sp_rule_map_input(rule, input, axis, factor);
     return factor;
@@ -422,7 +422,7 @@ uint8_t sp_rule_output_axis(struct sp_op_context *context, struct sp_rule *rule,
                             uint32_t axis, enum sp_factor_kind kind)
 {
     char name[SP_FACTOR_NAME_SIZE];
-    axis_name(name, sizeof(name), letter, axis);
+    axis_name(name, sizeof name, letter, axis);
     uint8_t factor = sp_rule_factor(rule, name, kind, context->node->outputs[output]->type.shape.dims[axis]);
     sp_rule_map_output(rule, output, axis, factor);
     return factor;

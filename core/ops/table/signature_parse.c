@@ -107,7 +107,7 @@ static bool parse_attribute(char *item, struct sp_signature_attribute *attribute
     at = skip_blanks(at + 1);
     if (strncmp(at, "[]", 2) == 0)
         at += 2;
-    for (size_t i = 0; i < sizeof(attribute_types) / sizeof(attribute_types[0]); i++) {
+    for (size_t i = 0; i < sizeof attribute_types / sizeof attribute_types[0]; i++) {
         const size_t length = strlen(attribute_types[i].name);
         if (strncmp(at, attribute_types[i].name, length) != 0 || is_name(at[length]))
             continue;

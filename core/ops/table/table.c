@@ -81,7 +81,7 @@ static int compare_entries(const void *a, const void *b)
 
 static void build(void)
 {
-    for (size_t family = 0; family < sizeof(families) / sizeof(families[0]); family++) {
+    for (size_t family = 0; family < sizeof families / sizeof families[0]; family++) {
         for (const struct sp_op *op = families[family]; op->name != NULL; op++) {
             assert(entry_count < MAX_ENTRIES);
             in_order[entry_count++] = op;
@@ -90,8 +90,8 @@ static void build(void)
             (void)is_fine;
         }
     }
-    memcpy(by_name, in_order, entry_count * sizeof(by_name[0]));
-    qsort(by_name, entry_count, sizeof(by_name[0]), compare_entries);
+    memcpy(by_name, in_order, entry_count * sizeof by_name[0]);
+    qsort(by_name, entry_count, sizeof by_name[0], compare_entries);
 }
 
 const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t version)

@@ -8,7 +8,7 @@
 #include "base/json_reader.h"
 #include "plan/variants/variants.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+#define COUNT_OF(array) (sizeof array / sizeof array[0])
 #define LABEL_BYTES     4096
 
 static const char *const choices[] = {[SP_SWEEP_SMALLEST] = "smallest", [SP_SWEEP_BEST] = "best"};

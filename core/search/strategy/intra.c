@@ -53,12 +53,13 @@ static enum sp_status find_members(struct sp_intra_maker *maker)
     intra->member_of = SP_NEW_ARRAY(intra->arena, intra->entry_count, uint32_t);
     intra->first_group = SP_NEW_ARRAY(maker->scratch, intra->entry_count + 1, uint32_t);
     intra->position_of = SP_NEW_ARRAY(maker->scratch, node_count, uint32_t);
-    if (!first_of || !intra->members || !intra->member_of || !intra->first_group || !intra->position_of)
+    if (first_of == NULL || intra->members == NULL || intra->member_of == NULL || intra->first_group == NULL ||
+        intra->position_of == NULL)
         return sp_intra_no_memory(maker->err);
     memset(intra->position_of, 0xff, node_count * sizeof *intra->position_of);
     for (uint32_t i = 0; i < intra->entry_count; i++) {
-        uint32_t node = intra->nodes[i], same = blocks ? blocks->same_as[node] : node;
-        if (!sp_strategy_of(intra->table, node))
+        uint32_t node = intra->nodes[i], same = blocks != NULL ? blocks->same_as[node] : node;
+        if (sp_strategy_of(intra->table, node) == NULL)
             return sp_fail(maker->err, SP_ERR_INTERNAL, "NODE_FOLDED", "A node of a stage has no strategies.");
         intra->position_of[node] = i;
         uint32_t member = first_of[same];
@@ -131,14 +132,14 @@ static enum sp_status note_operands(struct sp_intra_maker *maker, struct use_lis
     const struct sp_node *node = work->node;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < node->input_count && status == SP_OK; i++)
-        if (node->inputs[i])
+        if (node->inputs[i] != NULL)
             status = note_input(maker, list, entry, node->output_count + i, i, node->inputs[i]->id);
     for (uint32_t i = 0; i < work->input_count && status == SP_OK; i++)
         if (sp_strategy_operand(intra->table, id, work->inputs[i]) == UINT32_MAX)
             status =
                 note_input(maker, list, entry, node->output_count + node->input_count + i, UINT32_MAX, work->inputs[i]);
     for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i])
+        if (node->outputs[i] != NULL)
             enter_group(intra, node->outputs[i]->id, intra->first_group[member] + i, member, i);
     return status;
 }
@@ -178,7 +179,7 @@ static void merge_uses(struct sp_intra *intra, struct use_list *list)
     qsort(list->items, list->count, sizeof *list->items, compare_users);
     for (uint32_t i = 0; i < list->count; i++) {
         struct sp_intra_operand_use *last = kept > 0 ? &list->items[kept - 1] : NULL, *use = &list->items[i];
-        if (last && last->group == use->group && last->member == use->member && last->operand == use->operand)
+        if (last != NULL && last->group == use->group && last->member == use->member && last->operand == use->operand)
             last->times++;
         else
             list->items[kept++] = *use;
@@ -199,7 +200,7 @@ static enum sp_status find_groups(struct sp_intra_maker *maker)
     enum sp_status status = SP_OK;
     intra->groups = SP_NEW_ARRAY(maker->scratch, intra->group_count, struct sp_intra_group);
     intra->group_of = SP_NEW_ARRAY(maker->scratch, tensor_count, uint32_t);
-    if (!intra->groups || !intra->group_of)
+    if (intra->groups == NULL || intra->group_of == NULL)
         return sp_intra_no_memory(maker->err);
     memset(intra->group_of, 0xff, tensor_count * sizeof *intra->group_of);
     for (uint32_t g = 0; g < intra->group_count; g++)
@@ -218,12 +219,12 @@ static enum sp_status price_members(struct sp_intra_maker *maker)
     struct sp_intra *intra = maker->intra;
     const struct sp_intra_options *options = maker->options;
     intra->member_cost = SP_NEW_ARRAY(maker->scratch, intra->member_count, int64_t *);
-    if (!intra->member_cost)
+    if (intra->member_cost == NULL)
         return sp_intra_no_memory(maker->err);
     for (uint32_t m = 0; m < intra->member_count; m++) {
         const struct sp_intra_member *member = &intra->members[m];
         int64_t *cost = SP_NEW_ARRAY(maker->scratch, member->strategies->count, int64_t);
-        if (!cost)
+        if (cost == NULL)
             return sp_intra_no_memory(maker->err);
         for (uint32_t s = 0; s < member->strategies->count; s++) {
             const struct sp_strategy *strategy = &member->strategies->items[s];
@@ -232,7 +233,7 @@ static enum sp_status price_members(struct sp_intra_maker *maker)
         intra->member_cost[m] = cost;
     }
     /* What is not allowed for one of those that a member stands for is not for any. */
-    for (uint32_t i = 0; options->allowed && i < intra->entry_count; i++) {
+    for (uint32_t i = 0; options->allowed != NULL && i < intra->entry_count; i++) {
         uint32_t m = intra->member_of[i];
         for (uint32_t s = 0; s < intra->members[m].strategies->count; s++)
             if (!options->allowed(options->context, intra->nodes[i], intra->members[m].strategies, s))
@@ -249,7 +250,7 @@ static enum sp_status make_shadow(struct sp_intra_maker *maker, const struct sp_
     uint32_t width = sp_intra_strategy_count(intra, stretch->node), count = 0;
     uint32_t *strategy = SP_NEW_ARRAY(intra->arena, width, uint32_t);
     int64_t *usage = SP_NEW_ARRAY(maker->scratch, width, int64_t);
-    if (!strategy || !usage)
+    if (strategy == NULL || usage == NULL)
         return sp_intra_no_memory(maker->err);
     for (uint32_t s = 0; s < width; s++) {
         uint32_t at = 0;
@@ -265,7 +266,7 @@ static enum sp_status make_shadow(struct sp_intra_maker *maker, const struct sp_
     if (count == 1)
         return SP_OK; /* the same whatever the node does: no edge is needed */
     int64_t *cost = SP_NEW_ARRAY(intra->arena, (size_t)width * count, int64_t);
-    if (!cost)
+    if (cost == NULL)
         return sp_intra_no_memory(maker->err);
     for (uint32_t s = 0; s < width; s++)
         for (uint32_t k = 0; k < count; k++)
@@ -283,7 +284,7 @@ static enum sp_status assemble(struct sp_intra_maker *maker, uint32_t stretch_co
     int64_t *begin = SP_NEW_ARRAY(intra->arena, most, int64_t), *end = SP_NEW_ARRAY(intra->arena, most, int64_t);
     const int64_t **usage_of = SP_NEW_ARRAY(maker->scratch, most, const int64_t *);
     intra->shadows = SP_NEW_ARRAY(intra->arena, stretch_count, struct sp_intra_shadow);
-    if (!first || !begin || !end || !usage_of || !intra->shadows)
+    if (first == NULL || begin == NULL || end == NULL || usage_of == NULL || intra->shadows == NULL)
         return sp_intra_no_memory(maker->err);
     for (uint32_t v = 0; v < basic; v++) {
         first[v] = strategies;
@@ -292,7 +293,7 @@ static enum sp_status assemble(struct sp_intra_maker *maker, uint32_t stretch_co
     for (uint32_t i = 0; i < stretch_count; i++) {
         uint32_t node = stretches[i].node, count = 0;
         const int64_t *usage = stretches[i].usage;
-        if (usage_of[node]) {
+        if (usage_of[node] != NULL) {
             int64_t *own = NULL;
             uint32_t shadow = basic + intra->shadow_count;
             enum sp_status status =
@@ -312,14 +313,14 @@ static enum sp_status assemble(struct sp_intra_maker *maker, uint32_t stretch_co
     uint32_t node_count = basic + intra->shadow_count;
     int64_t *cost = SP_NEW_ARRAY(intra->arena, strategies, int64_t);
     int64_t *usage = SP_NEW_ARRAY(intra->arena, strategies, int64_t);
-    if (!cost || !usage)
+    if (cost == NULL || usage == NULL)
         return sp_intra_no_memory(maker->err);
     first[node_count] = strategies;
     for (uint32_t v = 0; v < node_count; v++) {
         uint32_t count = first[v + 1] - first[v];
         if (v < intra->member_count)
             memcpy(cost + first[v], intra->member_cost[v], count * sizeof *cost);
-        if (usage_of[v])
+        if (usage_of[v] != NULL)
             memcpy(usage + first[v], usage_of[v], count * sizeof *usage);
     }
     double limit = maker->options->memory_limit - maker->options->reserved_bytes;
@@ -361,7 +362,7 @@ enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table 
     uint32_t *nodes = SP_NEW_ARRAY(arena, options->node_count, uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
     struct sp_intra_maker maker = {intra, options, table->scratch, err};
-    if (!intra || !nodes)
+    if (intra == NULL || nodes == NULL)
         return sp_intra_no_memory(err);
     if (options->node_count > 0)
         memcpy(nodes, options->nodes, options->node_count * sizeof *nodes);

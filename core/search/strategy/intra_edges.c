@@ -34,10 +34,10 @@ static enum sp_status intern_list(struct sp_intra_maker *maker, uint32_t count, 
     sp_digest_add(&digest, layouts, count * sizeof *layouts);
     uint64_t hash = sp_digest_end(&digest);
     known = sp_hash_set_find(&intra->lists, hash, is_same_list, &key);
-    if (!known) {
+    if (known == NULL) {
         uint32_t *kept = SP_NEW_ARRAY(intra->arena, count, uint32_t);
         known = SP_NEW(intra->arena, struct layout_list);
-        if (!kept || !known || !sp_hash_set_add(&intra->lists, hash, known))
+        if (kept == NULL || known == NULL || !sp_hash_set_add(&intra->lists, hash, known))
             return sp_intra_no_memory(maker->err);
         memcpy(kept, layouts, count * sizeof *kept);
         *known = (struct layout_list){count, kept};
@@ -96,7 +96,7 @@ static enum sp_status fill_matrix(struct sp_intra_maker *maker, const struct mat
     uint32_t width = matrix->to->count;
     int64_t *known = SP_NEW_ARRAY(maker->scratch, table->layout_count, int64_t); /* of this row, + 1 */
     uint32_t *row_of = SP_NEW_ARRAY(maker->scratch, table->layout_count, uint32_t), row;
-    if (!known || !row_of)
+    if (known == NULL || row_of == NULL)
         return sp_intra_no_memory(maker->err);
     for (uint32_t i = 0; i < matrix->from->count; i++) {
         uint32_t from = matrix->from->layouts[i];
@@ -137,10 +137,10 @@ static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor,
     sp_digest_number(&digest, (uint64_t)key.shape->number << 33 | (uint64_t)key.is_free << 32 | key.times);
     uint64_t hash = sp_digest_end(&digest);
     known = sp_hash_set_find(&intra->matrices, hash, is_same_matrix, &key);
-    if (!known) {
+    if (known == NULL) {
         int64_t *cost = SP_NEW_ARRAY(intra->arena, (size_t)key.from->count * key.to->count, int64_t);
         known = SP_NEW(maker->scratch, struct matrix);
-        if (!cost || !known || !sp_hash_set_add(&intra->matrices, hash, known))
+        if (cost == NULL || known == NULL || !sp_hash_set_add(&intra->matrices, hash, known))
             return sp_intra_no_memory(maker->err);
         *known = key;
         known->cost = cost;
@@ -224,13 +224,13 @@ static enum sp_status connect_group(struct sp_intra_maker *maker, const struct s
     if (status == SP_OK && group->hub != SP_INTRA_NONE) {
         const struct sp_intra_hub *hub = &intra->hubs[group->hub];
         status = intern_list(maker, hub->layout_count, hub->layouts, &kept);
-        if (status == SP_OK && made)
+        if (status == SP_OK && made != NULL)
             status = join(maker, from, intra->member_count + group->hub, group->tensor,
                           (struct matrix){.from = made, .to = kept, .times = group->tensor_count});
         from = intra->member_count + group->hub;
         made = kept;
     }
-    for (uint32_t i = 0; i < group->use_count && status == SP_OK && made; i++) {
+    for (uint32_t i = 0; i < group->use_count && status == SP_OK && made != NULL; i++) {
         const struct sp_intra_operand_use *use = &intra->uses[group->first_use + i];
         const struct layout_list *wanted;
         status = list_of_member(maker, use->member, use->operand, &wanted);
@@ -249,7 +249,7 @@ enum sp_status sp_intra_connect(struct sp_intra_maker *maker)
     for (uint32_t g = 0; g < intra->group_count; g++)
         hubs += intra->groups[g].tensor != SP_INTRA_NONE && intra->groups[g].most_uses > 1;
     intra->hubs = SP_NEW_ARRAY(intra->arena, hubs, struct sp_intra_hub);
-    if (!intra->hubs)
+    if (intra->hubs == NULL)
         return sp_intra_no_memory(maker->err);
     for (uint32_t g = 0; g < intra->group_count && status == SP_OK; g++)
         if (intra->groups[g].tensor != SP_INTRA_NONE && intra->groups[g].most_uses > 1)

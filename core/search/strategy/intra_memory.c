@@ -88,7 +88,7 @@ static enum sp_status find_live_bytes(struct memory *memory, double **ret_live)
     const struct sp_intra *intra = memory->intra;
     const struct sp_workload *workload = intra->table->workload;
     double *live = SP_NEW_ARRAY(memory->maker->scratch, (size_t)intra->entry_count + 1, double);
-    if (!live)
+    if (live == NULL)
         return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < memory->root_count; i++) {
         const struct life *life = &memory->lives[memory->roots[i]];
@@ -127,7 +127,7 @@ static enum sp_status select_block(struct memory *memory, const struct sp_block_
 {
     uint32_t *count = SP_NEW_ARRAY(memory->maker->scratch, run->count, uint32_t), most = 0, best = UINT32_MAX;
     double *peak = SP_NEW_ARRAY(memory->maker->scratch, run->count, double);
-    if (!count || !peak)
+    if (count == NULL || peak == NULL)
         return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = first; i < last; i++) {
         uint32_t block = (place[i] - run->first_node) / run->length;
@@ -155,12 +155,12 @@ static enum sp_status select_moments(struct memory *memory)
     double *live = NULL;
     enum sp_status status = find_live_bytes(memory, &live);
     memory->moments_before = SP_NEW_ARRAY(scratch, (size_t)intra->entry_count + 1, uint32_t);
-    if (!is_moment || !place || !memory->moments_before)
+    if (is_moment == NULL || place == NULL || memory->moments_before == NULL)
         return sp_intra_no_memory(memory->maker->err);
     memset(is_moment, true, intra->entry_count);
-    for (uint32_t i = 0; blocks && i < intra->entry_count; i++)
+    for (uint32_t i = 0; blocks != NULL && i < intra->entry_count; i++)
         place[i] = find_place(blocks, intra->nodes[i]);
-    for (uint32_t r = 0; blocks && r < blocks->run_count && status == SP_OK; r++) {
+    for (uint32_t r = 0; blocks != NULL && r < blocks->run_count && status == SP_OK; r++) {
         const struct sp_block_run *run = &blocks->runs[r];
         uint32_t first, limit = run->first_node + run->length * run->count;
         while (at < intra->entry_count && place[at] < run->first_node)
@@ -223,11 +223,11 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
         piece.node = group->producer;
         piece.source = FROM_OUTPUT;
         piece.operand = group->output;
-        status = add_piece(memory, piece, life->birth, use ? life->last - 1 : end);
-    } else if (!use && group->use_count > 0) {
+        status = add_piece(memory, piece, life->birth, use != NULL ? life->last - 1 : end);
+    } else if (use == NULL && group->use_count > 0) {
         use = &intra->uses[group->first_use];
     }
-    if (status != SP_OK || !use)
+    if (status != SP_OK || use == NULL)
         return status;
     piece.node = use->member;
     piece.source = FROM_INPUT;
@@ -318,7 +318,7 @@ static enum sp_status split_steps(struct memory *memory, uint32_t count, const s
 {
     struct event *events = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)count, struct event);
     int64_t now = 0;
-    if (!events)
+    if (events == NULL)
         return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < count; i++) {
         events[2 * i] = (struct event){pieces[i].from, pieces[i].times};
@@ -367,7 +367,7 @@ static enum sp_status add_stretch(struct memory *memory, uint32_t count, const s
     uint32_t width = sp_intra_strategy_count(memory->intra, pieces[0].node);
     int64_t *usage = SP_NEW_ARRAY(memory->maker->scratch, width, int64_t);
     bool is_any = false;
-    if (!usage)
+    if (usage == NULL)
         return sp_intra_no_memory(memory->maker->err);
     for (uint32_t s = 0; s < width; s++) {
         for (uint32_t i = 0; i < count; i++) {
@@ -388,7 +388,7 @@ static enum sp_status make_stretches(struct memory *memory)
     enum sp_status status = SP_OK;
     steps.pieces = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct piece);
     memory->stretches = SP_NEW_ARRAY(memory->maker->scratch, 2 * (size_t)memory->piece_count, struct sp_intra_stretch);
-    if (!steps.pieces || !memory->stretches)
+    if (steps.pieces == NULL || memory->stretches == NULL)
         return sp_intra_no_memory(memory->maker->err);
     qsort(memory->pieces, memory->piece_count, sizeof *memory->pieces, compare_pieces);
     for (uint32_t i = 0, last; i < memory->piece_count && status == SP_OK; i = last) {
@@ -417,7 +417,7 @@ enum sp_status sp_intra_memory(struct sp_intra_maker *maker, uint32_t *ret_count
     enum sp_status status = SP_OK;
     memory.lives = SP_NEW_ARRAY(maker->scratch, workload->tensor_count, struct life);
     memory.roots = SP_NEW_ARRAY(maker->scratch, workload->tensor_count, uint32_t);
-    if (!memory.lives || !memory.roots)
+    if (memory.lives == NULL || memory.roots == NULL)
         return sp_intra_no_memory(maker->err);
     if (maker->intra->entry_count == 0) {
         *ret_count = 0;

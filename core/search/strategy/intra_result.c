@@ -64,10 +64,10 @@ static enum sp_status new_buffer(struct counter *counter, uint32_t tensor, uint3
 static enum sp_status hold(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t buffer)
 {
     struct held *held = SP_NEW(counter->scratch, struct held), **end = &counter->held[tensor];
-    if (!held)
+    if (held == NULL)
         return sp_intra_no_memory(counter->err);
     *held = (struct held){NULL, layout, buffer};
-    while (*end)
+    while (*end != NULL)
         end = &(*end)->next;
     *end = held;
     return SP_OK;
@@ -83,7 +83,7 @@ static enum sp_status hold_new(struct counter *counter, uint32_t tensor, uint32_
 static const struct held *find_held(const struct counter *counter, uint32_t tensor, uint32_t layout)
 {
     const struct held *held = counter->held[tensor];
-    while (held && held->layout != layout)
+    while (held != NULL && held->layout != layout)
         held = held->next;
     return held;
 }
@@ -107,7 +107,7 @@ static enum sp_status use_weight(struct counter *counter, uint32_t tensor, uint3
 {
     uint32_t root = sp_work_root(counter->workload, tensor), name = layout == 0 ? root : tensor;
     double whole = counter->workload->tensors[tensor].bytes, share = 1;
-    if (counter->table->is_own_weight[tensor] || find_held(counter, name, layout))
+    if (counter->table->is_own_weight[tensor] || find_held(counter, name, layout) != NULL)
         return SP_OK;
     if (layout != 0 && whole > 0)
         share = sp_strategy_local_bytes(counter->table, tensor, layout) / whole;
@@ -121,7 +121,7 @@ static enum sp_status receive(struct counter *counter, uint32_t tensor, uint32_t
 {
     const struct sp_work_tensor *work = &counter->workload->tensors[tensor];
     uint32_t root = sp_work_root(counter->workload, tensor);
-    if (root != tensor && counter->held[root]) { /* another name of something that is there */
+    if (root != tensor && counter->held[root] != NULL) { /* another name of something that is there */
         *ret_buffer = counter->held[root]->buffer;
         return hold(counter, tensor, layout, *ret_buffer);
     }
@@ -147,12 +147,12 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
     const struct held *from = NULL;
     struct sp_intra_use use = {tensor, counter->nodes[entry], 0, layout, 0, 0};
     enum sp_status status = SP_OK;
-    for (const struct held *held = counter->held[tensor]; held && !from; held = held->next)
+    for (const struct held *held = counter->held[tensor]; held != NULL && from == NULL; held = held->next)
         if (sp_strategy_reshard(counter->table, tensor, held->layout, layout, &use.bytes) == 0)
             from = held; /* cut out of it */
-    if (!from) {
+    if (from == NULL) {
         from = counter->held[tensor];
-        if (!from)
+        if (from == NULL)
             return sp_fail(counter->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "A tensor is used before it is made.");
         use.from = from->layout;
         use.seconds = sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
@@ -178,9 +178,9 @@ static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint3
     *ret_buffer = SP_INTRA_NONE;
     if (workload->tensors[sp_work_root(workload, tensor)].kind == SP_WORK_WEIGHT)
         return use_weight(counter, tensor, layout);
-    if (held)
+    if (held != NULL)
         *ret_buffer = held->buffer;
-    else if (!counter->held[tensor] || is_input) /* a model input is fed in every layout that is wanted */
+    else if (counter->held[tensor] == NULL || is_input) /* a model input is fed in every layout that is wanted */
         status = receive(counter, tensor, layout, entry, ret_buffer);
     else
         status = bring(counter, tensor, layout, entry, ret_buffer);
@@ -238,7 +238,7 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
     result->weight_bytes += strategy->weight_bytes;
     result->resident_bytes += strategy->resident_bytes;
     for (uint32_t i = 0; i < node->input_count && status == SP_OK; i++) {
-        if (!node->inputs[i])
+        if (node->inputs[i] == NULL)
             continue;
         status = use_tensor(counter, node->inputs[i]->id, strategy->layouts[i], entry, &buffer);
         if (i == 0)
@@ -248,7 +248,7 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
         if (sp_strategy_operand(counter->table, counter->nodes[entry], work->inputs[i]) == UINT32_MAX)
             status = use_tensor(counter, work->inputs[i], 0, entry, &buffer);
     for (uint32_t i = 0; i < node->output_count && status == SP_OK; i++) {
-        if (!node->outputs[i])
+        if (node->outputs[i] == NULL)
             continue;
         uint32_t tensor = node->outputs[i]->id;
         bool is_alias = counter->workload->tensors[tensor].alias_of != SP_NO_WORK;
@@ -269,7 +269,7 @@ static enum sp_status list_alive(struct counter *counter, uint32_t entry)
     moment->workspace_bytes =
         sp_strategy_of(counter->table, moment->node)->items[counter->strategy_of[entry]].workspace_bytes;
     moment->alive = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_intra_alive);
-    if (!moment->alive)
+    if (moment->alive == NULL)
         return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++) {
         const struct buffer *buffer = &counter->buffers[b];
@@ -286,7 +286,7 @@ static enum sp_status find_peak(struct counter *counter)
     double *deaths = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
     double live = counter->start_bytes;
     uint32_t peak = 0;
-    if (!deaths)
+    if (deaths == NULL)
         return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++)
         if (!counter->buffers[b].stays)
@@ -303,10 +303,10 @@ static enum sp_status find_peak(struct counter *counter)
             peak = i;
         }
         live -= deaths[i];
-        if (counter->course)
+        if (counter->course != NULL)
             counter->course[i] = (struct sp_live_bytes){during, live};
     }
-    return counter->moment ? list_alive(counter, peak) : SP_OK;
+    return counter->moment != NULL ? list_alive(counter, peak) : SP_OK;
 }
 
 static enum sp_status count_all(struct counter *counter)
@@ -317,13 +317,13 @@ static enum sp_status count_all(struct counter *counter)
     counter->is_here = SP_NEW_ARRAY(counter->scratch, workload->node_count, bool);
     counter->held = SP_NEW_ARRAY(counter->scratch, workload->tensor_count, struct held *);
     counter->births = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
-    if (!counter->is_here || !counter->held || !counter->births)
+    if (counter->is_here == NULL || counter->held == NULL || counter->births == NULL)
         return sp_intra_no_memory(counter->err);
     for (uint32_t i = 0; i < counter->node_count; i++)
         counter->is_here[counter->nodes[i]] = true;
     for (uint32_t i = 0; i < counter->node_count && status == SP_OK; i++) {
         const struct sp_strategies *strategies = sp_strategy_of(counter->table, counter->nodes[i]);
-        if (!strategies || counter->strategy_of[i] >= strategies->count)
+        if (strategies == NULL || counter->strategy_of[i] >= strategies->count)
             return sp_fail(counter->err, SP_ERR_INTERNAL, "STRATEGY_UNKNOWN",
                            "A node of a stage has no such strategy.");
         status = run_node(counter, i);
@@ -333,7 +333,7 @@ static enum sp_status count_all(struct counter *counter)
     if (status != SP_OK || result->use_count == 0)
         return status;
     struct sp_intra_use *uses = SP_NEW_ARRAY(counter->arena, result->use_count, struct sp_intra_use);
-    if (!uses)
+    if (uses == NULL)
         return sp_intra_no_memory(counter->err);
     assert(counter->uses);
     memcpy(uses, counter->uses, result->use_count * sizeof *uses);
@@ -349,7 +349,7 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
     struct sp_intra_result *result = SP_NEW(arena, struct sp_intra_result);
     uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
-    if (!result || !kept)
+    if (result == NULL || kept == NULL)
         return sp_intra_no_memory(err);
     struct counter counter = {.table = table,
                               .workload = table->workload,
@@ -403,7 +403,7 @@ enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *in
                                struct sp_intra_result **ret_result, struct sp_error *err)
 {
     uint32_t *strategy_of = SP_NEW_ARRAY(arena, intra->entry_count, uint32_t);
-    if (!strategy_of)
+    if (strategy_of == NULL)
         return sp_intra_no_memory(err);
     for (uint32_t i = 0; i < intra->entry_count; i++)
         strategy_of[i] = choice[intra->member_of[i]];
@@ -435,13 +435,13 @@ enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *in
 {
     uint32_t *choice = SP_NEW_ARRAY(arena, intra->problem.node_count, uint32_t);
     int64_t **sums = SP_NEW_ARRAY(arena, intra->hub_count, int64_t *);
-    if (!choice || !sums)
+    if (choice == NULL || sums == NULL)
         return sp_intra_no_memory(err);
     for (uint32_t m = 0; m < intra->member_count; m++)
         choice[m] = strategy_of[intra->members[m].entry];
     for (uint32_t h = 0; h < intra->hub_count; h++) {
         sums[h] = SP_NEW_ARRAY(arena, intra->hubs[h].layout_count, int64_t);
-        if (!sums[h])
+        if (sums[h] == NULL)
             return sp_intra_no_memory(err);
     }
     for (uint32_t e = 0; e < intra->problem.edge_count; e++)

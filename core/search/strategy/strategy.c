@@ -40,7 +40,7 @@ static enum sp_status find_own_weights(struct sp_strategy_table *table, struct s
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
     uint32_t *users = SP_NEW_ARRAY(table->scratch, workload->tensor_count, uint32_t);
     table->is_own_weight = SP_NEW_ARRAY(table->arena, workload->tensor_count, bool);
-    if (!users || !table->is_own_weight)
+    if (users == NULL || table->is_own_weight == NULL)
         return sp_fail_memory(err);
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         users[sp_work_root(workload, t)] += workload->tensors[t].consumer_count;
@@ -81,7 +81,7 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
     struct sp_strategy_table *table = status == SP_OK ? SP_NEW(arena, struct sp_strategy_table) : NULL;
     if (status != SP_OK)
         return status;
-    if (!table)
+    if (table == NULL)
         return sp_fail_memory(err);
     table->workload = workload;
     table->dataflow = dataflow;
@@ -89,7 +89,7 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
     table->device_count = devices;
     table->arena = sp_arena_create(sp_arena_budget(arena));
     table->scratch = sp_arena_create(sp_arena_budget(arena));
-    if (!table->arena || !table->scratch) {
+    if (table->arena == NULL || table->scratch == NULL) {
         status = sp_fail_memory(err);
         goto end;
     }
@@ -100,7 +100,7 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
     table->answer_set.arena = table->arena;
     table->shape_of = SP_NEW_ARRAY(table->arena, workload->tensor_count, const struct sp_strategy_shape *);
     table->class_of = SP_NEW_ARRAY(table->arena, workload->node_count, struct sp_strategy_class *);
-    if (!table->shape_of || !table->class_of) {
+    if (table->shape_of == NULL || table->class_of == NULL) {
         status = sp_fail_memory(err);
         goto end;
     }
@@ -124,7 +124,7 @@ const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_t
 
 void sp_strategy_table_destroy(struct sp_strategy_table *table)
 {
-    if (!table)
+    if (table == NULL)
         return;
     sp_reshard_costs_destroy(table->costs);
     sp_arena_destroy(table->scratch);
@@ -133,18 +133,18 @@ void sp_strategy_table_destroy(struct sp_strategy_table *table)
 
 const struct sp_strategies *sp_strategy_of(const struct sp_strategy_table *table, uint32_t node)
 {
-    return table->class_of[node] ? &table->class_of[node]->strategies : NULL;
+    return table->class_of[node] != NULL ? &table->class_of[node]->strategies : NULL;
 }
 
 uint32_t sp_strategy_operand(const struct sp_strategy_table *table, uint32_t node, uint32_t tensor)
 {
     const struct sp_node *model_node = table->workload->nodes[node].node;
     for (uint32_t i = 0; i < model_node->input_count; i++)
-        if (model_node->inputs[i] && model_node->inputs[i]->id == tensor &&
+        if (model_node->inputs[i] != NULL && model_node->inputs[i]->id == tensor &&
             model_node->inputs[i]->graph == model_node->graph)
             return i;
     for (uint32_t i = 0; i < model_node->output_count; i++)
-        if (model_node->outputs[i] && model_node->outputs[i]->id == tensor)
+        if (model_node->outputs[i] != NULL && model_node->outputs[i]->id == tensor)
             return model_node->input_count + i;
     return UINT32_MAX;
 }

@@ -11,7 +11,7 @@
 
 bool sp_strategy_has_inside(const struct sp_node *node)
 {
-    if (node->body)
+    if (node->body != NULL)
         return true;
     for (uint32_t i = 0; i < node->attribute_count; i++) {
         enum sp_attr_type type = node->attributes[i].type;
@@ -58,7 +58,7 @@ static void hash_data(struct sp_digest *digest, const struct sp_data *data)
 {
     sp_digest_number(digest, data->count);
     for (uint32_t i = 0; i < data->count && i < HASHED_ELEMENTS; i++) {
-        if (data->ints)
+        if (data->ints != NULL)
             sp_digest_number(digest, (uint64_t)data->ints[i].value);
         else
             sp_digest_add(digest, &data->reals[i], sizeof data->reals[i]);
@@ -81,8 +81,8 @@ static void hash_attribute(struct sp_digest *digest, const struct sp_attribute *
     sp_digest_number(digest, (uint64_t)attribute->type << 32 | attribute->count);
     sp_digest_number(digest, (uint64_t)attribute->i);
     sp_digest_add(digest, &attribute->f, sizeof attribute->f);
-    sp_digest_add(digest, attribute->s.bytes, attribute->s.bytes ? attribute->s.size : 0);
-    for (uint32_t i = 0; attribute->ints && i < attribute->count; i++)
+    sp_digest_add(digest, attribute->s.bytes, attribute->s.bytes != NULL ? attribute->s.size : 0);
+    for (uint32_t i = 0; attribute->ints != NULL && i < attribute->count; i++)
         sp_digest_number(digest, (uint64_t)attribute->ints[i]);
 }
 
@@ -96,13 +96,13 @@ static uint64_t hash_node(const struct sp_strategy_table *table, const struct sp
     sp_digest_add(&digest, &work->seconds[table->mesh.kind], sizeof(double));
     for (uint32_t i = 0; i < operand_count(node); i++) {
         const struct sp_value *value = operand_of(node, i);
-        if (!value) {
+        if (value == NULL) {
             sp_digest_number(&digest, UINT64_MAX);
             continue;
         }
         sp_digest_number(&digest, first_operand(node, i));
         hash_value(table, &digest, value);
-        if (value->data && i < node->input_count)
+        if (value->data != NULL && i < node->input_count)
             hash_data(&digest, value->data);
     }
     for (uint32_t i = 0; i < node->attribute_count && !sp_strategy_has_inside(node); i++)
@@ -122,12 +122,12 @@ static bool is_same_data(const struct sp_data *a, const struct sp_data *b)
 {
     if (a == b)
         return true;
-    if (!a || !b || a->count != b->count || !a->ints != !b->ints)
+    if (a == NULL || b == NULL || a->count != b->count || (a->ints == NULL) != (b->ints == NULL))
         return false;
-    for (uint32_t i = 0; a->ints && i < a->count; i++)
+    for (uint32_t i = 0; a->ints != NULL && i < a->count; i++)
         if (!is_same_dim(a->ints[i], b->ints[i]))
             return false;
-    return a->ints || a->count == 0 || memcmp(a->reals, b->reals, a->count * sizeof *a->reals) == 0;
+    return a->ints != NULL || a->count == 0 || memcmp(a->reals, b->reals, a->count * sizeof *a->reals) == 0;
 }
 
 static bool is_same_type(const struct sp_type *a, const struct sp_type *b)
@@ -151,16 +151,17 @@ static bool is_same_text(struct sp_string a, struct sp_string b)
 
 static bool is_same_array(const void *a, const void *b, uint32_t count, size_t size)
 {
-    return a == b || (a && b && memcmp(a, b, count * size) == 0);
+    return a == b || (a != NULL && b != NULL && memcmp(a, b, count * size) == 0);
 }
 
 static bool is_same_attribute(const struct sp_attribute *a, const struct sp_attribute *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->type != b->type || a->count != b->count || a->i != b->i || a->f != b->f ||
         !is_same_text(a->s, b->s) || !is_same_array(a->ints, b->ints, a->count, sizeof *a->ints) ||
-        !is_same_array(a->floats, b->floats, a->count, sizeof *a->floats) || !a->strings != !b->strings)
+        !is_same_array(a->floats, b->floats, a->count, sizeof *a->floats) ||
+        (a->strings == NULL) != (b->strings == NULL))
         return false;
-    for (uint32_t i = 0; a->strings && i < a->count; i++)
+    for (uint32_t i = 0; a->strings != NULL && i < a->count; i++)
         if (!is_same_text(a->strings[i], b->strings[i]))
             return false;
     return a->tensors == b->tensors && a->sparse_tensors == b->sparse_tensors && a->types == b->types;
@@ -170,7 +171,7 @@ static bool is_same_operand(const struct sp_strategy_table *table, const struct 
                             uint32_t operand)
 {
     const struct sp_value *left = operand_of(a, operand), *right = operand_of(b, operand);
-    if (!left || !right)
+    if (left == NULL || right == NULL)
         return left == right;
     return is_same_type(&left->type, &right->type) && role_of(table, left) == role_of(table, right) &&
            first_operand(a, operand) == first_operand(b, operand) &&
@@ -218,10 +219,10 @@ enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t 
     struct node_key key = {table, node};
     uint64_t hash = hash_node(table, &table->workload->nodes[node]);
     struct sp_strategy_class *known = sp_hash_set_find(&table->class_set, hash, is_same_node, &key);
-    *ret_is_new = !known;
-    if (!known) {
+    *ret_is_new = known == NULL;
+    if (known == NULL) {
         known = SP_NEW(table->arena, struct sp_strategy_class);
-        if (!known || !sp_hash_set_add(&table->class_set, hash, known))
+        if (known == NULL || !sp_hash_set_add(&table->class_set, hash, known))
             return sp_fail_memory(err);
         known->node = node;
     }

@@ -77,22 +77,22 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *strate
     sp_digest_add(&digest, maker->layouts, count * sizeof *maker->layouts);
     uint64_t hash = sp_digest_end(&digest);
     struct layouts_item *known = sp_hash_set_find(&maker->seen, hash, is_same_layouts, &key);
-    if (known && is_no_better(strategy, &maker->found[known->found].strategy))
+    if (known != NULL && is_no_better(strategy, &maker->found[known->found].strategy))
         return SP_OK;
-    if (known && known->found > 0 && is_no_better(&maker->found[known->found].strategy, strategy))
+    if (known != NULL && known->found > 0 && is_no_better(&maker->found[known->found].strategy, strategy))
         maker->found[known->found].is_dropped = true;
     if (!SP_MAKE_ROOM(maker->table->scratch, maker->found, maker->count, maker->capacity, 1))
         return sp_fail_memory(maker->err);
     layouts = SP_NEW_ARRAY(maker->table->arena, count, uint32_t);
-    if (!known) {
+    if (known == NULL) {
         known = SP_NEW(maker->table->scratch, struct layouts_item);
-        if (!layouts || !known)
+        if (layouts == NULL || known == NULL)
             return sp_fail_memory(maker->err);
         known->key = (struct layouts_key){count, layouts};
         if (!sp_hash_set_add(&maker->seen, hash, known))
             return sp_fail_memory(maker->err);
     }
-    if (!layouts)
+    if (layouts == NULL)
         return sp_fail_memory(maker->err);
     if (count > 0)
         memcpy(layouts, maker->layouts, count * sizeof *layouts);
@@ -159,7 +159,7 @@ static enum sp_status cut_operands(struct maker *maker, bool *ret_ok)
         struct sp_layout layout;
         maker->cuts[o].count = 0;
         maker->layouts[o] = 0;
-        for (uint32_t a = 0; value && a < rule->rank; a++)
+        for (uint32_t a = 0; value != NULL && a < rule->rank; a++)
             if (!cut_axis(maker, &rule->axes[a], a, axis_extent(value, a), &maker->cuts[o])) {
                 *ret_ok = false;
                 return SP_OK;
@@ -180,7 +180,7 @@ static double output_bytes(const struct maker *maker)
     double sum = 0;
     for (uint32_t o = maker->way.rule->input_count; o < maker->way.operand_count; o++) {
         const struct sp_value *value = value_of(maker, o);
-        if (value && maker->table->workload->tensors[value->id].alias_of == SP_NO_WORK)
+        if (value != NULL && maker->table->workload->tensors[value->id].alias_of == SP_NO_WORK)
             sum += sp_strategy_local_bytes(maker->table, value->id, maker->layouts[o]);
     }
     return sum;
@@ -218,7 +218,7 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
     struct sp_layout from, target;
     double bytes = 0;
     enum sp_status status = sp_strategy_shape_of(maker->table, value->id, &shape, maker->err);
-    if (status != SP_OK || !shape->extents)
+    if (status != SP_OK || shape->extents == NULL)
         return status;
     sp_strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
     sp_strategy_cut_layout(maker->table, to, 0, &target);
@@ -257,7 +257,7 @@ static enum sp_status keep_scattered(struct maker *maker, const struct sp_strate
     const struct sp_value *value = maker->way.rule->output_count > 0 ? value_of(maker, operand) : NULL;
     uint32_t kept = maker->layouts[operand];
     enum sp_status status = SP_OK;
-    if (!value || maker->way.partial[0] == 0 || !value->type.shape.has_rank)
+    if (value == NULL || maker->way.partial[0] == 0 || !value->type.shape.has_rank)
         return SP_OK;
     for (uint32_t axis = 0; axis < value->type.shape.rank && status == SP_OK; axis++) {
         struct sp_strategy strategy = *others;
@@ -356,14 +356,14 @@ static double worth_of(const struct maker *maker, uint8_t factor)
     const struct sp_rule *rule = maker->way.rule;
     double worth = 0;
     for (uint32_t t = 0; t < rule->term_count; t++)
-        if (rule->terms[t].count > 0 && memchr(rule->terms[t].factors, factor, rule->terms[t].count))
+        if (rule->terms[t].count > 0 && memchr(rule->terms[t].factors, factor, rule->terms[t].count) != NULL)
             worth += maker->work->flops;
     for (uint32_t o = 0; o < maker->way.operand_count; o++) {
         const struct sp_operand_rule *operand = sp_rule_operand(rule, o);
         const struct sp_value *value = value_of(maker, o);
-        int64_t bytes = value ? sp_value_bytes(value) : 0;
+        int64_t bytes = value != NULL ? sp_value_bytes(value) : 0;
         for (uint32_t a = 0; a < operand->rank; a++)
-            if (operand->axes[a].count > 0 && memchr(operand->axes[a].factors, factor, operand->axes[a].count))
+            if (operand->axes[a].count > 0 && memchr(operand->axes[a].factors, factor, operand->axes[a].count) != NULL)
                 worth += (double)(bytes > 0 ? bytes : 0);
     }
     return worth;
@@ -466,7 +466,7 @@ static enum sp_status finish(struct maker *maker)
     struct sp_strategy *items;
     choose(maker);
     items = SP_NEW_ARRAY(maker->table->arena, maker->count, struct sp_strategy);
-    if (!items)
+    if (items == NULL)
         return sp_fail_memory(maker->err);
     for (uint32_t i = 0; i < maker->count; i++)
         items[i] = maker->found[i].strategy;
@@ -480,10 +480,11 @@ static enum sp_status finish(struct maker *maker)
 /* The rule, in the table's memory; NULL where nothing may be split. */
 static enum sp_status take_rule(struct maker *maker, const struct sp_rule **ret_rule)
 {
-    struct sp_node *node = maker->work->node ? &maker->work->node->graph->nodes[maker->work->node->index] : NULL;
+    struct sp_node *node =
+        maker->work->node != NULL ? &maker->work->node->graph->nodes[maker->work->node->index] : NULL;
     struct sp_rule *rule = NULL;
     *ret_rule = NULL;
-    if (!node || maker->table->mesh.axis_count == 0 || !node->op || sp_strategy_has_inside(node))
+    if (node == NULL || maker->table->mesh.axis_count == 0 || node->op == NULL || sp_strategy_has_inside(node))
         return SP_OK;
     enum sp_status status = sp_op_rule(maker->table->dataflow->model, node, maker->table->arena, &rule, maker->err);
     if (status == SP_OK && rule->input_count == node->input_count && rule->output_count == node->output_count)
@@ -506,15 +507,15 @@ static enum sp_status enumerate(struct maker *maker)
     maker->cuts = SP_NEW_ARRAY(scratch, maker->way.operand_count, struct sp_strategy_cut);
     maker->shards = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
     maker->way.partial = SP_NEW_ARRAY(scratch, node->output_count, uint32_t);
-    if (!maker->layouts || !maker->cuts || !maker->shards || !maker->way.partial)
+    if (maker->layouts == NULL || maker->cuts == NULL || maker->shards == NULL || maker->way.partial == NULL)
         return sp_fail_memory(maker->err);
     maker->way.shards = maker->shards;
     maker->way.cuts = maker->cuts;
     maker->way.layouts = maker->layouts;
     status = keep_whole(maker);
-    for (uint32_t f = 0; rule && f < rule->factor_count; f++)
+    for (uint32_t f = 0; rule != NULL && f < rule->factor_count; f++)
         maker->shards[f] = 1;
-    if (status == SP_OK && rule) {
+    if (status == SP_OK && rule != NULL) {
         find_allowed(maker);
         status = maker->allowed_count > 0 ? try_all(maker) : SP_OK;
     }

@@ -86,10 +86,10 @@ enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct 
         find_span(table, a);
     if (table->mesh.axis_count > 0)
         status = create_axes(table, NULL, &table->axes, err);
-    if (status == SP_OK && table->axes)
+    if (status == SP_OK && table->axes != NULL)
         status = sp_reshard_costs_create_axes(sp_arena_budget(table->arena), &table->mesh.links, table->axes,
                                               RESHARD_CACHE_BYTES, &table->costs, err);
-    if (status == SP_OK && table->costs)
+    if (status == SP_OK && table->costs != NULL)
         status = find_digits(table, err);
     if (status != SP_OK)
         return status;
@@ -171,7 +171,7 @@ enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const 
     sp_digest_add(&digest, layout, sizeof *layout);
     uint64_t hash = sp_digest_end(&digest);
     struct sp_strategy_layout *known = sp_hash_set_find(&table->layout_set, hash, is_same_layout, layout);
-    if (known) {
+    if (known != NULL) {
         *ret_number = known->number;
         return SP_OK;
     }
@@ -182,7 +182,7 @@ enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const 
     if (!SP_MAKE_ROOM(table->arena, table->layouts, table->layout_count, table->layout_capacity, 1))
         return sp_fail_memory(err);
     known = SP_NEW(table->arena, struct sp_strategy_layout);
-    if (!known || !sp_hash_set_add(&table->layout_set, hash, known))
+    if (known == NULL || !sp_hash_set_add(&table->layout_set, hash, known))
         return sp_fail_memory(err);
     known->layout = *layout;
     known->number = table->layout_count;
@@ -203,7 +203,7 @@ double sp_strategy_layout_share(const struct sp_strategy_table *table, const str
     double share = 1;
     for (uint32_t i = 0; i < cut->cut_count; i++) {
         int64_t shards = cut->shards[i], extent = 0;
-        if (value && value->type.shape.has_rank && cut->axes[i] < value->type.shape.rank &&
+        if (value != NULL && value->type.shape.has_rank && cut->axes[i] < value->type.shape.rank &&
             sp_dim_is_known(value->type.shape.dims[cut->axes[i]]))
             extent = value->type.shape.dims[cut->axes[i]].value;
         int64_t largest = extent / shards + 1;
@@ -226,20 +226,20 @@ double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t t
 static bool is_same_shape(const void *item, const void *key)
 {
     const struct sp_strategy_shape *a = item, *b = key;
-    return a->rank == b->rank && a->element_bytes == b->element_bytes && !a->extents == !b->extents &&
-           (!a->extents || a->rank == 0 || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0);
+    return a->rank == b->rank && a->element_bytes == b->element_bytes && (a->extents == NULL) == (b->extents == NULL) &&
+           (a->extents == NULL || a->rank == 0 || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0);
 }
 
 enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
                                     const struct sp_strategy_shape **ret_shape, struct sp_error *err)
 {
     const struct sp_work_tensor *work = &table->workload->tensors[tensor];
-    const struct sp_shape *shape = work->value ? &work->value->type.shape : NULL;
-    int64_t extents[SP_MAX_RANK], elements = shape ? sp_shape_elements(shape) : -1;
+    const struct sp_shape *shape = work->value != NULL ? &work->value->type.shape : NULL;
+    int64_t extents[SP_MAX_RANK], elements = shape != NULL ? sp_shape_elements(shape) : -1;
     struct sp_strategy_shape key = {0}, *known;
     struct sp_digest digest;
     *ret_shape = table->shape_of[tensor];
-    if (*ret_shape)
+    if (*ret_shape != NULL)
         return SP_OK;
     if (elements > 0 && shape->rank <= SP_MAX_RANK) {
         for (uint32_t a = 0; a < shape->rank; a++)
@@ -249,18 +249,18 @@ enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t te
     sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_number(&digest, key.rank);
     sp_digest_add(&digest, &key.element_bytes, sizeof key.element_bytes);
-    sp_digest_add(&digest, extents, key.extents ? key.rank * sizeof *extents : 0);
+    sp_digest_add(&digest, extents, key.extents != NULL ? key.rank * sizeof *extents : 0);
     uint64_t hash = sp_digest_end(&digest);
     known = sp_hash_set_find(&table->shape_set, hash, is_same_shape, &key);
-    if (!known) {
+    if (known == NULL) {
         int64_t *kept = SP_NEW_ARRAY(table->arena, key.rank, int64_t);
         known = SP_NEW(table->arena, struct sp_strategy_shape);
-        if (!kept || !known || !sp_hash_set_add(&table->shape_set, hash, known))
+        if (kept == NULL || known == NULL || !sp_hash_set_add(&table->shape_set, hash, known))
             return sp_fail_memory(err);
         if (key.rank > 0)
             memcpy(kept, extents, key.rank * sizeof *kept);
         *known = key;
-        known->extents = key.extents ? kept : NULL;
+        known->extents = key.extents != NULL ? kept : NULL;
         known->number = ++table->shape_count;
     }
     *ret_shape = table->shape_of[tensor] = known;
@@ -327,10 +327,10 @@ static bool ask(struct sp_strategy_table *table, const struct sp_strategy_shape 
     sp_digest_add(&digest, &question, sizeof question);
     uint64_t hash = sp_digest_end(&digest);
     struct answer *known = sp_hash_set_find(&table->answer_set, hash, is_same_question, &question);
-    if (!known) {
+    if (known == NULL) {
         double element_bytes = question.tensor_bytes;
         known = SP_NEW(table->arena, struct answer);
-        if (!known || !sp_hash_set_add(&table->answer_set, hash, known))
+        if (known == NULL || !sp_hash_set_add(&table->answer_set, hash, known))
             return false;
         for (uint32_t a = 0; a < count; a++) {
             extents[a] = table->device_count;
@@ -353,7 +353,7 @@ double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uin
     *ret_bytes = 0;
     if (from == to)
         return 0;
-    if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || !shape->extents)
+    if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || shape->extents == NULL)
         return INFINITY;
     uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
     const struct sp_hash_slot *slot = sp_hash_map_get(&table->reshards, key);
@@ -384,16 +384,16 @@ double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t ten
 static enum sp_status place_mesh(struct sp_strategy_table *table, int64_t first_device, struct sp_error *err)
 {
     struct sp_device_order order;
-    if (table->placed && table->placed_first == first_device)
+    if (table->placed != NULL && table->placed_first == first_device)
         return SP_OK;
-    if (!table->axes)
+    if (table->axes == NULL)
         return sp_mesh_single(table->arena, first_device, &table->placed, err);
     if (first_device == 0) {
         table->placed = table->axes;
         return SP_OK;
     }
     int64_t *devices = SP_NEW_ARRAY(table->arena, table->device_count, int64_t);
-    if (!devices)
+    if (devices == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < table->device_count; i++)
         devices[i] = first_device + i;
@@ -416,7 +416,7 @@ enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_a
         struct sp_axis_list *list = &sharding->dims[a].axes;
         uint32_t places[SP_STRATEGY_AXES];
         list->refs = SP_NEW_ARRAY(arena, SP_STRATEGY_AXES, struct sp_axis_ref);
-        if (!list->refs)
+        if (list->refs == NULL)
             return sp_fail_memory(err);
         for (uint32_t m = 0; m < table->mesh.axis_count; m++) {
             uint32_t at = list->count, place = digits->place[table->first_digit[m]];

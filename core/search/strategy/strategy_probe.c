@@ -57,7 +57,7 @@ static double local_flops(const struct sp_strategy_way *way)
 static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand, bool is_local)
 {
     const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
-    int64_t bytes = value ? sp_value_bytes(value) : 0;
+    int64_t bytes = value != NULL ? sp_value_bytes(value) : 0;
     if (bytes <= 0)
         return 0;
     return is_local ? (double)bytes * sp_strategy_layout_share(way->table, value, way->layouts[operand])
@@ -92,7 +92,7 @@ static void find_work(struct sp_strategy_way *way, double *ret_seconds)
         double part = sum_bytes(way, rule->input_count, way->operand_count, true);
         kernel.bytes = rule->bytes * (whole > 0 ? part / whole : 1);
     }
-    if ((node->op->flags & SP_OP_FUNCTION) != 0 && node->outputs[0]) {
+    if ((node->op->flags & SP_OP_FUNCTION) != 0 && node->outputs[0] != NULL) {
         int64_t elements = sp_shape_elements(&node->outputs[0]->type.shape);
         kernel.functions = elements > 0 ? (double)elements * sp_strategy_layout_share(way->table, node->outputs[0],
                                                                                       way->layouts[rule->input_count])
@@ -108,7 +108,7 @@ static void find_work(struct sp_strategy_way *way, double *ret_seconds)
 static struct sp_axis_ranges one_range(struct sp_arena *arena, int64_t start, int64_t limit)
 {
     struct sp_range *range = SP_NEW(arena, struct sp_range);
-    if (!range)
+    if (range == NULL)
         return (struct sp_axis_ranges){0};
     *range = (struct sp_range){start, limit};
     return (struct sp_axis_ranges){limit != 0, range};
@@ -127,7 +127,7 @@ static bool fill_factors(struct probe *probe, struct sp_lower_factor *factors)
         one.size = one.is_split ? one.extent / one.shards : one.extent;
         one.start = one.shard * (one.is_split ? one.size : 0);
         one.ranges = one_range(probe->local.arena, one.start, one.is_split ? one.start + one.size : one.extent);
-        if (!one.ranges.ranges)
+        if (one.ranges.ranges == NULL)
             return false;
         factors[f] = one;
     }
@@ -140,11 +140,11 @@ static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_lower_
     const struct sp_strategy_way *way = probe->way;
     const struct sp_strategy_cut *cut = &way->cuts[operand];
     const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
-    if (!value)
+    if (value == NULL)
         return true;
     uint32_t rank = rank_of(value);
     struct sp_lower_axis *axes = SP_NEW_ARRAY(probe->local.arena, rank, struct sp_lower_axis);
-    for (uint32_t a = 0; axes && a < rank; a++) {
+    for (uint32_t a = 0; axes != NULL && a < rank; a++) {
         int64_t shards = 1, shard = 0, start = 0;
         axes[a].extent = axes[a].size = extent_of(value->type.shape.dims[a]);
         for (uint32_t i = 0; i < cut->count; i++) {
@@ -159,7 +159,7 @@ static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_lower_
             start = shard * axes[a].size;
         }
         axes[a].ranges = one_range(probe->local.arena, start, axes[a].size < 0 ? -1 : start + axes[a].size);
-        if (!axes[a].ranges.ranges)
+        if (axes[a].ranges.ranges == NULL)
             return false;
     }
     *ret_operand = (struct sp_lower_operand){value, rank, axes};
@@ -175,7 +175,7 @@ static enum sp_status make_local(struct probe *probe, struct sp_error *err)
     struct sp_lower_operand *inputs = SP_NEW_ARRAY(arena, node->input_count, struct sp_lower_operand);
     struct sp_lower_operand *outputs = SP_NEW_ARRAY(arena, node->output_count, struct sp_lower_operand);
     struct sp_lower_recorder *recorder = SP_NEW(arena, struct sp_lower_recorder);
-    bool is_done = factors && inputs && outputs && recorder;
+    bool is_done = factors != NULL && inputs != NULL && outputs != NULL && recorder != NULL;
     probe->local = (struct sp_lowering){.model = probe->table->dataflow->model,
                                         .node = node,
                                         .rule = way->rule,
@@ -218,7 +218,7 @@ static uint32_t mesh_axes_of(const struct sp_strategy_way *way, uint32_t count, 
 static double piece_bytes(const struct probe *probe, const struct sp_piece *piece)
 {
     int64_t elements = 1;
-    if (piece && piece->dims) {
+    if (piece != NULL && piece->dims != NULL) {
         for (uint32_t a = 0; a < piece->rank && elements >= 0; a++)
             if (piece->dims[a] < 0 || __builtin_mul_overflow(elements, piece->dims[a], &elements))
                 elements = -1;
@@ -226,7 +226,7 @@ static double piece_bytes(const struct probe *probe, const struct sp_piece *piec
             return (double)sp_dtype_bytes(piece->dtype, elements);
     }
     double largest = 0;
-    for (uint32_t o = probe->way->rule->input_count; piece && o < probe->way->operand_count; o++)
+    for (uint32_t o = probe->way->rule->input_count; piece != NULL && o < probe->way->operand_count; o++)
         largest = fmax(largest, operand_bytes(probe->way, o, true));
     return largest;
 }
@@ -320,21 +320,21 @@ static void add_operator(struct probe *probe, const struct sp_lower_event *event
         probe->runs_itself = true;
         return;
     }
-    if (op && (op->flags & (SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT)) != 0)
+    if (op != NULL && (op->flags & (SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT)) != 0)
         return;
     for (uint32_t i = 0; i < event->op.input_count; i++)
-        kernel.bytes += event->op.inputs[i] ? piece_bytes(probe, event->op.inputs[i]) : 0;
+        kernel.bytes += event->op.inputs[i] != NULL ? piece_bytes(probe, event->op.inputs[i]) : 0;
     for (uint32_t i = 0; i < event->op.output_count; i++) {
         const struct sp_piece *piece = event->op.outputs[i];
-        if (!piece)
+        if (piece == NULL)
             continue;
         double bytes = piece_bytes(probe, piece), width = (double)sp_dtype_bytes(piece->dtype, 8) / 8;
         kernel.bytes += bytes;
         kernel.flops += width > 0 ? bytes / width : 0;
         dtype = i == 0 ? piece->dtype : dtype;
     }
-    kernel.permutes = op && (op->flags & SP_OP_PERMUTES) != 0;
-    kernel.functions = op && (op->flags & SP_OP_FUNCTION) != 0 ? kernel.flops : 0;
+    kernel.permutes = op != NULL && (op->flags & SP_OP_PERMUTES) != 0;
+    kernel.functions = op != NULL && (op->flags & SP_OP_FUNCTION) != 0 ? kernel.flops : 0;
     probe->other_seconds += sp_roofline_seconds(mesh->device, mesh->cluster, dtype, &kernel);
 }
 
@@ -394,7 +394,7 @@ static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
     probe->local.err = &own;
     probe->runs_itself = false;
     probe->other_seconds = probe->communication_seconds = probe->communication_bytes = probe->weight_bytes = 0;
-    status = op->lower ? op->lower(&probe->local) : sp_lower_default(&probe->local);
+    status = op->lower != NULL ? op->lower(&probe->local) : sp_lower_default(&probe->local);
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(err);
     if (status != SP_OK) {
@@ -433,7 +433,7 @@ static double stated_weight_bytes(const struct sp_strategy_way *way)
     for (uint32_t input = 0; input < way->rule->input_count; input++) {
         const struct sp_value *value = way->model_node->inputs[input];
         uint32_t first = 0;
-        if (!value || !way->table->is_own_weight[value->id])
+        if (value == NULL || !way->table->is_own_weight[value->id])
             continue;
         while (way->model_node->inputs[first] != value || way->layouts[first] != way->layouts[input])
             first++;

@@ -6,7 +6,7 @@
 #define AXES SP_MAX_SHARDING_AXES, "SP_MAX_SHARDING_AXES"
 #define SCHEMA(message, table)                                                                                         \
     {                                                                                                                  \
-        .name = (message), .count = sizeof(table) / sizeof *(table), .fields = (table)                                 \
+        .name = (message), .count = sizeof table / sizeof *(table), .fields = (table)                                  \
     }
 
 static const struct sp_hlo_field sub_axis_fields[] = {

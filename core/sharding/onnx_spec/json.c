@@ -12,7 +12,7 @@
 #include "base/json_writer.h"
 #include "sharding/dialect.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+#define COUNT_OF(array) (sizeof array / sizeof array[0])
 #define POINTER_BYTES   192
 #define EXACT_DOUBLE    9007199254740992.0 /* 2^53: up to here a double names one integer */
 

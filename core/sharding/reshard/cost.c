@@ -44,7 +44,7 @@ static enum sp_status make_cache(struct sp_reshard_costs *costs, size_t cache_by
     while (count <= cache_bytes / sizeof(struct entry) / 2)
         count *= 2;
     costs->entries = SP_NEW_ARRAY(costs->arena, count, struct entry);
-    if (!costs->entries)
+    if (costs->entries == NULL)
         return sp_fail_memory(err);
     costs->entry_count = count;
     return SP_OK;
@@ -54,10 +54,10 @@ static enum sp_status create(struct sp_budget *budget, const struct sp_links *li
                              bool primes, size_t cache_bytes, struct sp_reshard_costs **ret_costs, struct sp_error *err)
 {
     struct sp_arena *arena = sp_arena_create(budget);
-    struct sp_reshard_costs *costs = arena ? SP_NEW(arena, struct sp_reshard_costs) : NULL;
+    struct sp_reshard_costs *costs = arena != NULL ? SP_NEW(arena, struct sp_reshard_costs) : NULL;
     enum sp_status status = SP_OK;
 
-    if (!costs) {
+    if (costs == NULL) {
         sp_arena_destroy(arena);
         return sp_fail_memory(err);
     }
@@ -65,13 +65,13 @@ static enum sp_status create(struct sp_budget *budget, const struct sp_links *li
     costs->scratch = sp_arena_create(budget);
     costs->search = sp_search_create(arena);
     costs->solution = SP_NEW(arena, struct sp_solution);
-    if (!costs->scratch || !costs->search || !costs->solution)
+    if (costs->scratch == NULL || costs->search == NULL || costs->solution == NULL)
         status = sp_fail_memory(err);
     else if (links->level_count == 0 || links->level_count > SP_MAX_MESH_AXES)
         status = sp_fail(err, SP_ERR_REQUEST, "LINKS_MISSING",
                          "Reshards are timed on a cluster with 1 to %d levels of links.", SP_MAX_MESH_AXES);
     if (status == SP_OK) {
-        memcpy(costs->levels, links->levels, links->level_count * sizeof(*links->levels));
+        memcpy(costs->levels, links->levels, links->level_count * sizeof *links->levels);
         costs->links = (struct sp_links){links->level_count, costs->levels};
         costs->start = sp_arena_mark(costs->scratch);
         status = sp_grid_of_mesh(arena, &costs->links, mesh, primes, &costs->grid, err);
@@ -101,7 +101,7 @@ enum sp_status sp_reshard_costs_create_axes(struct sp_budget *budget, const stru
 
 void sp_reshard_costs_destroy(struct sp_reshard_costs *costs)
 {
-    if (!costs)
+    if (costs == NULL)
         return;
     sp_arena_destroy(costs->scratch);
     sp_arena_destroy(costs->arena);
@@ -137,7 +137,7 @@ struct sides {
 static void compare(const struct sp_grid *grid, const struct sp_layout *from, const struct sp_layout *to, uint32_t rank,
                     struct sides *sides)
 {
-    memset(sides, 0, rank * sizeof(*sides));
+    memset(sides, 0, rank * sizeof *sides);
     for (uint32_t a = 0; a < rank; a++)
         sides[a].from = sides[a].to = 1;
     for (uint32_t d = 0; d < grid->count; d++) {
@@ -181,7 +181,7 @@ static bool gather(const struct sp_reshard_costs *costs, const struct question *
     const struct sp_group *group = sp_grid_group(costs->grid, set);
     double tile = question->element_bytes, ideal = tile, rounds = 0, latency = INFINITY, per_byte = INFINITY;
 
-    if (!group)
+    if (group == NULL)
         return false;
     for (uint32_t a = 0; a < question->rank; a++) {
         tile *= (double)sp_block_size(question->shape[a], sides[a].to);
@@ -209,9 +209,9 @@ static bool closed_form(const struct sp_reshard_costs *costs, const struct quest
     bool is_slice = true, is_gather = true;
 
     *ret_seconds = *ret_bytes = 0;
-    if (memcmp(question->from, question->to, sizeof(*question->from)) == 0)
+    if (memcmp(question->from, question->to, sizeof *question->from) == 0)
         return true;
-    if (!grid->groups || has_partial(question->from, grid->count) || has_partial(question->to, grid->count))
+    if (grid->groups == NULL || has_partial(question->from, grid->count) || has_partial(question->to, grid->count))
         return false;
     compare(grid, question->from, question->to, question->rank, sides);
     for (uint32_t a = 0; a < question->rank; a++) {
@@ -250,8 +250,8 @@ static uint64_t hash_question(const struct question *question, uint32_t digits)
 {
     uint64_t hash = question->rank + 1;
 
-    hash = hash_bytes(hash, question->shape, question->rank * sizeof(*question->shape));
-    hash = hash_bytes(hash, &question->element_bytes, sizeof(question->element_bytes));
+    hash = hash_bytes(hash, question->shape, question->rank * sizeof *question->shape);
+    hash = hash_bytes(hash, &question->element_bytes, sizeof question->element_bytes);
     hash = hash_bytes(hash, question->from->axis, digits);
     hash = hash_bytes(hash, question->from->place, digits);
     hash = hash_bytes(hash, question->to->axis, digits);
@@ -262,7 +262,7 @@ static uint64_t hash_question(const struct question *question, uint32_t digits)
 static bool is_same(const struct entry *entry, const struct question *question, uint32_t digits)
 {
     return entry->rank == question->rank && entry->element_bytes == question->element_bytes &&
-           memcmp(entry->shape, question->shape, question->rank * sizeof(*question->shape)) == 0 &&
+           memcmp(entry->shape, question->shape, question->rank * sizeof *question->shape) == 0 &&
            memcmp(entry->from.axis, question->from->axis, digits) == 0 &&
            memcmp(entry->from.place, question->from->place, digits) == 0 &&
            memcmp(entry->to.axis, question->to->axis, digits) == 0 &&
@@ -284,7 +284,7 @@ static struct entry *find(struct sp_reshard_costs *costs, const struct question 
             *ret_found = true;
             return &set[i];
         }
-        if (!oldest || set[i].used < oldest->used)
+        if (oldest == NULL || set[i].used < oldest->used)
             oldest = &set[i];
     }
     return oldest;
@@ -295,7 +295,7 @@ static void remember(struct entry *entry, const struct question *question, uint6
     entry->hash = hash;
     entry->rank = question->rank;
     entry->element_bytes = question->element_bytes;
-    memcpy(entry->shape, question->shape, question->rank * sizeof(*question->shape));
+    memcpy(entry->shape, question->shape, question->rank * sizeof *question->shape);
     entry->from = *question->from;
     entry->to = *question->to;
     entry->seconds = seconds;
@@ -343,13 +343,13 @@ double sp_reshard_cost(struct sp_reshard_costs *costs, uint32_t rank, const int6
         } else {
             seconds = search(costs, &question, &bytes);
             costs->counts.searched++;
-            if (entry)
+            if (entry != NULL)
                 remember(entry, &question, hash, seconds, bytes);
         }
-        if (entry)
+        if (entry != NULL)
             entry->used = ++costs->time;
     }
-    if (ret_bytes)
+    if (ret_bytes != NULL)
         *ret_bytes = bytes;
     return seconds;
 }

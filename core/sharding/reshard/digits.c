@@ -148,7 +148,7 @@ static bool add_digits(struct sp_grid *grid, int64_t low, int64_t high, bool pri
 static bool make_digits(const struct space *space, struct sp_grid *grid, bool primes)
 {
     assert(space->cuts); /* a mesh has the cuts 1 and its number of devices */
-    qsort(space->cuts, space->count, sizeof(*space->cuts), sp_compare_numbers);
+    qsort(space->cuts, space->count, sizeof *space->cuts, sp_compare_numbers);
     for (uint32_t i = space->count; i-- > 1;) {
         if (space->cuts[i] % space->cuts[i - 1] != 0 || !add_digits(grid, space->cuts[i - 1], space->cuts[i], primes))
             return false;
@@ -192,8 +192,8 @@ static bool place_list(const struct sp_grid *grid, const struct space *space, co
 static bool place(const struct sp_grid *grid, const struct space *space, const struct sp_sharding *sharding,
                   struct sp_layout *ret_layout)
 {
-    memset(ret_layout, 0, sizeof(*ret_layout));
-    memset(ret_layout->axis, SP_LAYOUT_REPLICATED, sizeof(ret_layout->axis));
+    memset(ret_layout, 0, sizeof *ret_layout);
+    memset(ret_layout->axis, SP_LAYOUT_REPLICATED, sizeof ret_layout->axis);
     for (uint32_t a = 0; a < sharding->rank; a++)
         if (!place_list(grid, space, sharding->mesh, &sharding->dims[a].axes, (uint8_t)a, ret_layout))
             return false;
@@ -224,7 +224,7 @@ static struct sp_grid *new_grid(struct sp_arena *arena, const struct sp_links *l
 {
     struct sp_grid *grid = SP_NEW(arena, struct sp_grid);
 
-    if (grid) {
+    if (grid != NULL) {
         grid->arena = arena;
         grid->mesh = mesh;
         grid->links = links;
@@ -242,10 +242,10 @@ enum sp_status sp_grid_common(struct sp_arena *arena, const struct sp_links *lin
     struct sp_grid *grid = new_grid(arena, links, a);
     bool ok = a->order.count == b->order.count && a->order.count > 0;
 
-    if (!grid)
+    if (grid == NULL)
         return sp_fail_memory(err);
     /* Orders that are both computed are compared on the numbers of the devices; lists only with themselves. */
-    if (space.by_device && (a->order.ids || b->order.ids))
+    if (space.by_device && (a->order.ids != NULL || b->order.ids != NULL))
         ok = false;
     enum sp_status status = SP_OK;
     if (ok)
@@ -284,7 +284,7 @@ static enum sp_status add_levels(struct space *space, const struct sp_links *lin
         if (nests)
             status = add_cut(space, below, err);
         if (nests && status == SP_OK)
-            qsort(space->cuts, space->count, sizeof(*space->cuts), sp_compare_numbers);
+            qsort(space->cuts, space->count, sizeof *space->cuts, sp_compare_numbers);
     }
     return status;
 }
@@ -296,14 +296,14 @@ enum sp_status sp_grid_of_mesh(struct sp_arena *arena, const struct sp_links *li
     struct sp_grid *grid = new_grid(arena, links, mesh);
     bool ok = true;
 
-    if (!grid)
+    if (grid == NULL)
         return sp_fail_memory(err);
     if (mesh->order.count < 1)
         return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN", "A mesh without devices has no digits to move.");
     enum sp_status status = add_mesh(&space, mesh, &ok, err);
     if (status == SP_OK && !primes) {
         assert(space.cuts);
-        qsort(space.cuts, space.count, sizeof(*space.cuts), sp_compare_numbers);
+        qsort(space.cuts, space.count, sizeof *space.cuts, sp_compare_numbers);
         status = add_levels(&space, links, err);
     }
     if (status != SP_OK)
@@ -387,8 +387,8 @@ static uint32_t find_runs(const struct sp_grid *grid, const struct sp_layout *fr
 
     for (uint32_t d = 0; d < grid->count; d++) {
         const struct sp_digit *before = d > 0 ? &grid->digits[d - 1] : NULL, *digit = &grid->digits[d];
-        bool joins = before && before->ref.axis == digit->ref.axis && before->weight == digit->weight * digit->size &&
-                     follows(from, d - 1) && follows(to, d - 1);
+        bool joins = before != NULL && before->ref.axis == digit->ref.axis &&
+                     before->weight == digit->weight * digit->size && follows(from, d - 1) && follows(to, d - 1);
 
         if (!joins)
             runs[count++] = (struct run){.first = d};
@@ -406,7 +406,7 @@ enum sp_status sp_grid_rearrange(struct sp_arena *arena, const struct sp_grid *g
     struct sp_grid *other = new_grid(arena, grid->links, grid->mesh);
     struct sp_layout layouts[2] = {*from, *to};
 
-    if (!other)
+    if (other == NULL)
         return sp_fail_memory(err);
     *ret_ok = true;
     for (int step = 0; step < order; step++) {

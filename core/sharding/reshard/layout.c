@@ -10,7 +10,7 @@ void sp_lists_of(const struct sp_problem *problem, const struct sp_code *code, s
 
     ret_lists->grid = code->grid;
     ret_lists->replicated = ret_lists->partial = ret_lists->partial_to = 0;
-    memset(ret_lists->count, 0, sizeof(ret_lists->count));
+    memset(ret_lists->count, 0, sizeof ret_lists->count);
     for (uint32_t d = 0; d < count; d++) {
         uint8_t at = code->at[d];
 
@@ -32,7 +32,7 @@ struct sp_code sp_code_of(const struct sp_problem *problem, const struct sp_list
     struct sp_code code;
     uint32_t count = problem->grids[lists->grid]->count;
 
-    memset(&code, 0, sizeof(code));
+    memset(&code, 0, sizeof code);
     memset(code.at, SP_LAYOUT_REPLICATED, count);
     code.grid = (uint8_t)lists->grid;
     for (uint32_t a = 0; a < problem->rank; a++)
@@ -335,7 +335,7 @@ enum sp_status sp_step_measure(const struct sp_problem *problem, struct sp_near 
     }
     step.set = changed_digits(problem->grids[before->grid], before, after);
     const struct sp_group *group = sp_grid_group(problem->grids[before->grid], step.set);
-    if (!group)
+    if (group == NULL)
         return sp_fail_memory(err);
     if (kind == SP_ALL_GATHER)
         bytes = tile_after;

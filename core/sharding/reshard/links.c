@@ -31,7 +31,7 @@ static int64_t largest_device(const struct sp_device_order *order)
 {
     int64_t largest = order->count - 1;
 
-    for (int64_t i = 0; order->ids && i < order->count; i++)
+    for (int64_t i = 0; order->ids != NULL && i < order->count; i++)
         largest = order->ids[i] > largest ? order->ids[i] : largest;
     return largest;
 }
@@ -44,9 +44,9 @@ static bool divide_digit(const struct sp_grid *grid, struct sp_digit *digit)
     struct sp_interval pieces[SP_MAX_PIECES] = {{digit->weight, digit->weight * digit->size}};
     int count = 1;
 
-    if (order->ids && !sp_device_order_is_range(order))
+    if (order->ids != NULL && !sp_device_order_is_range(order))
         return false;
-    if (!order->ids)
+    if (order->ids == NULL)
         count = sp_interval_to_devices(order, pieces[0], pieces);
     for (uint32_t l = 0; l < links->level_count; l++)
         digit->span[l] = 1;
@@ -97,7 +97,7 @@ static enum sp_status make_tables(struct sp_grid *grid, struct sp_error *err)
     grid->devices = SP_NEW_ARRAY(grid->arena, count, int64_t);
     grid->positions = SP_NEW_ARRAY(grid->arena, count, uint32_t);
     grid->between = SP_NEW_ARRAY(grid->arena, count * count, uint8_t);
-    if (!grid->devices || !grid->positions || !grid->between)
+    if (grid->devices == NULL || grid->positions == NULL || grid->between == NULL)
         return sp_fail_memory(err);
     for (size_t p = 0; p < count; p++) {
         size_t at = p;
@@ -140,7 +140,7 @@ enum sp_status sp_grid_measure(struct sp_grid *grid, struct sp_error *err)
     }
     if (grid->count <= SP_SEARCH_DIGITS) {
         grid->groups = SP_NEW_ARRAY(grid->arena, (size_t)1 << grid->count, struct sp_group *);
-        if (!grid->groups)
+        if (grid->groups == NULL)
             return sp_fail_memory(err);
     }
     grid->is_measured = grid->device_count <= SP_RESHARD_MEASURED;
@@ -216,10 +216,10 @@ static void measure_groups(const struct sp_grid *grid, uint32_t set, struct span
         if (!is_first)
             continue;
         measure_group(grid, set, i, span);
-        while (known < spans->count && memcmp(spans->span[known], span, sizeof(span)) != 0)
+        while (known < spans->count && memcmp(spans->span[known], span, sizeof span) != 0)
             known++;
         if (known == spans->count)
-            memcpy(spans->span[spans->count++], span, sizeof(span));
+            memcpy(spans->span[spans->count++], span, sizeof span);
     }
 }
 
@@ -239,14 +239,14 @@ const struct sp_group *sp_grid_group(struct sp_grid *grid, uint32_t set)
     struct spans spans;
     struct sp_group *group = grid->groups[set];
 
-    if (group)
+    if (group != NULL)
         return group;
     if (!grid->is_nested && grid->is_measured)
         measure_groups(grid, set, &spans);
     else
         multiply_spans(grid, set, &spans);
-    group = sp_arena_alloc(grid->arena, sizeof(*group) + spans.count * sizeof(group->shapes[0]));
-    if (!group)
+    group = sp_arena_alloc(grid->arena, sizeof *group + spans.count * sizeof group->shapes[0]);
+    if (group == NULL)
         return NULL;
     group->size = 1;
     for (uint32_t d = 0; d < grid->count; d++)
@@ -317,7 +317,7 @@ void sp_near_of(const struct sp_problem *problem, const struct sp_lists *from, s
     ret_near->is_measured = grid->is_measured && (!grid->is_nested || problem->grid_count > 1);
     if (!ret_near->is_measured)
         return;
-    memset(ret_near->level, 0, sizeof(ret_near->level[0]) * count);
+    memset(ret_near->level, 0, sizeof ret_near->level[0] * count);
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *levels = ret_near->level[tile_at(problem, from, grid->positions[i])];
 

@@ -25,7 +25,7 @@ static const struct sp_group *group_of(const struct scene *scene, uint32_t set)
 {
     const struct sp_group *group = sp_grid_group(scene->grid, set);
 
-    if (!group)
+    if (group == NULL)
         scene->search->out_of_memory = true;
     return group;
 }
@@ -143,7 +143,7 @@ static void offer_gather(struct scene *scene, const uint8_t *drop)
             set |= 1u << scene->lists->list[a][i];
     }
     const struct sp_group *group = group_of(scene, set);
-    if (!group)
+    if (group == NULL)
         return;
     for (uint32_t a = 0; a < scene->problem->rank; a++)
         work->count[a] = (uint8_t)(scene->lists->count[a] - drop[a]);
@@ -151,7 +151,7 @@ static void offer_gather(struct scene *scene, const uint8_t *drop)
     sp_search_offer(scene->search, SP_ALL_GATHER, work, sp_group_gather(group, tile),
                     sp_collective_bytes(SP_ALL_GATHER, group->size, tile), scene->tile + tile);
     work->replicated &= ~set;
-    memcpy(work->count, scene->lists->count, sizeof(work->count));
+    memcpy(work->count, scene->lists->count, sizeof work->count);
 }
 
 static void gathers(struct scene *scene)
@@ -210,13 +210,13 @@ static void offer_exchange(struct scene *scene, const struct exchange *exchange)
     if (move_suffixes(scene, exchange, &set) && set != 0) {
         const struct sp_group *group = group_of(scene, set);
         double tile = sp_lists_tile(scene->problem, &scene->work);
-        double bytes = group ? group->size * fmax(tile, scene->tile) : 0;
+        double bytes = group != NULL ? group->size * fmax(tile, scene->tile) : 0;
 
-        if (group)
+        if (group != NULL)
             sp_search_offer(scene->search, SP_ALL_TO_ALL, &scene->work, sp_group_exchange(group, bytes),
                             sp_collective_bytes(SP_ALL_TO_ALL, group->size, bytes), scene->tile + tile);
     }
-    memcpy(scene->work.count, scene->lists->count, sizeof(scene->work.count));
+    memcpy(scene->work.count, scene->lists->count, sizeof scene->work.count);
 }
 
 static void exchanges(struct scene *scene)
@@ -261,7 +261,7 @@ static void all_reduces(struct scene *scene)
     for (uint32_t set = all; set != 0; set = (set - 1) & all) {
         const struct sp_group *group = group_of(scene, set);
 
-        if (!group)
+        if (group == NULL)
             return;
         work->partial &= ~set;
         work->replicated |= set;
@@ -282,7 +282,7 @@ static void offer_scatter(struct scene *scene, uint32_t set)
             count_refusal(scene);
             return;
         }
-    if (group)
+    if (group != NULL)
         sp_search_offer(scene->search, SP_REDUCE_SCATTER, &scene->work, sp_group_gather(group, scene->tile),
                         sp_collective_bytes(SP_REDUCE_SCATTER, group->size, scene->tile),
                         scene->tile + sp_lists_tile(scene->problem, &scene->work));
@@ -348,7 +348,7 @@ static bool make_marks(struct sp_reshard_search *search)
         return true;
     struct sp_mark *old = search->marks;
     struct sp_mark *marks = SP_NEW_ARRAY(search->arena, size > 0 ? 2 * (size_t)size : 256, struct sp_mark);
-    if (!marks) {
+    if (marks == NULL) {
         search->out_of_memory = true;
         return false;
     }
@@ -490,7 +490,7 @@ static void fill(struct scene *scene, uint32_t grid_index, uint32_t digits, cons
     const struct sp_lists *target = &scene->search->target;
     bool strays = may_stray(scene, grid_index);
 
-    memset(to.count, 0, sizeof(to.count));
+    memset(to.count, 0, sizeof to.count);
     to.grid = grid_index;
     to.replicated = digits;
     axis[0] = next_axis(scene, 0);

@@ -35,7 +35,7 @@ static enum sp_status check_one(const struct sp_reshard_request *request, const 
 
 static enum sp_status check_request(const struct sp_reshard_request *request, struct sp_error *err)
 {
-    if (!request->links || request->links->level_count == 0 || request->links->level_count > SP_MAX_MESH_AXES)
+    if (request->links == NULL || request->links->level_count == 0 || request->links->level_count > SP_MAX_MESH_AXES)
         return sp_fail(err, SP_ERR_REQUEST, "LINKS_MISSING",
                        "A reshard needs a cluster with 1 to %d levels of links to be timed on.", SP_MAX_MESH_AXES);
     if (request->rank > SP_MAX_RANK)
@@ -88,7 +88,7 @@ static enum sp_status to_mesh(struct planner *planner, const struct sp_sharding 
     *ret_axes = NULL;
     bool several = false;
     enum sp_status status = SP_OK;
-    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first)
+    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->first != NULL)
         status = has_several(planner, sharding, &several, err);
     if (status != SP_OK || several)
         return status;
@@ -126,14 +126,14 @@ static enum sp_status place_anywhere(struct planner *planner, const struct sp_sh
                                      const struct sp_sharding **ret_axes, struct sp_error *err)
 {
     const struct sp_reshard_request *request = planner->request;
-    const struct sp_mesh *mesh = other_axes ? other_axes->mesh : NULL;
+    const struct sp_mesh *mesh = other_axes != NULL ? other_axes->mesh : NULL;
     int64_t count = request->device_count;
     struct sp_sharding *axes;
     enum sp_status status = SP_OK;
 
-    if (mesh && count > 0 && (mesh->order.count != count || !sp_device_order_is_permutation(&mesh->order)))
+    if (mesh != NULL && count > 0 && (mesh->order.count != count || !sp_device_order_is_permutation(&mesh->order)))
         mesh = NULL;
-    if (!mesh) {
+    if (mesh == NULL) {
         struct sp_mesh *made = NULL;
 
         status = make_mesh(planner, other, count, &made, err);
@@ -146,7 +146,7 @@ static enum sp_status place_anywhere(struct planner *planner, const struct sp_sh
     if (sharding->kind == SP_SHARDING_UNREDUCED) {
         axes->combiner = sharding->combiner;
         axes->partial.refs = SP_NEW_ARRAY(planner->arena, mesh->axis_count, struct sp_axis_ref);
-        if (!axes->partial.refs)
+        if (axes->partial.refs == NULL)
             return sp_fail_memory(err);
         for (uint32_t a = 0; a < mesh->axis_count; a++)
             axes->partial.refs[axes->partial.count++] = sp_axis_full(mesh, a);
@@ -189,7 +189,7 @@ static enum sp_status make_task(struct planner *planner, const struct sp_shardin
     enum sp_status status = SP_OK;
     bool ok = false;
 
-    memset(task, 0, sizeof(*task));
+    memset(task, 0, sizeof *task);
     task->links = request->links;
     task->rank = request->rank;
     task->shape = request->shape;
@@ -226,7 +226,7 @@ static enum sp_status add_sequence(struct planner *planner, const struct sp_shar
     bool ok;
 
     *ret_found = false;
-    if (!solution)
+    if (solution == NULL)
         return sp_fail_memory(err);
     enum sp_status status = make_task(planner, from, to, &task, &ok, err);
     if (status == SP_OK && ok)
@@ -246,7 +246,7 @@ static enum sp_status smallest_peak(struct planner *planner, double *ret_peak, s
     bool ok;
 
     *ret_peak = INFINITY;
-    if (!solution)
+    if (solution == NULL)
         return sp_fail_memory(err);
     enum sp_status status = make_task(planner, planner->from, planner->to, &task, &ok, err);
     task.memory_limit = 0;
@@ -305,7 +305,7 @@ static enum sp_status free_axes(struct planner *planner, const struct sp_shardin
     enum sp_status status = sp_grid_common(planner->scratch, planner->request->links, sharding, sharding, false, &ok,
                                            &grid, &layout, &ignored, err);
 
-    if (!list.refs)
+    if (list.refs == NULL)
         return sp_fail_memory(err);
     for (uint32_t d = 0; status == SP_OK && ok && d < grid->count; d++)
         if (layout.axis[d] == SP_LAYOUT_REPLICATED)
@@ -326,27 +326,28 @@ static enum sp_status travel(struct planner *planner, const struct detour *detou
                              struct sp_reshard *reshard, struct sp_error *err)
 {
     const struct sp_reshard_request *request = planner->request;
-    const struct sp_sharding *from = planner->from ? planner->from : request->from;
-    const struct sp_sharding *to = planner->to ? planner->to : request->to;
+    const struct sp_sharding *from = planner->from != NULL ? planner->from : request->from;
+    const struct sp_sharding *to = planner->to != NULL ? planner->to : request->to;
     struct sp_reshard_step step;
     enum sp_status status = SP_OK;
 
     *ret_found = true;
-    memset(reshard, 0, sizeof(*reshard));
+    memset(reshard, 0, sizeof *reshard);
     reshard->is_optimal = true;
-    if (detour->departure) {
+    if (detour->departure != NULL) {
         status = add_sequence(planner, from, detour->departure, ret_found, reshard, err);
         from = detour->departure;
     }
     if (status == SP_OK && *ret_found)
-        status = sp_reshard_send_receive(planner->arena, request, from, planner->device_count,
-                                         detour->arrival ? detour->arrival : to, planner->device_count, &step, err);
+        status =
+            sp_reshard_send_receive(planner->arena, request, from, planner->device_count,
+                                    detour->arrival != NULL ? detour->arrival : to, planner->device_count, &step, err);
     if (status != SP_OK || !*ret_found)
         return status;
     if (request->memory_limit_bytes > 0 && step.peak_bytes > request->memory_limit_bytes)
         *ret_found = false;
     status = sp_reshard_add(planner->arena, reshard, &step, err);
-    if (status == SP_OK && *ret_found && detour->arrival)
+    if (status == SP_OK && *ret_found && detour->arrival != NULL)
         status = add_sequence(planner, detour->arrival, to, ret_found, reshard, err);
     return status;
 }
@@ -367,12 +368,12 @@ static enum sp_status list_departures(struct planner *planner, uint32_t *ret_cou
     enum sp_status status = SP_OK;
 
     departures[count] = NULL;
-    if (from && from->partial.count > 0) {
+    if (from != NULL && from->partial.count > 0) {
         status = copy_axes(planner, from, false, &departures[count], err);
         count++;
         for (uint32_t a = 0; status == SP_OK && a < from->rank; a++) {
             status = with_axes(planner, from, a, &from->partial, &departures[count], err);
-            count += status == SP_OK && departures[count];
+            count += status == SP_OK && departures[count] != NULL;
         }
     }
     *ret_count = count > 0 ? count : 1;
@@ -390,13 +391,13 @@ static enum sp_status list_arrivals(struct planner *planner, uint32_t *ret_count
     enum sp_status status = SP_OK;
 
     arrivals[0] = NULL;
-    if (to && to->partial.count > 0)
+    if (to != NULL && to->partial.count > 0)
         status = copy_axes(planner, to, false, &arrivals[0], err);
-    if (status == SP_OK && to)
+    if (status == SP_OK && to != NULL)
         status = free_axes(planner, to, &unused, err);
     for (uint32_t a = 0; status == SP_OK && unused.count > 0 && a < to->rank; a++) {
         status = with_axes(planner, to, a, &unused, &arrivals[count], err);
-        count += status == SP_OK && arrivals[count];
+        count += status == SP_OK && arrivals[count] != NULL;
     }
     *ret_count = count;
     return status;
@@ -508,7 +509,8 @@ static bool may_send(const struct planner *planner, bool same_devices)
 static enum sp_status plan(struct planner *planner, struct sp_reshard *best, struct sp_error *err)
 {
     const struct sp_sharding *from = planner->from, *to = planner->to;
-    bool same_devices = from && to && sp_device_order_same_devices(&from->mesh->order, &to->mesh->order);
+    bool same_devices =
+        from != NULL && to != NULL && sp_device_order_same_devices(&from->mesh->order, &to->mesh->order);
     bool found = false, idle;
     double peak = INFINITY;
     struct sp_reshard sequence = {.is_optimal = true};
@@ -564,7 +566,7 @@ enum sp_status sp_reshard_plan(struct sp_arena *arena, const struct sp_reshard_r
 {
     struct planner planner = {.arena = arena, .request = request, .device_count = request->device_count};
     struct sp_reshard *best = SP_NEW(arena, struct sp_reshard);
-    enum sp_status status = best ? check_request(request, err) : sp_fail_memory(err);
+    enum sp_status status = best != NULL ? check_request(request, err) : sp_fail_memory(err);
 
     if (status != SP_OK)
         return status;
@@ -576,10 +578,10 @@ enum sp_status sp_reshard_plan(struct sp_arena *arena, const struct sp_reshard_r
     }
     planner.element_bytes = sp_reshard_element_bytes(request->dtype);
     planner.scratch = sp_arena_create(sp_arena_budget(arena));
-    planner.search = planner.scratch ? sp_search_create(planner.scratch) : NULL;
-    if (planner.search)
+    planner.search = planner.scratch != NULL ? sp_search_create(planner.scratch) : NULL;
+    if (planner.search != NULL)
         planner.search->left = request->steps_left;
-    status = planner.search ? normalise(&planner, err) : sp_fail_memory(err);
+    status = planner.search != NULL ? normalise(&planner, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = plan(&planner, best, err);
     sp_arena_destroy(planner.scratch);

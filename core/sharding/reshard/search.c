@@ -23,7 +23,7 @@ struct sp_reshard_search *sp_search_create(struct sp_arena *arena)
 {
     struct sp_reshard_search *search = SP_NEW(arena, struct sp_reshard_search);
 
-    if (search)
+    if (search != NULL)
         search->arena = arena;
     return search;
 }
@@ -32,7 +32,7 @@ static uint64_t hash_code(const struct sp_code *code)
 {
     uint64_t words[2];
 
-    memcpy(words, code, sizeof(words));
+    memcpy(words, code, sizeof words);
     uint64_t hash = (words[0] ^ words[1] * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     return hash ^ hash >> 29;
 }
@@ -44,7 +44,7 @@ static void *grow(struct sp_reshard_search *search, const void *old, size_t coun
 {
     void *array = sp_arena_array(search->arena, capacity, size);
 
-    if (!array)
+    if (array == NULL)
         search->out_of_memory = true;
     else if (count > 0)
         memcpy(array, old, count * size);
@@ -55,7 +55,7 @@ static uint32_t *find_slot(struct sp_reshard_search *search, const struct sp_cod
 {
     uint32_t at = (uint32_t)hash_code(code) & (search->table_size - 1);
 
-    while (search->table[at] != 0 && memcmp(&search->nodes[search->table[at] - 1].code, code, sizeof(*code)) != 0)
+    while (search->table[at] != 0 && memcmp(&search->nodes[search->table[at] - 1].code, code, sizeof *code) != 0)
         at = (at + 1) & (search->table_size - 1);
     return &search->table[at];
 }
@@ -74,9 +74,9 @@ static bool make_room(struct sp_reshard_search *search)
     if (search->node_count < search->node_capacity)
         return true;
     uint32_t capacity = search->node_capacity > 0 ? 2 * search->node_capacity : 256;
-    struct sp_search_node *nodes = grow(search, search->nodes, search->node_count, capacity, sizeof(*nodes));
-    uint32_t *table = grow(search, NULL, 0, 4 * (size_t)capacity, sizeof(*table));
-    if (!nodes || !table)
+    struct sp_search_node *nodes = grow(search, search->nodes, search->node_count, capacity, sizeof *nodes);
+    uint32_t *table = grow(search, NULL, 0, 4 * (size_t)capacity, sizeof *table);
+    if (nodes == NULL || table == NULL)
         return false;
     search->nodes = nodes;
     search->table = table;
@@ -172,7 +172,7 @@ void sp_search_offer(struct sp_reshard_search *search, enum sp_collective kind, 
     }
     node.slot = search->nodes[at].slot;
     search->nodes[at] = node;
-    if (memcmp(&node.code, &search->target_code, sizeof(node.code)) == 0)
+    if (memcmp(&node.code, &search->target_code, sizeof node.code) == 0)
         search->best = fmin(search->best, node.value);
     push(search, at);
 }
@@ -240,7 +240,7 @@ static bool begin(struct sp_reshard_search *search, const struct sp_problem *pro
     search->best = limit;
     search->work = 0;
     search->most_work = problem->grids[0]->count <= FEW_DIGITS ? SP_RESHARD_MAX_WORK : SP_RESHARD_MAX_WORK / 8;
-    if (search->left && *search->left < search->most_work)
+    if (search->left != NULL && *search->left < search->most_work)
         search->most_work = *search->left;
     search->is_cut = search->out_of_memory = false;
     search->node_count = search->heap_count = search->mark_count = 0;
@@ -288,7 +288,7 @@ enum sp_status sp_search_run(struct sp_reshard_search *search, const struct sp_p
             continue;
         if (entry.key > search->best * (1 + 16 * SLACK))
             break;
-        if (memcmp(&node->code, &search->target_code, sizeof(node->code)) == 0)
+        if (memcmp(&node->code, &search->target_code, sizeof node->code) == 0)
             continue; /* nothing beyond it is of use, but a way of fewer steps may still come */
         search->at = entry.node;
         sp_lists_of(problem, &node->code, &lists);
@@ -296,7 +296,7 @@ enum sp_status sp_search_run(struct sp_reshard_search *search, const struct sp_p
         if (entry.node == 0 && is_settled(search))
             break;
     }
-    if (search->left)
+    if (search->left != NULL)
         *search->left -= search->work < *search->left ? search->work : *search->left;
     if (search->out_of_memory)
         return sp_fail_memory(err);

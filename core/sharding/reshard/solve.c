@@ -33,7 +33,7 @@ static bool choose_axes(const struct sp_reshard_task *task, struct sp_problem *p
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t a = 0; a < task->rank; a++) {
             bool is_used = uses_axis(&task->from, task->grids[0]->count, a) ||
-                           uses_axis(&task->to, task->grids[task->grids[1] ? 1 : 0]->count, a);
+                           uses_axis(&task->to, task->grids[task->grids[1] != NULL ? 1 : 0]->count, a);
 
             if (is_used != (pass == 0))
                 continue;
@@ -64,7 +64,7 @@ static struct sp_code encode(const struct sp_problem *problem, uint32_t grid, co
 {
     struct sp_code code;
 
-    memset(&code, 0, sizeof(code));
+    memset(&code, 0, sizeof code);
     code.grid = (uint8_t)grid;
     for (uint32_t d = 0; d < problem->grids[grid]->count; d++) {
         uint32_t axis = 0;
@@ -88,9 +88,9 @@ static bool has_partial(const struct sp_layout *layout, uint32_t count)
 /* False when there are more digits or axes than a search takes. */
 static bool make_problem(const struct sp_reshard_task *task, struct sp_problem *problem, bool *ret_all)
 {
-    uint32_t last = task->grids[1] ? 1 : 0;
+    uint32_t last = task->grids[1] != NULL ? 1 : 0;
 
-    memset(problem, 0, sizeof(*problem));
+    memset(problem, 0, sizeof *problem);
     problem->links = task->links;
     problem->grid_count = last + 1;
     problem->grids[0] = task->grids[0];
@@ -116,7 +116,7 @@ static enum sp_status add_step(struct sp_reshard_search *search, const struct sp
     struct sp_code after = sp_code_of(problem, lists);
     struct sp_path_step *step = &path->steps[path->count];
 
-    if (memcmp(&after, at, sizeof(after)) == 0)
+    if (memcmp(&after, at, sizeof after) == 0)
         return SP_OK;
     enum sp_status status = sp_step_measure(problem, &search->near, kind, at, &after, step, err);
     if (status != SP_OK)
@@ -366,7 +366,7 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_reshard_search
     enum sp_status status = SP_OK;
 
     ret_solution->is_found = ret_solution->is_optimal = false;
-    if (task->grids[1]) {
+    if (task->grids[1] != NULL) {
         status = search_cut(search, task, goal, ret_solution, &complete, err);
         ret_solution->is_optimal = complete && !task->is_joined;
         return status;
@@ -430,7 +430,7 @@ enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solut
         struct sp_axis_list *axes = &sharding->dims[problem->axes[a]].axes;
 
         axes->refs = SP_NEW_ARRAY(arena, lists.count[a], struct sp_axis_ref);
-        if (!axes->refs)
+        if (axes->refs == NULL)
             return sp_fail_memory(err);
         for (uint32_t i = 0; i < lists.count[a]; i++)
             axes->refs[axes->count++] = grid->digits[lists.list[a][i]].ref;
@@ -438,7 +438,7 @@ enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solut
     }
     uint32_t partial = lists.partial | lists.partial_to;
     sharding->partial.refs = SP_NEW_ARRAY(arena, grid->count, struct sp_axis_ref);
-    if (!sharding->partial.refs)
+    if (sharding->partial.refs == NULL)
         return sp_fail_memory(err);
     for (uint32_t d = 0; d < grid->count; d++)
         if (partial >> d & 1)

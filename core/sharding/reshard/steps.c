@@ -10,7 +10,7 @@ static enum sp_status refs_of(struct sp_arena *arena, const struct sp_grid *grid
 {
     struct sp_axis_list list = {.refs = SP_NEW_ARRAY(arena, count, struct sp_axis_ref)};
 
-    if (!list.refs)
+    if (list.refs == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < count; i++)
         list.refs[list.count++] = grid->digits[digits[i]].ref;
@@ -28,7 +28,7 @@ static enum sp_status surplus(struct sp_arena *arena, const struct sp_solution *
     const struct sp_grid *grid = problem->grids[longer->grid];
     struct sp_axis_list *dims = SP_NEW_ARRAY(arena, rank, struct sp_axis_list);
 
-    if (!dims)
+    if (dims == NULL)
         return sp_fail_memory(err);
     for (uint32_t a = 0; a < problem->rank; a++) {
         uint32_t first = shorter->count[a];
@@ -50,7 +50,7 @@ static enum sp_status moves_of(struct sp_arena *arena, const struct sp_solution 
     const struct sp_problem *problem = &solution->problem;
     struct sp_axis_move *moves = SP_NEW_ARRAY(arena, problem->rank, struct sp_axis_move);
 
-    if (!moves)
+    if (moves == NULL)
         return sp_fail_memory(err);
     for (uint32_t a = 0; a < problem->rank; a++) {
         uint32_t kept = after->count[a], target = 0;
@@ -58,7 +58,7 @@ static enum sp_status moves_of(struct sp_arena *arena, const struct sp_solution 
         if (kept >= before->count[a])
             continue;
         uint8_t first = before->list[a][kept];
-        while (target + 1 < problem->rank && !memchr(after->list[target], first, after->count[target]))
+        while (target + 1 < problem->rank && memchr(after->list[target], first, after->count[target]) == NULL)
             target++;
         struct sp_axis_move *move = &moves[step->move_count++];
         move->source = problem->axes[a];
@@ -117,10 +117,10 @@ enum sp_status sp_reshard_add(struct sp_arena *arena, struct sp_reshard *reshard
 {
     struct sp_reshard_step *steps = SP_NEW_ARRAY(arena, (size_t)reshard->step_count + 1, struct sp_reshard_step);
 
-    if (!steps)
+    if (steps == NULL)
         return sp_fail_memory(err);
     if (reshard->step_count > 0)
-        memcpy(steps, reshard->steps, reshard->step_count * sizeof(*steps));
+        memcpy(steps, reshard->steps, reshard->step_count * sizeof *steps);
     steps[reshard->step_count++] = *step;
     reshard->steps = steps;
     reshard->seconds += step->seconds;

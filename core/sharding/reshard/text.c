@@ -5,9 +5,9 @@
 
 static const struct sp_mesh *mesh_of(const struct sp_reshard_step *step)
 {
-    if (step->before && step->before->kind == SP_SHARDING_AXES)
+    if (step->before != NULL && step->before->kind == SP_SHARDING_AXES)
         return step->before->mesh;
-    return step->after && step->after->kind == SP_SHARDING_AXES ? step->after->mesh : NULL;
+    return step->after != NULL && step->after->kind == SP_SHARDING_AXES ? step->after->mesh : NULL;
 }
 
 static void write_axes(const struct sp_mesh *mesh, const struct sp_axis_list *list, struct sp_buf *buf)
@@ -17,8 +17,8 @@ static void write_axes(const struct sp_mesh *mesh, const struct sp_axis_list *li
         struct sp_axis_ref ref = list->refs[i];
 
         sp_buf_text(buf, i > 0 ? ", " : "");
-        sp_shardy_write_string(mesh && ref.axis < mesh->axis_count ? mesh->axes[ref.axis].name : "", buf);
-        if (mesh && !sp_axis_is_full(mesh, ref))
+        sp_shardy_write_string(mesh != NULL && ref.axis < mesh->axis_count ? mesh->axes[ref.axis].name : "", buf);
+        if (mesh != NULL && !sp_axis_is_full(mesh, ref))
             sp_buf_printf(buf, ":(%lld)%lld", (long long)ref.pre, (long long)ref.size);
     }
     sp_buf_text(buf, "}");
@@ -26,7 +26,7 @@ static void write_axes(const struct sp_mesh *mesh, const struct sp_axis_list *li
 
 static void write_dims(const struct sp_reshard_step *step, struct sp_buf *buf)
 {
-    uint32_t rank = step->after ? step->after->rank : 0;
+    uint32_t rank = step->after != NULL ? step->after->rank : 0;
     const char *separator = "";
 
     for (uint32_t a = 0; a < rank; a++) {
@@ -51,7 +51,7 @@ static void write_moves(const struct sp_reshard_step *step, struct sp_buf *buf)
 void sp_reshard_step_write(const struct sp_reshard_step *step, struct sp_buf *buf)
 {
     sp_buf_text(buf, sp_collective_name(step->kind));
-    if (step->dims)
+    if (step->dims != NULL)
         write_dims(step, buf);
     else if (step->move_count > 0)
         write_moves(step, buf);

@@ -100,7 +100,7 @@ static enum sp_status list_places(struct sp_arena *arena, const struct sp_proble
     struct place *places = SP_NEW_ARRAY(arena, count, struct place), *others = SP_NEW_ARRAY(arena, count, struct place);
     struct sp_lists before, after;
 
-    if (!places || !others)
+    if (places == NULL || others == NULL)
         return sp_fail_memory(err);
     sp_lists_of(problem, &step->before, &before);
     sp_lists_of(problem, &step->after, &after);
@@ -112,8 +112,8 @@ static enum sp_status list_places(struct sp_arena *arena, const struct sp_proble
         others[p].device = sp_device_order_at(&second->mesh->order, position);
         others[p].needs = tile_number(problem, &after, position);
     }
-    qsort(places, count, sizeof(*places), by_device);
-    qsort(others, count, sizeof(*others), by_device);
+    qsort(places, count, sizeof *places, by_device);
+    qsort(others, count, sizeof *others, by_device);
     for (size_t p = 0; p < count; p++)
         places[p].needs = others[p].needs;
     *ret_places = places;
@@ -129,7 +129,7 @@ static struct place *nearest(const struct sp_links *links, struct place *const *
     for (size_t i = 0; i < count; i++) {
         uint32_t level = sp_links_between(links, holders[i]->device, device);
 
-        if (!best || level > best_level || (level == best_level && holders[i]->load < best->load)) {
+        if (best == NULL || level > best_level || (level == best_level && holders[i]->load < best->load)) {
             best = holders[i];
             best_level = level;
         }
@@ -164,7 +164,7 @@ static enum sp_status send_tile(struct transfers *transfers, const struct sp_res
     struct sp_range *box = SP_NEW_ARRAY(transfers->arena, request->rank, struct sp_range);
     bool found;
 
-    if (!box)
+    if (box == NULL)
         return sp_fail_memory(err);
     enum sp_status status =
         sp_sharding_tile(after, request->rank, request->shape, target, &found, index, offset, limit, err);
@@ -189,7 +189,7 @@ static enum sp_status send_tiles(struct transfers *transfers, const struct sp_re
 
     for (size_t i = 0; i < count; i++)
         sorted[i] = &places[i];
-    qsort(sorted, count, sizeof(*sorted), by_tile);
+    qsort(sorted, count, sizeof *sorted, by_tile);
     for (size_t i = 0; i < count && status == SP_OK; i++) {
         size_t first, holders = find_holders(sorted, count, places[i].needs, &first);
         struct place *source = &places[i];
@@ -214,7 +214,7 @@ enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct
     if (count > SP_RESHARD_MAX_TRANSFERS)
         return SP_OK;
     struct place **sorted = SP_NEW_ARRAY(arena, count, struct place *);
-    enum sp_status status = sorted ? list_places(arena, problem, path_step, &places, err) : sp_fail_memory(err);
+    enum sp_status status = sorted != NULL ? list_places(arena, problem, path_step, &places, err) : sp_fail_memory(err);
     if (status != SP_OK)
         return status;
     assert(places);
@@ -340,7 +340,7 @@ static enum sp_status add_piece(struct exchange *exchange, const struct box_curs
 {
     struct sp_range *box = SP_NEW_ARRAY(exchange->arena, cursor->rank, struct sp_range);
 
-    if (!box)
+    if (box == NULL)
         return sp_fail_memory(err);
     if (exchange->piece_count == SP_MAX_HELD_RANGES)
         return sp_fail_limit(err, "TOO_MANY_PIECES", "SP_MAX_HELD_RANGES", SP_MAX_HELD_RANGES,
@@ -375,7 +375,7 @@ static enum sp_status list_pieces(struct exchange *exchange, const struct sp_sha
             return status;
     }
     if (exchange->piece_count > 1)
-        qsort(exchange->pieces, exchange->piece_count, sizeof(*exchange->pieces), by_box_and_holder);
+        qsort(exchange->pieces, exchange->piece_count, sizeof *exchange->pieces, by_box_and_holder);
     return SP_OK;
 }
 
@@ -449,9 +449,9 @@ static enum sp_status bring_box(struct exchange *exchange, uint32_t target, cons
         if (!exchange->transfers.is_counted &&
             exchange->transfers.count < SP_RESHARD_MAX_TRANSFERS) { /* more are counted, but not kept */
             struct sp_range *copy = SP_NEW_ARRAY(exchange->arena, rank, struct sp_range);
-            if (!copy)
+            if (copy == NULL)
                 return sp_fail_memory(err);
-            memcpy(copy, common, rank * sizeof(*copy));
+            memcpy(copy, common, rank * sizeof *copy);
             transfer.box = copy;
         }
         if (source != target)
@@ -504,7 +504,8 @@ static enum sp_status list_devices(struct exchange *exchange, int64_t from_count
     exchange->sent = SP_NEW_ARRAY(exchange->arena, most, double);
     exchange->stamp = SP_NEW_ARRAY(exchange->arena, most, uint32_t);
     exchange->loads = SP_NEW_ARRAY(exchange->arena, most * levels, struct load);
-    if (!exchange->devices || !exchange->held || !exchange->sent || !exchange->stamp || !exchange->loads)
+    if (exchange->devices == NULL || exchange->held == NULL || exchange->sent == NULL || exchange->stamp == NULL ||
+        exchange->loads == NULL)
         return sp_fail_memory(err);
     while (i < from_count || j < to_count) {
         int64_t device = j == to_count || (i < from_count && from[i] < to[j]) ? from[i] : to[j];
@@ -540,8 +541,8 @@ static void sum_up(const struct exchange *exchange, struct sp_reshard_step *step
 static int64_t most_pairs(const struct sp_reshard_request *request)
 {
     const uint64_t *left = request->steps_left;
-    return left && *left < SP_RESHARD_MAX_PAIRS / SP_RESHARD_STEP_PAIRS ? (int64_t)*left * SP_RESHARD_STEP_PAIRS
-                                                                        : SP_RESHARD_MAX_PAIRS;
+    return left != NULL && *left < SP_RESHARD_MAX_PAIRS / SP_RESHARD_STEP_PAIRS ? (int64_t)*left * SP_RESHARD_STEP_PAIRS
+                                                                                : SP_RESHARD_MAX_PAIRS;
 }
 
 static uint64_t used_steps(const struct exchange *exchange)
@@ -570,7 +571,7 @@ enum sp_status sp_reshard_send_receive(struct sp_arena *arena, const struct sp_r
         status = list_pieces(&exchange, from, from_count, sources, err);
     if (status == SP_OK)
         status = bring_all(&exchange, to, to_count, targets, err);
-    if (request->steps_left)
+    if (request->steps_left != NULL)
         *request->steps_left -= used_steps(&exchange);
     if (status != SP_OK)
         return status;

@@ -53,7 +53,7 @@ static inline float sum_of(const double *restrict table, const double *restrict 
     powers[count] = powers[count + 1] = powers[count + 2] = -200;
     for (uint32_t s = 0; s < count; s += 4) {
         four_floats x;
-        memcpy(&x, &powers[s], sizeof(x));
+        memcpy(&x, &powers[s], sizeof x);
         exponential(&x);
         sum += x;
     }

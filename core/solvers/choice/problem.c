@@ -27,7 +27,7 @@ static enum sp_status find_peak(struct sp_arena *scratch, const struct sp_choice
         events[count++] = (struct event){problem->begin[v], use};
         events[count++] = (struct event){problem->end[v], -use};
     }
-    qsort(events, count, sizeof(*events), by_time);
+    qsort(events, count, sizeof *events, by_time);
     __int128 usage = 0, peak = 0;
     int64_t moment = problem->node_count > 0 ? problem->begin[0] : 0;
     for (size_t i = 0; i < count; i++) {

@@ -120,7 +120,7 @@ static int by_cost(const void *a, const void *b)
 static uint32_t find_fronts(const struct sp_reducer_node *node, struct pair *pairs, uint32_t count)
 {
     uint32_t kept = 0;
-    qsort(pairs, count, sizeof(*pairs), by_cost);
+    qsort(pairs, count, sizeof *pairs, by_cost);
     for (uint32_t i = 0; i < count; i++) {
         bool is_dominated = false;
         for (uint32_t k = 0; k < kept && !is_dominated; k++)

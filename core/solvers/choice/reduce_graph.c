@@ -91,10 +91,10 @@ int64_t *sp_reducer_own_table(struct sp_reducer *reducer, uint32_t e)
     struct sp_reducer_edge *edge = &reducer->edges[e];
     size_t count = (size_t)reducer->nodes[edge->u].states * reducer->nodes[edge->v].states;
     if (!edge->is_own) {
-        int64_t *table = take(reducer, reducer->scratch, count, sizeof(*table));
+        int64_t *table = take(reducer, reducer->scratch, count, sizeof *table);
         if (table == NULL)
             return NULL;
-        memcpy(table, edge->cost, count * sizeof(*table));
+        memcpy(table, edge->cost, count * sizeof *table);
         edge->cost = table;
         edge->is_own = true;
     }
@@ -157,7 +157,7 @@ static const int64_t *table_by(struct sp_reducer *reducer, uint32_t e, uint32_t 
     const struct sp_reducer_node *to = &reducer->nodes[u];
     struct sp_reducer_view view = sp_reducer_view(reducer, e, v);
     uint32_t columns = reducer->nodes[view.other].states;
-    int64_t *table = take(reducer, reducer->scratch, (size_t)to->states * columns, sizeof(*table));
+    int64_t *table = take(reducer, reducer->scratch, (size_t)to->states * columns, sizeof *table);
     if (table == NULL)
         return NULL;
     for (uint32_t i = 0; i < to->alive_count; i++) {
@@ -213,7 +213,7 @@ void sp_reducer_fix(struct sp_reducer *reducer, uint32_t v)
         if (other->alive_count == 1 && !other->is_fixed)
             enqueue_links(reducer, view.other);
     }
-    uint32_t *map = take(reducer, reducer->arena, 1, sizeof(*map));
+    uint32_t *map = take(reducer, reducer->arena, 1, sizeof *map);
     if (map == NULL)
         return;
     *map = state;
@@ -246,7 +246,7 @@ static void eliminate_leaf(struct sp_reducer *reducer, uint32_t v, uint32_t e)
 {
     struct sp_reducer_view view = sp_reducer_view(reducer, e, v);
     struct sp_reducer_node *to = &reducer->nodes[view.other];
-    uint32_t *map = take(reducer, reducer->arena, to->states, sizeof(*map));
+    uint32_t *map = take(reducer, reducer->arena, to->states, sizeof *map);
     if (map == NULL)
         return;
     sp_reducer_drop_edge(reducer, e);
@@ -329,8 +329,8 @@ static void eliminate_between(struct sp_reducer *reducer, uint32_t v, uint32_t e
     struct sp_reducer_view view = sp_reducer_view(reducer, e, v), next = sp_reducer_view(reducer, f, v);
     const struct sp_reducer_node *u = &reducer->nodes[view.other], *w = &reducer->nodes[next.other];
     size_t count = (size_t)u->states * w->states;
-    uint32_t *map = take(reducer, reducer->arena, count, sizeof(*map));
-    int64_t *table = take(reducer, reducer->scratch, count, sizeof(*table));
+    uint32_t *map = take(reducer, reducer->arena, count, sizeof *map);
+    int64_t *table = take(reducer, reducer->scratch, count, sizeof *table);
     struct pairs pairs;
     if (map == NULL || table == NULL || !take_pairs(reducer, &reducer->nodes[v], &next, w, &pairs))
         return;
@@ -370,8 +370,8 @@ static void build_nodes(struct sp_reducer *reducer)
 {
     const struct sp_choice_problem *problem = reducer->problem;
     uint32_t total = problem->first[problem->node_count];
-    uint32_t *alive = take(reducer, reducer->scratch, total, sizeof(*alive));
-    int64_t *cost = take(reducer, reducer->scratch, total, sizeof(*cost));
+    uint32_t *alive = take(reducer, reducer->scratch, total, sizeof *alive);
+    int64_t *cost = take(reducer, reducer->scratch, total, sizeof *cost);
     if (alive == NULL || cost == NULL)
         return;
     for (uint32_t v = 0; v < problem->node_count; v++) {
@@ -394,10 +394,10 @@ static void build_nodes(struct sp_reducer *reducer)
 void sp_reducer_build(struct sp_reducer *reducer)
 {
     const struct sp_choice_problem *problem = reducer->problem;
-    reducer->nodes = take(reducer, reducer->scratch, problem->node_count, sizeof(*reducer->nodes));
-    reducer->edges = take(reducer, reducer->scratch, problem->edge_count, sizeof(*reducer->edges));
-    reducer->queue = take(reducer, reducer->scratch, problem->edge_count, sizeof(*reducer->queue));
-    reducer->steps = take(reducer, reducer->arena, problem->node_count, sizeof(*reducer->steps));
+    reducer->nodes = take(reducer, reducer->scratch, problem->node_count, sizeof *reducer->nodes);
+    reducer->edges = take(reducer, reducer->scratch, problem->edge_count, sizeof *reducer->edges);
+    reducer->queue = take(reducer, reducer->scratch, problem->edge_count, sizeof *reducer->queue);
+    reducer->steps = take(reducer, reducer->arena, problem->node_count, sizeof *reducer->steps);
     reducer->edge_of.arena = reducer->scratch;
     reducer->is_out_of_memory |= !sp_hash_map_reserve(&reducer->edge_of, problem->edge_count);
     if (reducer->is_out_of_memory)

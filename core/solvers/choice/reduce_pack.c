@@ -61,15 +61,15 @@ static bool pack_variables(struct packer *packer)
     if (packer->number == NULL)
         return false;
     count_all(packer, &states, &ranges, &usage);
-    struct sp_expansion *expansion = take(packer, 1, sizeof(*expansion));
+    struct sp_expansion *expansion = take(packer, 1, sizeof *expansion);
     reduced->first = take(packer, (size_t)reduced->variable_count + 1, sizeof(uint32_t));
     reduced->first_range = take(packer, (size_t)reduced->variable_count + 1, sizeof(uint32_t));
     reduced->first_usage = take(packer, (size_t)reduced->variable_count + 1, sizeof(uint64_t));
     reduced->first_link = take(packer, (size_t)reduced->variable_count + 2, sizeof(uint32_t));
     reduced->cost = take(packer, states, sizeof(int64_t));
-    reduced->ranges = take(packer, ranges, sizeof(*reduced->ranges));
+    reduced->ranges = take(packer, ranges, sizeof *reduced->ranges);
     reduced->usage = take(packer, usage, sizeof(int64_t));
-    reduced->edges = take(packer, reduced->edge_count, sizeof(*reduced->edges));
+    reduced->edges = take(packer, reduced->edge_count, sizeof *reduced->edges);
     reduced->links = take(packer, 2 * (size_t)reduced->edge_count, sizeof(uint32_t));
     if (expansion == NULL || reducer->is_out_of_memory)
         return false;
@@ -105,22 +105,22 @@ static bool keep_table(struct packer *packer, struct sp_reduced_edge *edge, cons
     const struct sp_reduced *reduced = packer->reduced;
     uint32_t rows = states_of(reduced, edge->u), columns = states_of(reduced, edge->v);
     size_t count = (size_t)rows * columns;
-    const uint64_t digest = sp_digest(table, count * sizeof(*table), rows);
+    const uint64_t digest = sp_digest(table, count * sizeof *table, rows);
     uint32_t at = sp_hash_home(&packer->tables, digest);
     for (const struct sp_hash_slot *slot; (slot = sp_hash_next(&packer->tables, digest, &at)) != NULL;) {
         const struct sp_reduced_edge *known = slot->item;
         if (states_of(reduced, known->u) == rows && states_of(reduced, known->v) == columns &&
-            memcmp(known->cost, table, count * sizeof(*table)) == 0) {
+            memcmp(known->cost, table, count * sizeof *table) == 0) {
             edge->cost = known->cost;
             edge->turned = known->turned;
             return true;
         }
     }
-    int64_t *turned = take(packer, count, sizeof(*turned)), *own = NULL;
+    int64_t *turned = take(packer, count, sizeof *turned), *own = NULL;
     if (given == NULL && turned != NULL) {
-        own = take(packer, count, sizeof(*own));
+        own = take(packer, count, sizeof *own);
         if (own != NULL)
-            memcpy(own, table, count * sizeof(*own));
+            memcpy(own, table, count * sizeof *own);
         given = own;
     }
     if (turned == NULL || given == NULL || !sp_hash_set_add(&packer->tables, digest, edge))

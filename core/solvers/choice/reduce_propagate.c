@@ -36,7 +36,7 @@ static uint32_t *keep_map(struct sp_reducer *reducer, const uint32_t *map, uint3
         reducer->is_out_of_memory = true;
         return NULL;
     }
-    memcpy(kept, map, count * sizeof(*kept));
+    memcpy(kept, map, count * sizeof *kept);
     return kept;
 }
 

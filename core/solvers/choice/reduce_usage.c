@@ -64,7 +64,7 @@ void sp_reducer_find_moments(struct sp_reducer *reducer)
             events[used++] = (struct event){problem->begin[v], false};
             events[used++] = (struct event){problem->end[v], true};
         }
-    qsort(events, used, sizeof(*events), by_time);
+    qsort(events, used, sizeof *events, by_time);
     for (uint32_t i = 0; i + 1 < used; i++)
         if (!events[i].is_end && events[i + 1].is_end)
             reducer->moment_of[reducer->moment_count++] = events[i].time;
@@ -167,7 +167,7 @@ static uint32_t gather_points(struct profiler *profiler, uint32_t root)
         points[count++] = profiler->reducer->uses[i].live.from;
         points[count++] = profiler->reducer->uses[i].live.to;
     }
-    qsort(points, count, sizeof(*points), by_point);
+    qsort(points, count, sizeof *points, by_point);
     for (uint32_t i = 0; i < count; i++)
         if (kept == 0 || points[kept - 1] != points[i])
             points[kept++] = points[i];
@@ -218,7 +218,7 @@ static void settle_profile(struct profiler *profiler, struct sp_reducer_node *no
     }
     node->range_count = kept;
     for (uint32_t s = 0; s < node->states; s++)
-        memmove(&sums[(size_t)s * kept], &sums[(size_t)s * count], kept * sizeof(*sums));
+        memmove(&sums[(size_t)s * kept], &sums[(size_t)s * count], kept * sizeof *sums);
     node->usage = sums;
 }
 

@@ -339,7 +339,7 @@ static enum sp_status dive(struct solver *solver)
     uint32_t *states = SP_NEW_ARRAY(solver->scratch, reduced->variable_count, uint32_t);
     if (states == NULL)
         return sp_fail_memory(solver->err);
-    struct sp_dive options = {.share = shares[solver->dives % (sizeof(shares) / sizeof(shares[0]))],
+    struct sp_dive options = {.share = shares[solver->dives % (sizeof shares / sizeof shares[0])],
                               .cost = target_of(solver),
                               .work = 2 * solver->round_work,
                               .most = EXACT_ENTRIES,
@@ -353,7 +353,7 @@ static enum sp_status dive(struct solver *solver)
     if (solver->exact != NULL && solver->dive_work > options.work)
         options.work = solver->dive_work;
     if (was_feasible && solver->exact != NULL)
-        options.share = near[solver->dives % (sizeof(near) / sizeof(near[0]))];
+        options.share = near[solver->dives % (sizeof near / sizeof near[0])];
     solver->dives++;
     bool is_found = false;
     enum sp_status status = sp_dive(solver->bound_state, &options, states, &is_found, &solver->work, solver->err);

@@ -129,7 +129,7 @@ static void begin(const struct search *search, struct task *task)
 {
     uint32_t top = task->level_count - 1;
     const struct sp_assign_best *best = search->best;
-    memcpy(task->slot_of, best->slot_of, search->model->unit_count * sizeof(*task->slot_of));
+    memcpy(task->slot_of, best->slot_of, search->model->unit_count * sizeof *task->slot_of);
     uint32_t *slot_of = task->levels[top].anneal.slot_of; /* free until the level has run */
     for (uint32_t u = 0; u < task->levels[top].model->unit_count; u++)
         slot_of[u] = UINT32_MAX;
@@ -185,8 +185,8 @@ static void take(struct search *search, const struct task *task)
     if (!anneal->is_better || anneal->value >= best->value)
         return;
     best->value = anneal->value;
-    memcpy(best->slot_of, anneal->slot_of, search->model->unit_count * sizeof(*best->slot_of));
-    memcpy(best->choices, anneal->choices, best->slot_count * sizeof(*best->choices));
+    memcpy(best->slot_of, anneal->slot_of, search->model->unit_count * sizeof *best->slot_of);
+    memcpy(best->choices, anneal->choices, best->slot_count * sizeof *best->choices);
 }
 
 static enum sp_status run_round(struct search *search, uint32_t round, bool *ret_goes_on)

@@ -16,7 +16,7 @@ static void record(struct sp_assign_anneal *anneal)
         return;
     anneal->value = value;
     anneal->is_better = true;
-    memcpy(anneal->slot_of, state->slot_of, state->model->unit_count * sizeof(*anneal->slot_of));
+    memcpy(anneal->slot_of, state->slot_of, state->model->unit_count * sizeof *anneal->slot_of);
     for (uint32_t s = 0; s < state->slot_count; s++)
         anneal->choices[s] = state->slots[s].choice;
 }

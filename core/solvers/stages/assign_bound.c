@@ -257,7 +257,7 @@ static double bound_counted(struct sp_arena *arena, const struct bounding *bound
             if (!elsewhere && least < INFINITY)
                 seconds[count++] = least;
         }
-        qsort(seconds, count, sizeof(*seconds), compare_falling);
+        qsort(seconds, count, sizeof *seconds, compare_falling);
         for (uint32_t together = 2; stages > 0 && (uint64_t)stages * (together - 1) < count; together++) {
             double sum = 0;
             for (uint32_t i = 0; i < together; i++)

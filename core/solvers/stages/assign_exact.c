@@ -117,7 +117,7 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
     const struct sp_stages_problem *problem = model->problem;
     uint32_t unit = exact->order[depth], count = exact->part_count[depth];
     struct part *parts = exact->parts[depth + 1];
-    memcpy(parts, exact->parts[depth], count * sizeof(*parts));
+    memcpy(parts, exact->parts[depth], count * sizeof *parts);
     if (opened != NULL) {
         parts[to] = (struct part){.choice = *opened};
         count++;
@@ -172,7 +172,7 @@ static void keep(struct exact *exact)
         return;
     exact->best->value = value;
     exact->best->slot_count = count;
-    memcpy(exact->best->choices, choices, count * sizeof(*choices));
+    memcpy(exact->best->choices, choices, count * sizeof *choices);
     memcpy(exact->best->slot_of, exact->part_of, model->unit_count * sizeof(uint32_t));
 }
 
@@ -307,7 +307,7 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
         return status;
     order_units(exact);
     if (judge != NULL)
-        memcpy(exact->order, judge->order, model->unit_count * sizeof(*judge->order));
+        memcpy(exact->order, judge->order, model->unit_count * sizeof *judge->order);
     if (search(exact, run, limit))
         *ret_bound = best->value;
     return SP_OK;

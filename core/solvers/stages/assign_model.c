@@ -245,11 +245,11 @@ enum sp_status sp_assign_model_contract(struct sp_arena *arena, const struct sp_
     if (model == NULL || unit_of == NULL || !list_links(arena, &links, model) ||
         !join_shared(arena, fine, &members, model))
         return sp_fail_memory(err);
-    memcpy(unit_of, map, fine->unit_count * sizeof(*map));
+    memcpy(unit_of, map, fine->unit_count * sizeof *map);
     model->unit_of = unit_of;
-    memcpy(model->producer, links.producer, links.count * sizeof(*links.producer));
-    memcpy(model->tensors, links.tensors, links.count * sizeof(*links.tensors));
-    memcpy(model->bytes, links.bytes, links.count * sizeof(*links.bytes));
+    memcpy(model->producer, links.producer, links.count * sizeof *links.producer);
+    memcpy(model->tensors, links.tensors, links.count * sizeof *links.tensors);
+    memcpy(model->bytes, links.bytes, links.count * sizeof *links.bytes);
     for (uint32_t u = 0; u < fine->unit_count; u++) {
         uint32_t c = map[u];
         for (uint32_t o = 0; o < fine->problem->option_count; o++) {

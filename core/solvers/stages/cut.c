@@ -56,7 +56,7 @@ uint32_t sp_cut_arc(struct sp_cut *cut, uint32_t a, uint32_t b, double forth, do
 /* Levels by breadth from the source: false where the sink is out of reach. */
 static bool find_levels(struct sp_cut *cut)
 {
-    memset(cut->level, 0xFF, cut->vertex_count * sizeof(*cut->level));
+    memset(cut->level, 0xFF, cut->vertex_count * sizeof *cut->level);
     uint32_t count = 1;
     cut->level[SP_CUT_SOURCE] = 0;
     cut->line[0] = SP_CUT_SOURCE;
@@ -94,7 +94,7 @@ static uint32_t send(struct sp_cut *cut, uint32_t length, double *ret_sent)
 /* Paths of rising levels until none is left, or `enough` is sent. */
 static double block(struct sp_cut *cut, double sent, double enough)
 {
-    memcpy(cut->at, cut->head, cut->vertex_count * sizeof(*cut->at));
+    memcpy(cut->at, cut->head, cut->vertex_count * sizeof *cut->at);
     uint32_t vertex = SP_CUT_SOURCE, length = 0;
     while (sent < enough) {
         if (vertex == SP_CUT_SINK) {
@@ -126,7 +126,7 @@ static double block(struct sp_cut *cut, double sent, double enough)
 double sp_cut_value(struct sp_cut *cut, double enough)
 {
     double sent = 0;
-    memcpy(cut->left, cut->capacity, cut->arc_count * sizeof(*cut->left));
+    memcpy(cut->left, cut->capacity, cut->arc_count * sizeof *cut->left);
     while (sent < enough && find_levels(cut))
         sent = block(cut, sent, enough);
     return sent;

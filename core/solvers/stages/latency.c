@@ -85,7 +85,7 @@ static enum sp_status run_round(struct latency_search *search, uint32_t round, b
             if (!anneal->is_better || anneal->value >= best->value)
                 continue;
             best->value = anneal->value;
-            memcpy(best->slot_of, anneal->slot_of, search->graph->model->unit_count * sizeof(*best->slot_of));
+            memcpy(best->slot_of, anneal->slot_of, search->graph->model->unit_count * sizeof *best->slot_of);
         }
         search->run->best = best->value < INFINITY ? best->value : 0;
         *ret_goes_on = sp_stages_spend(search->run, work);
@@ -107,7 +107,7 @@ static void offer(struct latency_search *search, struct sp_assign_state *state, 
             return;
     if (value < best->value && sp_assign_state_fits(state)) {
         best->value = value;
-        memcpy(best->slot_of, slot_of, search->graph->model->unit_count * sizeof(*slot_of));
+        memcpy(best->slot_of, slot_of, search->graph->model->unit_count * sizeof *slot_of);
     }
 }
 

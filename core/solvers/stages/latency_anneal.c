@@ -36,7 +36,7 @@ static void record(struct sp_latency_anneal *anneal)
         return;
     anneal->value = anneal->time;
     anneal->is_better = true;
-    memcpy(anneal->slot_of, anneal->state->slot_of, anneal->state->model->unit_count * sizeof(*anneal->slot_of));
+    memcpy(anneal->slot_of, anneal->state->slot_of, anneal->state->model->unit_count * sizeof *anneal->slot_of);
 }
 
 static bool is_accepted(struct sp_latency_anneal *anneal, double energy, double temperature)

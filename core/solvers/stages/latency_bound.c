@@ -119,7 +119,7 @@ static double choose_units(struct paths *paths)
             paths->gains[count++] =
                 (struct gain){.ratio = bytes > 0 ? gain / bytes : INFINITY, .gain = gain, .bytes = bytes, .unit = u};
     }
-    qsort(paths->gains, count, sizeof(*paths->gains), compare_gains);
+    qsort(paths->gains, count, sizeof *paths->gains, compare_gains);
     for (uint32_t i = 0; i < count; i++) {
         const struct gain *gain = &paths->gains[i];
         double part = gain->bytes <= left ? 1 : left / gain->bytes;

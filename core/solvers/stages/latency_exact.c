@@ -53,7 +53,7 @@ static uint32_t begin_parts(struct judging *judging, const uint32_t *part_of, ui
 {
     const struct sp_latency_graph *graph = judging->graph;
     uint32_t all = graph->model->unit_count + graph->node_count, count = 0, filled = 0;
-    memset(judging->waits, 0xFF, all * sizeof(*judging->waits));
+    memset(judging->waits, 0xFF, all * sizeof *judging->waits);
     for (uint32_t v = 0; v < graph->node_count; v++) {
         uint32_t part = judging->part_of[v] = part_of_node(judging, v, part_of);
         if (part == NOTHING)

@@ -107,7 +107,7 @@ static bool hull_fits(const struct hull *hull, uint32_t option, bool *shared)
     const struct sp_assign_model *model = hull->graph->model;
     const struct sp_stages_option *limits = &hull->graph->problem->options[option];
     double bytes = 0, held = 0;
-    memset(shared, 0, model->shared_count * sizeof(*shared));
+    memset(shared, 0, model->shared_count * sizeof *shared);
     for (uint32_t u = 0; u < model->unit_count; u++) {
         if (!hull->has_unit[u])
             continue;
@@ -141,7 +141,7 @@ static bool allow(struct sp_arena *arena, struct sp_latency_graph *graph)
         if ((graph->allowed[o] = SP_NEW_ARRAY(arena, model->unit_count, bool)) == NULL)
             return false;
     for (uint32_t u = 0; u < model->unit_count; u++) {
-        memset(hull.has_unit, 0, model->unit_count * sizeof(*hull.has_unit));
+        memset(hull.has_unit, 0, model->unit_count * sizeof *hull.has_unit);
         memset(hull.marks, 0, graph->node_count);
         mark_unit(&hull, u);
         for (uint32_t o = 0; o < problem->option_count; o++) /* nodes that run freely need nothing between them */
@@ -159,7 +159,7 @@ static bool allow(struct sp_arena *arena, struct sp_latency_graph *graph)
 
 static void hull_of_both(struct hull *hull, uint32_t a, uint32_t b)
 {
-    memset(hull->has_unit, 0, hull->graph->model->unit_count * sizeof(*hull->has_unit));
+    memset(hull->has_unit, 0, hull->graph->model->unit_count * sizeof *hull->has_unit);
     memset(hull->marks, 0, hull->graph->node_count);
     mark_unit(hull, a);
     mark_unit(hull, b);
@@ -227,7 +227,7 @@ static bool make_slots(struct sp_arena *arena, struct sp_latency_graph *graph)
     uint32_t *left = SP_NEW_ARRAY(arena, problem->class_count, uint32_t);
     if (graph->choices == NULL || left == NULL)
         return false;
-    memcpy(left, problem->class_size, problem->class_count * sizeof(*left));
+    memcpy(left, problem->class_size, problem->class_count * sizeof *left);
     for (bool is_added = true; is_added && graph->slot_count < most;) {
         is_added = false;
         for (uint32_t c = 0; c < problem->class_count && graph->slot_count < most; c++) {
@@ -325,7 +325,7 @@ static uint32_t begin_parts(struct sp_latency_clock *clock, const struct sp_assi
 {
     const struct sp_latency_graph *graph = clock->graph;
     uint32_t parts = 0;
-    memset(clock->waits, 0, ((size_t)graph->node_count + graph->slot_count) * sizeof(*clock->waits));
+    memset(clock->waits, 0, ((size_t)graph->node_count + graph->slot_count) * sizeof *clock->waits);
     for (uint32_t v = 0; v < graph->node_count; v++) {
         uint32_t slot = state->slot_of[graph->unit_of[v]];
         bool is_free = sp_latency_is_free_slot(graph, slot);

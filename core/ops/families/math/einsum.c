@@ -251,9 +251,9 @@ static uint8_t label_factor(const struct equation *equation, struct sp_rule *rul
     char name[SP_FACTOR_NAME_SIZE];
     struct sp_dim extent = equation->extents[label];
     if (label < LETTERS)
-        (void)snprintf(name, sizeof(name), "%c", label < 26 ? 'A' + label : 'a' + (label - 26));
+        (void)snprintf(name, sizeof name, "%c", label < 26 ? 'A' + label : 'a' + (label - 26));
     else
-        (void)snprintf(name, sizeof(name), "e%d", label - LETTERS);
+        (void)snprintf(name, sizeof name, "e%d", label - LETTERS);
     if (equation->is_diagonal[label])
         return sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, extent);
     if (equation->is_in_result[label])
@@ -288,7 +288,7 @@ static void add_terms(const struct equation *equation, struct sp_rule *rule, con
     }
     for (uint32_t i = 1; i < equation->operand_count; i++) {
         bool is_needed[LABELS], is_summed = false;
-        memcpy(is_needed, equation->is_in_result, sizeof(is_needed));
+        memcpy(is_needed, equation->is_in_result, sizeof is_needed);
         for (uint32_t later = i + 1; later < equation->operand_count; later++) {
             for (uint32_t axis = 0; axis < equation->operands[later].rank; axis++)
                 is_needed[equation->operands[later].labels[axis]] = true;

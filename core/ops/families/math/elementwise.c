@@ -353,7 +353,7 @@ static void map_from(struct sp_op_context *context, struct sp_rule *rule, uint32
     const struct sp_shape *a = sp_in_shape(context, 0), *b = sp_in_shape(context, 1);
     for (uint32_t axis = 0; axis < a->rank; axis++) {
         char name[SP_FACTOR_NAME_SIZE];
-        (void)snprintf(name, sizeof(name), "d%u", axis);
+        (void)snprintf(name, sizeof name, "d%u", axis);
         uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, a->dims[axis]);
         sp_rule_map_input(rule, 0, axis, factor);
         sp_rule_map_output(rule, 0, axis, factor);

@@ -61,7 +61,7 @@ static enum sp_status shapes_encoder(struct sp_op_context *context)
     const struct sp_attribute *tensor = sp_node_attribute(context->node, "values_tensor");
     if (tensor != NULL && tensor->type == SP_ATTR_TENSOR)
         return sp_set_output_shape(context, 0, tensor->tensors[0]->dtype, sp_in_shape(context, 0));
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         const struct sp_attribute *values = sp_node_attribute(context->node, lists[i].attribute);
         if (values != NULL && values->count > 0)
             return sp_set_output_shape(context, 0, lists[i].dtype, sp_in_shape(context, 0));

@@ -59,9 +59,9 @@ static enum sp_status shapes_cast_map(struct sp_op_context *context)
     const char *form = sp_node_string(context->node, "map_form", "DENSE");
     const struct sp_type *map;
     size_t target = 0;
-    while (target < sizeof(targets) / sizeof(targets[0]) && strcmp(to, targets[target].name) != 0)
+    while (target < sizeof targets / sizeof targets[0] && strcmp(to, targets[target].name) != 0)
         target++;
-    if (target == sizeof(targets) / sizeof(targets[0]))
+    if (target == sizeof targets / sizeof targets[0])
         return sp_op_fail(context, "ATTRIBUTE_VALUE",
                           "attribute 'cast_to' is '%.40s' instead of TO_FLOAT, TO_STRING or TO_INT64", to);
     bool is_sparse = strcmp(form, "SPARSE") == 0;

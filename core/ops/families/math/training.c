@@ -76,7 +76,7 @@ static void map_tensor(struct sp_op_context *context, struct sp_rule *rule, cons
     const struct sp_shape *x = sp_in_shape(context, SCALARS + i);
     for (uint32_t axis = 0; x != NULL && axis < x->rank; axis++) {
         char name[SP_FACTOR_NAME_SIZE];
-        (void)snprintf(name, sizeof(name), "x%ud%u", i % 1000, axis % 100);
+        (void)snprintf(name, sizeof name, "x%ud%u", i % 1000, axis % 100);
         uint8_t factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, x->dims[axis]);
         sp_factor_list_add(work, factor);
         for (uint32_t group = 0; group < step->input_groups; group++) {

@@ -150,7 +150,7 @@ static enum sp_status join_operands(struct sp_op_context *context, const struct 
         {"batches", o->past_key.batch, o->k.batch},
         {"past lengths", o->past_key.length, o->past_value.length},
     };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         enum sp_status status = sp_check_same(context, pairs[i].what, pairs[i].a, pairs[i].b);
         if (status != SP_OK)
             return status;

@@ -135,7 +135,7 @@ static enum sp_status read_projected(struct sp_op_context *context, struct proje
     int64_t heads = 0;
     struct projected p = {.shares_buffer = sp_node_int(context->node, "past_present_share_buffer", 0) != 0};
     static const struct ranked ranks[] = {{A_INPUT, 3}, {A_WEIGHTS, 2}, {A_BIAS, 1}, {A_PAST, 5}};
-    enum sp_status status = check_ranks(context, ranks, sizeof(ranks) / sizeof(ranks[0]));
+    enum sp_status status = check_ranks(context, ranks, sizeof ranks / sizeof ranks[0]);
     if (status == SP_OK)
         status = read_heads(context, "num_heads", &heads);
     if (status == SP_OK)
@@ -301,7 +301,7 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
     int64_t heads = 0;
     struct multi_head m = {.shares_buffer = sp_has_input(context, M_PAST_LENGTH)};
     static const struct ranked ranks[] = {{M_BIAS, 1}, {M_PAST_KEY, 4}, {M_PAST_VALUE, 4}, {M_BEAMS, 3}};
-    enum sp_status status = check_ranks(context, ranks, sizeof(ranks) / sizeof(ranks[0]));
+    enum sp_status status = check_ranks(context, ranks, sizeof ranks / sizeof ranks[0]);
     if (status == SP_OK)
         status = read_heads(context, "num_heads", &heads);
     if (status == SP_OK)

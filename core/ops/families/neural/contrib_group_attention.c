@@ -120,7 +120,7 @@ static enum sp_status read_grouped(struct sp_op_context *context, struct grouped
         return sp_op_fail(context, "MISSING_INPUT", "its inputs 'seqlens_k' and 'total_sequence_length' are required");
     static const uint32_t ranks[][2] = {
         {IN_PAST_KEY, 4}, {IN_PAST_VALUE, 4}, {IN_SINK, 1}, {IN_QUERY_NORM, 1}, {IN_KEY_NORM, 1}};
-    for (size_t i = 0; status == SP_OK && i < sizeof(ranks) / sizeof(ranks[0]); i++)
+    for (size_t i = 0; status == SP_OK && i < sizeof ranks / sizeof ranks[0]; i++)
         status = sp_check_rank(context, ranks[i][0], ranks[i][1]);
     if (status != SP_OK)
         return status;

@@ -94,7 +94,7 @@ static enum sp_status check_embedding(struct sp_op_context *context)
     } inputs[] = {{IN_IDS, 2, true},           {IN_SEGMENTS, 2, false}, {IN_WORDS, 2, true},
                   {IN_ROWS, 2, true},          {IN_GAMMA, 1, true},     {IN_BETA, 1, true},
                   {IN_SEGMENT_ROWS, 2, false}, {IN_MASK, 2, false},     {IN_POSITIONS, 2, false}};
-    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         const struct sp_shape *shape = sp_in_shape(context, inputs[i].input);
         if (inputs[i].is_required && !sp_has_input(context, inputs[i].input))
             return sp_op_fail(context, "MISSING_INPUT", "its input %u is missing", inputs[i].input);

@@ -280,7 +280,7 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
         int64_t width = halo(context, x->dims[axis], y->dims[axis]);
         uint8_t factor;
         char name[SP_FACTOR_NAME_SIZE];
-        (void)snprintf(name, sizeof(name), "d%u", axis);
+        (void)snprintf(name, sizeof name, "d%u", axis);
         if (is_copied(context, &resize, axis)) {
             factor = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, y->dims[axis]);
             sp_rule_map_input(rule, 0, axis, factor);

@@ -39,7 +39,7 @@ static enum sp_status read_rule(struct sp_op_context *context, struct linear *li
         bool is_gated, is_delta;
     } rules[] = {{"linear", false, false}, {"gated", true, false}, {"delta", false, true}, {"gated_delta", true, true}};
     const char *name = sp_node_string(context->node, "update_rule", "gated_delta");
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (strcmp(name, rules[i].name) == 0) {
             linear->is_gated = rules[i].is_gated;
             linear->is_delta = rules[i].is_delta;

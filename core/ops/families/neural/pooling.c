@@ -184,7 +184,7 @@ static enum sp_status rule_max_unpool(struct sp_op_context *context, struct sp_r
     struct sp_factor_list work = {0};
     char name[SP_FACTOR_NAME_SIZE];
     for (uint32_t axis = 0; axis < x->rank; axis++) {
-        (void)snprintf(name, sizeof(name), "i%u", axis);
+        (void)snprintf(name, sizeof name, "i%u", axis);
         uint8_t from = sp_factor_reduction(rule, name, x->dims[axis], SP_COMBINE_SUM);
         sp_rule_map_input(rule, 0, axis, from);
         sp_rule_map_input(rule, 1, axis, from);

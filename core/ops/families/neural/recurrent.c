@@ -144,7 +144,7 @@ static enum sp_status rule_layer(struct sp_op_context *context, struct sp_rule *
                                          {"h", layer.hidden},
                                          {"k", layer.hidden}};
     status = sp_rule_from_text(context, rule, layer.batch_first ? batch_first : steps_first,
-                               sizeof(sizes) / sizeof(sizes[0]), sizes);
+                               sizeof sizes / sizeof sizes[0], sizes);
     sp_rule_term_named(rule, 2, "t b d gate h i");
     sp_rule_term_named(rule, 2, "t b d gate h k");
     return status;

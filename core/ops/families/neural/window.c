@@ -36,7 +36,7 @@ static enum sp_status read_auto_pad(struct sp_op_context *context, enum sp_auto_
     const char *text = sp_node_string(context->node, "auto_pad", "NOTSET");
     if (text[0] == '\0')
         text = names[0];
-    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret_pad = (enum sp_auto_pad)i;
             return SP_OK;
@@ -59,8 +59,8 @@ static enum sp_status read_pads(struct sp_op_context *context, struct sp_window 
             return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'pads' holds %lld, and padding is not negative",
                               (long long)pads[i]);
     }
-    memcpy(window->low, pads, window->rank * sizeof(*pads));
-    memcpy(window->high, pads + window->rank, window->rank * sizeof(*pads));
+    memcpy(window->low, pads, window->rank * sizeof *pads);
+    memcpy(window->high, pads + window->rank, window->rank * sizeof *pads);
     return SP_OK;
 }
 

@@ -19,7 +19,7 @@ static enum sp_status target_type(struct sp_op_context *context, enum sp_dtype *
         return SP_OK;
     }
     char name[32] = "";
-    for (size_t i = 0; i < to->s.size && i + 1 < sizeof(name); i++)
+    for (size_t i = 0; i < to->s.size && i + 1 < sizeof name; i++)
         name[i] = (char)tolower((unsigned char)to->s.bytes[i]);
     enum sp_dtype dtype = sp_dtype_parse(name);
     if (dtype == SP_DTYPE_UNDEFINED)

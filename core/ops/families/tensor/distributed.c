@@ -125,7 +125,7 @@ static const struct {
 static const struct sp_op *original_of(struct sp_op_context *context, int64_t *ret_version)
 {
     const char *name = context->node->op_type + strlen("Distributed");
-    for (size_t i = 0; i < sizeof(originals) / sizeof(originals[0]); i++) {
+    for (size_t i = 0; i < sizeof originals / sizeof originals[0]; i++) {
         if (strcmp(name, originals[i].name) != 0)
             continue;
         *ret_version = originals[i].version;

@@ -78,7 +78,7 @@ static enum sp_status shapes_compress(struct sp_op_context *context)
         return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
     struct sp_dim extent = sp_dim_unknown();
     if (has_axis) {
-        memcpy(dims, x->dims, x->rank * sizeof(*dims));
+        memcpy(dims, x->dims, x->rank * sizeof *dims);
         rank = x->rank;
         extent = dims[axis];
     } else if (x != NULL) {
@@ -178,7 +178,7 @@ static bool find_distinct(struct sp_op_context *context, const struct items *ite
             at++;
         if (at < found->count && order == 0)
             continue;
-        memmove(found->first + at + 1, found->first + at, (found->count - at) * sizeof(*found->first));
+        memmove(found->first + at + 1, found->first + at, (found->count - at) * sizeof *found->first);
         found->first[at] = item;
         found->count++;
     }
@@ -238,7 +238,7 @@ static enum sp_status shapes_unique(struct sp_op_context *context)
     if (x != NULL)
         all = has_axis ? x->dims[axis] : sp_product(context, x->dims, 0, x->rank);
     if (has_axis && x != NULL)
-        memcpy(dims, x->dims, x->rank * sizeof(*dims));
+        memcpy(dims, x->dims, x->rank * sizeof *dims);
     dims[axis] = count;
     status = has_axis && x == NULL ? sp_set_output_unranked(context, 0, sp_in_dtype(context, 0))
                                    : sp_set_output(context, 0, sp_in_dtype(context, 0), has_axis ? x->rank : 1, dims);

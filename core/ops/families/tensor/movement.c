@@ -275,7 +275,7 @@ static enum sp_status shapes_split(struct sp_op_context *context)
         return sp_fail_memory(context->err);
     status = list.is_given ? split_by_list(context, from->dims[axis], &list, sizes)
                            : split_evenly(context, from->dims[axis], sizes);
-    memcpy(dims, from->dims, from->rank * sizeof(*dims));
+    memcpy(dims, from->dims, from->rank * sizeof *dims);
     for (uint32_t output = 0; status == SP_OK && output < outputs; output++) {
         dims[axis] = sizes[output];
         status = sp_set_output(context, output, sp_in_dtype(context, 0), from->rank, dims);
@@ -302,7 +302,7 @@ static void map_parts(struct sp_op_context *context, struct sp_rule *rule, uint3
     }
     uint8_t piece = sp_rule_factor(rule, "piece", SP_FACTOR_REPLICATE, sp_dim_known(rule->output_count));
     char name[SP_FACTOR_NAME_SIZE];
-    (void)snprintf(name, sizeof(name), "d%u", cut);
+    (void)snprintf(name, sizeof name, "d%u", cut);
     uint8_t place = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, part);
     if (rule->output_count > 1)
         sp_rule_map_input(rule, 0, cut, piece);
@@ -487,7 +487,7 @@ static enum sp_status rule_tile(struct sp_op_context *context, struct sp_rule *r
         uint8_t place = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
         if (!is_same) {
             char name[SP_FACTOR_NAME_SIZE];
-            (void)snprintf(name, sizeof(name), "r%u", axis);
+            (void)snprintf(name, sizeof name, "r%u", axis);
             sp_rule_map_output(rule, 0, axis, sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, repeats[axis]));
         }
         sp_rule_map_output(rule, 0, axis, place);

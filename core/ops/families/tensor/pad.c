@@ -39,7 +39,7 @@ enum sp_status sp_pad_amounts(struct sp_op_context *context, uint32_t rank, stru
     struct sp_list list = {0};
     uint32_t axes[SP_MAX_RANK], count = 0;
     bool is_known = false;
-    memset(pads, 0, sizeof(*pads));
+    memset(pads, 0, sizeof *pads);
     enum sp_status status = sp_get_list(context, context->version < 2 ? "paddings" : "pads", 11, 1, &list);
     if (status != SP_OK)
         return status;
@@ -146,7 +146,7 @@ static void map_resized(struct sp_op_context *context, struct sp_rule *rule, uin
 {
     struct sp_dim extent = context->node->outputs[0]->type.shape.dims[axis];
     char name[SP_FACTOR_NAME_SIZE];
-    (void)snprintf(name, sizeof(name), "d%u", axis);
+    (void)snprintf(name, sizeof name, "d%u", axis);
     if (is_known && !(sp_dim_is_known(extent) && extent.value <= 1)) {
         uint8_t factor = sp_factor_resized(rule, name, SP_FACTOR_PERMUTATION, extent);
         sp_rule_map_input(rule, 0, axis, factor);
@@ -189,7 +189,7 @@ static enum sp_status center_dims(struct sp_op_context *context, const struct sp
     uint32_t count = axes.is_given ? axes.count : from->rank;
     if (shape.has_count && shape.count != count)
         return sp_op_fail(context, "SHAPES_DISAGREE", "its shape has %u items for %u axes", shape.count, count);
-    memcpy(dims, from->dims, from->rank * sizeof(*dims));
+    memcpy(dims, from->dims, from->rank * sizeof *dims);
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         uint32_t axis = i;
         if (axes.is_given)

@@ -235,7 +235,7 @@ struct cut {
 static uint8_t add_factor(struct cut *cut, struct sp_dim extent, enum sp_factor_kind kind)
 {
     char name[SP_FACTOR_NAME_SIZE];
-    (void)snprintf(name, sizeof(name), "r%u", cut->rule->factor_count);
+    (void)snprintf(name, sizeof name, "r%u", cut->rule->factor_count);
     return sp_rule_factor(cut->rule, name, kind, extent);
 }
 
@@ -331,7 +331,7 @@ static void init_side(struct side *side, const struct sp_shape *shape)
     side->shape = shape;
     side->high = shape->rank;
     if (shape->rank != 0)
-        memcpy(side->rest, shape->dims, shape->rank * sizeof(*side->rest));
+        memcpy(side->rest, shape->dims, shape->rank * sizeof *side->rest);
 }
 
 static enum sp_status rule_reshape(struct sp_op_context *context, struct sp_rule *rule)

@@ -23,7 +23,7 @@ static enum sp_status read_reduction(struct sp_op_context *context, enum sp_comb
                                                  SP_COMBINE_MIN};
     const char *text = sp_node_string(context->node, "reduction", "none");
     *ret_combiner = SP_COMBINE_NONE;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret_combiner = combiners[i];
             return SP_OK;

@@ -89,9 +89,9 @@ static enum sp_status shapes_constant(struct sp_op_context *context)
     for (uint32_t i = 0; i < context->node->attribute_count; i++) {
         const struct sp_attribute *found = &context->node->attributes[i];
         size_t k = 0;
-        while (k < sizeof(names) / sizeof(names[0]) && strcmp(found->name, names[k]) != 0)
+        while (k < sizeof names / sizeof names[0] && strcmp(found->name, names[k]) != 0)
             k++;
-        if (k == sizeof(names) / sizeof(names[0]))
+        if (k == sizeof names / sizeof names[0])
             continue;
         if (value != NULL)
             return sp_op_fail(context, "CONSTANT_WITH_TWO_VALUES", "it has both '%s' and '%s'", value->name,

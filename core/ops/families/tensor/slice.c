@@ -214,7 +214,7 @@ static void map_sliced(struct sp_op_context *context, struct sp_rule *rule, uint
     struct sp_dim extent = context->node->outputs[0]->type.shape.dims[axis];
     struct sp_dim whole = sp_in_shape(context, 0)->dims[axis];
     char name[SP_FACTOR_NAME_SIZE];
-    (void)snprintf(name, sizeof(name), "d%u", axis);
+    (void)snprintf(name, sizeof name, "d%u", axis);
     if (sp_slice_is_known(range) && is_piece(whole, extent, range)) {
         uint8_t piece = sp_rule_factor(rule, "piece", SP_FACTOR_REPLICATE, sp_dim_known(whole.value / extent.value));
         uint8_t place = sp_rule_factor(rule, name, SP_FACTOR_PARALLEL, extent);

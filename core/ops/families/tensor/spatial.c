@@ -86,7 +86,7 @@ static enum sp_status rule_blocks(struct sp_op_context *context, struct sp_rule 
 {
     struct sp_dim open = sp_dim_unknown(), block = sp_dim_known(sp_node_int(context->node, "blocksize", 1));
     const struct sp_text_size sizes[] = {{"n", open}, {"c", open}, {"b1", block}, {"b2", block}};
-    return sp_rule_from_text(context, rule, text, sizeof(sizes) / sizeof(sizes[0]), sizes);
+    return sp_rule_from_text(context, rule, text, sizeof sizes / sizeof sizes[0], sizes);
 }
 
 static enum sp_status rule_depth_to_space(struct sp_op_context *context, struct sp_rule *rule)

@@ -17,7 +17,7 @@ static bool check_summable(struct sp_lowering *lower, uint8_t factor)
     if (lower->inputs[0].value->type.dtype != SP_DTYPE_STRING)
         return true;
     sp_lower_whole(lower, factor, "%s picks strings, which have no sum, so it has all of them on every device.",
-                   sp_op_subject(lower->node, subject, sizeof(subject)));
+                   sp_op_subject(lower->node, subject, sizeof subject));
     return false;
 }
 
@@ -60,7 +60,7 @@ static void pick_zeros(struct sp_lowering *lower, uint8_t factor, uint32_t axis,
             sp_lower_whole(lower, factor,
                            "%s looks up indices in a part of a tensor of unknown extents, which takes operator set %d "
                            "or later, so it has the axis whole on every device.",
-                           sp_op_subject(lower->node, subject, sizeof(subject)), MASKS_SINCE);
+                           sp_op_subject(lower->node, subject, sizeof subject), MASKS_SINCE);
     }
     if (!sp_lower_is_fine(lower))
         return;

@@ -43,7 +43,7 @@ static bool check_known(struct sp_lowering *lower, const struct part *part)
     sp_lower_any_whole(lower,
                        "%s has several ranges of one axis of its matrix on a device, and the extent of the other "
                        "is not known, so it is computed whole on every device.",
-                       sp_op_subject(lower->node, subject, sizeof(subject)));
+                       sp_op_subject(lower->node, subject, sizeof subject));
     return false;
 }
 

@@ -97,7 +97,7 @@ static void move_blocks(struct sp_lowering *lower, const struct blocks *blocks)
         sp_lower_any_whole(lower,
                            "%s has a block that is cut and several axes of unknown extent, so it is computed "
                            "whole on every device.",
-                           sp_op_subject(lower->node, subject, sizeof(subject)));
+                           sp_op_subject(lower->node, subject, sizeof subject));
         return;
     }
     struct sp_piece *x = sp_lower_reshape(lower, sp_lower_input(lower, 0), 6, sizes);

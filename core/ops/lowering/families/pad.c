@@ -80,7 +80,7 @@ static void pad_axis(struct sp_lowering *lower, struct work *work, uint32_t axis
         sp_lower_any_whole(lower,
                            "%s pads an axis whose extent is not known or 0, so it is computed whole on every "
                            "device.",
-                           sp_op_subject(lower->node, subject, sizeof(subject)));
+                           sp_op_subject(lower->node, subject, sizeof subject));
         return;
     }
     bool is_constant = strcmp(work->mode, "constant") == 0;

@@ -90,7 +90,7 @@ enum sp_status sp_lower_node_reshape(struct sp_lowering *lower)
         sp_lower_any_whole(lower,
                            "%s has extents that are not known, and its shape on a part cannot be said, so it is whole "
                            "on every device.",
-                           sp_op_subject(lower->node, subject, sizeof(subject)));
+                           sp_op_subject(lower->node, subject, sizeof subject));
         return sp_lower_status(lower);
     }
     struct sp_piece *const x = sp_lower_input(lower, 0);

@@ -104,7 +104,7 @@ enum sp_status sp_lower_node_expand(struct sp_lowering *lower)
     if (count < 0 || count > lower->outputs[0].rank) {
         char subject[300];
         sp_lower_any_whole(lower, "%s has a shape of unknown length, so it is computed whole on every device.",
-                           sp_op_subject(lower->node, subject, sizeof(subject)));
+                           sp_op_subject(lower->node, subject, sizeof subject));
         return sp_lower_status(lower);
     }
     struct sp_piece *const inputs[] = {sp_lower_input(lower, 0), part_extents(lower, 1, (uint32_t)count)};

@@ -62,7 +62,7 @@ static void take_axis(struct sp_lowering *lower, uint32_t axis, const struct sp_
     if (!sp_slice_is_known(range) || from->extent < 0 || factor == SP_RULE_NO_FACTOR) {
         char subject[300];
         sp_lower_any_whole(lower, "%s slices an axis of unknown extent, so it is computed whole on every device.",
-                           sp_op_subject(lower->node, subject, sizeof(subject)));
+                           sp_op_subject(lower->node, subject, sizeof subject));
         return;
     }
     (void)sp_slice_count(from->extent, range, &first);
