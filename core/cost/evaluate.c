@@ -1,6 +1,7 @@
-#include "cost/evaluate.h"
+#include "cost/evaluator_internal.h"
 
-#include "base/rows.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* Whether requests carry this tensor from its producer's stage to others. */
 static bool is_sent(const struct sp_workload *workload, const struct sp_work_tensor *tensor)
@@ -28,70 +29,119 @@ static enum sp_status check_placement(const struct sp_workload *workload, const 
     return SP_OK;
 }
 
-/* Counts transfers and checks that none goes back. `seen` has a zeroed entry per stage. */
-static enum sp_status count_transfers(const struct sp_workload *workload, const struct sp_placement *placement,
-                                      uint32_t *seen, uint32_t *ret_count, struct sp_error *err)
-{
-    uint64_t count = 0;
-
-    for (uint32_t t = 0; t < workload->tensor_count; t++) {
-        const struct sp_work_tensor *tensor = &workload->tensors[t];
-        if (!is_sent(workload, tensor))
-            continue;
-        uint32_t from = placement->stage_of[tensor->producer];
-        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
-            uint32_t to = placement->stage_of[tensor->consumers[i]];
-            if (to < from)
-                return sp_fail(err, SP_ERR_INTERNAL, "PLACEMENT_ORDER",
-                               "A placement sends tensor %u from stage %u back to stage %u.", t, from, to);
-            if (to != from && seen[to] != t + 1) {
-                seen[to] = t + 1;
-                count++;
-            }
-        }
-    }
-    if (count > UINT32_MAX)
-        return sp_fail_memory(err);
-    *ret_count = (uint32_t)count;
-    return SP_OK;
-}
-
 static int by_stage(const void *a, const void *b)
 {
     uint32_t x = ((const struct sp_tensor_transfer *)a)->to_stage, y = ((const struct sp_tensor_transfer *)b)->to_stage;
     return (x > y) - (x < y);
 }
 
-static void fill_transfers(const struct sp_workload *workload, const struct sp_cluster *cluster,
-                           const struct sp_placement *placement, uint32_t *seen, struct sp_evaluation *evaluation)
-{
-    uint32_t count = 0;
+/* An evaluation under way. */
+struct run {
+    struct sp_evaluator *evaluator;
+    const struct sp_placement *placement;
+    const struct sp_block_costs *blocks;
+    struct sp_evaluation *evaluation; /* NULL while transfers are only counted */
+    uint32_t count;
+    struct sp_error *err;
+};
 
-    for (uint32_t t = 0; t < workload->tensor_count; t++) {
-        const struct sp_work_tensor *tensor = &workload->tensors[t];
-        uint32_t first = count;
-        bool sorted = true;
-        if (!is_sent(workload, tensor))
-            continue;
-        uint32_t from = placement->stage_of[tensor->producer];
-        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
-            uint32_t to = placement->stage_of[tensor->consumers[i]];
-            if (to == from || seen[to] == t + 1)
-                continue;
-            seen[to] = t + 1;
-            sorted = sorted && (count == first || evaluation->transfers[count - 1].to_stage < to);
-            evaluation->transfers[count++] = (struct sp_tensor_transfer){
-                .tensor = t,
-                .from_stage = from,
-                .to_stage = to,
-                .bytes = tensor->bytes,
-                .seconds = sp_work_transfer_seconds(cluster, tensor, placement->stage_device[from],
-                                                    placement->stage_device[to])};
-            evaluation->communication_bytes += tensor->bytes;
-        }
-        if (!sorted)
-            qsort(&evaluation->transfers[first], count - first, sizeof *evaluation->transfers, by_stage);
+/* Notes one transfer; with blocks, what it costs at both ends, too. */
+static enum sp_status note_transfer(struct run *run, uint32_t t, uint32_t user)
+{
+    const struct sp_work_tensor *tensor = &run->evaluator->workload->tensors[t];
+    const uint32_t from = run->placement->stage_of[tensor->producer], to = run->placement->stage_of[user];
+    struct sp_tensor_transfer *transfer = &run->evaluation->transfers[run->count];
+    struct sp_stage_cost *stages = run->evaluation->stages;
+    double sent_bytes, received_bytes;
+    enum sp_status status = SP_OK;
+    *transfer = (struct sp_tensor_transfer){.tensor = t, .from_stage = from, .to_stage = to, .bytes = tensor->bytes};
+    transfer->seconds = sp_work_transfer_seconds(run->evaluator->cluster, tensor, run->placement->stage_device[from],
+                                                 run->placement->stage_device[to]);
+    if (run->blocks != NULL) {
+        status = run->blocks->transfer(run->blocks->context, user, transfer, &sent_bytes, &received_bytes, run->err);
+        if (status != SP_OK)
+            return status;
+        stages[from].send_seconds += transfer->seconds;
+        stages[to].receive_seconds += transfer->seconds;
+        stages[from].communication_bytes += 2 * sent_bytes;
+        stages[to].communication_bytes += 2 * received_bytes;
     }
+    run->evaluation->communication_bytes += transfer->bytes;
+    return SP_OK;
+}
+
+/* The transfers of one tensor; none may go back. */
+static enum sp_status walk_tensor(struct run *run, uint32_t t)
+{
+    struct sp_evaluator *evaluator = run->evaluator;
+    const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
+    const uint32_t from = run->placement->stage_of[tensor->producer], first = run->count;
+    bool sorted = true;
+    evaluator->send_epoch++;
+    /* Consumers ascend, so the first one that is met in a stage is the first to use the tensor there. */
+    for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+        const uint32_t to = run->placement->stage_of[tensor->consumers[i]];
+        if (to == from || evaluator->sent[to] == evaluator->send_epoch)
+            continue;
+        if (to < from)
+            return sp_fail(run->err, SP_ERR_INTERNAL, "PLACEMENT_ORDER",
+                           "A placement sends tensor %u from stage %u back to stage %u.", t, from, to);
+        evaluator->sent[to] = evaluator->send_epoch;
+        if (run->evaluation != NULL) {
+            enum sp_status status = note_transfer(run, t, tensor->consumers[i]);
+            if (status != SP_OK)
+                return status;
+            sorted = sorted && (run->count == first || run->evaluation->transfers[run->count - 1].to_stage < to);
+        }
+        if (run->count++ == UINT32_MAX)
+            return sp_fail_memory(run->err);
+    }
+    if (!sorted)
+        qsort(&run->evaluation->transfers[first], run->count - first, sizeof *run->evaluation->transfers, by_stage);
+    return SP_OK;
+}
+
+/* Counts what is sent, or notes it where there is an evaluation. */
+static enum sp_status walk_transfers(struct run *run)
+{
+    const struct sp_workload *workload = run->evaluator->workload;
+    enum sp_status status = SP_OK;
+    run->count = 0;
+    for (uint32_t t = 0; status == SP_OK && t < workload->tensor_count; t++) {
+        if (is_sent(workload, &workload->tensors[t]))
+            status = walk_tensor(run, t);
+    }
+    return status;
+}
+
+/* The stage's own figures; with blocks, without what crosses its border. */
+static enum sp_status evaluate_stage(struct run *run, uint32_t s)
+{
+    struct sp_evaluator *evaluator = run->evaluator;
+    struct sp_stage_cost *cost = &run->evaluation->stages[s];
+    const uint32_t begin = evaluator->nodes.start[s], count = evaluator->nodes.start[s + 1] - begin;
+    enum sp_status status = SP_OK;
+    if (run->blocks == NULL || !run->blocks->is_split(run->blocks->context, s)) {
+        sp_evaluator_stage(evaluator, run->placement, s, evaluator->nodes.items + begin, count, cost);
+        if (run->blocks != NULL)
+            cost->send_seconds = cost->receive_seconds = cost->communication_bytes = 0;
+    } else {
+        double inside_bytes = 0;
+        *cost = (struct sp_stage_cost){.device = run->placement->stage_device[s], .node_count = count};
+        status = run->blocks->stage(run->blocks->context, s, cost, &inside_bytes, run->err);
+        cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, cost->device);
+        run->evaluation->communication_bytes += inside_bytes;
+    }
+    cost->device_count = sp_placement_size(run->placement, s) * sp_placement_replicas(run->placement, s);
+    return status;
+}
+
+void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t replicas)
+{
+    const double transfer = cost->send_seconds > cost->receive_seconds ? cost->send_seconds : cost->receive_seconds;
+    cost->total_bytes =
+        cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
+    cost->interval_seconds = (cost->compute_seconds > transfer ? cost->compute_seconds : transfer) / replicas;
 }
 
 /*
@@ -151,14 +201,52 @@ static void find_worst(struct sp_evaluation *evaluation)
     }
 }
 
-enum sp_status sp_evaluation_finish(struct sp_arena *arena, struct sp_evaluation *evaluation, struct sp_error *err)
+static enum sp_status evaluate_all(struct run *run)
 {
-    struct sp_arena_mark mark = sp_arena_mark(arena);
-    const bool followed = follow_request(arena, evaluation);
-    sp_arena_rewind(arena, mark);
-    if (!followed)
+    const struct sp_placement *placement = run->placement;
+    enum sp_status status = SP_OK;
+    for (uint32_t s = 0; status == SP_OK && s < placement->stage_count; s++)
+        status = evaluate_stage(run, s);
+    if (status == SP_OK)
+        status = walk_transfers(run);
+    for (uint32_t s = 0; status == SP_OK && s < placement->stage_count; s++)
+        sp_stage_cost_sum(&run->evaluation->stages[s], sp_placement_replicas(placement, s));
+    return status;
+}
+
+enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena *arena,
+                                const struct sp_placement *placement, const struct sp_block_costs *blocks,
+                                struct sp_evaluation **ret_evaluation, struct sp_error *err)
+{
+    struct run run = {.evaluator = evaluator, .placement = placement, .blocks = blocks, .err = err};
+    const struct sp_arena_mark start = sp_arena_mark(arena);
+    enum sp_status status = check_placement(evaluator->workload, evaluator->cluster, placement, err);
+    if (status == SP_OK)
+        status = walk_transfers(&run); /* counted first */
+    if (status != SP_OK)
+        return status;
+    sp_rows_fill(placement->stage_of, evaluator->workload->node_count, placement->stage_count, &evaluator->nodes);
+    struct sp_evaluation *evaluation = run.evaluation = SP_NEW(arena, struct sp_evaluation);
+    if (evaluation == NULL)
         return sp_fail_memory(err);
+    evaluation->stage_count = placement->stage_count;
+    evaluation->transfer_count = run.count;
+    evaluation->stages = SP_NEW_ARRAY(arena, placement->stage_count, struct sp_stage_cost);
+    evaluation->transfers = SP_NEW_ARRAY(arena, run.count, struct sp_tensor_transfer);
+    if (evaluation->stages == NULL || evaluation->transfers == NULL)
+        status = sp_fail_memory(err);
+    if (status == SP_OK)
+        status = evaluate_all(&run);
+    const struct sp_arena_mark temporary = sp_arena_mark(arena); /* what blocks have made there stays */
+    if (status == SP_OK && !follow_request(arena, evaluation))
+        status = sp_fail_memory(err);
+    if (status != SP_OK) {
+        sp_arena_rewind(arena, blocks == NULL ? start : temporary);
+        return status;
+    }
+    sp_arena_rewind(arena, temporary);
     find_worst(evaluation);
+    *ret_evaluation = evaluation;
     return SP_OK;
 }
 
@@ -166,46 +254,11 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err)
 {
-    struct sp_arena_mark start = sp_arena_mark(arena), temporary;
-    struct sp_evaluation *evaluation;
-    struct sp_evaluator *evaluator;
-    struct sp_rows nodes;
-    uint32_t *seen, transfer_count = 0;
-    enum sp_status status = check_placement(workload, cluster, placement, err);
-
-    if (status != SP_OK)
-        return status;
-    /* Counted first, so that results lie together and everything behind them can be given back. */
-    seen = SP_NEW_ARRAY(arena, placement->stage_count, uint32_t);
-    status = seen == NULL ? sp_fail_memory(err) : count_transfers(workload, placement, seen, &transfer_count, err);
-    sp_arena_rewind(arena, start);
-    if (status != SP_OK)
-        return status;
-
-    evaluation = SP_NEW(arena, struct sp_evaluation);
-    if (evaluation == NULL)
-        goto out_of_memory;
-    evaluation->stage_count = placement->stage_count;
-    evaluation->transfer_count = transfer_count;
-    evaluation->stages = SP_NEW_ARRAY(arena, placement->stage_count, struct sp_stage_cost);
-    evaluation->transfers = SP_NEW_ARRAY(arena, transfer_count, struct sp_tensor_transfer);
-    temporary = sp_arena_mark(arena);
-    seen = SP_NEW_ARRAY(arena, placement->stage_count, uint32_t);
-    evaluator = sp_evaluator_create(arena, workload, cluster);
-    if (evaluation->stages == NULL || evaluation->transfers == NULL || seen == NULL || evaluator == NULL ||
-        !sp_rows_sort(arena, placement->stage_of, workload->node_count, placement->stage_count, &nodes))
-        goto out_of_memory;
-    for (uint32_t s = 0; s < placement->stage_count; s++)
-        sp_evaluator_stage(evaluator, placement, s, nodes.items + nodes.start[s], nodes.start[s + 1] - nodes.start[s],
-                           &evaluation->stages[s]);
-    fill_transfers(workload, cluster, placement, seen, evaluation);
-    if (sp_evaluation_finish(arena, evaluation, err) != SP_OK)
-        goto out_of_memory;
-    sp_arena_rewind(arena, temporary);
-    *ret_evaluation = evaluation;
-    return SP_OK;
-
-out_of_memory:
-    sp_arena_rewind(arena, start);
-    return sp_fail_memory(err);
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(arena));
+    struct sp_evaluator *evaluator = scratch == NULL ? NULL : sp_evaluator_create(scratch, workload, cluster);
+    enum sp_status status = evaluator == NULL
+                                ? sp_fail_memory(err)
+                                : sp_evaluator_run(evaluator, arena, placement, NULL, ret_evaluation, err);
+    sp_arena_destroy(scratch);
+    return status;
 }

@@ -12,8 +12,8 @@
  *    it receives has arrived, and sends when it has finished. What goes from one stage to one other goes one after the
  *    other; sends to different stages overlap, and so do parallel stages.
  *  - Memory of a device: its weights once; the keys and values that its nodes keep (cache.h); the largest sum of live
- * activations over its nodes in order; and two buffers for each tensor that crosses its border (planners: 2 * (in +
- * out)).
+ *    activations over its nodes in order; and two buffers for each tensor that crosses its border (planners: 2 * (in +
+ *    out)).
  *  - Weights, also those that folded nodes make, are on every device that uses them and are never sent. Requests bring
  *    model inputs and take results without a cost.
  *
@@ -63,7 +63,7 @@ struct sp_placement {
     uint32_t *stage_of;     /* work node -> stage */
     uint32_t *stage_device; /* stage -> device, distinct; the first one of its block */
     /* Stages of several devices (search/joint/joint.h); NULL: one each. Replica r of stage s has the devices
-       stage_device[s] + r * stage_size[s] .. + stage_size[s] - 1. sp_evaluate() takes stages of one device only. */
+       stage_device[s] + r * stage_size[s] .. + stage_size[s] - 1. */
     uint32_t *stage_size, *stage_replicas;
 };
 
@@ -78,6 +78,23 @@ static inline uint32_t sp_placement_replicas(const struct sp_placement *placemen
 }
 
 /*
+ * Stages of several devices whose operators are split: what only a search that splits them knows. With no such stage,
+ * stages have one device for each replica.
+ */
+struct sp_block_costs {
+    void *context;
+    bool (*is_split)(void *context, uint32_t stage);
+    /* Adds to a split stage's own figures: flops, compute and collective seconds, weights, caches, the peak of
+       activations. *ret_inside_bytes: what its devices send each other. */
+    enum sp_status (*stage)(void *context, uint32_t stage, struct sp_stage_cost *cost, double *ret_inside_bytes,
+                            struct sp_error *err);
+    /* Bytes and seconds of a transfer to a stage where `user` is the first to use the tensor, and how much of it one
+       device has at either end. Asked for all transfers. */
+    enum sp_status (*transfer)(void *context, uint32_t user, struct sp_tensor_transfer *transfer,
+                               double *ret_sent_bytes, double *ret_received_bytes, struct sp_error *err);
+};
+
+/*
  * Evaluates in time linear in nodes + operands. Results are allocated in `arena`, and nothing else stays there.
  *
  * The placement must be monotone: no node in an earlier stage than a producer of one of its activations. That, and
@@ -87,23 +104,19 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err);
 
-/* Completes an evaluation whose stages and transfers (by tensor, then by stage, none going back) have their own
-   figures: starts and what they wait for, latency, interval, bottleneck and worst stage. Only memory is an error. */
-enum sp_status sp_evaluation_finish(struct sp_arena *arena, struct sp_evaluation *evaluation, struct sp_error *err);
-
-/*
- * One stage at a time, for searches that move a few nodes: after a move only the stages it touches, and those that
- * exchange tensors with them, change.
- *
- * An evaluator holds scratch tables (of the size of the workload, made once); its memory is in `arena`. NULL without
- * memory.
- */
+/* An evaluator holds scratch tables (of the size of the workload, made once), for searches that evaluate many
+   placements; its memory is in `arena`. NULL without memory. */
 struct sp_evaluator;
 struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp_workload *workload,
                                          const struct sp_cluster *cluster);
 
+/* As sp_evaluate(); `blocks` is NULL where no stage is split. */
+enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena *arena,
+                                const struct sp_placement *placement, const struct sp_block_costs *blocks,
+                                struct sp_evaluation **ret_evaluation, struct sp_error *err);
+
 /*
- * The cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not); all of
+ * One stage: the cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not); all of
  * `ret_cost` but start_seconds, which is 0, and waits_for. Time is linear in these nodes, their operands and the
  * consumers of what they make. The placement must be in range and monotone where these nodes are concerned; nothing is
  * checked.

@@ -1,38 +1,25 @@
-#include "cost/evaluate.h"
+#include "cost/evaluator_internal.h"
 
 #define TO_THE_END UINT32_MAX /* the position of a last use that never comes */
-
-/* What is known of a tensor in the stage at hand. It holds while `epoch` is the evaluator's: no table is ever cleared.
- */
-struct resident {
-    uint32_t epoch;          /* of the fields below, which matter for roots only */
-    uint32_t last;           /* position of the last use */
-    uint32_t received_epoch; /* counted as received; of this tensor itself, alias or not */
-    uint32_t listed_epoch;   /* looked at by sp_evaluator_alive() */
-    bool from_start, born, dead;
-};
-
-struct sp_evaluator {
-    const struct sp_workload *workload;
-    const struct sp_cluster *cluster;
-    uint32_t epoch;             /* one per stage evaluated */
-    struct resident *residents; /* per tensor */
-    uint64_t send_epoch;        /* one per tensor that is made */
-    uint64_t *sent;             /* per stage: the send epoch in which it was last counted as a receiver */
-};
 
 struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp_workload *workload,
                                          const struct sp_cluster *cluster)
 {
     struct sp_evaluator *evaluator = SP_NEW(arena, struct sp_evaluator);
-
     if (evaluator == NULL)
         return NULL;
-    evaluator->workload = workload;
-    evaluator->cluster = cluster;
-    evaluator->residents = SP_NEW_ARRAY(arena, workload->tensor_count, struct resident);
-    evaluator->sent = SP_NEW_ARRAY(arena, cluster->device_count, uint64_t); /* stages are on distinct devices */
-    return evaluator->residents == NULL || evaluator->sent == NULL ? NULL : evaluator;
+    *evaluator = (struct sp_evaluator){
+        .workload = workload,
+        .cluster = cluster,
+        .residents = SP_NEW_ARRAY(arena, workload->tensor_count, struct sp_resident),
+        .sent = SP_NEW_ARRAY(arena, cluster->device_count, uint64_t), /* stages are on distinct devices */
+        .nodes = {.start = SP_NEW_ARRAY(arena, (size_t)cluster->device_count + 2, uint32_t),
+                  .items = SP_NEW_ARRAY(arena, workload->node_count, uint32_t)},
+    };
+    return evaluator->residents == NULL || evaluator->sent == NULL || evaluator->nodes.start == NULL ||
+                   evaluator->nodes.items == NULL
+               ? NULL
+               : evaluator;
 }
 
 static void next_epoch(struct sp_evaluator *evaluator)
@@ -55,12 +42,12 @@ struct walk {
 };
 
 /* Notes a use of the tensor's root at `position`; NULL for a weight, which is counted here the first time. */
-static struct resident *use_root(struct walk *walk, uint32_t tensor, uint32_t position)
+static struct sp_resident *use_root(struct walk *walk, uint32_t tensor, uint32_t position)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
     uint32_t root = sp_work_root(evaluator->workload, tensor);
     const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
-    struct resident *resident = &evaluator->residents[root];
+    struct sp_resident *resident = &evaluator->residents[root];
     bool first = resident->epoch != evaluator->epoch;
 
     if (first) {
@@ -82,7 +69,7 @@ static void note_input(struct walk *walk, uint32_t t, uint32_t position)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
     const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
-    struct resident *root = use_root(walk, t, position), *self = &evaluator->residents[t];
+    struct sp_resident *root = use_root(walk, t, position), *self = &evaluator->residents[t];
 
     if (root == NULL)
         return;
@@ -105,7 +92,7 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
     const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
-    struct resident *root = use_root(walk, t, position);
+    struct sp_resident *root = use_root(walk, t, position);
 
     if (root == NULL)
         return;
@@ -132,7 +119,7 @@ static double births(struct sp_evaluator *evaluator, const uint32_t *tensors, ui
     for (uint32_t i = 0; i < count; i++) {
         uint32_t root = sp_work_root(evaluator->workload, tensors[i]);
         const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
-        struct resident *resident = &evaluator->residents[root];
+        struct sp_resident *resident = &evaluator->residents[root];
         if (memory->kind == SP_WORK_WEIGHT || resident->born)
             continue;
         resident->born = true;
@@ -150,7 +137,7 @@ static double deaths(struct sp_evaluator *evaluator, const uint32_t *tensors, ui
     for (uint32_t i = 0; i < count; i++) {
         uint32_t root = sp_work_root(evaluator->workload, tensors[i]);
         const struct sp_work_tensor *memory = &evaluator->workload->tensors[root];
-        struct resident *resident = &evaluator->residents[root];
+        struct sp_resident *resident = &evaluator->residents[root];
         if (memory->kind == SP_WORK_WEIGHT || resident->dead || resident->last != position)
             continue;
         resident->dead = true;
@@ -181,12 +168,6 @@ static double live_peak(const struct walk *walk, const uint32_t *nodes, uint32_t
             course[i] = (struct sp_live_bytes){during, live};
     }
     return peak;
-}
-
-static double largest(double a, double b, double c)
-{
-    double larger = a > b ? a : b;
-    return larger > c ? larger : c;
 }
 
 void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
@@ -221,10 +202,8 @@ void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placeme
     }
     ret_cost->activations_peak_bytes = live_peak(&walk, nodes, count, ret_course);
     ret_cost->communication_bytes = 2 * (walk.received_bytes + walk.sent_bytes);
-    ret_cost->total_bytes = ret_cost->weights_bytes + ret_cost->cache_bytes + ret_cost->activations_peak_bytes +
-                            ret_cost->communication_bytes;
     ret_cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, device);
-    ret_cost->interval_seconds = largest(ret_cost->compute_seconds, ret_cost->send_seconds, ret_cost->receive_seconds);
+    sp_stage_cost_sum(ret_cost, 1);
 }
 
 /* Lists those of these operands that are alive, unless an earlier node has named them. */
@@ -234,7 +213,7 @@ static uint32_t list_alive(struct sp_evaluator *evaluator, const uint32_t *tenso
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t root = sp_work_root(evaluator->workload, tensors[i]);
-        struct resident *resident = &evaluator->residents[root];
+        struct sp_resident *resident = &evaluator->residents[root];
         if (evaluator->workload->tensors[root].kind == SP_WORK_WEIGHT || resident->listed_epoch == evaluator->epoch)
             continue;
         resident->listed_epoch = evaluator->epoch;

@@ -95,6 +95,7 @@ struct sp_grouping_search {
     uint32_t *seen, *born, stamp; /* tensor -> stamp of the last window that received it, that holds its memory */
     uint32_t *loaded, load;       /* tensor made outside the line -> stamp of the last load that set its entries */
 
+    struct sp_evaluator *evaluator;
     uint32_t *stage_seen, stage_stamp; /* stage -> stamp of the last tensor that was found to go there */
 
     /* Counts and progress. */

@@ -88,7 +88,8 @@ enum sp_status sp_search_init(struct sp_grouping_search *search, struct sp_arena
         search->stage_room = 1;
     search->stage_limit = search->stage_room;
     search->stage_seen = SP_NEW_ARRAY(arena, search->stage_room, uint32_t);
-    if (search->stage_seen == NULL)
+    search->evaluator = sp_evaluator_create(arena, workload, cluster);
+    if (search->stage_seen == NULL || search->evaluator == NULL)
         return sp_fail_memory(err);
     search->evaluations_left = options->max_moves;
     if (options->max_moves == 0) {
@@ -237,7 +238,7 @@ enum sp_status sp_candidate_score(struct sp_grouping_search *search, struct sp_c
     }
     make_dense(search, candidate, renumbered);
     struct sp_placement placement = {candidate->stage_count, candidate->stage_of, candidate->stage_device};
-    status = sp_evaluate(search->arena, search->workload, search->cluster, &placement, &evaluation, search->err);
+    status = sp_evaluator_run(search->evaluator, search->arena, &placement, NULL, &evaluation, search->err);
     if (status != SP_OK)
         goto out;
     search->explored++;

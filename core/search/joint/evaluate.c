@@ -4,26 +4,18 @@
  */
 #include "search/joint/evaluate.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/rows.h"
 
 struct sp_joint_evaluator {
     struct sp_arena *arena;
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
-    struct sp_evaluator *whole; /* stages of one device */
-    uint32_t *seen;             /* per stage: tensor + 1 */
-    struct sp_rows nodes;       /* by stage */
-    uint32_t *strategy_at;      /* per node: in its stage's table */
+    struct sp_evaluator *stages;
+    uint32_t *strategy_at; /* per node: in its stage's table */
+    /* The placement at hand. */
+    const struct sp_placement *placement;
+    struct sp_sharded_stage *sharded;
 };
-
-static bool is_sent(const struct sp_workload *workload, const struct sp_work_tensor *tensor)
-{
-    return tensor->kind == SP_WORK_ACTIVATION && tensor->producer != SP_NO_WORK &&
-           !workload->nodes[tensor->producer].folded;
-}
 
 struct sp_joint_evaluator *sp_joint_evaluator_create(struct sp_arena *arena, const struct sp_workload *workload,
                                                      const struct sp_cluster *cluster)
@@ -34,15 +26,9 @@ struct sp_joint_evaluator *sp_joint_evaluator_create(struct sp_arena *arena, con
     evaluator->arena = arena;
     evaluator->workload = workload;
     evaluator->cluster = cluster;
-    evaluator->whole = sp_evaluator_create(arena, workload, cluster);
-    evaluator->seen = SP_NEW_ARRAY(arena, cluster->device_count, uint32_t);
-    evaluator->nodes.items = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    evaluator->nodes.start = SP_NEW_ARRAY(arena, (size_t)cluster->device_count + 2, uint32_t);
+    evaluator->stages = sp_evaluator_create(arena, workload, cluster);
     evaluator->strategy_at = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    if (evaluator->whole == NULL || evaluator->seen == NULL || evaluator->nodes.items == NULL ||
-        evaluator->nodes.start == NULL || evaluator->strategy_at == NULL)
-        return NULL;
-    return evaluator;
+    return evaluator->stages == NULL || evaluator->strategy_at == NULL ? NULL : evaluator;
 }
 
 /* ---- what is where ---------------------------------------------------------------------------------------------- */
@@ -71,11 +57,11 @@ struct side {
     double bytes;
 };
 
-static struct side side_of(const struct sp_joint_evaluator *evaluator, const struct sp_placement *placement,
-                           const struct sp_sharded_stage *sharded, uint32_t node, uint32_t tensor)
+static struct side side_of(const struct sp_joint_evaluator *evaluator, uint32_t node, uint32_t tensor)
 {
-    const uint32_t stage = placement->stage_of[node];
-    struct side side = {.first_device = placement->stage_device[stage],
+    const struct sp_sharded_stage *sharded = evaluator->sharded;
+    const uint32_t stage = evaluator->placement->stage_of[node];
+    struct side side = {.first_device = evaluator->placement->stage_device[stage],
                         .bytes = evaluator->workload->tensors[tensor].bytes};
     if (sharded == NULL || sharded[stage].table == NULL)
         return side;
@@ -121,8 +107,6 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
     const struct sp_links links = sp_cluster_links(evaluator->cluster);
     struct sp_arena_mark mark = sp_arena_mark(evaluator->arena);
     int64_t shape[SP_MAX_RANK];
-    transfer->bytes = t->bytes;
-    transfer->seconds = sp_work_transfer_seconds(evaluator->cluster, t, from->first_device, to->first_device);
     if ((from->table == NULL && to->table == NULL) || !known_shape(t->value, shape))
         return SP_OK;
     const uint32_t rank = t->value->type.shape.rank;
@@ -146,63 +130,31 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
     return status;
 }
 
-/* Counts what is sent, and with `evaluation` notes it and what it costs at both ends. */
-static enum sp_status walk_transfers(struct sp_joint_evaluator *evaluator, const struct sp_placement *placement,
-                                     const struct sp_sharded_stage *sharded, struct sp_evaluation *evaluation,
-                                     uint32_t *ret_count, struct sp_error *err)
+static enum sp_status transfer_costs(void *context, uint32_t user, struct sp_tensor_transfer *transfer,
+                                     double *ret_sent_bytes, double *ret_received_bytes, struct sp_error *err)
 {
-    const struct sp_workload *workload = evaluator->workload;
-    uint32_t count = 0;
-    memset(evaluator->seen, 0, placement->stage_count * sizeof *evaluator->seen);
-    for (uint32_t t = 0; t < workload->tensor_count; t++) {
-        const struct sp_work_tensor *tensor = &workload->tensors[t];
-        if (!is_sent(workload, tensor))
-            continue;
-        const uint32_t from = placement->stage_of[tensor->producer];
-        /* Consumers ascend, so the first one that is met in a stage is the first to use the tensor there. */
-        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
-            const uint32_t to = placement->stage_of[tensor->consumers[i]];
-            if (to == from || evaluator->seen[to] == t + 1)
-                continue;
-            if (to < from)
-                return sp_fail(err, SP_ERR_INTERNAL, "PLACEMENT_ORDER",
-                               "A placement sends tensor %u from stage %u back to stage %u.", t, from, to);
-            evaluator->seen[to] = t + 1;
-            if (evaluation != NULL) {
-                const struct side source = side_of(evaluator, placement, sharded, tensor->producer, t);
-                const struct side target = side_of(evaluator, placement, sharded, tensor->consumers[i], t);
-                struct sp_tensor_transfer *transfer = &evaluation->transfers[count];
-                *transfer = (struct sp_tensor_transfer){.tensor = t, .from_stage = from, .to_stage = to};
-                enum sp_status status = cost_transfer(evaluator, t, &source, &target, transfer, err);
-                if (status != SP_OK)
-                    return status;
-                evaluation->communication_bytes += transfer->bytes;
-                evaluation->stages[from].send_seconds += transfer->seconds;
-                evaluation->stages[to].receive_seconds += transfer->seconds;
-                evaluation->stages[from].communication_bytes += 2 * source.bytes;
-                evaluation->stages[to].communication_bytes += 2 * target.bytes;
-            }
-            count++;
-        }
-    }
-    *ret_count = count;
-    return SP_OK;
-}
-
-static int by_tensor_and_stage(const void *a, const void *b)
-{
-    const struct sp_tensor_transfer *x = a, *y = b;
-    if (x->tensor != y->tensor)
-        return x->tensor < y->tensor ? -1 : 1;
-    return (x->to_stage > y->to_stage) - (x->to_stage < y->to_stage);
+    struct sp_joint_evaluator *evaluator = context;
+    const uint32_t producer = evaluator->workload->tensors[transfer->tensor].producer;
+    const struct side from = side_of(evaluator, producer, transfer->tensor);
+    const struct side to = side_of(evaluator, user, transfer->tensor);
+    *ret_sent_bytes = from.bytes;
+    *ret_received_bytes = to.bytes;
+    return cost_transfer(evaluator, transfer->tensor, &from, &to, transfer, err);
 }
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
 
-/* A block's own figures; what crosses its border is added by the transfers. */
-static enum sp_status evaluate_block(struct sp_joint_evaluator *evaluator, struct sp_sharded_stage *sharded,
-                                     struct sp_stage_cost *cost, struct sp_error *err)
+static bool is_split(void *context, uint32_t stage)
 {
+    const struct sp_joint_evaluator *evaluator = context;
+    return evaluator->sharded != NULL && evaluator->sharded[stage].table != NULL;
+}
+
+static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage_cost *cost, double *ret_inside_bytes,
+                                  struct sp_error *err)
+{
+    struct sp_joint_evaluator *evaluator = context;
+    struct sp_sharded_stage *sharded = &evaluator->sharded[stage];
     if (sharded->intra == NULL) {
         struct sp_intra_result *intra;
         enum sp_status status = sp_intra_evaluate(evaluator->arena, sharded->table, sharded->node_count, sharded->nodes,
@@ -219,38 +171,7 @@ static enum sp_status evaluate_block(struct sp_joint_evaluator *evaluator, struc
     cost->weights_bytes = intra->weight_bytes;
     cost->cache_bytes = intra->resident_bytes;
     cost->activations_peak_bytes = intra->activation_peak_bytes;
-    return SP_OK;
-}
-
-static double largest(double a, double b, double c)
-{
-    const double larger = a > b ? a : b;
-    return larger > c ? larger : c;
-}
-
-static enum sp_status evaluate_stages(struct sp_joint_evaluator *evaluator, const struct sp_placement *placement,
-                                      struct sp_sharded_stage *sharded, struct sp_evaluation *evaluation,
-                                      struct sp_error *err)
-{
-    const uint32_t *first = evaluator->nodes.start;
-    for (uint32_t s = 0; s < placement->stage_count; s++) {
-        struct sp_stage_cost *cost = &evaluation->stages[s];
-        const uint32_t count = first[s + 1] - first[s];
-        if (sharded == NULL || sharded[s].table == NULL) {
-            sp_evaluator_stage(evaluator->whole, placement, s, evaluator->nodes.items + first[s], count, cost);
-            cost->send_seconds = cost->receive_seconds = cost->communication_bytes = 0;
-        } else {
-            *cost = (struct sp_stage_cost){.device = placement->stage_device[s], .node_count = count};
-            enum sp_status status = evaluate_block(evaluator, &sharded[s], cost, err);
-            if (status != SP_OK)
-                return status;
-            cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, cost->device);
-        }
-        cost->device_count = sp_placement_size(placement, s) * sp_placement_replicas(placement, s);
-        evaluation->communication_bytes += sharded != NULL && sharded[s].table != NULL
-                                               ? sharded[s].intra->communication_bytes * sp_placement_size(placement, s)
-                                               : 0;
-    }
+    *ret_inside_bytes = intra->communication_bytes * sp_placement_size(evaluator->placement, stage);
     return SP_OK;
 }
 
@@ -258,41 +179,12 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
                                       const struct sp_placement *placement, struct sp_sharded_stage *sharded,
                                       struct sp_evaluation **ret_evaluation, struct sp_error *err)
 {
-    uint32_t count = 0;
-    if (sharded == NULL && placement->stage_size == NULL && placement->stage_replicas == NULL)
-        return sp_evaluate(arena, evaluator->workload, evaluator->cluster, placement, ret_evaluation, err);
-    sp_rows_fill(placement->stage_of, evaluator->workload->node_count, placement->stage_count, &evaluator->nodes);
+    const struct sp_block_costs blocks = {evaluator, is_split, stage_costs, transfer_costs};
+    const bool is_whole = sharded == NULL && placement->stage_size == NULL && placement->stage_replicas == NULL;
+    evaluator->placement = placement;
+    evaluator->sharded = sharded;
     note_strategies(evaluator, placement, sharded);
-    enum sp_status status = walk_transfers(evaluator, placement, sharded, NULL, &count, err);
-    if (status != SP_OK)
-        return status;
-    struct sp_evaluation *evaluation = SP_NEW(arena, struct sp_evaluation);
-    if (evaluation == NULL)
-        return sp_fail_memory(err);
-    evaluation->stage_count = placement->stage_count;
-    evaluation->transfer_count = count;
-    evaluation->stages = SP_NEW_ARRAY(arena, placement->stage_count, struct sp_stage_cost);
-    evaluation->transfers = SP_NEW_ARRAY(arena, count, struct sp_tensor_transfer);
-    if (evaluation->stages == NULL || evaluation->transfers == NULL)
-        return sp_fail_memory(err);
-    status = evaluate_stages(evaluator, placement, sharded, evaluation, err);
-    if (status == SP_OK)
-        status = walk_transfers(evaluator, placement, sharded, evaluation, &count, err);
-    if (status != SP_OK)
-        return status;
-    if (count > 1)
-        qsort(evaluation->transfers, count, sizeof *evaluation->transfers, by_tensor_and_stage);
-    for (uint32_t s = 0; s < placement->stage_count; s++) {
-        struct sp_stage_cost *cost = &evaluation->stages[s];
-        cost->total_bytes =
-            cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
-        cost->interval_seconds = largest(cost->compute_seconds, cost->send_seconds, cost->receive_seconds) /
-                                 sp_placement_replicas(placement, s);
-    }
-    status = sp_evaluation_finish(evaluator->arena, evaluation, err);
-    if (status == SP_OK)
-        *ret_evaluation = evaluation;
-    return status;
+    return sp_evaluator_run(evaluator->stages, arena, placement, is_whole ? NULL : &blocks, ret_evaluation, err);
 }
 
 enum sp_status sp_joint_evaluate(struct sp_arena *arena, const struct sp_workload *workload,

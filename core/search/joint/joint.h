@@ -115,13 +115,6 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
                                struct sp_error *err);
 void sp_search_result_release(struct sp_search_result *result); /* the tables' caches; NULL is allowed */
 
-/* The same answer for a placement by grouping.h: no operator split, the only plan of its front, and the bounds that
-   hold for placements of whole operators. Shares the grouping's placement and evaluation. */
-enum sp_status sp_search_result_from_grouping(struct sp_arena *arena, const struct sp_workload *workload,
-                                              const struct sp_cluster *cluster,
-                                              const struct sp_grouping_result *grouping,
-                                              struct sp_search_result **ret_result, struct sp_error *err);
-
 /*
  * Evaluates a placement whose stages are blocks. `sharded` has the table, nodes and strategies of each stage whose
  * block has more than one device; `intra` is filled in. Placement as sp_evaluate() wants it.

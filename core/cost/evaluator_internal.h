@@ -1,0 +1,29 @@
+#pragma once
+/*
+ * evaluator_internal - the tables that evaluations share.
+ */
+#include "base/rows.h"
+#include "cost/evaluate.h"
+
+/* What is known of a tensor in the stage at hand. It holds while `epoch` is the evaluator's: no table is ever cleared.
+ */
+struct sp_resident {
+    uint32_t epoch;          /* of the fields below, which matter for roots only */
+    uint32_t last;           /* position of the last use */
+    uint32_t received_epoch; /* counted as received; of this tensor itself, alias or not */
+    uint32_t listed_epoch;   /* looked at by sp_evaluator_alive() */
+    bool from_start, born, dead;
+};
+
+struct sp_evaluator {
+    const struct sp_workload *workload;
+    const struct sp_cluster *cluster;
+    uint32_t epoch;                /* one per stage evaluated */
+    struct sp_resident *residents; /* per tensor */
+    uint64_t send_epoch;           /* one per tensor that is made, or sent */
+    uint64_t *sent;                /* per stage: the send epoch in which it was last counted as a receiver */
+    struct sp_rows nodes;          /* by stage */
+};
+
+/* Total bytes and the interval, from what makes them up. */
+void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t replicas);
