@@ -664,6 +664,11 @@ double sp_stage_set_peak(const struct sp_stage_set *set, uint32_t block)
     return fmax(set->trees[block].most[1], 0);
 }
 
+double sp_stage_set_weights(const struct sp_stage_set *set, uint32_t block)
+{
+    return set->weight_bytes[block];
+}
+
 double sp_stage_set_bytes(const struct sp_stage_set *set, uint32_t block)
 {
     return set->weight_bytes[block] + 2 * set->crossing_bytes[block] + sp_stage_set_peak(set, block);

@@ -50,5 +50,6 @@ void sp_stage_set_take(struct sp_stage_set *set, uint32_t part);
 
 double sp_stage_set_bytes(const struct sp_stage_set *set, uint32_t block);
 
-/* Of these bytes the peak of what is alive. */
+/* Of these bytes weights and caches, and the peak of what is alive. */
+double sp_stage_set_weights(const struct sp_stage_set *set, uint32_t block);
 double sp_stage_set_peak(const struct sp_stage_set *set, uint32_t block);

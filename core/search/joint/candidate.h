@@ -7,6 +7,7 @@
  *  settle    each stage's strategies are chosen again under its own memory; what still does not fit is chosen under
  * less
  */
+#include "cost/stage_set.h"
 #include "search/joint/cut_units.h"
 #include "search/joint/evaluate.h"
 #include "search/joint/model_choice.h"
@@ -20,6 +21,7 @@ struct sp_joint_candidate {
     enum sp_search_strategy strategy;
     bool fits;
     bool is_draft;       /* of a proposal without limits: evaluated as it is, without choosing again */
+    bool is_hopeful;     /* of such a proposal: worth choosing again only where it is better than what is known */
     double memory_bytes; /* of the fullest device */
     uint32_t devices_used;
 };
@@ -43,6 +45,7 @@ struct sp_joint {
     struct sp_joint_candidate *beyond;    /* the best of those that lack memory, and nothing else */
     uint64_t explored, accepted;
     bool stopped;
+    bool memory_binds; /* the last proposal was made under a limit of memory that some stages do not keep */
 };
 
 /* The table of an option's mesh; NULL for blocks of one device. */
@@ -55,7 +58,13 @@ struct sp_proposal {
     enum sp_objective objective;
     uint32_t max_stages, max_replicas; /* 0: any number */
     bool is_draft;                     /* as if there were memory enough; strategies stay those of the profiles */
+    bool is_hopeful; /* stages may need less than with the profiles' strategies: only what is sure counts as memory */
 };
+
+/* Parts of the model for sets of them (stage_set.h), with a block for each profile of the proposal: `part_of` per work
+   node. NULL without memory. */
+struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct sp_proposal *proposal,
+                                      uint32_t part_count, const uint32_t *part_of);
 
 /* *ret_candidate is NULL where the stages' search finds nothing that fits its estimate, or its blocks cannot be
    allotted. Otherwise it is settled and evaluated, and may or may not fit. */

@@ -306,14 +306,38 @@ static enum sp_status make_profiles(struct search *search)
 
 /* ---- proposals -------------------------------------------------------------------------------------------------- */
 
+/* Cuts the model into stages. Strategies that are chosen again within a stage may need less memory than those of the
+   profiles, so where operators are split it is done with both; for a latency, which takes long, with the profiles' only
+   where the other way comes to nothing. */
+static enum sp_status propose_stages(struct search *search, struct sp_proposal *proposal,
+                                     enum sp_search_strategy strategy)
+{
+    const bool is_latency = proposal->objective == SP_OBJECTIVE_LATENCY;
+    enum sp_status status = SP_OK;
+    bool splits = false;
+    for (uint32_t i = 0; i < proposal->profile_count; i++)
+        splits = splits || proposal->profiles[i]->table != NULL;
+    for (uint32_t round = 0; status == SP_OK && round < (splits ? 2 : 1); round++) {
+        struct sp_joint_candidate *candidate;
+        proposal->is_hopeful = splits && (round == 0) == is_latency;
+        status = sp_joint_propose(&search->joint, proposal, &candidate, search->err);
+        if (status == SP_OK && candidate != NULL)
+            status = take(search, candidate, strategy);
+        if (!search->joint.memory_binds || (is_latency && candidate != NULL && candidate->fits))
+            break;
+    }
+    proposal->is_hopeful = false;
+    return status;
+}
+
 static enum sp_status propose(struct search *search, const struct sp_model_choice *const *profiles, uint32_t count,
                               uint32_t max_stages, enum sp_search_strategy strategy)
 {
-    const struct sp_proposal proposal = {.profile_count = count,
-                                         .profiles = profiles,
-                                         .objective = search->joint.options->objective,
-                                         .max_stages = stage_limit(search, max_stages),
-                                         .max_replicas = search->joint.options->max_replicas};
+    struct sp_proposal proposal = {.profile_count = count,
+                                   .profiles = profiles,
+                                   .objective = search->joint.options->objective,
+                                   .max_stages = stage_limit(search, max_stages),
+                                   .max_replicas = search->joint.options->max_replicas};
     struct sp_joint_candidate *candidate;
     enum sp_status status = SP_OK;
     const bool is_whole = max_stages == 1 && search->joint.options->constraints == NULL;
@@ -322,11 +346,8 @@ static enum sp_status propose(struct search *search, const struct sp_model_choic
         if (status == SP_OK && candidate != NULL)
             status = take(search, candidate, strategy);
     }
-    if (status == SP_OK && (!is_whole || proposal.max_replicas != 1)) {
-        status = sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
-        if (status == SP_OK && candidate != NULL)
-            status = take(search, candidate, strategy);
-    }
+    if (status == SP_OK && (!is_whole || proposal.max_replicas != 1))
+        status = propose_stages(search, &proposal, strategy);
     if (status != SP_OK || count != 1 || !has_pins(search->joint.options->constraints))
         return status;
     status = sp_joint_propose_pinned(&search->joint, &proposal, &candidate, search->err);

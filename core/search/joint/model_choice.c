@@ -6,18 +6,23 @@
 #include "search/joint/evaluate.h"
 #include "search/joint/violations.h"
 
-static bool allocate(struct sp_arena *arena, const struct sp_workload *workload, struct sp_model_choice *profile)
+/* A choice under way, with the arrays behind choice->bytes. */
+struct making {
+    struct sp_model_choice *choice;
+    double *kept_bytes, *workspace_bytes, *tensor_bytes;
+};
+
+static bool allocate(struct sp_arena *arena, const struct sp_workload *workload, struct making *making)
 {
-    profile->strategy_of = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    profile->seconds = SP_NEW_ARRAY(arena, workload->node_count, double);
-    profile->weight_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
-    profile->held_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
-    profile->kept_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
-    profile->workspace_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
-    profile->local_bytes = SP_NEW_ARRAY(arena, workload->tensor_count, double);
-    return profile->kept_bytes != NULL && profile->workspace_bytes != NULL && profile->strategy_of != NULL &&
-           profile->seconds != NULL && profile->weight_bytes != NULL && profile->held_bytes != NULL &&
-           profile->local_bytes != NULL;
+    struct sp_model_choice *choice = making->choice;
+    choice->strategy_of = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
+    choice->seconds = SP_NEW_ARRAY(arena, workload->node_count, double);
+    making->kept_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
+    making->workspace_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
+    making->tensor_bytes = SP_NEW_ARRAY(arena, workload->tensor_count, double);
+    choice->bytes = (struct sp_stage_block){making->kept_bytes, making->workspace_bytes, making->tensor_bytes};
+    return choice->strategy_of != NULL && choice->seconds != NULL && making->kept_bytes != NULL &&
+           making->workspace_bytes != NULL && making->tensor_bytes != NULL;
 }
 
 /* ---- strategies ------------------------------------------------------------------------------------------------- */
@@ -91,96 +96,54 @@ static double local_bytes(const struct sp_model_choice *profile, uint32_t node, 
     return sp_strategy_local_bytes(profile->table, tensor, layout);
 }
 
-static void take_node(struct sp_model_choice *profile, const struct sp_workload *workload, uint32_t n)
+static void take_node(struct making *making, const struct sp_workload *workload, uint32_t n)
 {
+    struct sp_model_choice *choice = making->choice;
     const struct sp_work_node *node = &workload->nodes[n];
-    if (profile->table == NULL) {
-        profile->seconds[n] = node->seconds[profile->option->mesh.kind];
-        profile->weight_bytes[n] = node->inner_weight_bytes + node->resident_bytes;
-        profile->workspace_bytes[n] = node->workspace_bytes;
+    if (choice->table == NULL) {
+        choice->seconds[n] = node->seconds[choice->option->mesh.kind];
+        making->kept_bytes[n] = node->inner_weight_bytes + node->resident_bytes;
+        making->workspace_bytes[n] = node->workspace_bytes;
     } else {
-        const struct sp_strategy *strategy = &sp_strategy_of(profile->table, n)->items[profile->strategy_of[n]];
-        profile->seconds[n] += strategy->compute_seconds + strategy->communication_seconds;
-        profile->weight_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
-        profile->workspace_bytes[n] = strategy->workspace_bytes;
+        const struct sp_strategy *strategy = &sp_strategy_of(choice->table, n)->items[choice->strategy_of[n]];
+        choice->seconds[n] += strategy->compute_seconds + strategy->communication_seconds;
+        making->kept_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
+        making->workspace_bytes[n] = strategy->workspace_bytes;
     }
-    profile->kept_bytes[n] = profile->weight_bytes[n];
     for (uint32_t i = 0; i < node->output_count; i++)
-        profile->local_bytes[node->outputs[i]] = local_bytes(profile, n, node->outputs[i], workload);
-}
-
-/* Weights and model inputs are as their first user has them, and weights count there; `seen` has a zeroed entry per
-   tensor. */
-static void take_inputs(struct sp_model_choice *profile, const struct sp_workload *workload, bool *seen)
-{
-    for (uint32_t n = 0; n < workload->node_count; n++) {
-        const struct sp_work_node *node = &workload->nodes[n];
-        for (uint32_t i = 0; !node->folded && i < node->input_count; i++) {
-            const uint32_t root = sp_work_root(workload, node->inputs[i]);
-            if (workload->tensors[root].kind == SP_WORK_ACTIVATION || seen[root])
-                continue;
-            seen[root] = true;
-            profile->local_bytes[root] = local_bytes(profile, n, node->inputs[i], workload);
-            if (workload->tensors[root].kind == SP_WORK_WEIGHT)
-                profile->weight_bytes[n] += profile->local_bytes[root];
-        }
+        making->tensor_bytes[node->outputs[i]] = local_bytes(choice, n, node->outputs[i], workload);
+    /* Weights and model inputs are as their first user has them. */
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const uint32_t root = sp_work_root(workload, node->inputs[i]);
+        if (workload->tensors[root].kind != SP_WORK_ACTIVATION && making->tensor_bytes[root] == 0)
+            making->tensor_bytes[root] = local_bytes(choice, n, node->inputs[i], workload);
     }
 }
 
-/* Live activations in the course of all nodes; `last` has an entry per tensor: the last user of a root. */
-static void take_live(struct sp_model_choice *profile, const struct sp_workload *workload, uint32_t *last)
+/* The whole model as one stage. */
+static enum sp_status take_sums(struct sp_arena *scratch, struct sp_model_choice *choice,
+                                const struct sp_workload *workload, struct sp_error *err)
 {
-    double live = 0;
-    for (uint32_t n = 0; n < workload->node_count; n++) {
-        const struct sp_work_node *node = &workload->nodes[n];
-        for (uint32_t i = 0; !node->folded && i < node->input_count; i++)
-            last[sp_work_root(workload, node->inputs[i])] = n;
-    }
-    for (uint32_t n = 0; n < workload->node_count; n++) {
-        const struct sp_work_node *node = &workload->nodes[n];
-        if (node->folded)
-            continue;
-        for (uint32_t i = 0; i < node->output_count; i++) {
-            const struct sp_work_tensor *tensor = &workload->tensors[node->outputs[i]];
-            live += tensor->alias_of == SP_NO_WORK ? profile->local_bytes[node->outputs[i]] : 0;
-        }
-        profile->held_bytes[n] = profile->workspace_bytes[n] + live;
-        profile->peak_bytes = fmax(profile->peak_bytes, profile->held_bytes[n]);
-        /* What ends here: its root is used here last; several operands may be one root. */
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            const uint32_t root = sp_work_root(workload, node->inputs[i]);
-            if (last[root] != n || workload->tensors[root].kind != SP_WORK_ACTIVATION)
-                continue;
-            live -= profile->local_bytes[root];
-            last[root] = SP_NO_WORK;
-        }
-    }
-}
-
-static enum sp_status take_figures(struct sp_arena *arena, struct sp_model_choice *profile,
-                                   const struct sp_workload *workload, struct sp_error *err)
-{
-    bool *seen = SP_NEW_ARRAY(arena, workload->tensor_count, bool);
-    uint32_t *last = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t);
+    uint32_t *part_of = SP_NEW_ARRAY(scratch, workload->node_count, uint32_t);
     double whole = 0, local = 0;
-    if (seen == NULL || last == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t n = 0; n < workload->node_count; n++) {
-        if (!workload->nodes[n].folded)
-            take_node(profile, workload, n);
-    }
-    take_inputs(profile, workload, seen);
-    take_live(profile, workload, last);
-    for (uint32_t n = 0; n < workload->node_count; n++) {
+    for (uint32_t n = 0; part_of != NULL && n < workload->node_count; n++) {
         const struct sp_work_node *node = &workload->nodes[n];
-        profile->total_seconds += profile->seconds[n];
-        profile->total_weight_bytes += profile->weight_bytes[n];
+        choice->total_seconds += choice->seconds[n];
+        part_of[n] = node->folded ? SP_NO_WORK : 0;
         for (uint32_t i = 0; !node->folded && i < node->output_count; i++) {
             whole += workload->tensors[node->outputs[i]].bytes;
-            local += profile->local_bytes[node->outputs[i]];
+            local += choice->bytes.tensor_bytes[node->outputs[i]];
         }
     }
-    profile->sent_share = whole > 0 ? local / whole : 1;
+    struct sp_stage_parts *parts =
+        part_of == NULL ? NULL : sp_stage_parts_create(scratch, workload, 1, part_of, 1, &choice->bytes);
+    struct sp_stage_set *set = parts == NULL ? NULL : sp_stage_set_create(scratch, parts);
+    if (set == NULL)
+        return sp_fail_memory(err);
+    sp_stage_set_put(set, 0);
+    choice->peak_bytes = sp_stage_set_peak(set, 0);
+    choice->total_weight_bytes = sp_stage_set_weights(set, 0);
+    choice->sent_share = whole > 0 ? local / whole : 1;
     return SP_OK;
 }
 
@@ -192,21 +155,26 @@ enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile
                                    .workload = request->workload,
                                    .table = request->table,
                                    .mesh = &request->option->mesh};
+    struct making making = {.choice = profile};
     bool chosen = true;
-    if (profile == NULL || !allocate(arena, request->workload, profile))
+    if (profile == NULL || !allocate(arena, request->workload, &making))
         return sp_fail_memory(err);
     profile->option = request->option;
     profile->table = request->table;
     profile->is_free = isinf(request->memory_limit);
     enum sp_status status = find_unable(arena, profile, &rules, err);
-    if (status == SP_OK && request->table != NULL) {
-        struct sp_arena *scratch =
-            sp_arena_create(sp_arena_budget(arena)); /* a problem takes far more than its answer */
-        status = scratch == NULL ? sp_fail_memory(err) : choose(scratch, request, &rules, profile, &chosen, err);
-        sp_arena_destroy(scratch);
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(arena)); /* a problem takes far more than its answer */
+    if (status == SP_OK && scratch == NULL)
+        status = sp_fail_memory(err);
+    if (status == SP_OK && request->table != NULL)
+        status = choose(scratch, request, &rules, profile, &chosen, err);
+    for (uint32_t n = 0; status == SP_OK && chosen && n < request->workload->node_count; n++) {
+        if (!request->workload->nodes[n].folded)
+            take_node(&making, request->workload, n);
     }
     if (status == SP_OK && chosen)
-        status = take_figures(arena, profile, request->workload, err);
+        status = take_sums(scratch, profile, request->workload, err);
+    sp_arena_destroy(scratch);
     if (status == SP_OK)
         *ret_profile = chosen ? profile : NULL;
     return status;

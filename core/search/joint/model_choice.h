@@ -5,6 +5,7 @@
  * Strategies are chosen for all nodes together, under the memory that `stages` blocks have together: what a stage's
  * operators will be like is known before it is known where stages end.
  */
+#include "cost/stage_set.h"
 #include "search/constraints.h"
 #include "search/strategy/intra.h"
 
@@ -13,11 +14,7 @@ struct sp_model_choice {
     struct sp_strategy_table *table; /* NULL: one device, no operator is split */
     uint32_t *strategy_of;           /* per work node */
     double *seconds;                 /* per work node: on one device, with the collectives before and in it */
-    double *weight_bytes;            /* per work node: of one device, each weight at its first user; what it keeps */
-    double *held_bytes;              /* per work node: live activations while it runs, of one device */
-    double *kept_bytes;              /* per work node: weights inside it, and what it keeps, of one device */
-    double *workspace_bytes;         /* per work node, of one device */
-    double *local_bytes;             /* per tensor: of one device, as its producer makes it, or its first user has it */
+    struct sp_stage_block bytes;     /* of tensors as their producers make them, or their first users have them */
     bool is_free;                    /* strategies were chosen under no limit of memory */
     bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
     double total_seconds, total_weight_bytes, peak_bytes;

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cost/stage_set.h"
 #include "search/grouping/internal.h"
 #include "search/joint/blocks.h"
 #include "search/joint/pareto_front.h"
 #include "search/joint/pinned/pinned.h"
 #include "search/joint/rechoose.h"
 
-#define MAX_IDEALS  20000                /* graphs with more are cut along a line */
-#define STAGES_WORK ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
+#define MAX_IDEALS   20000                /* graphs with more are cut along a line */
+#define STAGES_WORK  ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
+#define LATENCY_WORK ((uint64_t)40000000) /* the same for a latency, of which seldom anything is proved */
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
@@ -125,23 +125,26 @@ static double bytes_of_set(const void *set, uint32_t option)
     return sp_stage_set_bytes(set, option);
 }
 
+struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct sp_proposal *proposal,
+                                      uint32_t part_count, const uint32_t *part_of)
+{
+    struct sp_stage_block *blocks = SP_NEW_ARRAY(joint->arena, proposal->profile_count, struct sp_stage_block);
+    for (uint32_t i = 0; blocks != NULL && i < proposal->profile_count; i++)
+        blocks[i] = proposal->profiles[i]->bytes;
+    return blocks == NULL ? NULL
+                          : sp_stage_parts_create(joint->arena, joint->workload, part_count, part_of,
+                                                  proposal->profile_count, blocks);
+}
+
 /* How much memory sets of units need. Where nothing can lack memory nobody has to count it. */
 static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_proposal *proposal,
                                   struct sp_stages_problem *problem, struct sp_stages_option *options,
                                   struct sp_error *err)
 {
-    struct sp_stage_block *blocks = SP_NEW_ARRAY(joint->arena, proposal->profile_count, struct sp_stage_block);
     struct sp_stages_memory *memory = SP_NEW(joint->arena, struct sp_stages_memory);
+    struct sp_stage_parts *parts = sp_joint_parts(joint, proposal, joint->units->count, joint->units->of);
     bool is_roomy = true;
-    if (blocks == NULL || memory == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < proposal->profile_count; i++) {
-        const struct sp_model_choice *profile = proposal->profiles[i];
-        blocks[i] = (struct sp_stage_block){profile->kept_bytes, profile->workspace_bytes, profile->local_bytes};
-    }
-    struct sp_stage_parts *parts = sp_stage_parts_create(joint->arena, joint->workload, joint->units->count,
-                                                         joint->units->of, proposal->profile_count, blocks);
-    if (parts == NULL)
+    if (memory == NULL || parts == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < proposal->profile_count; i++) {
         if (sp_stage_parts_most(parts, i) <= options[i].memory_bytes)
@@ -151,7 +154,8 @@ static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_propos
             return sp_fail_memory(err);
     }
     *memory = (struct sp_stages_memory){parts, create_set, put_unit, take_unit, bytes_of_set};
-    problem->memory = is_roomy ? NULL : memory;
+    problem->memory = is_roomy || proposal->is_hopeful ? NULL : memory;
+    joint->memory_binds = !is_roomy;
     return SP_OK;
 }
 
@@ -340,6 +344,7 @@ static enum sp_status take_stages(struct sp_joint *joint, const struct sp_propos
     if (status != SP_OK || !allotted)
         return status;
     candidate->is_draft = proposal->is_draft;
+    candidate->is_hopeful = proposal->is_hopeful;
     status = sp_joint_rechoose(joint, candidate, proposal->profiles, profile_of, err);
     *ret_candidate = candidate;
     return status == SP_OK ? shift(joint, ret_candidate, err) : status;
@@ -349,7 +354,8 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err)
 {
     const struct sp_stages_options options = {.seed = joint->options->seed,
-                                              .work_limit = STAGES_WORK,
+                                              .work_limit = proposal->objective == SP_OBJECTIVE_LATENCY ? LATENCY_WORK
+                                                                                                        : STAGES_WORK,
                                               .max_ideals = MAX_IDEALS,
                                               .skips_least_memory = true,
                                               .executor = joint->options->executor,
@@ -357,6 +363,7 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
     struct sp_stages_problem problem;
     struct sp_stages_result *result;
     *ret_candidate = NULL;
+    joint->memory_binds = false;
     enum sp_status status = make_problem(joint, proposal, &problem, err);
     if (status == SP_OK)
         status = sp_stages_solve(joint->arena, &problem, &options, &result, err);

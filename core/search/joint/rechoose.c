@@ -293,7 +293,9 @@ enum sp_status sp_joint_rechoose(struct sp_joint *joint, struct sp_joint_candida
         status = sp_joint_judge(joint, candidate, err);
     if (status == SP_OK && !sp_front_note_short_of_memory(joint, candidate))
         status = sp_fail_memory(err);
-    if (status == SP_OK && !candidate->is_draft)
+    const bool is_idle = candidate->is_hopeful && joint->ranked[0] != NULL &&
+                         !sp_front_better(joint->options->objective, candidate, joint->ranked[0]);
+    if (status == SP_OK && !candidate->is_draft && !is_idle)
         status = choose_and_judge(&settling, err);
     return status;
 }

@@ -12,13 +12,14 @@ struct maker {
     struct sp_joint *joint;
     const struct sp_proposal *proposal;
     struct sp_pinned_cuts *cuts;
-    const double **seconds; /* per profile */
-    uint32_t *group_size;   /* per group of nodes that are together */
-    uint32_t *group_here;   /* the same, in the piece at hand */
-    uint32_t *place_of;     /* per node: its place in `live` */
-    uint32_t *stamp;        /* per node: the piece it was last in */
-    uint32_t *seen;         /* per tensor: the piece it was last received in */
-    uint32_t piece;         /* number of the piece at hand */
+    const double **seconds;   /* per profile */
+    uint32_t *group_size;     /* per group of nodes that are together */
+    uint32_t *group_here;     /* the same, in the piece at hand */
+    uint32_t *place_of;       /* per node: its place in `live` */
+    uint32_t *stamp;          /* per node: the piece it was last in */
+    uint32_t *seen;           /* per tensor: the piece it was last received in */
+    uint32_t piece;           /* number of the piece at hand */
+    struct sp_stage_set *set; /* the piece at hand; its parts are the places in `live` */
 };
 
 bool sp_pinned_has(const struct sp_pinned_cuts *cuts, uint32_t from, uint32_t to, uint32_t place)
@@ -173,11 +174,21 @@ static bool are_groups_whole(const struct maker *maker)
 static void add_figures(const struct maker *maker, struct sp_pinned_piece *piece, uint32_t n)
 {
     for (uint32_t p = 0; p < maker->proposal->profile_count; p++) {
-        const struct sp_model_choice *profile = maker->proposal->profiles[p];
         const double unable = maker->joint->workload->unable_seconds, seconds = maker->seconds[p][n];
         piece->seconds[p] += unable > 0 && seconds >= unable ? INFINITY : seconds;
-        piece->weights[p] += profile->weight_bytes[n];
-        piece->held[p] = fmax(piece->held[p], profile->held_bytes[n]);
+    }
+}
+
+/* Puts the nodes of a piece in the set, or takes them out. */
+static void change_set(const struct maker *maker, uint32_t from, uint32_t to,
+                       void (*change)(struct sp_stage_set *set, uint32_t part))
+{
+    const struct sp_pinned_cuts *cuts = maker->cuts;
+    const uint32_t first = cuts->sets != NULL ? 0 : cuts->ends[from];
+    const uint32_t end = cuts->sets != NULL ? cuts->live_count : cuts->ends[to];
+    for (uint32_t i = first; i < end; i++) {
+        if (sp_pinned_has(cuts, from, to, i))
+            change(maker->set, i);
     }
 }
 
@@ -197,7 +208,11 @@ static enum sp_status fill_piece(struct maker *maker, uint32_t from, uint32_t to
         return sp_fail_memory(err);
     piece->seconds = figures;
     piece->weights = figures + profiles;
-    piece->held = figures + 2 * (size_t)profiles;
+    piece->bytes = figures + 2 * (size_t)profiles;
+    for (uint32_t p = 0; p < profiles; p++) {
+        piece->weights[p] = sp_stage_set_weights(maker->set, p);
+        piece->bytes[p] = sp_stage_set_bytes(maker->set, p);
+    }
     piece->is_possible = true;
     maker->piece++;
     if (maker->joint->options->constraints->together_of != NULL)
@@ -236,6 +251,7 @@ static bool prepare(struct maker *maker)
     if (maker->seconds == NULL || maker->group_size == NULL || maker->group_here == NULL || maker->place_of == NULL ||
         maker->stamp == NULL || maker->seen == NULL)
         return false;
+    memset(maker->place_of, 0xFF, maker->joint->workload->node_count * sizeof *maker->place_of);
     for (uint32_t i = 0; i < maker->cuts->live_count; i++)
         maker->place_of[maker->cuts->live[i]] = i;
     for (uint32_t i = 0; c->together_of != NULL && i < maker->cuts->live_count; i++) {
@@ -263,12 +279,22 @@ enum sp_status sp_pinned_cuts_create(struct sp_joint *joint, const struct sp_pro
         if (status != SP_OK)
             return status;
     }
-    for (uint32_t from = 0; from < maker.cuts->count; from++) {
+    struct sp_stage_parts *parts = sp_joint_parts(joint, proposal, count, maker.place_of);
+    maker.set = parts == NULL ? NULL : sp_stage_set_create(joint->arena, parts);
+    if (maker.set == NULL)
+        return sp_fail_memory(err);
+    const bool is_line = maker.cuts->sets == NULL; /* pieces from one cut grow */
+    for (uint32_t from = 0; from + 1 < maker.cuts->count; from++) {
         for (uint32_t to = from + 1; to < maker.cuts->count; to++) {
+            change_set(&maker, is_line ? to - 1 : from, to, sp_stage_set_put);
             enum sp_status status = fill_piece(&maker, from, to, err);
             if (status != SP_OK)
                 return status;
+            if (!is_line)
+                change_set(&maker, from, to, sp_stage_set_take);
         }
+        if (is_line)
+            change_set(&maker, from, maker.cuts->count - 1, sp_stage_set_take);
     }
     *ret_cuts = maker.cuts;
     return SP_OK;

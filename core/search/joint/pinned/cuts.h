@@ -23,7 +23,7 @@ struct sp_pinned_piece {
     uint32_t low, high;      /* the first and last device that nodes of it are pinned to; low > high: none */
     uint32_t received_count; /* tensors that come from outside, the first SP_PINNED_RECEIVED of them: */
     struct sp_pinned_received *received;
-    double *seconds, *weights, *held; /* per profile */
+    double *seconds, *weights, *bytes; /* per profile; weights are part of the bytes */
 };
 
 struct sp_pinned_cuts {

@@ -171,8 +171,8 @@ static bool may_be(const struct mixed *m, const struct form *form, uint32_t from
     const struct sp_pinned_piece *piece = sp_pinned_piece(m->cuts, from, to);
     const size_t option = (size_t)(form->option - m->joint->space->options);
     /* Strategies that are chosen again may cut all that is there. */
-    const double bytes = m->is_hopeful ? piece->weights[form->profile] / form->option->size
-                                       : piece->weights[form->profile] + piece->held[form->profile];
+    const double bytes =
+        m->is_hopeful ? piece->weights[form->profile] / form->option->size : piece->bytes[form->profile];
     return piece->is_possible && (piece->stage == SP_UNPINNED || piece->stage == stage) &&
            isfinite(piece->seconds[form->profile]) && bytes <= form->capacity * (1 + TIE) &&
            !m->banned[(option * m->cuts->count + from) * m->cuts->count + to];

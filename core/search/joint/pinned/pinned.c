@@ -89,6 +89,8 @@ struct cutting {
     const struct sp_model_choice *profile;
     const double *seconds;
     double capacity;
+    struct sp_stage_parts *parts; /* positions of the line */
+    struct sp_stage_set *set;     /* empty between looks */
     uint32_t length;
     struct place *line;
     bool *is_joined;             /* per position: not cut before it */
@@ -227,13 +229,17 @@ static uint32_t longest_stage(const struct cutting *c, uint32_t stage, uint32_t 
 {
     const uint32_t *device_of = c->joint->options->constraints->device_of;
     double seconds = 0, weights = 0, held = 0;
-    uint32_t end = begin, low = UINT32_MAX, high = 0;
+    uint32_t end = begin, put = begin, low = UINT32_MAX, high = 0;
     for (uint32_t p = begin; p < c->end_most[stage]; p++) {
         const uint32_t n = c->line[p].node;
         const uint32_t device = device_of == NULL ? SP_UNPINNED : device_of[n];
         seconds += c->seconds[n];
-        weights += c->profile->weight_bytes[n];
-        held = fmax(held, c->profile->held_bytes[n]);
+        double own_weights, own_held;
+        sp_stage_part_least(c->parts, 0, p, &own_weights, &own_held);
+        weights += own_weights;
+        held = fmax(held, own_held);
+        sp_stage_set_put(c->set, p);
+        put = p + 1;
         if (device != SP_UNPINNED) {
             low = device < low ? device : low;
             high = device > high ? device : high;
@@ -241,10 +247,26 @@ static uint32_t longest_stage(const struct cutting *c, uint32_t stage, uint32_t 
         if (seconds > most || weights + held > c->capacity || c->line[p].latest < stage ||
             (low <= high && high - low >= c->profile->option->size))
             break;
-        if (p + 1 == c->length || !c->is_joined[p + 1])
+        if ((p + 1 == c->length || !c->is_joined[p + 1]) && sp_stage_set_bytes(c->set, 0) <= c->capacity)
             end = p + 1;
     }
+    while (put > begin)
+        sp_stage_set_take(c->set, --put);
     return end;
+}
+
+/* The memory of any stage. */
+static bool prepare_memory(struct cutting *c, const struct sp_proposal *proposal)
+{
+    const uint32_t nodes = c->joint->workload->node_count;
+    uint32_t *part_of = SP_NEW_ARRAY(c->joint->arena, nodes, uint32_t);
+    for (uint32_t n = 0; part_of != NULL && n < nodes; n++)
+        part_of[n] = SP_NO_WORK;
+    for (uint32_t p = 0; part_of != NULL && p < c->length; p++)
+        part_of[c->line[p].node] = p;
+    c->parts = part_of == NULL ? NULL : sp_joint_parts(c->joint, proposal, c->length, part_of);
+    c->set = c->parts == NULL ? NULL : sp_stage_set_create(c->joint->arena, c->parts);
+    return c->set != NULL;
 }
 
 static bool cut(struct cutting *c, uint32_t stages, double most)
@@ -317,7 +339,7 @@ enum sp_status sp_joint_propose_pinned(struct sp_joint *joint, const struct sp_p
     double total = 0, least = INFINITY;
     *ret_candidate = NULL;
     enum sp_status status = sp_joint_able_seconds(joint, c.profile, &c.seconds, err);
-    if (status == SP_OK && !prepare(&c))
+    if (status == SP_OK && (!prepare(&c) || !prepare_memory(&c, proposal)))
         status = sp_fail_memory(err);
     if (status != SP_OK || c.length == 0)
         return status;
