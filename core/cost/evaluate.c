@@ -136,14 +136,6 @@ static enum sp_status evaluate_stage(struct run *run, uint32_t s)
     return status;
 }
 
-void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t replicas)
-{
-    const double transfer = cost->send_seconds > cost->receive_seconds ? cost->send_seconds : cost->receive_seconds;
-    cost->total_bytes =
-        cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
-    cost->interval_seconds = (cost->compute_seconds > transfer ? cost->compute_seconds : transfer) / replicas;
-}
-
 /*
  * Starts of the stages and the latency. Transfers go from lower to higher stages, so one pass in stage order follows
  * every path. What one stage sends to one other adds up; different senders overlap.
