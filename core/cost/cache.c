@@ -36,20 +36,6 @@ static const struct sp_value *operand(struct sp_value *const *values, uint32_t c
     return index < count ? values[index] : NULL;
 }
 
-double sp_cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value)
-{
-    const int64_t bytes = value == NULL ? 0 : sp_value_bytes(value);
-    if (bytes <= 0 || workload->tensors[sp_work_root(workload, value->id)].kind != SP_WORK_INPUT)
-        return 0;
-    return (double)bytes;
-}
-
-double sp_cache_bytes_of_output(const struct sp_value *value)
-{
-    const int64_t bytes = value == NULL || !value->is_graph_output ? 0 : sp_value_bytes(value);
-    return bytes > 0 ? (double)bytes : 0;
-}
-
 /* The index of a factor by its name; factor_count: there is none. */
 static uint32_t find_factor(const struct sp_rule *rule, const char *name)
 {

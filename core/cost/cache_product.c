@@ -148,3 +148,17 @@ void sp_cache_find_products(const struct sp_workload *workload, const struct sp_
     keep_operand(workload, scores, 3, &kept[scores->index].key, &kept[scores->index].heads);
     keep_operand(workload, values, 2, &kept[values->index].value, &kept[values->index].heads);
 }
+
+double sp_cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value)
+{
+    const int64_t bytes = value == NULL ? 0 : sp_value_bytes(value);
+    if (bytes <= 0 || workload->tensors[sp_work_root(workload, value->id)].kind != SP_WORK_INPUT)
+        return 0;
+    return (double)bytes;
+}
+
+double sp_cache_bytes_of_output(const struct sp_value *value)
+{
+    const int64_t bytes = value == NULL || !value->is_graph_output ? 0 : sp_value_bytes(value);
+    return bytes > 0 ? (double)bytes : 0;
+}

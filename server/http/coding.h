@@ -61,11 +61,17 @@ struct encoder;
 /* NULL without memory or when too many are at work: then the answer is sent as it is. */
 struct encoder *encoder_create(enum coding coding);
 
-/*
- * Codes more: takes from `in` and writes to `out`, and says how much of both. With `last`, there is nothing after this
- * input, and *ret_ended becomes true when everything was written. False when the library fails.
- */
-bool encoder_step(struct encoder *encoder, const void *in, size_t in_size, size_t *ret_taken, void *out,
-                  size_t out_size, size_t *ret_written, bool last, bool *ret_ended);
+/* One step of coding: takes from `in` and writes to `out`, and says how much of both. */
+struct coding_step {
+    const void *in;
+    void *out;
+    size_t in_size, out_size;
+    bool last;             /* there is nothing after this input */
+    bool ended;            /* with `last`: everything was written */
+    size_t taken, written; /* bytes */
+};
+
+/* Codes more; false when the library fails. */
+bool encoder_step(struct encoder *encoder, struct coding_step *step);
 
 void encoder_destroy(struct encoder *encoder);

@@ -17,18 +17,17 @@ enum coding compress_coding(struct request *request, const char *type, uint64_t 
 void compress_buf(struct request *request, enum coding coding, struct sp_buf *buf)
 {
     struct encoder *encoder = encoder_create(coding);
-    size_t room = buf->size - 1, taken = 0, written = 0;
-    char *out = malloc(room);
-    bool ended = false;
-    if (encoder != NULL && out != NULL)
-        (void)encoder_step(encoder, buf->data, buf->size, &taken, out, room, &written, true, &ended);
+    struct coding_step step = {.in = buf->data, .in_size = buf->size, .out_size = buf->size - 1, .last = true};
+    step.out = malloc(step.out_size);
+    if (encoder != NULL && step.out != NULL)
+        (void)encoder_step(encoder, &step);
     encoder_destroy(encoder);
-    if (!ended) { /* as large as before, or no memory */
-        free(out);
+    if (!step.ended) { /* as large as before, or no memory */
+        free(step.out);
         return;
     }
     sp_buf_release(buf);
-    buf->data = out;
-    buf->size = buf->capacity = written;
+    buf->data = step.out;
+    buf->size = buf->capacity = step.written;
     request_add_header(request, "Content-Encoding", "%s", coding_name(coding));
 }

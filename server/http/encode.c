@@ -123,33 +123,31 @@ struct encoder *encoder_create(enum coding coding)
     return NULL;
 }
 
-static bool step_gzip(z_stream *gzip, const void *in, size_t in_size, size_t *ret_taken, void *out, size_t out_size,
-                      size_t *ret_written, bool last, bool *ret_ended)
+static bool step_gzip(z_stream *gzip, struct coding_step *step)
 {
-    unsigned given = in_size < UINT32_MAX ? (unsigned)in_size : UINT32_MAX;
-    unsigned room = out_size < UINT32_MAX ? (unsigned)out_size : UINT32_MAX;
-    gzip->next_in = in;
+    unsigned given = step->in_size < UINT32_MAX ? (unsigned)step->in_size : UINT32_MAX;
+    unsigned room = step->out_size < UINT32_MAX ? (unsigned)step->out_size : UINT32_MAX;
+    gzip->next_in = step->in;
     gzip->avail_in = given;
-    gzip->next_out = out;
+    gzip->next_out = step->out;
     gzip->avail_out = room;
-    int result = deflate(gzip, last && given == in_size ? Z_FINISH : Z_NO_FLUSH);
-    *ret_taken = given - gzip->avail_in;
-    *ret_written = room - gzip->avail_out;
-    *ret_ended = result == Z_STREAM_END;
+    int result = deflate(gzip, step->last && given == step->in_size ? Z_FINISH : Z_NO_FLUSH);
+    step->taken = given - gzip->avail_in;
+    step->written = room - gzip->avail_out;
+    step->ended = result == Z_STREAM_END;
     return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
 }
 
-bool encoder_step(struct encoder *encoder, const void *in, size_t in_size, size_t *ret_taken, void *out,
-                  size_t out_size, size_t *ret_written, bool last, bool *ret_ended)
+bool encoder_step(struct encoder *encoder, struct coding_step *step)
 {
     if (encoder->coding == CODING_GZIP)
-        return step_gzip(&encoder->gzip, in, in_size, ret_taken, out, out_size, ret_written, last, ret_ended);
-    ZSTD_inBuffer from = {in, in_size, 0};
-    ZSTD_outBuffer to = {out, out_size, 0};
-    size_t left = ZSTD_compressStream2(encoder->zstd, &to, &from, last ? ZSTD_e_end : ZSTD_e_continue);
-    *ret_taken = from.pos;
-    *ret_written = to.pos;
-    *ret_ended = last && left == 0;
+        return step_gzip(&encoder->gzip, step);
+    ZSTD_inBuffer from = {step->in, step->in_size, 0};
+    ZSTD_outBuffer to = {step->out, step->out_size, 0};
+    size_t left = ZSTD_compressStream2(encoder->zstd, &to, &from, step->last ? ZSTD_e_end : ZSTD_e_continue);
+    step->taken = from.pos;
+    step->written = to.pos;
+    step->ended = step->last && left == 0;
     return !ZSTD_isError(left);
 }
 

@@ -71,20 +71,23 @@ static ssize_t read_coded(void *context, uint64_t position, char *bytes, size_t 
 {
     (void)position;
     struct sending *sending = context;
-    size_t written = 0, taken = 0;
-    bool ended = sending->encoder == NULL;
-    while (!ended && written == 0) {
-        if (!fill(sending) || !encoder_step(sending->encoder, sending->block + sending->at, sending->held, &taken,
-                                            bytes, size, &written, sending->offset == sending->stream.size, &ended))
+    struct coding_step step = {.out = bytes, .out_size = size, .ended = sending->encoder == NULL};
+    while (!step.ended && step.written == 0) {
+        if (!fill(sending))
             return MHD_CONTENT_READER_END_WITH_ERROR;
-        sending->at += taken;
-        sending->held -= taken;
+        step.in = sending->block + sending->at;
+        step.in_size = sending->held;
+        step.last = sending->offset == sending->stream.size;
+        if (!encoder_step(sending->encoder, &step))
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        sending->at += step.taken;
+        sending->held -= step.taken;
     }
-    if (ended) { /* nothing is to come any more, also when this was the last piece */
+    if (step.ended) { /* nothing is to come any more, also when this was the last piece */
         encoder_destroy(sending->encoder);
         sending->encoder = NULL;
     }
-    return written > 0 ? (ssize_t)written : MHD_CONTENT_READER_END_OF_STREAM;
+    return step.written > 0 ? (ssize_t)step.written : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 /* ---- ranges ---- */

@@ -77,14 +77,16 @@ static void check_round_trip(enum coding coding, const uint8_t *bytes, size_t si
     struct sp_buf coded, back;
     struct problem problem;
     unsigned char out[64];
-    bool ended = false;
+    struct coding_step step = {.out = out, .out_size = sizeof out};
     sp_buf_init(&coded, MAX_DECODED * 2);
-    for (size_t at = 0, taken, written; encoder != NULL && !ended; at += taken) {
-        size_t left = size - at, part = piece < left ? piece : left;
-        if (!encoder_step(encoder, bytes + at, part, &taken, out, sizeof out, &written, part == left, &ended) ||
-            taken > part || written > sizeof out)
+    for (size_t at = 0; encoder != NULL && !step.ended; at += step.taken) {
+        size_t left = size - at;
+        step.in = bytes + at;
+        step.in_size = piece < left ? piece : left;
+        step.last = step.in_size == left;
+        if (!encoder_step(encoder, &step) || step.taken > step.in_size || step.written > sizeof out)
             abort();
-        sp_buf_append(&coded, out, written);
+        sp_buf_append(&coded, out, step.written);
     }
     encoder_destroy(encoder);
     if (!decode(coding_name(coding), (const uint8_t *)coded.data, coded.size, piece, &back, &problem) ||

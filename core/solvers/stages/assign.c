@@ -102,20 +102,20 @@ static enum sp_status coarsen(const struct search *search, struct task *task, ui
     task->level_count = 1;
     while (task->level_count <= depth && task->level_count < MAX_LEVELS) {
         const struct sp_assign_model *fine = task->levels[task->level_count - 1].model;
-        uint32_t count, wanted = fine->unit_count / 2;
+        const uint32_t wanted = fine->unit_count / 2;
         if (fine->unit_count < 2 * COARSEST || fine->unit_count < 4 * search->best->slot_count)
             break;
         uint32_t *map = SP_NEW_ARRAY(task->arena, fine->unit_count, uint32_t);
         if (map == NULL)
             return sp_fail_memory(err);
         double most = seconds / search->best->slot_count / 2;
-        enum sp_status status =
-            sp_assign_join_coarse(task->arena, fine, wanted, most, sp_random(seed), map, &count, err);
-        if (status != SP_OK)
-            return status;
+        const uint32_t count = sp_assign_join_coarse(task->arena, fine, wanted, most, sp_random(seed), map);
+        if (count == 0)
+            return sp_fail_memory(err);
         if (count > fine->unit_count * 9 / 10)
             break;
-        status = sp_assign_model_contract(task->arena, fine, map, count, &task->levels[task->level_count].model, err);
+        enum sp_status status =
+            sp_assign_model_contract(task->arena, fine, map, count, &task->levels[task->level_count].model, err);
         if (status != SP_OK)
             return status;
         task->level_count++;

@@ -133,10 +133,9 @@ enum sp_status sp_assign_join_sure(struct sp_arena *arena, const struct sp_assig
                                    uint32_t *ret_count, struct sp_error *err);
 
 /* Unit numbers after joining pairs with large transfers between them, until about `wanted` are left or none can be
-   joined without a unit of more than `most_seconds`. */
-enum sp_status sp_assign_join_coarse(struct sp_arena *arena, const struct sp_assign_model *model, uint32_t wanted,
-                                     double most_seconds, uint64_t seed, uint32_t *map, uint32_t *ret_count,
-                                     struct sp_error *err);
+   joined without a unit of more than `most_seconds`. Returns how many there are, 0 without memory. */
+uint32_t sp_assign_join_coarse(struct sp_arena *arena, const struct sp_assign_model *model, uint32_t wanted,
+                               double most_seconds, uint64_t seed, uint32_t *map);
 
 /* Slots and what is in them, over the units of one model: what the search hands from round to round. */
 struct sp_assign_best {

@@ -172,16 +172,15 @@ static const double *dearest_transfers(const struct sp_assign_model *model)
     return model->transfer[best];
 }
 
-enum sp_status sp_assign_join_coarse(struct sp_arena *arena, const struct sp_assign_model *model, uint32_t wanted,
-                                     double most_seconds, uint64_t seed, uint32_t *map, uint32_t *ret_count,
-                                     struct sp_error *err)
+uint32_t sp_assign_join_coarse(struct sp_arena *arena, const struct sp_assign_model *model, uint32_t wanted,
+                               double most_seconds, uint64_t seed, uint32_t *map)
 {
     uint32_t count = model->unit_count, left = count;
     uint32_t *parent = SP_NEW_ARRAY(arena, count, uint32_t), *order = SP_NEW_ARRAY(arena, count, uint32_t);
     bool *is_busy = SP_NEW_ARRAY(arena, count, bool);
     double *size = SP_NEW_ARRAY(arena, count, double);
     if (parent == NULL || order == NULL || is_busy == NULL || size == NULL)
-        return sp_fail_memory(err);
+        return 0;
     struct coarse coarse = {
         .model = model, .size = size, .is_busy = is_busy, .most_seconds = most_seconds, .seed = seed};
     for (uint32_t u = 0; u < count; u++) {
@@ -203,6 +202,6 @@ enum sp_status sp_assign_join_coarse(struct sp_arena *arena, const struct sp_ass
         is_busy[u] = is_busy[coarse.best] = true;
         left--;
     }
-    number_roots(parent, count, map, ret_count);
-    return SP_OK;
+    number_roots(parent, count, map, &left);
+    return left;
 }
