@@ -130,6 +130,12 @@ def known(kind):
     return {tuple(line[1:]) for line in lines if line[0] == kind}
 
 
+def stale_line(problems, line):
+    """A line of KNOWN that is not needed any more is a problem with --strict, and else only said."""
+    text = f"{KNOWN}: nothing is wrong there any more, take the line out: {line}"
+    problems.append(text) if "--strict" in sys.argv else print(text, file=sys.stderr)
+
+
 def cycles(graph):
     """The strongly connected components of more than one node; `graph` is {node: nodes}, without recursion."""
     number, low, stack, on_stack, found = {}, {}, [], set(), []
@@ -179,7 +185,7 @@ def check_circles(problems):
                 problems.append(f"these call each other in a circle: {' '.join(component)}")
             allowed.discard(tuple(component))
     for stale in sorted(allowed):
-        print(f"{KNOWN}: no circle any more, take the line out: circle {' '.join(stale)}", file=sys.stderr)
+        stale_line(problems, f"circle {' '.join(stale)}")
 
 
 def without_comments(text):
@@ -220,7 +226,7 @@ def check_code(problems):
                 if not name.startswith(("sp_", "SP_", "__attribute__", "_Static_assert")):
                     problems.append(f"{path}: the public name {name} does not begin with sp_")
     for path, name in sorted(many - long_lists):
-        print(f"{KNOWN}: no long list any more, take the line out: parameters {path} {name}", file=sys.stderr)
+        stale_line(problems, f"parameters {path} {name}")
 
 
 def check_folders(problems):
