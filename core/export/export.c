@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "export/internal.h"
-#include "plan/costs.h"
+#include "plan/cost_graph.h"
 
 struct entry {
     struct sp_export_format format;

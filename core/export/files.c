@@ -1,6 +1,6 @@
 #include "export/files.h"
 
-#include "plan/costs.h"
+#include "plan/cost_graph.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

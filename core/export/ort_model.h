@@ -7,7 +7,7 @@
  */
 #include "export/ort_plan.h"
 #include "realize/encode.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 #include "realize/weights.h"
 
 /* A piece of a weight that is in the model. */

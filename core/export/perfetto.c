@@ -2,8 +2,8 @@
  * The first requests of a pipeline as a Perfetto trace: when each device computes what, sends and receives, and how
  * much memory is in use.
  *
- * It shows what plan/explain/schedule.h tells. Times are rounded to nanoseconds where they begin and end, so that no error adds
- * up. Nodes that take no time are left out.
+ * It shows what plan/explain/schedule.h tells. Times are rounded to nanoseconds where they begin and end, so that no
+ * error adds up. Nodes that take no time are left out.
  *
  * The devices of a block do the same at the same time, so a block is one process of the trace, and each replica of a
  * stage is another: request r is computed by replica r modulo their number. Its rows, each of every device:
@@ -30,7 +30,7 @@ struct trace {
     struct sp_export *out;
     const struct sp_plan *plan;
     const struct sp_evaluation *evaluation;
-    struct sp_schedule *course;
+    struct sp_schedule *schedule;
     uint32_t requests;
     uint32_t *first_block; /* per stage: the number of its first replica's block; behind it how many there are */
     uint32_t packets;
@@ -238,7 +238,7 @@ static void put_collective(const struct put *put, const struct sp_schedule_event
 {
     uint32_t count;
     const struct sp_plan_collective *collective =
-        &sp_schedule_collectives(put->trace->course, &count)[event->collective];
+        &sp_schedule_collectives(put->trace->schedule, &count)[event->collective];
     const uint32_t tensor = collective->tensor;
     struct slice slice = {.row = row_id(put->block, ROW_COLLECTIVES),
                           .name = collective->kind,
@@ -298,7 +298,8 @@ static void put_request(struct trace *trace, uint32_t stage, uint32_t request)
                       .block = block_of(trace, stage, request),
                       .request = request,
                       .base = cost->weights_bytes + cost->communication_bytes};
-    const double at = sp_schedule_walk(trace->course, sp_schedule_begin(trace->plan, stage, request), put_event, &put);
+    const double at =
+        sp_schedule_walk(trace->schedule, sp_schedule_begin(trace->plan, stage, request), put_event, &put);
     put_memory(trace, put.block, nanoseconds(at), put.base);
     put_idle(trace, put.block, request, at, sp_schedule_begin(trace->plan, stage, request + replicas_of(trace, stage)));
 }
@@ -307,7 +308,7 @@ static enum sp_status put_stage(struct trace *trace, uint32_t stage, struct sp_e
 {
     const struct sp_stage_cost *told = &trace->evaluation->stages[stage];
     const uint32_t replicas = replicas_of(trace, stage);
-    enum sp_status status = sp_schedule_enter(trace->course, stage, err);
+    enum sp_status status = sp_schedule_enter(trace->schedule, stage, err);
     for (uint32_t replica = 0; status == SP_OK && replica < replicas; replica++) {
         const uint32_t block = trace->first_block[stage] + replica;
         put_block(trace, stage, replica);
@@ -398,8 +399,8 @@ static enum sp_status begin_trace(struct trace *trace, struct sp_error *err)
     const struct sp_plan *plan = trace->plan;
     const struct sp_placement *placement = &plan->result->placement;
     trace->first_block = SP_NEW_ARRAY(trace->out->scratch, (size_t)placement->stage_count + 1, uint32_t);
-    trace->course = sp_schedule_create(trace->out->scratch, plan);
-    if (trace->first_block == NULL || trace->course == NULL)
+    trace->schedule = sp_schedule_create(trace->out->scratch, plan);
+    if (trace->first_block == NULL || trace->schedule == NULL)
         return sp_fail_memory(err);
     trace->requests = sp_schedule_requests(plan);
     for (uint32_t s = 0; s < placement->stage_count; s++)

@@ -18,7 +18,7 @@
  */
 #include <inttypes.h>
 
-#include "export/meshes.h"
+#include "export/shardy_meshes.h"
 #include "sharding/dialect.h"
 
 struct shardy {

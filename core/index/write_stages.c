@@ -14,7 +14,7 @@ struct sending {
 
 struct stages {
     struct sp_writing *writing;
-    struct sp_schedule *course;
+    struct sp_schedule *schedule;
     struct sending *sends, *receives; /* by stage, then by begin */
     uint32_t next_send, next_receive;
     uint32_t stage, first_collective; /* at hand */
@@ -72,7 +72,7 @@ static void add_collectives(struct stages *stages)
     struct sp_index_node *nodes = writing->tables[SP_TABLE_NODES];
     const uint32_t size = sp_placement_size(&writing->plan->result->placement, stages->stage);
     uint32_t count;
-    const struct sp_plan_collective *collectives = sp_schedule_collectives(stages->course, &count);
+    const struct sp_plan_collective *collectives = sp_schedule_collectives(stages->schedule, &count);
     stages->first_collective = (uint32_t)writing->counts[SP_TABLE_COLLECTIVES];
     struct sp_index_collective *added = sp_writing_add(writing, SP_TABLE_COLLECTIVES, count);
     for (uint32_t i = 0; added != NULL && i < count; i++) {
@@ -205,7 +205,7 @@ static void add_alive(struct stages *stages)
     struct sp_writing *writing = stages->writing;
     const struct sp_arena_mark mark = sp_arena_mark(writing->scratch);
     struct sp_schedule_fullest fullest;
-    const enum sp_status status = sp_schedule_find_fullest(stages->course, writing->scratch, &fullest, writing->err);
+    const enum sp_status status = sp_schedule_find_fullest(stages->schedule, writing->scratch, &fullest, writing->err);
     if (status != SP_OK) {
         writing->status = status;
         return;
@@ -267,7 +267,7 @@ static void describe_stage(struct stages *stages)
 static void add_stage(struct stages *stages)
 {
     struct sp_writing *writing = stages->writing;
-    const enum sp_status status = sp_schedule_enter(stages->course, stages->stage, writing->err);
+    const enum sp_status status = sp_schedule_enter(stages->schedule, stages->stage, writing->err);
     if (status != SP_OK) {
         writing->status = status;
         return;
@@ -276,7 +276,7 @@ static void add_stage(struct stages *stages)
     describe_stage(stages);
     add_collectives(stages);
     for (stages->what = SP_INDEX_COMPUTE; stages->what <= SP_INDEX_COLLECTIVE; stages->what++)
-        (void)sp_schedule_walk(stages->course, begin, take_event, stages);
+        (void)sp_schedule_walk(stages->schedule, begin, take_event, stages);
     add_sendings(stages, SP_INDEX_SEND, stages->sends, &stages->next_send);
     add_sendings(stages, SP_INDEX_RECEIVE, stages->receives, &stages->next_receive);
     add_alive(stages);
@@ -291,8 +291,8 @@ void sp_writing_stages(struct sp_writing *writing)
     add_transfers(writing);
     if (writing->status != SP_OK)
         return;
-    stages.course = sp_schedule_create(writing->arena, plan);
-    if (stages.course == NULL || find_sendings(&stages, writing->err) != SP_OK) {
+    stages.schedule = sp_schedule_create(writing->arena, plan);
+    if (stages.schedule == NULL || find_sendings(&stages, writing->err) != SP_OK) {
         writing->status = sp_fail_memory(writing->err);
         return;
     }

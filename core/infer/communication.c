@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "infer/communication_internal.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 /* ---- ways from one sharding to another ------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "infer/communication_internal.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_communication *what, const char *format, ...)
 {

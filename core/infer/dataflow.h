@@ -22,7 +22,7 @@
  * first, by index. Rules are made when they are asked for, which costs microseconds, and kept where somebody wants to
  * come back to them.
  */
-#include "infer/rules.h"
+#include "infer/interned_rules.h"
 #include "ops/table/op.h"
 
 #define SP_NO_TENSOR UINT32_MAX
@@ -70,8 +70,8 @@ uint32_t sp_dataflow_node(const struct sp_dataflow *dataflow, const struct sp_no
 
 /* The rule of a relation, not to be changed and perhaps without terms: the one that is kept (sp_dataflow_has_rule()),
    for as long as the dataflow, or a new one in `arena` where the rules of all relations take more than
-   SP_FREE_RULE_UNITS and what the size of the model adds. Equal ones are kept once (rules.h), so they are the same
-   pointer. A node without an operator entry gets one in which nothing may be split (no factors). Errors as
+   SP_FREE_RULE_UNITS and what the size of the model adds. Equal ones are kept once (interned_rules.h), so they are the
+   same pointer. A node without an operator entry gets one in which nothing may be split (no factors). Errors as
    sp_op_rule(). */
 enum sp_status sp_dataflow_rule(const struct sp_dataflow *dataflow, const struct sp_relation *relation,
                                 struct sp_arena *arena, struct sp_rule **ret_rule, struct sp_error *err);

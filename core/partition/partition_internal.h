@@ -3,7 +3,7 @@
  * partition_internal - what the files of core/partition share.
  */
 #include "base/cancel.h"
-#include "infer/view/cut.h"
+#include "infer/view/axis_cuts.h"
 #include "ops/lowering/recorder.h"
 #include "partition/partition.h"
 
@@ -97,7 +97,7 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
                                      const struct sp_rule *rule, const struct sp_operand_rule *operand,
                                      const struct sp_value *value, const struct sp_sharding **ret_sharding);
 
-/* ---- held.c ---- */
+/* ---- tensor_pieces.c ---- */
 
 /* The tensor that others are names of: the argument of a call for its body's input. */
 uint32_t sp_part_root(const struct sp_partitioner *part, const struct sp_value *value);
@@ -127,7 +127,7 @@ enum sp_status sp_part_hold(struct sp_partitioner *part, const struct sp_value *
                             const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
                             const struct sp_piece **pieces, const struct sp_box *boxes);
 
-/* ---- outside.c ---- */
+/* ---- sources.c ---- */
 
 /* The bytes of a weight: an initializer, or what a Constant holds; NULL for what is none. */
 const struct sp_tensor *sp_part_weight(const struct sp_value *value);
@@ -142,7 +142,7 @@ bool sp_part_is_outside(const struct sp_partitioner *part, const struct sp_value
 enum sp_status sp_part_cut_outside(struct sp_partitioner *part, const struct sp_value *value,
                                    const struct sp_part_target *target, const struct sp_piece **pieces);
 
-/* ---- bring.c ---- */
+/* ---- reshard_tensor.c ---- */
 
 /* Makes the pieces be there; `ret_pieces` gets one for each device of the target. */
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,

@@ -5,7 +5,7 @@
 
 #include "base/json_reader.h"
 #include "cost/cluster/device.h"
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/model_file.h"
 
 #define TEXT_COLUMNS 110

@@ -6,7 +6,7 @@
 #include "plan/job.h"
 #include "plan/model_file.h"
 #include "plan/plan.h"
-#include "plan/split.h"
+#include "plan/stage_strategies.h"
 
 /* ---- job ---- */
 

@@ -6,7 +6,7 @@
 #include "cost/contract.h"
 #include "onnx/reader.h"
 #include "plan/answer/placement_record.h"
-#include "plan/costs.h"
+#include "plan/cost_graph.h"
 
 /* Canonical options of a plan, as JSON. */
 #define SP_OPTIONS_BYTES ((size_t)64 << 20)

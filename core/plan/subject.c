@@ -6,7 +6,7 @@
 #include "check/check.h"
 #include "infer/forward.h"
 #include "infer/propagate/propagate.h"
-#include "plan/costs.h"
+#include "plan/cost_graph.h"
 
 #define OPERANDS_LOOKED_AT 64 /* outputs of one node whose devices are put together */
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 /* ---- worlds -------------------------------------------------------------------------------------------------------
  */

@@ -1,6 +1,6 @@
 /* The model of a part, once all that it runs is known. */
 #include "realize/device.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 static enum sp_status put_port_info(struct sp_recipe *interface, uint32_t field, const struct sp_device_port *port,
                                     struct sp_error *err)

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "onnx/reader.h"
 #include "onnx/wire.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 /* Field numbers of AttributeProto. */
 enum {

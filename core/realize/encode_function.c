@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "onnx/wire.h"
 #include "realize/encode.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 /*
  * A function is copied on the wire. Annotations of devices are fields of nodes, at any depth below it, and whatever

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 #define DEFAULT_OPSET 13 /* of ai.onnx, for a model that does not import it */
 

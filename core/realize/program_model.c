@@ -2,7 +2,7 @@
 
 #include "onnx/writer.h"
 #include "realize/program.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 #define MIN_IR_VERSION    4          /* weights need not be inputs */
 #define MAX_MESSAGE_BYTES 2147483647 /* of protobuf */

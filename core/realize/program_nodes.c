@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "realize/program.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 

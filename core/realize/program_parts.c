@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "ops/table/signature.h"
 #include "realize/program.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 #define SMALL_FILLED 1024 /* bytes up to which a filled tensor is written out */
 

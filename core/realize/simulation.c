@@ -2,7 +2,7 @@
 
 #include "onnx/wire.h"
 #include "realize/program.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 #include "realize/simulation.h"
 
 struct simulation {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "realize/program.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 #include "realize/simulation.h"
 
 struct sp_simulated_control {

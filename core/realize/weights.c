@@ -7,9 +7,9 @@
 
 #include "base/limits.h"
 #include "onnx/wire.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 #include "realize/recipe_internal.h"
-#include "realize/unpack.h"
+#include "realize/tensor_elements.h"
 
 #define LOCATION_EXTERNAL 1
 #define STRING_BYTES      16 /* that a string counts as: graph/dtype.h */

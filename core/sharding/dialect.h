@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/json_writer.h"
 #include "graph/model.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 enum sp_dialect {
     SP_DIALECT_ONNX = 0,

@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 #include "sharding/internal.h"
 
 /* ---- parts that are one split ---- */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 #include "sharding/internal.h"
 
 /* BLOCKS in which nothing is split, with room for the devices of `shards` shards. */

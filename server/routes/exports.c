@@ -14,7 +14,7 @@
 #include "store/store.h"
 #include "util/json_memory.h"
 
-/* What is made: see worker_export.c. */
+/* What is made: see server/worker/export.c. */
 struct wanted {
     const char *format;
     int64_t device, part;

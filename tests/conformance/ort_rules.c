@@ -141,7 +141,7 @@ static void specify(struct rule_case *test)
 /* ---- communication --------------------------------------------------------------------------------------------------
  */
 
-/* What ONNX Runtime sends, by the formulas of collective.h. */
+/* What ONNX Runtime sends, by the formulas of collective_cost.h. */
 static double stated_bytes(const struct rule_case *test)
 {
     const json_t *list = json_object_get(test->json, "ort_communication");

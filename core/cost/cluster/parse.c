@@ -1,5 +1,6 @@
 /*
- * The cluster as JSON: a description by a stranger, so everything is checked (members.h) before a device is numbered.
+ * The cluster as JSON: a description by a stranger, so everything is checked (base/json_reader.h) before a device is
+ * numbered.
  */
 #include "base/intern.h"
 #include "cost/cluster/internal.h"

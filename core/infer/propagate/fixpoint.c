@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "infer/interned.h"
+#include "infer/interned_shardings.h"
 #include "infer/propagate/factor_step.h"
 #include "infer/propagate/refine.h"
 

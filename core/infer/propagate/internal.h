@@ -6,7 +6,7 @@
  * to node (stages of a pipeline): a place is a list of N devices in the order of positions.
  */
 #include "base/limits.h"
-#include "infer/interned.h"
+#include "infer/interned_shardings.h"
 #include "infer/propagate/refine.h"
 
 /* How one tensor dim is cut, in positions: its shard number has a digit (position / stride) % size for each entry,

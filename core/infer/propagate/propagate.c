@@ -1,12 +1,12 @@
 /*
  * propagate - an assignment completed by propagation.
  *
- *   collect     what is stated, in positions of one mesh (collect.c)
+ *   collect     what is stated, in positions of one mesh (stated_specs.c)
  *   relate      one tensor for each value of the model, and one of its own for an operand that is stated otherwise than
  *               its value, and for each of several uses of a constant; one flow for each relation
  *   refine      tensors by the pieces that rules and stated specs cut their axes in (refine.h)
  *   propagate   (propagate.c)
- *   settle      node by node in order: operands that agree with the rule (resolve.c), on the node's
+ *   settle      node by node in order: operands that agree with the rule (resolve_operands.c), on the node's
  *               devices, with the reason (reason.c)
  */
 #include <inttypes.h>

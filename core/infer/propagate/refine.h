@@ -23,7 +23,7 @@
  * (HALO, PERMUTATION, a block above 1, positions of an operand).
  */
 #include "base/rows.h"
-#include "infer/interned.h"
+#include "infer/interned_shardings.h"
 #include "infer/propagate/propagate.h"
 
 struct sp_refinement;

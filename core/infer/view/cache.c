@@ -4,7 +4,7 @@
 
 #include "base/hash_map.h"
 #include "base/limits.h"
-#include "infer/interned.h"
+#include "infer/interned_shardings.h"
 
 /* A sharding that was asked for by its address, and the one that is written like it. */
 struct known_address {

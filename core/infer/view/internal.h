@@ -2,8 +2,8 @@
 /*
  * internal - what the files of infer/view share.
  */
+#include "infer/view/axis_cuts.h"
 #include "infer/view/cache.h"
-#include "infer/view/cut.h"
 #include "infer/view/view.h"
 
 #define SP_NOT_THERE UINT32_MAX
@@ -54,9 +54,9 @@ struct sp_viewer {
 /* The value of an input; NULL for one that is left out. */
 const struct sp_value *sp_viewer_input(const struct sp_viewer *viewer, uint32_t operand);
 
-/* Adds a conflict, but for its message, that of `format`. `format` gets no trailing specs: they are in the sentence already. Operands stand in it as
-   sp_viewer_operand_text() marks them, so that the sentence is good for every node that looks the same; the view gets
-   their names and specs when it is told. */
+/* Adds a conflict, but for its message, that of `format`. `format` gets no trailing specs: they are in the sentence
+   already. Operands stand in it as sp_viewer_operand_text() marks them, so that the sentence is good for every node
+   that looks the same; the view gets their names and specs when it is told. */
 __attribute__((format(printf, 3, 4))) enum sp_status
 sp_viewer_conflict(struct sp_viewer *viewer, const struct sp_conflict *what, const char *format, ...);
 

@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "infer/view/internal.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 /* ---- one input ------------------------------------------------------------------------------------------------- */
 

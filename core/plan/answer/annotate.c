@@ -1,6 +1,6 @@
 
 #include "base/array.h"
-#include "plan/costs.h"
+#include "plan/cost_graph.h"
 
 #define SP_DEVICE_LABEL_SIZE (SP_DEVICE_NAME_SIZE + 16)
 

@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "plan/answer/text.h"
-#include "plan/costs.h"
+#include "plan/answer/readable_text.h"
+#include "plan/cost_graph.h"
 
 static const char *type_kind(enum sp_type_kind kind)
 {

@@ -1,5 +1,5 @@
-#include "plan/answer/text.h"
-#include "plan/costs.h"
+#include "plan/answer/readable_text.h"
+#include "plan/cost_graph.h"
 
 #define SP_TEXT_OPERATORS 40 /* kinds of operators listed before they are only counted */
 #define SP_TEXT_VALUES    32 /* inputs, outputs and symbols likewise */

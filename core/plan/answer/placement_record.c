@@ -1,6 +1,6 @@
 #include "plan/answer/placement_record.h"
 
-#include "plan/split.h"
+#include "plan/stage_strategies.h"
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* The tensors of a plan's JSON, and what is exchanged of them. */
 #include "plan/answer/plan_json_internal.h"
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "sharding/dialect.h"
 
 static void write_shape(struct sp_plan_json *c, const struct sp_shape *shape)

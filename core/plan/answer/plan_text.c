@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/explain/why.h"
 #include "plan/internal.h"
 #include "plan/variants/variants.h"

@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 #include "cost/cluster/cluster.h"
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/convert/internal.h"
 
 #define ASSUMED_DEVICE "h100-sxm-80gb"

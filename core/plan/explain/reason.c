@@ -1,7 +1,7 @@
 /* Why the plan is as it is: every sentence states what was computed, none is decoration. */
 #include <math.h>
 
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/internal.h"
 
 #define SP_REASON_NAMES 4 /* devices or stages that a sentence lists before it only counts */

@@ -1,5 +1,5 @@
 /* Why operators are split as they are, and what that gives; in the words of the sentences of reason.c. */
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/internal.h"
 
 #define REASON_LAYOUTS 3 /* other layouts of a tensor that are named before they are only counted */

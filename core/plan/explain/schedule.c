@@ -35,79 +35,80 @@ double sp_schedule_begin(const struct sp_plan *plan, uint32_t stage, uint32_t re
 
 struct sp_schedule *sp_schedule_create(struct sp_arena *arena, const struct sp_plan *plan)
 {
-    struct sp_schedule *course = SP_NEW(arena, struct sp_schedule);
-    if (course == NULL)
+    struct sp_schedule *schedule = SP_NEW(arena, struct sp_schedule);
+    if (schedule == NULL)
         return NULL;
-    course->plan = plan;
-    course->arena = arena;
-    course->live = SP_NEW_ARRAY(arena, plan->workload->node_count, struct sp_live_bytes);
-    course->evaluator = sp_evaluator_create(arena, plan->workload, plan->cluster);
-    return course->live != NULL && course->evaluator != NULL ? course : NULL;
+    schedule->plan = plan;
+    schedule->arena = arena;
+    schedule->live = SP_NEW_ARRAY(arena, plan->workload->node_count, struct sp_live_bytes);
+    schedule->evaluator = sp_evaluator_create(arena, plan->workload, plan->cluster);
+    return schedule->live != NULL && schedule->evaluator != NULL ? schedule : NULL;
 }
 
 static enum sp_status keep_collective(void *context, const struct sp_plan_collective *collective, struct sp_error *err)
 {
-    struct sp_schedule *course = context;
-    if (!SP_MAKE_ROOM(course->arena, course->collectives, course->collective_count, course->collective_capacity, 1))
+    struct sp_schedule *schedule = context;
+    if (!SP_MAKE_ROOM(schedule->arena, schedule->collectives, schedule->collective_count, schedule->collective_capacity,
+                      1))
         return sp_fail_memory(err);
-    course->collectives[course->collective_count++] = *collective;
+    schedule->collectives[schedule->collective_count++] = *collective;
     return SP_OK;
 }
 
 /* The live bytes of each node of the stage. */
-static enum sp_status find_live(struct sp_schedule *course, struct sp_error *err)
+static enum sp_status find_live(struct sp_schedule *schedule, struct sp_error *err)
 {
-    const struct sp_plan *plan = course->plan;
-    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, course->stage);
-    const uint32_t first = plan->stage_nodes.start[course->stage],
-                   count = plan->stage_nodes.start[course->stage + 1] - first;
+    const struct sp_plan *plan = schedule->plan;
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, schedule->stage);
+    const uint32_t first = plan->stage_nodes.start[schedule->stage],
+                   count = plan->stage_nodes.start[schedule->stage + 1] - first;
     struct sp_stage_cost cost;
     if (sharded == NULL) {
-        sp_evaluator_course(course->evaluator, &plan->result->placement, course->stage, plan->stage_nodes.items + first,
-                            count, &cost, course->live);
+        sp_evaluator_course(schedule->evaluator, &plan->result->placement, schedule->stage,
+                            plan->stage_nodes.items + first, count, &cost, schedule->live);
         return SP_OK;
     }
-    enum sp_status status = sp_intra_course(course->arena, sharded->table, sharded->node_count, sharded->nodes,
-                                            sharded->strategy_of, course->live, err);
+    enum sp_status status = sp_intra_course(schedule->arena, sharded->table, sharded->node_count, sharded->nodes,
+                                            sharded->strategy_of, schedule->live, err);
     /* It has the nodes that run; folded ones get a place among them, from the end. */
     uint32_t from = sharded->node_count;
     for (uint32_t i = count; status == SP_OK && i-- > 0;) {
         if (!plan->workload->nodes[plan->stage_nodes.items[first + i]].folded)
-            course->live[i] = course->live[--from];
+            schedule->live[i] = schedule->live[--from];
     }
     return status;
 }
 
-enum sp_status sp_schedule_enter(struct sp_schedule *course, uint32_t stage, struct sp_error *err)
+enum sp_status sp_schedule_enter(struct sp_schedule *schedule, uint32_t stage, struct sp_error *err)
 {
-    course->stage = stage;
-    course->collective_count = 0;
-    enum sp_status status = find_live(course, err);
-    return status == SP_OK ? sp_plan_collectives(course->plan, stage, keep_collective, course, err) : status;
+    schedule->stage = stage;
+    schedule->collective_count = 0;
+    enum sp_status status = find_live(schedule, err);
+    return status == SP_OK ? sp_plan_collectives(schedule->plan, stage, keep_collective, schedule, err) : status;
 }
 
-const struct sp_plan_collective *sp_schedule_collectives(const struct sp_schedule *course, uint32_t *ret_count)
+const struct sp_plan_collective *sp_schedule_collectives(const struct sp_schedule *schedule, uint32_t *ret_count)
 {
-    *ret_count = course->collective_count;
-    return course->collectives;
+    *ret_count = schedule->collective_count;
+    return schedule->collectives;
 }
 
 /* ---- what is held ----------------------------------------------------------------------------------------------- */
 
-static enum sp_status whole_operators(const struct sp_schedule *course, struct sp_arena *arena,
+static enum sp_status whole_operators(const struct sp_schedule *schedule, struct sp_arena *arena,
                                       struct sp_schedule_fullest *fullest, struct sp_error *err)
 {
-    const struct sp_workload *workload = course->plan->workload;
-    const uint32_t *nodes = course->plan->stage_nodes.items + course->plan->stage_nodes.start[course->stage];
+    const struct sp_workload *workload = schedule->plan->workload;
+    const uint32_t *nodes = schedule->plan->stage_nodes.items + schedule->plan->stage_nodes.start[schedule->stage];
     const uint32_t count =
-        course->plan->stage_nodes.start[course->stage + 1] - course->plan->stage_nodes.start[course->stage];
+        schedule->plan->stage_nodes.start[schedule->stage + 1] - schedule->plan->stage_nodes.start[schedule->stage];
     uint32_t entry = SP_NO_WORK;
     size_t operands = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (workload->nodes[nodes[i]].folded)
             continue;
         operands += workload->nodes[nodes[i]].input_count + workload->nodes[nodes[i]].output_count;
-        if (entry == SP_NO_WORK || course->live[i].during > course->live[entry].during)
+        if (entry == SP_NO_WORK || schedule->live[i].during > schedule->live[entry].during)
             entry = i;
     }
     if (entry == SP_NO_WORK)
@@ -118,8 +119,8 @@ static enum sp_status whole_operators(const struct sp_schedule *course, struct s
         return sp_fail_memory(err);
     fullest->node = nodes[entry];
     fullest->workspace_bytes = workload->nodes[nodes[entry]].workspace_bytes;
-    const uint32_t found = sp_evaluator_alive(course->evaluator, &course->plan->result->placement, course->stage, nodes,
-                                              count, entry, alive);
+    const uint32_t found = sp_evaluator_alive(schedule->evaluator, &schedule->plan->result->placement, schedule->stage,
+                                              nodes, count, entry, alive);
     for (uint32_t i = 0; i < found; i++) {
         const double bytes = workload->tensors[alive[i]].bytes;
         if (bytes > 0)
@@ -129,19 +130,19 @@ static enum sp_status whole_operators(const struct sp_schedule *course, struct s
 }
 
 /* Whether a stage has a tensor in this layout beside that of the node that makes it there, or uses it first. */
-static bool is_copy(const struct sp_schedule *course, uint32_t tensor, uint32_t layout)
+static bool is_copy(const struct sp_schedule *schedule, uint32_t tensor, uint32_t layout)
 {
-    const struct sp_placement *placement = &course->plan->result->placement;
-    const struct sp_work_tensor *work = &course->plan->workload->tensors[tensor];
+    const struct sp_placement *placement = &schedule->plan->result->placement;
+    const struct sp_work_tensor *work = &schedule->plan->workload->tensors[tensor];
     uint32_t node = work->producer;
     if (node == SP_NO_WORK)
         return false; /* a model input comes in every layout that is wanted */
-    for (uint32_t i = 0; i < work->consumer_count && placement->stage_of[node] != course->stage; i++)
+    for (uint32_t i = 0; i < work->consumer_count && placement->stage_of[node] != schedule->stage; i++)
         node = work->consumers[i];
-    return sp_plan_layout(course->plan, node, tensor) != layout;
+    return sp_plan_layout(schedule->plan, node, tensor) != layout;
 }
 
-static enum sp_status split_operators(const struct sp_schedule *course, const struct sp_sharded_stage *sharded,
+static enum sp_status split_operators(const struct sp_schedule *schedule, const struct sp_sharded_stage *sharded,
                                       struct sp_arena *arena, struct sp_schedule_fullest *fullest, struct sp_error *err)
 {
     struct sp_intra_moment moment;
@@ -159,25 +160,25 @@ static enum sp_status split_operators(const struct sp_schedule *course, const st
         if (alive->bytes > 0)
             fullest->held[fullest->count++] =
                 (struct sp_schedule_held){.tensor = alive->tensor,
-                                          .is_copy = is_copy(course, alive->tensor, alive->layout),
+                                          .is_copy = is_copy(schedule, alive->tensor, alive->layout),
                                           .bytes = alive->bytes};
     }
     return SP_OK;
 }
 
-enum sp_status sp_schedule_find_fullest(struct sp_schedule *course, struct sp_arena *arena,
+enum sp_status sp_schedule_find_fullest(struct sp_schedule *schedule, struct sp_arena *arena,
                                         struct sp_schedule_fullest *ret_fullest, struct sp_error *err)
 {
-    const struct sp_sharded_stage *sharded = sp_plan_sharded(course->plan, course->stage);
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(schedule->plan, schedule->stage);
     *ret_fullest = (struct sp_schedule_fullest){.node = SP_NO_WORK};
-    return sharded != NULL ? split_operators(course, sharded, arena, ret_fullest, err)
-                           : whole_operators(course, arena, ret_fullest, err);
+    return sharded != NULL ? split_operators(schedule, sharded, arena, ret_fullest, err)
+                           : whole_operators(schedule, arena, ret_fullest, err);
 }
 
 /* ---- event by event --------------------------------------------------------------------------------------------- */
 
 struct walk {
-    const struct sp_schedule *course;
+    const struct sp_schedule *schedule;
     void (*tell)(void *context, const struct sp_schedule_event *event);
     void *context;
     uint32_t next; /* collective */
@@ -187,9 +188,9 @@ struct walk {
 /* The exchanges that come next, as far as they belong before the node, or after it. */
 static void tell_collectives(struct walk *walk, uint32_t node, bool is_before)
 {
-    const struct sp_schedule *course = walk->course;
-    for (; walk->next < course->collective_count; walk->next++) {
-        const struct sp_plan_collective *collective = &course->collectives[walk->next];
+    const struct sp_schedule *schedule = walk->schedule;
+    for (; walk->next < schedule->collective_count; walk->next++) {
+        const struct sp_plan_collective *collective = &schedule->collectives[walk->next];
         if (collective->node != node || collective->is_before != is_before)
             return;
         const struct sp_schedule_event event = {.what = SP_SCHEDULE_COLLECTIVE,
@@ -208,11 +209,11 @@ static void tell_node(struct walk *walk, uint32_t node, const struct sp_live_byt
     struct sp_schedule_event event = {.what = SP_SCHEDULE_NODE,
                                       .node = node,
                                       .begin = walk->at,
-                                      .end = walk->at + sp_plan_node_seconds(walk->course->plan, node)};
+                                      .end = walk->at + sp_plan_node_seconds(walk->schedule->plan, node)};
     walk->tell(walk->context, &event);
     walk->at = event.end;
     tell_collectives(walk, node, false);
-    if (walk->course->plan->workload->nodes[node].folded)
+    if (walk->schedule->plan->workload->nodes[node].folded)
         return;
     event.what = SP_SCHEDULE_LIVE;
     event.live = *live;
@@ -220,14 +221,14 @@ static void tell_node(struct walk *walk, uint32_t node, const struct sp_live_byt
     walk->tell(walk->context, &event);
 }
 
-double sp_schedule_walk(const struct sp_schedule *course, double begin,
+double sp_schedule_walk(const struct sp_schedule *schedule, double begin,
                         void (*tell)(void *context, const struct sp_schedule_event *event), void *context)
 {
-    const struct sp_plan *plan = course->plan;
-    const uint32_t first = plan->stage_nodes.start[course->stage], end = plan->stage_nodes.start[course->stage + 1];
-    struct walk walk = {.course = course, .tell = tell, .context = context, .at = begin};
+    const struct sp_plan *plan = schedule->plan;
+    const uint32_t first = plan->stage_nodes.start[schedule->stage], end = plan->stage_nodes.start[schedule->stage + 1];
+    struct walk walk = {.schedule = schedule, .tell = tell, .context = context, .at = begin};
     for (uint32_t i = first; i < end; i++)
-        tell_node(&walk, plan->stage_nodes.items[i], &course->live[i - first]);
+        tell_node(&walk, plan->stage_nodes.items[i], &schedule->live[i - first]);
     return walk.at;
 }
 

@@ -9,7 +9,7 @@
  * for each request a device is busy for just the plan's compute_seconds, and its sends and receives take its
  * communication_seconds.
  */
-#include "plan/split.h"
+#include "plan/stage_strategies.h"
 
 /* Requests that are shown: each replica of a stage has one, up to the second number. */
 #define SP_SCHEDULE_REQUESTS      3
@@ -27,10 +27,10 @@ struct sp_schedule;
 struct sp_schedule *sp_schedule_create(struct sp_arena *arena, const struct sp_plan *plan);
 
 /* Makes ready to walk through a stage; what was told of another one is gone. */
-enum sp_status sp_schedule_enter(struct sp_schedule *course, uint32_t stage, struct sp_error *err);
+enum sp_status sp_schedule_enter(struct sp_schedule *schedule, uint32_t stage, struct sp_error *err);
 
 /* The exchanges of the stage that was entered, in order, as sp_plan_collectives() tells them. */
-const struct sp_plan_collective *sp_schedule_collectives(const struct sp_schedule *course, uint32_t *ret_count);
+const struct sp_plan_collective *sp_schedule_collectives(const struct sp_schedule *schedule, uint32_t *ret_count);
 
 /* A node of the stage, folded ones too; then what was exchanged before and after it has been told as well, and of a
    node that runs its memory: live->during from `begin`, when the node began, live->after at `end`. */
@@ -44,7 +44,7 @@ struct sp_schedule_event {
 };
 
 /* What one device does for a request that enters at `begin`, in order; returns when it has finished. */
-double sp_schedule_walk(const struct sp_schedule *course, double begin,
+double sp_schedule_walk(const struct sp_schedule *schedule, double begin,
                         void (*tell)(void *context, const struct sp_schedule_event *event), void *context);
 
 /* What one device of the stage that was entered holds while the node runs at which most is alive. */
@@ -60,8 +60,8 @@ struct sp_schedule_fullest {
     struct sp_schedule_held *held; /* with the workspace, the stage's activations_peak_bytes */
 };
 
-/* In `arena`, which may be the course's. */
-enum sp_status sp_schedule_find_fullest(struct sp_schedule *course, struct sp_arena *arena,
+/* In `arena`, which may be the schedule's. */
+enum sp_status sp_schedule_find_fullest(struct sp_schedule *schedule, struct sp_arena *arena,
                                         struct sp_schedule_fullest *ret_fullest, struct sp_error *err);
 
 /* ---- between stages ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cost/contract.h"
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 
 #define EQUAL 1e-9 /* share up to which two figures are the same */
 

@@ -1,7 +1,7 @@
 /* The completed shardings as JSON and as text. */
 #include <string.h>
 
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/infer/internal.h"
 #include "sharding/dialect.h"
 

@@ -1,5 +1,5 @@
 #include "base/units.h"
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/variants/internal.h"
 
 #define NAME_COLUMNS        42

@@ -32,8 +32,8 @@ enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_wo
 
 /*
  * Always an error: SP_ERR_NOFIT. `closest` is the plan that lacks least (NULL: none was made), which is described as
- * above; err->least_memory_bytes is what it needs on each device, until least.h knows better. `grouping` is the error
- * of the search that splits no operator, or has status SP_OK.
+ * above; err->least_memory_bytes is what it needs on each device, until minimum_memory.h knows better. `grouping` is
+ * the error of the search that splits no operator, or has status SP_OK.
  */
 enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_candidate *closest,
                               const struct sp_error *grouping, struct sp_error *err);

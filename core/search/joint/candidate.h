@@ -41,8 +41,9 @@ struct sp_joint {
     struct sp_strategy_table **tables; /* per option of the space, made when needed */
     struct sp_units *units;
     struct sp_joint_evaluator *evaluator;
-    struct sp_joint_candidate *ranked[2]; /* the best of all that fit, and the best one of another form: front.h */
-    struct sp_joint_candidate *beyond;    /* the best of those that lack memory, and nothing else */
+    struct sp_joint_candidate
+        *ranked[2];                    /* the best of all that fit, and the best one of another form: pareto_front.h */
+    struct sp_joint_candidate *beyond; /* the best of those that lack memory, and nothing else */
     uint64_t explored, accepted;
     bool stopped;
     bool memory_binds; /* the last proposal was made under a limit of memory that some stages do not keep */

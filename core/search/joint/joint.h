@@ -24,8 +24,9 @@
  * its own memory, borders move while that helps, and every candidate is evaluated exactly. What is not dominated in
  * latency, interval, memory per device and devices is kept as the front.
  *
- * A block's mesh has axes as the links have levels (space.h). Where a stage may be all of a plan (for a latency, or one
- * stage is asked for) the blocks that promise most are tried with axes that end elsewhere, too (vary.h).
+ * A block's mesh has axes as the links have levels (stage_options.h). Where a stage may be all of a plan (for a
+ * latency, or one stage is asked for) the blocks that promise most are tried with axes that end elsewhere, too
+ * (mesh_variants.h).
  *
  * Equal questions get equal answers, whatever the number of threads.
  */
@@ -79,7 +80,8 @@ struct sp_search_result {
     bool stopped;                           /* the watch ended the search */
     uint32_t front_count;                   /* ascending by the objective */
     const struct sp_front_plan *front;
-    const struct sp_front_plan *second; /* the best plan of another form (front.h) that was found; NULL: none was */
+    const struct sp_front_plan
+        *second; /* the best plan of another form (pareto_front.h) that was found; NULL: none was */
     const struct sp_short_of_memory_plan *beyond; /* the best that was seen; NULL: none was better */
     bool is_proved;                               /* every plan was tried */
     uint32_t table_count;                         /* of the meshes that were looked at; entries may be NULL */
@@ -92,7 +94,7 @@ struct sp_joint_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
     bool optimal;
-    bool skip_least;       /* where nothing fits, do not look for memory that would do: least.h */
+    bool skip_least;       /* where nothing fits, do not look for memory that would do: minimum_memory.h */
     bool any_plan;         /* the first plan that fits ends the search: only whether there is one is asked */
     uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;

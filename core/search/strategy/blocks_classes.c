@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/hash_map.h"
 #include "cost/cache.h"
-#include "infer/rules.h"
+#include "infer/interned_rules.h"
 #include "search/strategy/blocks_internal.h"
 
 #define MOST_DESCRIBED ((size_t)1 << 30) /* bytes of one node; what is described is in the file */

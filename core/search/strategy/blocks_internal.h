@@ -15,7 +15,7 @@ bool sp_blocks_is_plain(const struct sp_work_tensor *tensor);
 enum sp_status sp_blocks_classify(struct sp_arena *arena, const struct sp_workload *workload, uint32_t *class_of,
                                   uint32_t *ret_class_count, uint64_t *steps, struct sp_error *err);
 
-/* ---- sp_blocks_repeats.c ---- */
+/* ---- blocks_repeats.c ---- */
 
 /* symbols[begin, end) has the period `period` and at least two of them, no smaller period, and ends on both sides where
    the period does. */
@@ -28,7 +28,7 @@ enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols
                                  struct sp_blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
                                  struct sp_error *err);
 
-/* ---- sp_blocks_match.c ---- */
+/* ---- blocks_match.c ---- */
 
 #define SP_BLOCKS_OUTSIDE (-1) /* the position of what no node makes: inputs of the model */
 

@@ -113,6 +113,6 @@ static inline uint32_t sp_intra_layout(const struct sp_strategies *strategies, u
 enum sp_status sp_intra_connect(struct sp_intra_maker *maker);
 enum sp_status sp_intra_add_edge(struct sp_intra_maker *maker, uint32_t u, uint32_t v, const int64_t *cost);
 
-/* sp_intra_memory.c: when and how much memory the nodes of the problem use; *ret_count stretches, by node. */
+/* intra_memory.c: when and how much memory the nodes of the problem use; *ret_count stretches, by node. */
 enum sp_status sp_intra_memory(struct sp_intra_maker *maker, uint32_t *ret_count,
                                struct sp_intra_stretch **ret_stretches);

@@ -98,13 +98,13 @@ enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t 
 /* Whether graphs of its own are inside the node. */
 bool sp_strategy_has_inside(const struct sp_node *node);
 
-/* ---- sp_strategy_enumerate.c ---- */
+/* ---- strategy_enumerate.c ---- */
 
 /* Fills in the strategies of a new class. */
 enum sp_status sp_strategy_enumerate(struct sp_strategy_table *table, struct sp_strategy_class *class,
                                      struct sp_error *err);
 
-/* ---- sp_strategy_probe.c ---- */
+/* ---- strategy_probe.c ---- */
 
 /* One way to cut a node: what is given, and what follows. */
 struct sp_strategy_way {

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 #include "sharding/hlo/internal.h"
 #include "sharding/internal.h"
 

@@ -12,7 +12,7 @@
  *  - all-reduce makes partial axes replicated, reduce-scatter adds them at the minor end of lists
  *  - to-partial makes replicated axes partial: one device keeps the value, the others take the neutral element
  * The least-time sequence is found by A* (Dijkstra's algorithm with a bound) over the shardings that the finest common
- * cut of the axes allows, with the alpha-beta times of collective.h. So there is no full gather where something
+ * cut of the axes allows, with the alpha-beta times of collective_cost.h. So there is no full gather where something
  * cheaper exists, and the result is an optimum over these steps, not a heuristic. Axes are cut finer than both
  * shardings need (prime parts); where these are too many for the limits of a search, `is_optimal` is false, parts that
  * stay together are moved together, and slicing, one permute and gathering is tried before a gather of everything.
@@ -23,8 +23,8 @@
  *    set of moves whose tensor axes, sources and targets, are all distinct; an all-reduce takes any set of digits.
  *  - A digit lies at the outermost level at which any two devices differ that differ in it only; the span of a step's
  *    groups is the product of its digits' sizes per level.
- *  - n of collective.h is the result's tile (the fullest device's) for all-gather, the input tile for reduce-scatter
- *    and all-reduce, p times the larger of the tiles before and after for all-to-all.
+ *  - n of collective_cost.h is the result's tile (the fullest device's) for all-gather, the input tile for
+ *    reduce-scatter and all-reduce, p times the larger of the tiles before and after for all-to-all.
  *  - A permute leaves partial digits where they are. A device that holds its new tile already receives nothing, the
  *    others take it from a nearest holder; the time is that of one tile over the slowest level used so.
  *  - Uneven blocks: where the list of a tensor axis of extent D changes from a to a * b shards or back, a = 1 or
@@ -45,7 +45,7 @@
  * With `memory_limit_bytes` no step may pass it; SP_ERR_NOFIT "RESHARD_MEMORY" with the smallest peak that exists.
  */
 #include "graph/dtype.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 #include "sharding/reshard/collective_cost.h"
 
 #define SP_RESHARD_MAX_DIGITS 20 /* parts of mesh axes in one search */

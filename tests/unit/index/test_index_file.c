@@ -7,7 +7,7 @@
 
 #include "build_sharded.h"
 #include "data_files.h"
-#include "plan/split.h"
+#include "plan/stage_strategies.h"
 #include "plan_index.h"
 #include "random_workload.h"
 

@@ -40,7 +40,7 @@ static struct sp_node *matmul(void)
     return node;
 }
 
-/* The bytes are the formulas of collective.h: Y is 4 * 4 floats, 64 bytes; 2 (p-1)/p n = 64, (p-1)/p n = 32. */
+/* The bytes are the formulas of collective_cost.h: Y is 4 * 4 floats, 64 bytes; 2 (p-1)/p n = 64, (p-1)/p n = 32. */
 Test(communication, reduces_a_split_reduction)
 {
     struct sp_node *node = matmul();

@@ -1,7 +1,7 @@
 /* infer_propagate: assignments of small models completed by propagation. */
 #include "expect_view.h"
 #include "infer/propagate/propagate.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 TestSuite(infer_propagate, .fini = stop);
 

@@ -4,8 +4,8 @@
 
 #include "build_rule.h"
 #include "build_sharding.h"
-#include "infer/interned.h"
-#include "infer/rules.h"
+#include "infer/interned_rules.h"
+#include "infer/interned_shardings.h"
 
 static struct sp_arena *arena;
 static struct sp_mesh *mesh;

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 
 #define EXPECT(call, expected)                                                                                         \
     do {                                                                                                               \

@@ -55,7 +55,7 @@ static enum sp_status search(const struct question *q, double limit, struct sp_e
     return status;
 }
 
-/* What the contract of least.h says of an answer. */
+/* What the contract of minimum_memory.h says of an answer. */
 static void expect_least(const struct question *q, double limit)
 {
     struct sp_error err = {0}, again = {0};

@@ -3,6 +3,7 @@
 
 #include "build_sharding.h"
 #include "compose.h"
+#include "sharding/convert_forms.h"
 
 static struct sp_arena *arena;
 static struct sp_error err;

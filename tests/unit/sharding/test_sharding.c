@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "build_sharding.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 static struct sp_arena *arena;
 static struct sp_error err;

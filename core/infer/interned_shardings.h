@@ -1,6 +1,6 @@
 #pragma once
 /*
- * interned - one copy of each extents and of each AXES sharding that the tensors of a model have.
+ * interned_shardings - one copy of each extents and of each AXES sharding that the tensors of a model have.
  *
  * What is asked for may lie in memory that goes: what comes back is the copy, the same pointer for what is equal.
  */

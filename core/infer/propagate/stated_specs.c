@@ -1,11 +1,11 @@
 /*
- * collect - all specs that the file or the request states, as cuts of one mesh of positions.
+ * stated_specs - all specs that the file or the request states, as cuts of one mesh of positions.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "infer/propagate/internal.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape)
 {

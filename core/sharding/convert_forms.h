@@ -1,6 +1,6 @@
 #pragma once
 /*
- * forms - from the mesh form to the device-list form and back.
+ * convert_forms - from the mesh form to the device-list form and back.
  *
  * Both directions keep what every device holds, exactly. What the target form cannot say is added to `losses`: open
  * dims, priorities, names of axes, explicit replication, the order of replicas. What cannot be kept at all is an error

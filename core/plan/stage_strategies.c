@@ -1,4 +1,4 @@
-#include "plan/split.h"
+#include "plan/stage_strategies.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "infer/rules.h"
+#include "infer/interned_rules.h"
 
 #include <string.h>
 

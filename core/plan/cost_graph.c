@@ -1,10 +1,10 @@
-#include "plan/costs.h"
+#include "plan/cost_graph.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <strings.h>
 
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 
 #define MAX_DEVICE_NOTES 8
 #define TEXT_TENSORS     4096 /* listed before the rest is only counted */

@@ -1,4 +1,4 @@
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 #include "plan/plan.h"
 
 void sp_devices_write_json(struct sp_json *json)

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * put - protobuf fields appended to a recipe.
+ * protobuf_fields - protobuf fields appended to a recipe.
  *
  * A message that holds others is put together in a recipe of its own and then put as a field: its length comes before
  * it. Nothing here is checked; a recipe that has failed says so in the end (sp_recipe_status()).

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * unpack - the elements of a tensor that is not kept as plain bytes, and boxes of elements in memory; private to
- * core/realize.
+ * tensor_elements - the elements of a tensor that is not kept as plain bytes, and boxes of elements in memory; private
+ * to core/realize.
  */
 #include "base/ranges.h"
 #include "graph/model.h"

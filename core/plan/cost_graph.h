@@ -1,6 +1,6 @@
 #pragma once
 /*
- * costs - plans of graphs of costs: what differs from a model, since there are no operators.
+ * cost_graph - plans of graphs of costs: what differs from a model, since there are no operators.
  */
 #include "plan/internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * resolve - one way to cut each factor of a node, from what its tensors were propagated as.
+ * resolve_operands - one way to cut each factor of a node, from what its tensors were propagated as.
  *
  * As Shardy inserts explicit reshards: candidates are the lists of axes that tensors have for a factor; the one whose
  * tensors are largest is taken, then what it overlaps is cut from the others, until none is left.

@@ -1,10 +1,10 @@
-#include "realize/unpack.h"
+#include "realize/tensor_elements.h"
 
 #include <string.h>
 
 #include "base/limits.h"
 #include "onnx/wire.h"
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 /* ---- typed fields ----------------------------------------------------------------------------------------------- */
 

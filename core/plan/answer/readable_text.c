@@ -1,4 +1,4 @@
-#include "plan/answer/text.h"
+#include "plan/answer/readable_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "realize/put.h"
+#include "realize/protobuf_fields.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * split - what a plan's strategies say of its nodes and tensors, stage by stage.
+ * stage_strategies - what a plan's strategies say of its nodes and tensors, stage by stage.
  *
  * A stage has a *block* of devices, once for each of its replicas; all of them have neighbouring numbers. Where the
  * block has several devices, each node has a strategy and each of its operands a layout; everywhere else all is whole,

@@ -1,5 +1,5 @@
 /*
- * project - from the dims of a tensor to the factors of a rule and back.
+ * factor_projection - from the dims of a tensor to the factors of a rule and back.
  */
 #include <assert.h>
 

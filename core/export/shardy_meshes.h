@@ -1,10 +1,10 @@
 #pragma once
 /*
- * meshes - the meshes of a Shardy export.
+ * shardy_meshes - the meshes of a Shardy export.
  *
  * Shardings of tensors are found on meshes of their own. Those over the same devices are put on one mesh, which has an
- * axis from each place where one of them cuts the devices to the next (infer/propagate/internal.h does the same for stated
- * specs). Where no mesh explains all of them, those that do not fit keep a mesh of their own.
+ * axis from each place where one of them cuts the devices to the next (infer/propagate/internal.h does the same for
+ * stated specs). Where no mesh explains all of them, those that do not fit keep a mesh of their own.
  *
  * A mesh of Shardy holds the devices 0 .. N-1. A mesh of other devices is written with numbers of its own.
  */

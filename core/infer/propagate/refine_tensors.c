@@ -1,5 +1,5 @@
 /*
- * pieces - tensors of an inference by pieces of their axes (refine.h), and their shardings there and
+ * refine_tensors - tensors of an inference by pieces of their axes (refine.h), and their shardings there and
  * back.
  */
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "infer/propagate/internal.h"
 #include "infer/view/internal.h"
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 /* ---- stated blocks as parts ------------------------------------------------------------------------------------- */
 

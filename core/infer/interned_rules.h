@@ -1,6 +1,6 @@
 #pragma once
 /*
- * rules - one compact copy of each rule that the relations of a model have.
+ * interned_rules - one compact copy of each rule that the relations of a model have.
  *
  * A rule is made in kilobytes of scratch memory; what inference keeps of it are its factors and the axes they are
  * mapped to, once for all nodes that have the same, and for equal operands next to each other once. Terms are not kept.

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/meshes.h"
+#include "export/shardy_meshes.h"
 #include "infer/propagate/internal.h"
 
 enum sp_status sp_meshes_begin(struct sp_export_meshes *meshes, struct sp_arena *arena, struct sp_error *err)

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * text - numbers, names and shapes as people read them, appended to a buffer; seconds and bytes are in base/units.h.
- * Never locale dependent.
+ * readable_text - numbers, names and shapes as people read them, appended to a buffer; seconds and bytes are in
+ * base/units.h. Never locale dependent.
  */
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * cut - cuts of axes and of their factors.
+ * axis_cuts - cuts of axes and of their factors.
  *
  * A cut is a struct sp_block_dim: how a factor or an axis is divided in parts. In the forms here a part without an
  * extent (0) is one whose extent is not known. Cuts are compared in their simplest form: no part that could be joined

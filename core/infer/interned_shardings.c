@@ -1,4 +1,4 @@
-#include "infer/interned.h"
+#include "infer/interned_shardings.h"
 
 #include <string.h>
 

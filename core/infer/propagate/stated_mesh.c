@@ -1,5 +1,5 @@
 /*
- * mesh - stated shardings as cuts of positions, and the mesh that has all of them.
+ * stated_mesh - stated shardings as cuts of positions, and the mesh that has all of them.
  */
 #include <inttypes.h>
 #include <stdio.h>
