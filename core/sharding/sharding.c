@@ -71,52 +71,6 @@ int64_t sp_axis_coordinate(const struct sp_mesh *mesh, struct sp_axis_ref ref, i
     return position / minor % ref.size;
 }
 
-enum sp_status sp_sharding_check_rank(const struct sp_sharding *sharding, uint32_t rank, struct sp_error *err)
-{
-    if (rank > SP_MAX_RANK)
-        return sp_fail_limit(err, "RANK_TOO_LARGE", "SP_MAX_RANK", SP_MAX_RANK, rank,
-                             "The tensor has rank %" PRIu32 ", but at most %d axes are allowed.", rank, SP_MAX_RANK);
-    bool fits = sharding->rank == rank;
-    if (sharding->kind == SP_SHARDING_BLOCKS && sharding->is_rank_open)
-        fits = sharding->rank <= rank;
-    else if (sharding->kind != SP_SHARDING_BLOCKS && sharding->kind != SP_SHARDING_AXES)
-        fits = true;
-    if (!fits)
-        return sp_fail(err, SP_ERR_REQUEST, "RANK_MISMATCH",
-                       "The sharding is for tensors of rank %" PRIu32 ", but the tensor has rank %" PRIu32 ".",
-                       sharding->rank, rank);
-    return SP_OK;
-}
-
-enum sp_status sp_block_extents(const struct sp_block_dim *dim, uint32_t axis, int64_t extent, int64_t *ret_extents,
-                                struct sp_error *err)
-{
-    int64_t product = 1, open = -1;
-    for (uint32_t i = 0; i < dim->part_count; i++) {
-        if (dim->parts[i].extent == 0) {
-            if (open >= 0)
-                return sp_fail(err, SP_ERR_MALFORMED, "OPEN_PARTS",
-                               "Axis %" PRIu32 " has several parts without extent, but at most one can be worked out.",
-                               axis);
-            open = i;
-        } else if (!sp_mul_i64(product, dim->parts[i].extent, &product)) {
-            return sp_fail(err, SP_ERR_MALFORMED, "PARTS_TOO_LARGE",
-                           "The extents of the parts of axis %" PRIu32 " multiply to more than 2^63 - 1.", axis);
-        }
-        ret_extents[i] = dim->parts[i].extent;
-    }
-    if (dim->part_count == 0)
-        return SP_OK;
-    if (open < 0 ? product != extent : extent % product != 0)
-        return sp_fail(err, SP_ERR_REQUEST, "PARTS_MISMATCH",
-                       "The parts of axis %" PRIu32 " have %" PRId64 " elements together, which does not %s its extent "
-                       "of %" PRId64 ".",
-                       axis, product, open < 0 ? "equal" : "divide", extent);
-    if (open >= 0)
-        ret_extents[open] = extent / product;
-    return SP_OK;
-}
-
 /* ---- the largest piece ---- */
 
 /* Elements of one block of an axis: the product of its parts' blocks. */

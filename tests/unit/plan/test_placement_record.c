@@ -27,12 +27,12 @@ static void recorded_make(struct recorded *ret, const char *cluster, const char 
     struct sp_error err = {0};
     struct sp_plan_options options;
     struct planned_model *model = &ret->model;
-    const struct sp_job_options job_options = {
-        .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     *ret = (struct recorded){.cluster = json_loads(cluster, 0, NULL),
                              .objective = json_string(objective),
                              .options = json_loads(given, 0, NULL)};
     onnx_mlp(&model->file, &wide);
+    const struct sp_job_options job_options = {
+        .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     model->arena = sp_arena_create(NULL);
     cr_assert_eq(sp_cluster_parse(model->arena, ret->cluster, "", &model->cluster, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_plan_options_parse(model->arena, ret->objective, ret->options, &options, &err), SP_OK, "%s",

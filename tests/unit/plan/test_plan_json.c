@@ -327,8 +327,8 @@ Test(plan_json, a_stopped_search_is_noted)
     struct sp_plan *plan;
     bool go_on = true;
     const struct sp_watch watch = {until_something_fits, &go_on};
-    const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .watch = &watch};
     onnx_mlp(&file, &(struct onnx_mlp){.layers = 3000, .width = 64, .batch = "4"});
+    const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .watch = &watch};
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(&job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);
     recount_expect_result(plan->workload, plan->cluster, plan->result);

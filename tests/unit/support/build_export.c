@@ -11,10 +11,10 @@ void planned_make(struct planned_model *ret_model, struct sp_buf file, int64_t d
     struct sp_error err = {0};
     struct sp_plan_options options;
     struct planned_model *model = ret_model;
-    const struct sp_job_options job_options = {
-        .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     memset(model, 0, sizeof *model);
     model->file = file;
+    const struct sp_job_options job_options = {
+        .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     model->arena = sp_arena_create(NULL);
     sp_plan_options_init(&options);
     options.strategy = SP_STRATEGY_GROUPING; /* some formats take whole operators only */

@@ -1,6 +1,6 @@
 #pragma once
 /* compose - ONNX proposal 0007 from devices alone, written on its own: what views are compared with. */
-#include "sharding/forms.h"
+#include "sharding/convert_forms.h"
 
 /*
  * The sharding of the result of a broadcasting elementwise operator (proposal 0007): inputs are aligned at their last
