@@ -11,7 +11,7 @@
 
 static enum sp_status create_assignment(struct sp_foreign_check *check)
 {
-    return sp_assignment_create(check->list->arena, check->dataflow, NO_CONFIGURATION, SP_MAX_DEVICES, 0, NULL,
+    return sp_assignment_create(check->list->arena, check->dataflow, NO_CONFIGURATION, SP_MAX_DEVICES, NULL,
                                 &check->assignment, check->err);
 }
 

@@ -113,8 +113,8 @@ static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *are
     sp_error_clear(&why);
     enum sp_status status = sp_dataflow_create(arena, meaning->model, &dataflow, &why);
     if (status == SP_OK)
-        status = sp_assignment_create(arena, dataflow, meaning->configuration, device_count, 0, NULL,
-                                      &meaning->assignment, &why);
+        status = sp_assignment_create(arena, dataflow, meaning->configuration, device_count, NULL, &meaning->assignment,
+                                      &why);
     if (status == SP_OK)
         status = sp_infer_forward(meaning->assignment, &why);
     if (status != SP_OK)

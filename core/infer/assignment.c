@@ -342,15 +342,14 @@ static enum sp_status set_specs(struct assigner *all, uint32_t count, const stru
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
 enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *dataflow,
-                                    const char *configuration, int64_t device_count, uint32_t set_count,
-                                    const struct sp_set_spec *sets, struct sp_assignment **ret_assignment,
-                                    struct sp_error *err)
+                                    const char *configuration, int64_t device_count, const struct sp_set_specs *sets,
+                                    struct sp_assignment **ret_assignment, struct sp_error *err)
 {
     if (device_count < 1 || device_count > SP_MAX_DEVICES)
         return sp_fail_limit(err, "BAD_DEVICE_COUNT", "SP_MAX_DEVICES", SP_MAX_DEVICES, device_count,
                              "A configuration has 1 to %d devices, not %" PRId64 ".", SP_MAX_DEVICES, device_count);
-    if (set_count > SP_MAX_SET_SPECS)
-        return sp_fail_limit(err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS, set_count,
+    if (sets != NULL && sets->count > SP_MAX_SET_SPECS)
+        return sp_fail_limit(err, "TOO_MANY_SPECS", "SP_MAX_SET_SPECS", SP_MAX_SET_SPECS, sets->count,
                              "At most %d specs can be set.", SP_MAX_SET_SPECS);
     struct sp_assignment *assignment = SP_NEW(arena, struct sp_assignment);
     if (assignment == NULL)
@@ -379,8 +378,8 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_data
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < dataflow->node_count && status == SP_OK; i++)
         status = give_node(&all, i, &entries);
-    if (status == SP_OK && set_count > 0)
-        status = set_specs(&all, set_count, sets);
+    if (status == SP_OK && sets != NULL && sets->count > 0)
+        status = set_specs(&all, sets->count, sets->items);
     sp_arena_destroy(all.scratch);
     if (status == SP_OK)
         *ret_assignment = assignment;

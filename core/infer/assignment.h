@@ -69,8 +69,13 @@ struct sp_set_spec {
     const struct sp_sharding *sharding;
 };
 
+struct sp_set_specs {
+    uint32_t count;
+    const struct sp_set_spec *items;
+};
+
 /*
- * The given annotations of configuration `configuration` and the request's specs. Annotations must be sound
+ * The given annotations of configuration `configuration` and the request's specs (NULL: none). Annotations must be sound
  * (check/annotations.h finds no error in them); what is not is SP_ERR_MODEL with the node in the message. A tensor name
  * that the main graph does not have is SP_ERR_REQUEST "UNKNOWN_TENSOR", two specs for one tensor "DUPLICATE_TENSOR".
  * Open placements (empty device lists) are filled: a tensor that is whole is on all devices that the node's other specs
@@ -82,9 +87,8 @@ struct sp_set_spec {
  * is bounded (SP_FREE_KEPT_DEVICES, SP_FREE_VIEW_POINTS): more is SP_ERR_LIMIT "TOO_MANY_SPEC_DEVICES".
  */
 enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *dataflow,
-                                    const char *configuration, int64_t device_count, uint32_t set_count,
-                                    const struct sp_set_spec *sets, struct sp_assignment **ret_assignment,
-                                    struct sp_error *err);
+                                    const char *configuration, int64_t device_count, const struct sp_set_specs *sets,
+                                    struct sp_assignment **ret_assignment, struct sp_error *err);
 
 /* Adds a stop; SP_ERR_MEMORY is the only error. At most SP_MAX_STOPS are kept, the first ones. */
 enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *code, const struct sp_node *node,

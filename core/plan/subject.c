@@ -66,7 +66,7 @@ static enum sp_status infer(struct sp_subject *subject, const char *configuratio
                             struct sp_error *err)
 {
     enum sp_status status = sp_assignment_create(subject->arena, subject->dataflow, configuration,
-                                                 subject->device_count, 0, NULL, &subject->assignment, err);
+                                                 subject->device_count, NULL, &subject->assignment, err);
     if (status != SP_OK)
         return status;
     subject->assignment->gathers_contradictions = true;

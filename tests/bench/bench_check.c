@@ -132,8 +132,8 @@ static enum sp_status complete(struct bench *bench)
     const char *configuration = model->configuration_count > 0 ? model->configurations[0].name : "bench";
     enum sp_status status = sp_dataflow_create(bench->arena, bench->model, &dataflow, &bench->err);
     if (status == SP_OK)
-        status = sp_assignment_create(bench->arena, dataflow, configuration, bench->devices, bench->set_count,
-                                      bench->sets, &assignment, &bench->err);
+        status = sp_assignment_create(bench->arena, dataflow, configuration, bench->devices,
+                                      &(struct sp_set_specs){bench->set_count, bench->sets}, &assignment, &bench->err);
     if (status == SP_OK)
         status = sp_infer_propagate(assignment, NULL, &bench->err);
     if (status == SP_OK)

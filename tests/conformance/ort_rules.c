@@ -125,7 +125,7 @@ static void specify(struct rule_case *test)
     int64_t devices = json_integer_value(json_object_get(test->json, "world_size"));
     if (build_infer(&test->build) != SP_OK ||
         sp_dataflow_create(test->build.arena, test->build.model, &test->dataflow, &test->build.err) != SP_OK ||
-        sp_assignment_create(test->build.arena, test->dataflow, "c", devices, 0, NULL, &test->assignment,
+        sp_assignment_create(test->build.arena, test->dataflow, "c", devices, NULL, &test->assignment,
                              &test->build.err) != SP_OK) {
         differs(test, "%s", test->build.err.message);
         return;

@@ -214,8 +214,9 @@ static bool prepare(struct test *test, const unsigned char *bytes, size_t size)
         return fail(test, "%s: %s", test->err.code, test->err.message);
     if (!set_weights(test))
         return false;
-    if (sp_assignment_create(test->arena, test->dataflow, "c", test->model->devices, test->set_count, test->sets,
-                             &test->assignment, &test->err) != SP_OK ||
+    if (sp_assignment_create(test->arena, test->dataflow, "c", test->model->devices,
+                             &(struct sp_set_specs){test->set_count, test->sets}, &test->assignment,
+                             &test->err) != SP_OK ||
         sp_infer_propagate(test->assignment, test->mesh, &test->err) != SP_OK)
         return fail(test, "%s: %s", test->err.code, test->err.message);
     return true;

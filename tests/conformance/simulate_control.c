@@ -176,8 +176,8 @@ static enum sp_status assign(struct test *test, struct sp_arena *arena, const st
             sets[set_count++] = (struct sp_set_spec){value->name, shardings[i]};
     }
     if (status == SP_OK)
-        status =
-            sp_assignment_create(arena, test->dataflow, NULL, mesh->order.count, set_count, sets, ret_assignment, err);
+        status = sp_assignment_create(arena, test->dataflow, NULL, mesh->order.count,
+                                      &(struct sp_set_specs){set_count, sets}, ret_assignment, err);
     for (uint32_t i = 0; status == SP_OK && i < way->count; i++) {
         if (shardings[i] != NULL && way->places[i].value->graph != test->model->graph)
             set_inside(*ret_assignment, way->places[i].value, shardings[i]);
@@ -261,7 +261,7 @@ static void run_way(struct test *test, const char *rest, const struct way *way, 
     if (way != NULL)
         status = assign(test, arena, way, &assignment, &err);
     else
-        status = sp_assignment_create(arena, test->dataflow, NULL, devices, 0, NULL, &assignment, &err);
+        status = sp_assignment_create(arena, test->dataflow, NULL, devices, NULL, &assignment, &err);
     if (status == SP_OK && way == NULL)
         status = simulate_random(assignment, seed, 0, UINT32_MAX, &err);
     if (status == SP_OK && way == NULL && seed % 2 == 0)

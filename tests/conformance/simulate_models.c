@@ -317,8 +317,9 @@ static enum sp_status prepare(struct test *test)
     if (status == SP_OK)
         status = set_all(test);
     if (status == SP_OK)
-        status = sp_assignment_create(test->arena, test->dataflow, is_plan ? SP_PLAN_CONFIGURATION : NULL,
-                                      test->devices, test->set_count, test->sets, &test->assignment, &test->err);
+        status =
+            sp_assignment_create(test->arena, test->dataflow, is_plan ? SP_PLAN_CONFIGURATION : NULL, test->devices,
+                                 &(struct sp_set_specs){test->set_count, test->sets}, &test->assignment, &test->err);
     if (status != SP_OK)
         return status;
     if (test->strategy->seed != 0 && !has_blocks)

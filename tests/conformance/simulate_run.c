@@ -114,7 +114,7 @@ static enum sp_status write_run(const struct simulate_subject *subject, struct s
     int64_t devices = 1;
     for (uint32_t i = 0; i < way->count; i++)
         devices *= way->cuts[i].shards;
-    enum sp_status status = sp_assignment_create(arena, opened->dataflow, NULL, devices, 0, NULL, &assignment, err);
+    enum sp_status status = sp_assignment_create(arena, opened->dataflow, NULL, devices, NULL, &assignment, err);
     if (status != SP_OK)
         return status;
     if (!simulate_give(assignment, opened->relation, opened->rule, way, ret_reason))
@@ -249,7 +249,8 @@ static enum sp_status write_axis(const struct simulate_subject *subject, struct 
     *ref = sp_axis_full(mesh, 0);
     sharding->dims[axis].axes = (struct sp_axis_list){1, ref};
     struct sp_set_spec set = {input->name, sharding};
-    status = sp_assignment_create(arena, subject->opened.dataflow, NULL, shards, 1, &set, &assignment, err);
+    status = sp_assignment_create(arena, subject->opened.dataflow, NULL, shards, &(struct sp_set_specs){1, &set},
+                                  &assignment, err);
     if (status == SP_OK)
         status = sp_infer_propagate(assignment, mesh, err);
     return status == SP_OK ? simulate_write(arena, subject->opened.model, assignment, path, account, err) : status;
@@ -292,7 +293,7 @@ static void run_any(struct simulate_program *program, const struct simulate_subj
     (void)snprintf(path, sizeof(path), "%s/%s.onnx", program->folder, name);
     (void)snprintf(program->progress->run, sizeof(program->progress->run), "%s", name);
     enum sp_status status =
-        sp_assignment_create(arena, subject->opened.dataflow, NULL, devices, 0, NULL, &assignment, &err);
+        sp_assignment_create(arena, subject->opened.dataflow, NULL, devices, NULL, &assignment, &err);
     if (status == SP_OK)
         status = simulate_random(assignment, hash_text((uint64_t)devices, subject->name), 0, UINT32_MAX, &err);
     if (status == SP_OK)

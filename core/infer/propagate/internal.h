@@ -134,6 +134,37 @@ struct sp_infer_recent {
     struct sp_infer_settled operands[SP_RECENT_SLOTS][SP_RECENT_OPERANDS];
 };
 
+/* What the file and the request state. */
+struct sp_infer_given {
+    struct sp_hash_map statements, placed; /* what was read; places by their devices */
+    uint32_t stated_count, place_count;
+    struct sp_stated *stated;
+    struct sp_infer_place *places;  /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */
+    const struct sp_mesh *base;     /* on which specs are read */
+    const struct sp_mesh *odd_mesh; /* of the spec that was read last, */
+    uint32_t odd_node, odd_operand; /* which is this one */
+};
+
+/* The tensors that splits are carried between, in arrays by tensor. */
+struct sp_infer_tensors {
+    uint32_t count, capacity;
+    uint32_t *ranks;
+    const int64_t **shapes;
+    const struct sp_value **values;
+    const struct sp_sharding **shardings;
+    struct sp_flow_origin **origins;
+    uint32_t *statement_of;            /* 1 + the entry in given.stated that it starts with, or 0 */
+    const struct sp_refined **refined; /* the pieces that shapes and shardings are of, or NULL */
+    struct sp_infer_told *told;        /* by tensor of the dataflow */
+};
+
+struct sp_infer_flows {
+    uint32_t count;
+    struct sp_flow *items;
+    uint32_t *relation_of;
+    bool *is_copy; /* from a constant to one of its uses, at the relation that uses it */
+};
+
 struct sp_inference {
     struct sp_assignment *assignment;
     struct sp_arena *arena;   /* the assignment's: what is in its entries */
@@ -143,30 +174,14 @@ struct sp_inference {
     struct sp_interned extents, pieces, shardings; /* what tensors have, in scratch memory */
     struct sp_hash_map realized;                   /* shardings on the devices of nodes */
     struct sp_infer_recent *recent;
-    struct sp_hash_map statements, placed; /* what was read; places by their devices */
-    uint32_t stated_count, place_count;
-    struct sp_stated *stated;
-    struct sp_infer_place *places; /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */
+    struct sp_infer_given given;
     int64_t positions;
-    struct sp_mesh *mesh; /* of positions; NULL: nothing is stated */
-    const struct sp_mesh *base, *odd_mesh;
-    uint32_t odd_node, odd_operand; /* the spec that was read last */
-    uint32_t *first_operand;        /* per node, into stated_of */
-    uint32_t *stated_of;            /* per operand 1 + its entry in `stated`, or 0 */
-    uint32_t *place_of;             /* per node 1 + its place, or 0 */
-    uint32_t tensor_count, tensor_capacity;
-    uint32_t *ranks;
-    const int64_t **shapes;
-    const struct sp_value **values;
-    const struct sp_sharding **tensors;
-    struct sp_flow_origin **origins;
-    struct sp_infer_told *told;        /* per tensor of the dataflow */
-    uint32_t *statement_of;            /* per tensor 1 + the entry in `stated` that it starts with, or 0 */
-    const struct sp_refined **refined; /* per tensor: the pieces that shapes and tensors are of, or NULL */
-    uint32_t flow_count;
-    struct sp_flow *flows;
-    uint32_t *relation_of;          /* per flow */
-    bool *is_copy;                  /* per flow: from a constant to one of its uses, at the relation that uses it */
+    struct sp_mesh *mesh;    /* of positions; NULL: nothing is stated */
+    uint32_t *first_operand; /* per node, into stated_of */
+    uint32_t *stated_of;     /* per operand 1 + its entry in given.stated, or 0 */
+    uint32_t *place_of;      /* per node 1 + its place, or 0 */
+    struct sp_infer_tensors tensor;
+    struct sp_infer_flows flow;
     uint32_t constant_uses, copies; /* at most so many tensors of uses, and copies to them */
     enum sp_status stop_status;
 };

@@ -49,8 +49,8 @@ static enum sp_status count_odd(struct sp_inference *all, uint32_t *ret_count)
     if (first == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t pass = 0; pass < 2; pass++) { /* outputs, then inputs */
-        for (uint32_t i = 0; i < all->stated_count; i++) {
-            const struct sp_stated *stated = &all->stated[i];
+        for (uint32_t i = 0; i < all->given.stated_count; i++) {
+            const struct sp_stated *stated = &all->given.stated[i];
             if (stated->says->axes == NULL || is_output(all, stated) != (pass == 0))
                 continue;
             uint32_t tensor =
@@ -91,30 +91,30 @@ static enum sp_status index_operands(struct sp_inference *all)
     }
     all->first_operand[dataflow->node_count] = total;
     all->stated_of = SP_NEW_ARRAY(all->scratch, total, uint32_t);
-    all->told = SP_NEW_ARRAY(all->scratch, dataflow->tensor_count, struct sp_infer_told);
-    all->tensor_capacity = dataflow->tensor_count + odd + all->constant_uses;
-    all->ranks = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
-    all->shapes = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const int64_t *);
-    all->values = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_value *);
-    all->tensors = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_sharding *);
-    all->origins = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, struct sp_flow_origin *);
-    all->statement_of = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t);
-    all->refined = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, const struct sp_refined *);
-    if (all->stated_of == NULL || all->told == NULL || all->ranks == NULL || all->shapes == NULL ||
-        all->values == NULL || all->tensors == NULL || all->origins == NULL || all->statement_of == NULL ||
-        all->refined == NULL)
+    all->tensor.told = SP_NEW_ARRAY(all->scratch, dataflow->tensor_count, struct sp_infer_told);
+    all->tensor.capacity = dataflow->tensor_count + odd + all->constant_uses;
+    all->tensor.ranks = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, uint32_t);
+    all->tensor.shapes = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, const int64_t *);
+    all->tensor.values = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, const struct sp_value *);
+    all->tensor.shardings = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, const struct sp_sharding *);
+    all->tensor.origins = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, struct sp_flow_origin *);
+    all->tensor.statement_of = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, uint32_t);
+    all->tensor.refined = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, const struct sp_refined *);
+    if (all->stated_of == NULL || all->tensor.told == NULL || all->tensor.ranks == NULL || all->tensor.shapes == NULL ||
+        all->tensor.values == NULL || all->tensor.shardings == NULL || all->tensor.origins == NULL ||
+        all->tensor.statement_of == NULL || all->tensor.refined == NULL)
         return sp_fail_memory(all->err);
     return SP_OK;
 }
 
 static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value *value)
 {
-    uint32_t id = all->tensor_count++;
-    all->values[id] = value;
+    uint32_t id = all->tensor.count++;
+    all->tensor.values[id] = value;
     if (!sp_infer_has_rank(value))
         return SP_OK;
-    all->ranks[id] = value->type.shape.rank;
-    return sp_infer_extents(all, value, &all->shapes[id]);
+    all->tensor.ranks[id] = value->type.shape.rank;
+    return sp_infer_extents(all, value, &all->tensor.shapes[id]);
 }
 
 /* Stated specs to tensors: of outputs first, then those of uses that say the same or the first thing; any other use
@@ -122,8 +122,8 @@ static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value
 static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
 {
     const struct sp_dataflow *dataflow = all->assignment->dataflow;
-    for (uint32_t i = 0; i < all->stated_count; i++) {
-        struct sp_stated *stated = &all->stated[i];
+    for (uint32_t i = 0; i < all->given.stated_count; i++) {
+        struct sp_stated *stated = &all->given.stated[i];
         const struct sp_node *node = dataflow->nodes[stated->node];
         const struct sp_value *value = sp_infer_operand(node, stated->operand);
         uint32_t tensor = sp_dataflow_tensor(dataflow, value);
@@ -135,15 +135,15 @@ static enum sp_status state_tensors(struct sp_inference *all, bool of_outputs)
             stated->tensor = SP_NO_TENSOR;
             continue;
         }
-        if (all->statement_of[tensor] == 0)
-            all->statement_of[tensor] = i + 1;
-        if (is_same_statement(all->stated[all->statement_of[tensor] - 1].says, stated->says))
+        if (all->tensor.statement_of[tensor] == 0)
+            all->tensor.statement_of[tensor] = i + 1;
+        if (is_same_statement(all->given.stated[all->tensor.statement_of[tensor] - 1].says, stated->says))
             continue;
-        stated->tensor = all->tensor_count;
+        stated->tensor = all->tensor.count;
         enum sp_status status = add_tensor(all, value);
         if (status != SP_OK)
             return status;
-        all->statement_of[stated->tensor] = i + 1;
+        all->tensor.statement_of[stated->tensor] = i + 1;
     }
     return SP_OK;
 }
@@ -183,15 +183,15 @@ static enum sp_status copy_rule(struct sp_inference *all, const struct sp_value 
    is stated of it, or carried to it, reaches them all. */
 static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, uint32_t *tensor)
 {
-    const struct sp_value *value = all->values[*tensor];
+    const struct sp_value *value = all->tensor.values[*tensor];
     uint32_t base = *tensor;
     if (!is_shared_constant(value))
         return SP_OK;
-    *tensor = all->tensor_count;
+    *tensor = all->tensor.count;
     enum sp_status status = add_tensor(all, value);
     if (status != SP_OK)
         return status;
-    all->statement_of[*tensor] = all->statement_of[base];
+    all->tensor.statement_of[*tensor] = all->tensor.statement_of[base];
     if (value->producer == NULL)
         return SP_OK;
     uint32_t *tensors = SP_NEW_ARRAY(all->scratch, 2, uint32_t);
@@ -205,15 +205,15 @@ static enum sp_status separate_use(struct sp_inference *all, uint32_t relation, 
         return sp_infer_leave_out(all, all->assignment->dataflow->relations[relation].node);
     if (status != SP_OK)
         return status;
-    all->relation_of[all->flow_count] = relation;
-    all->is_copy[all->flow_count] = true;
-    all->flows[all->flow_count++] = (struct sp_flow){.rule = rule,
-                                                     .tensors = tensors,
-                                                     .input_count = 1,
-                                                     .operand_count = 2,
-                                                     .early = SP_DIRECTION_FORWARD,
-                                                     .middle = SP_DIRECTION_FORWARD,
-                                                     .directions = SP_DIRECTION_FORWARD};
+    all->flow.relation_of[all->flow.count] = relation;
+    all->flow.is_copy[all->flow.count] = true;
+    all->flow.items[all->flow.count++] = (struct sp_flow){.rule = rule,
+                                                          .tensors = tensors,
+                                                          .input_count = 1,
+                                                          .operand_count = 2,
+                                                          .early = SP_DIRECTION_FORWARD,
+                                                          .middle = SP_DIRECTION_FORWARD,
+                                                          .directions = SP_DIRECTION_FORWARD};
     return SP_OK;
 }
 
@@ -222,14 +222,14 @@ static enum sp_status relate_operand(struct sp_inference *all, const struct sp_r
                                      uint32_t *ret_tensor)
 {
     uint32_t tensor = relation->tensors[operand];
-    if (tensor == SP_NO_TENSOR || !sp_infer_has_rank(all->values[tensor]))
+    if (tensor == SP_NO_TENSOR || !sp_infer_has_rank(all->tensor.values[tensor]))
         tensor = SP_NO_TENSOR;
     *ret_tensor = tensor;
     if (relation->kind != SP_RELATION_NODE || tensor == SP_NO_TENSOR)
         return SP_OK;
     uint32_t stated = all->stated_of[all->first_operand[relation->node_id] + operand];
     if (stated > 0)
-        *ret_tensor = all->stated[stated - 1].tensor;
+        *ret_tensor = all->given.stated[stated - 1].tensor;
     else if (operand < relation->input_count)
         return separate_use(all, relation->id, ret_tensor);
     return SP_OK;
@@ -274,8 +274,8 @@ static enum sp_status add_flow(struct sp_inference *all, uint32_t index)
         return sp_infer_leave_out(all, relation->node);
     status = relate_operands(all, relation, &flow.tensors);
     sp_flow_classify(&flow);
-    all->relation_of[all->flow_count] = index;
-    all->flows[all->flow_count++] = flow;
+    all->flow.relation_of[all->flow.count] = index;
+    all->flow.items[all->flow.count++] = flow;
     return status;
 }
 
@@ -289,10 +289,10 @@ static enum sp_status relate(struct sp_inference *all)
         status = state_tensors(all, true);
     if (status == SP_OK)
         status = state_tensors(all, false);
-    all->flows = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, struct sp_flow);
-    all->relation_of = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, uint32_t);
-    all->is_copy = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, bool);
-    if (status == SP_OK && (all->flows == NULL || all->relation_of == NULL || all->is_copy == NULL))
+    all->flow.items = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, struct sp_flow);
+    all->flow.relation_of = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, uint32_t);
+    all->flow.is_copy = SP_NEW_ARRAY(all->scratch, (size_t)dataflow->relation_count + all->copies, bool);
+    if (status == SP_OK && (all->flow.items == NULL || all->flow.relation_of == NULL || all->flow.is_copy == NULL))
         return sp_fail_memory(all->err);
     for (uint32_t r = 0; status == SP_OK && r < dataflow->relation_count; r++)
         status = add_flow(all, r);
@@ -305,13 +305,13 @@ static enum sp_status relate(struct sp_inference *all)
 static enum sp_status place_nodes(struct sp_inference *all)
 {
     const struct sp_dataflow *dataflow = all->assignment->dataflow;
-    uint32_t *of_tensor = SP_NEW_ARRAY(all->scratch, all->tensor_capacity, uint32_t); /* place + 1 */
+    uint32_t *of_tensor = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, uint32_t); /* place + 1 */
     all->place_of = SP_NEW_ARRAY(all->scratch, dataflow->node_count, uint32_t);
     if (of_tensor == NULL || all->place_of == NULL)
         return sp_fail_memory(all->err);
-    for (uint32_t i = all->stated_count; i-- > 0;) {
-        if (all->stated[i].says->axes != NULL)
-            all->place_of[all->stated[i].node] = all->stated[i].says->place + 1;
+    for (uint32_t i = all->given.stated_count; i-- > 0;) {
+        if (all->given.stated[i].says->axes != NULL)
+            all->place_of[all->given.stated[i].node] = all->given.stated[i].says->place + 1;
     }
     for (uint32_t r = 0; r < dataflow->relation_count; r++) {
         const struct sp_relation *relation = &dataflow->relations[r];
@@ -349,7 +349,7 @@ static enum sp_status place_nodes(struct sp_inference *all)
 /* The mesh with a place's devices on its positions. */
 static enum sp_status mesh_of_place(struct sp_inference *all, uint32_t index, const struct sp_mesh **ret_mesh)
 {
-    struct sp_infer_place *place = &all->places[index];
+    struct sp_infer_place *place = &all->given.places[index];
     struct sp_device_order order;
     struct sp_mesh *mesh = NULL;
     if (place->mesh != NULL) {
@@ -401,9 +401,9 @@ static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t
 {
     const struct sp_mesh *mesh;
     struct realized wanted = {.place = place,
-                              .rank = all->values[tensor]->type.shape.rank,
+                              .rank = all->tensor.values[tensor]->type.shape.rank,
                               .sharding = sharding,
-                              .refined = sharding == NULL ? NULL : all->refined[tensor]};
+                              .refined = sharding == NULL ? NULL : all->tensor.refined[tensor]};
     struct sp_digest digest;
     sp_digest_begin(&digest, all->assignment->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)wanted.place << 32 | wanted.rank);
@@ -433,9 +433,9 @@ static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t
 static enum sp_status write_entry(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
                                   const struct sp_resolve_operand *resolved)
 {
-    const struct sp_relation *relation = &all->assignment->dataflow->relations[all->relation_of[flow_id]];
+    const struct sp_relation *relation = &all->assignment->dataflow->relations[all->flow.relation_of[flow_id]];
     struct sp_spec_entry *entry = sp_spec_of(all->assignment, relation->node_id, operand);
-    uint32_t tensor = all->flows[flow_id].tensors[operand];
+    uint32_t tensor = all->flow.items[flow_id].tensors[operand];
     uint32_t place = all->place_of[relation->node_id];
     enum sp_status status = realize(all, place == 0 ? 0 : place - 1, tensor, resolved->result, &entry->sharding);
     if (status == SP_OK)
@@ -494,8 +494,8 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
         operands[i].factor = SP_RULE_MAX_FACTORS;
         if (tensor == SP_NO_TENSOR)
             continue;
-        operands[i].sharding = operands[i].result = all->tensors[tensor];
-        operands[i].shape = all->shapes[tensor];
+        operands[i].sharding = operands[i].result = all->tensor.shardings[tensor];
+        operands[i].shape = all->tensor.shapes[tensor];
         is_any_split = is_any_split || is_split(operands[i].sharding);
     }
     if (!is_any_split) /* nothing to agree on */
@@ -505,8 +505,8 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
 
 static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
 {
-    const struct sp_flow *flow = &all->flows[flow_id];
-    const struct sp_relation *relation = &all->assignment->dataflow->relations[all->relation_of[flow_id]];
+    const struct sp_flow *flow = &all->flow.items[flow_id];
+    const struct sp_relation *relation = &all->assignment->dataflow->relations[all->flow.relation_of[flow_id]];
     struct sp_arena_mark mark = sp_arena_mark(all->passing);
     struct sp_resolve_operand *operands = SP_NEW_ARRAY(all->passing, flow->operand_count, struct sp_resolve_operand);
     if (operands == NULL)
@@ -518,7 +518,7 @@ static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
         status = write_entry(all, flow_id, i, &operands[i]);
         /* What comes later starts from what is really there. */
         if (i >= flow->input_count)
-            all->tensors[flow->tensors[i]] = operands[i].result;
+            all->tensor.shardings[flow->tensors[i]] = operands[i].result;
     }
     sp_arena_rewind(all->passing, mark);
     return status;
@@ -527,9 +527,9 @@ static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
 static enum sp_status settle(struct sp_inference *all)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++) {
-        if (!all->is_copy[f] && all->flows[f].operand_count > 0 &&
-            all->assignment->dataflow->relations[all->relation_of[f]].kind == SP_RELATION_NODE)
+    for (uint32_t f = 0; status == SP_OK && f < all->flow.count; f++) {
+        if (!all->flow.is_copy[f] && all->flow.items[f].operand_count > 0 &&
+            all->assignment->dataflow->relations[all->flow.relation_of[f]].kind == SP_RELATION_NODE)
             status = settle_node(all, f);
     }
     return status;
@@ -539,16 +539,16 @@ static enum sp_status settle(struct sp_inference *all)
 
 static enum sp_status run(struct sp_inference *all)
 {
-    struct sp_propagation propagation = {.tensor_count = all->tensor_count,
-                                         .flow_count = all->flow_count,
-                                         .ranks = all->ranks,
-                                         .shapes = all->shapes,
-                                         .tensors = all->tensors,
-                                         .flows = all->flows,
+    struct sp_propagation propagation = {.tensor_count = all->tensor.count,
+                                         .flow_count = all->flow.count,
+                                         .ranks = all->tensor.ranks,
+                                         .shapes = all->tensor.shapes,
+                                         .tensors = all->tensor.shardings,
+                                         .flows = all->flow.items,
                                          .level = SP_PROPAGATE_USER_PRIORITY,
                                          .must_divide = true,
                                          .seed = all->assignment->dataflow->model->hash_seed,
-                                         .origins = all->origins,
+                                         .origins = all->tensor.origins,
                                          .on_stop = sp_infer_stop,
                                          .context = all};
     enum sp_status status = sp_propagate(all->scratch, &propagation, all->err);

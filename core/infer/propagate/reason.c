@@ -11,7 +11,7 @@
 
 static const struct sp_node *node_of_flow(const struct sp_inference *all, uint32_t flow)
 {
-    return all->assignment->dataflow->relations[all->relation_of[flow]].node;
+    return all->assignment->dataflow->relations[all->flow.relation_of[flow]].node;
 }
 
 static bool is_whole(const struct sp_sharding *sharding)
@@ -26,7 +26,7 @@ static bool is_whole(const struct sp_sharding *sharding)
 /* Where the split of the tensor's first axis that propagation split comes from, or NULL. */
 static const struct sp_flow_origin *first_origin(const struct sp_inference *all, uint32_t tensor)
 {
-    const struct sp_flow_origin *first = all->origins[tensor];
+    const struct sp_flow_origin *first = all->tensor.origins[tensor];
     for (const struct sp_flow_origin *origin = first; origin != NULL; origin = origin->next) {
         if (origin->axis < first->axis)
             first = origin;
@@ -50,8 +50,8 @@ __attribute__((format(printf, 2, 3))) static const char *write(struct sp_arena *
 static const char *write_origin(const struct sp_inference *all, uint32_t tensor, const struct sp_flow_origin *origin)
 {
     char label[264];
-    const char *own = all->values[tensor]->name, *source = all->values[origin->source_tensor]->name;
-    const char *factor = all->flows[origin->flow].rule->factors[origin->factor].name;
+    const char *own = all->tensor.values[tensor]->name, *source = all->tensor.values[origin->source_tensor]->name;
+    const char *factor = all->flow.items[origin->flow].rule->factors[origin->factor].name;
     sp_node_label(node_of_flow(all, origin->flow), label, sizeof label);
     if (strcmp(own, source) == 0)
         return write(all->arena, "'%.120s' is split over factor %s of %.200s.", own, factor, label);
@@ -67,14 +67,14 @@ static bool is_source(const struct sp_inference *all, const struct sp_value *val
 static enum sp_infer_reason reason_of(const struct sp_inference *all, uint32_t tensor, bool is_output,
                                       const struct sp_resolve_operand *resolved)
 {
-    const struct sp_flow_origin *origin = all->origins[tensor];
+    const struct sp_flow_origin *origin = all->tensor.origins[tensor];
     bool is_result_whole = is_whole(resolved->result), is_same = resolved->result == resolved->sharding;
     if (is_output && resolved->is_combined && is_result_whole)
         return SP_REASON_COMBINED;
     if (is_output && resolved->is_combined && origin != NULL && is_same)
         return SP_REASON_SCATTERED;
     if (is_result_whole && is_whole(resolved->sharding))
-        return is_same && is_source(all, all->values[tensor]) ? SP_REASON_ASSUMED : SP_REASON_WHOLE;
+        return is_same && is_source(all, all->tensor.values[tensor]) ? SP_REASON_ASSUMED : SP_REASON_WHOLE;
     if (is_result_whole)
         return is_output ? SP_REASON_MADE_WHOLE : SP_REASON_NEEDED_WHOLE;
     return is_same && origin != NULL ? SP_REASON_ORIGIN : SP_REASON_CUT;
@@ -84,7 +84,7 @@ static const char *write_reason(const struct sp_inference *all, const struct sp_
                                 const char *factor)
 {
     char label[264];
-    const char *name = all->values[tensor]->name, *origin;
+    const char *name = all->tensor.values[tensor]->name, *origin;
     sp_node_label(node_of_flow(all, told->flow), label, sizeof label);
     switch ((enum sp_infer_reason)told->reason) {
     case SP_REASON_ASSUMED:
@@ -129,10 +129,11 @@ static bool is_told(const struct sp_infer_told *told, const struct sp_infer_told
 enum sp_status sp_infer_reason(struct sp_inference *all, uint32_t flow_id, uint32_t operand,
                                const struct sp_resolve_operand *resolved, struct sp_spec_entry *entry)
 {
-    const struct sp_flow *flow = &all->flows[flow_id];
+    const struct sp_flow *flow = &all->flow.items[flow_id];
     uint32_t tensor = flow->tensors[operand];
     const char *factor = resolved->factor < flow->rule->factor_count ? flow->rule->factors[resolved->factor].name : "";
-    struct sp_infer_told *told = &all->told[sp_dataflow_tensor(all->assignment->dataflow, all->values[tensor])];
+    struct sp_infer_told *told =
+        &all->tensor.told[sp_dataflow_tensor(all->assignment->dataflow, all->tensor.values[tensor])];
     struct sp_infer_told wanted = {.tensor = tensor, .flow = flow_id, .factor = resolved->factor};
     wanted.reason = (uint8_t)reason_of(all, tensor, operand >= flow->input_count, resolved);
     entry->origin = wanted.reason == SP_REASON_ASSUMED ? SP_SPEC_ASSUMED : SP_SPEC_INFERRED;
@@ -177,8 +178,8 @@ void sp_infer_stop(void *context, uint32_t flow, uint8_t factor, uint32_t tensor
     char label[264];
     struct sp_inference *all = context;
     const struct sp_node *node = node_of_flow(all, flow);
-    const char *name = all->values[tensor]->name, *other = all->values[opponent]->name;
-    const char *of = all->flows[flow].rule->factors[factor].name;
+    const char *name = all->tensor.values[tensor]->name, *other = all->tensor.values[opponent]->name;
+    const char *of = all->flow.items[flow].rule->factors[factor].name;
     if (all->stop_status != SP_OK)
         return;
     sp_node_label(node, label, sizeof label);

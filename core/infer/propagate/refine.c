@@ -374,28 +374,26 @@ static enum sp_status index_flows(struct sp_refinement *all, struct sp_error *er
     return SP_OK;
 }
 
-enum sp_status sp_refine_create(struct sp_arena *arena, struct sp_interned *pieces, uint32_t tensor_count,
-                                const uint32_t *ranks, const int64_t *const *shapes, uint32_t flow_count,
-                                const struct sp_flow *flows, struct sp_refinement **ret_refinement,
-                                struct sp_error *err)
+enum sp_status sp_refine_create(struct sp_arena *arena, struct sp_interned *pieces, const struct sp_propagation *graph,
+                                struct sp_refinement **ret_refinement, struct sp_error *err)
 {
     struct sp_refinement *all = SP_NEW(arena, struct sp_refinement);
     if (all == NULL)
         return sp_fail_memory(err);
     all->arena = arena;
     all->pieces = pieces;
-    all->tensor_count = tensor_count;
-    all->flow_count = flow_count;
-    all->ranks = ranks;
-    all->shapes = shapes;
-    all->flows = flows;
-    all->tensors = SP_NEW_ARRAY(arena, tensor_count, struct sp_tensor_marks *);
-    all->barred = SP_NEW_ARRAY(arena, tensor_count, uint64_t);
+    all->tensor_count = graph->tensor_count;
+    all->flow_count = graph->flow_count;
+    all->ranks = graph->ranks;
+    all->shapes = graph->shapes;
+    all->flows = graph->flows;
+    all->tensors = SP_NEW_ARRAY(arena, graph->tensor_count, struct sp_tensor_marks *);
+    all->barred = SP_NEW_ARRAY(arena, graph->tensor_count, uint64_t);
     if (all->tensors == NULL || all->barred == NULL)
         return sp_fail_memory(err);
     enum sp_status status = index_flows(all, err);
-    for (uint32_t f = 0; status == SP_OK && f < flow_count; f++)
-        bar_axes(all, &flows[f]);
+    for (uint32_t f = 0; status == SP_OK && f < graph->flow_count; f++)
+        bar_axes(all, &graph->flows[f]);
     if (status == SP_OK)
         *ret_refinement = all;
     return status;

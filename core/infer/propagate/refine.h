@@ -38,12 +38,10 @@ struct sp_refined {
 bool sp_flows_by_tensor(struct sp_arena *arena, const struct sp_flow *flows, uint32_t flow_count, uint32_t tensor_count,
                         struct sp_rows *ret_rows);
 
-/* The arrays are the caller's, and as in sp_propagation; they must stay, and rules must not change, until the last
-   sp_refine_rule(). Everything is in `arena` but for what sp_refine_tensor() gives, which is in that of `pieces`. */
-enum sp_status sp_refine_create(struct sp_arena *arena, struct sp_interned *pieces, uint32_t tensor_count,
-                                const uint32_t *ranks, const int64_t *const *shapes, uint32_t flow_count,
-                                const struct sp_flow *flows, struct sp_refinement **ret_refinement,
-                                struct sp_error *err);
+/* Of `graph` tensors' ranks and shapes and the flows count. Its arrays must stay, and rules must not change, until the
+   last sp_refine_rule(). Everything is in `arena` but for what sp_refine_tensor() gives, which is in that of `pieces`. */
+enum sp_status sp_refine_create(struct sp_arena *arena, struct sp_interned *pieces, const struct sp_propagation *graph,
+                                struct sp_refinement **ret_refinement, struct sp_error *err);
 
 /* Before sp_refine_run(): the axis is cut there; a contiguous split ends there; nothing comes between `stride` (1: the
    end of the axis) and what is noted above it. Those that do not fit the ones before are made coarser. */

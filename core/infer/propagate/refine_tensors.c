@@ -112,12 +112,12 @@ static enum sp_status note_part(struct sp_inference *all, struct sp_refinement *
 
 static enum sp_status note_stated(struct sp_inference *all, struct sp_refinement *refinement, uint32_t tensor)
 {
-    const struct sp_statement *stated = all->stated[all->statement_of[tensor] - 1].says;
+    const struct sp_statement *stated = all->given.stated[all->tensor.statement_of[tensor] - 1].says;
     uint32_t part = 0;
     enum sp_status status = SP_OK;
-    for (uint32_t axis = 0; axis < all->ranks[tensor] && status == SP_OK; axis++) {
+    for (uint32_t axis = 0; axis < all->tensor.ranks[tensor] && status == SP_OK; axis++) {
         uint32_t count = stated->parts == NULL ? 1 : stated->parts->counts[axis];
-        int64_t extent = all->shapes[tensor][axis], high = extent;
+        int64_t extent = all->tensor.shapes[tensor][axis], high = extent;
         for (uint32_t i = 0; i < count && extent > 0 && status == SP_OK; i++) {
             int64_t own = stated->parts == NULL ? extent : stated->parts->shape[part + i];
             status = note_part(all, refinement, tensor, axis, high, high / own, &stated->axes->dims[part + i].axes);
@@ -158,12 +158,12 @@ static enum sp_status deal_part(struct sp_inference *all, const struct sp_axis_l
 /* What the tensor starts with: the stated sharding over its pieces. */
 static enum sp_status start_tensor(struct sp_inference *all, uint32_t tensor)
 {
-    const struct sp_statement *stated = all->stated[all->statement_of[tensor] - 1].says;
-    const struct sp_refined *refined = all->refined[tensor];
+    const struct sp_statement *stated = all->given.stated[all->tensor.statement_of[tensor] - 1].says;
+    const struct sp_refined *refined = all->tensor.refined[tensor];
     struct sp_sharding *own = NULL;
     uint32_t from = 0, to = 0;
     if (refined == NULL) {
-        all->tensors[tensor] = stated->axes;
+        all->tensor.shardings[tensor] = stated->axes;
         return SP_OK;
     }
     enum sp_status status = sp_sharding_create_axes(all->arena, all->mesh, refined->rank, &own, all->err);
@@ -180,7 +180,7 @@ static enum sp_status start_tensor(struct sp_inference *all, uint32_t tensor)
         from++;
         to += count;
     }
-    all->tensors[tensor] = own;
+    all->tensor.shardings[tensor] = own;
     return status;
 }
 
@@ -188,10 +188,10 @@ static enum sp_status start_tensor(struct sp_inference *all, uint32_t tensor)
 
 static enum sp_status refine_tensor(struct sp_inference *all, struct sp_refinement *refinement, uint32_t tensor)
 {
-    if (!sp_infer_has_rank(all->values[tensor]))
+    if (!sp_infer_has_rank(all->tensor.values[tensor]))
         return SP_OK;
-    enum sp_status status = sp_refine_tensor(refinement, tensor, &all->refined[tensor], all->err);
-    if (status == SP_OK && all->statement_of[tensor] > 0)
+    enum sp_status status = sp_refine_tensor(refinement, tensor, &all->tensor.refined[tensor], all->err);
+    if (status == SP_OK && all->tensor.statement_of[tensor] > 0)
         status = start_tensor(all, tensor);
     return status;
 }
@@ -203,7 +203,7 @@ static enum sp_status make_rule(struct sp_inference *all, struct sp_refinement *
     struct sp_arena_mark mark = sp_arena_mark(all->passing);
     struct sp_rule *kept = NULL;
     enum sp_status status = sp_refine_rule(refinement, all->passing, id, ret_rule, all->err);
-    if (status == SP_OK && *ret_rule != all->flows[id].rule) {
+    if (status == SP_OK && *ret_rule != all->flow.items[id].rule) {
         status = sp_rules_keep(sp_dataflow_rules(all->assignment->dataflow), *ret_rule, &kept, all->err);
         *ret_rule = kept;
     }
@@ -215,7 +215,7 @@ static enum sp_status make_rule(struct sp_inference *all, struct sp_refinement *
 static enum sp_status recall_rule(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id,
                                   const struct sp_rule **ret_rule)
 {
-    const struct sp_flow *flow = &all->flows[id];
+    const struct sp_flow *flow = &all->flow.items[id];
     struct sp_recent_key key = {0};
     bool is_known = false;
     if (flow->operand_count > SP_RECENT_OPERANDS)
@@ -223,8 +223,8 @@ static enum sp_status recall_rule(struct sp_inference *all, struct sp_refinement
     sp_recent_pointer(&key, flow->rule);
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         uint32_t tensor = flow->tensors[i];
-        sp_recent_pointer(&key, tensor == SP_NO_TENSOR ? NULL : all->shapes[tensor]);
-        sp_recent_pointer(&key, tensor == SP_NO_TENSOR ? NULL : all->refined[tensor]);
+        sp_recent_pointer(&key, tensor == SP_NO_TENSOR ? NULL : all->tensor.shapes[tensor]);
+        sp_recent_pointer(&key, tensor == SP_NO_TENSOR ? NULL : all->tensor.refined[tensor]);
     }
     uint32_t slot = sp_recent_slot(&all->recent->refined, &key, &is_known);
     if (is_known) {
@@ -239,7 +239,7 @@ static enum sp_status recall_rule(struct sp_inference *all, struct sp_refinement
 /* A flow whose rule would be too much to keep carries nothing. */
 static enum sp_status refine_flow(struct sp_inference *all, struct sp_refinement *refinement, uint32_t id)
 {
-    struct sp_flow *flow = &all->flows[id];
+    struct sp_flow *flow = &all->flow.items[id];
     const struct sp_rule *rule = NULL;
     enum sp_status status = recall_rule(all, refinement, id, &rule);
     if (status != SP_OK)
@@ -249,27 +249,27 @@ static enum sp_status refine_flow(struct sp_inference *all, struct sp_refinement
         return SP_OK;
     }
     flow->input_count = flow->operand_count = 0;
-    return sp_infer_leave_out(all, all->assignment->dataflow->relations[all->relation_of[id]].node);
+    return sp_infer_leave_out(all, all->assignment->dataflow->relations[all->flow.relation_of[id]].node);
 }
 
 static enum sp_status refine_all(struct sp_inference *all, struct sp_refinement *refinement)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t t = 0; status == SP_OK && t < all->tensor_count; t++) {
-        if (all->statement_of[t] > 0)
+    for (uint32_t t = 0; status == SP_OK && t < all->tensor.count; t++) {
+        if (all->tensor.statement_of[t] > 0)
             status = note_stated(all, refinement, t);
     }
     if (status == SP_OK)
         status = sp_refine_run(refinement, all->err);
-    for (uint32_t t = 0; status == SP_OK && t < all->tensor_count; t++)
+    for (uint32_t t = 0; status == SP_OK && t < all->tensor.count; t++)
         status = refine_tensor(all, refinement, t);
-    for (uint32_t f = 0; status == SP_OK && f < all->flow_count; f++)
+    for (uint32_t f = 0; status == SP_OK && f < all->flow.count; f++)
         status = refine_flow(all, refinement, f);
-    for (uint32_t t = 0; status == SP_OK && t < all->tensor_count; t++) {
-        if (all->refined[t] == NULL)
+    for (uint32_t t = 0; status == SP_OK && t < all->tensor.count; t++) {
+        if (all->tensor.refined[t] == NULL)
             continue;
-        all->ranks[t] = all->refined[t]->rank;
-        all->shapes[t] = all->refined[t]->shape;
+        all->tensor.ranks[t] = all->tensor.refined[t]->rank;
+        all->tensor.shapes[t] = all->tensor.refined[t]->shape;
     }
     return status;
 }
@@ -280,8 +280,12 @@ enum sp_status sp_infer_refine(struct sp_inference *all)
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(all->scratch));
     if (arena == NULL)
         return sp_fail_memory(all->err);
-    enum sp_status status = sp_refine_create(arena, &all->pieces, all->tensor_count, all->ranks, all->shapes,
-                                             all->flow_count, all->flows, &refinement, all->err);
+    const struct sp_propagation graph = {.tensor_count = all->tensor.count,
+                                         .flow_count = all->flow.count,
+                                         .ranks = all->tensor.ranks,
+                                         .shapes = all->tensor.shapes,
+                                         .flows = all->flow.items};
+    enum sp_status status = sp_refine_create(arena, &all->pieces, &graph, &refinement, all->err);
     if (status == SP_OK)
         status = refine_all(all, refinement);
     sp_arena_destroy(arena);

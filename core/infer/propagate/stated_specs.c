@@ -33,22 +33,22 @@ static enum sp_status find_place(struct sp_inference *all, struct sp_position_la
     sp_digest_begin(&digest, all->assignment->dataflow->model->hash_seed);
     sp_digest_add(&digest, layout->devices, bytes);
     const uint64_t hash = sp_digest_end(&digest);
-    struct sp_infer_place *place = sp_hash_set_find(&all->placed, hash, is_place, layout);
+    struct sp_infer_place *place = sp_hash_set_find(&all->given.placed, hash, is_place, layout);
     if (place == NULL) {
-        if (all->place_count == SP_MAX_SPEC_PLACES)
+        if (all->given.place_count == SP_MAX_SPEC_PLACES)
             return sp_fail_limit(all->err, "TOO_MANY_PLACES", "SP_MAX_SPEC_PLACES", SP_MAX_SPEC_PLACES,
                                  SP_MAX_SPEC_PLACES + 1, "The specs name more than %d different sets of devices.",
                                  SP_MAX_SPEC_PLACES);
         int64_t *devices = SP_NEW_ARRAY(all->scratch, (size_t)layout->count, int64_t);
-        place = &all->places[all->place_count];
-        if (devices == NULL || !sp_hash_set_add(&all->placed, hash, place))
+        place = &all->given.places[all->given.place_count];
+        if (devices == NULL || !sp_hash_set_add(&all->given.placed, hash, place))
             return sp_fail_memory(all->err);
         memcpy(devices, layout->devices, bytes);
         *place = (struct sp_infer_place){.count = layout->count, .devices = devices};
-        all->place_count++;
+        all->given.place_count++;
     }
     layout->devices = place->devices;
-    *ret_place = (uint32_t)(place - all->places);
+    *ret_place = (uint32_t)(place - all->given.places);
     return SP_OK;
 }
 
@@ -134,7 +134,7 @@ static enum sp_status read_statement(struct sp_inference *all, uint32_t rank, co
     if (status != SP_OK || *ret_is_linear)
         return status;
     status = to_axes(all, all->scratch, rank, says, &axes, &why); /* once more: the mesh stays */
-    all->odd_mesh = status == SP_OK ? axes->mesh : NULL;
+    all->given.odd_mesh = status == SP_OK ? axes->mesh : NULL;
     return status == SP_OK ? SP_OK : sp_fail_memory(all->err);
 }
 
@@ -153,7 +153,7 @@ static enum sp_status find_statement(struct sp_inference *all, const struct sp_s
     sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted->source);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)wanted->shape);
     const uint64_t hash = sp_digest_end(&digest);
-    *ret_says = sp_hash_set_find(&all->statements, hash, is_statement, wanted);
+    *ret_says = sp_hash_set_find(&all->given.statements, hash, is_statement, wanted);
     if (*ret_says != NULL)
         return SP_OK;
     struct sp_statement *says = SP_NEW(all->scratch, struct sp_statement);
@@ -161,7 +161,7 @@ static enum sp_status find_statement(struct sp_inference *all, const struct sp_s
         return sp_fail_memory(all->err);
     *says = *wanted;
     enum sp_status status = read_statement(all, rank, base, says, ret_is_linear);
-    if (status == SP_OK && *ret_is_linear && !sp_hash_set_add(&all->statements, hash, says))
+    if (status == SP_OK && *ret_is_linear && !sp_hash_set_add(&all->given.statements, hash, says))
         return sp_fail_memory(all->err);
     *ret_says = says;
     return status;
@@ -183,7 +183,8 @@ static enum sp_status read_stated(struct sp_inference *all, uint32_t node_id, ui
     if (says->mute != NULL)
         return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, value->name, all->err,
                                   "The spec of '%.120s' is not carried on: %.400s", value->name, says->mute);
-    all->stated[all->stated_count++] = (struct sp_stated){.node = node_id, .operand = operand, .says = says};
+    all->given.stated[all->given.stated_count++] =
+        (struct sp_stated){.node = node_id, .operand = operand, .says = says};
     return SP_OK;
 }
 
@@ -205,8 +206,8 @@ static enum sp_status fail_meshes(struct sp_inference *all, const struct sp_stat
 static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_mesh *base, bool *ret_is_linear)
 {
     const struct sp_dataflow *dataflow = all->assignment->dataflow;
-    all->stated_count = all->place_count = 0;
-    all->statements = all->placed = (struct sp_hash_map){.arena = all->scratch};
+    all->given.stated_count = all->given.place_count = 0;
+    all->given.statements = all->given.placed = (struct sp_hash_map){.arena = all->scratch};
     *ret_is_linear = true;
     if (base != NULL) { /* its devices are the first place, also when no spec names them */
         uint32_t first = 0;
@@ -225,8 +226,8 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
             if (!sp_infer_is_stated(sp_spec_of(all->assignment, n, i)) ||
                 !sp_infer_has_rank(sp_infer_operand(dataflow->nodes[n], i)))
                 continue;
-            all->odd_node = n;
-            all->odd_operand = i;
+            all->given.odd_node = n;
+            all->given.odd_operand = i;
             enum sp_status status = read_stated(all, n, i, base, ret_is_linear);
             if (status != SP_OK || !*ret_is_linear)
                 return status;
@@ -249,19 +250,19 @@ static enum sp_status find_mesh(struct sp_inference *all)
 {
     struct sp_cuts cuts = {0};
     uint32_t opponent = 0, first = 0;
-    for (uint32_t i = 0; i < all->stated_count; i++) {
-        if (is_split(&all->stated[i].says->layout) && !is_split(&all->stated[first].says->layout))
+    for (uint32_t i = 0; i < all->given.stated_count; i++) {
+        if (is_split(&all->given.stated[i].says->layout) && !is_split(&all->given.stated[first].says->layout))
             first = i;
     }
-    for (uint32_t k = 0; k < all->stated_count; k++) {
+    for (uint32_t k = 0; k < all->given.stated_count; k++) {
         uint32_t i = k == 0 ? first : k == first ? 0 : k;
-        if (cuts.count > 0 && all->stated[i].says->layout.count != cuts.positions) {
-            if (is_split(&all->stated[i].says->layout))
-                return fail_meshes(all, &all->stated[first], &all->stated[i]);
+        if (cuts.count > 0 && all->given.stated[i].says->layout.count != cuts.positions) {
+            if (is_split(&all->given.stated[i].says->layout))
+                return fail_meshes(all, &all->given.stated[first], &all->given.stated[i]);
             continue;
         }
-        if (!sp_cuts_add(&cuts, &all->stated[i].says->layout, i, &opponent))
-            return fail_meshes(all, &all->stated[opponent], &all->stated[i]);
+        if (!sp_cuts_add(&cuts, &all->given.stated[i].says->layout, i, &opponent))
+            return fail_meshes(all, &all->given.stated[opponent], &all->given.stated[i]);
     }
     all->positions = cuts.positions;
     return sp_cuts_mesh(all->arena, &cuts, &all->mesh, all->err);
@@ -270,8 +271,8 @@ static enum sp_status find_mesh(struct sp_inference *all)
 /* Writes every stated spec on the mesh. One of other devices, and whole, says nothing about positions. */
 static enum sp_status write_stated(struct sp_inference *all)
 {
-    for (uint32_t i = 0; i < all->stated_count; i++) {
-        const struct sp_stated *stated = &all->stated[i];
+    for (uint32_t i = 0; i < all->given.stated_count; i++) {
+        const struct sp_stated *stated = &all->given.stated[i];
         struct sp_statement *says = stated->says;
         bool fits = says->layout.count == all->positions;
         if (says->axes != NULL || (!fits && !is_split(&says->layout)))
@@ -301,9 +302,9 @@ static enum sp_status count_stated(struct sp_inference *all, bool has_mesh)
     }
     if (count == 0 && !has_mesh)
         return SP_OK;
-    all->stated = SP_NEW_ARRAY(all->scratch, count, struct sp_stated);
-    all->places = SP_NEW_ARRAY(all->scratch, SP_MAX_SPEC_PLACES, struct sp_infer_place);
-    return all->stated == NULL || all->places == NULL ? sp_fail_memory(all->err) : SP_OK;
+    all->given.stated = SP_NEW_ARRAY(all->scratch, count, struct sp_stated);
+    all->given.places = SP_NEW_ARRAY(all->scratch, SP_MAX_SPEC_PLACES, struct sp_infer_place);
+    return all->given.stated == NULL || all->given.places == NULL ? sp_fail_memory(all->err) : SP_OK;
 }
 
 enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *mesh)
@@ -311,25 +312,26 @@ enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *
     bool is_linear = true;
     enum sp_status status = count_stated(all, mesh != NULL);
     uint32_t stops = all->assignment->stop_count;
-    if (status != SP_OK || all->places == NULL)
+    if (status != SP_OK || all->given.places == NULL)
         return status;
     status = read_all_stated(all, mesh, &is_linear);
     if (status == SP_OK && !is_linear && mesh == NULL) { /* the devices may stand in an order of their own */
         all->assignment->stop_count = stops;
-        all->base = all->odd_mesh;
-        status = read_all_stated(all, all->base, &is_linear);
+        all->given.base = all->given.odd_mesh;
+        status = read_all_stated(all, all->given.base, &is_linear);
     }
     if (status == SP_OK && !is_linear)
-        return sp_fail(all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
-                       "The spec of '%.120s' at %.200s puts its shards on devices in an order that is not the one of "
-                       "the %s.",
-                       sp_infer_operand(all->assignment->dataflow->nodes[all->odd_node], all->odd_operand)->name,
-                       sp_node_label(all->assignment->dataflow->nodes[all->odd_node], (char[264]){0}, 264),
-                       mesh != NULL ? "mesh" : "other specs");
+        return sp_fail(
+            all->err, SP_ERR_REQUEST, "NO_COMMON_MESH",
+            "The spec of '%.120s' at %.200s puts its shards on devices in an order that is not the one of "
+            "the %s.",
+            sp_infer_operand(all->assignment->dataflow->nodes[all->given.odd_node], all->given.odd_operand)->name,
+            sp_node_label(all->assignment->dataflow->nodes[all->given.odd_node], (char[264]){0}, 264),
+            mesh != NULL ? "mesh" : "other specs");
     if (status == SP_OK && mesh != NULL) {
         all->positions = mesh->order.count;
         status = sp_mesh_create(all->arena, mesh->axis_count, mesh->axes, NULL, &all->mesh, all->err);
-    } else if (status == SP_OK && all->stated_count > 0) {
+    } else if (status == SP_OK && all->given.stated_count > 0) {
         status = find_mesh(all);
     }
     if (status == SP_OK && all->mesh != NULL)

@@ -50,7 +50,8 @@ static enum sp_status complete(struct sp_completion *completion, const struct sp
         status = sp_dataflow_create(arena, completion->model, &completion->dataflow, err);
     if (status == SP_OK)
         status = sp_assignment_create(arena, completion->dataflow, completion->configuration, request->devices,
-                                      request->set_count, request->sets, &completion->assignment, err);
+                                      &(struct sp_set_specs){request->set_count, request->sets},
+                                      &completion->assignment, err);
     if (status == SP_OK)
         completion->assignment->gathers_contradictions = true;
     if (status == SP_OK)

@@ -32,7 +32,8 @@ static enum sp_status assign(const void *bytes, size_t size, const char *configu
     cr_assert_eq(sp_infer_shapes(model.model, NULL, &summary, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_dataflow_create(model.arena, model.model, &dataflow, &err), SP_OK, "%s", err.message);
     sp_error_clear(&err);
-    return sp_assignment_create(model.arena, dataflow, configuration, devices, set_count, sets, &assignment, &err);
+    return sp_assignment_create(model.arena, dataflow, configuration, devices, &(struct sp_set_specs){set_count, sets},
+                                &assignment, &err);
 }
 
 static void complete_with(const char *notation, int64_t devices, bool gathers)

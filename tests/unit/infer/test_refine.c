@@ -66,8 +66,9 @@ static struct sp_rule *flow(const char *tensors, const char *rule)
 static void create(void)
 {
     kept = sp_interned_in(arena, 1);
-    cr_assert_eq(sp_refine_create(arena, &kept, tensor_count, ranks, shapes, flow_count, flows, &refinement, &error),
-                 SP_OK);
+    const struct sp_propagation graph = {
+        .tensor_count = tensor_count, .flow_count = flow_count, .ranks = ranks, .shapes = shapes, .flows = flows};
+    cr_assert_eq(sp_refine_create(arena, &kept, &graph, &refinement, &error), SP_OK);
 }
 
 static void run(void)

@@ -8,8 +8,8 @@ static void open_control(const char *notation, int64_t devices)
     open_model(notation);
     build.model = opened.model;
     cr_assert_eq(sp_dataflow_create(build.arena, opened.model, &dataflow, &build.err), SP_OK, "%s", build.err.message);
-    cr_assert_eq(sp_assignment_create(build.arena, dataflow, "c", devices, 0, NULL, &assignment, &build.err), SP_OK,
-                 "%s", build.err.message);
+    cr_assert_eq(sp_assignment_create(build.arena, dataflow, "c", devices, NULL, &assignment, &build.err), SP_OK, "%s",
+                 build.err.message);
 }
 
 static void close_control(void)

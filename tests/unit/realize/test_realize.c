@@ -181,8 +181,7 @@ static void simulate(struct simulated *simulated, const char *notation, struct s
     cr_assert_eq(onnx_read(m, simulated->file.data, simulated->file.size), SP_OK, "%s", m->err.message);
     cr_assert_eq(sp_infer_shapes(m->model, NULL, &summary, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_dataflow_create(m->arena, m->model, &dataflow, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_assignment_create(m->arena, dataflow, "c", 2, 0, NULL, &assignment, &err), SP_OK, "%s",
-                 err.message);
+    cr_assert_eq(sp_assignment_create(m->arena, dataflow, "c", 2, NULL, &assignment, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
     request->partition = (struct sp_partition_request){.model = m->model, .assignment = assignment};
     request->note = count_note;

@@ -40,7 +40,7 @@ static void plan(struct devices *d, const char *notation, int64_t count, enum sp
     cr_assert_eq(onnx_read(m, d->file.data, d->file.size), SP_OK, "%s", m->err.message);
     cr_assert_eq(sp_infer_shapes(m->model, NULL, &summary, &err), SP_OK, "%s", err.message);
     cr_assert_eq(sp_dataflow_create(m->arena, m->model, &dataflow, &err), SP_OK, "%s", err.message);
-    cr_assert_eq(sp_assignment_create(m->arena, dataflow, "c", count, 0, NULL, &assignment, &err), SP_OK, "%s",
+    cr_assert_eq(sp_assignment_create(m->arena, dataflow, "c", count, NULL, &assignment, &err), SP_OK, "%s",
                  err.message);
     cr_assert_eq(sp_infer_forward(assignment, &err), SP_OK, "%s", err.message);
     d->request.partition = (struct sp_partition_request){.model = m->model, .assignment = assignment};

@@ -432,8 +432,7 @@ static struct sp_assignment *assign(struct honesty *honesty, struct sp_arena *ar
 {
     struct sp_assignment *assignment = NULL;
     uint32_t devices = honesty->table->device_count;
-    cr_assert_eq(sp_assignment_create(arena, subject.dataflow, "c", devices, 0, NULL, &assignment, &subject.err),
-                 SP_OK);
+    cr_assert_eq(sp_assignment_create(arena, subject.dataflow, "c", devices, NULL, &assignment, &subject.err), SP_OK);
     for (uint32_t r = 0; r < subject.dataflow->relation_count; r++) {
         const struct sp_relation *relation = &subject.dataflow->relations[r];
         if (!is_subject(subject.dataflow, relation))

@@ -23,8 +23,8 @@ static inline void plan(int64_t devices)
 {
     infer();
     cr_assert_eq(sp_dataflow_create(build.arena, build.model, &dataflow, &build.err), SP_OK, "%s", build.err.message);
-    cr_assert_eq(sp_assignment_create(build.arena, dataflow, "c", devices, 0, NULL, &assignment, &build.err), SP_OK,
-                 "%s", build.err.message);
+    cr_assert_eq(sp_assignment_create(build.arena, dataflow, "c", devices, NULL, &assignment, &build.err), SP_OK, "%s",
+                 build.err.message);
 }
 
 /* Puts a spec on all operands of the node that have this name. */
