@@ -44,7 +44,7 @@ static void next_number(struct sp_export *out, double value)
 
 static void next_int(struct sp_export *out, int64_t value)
 {
-    export_printf(out, ",%" PRId64, value);
+    sp_export_printf(out, ",%" PRId64, value);
 }
 
 static void end_row(struct sp_export *out)
@@ -59,9 +59,9 @@ static void write_devices(struct sp_export *out, int64_t count, const int64_t *d
         int64_t end = i;
         while (end + 1 < count && devices[end + 1] == devices[end] + 1)
             end++;
-        export_printf(out, "%s%" PRId64, i > 0 ? " " : "", devices[i]);
+        sp_export_printf(out, "%s%" PRId64, i > 0 ? " " : "", devices[i]);
         if (end > i)
-            export_printf(out, "-%" PRId64, devices[end]);
+            sp_export_printf(out, "-%" PRId64, devices[end]);
         i = end + 1;
     }
 }
@@ -99,7 +99,7 @@ static void write_place(struct sp_export *out, const struct sp_subject_node *pla
 {
     sp_export_text(out, ",");
     if (place->has_stage)
-        export_printf(out, "%" PRId32, place->stage);
+        sp_export_printf(out, "%" PRId32, place->stage);
     sp_export_text(out, ",");
     write_devices(out, place->device_count, place->devices);
 }
@@ -109,7 +109,7 @@ static void write_cost_nodes(struct sp_export *out)
 {
     const struct sp_workload *workload = out->subject->plan->workload;
     for (uint32_t i = 0; i < workload->node_count; i++) {
-        export_printf(out, "%u", i);
+        sp_export_printf(out, "%u", i);
         next_text(out, workload->nodes[i].name);
         sp_export_text(out, ",,");
         write_place(out, &out->subject->nodes[i]);
@@ -128,7 +128,7 @@ enum sp_status sp_export_csv_nodes(struct sp_export *out, struct sp_error *err)
         write_cost_nodes(out);
     for (uint32_t i = 0; graph != NULL && i < graph->node_count; i++) {
         const struct sp_node *node = &graph->nodes[i];
-        export_printf(out, "%u", i);
+        sp_export_printf(out, "%u", i);
         next_text(out, node->name);
         next_text(out, node->op_type);
         next_text(out, node->domain);
@@ -221,7 +221,7 @@ enum sp_status sp_export_csv_devices(struct sp_export *out, struct sp_error *err
     sp_export_text(out, "device,name,nodes,cluster_device,stage,flops,compute_seconds,send_seconds,receive_seconds,"
                         "idle_seconds,weights_bytes,activations_peak_bytes,communication_bytes,capacity_bytes\r\n");
     for (int64_t d = 0; d < subject->device_count; d++) {
-        export_printf(out, "%" PRId64, d);
+        sp_export_printf(out, "%" PRId64, d);
         next_text(out, sp_export_device_name(out, d, name, sizeof name));
         next_int(out, counts[d]);
         write_device_figures(out, d, stages);
@@ -253,7 +253,7 @@ static void write_shape_cell(struct sp_export *out, const struct sp_export_value
     sp_export_text(out, ",");
     for (uint32_t i = 0; i < item->rank; i++) {
         if (item->shape[i] >= 0)
-            export_printf(out, "%s%" PRId64, i > 0 ? "x" : "", item->shape[i]);
+            sp_export_printf(out, "%s%" PRId64, i > 0 ? "x" : "", item->shape[i]);
         else
             sp_export_text(out, i > 0 ? "x?" : "?");
     }
@@ -270,9 +270,9 @@ static enum sp_status write_tensor(struct sp_export *out, const struct sp_export
     next_text(out, node != NULL ? node->name : "");
     sp_export_text(out, ",");
     if (node != NULL && item->operand < node->input_count)
-        export_printf(out, "input %u", item->operand);
+        sp_export_printf(out, "input %u", item->operand);
     else if (node != NULL)
-        export_printf(out, "output %u", item->operand - node->input_count);
+        sp_export_printf(out, "output %u", item->operand - node->input_count);
     next_text(out, sp_dtype_name(item->value->type.dtype));
     write_shape_cell(out, item);
     next_number(out, (double)sp_value_bytes(item->value));
@@ -291,7 +291,7 @@ static void write_cost_tensors(struct sp_export *out)
         const struct sp_work_node *node = &workload->nodes[tensor->producer];
         write_text_cell(out, tensor->name);
         next_text(out, node->name);
-        export_printf(out, ",output %u,,", t - node->outputs[0]);
+        sp_export_printf(out, ",output %u,,", t - node->outputs[0]);
         next_number(out, tensor->bytes);
         next_text(out, "");
         next_number(out, tensor->bytes);
@@ -333,9 +333,9 @@ static void write_block(struct sp_export *out, uint32_t stage)
     const uint32_t first = plan->result->placement.stage_device[stage];
     const size_t number = number_of(out->subject->cluster_devices, (size_t)out->subject->device_count, first);
     const uint32_t size = sp_placement_size(&plan->result->placement, stage);
-    export_printf(out, "%zu", number);
+    sp_export_printf(out, "%zu", number);
     if (size > 1)
-        export_printf(out, "-%zu", number + size - 1);
+        sp_export_printf(out, "-%zu", number + size - 1);
 }
 
 static const char *work_name(const struct sp_plan *plan, uint32_t node)

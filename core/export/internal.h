@@ -26,7 +26,7 @@ struct sp_export {
 
 void sp_export_bytes(struct sp_export *out, const void *bytes, size_t size);
 void sp_export_text(struct sp_export *out, const char *text);
-__attribute__((format(printf, 2, 3))) void export_printf(struct sp_export *out, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void sp_export_printf(struct sp_export *out, const char *format, ...);
 /* A JSON writer over the export. */
 void sp_export_json(struct sp_export *out, bool pretty, struct sp_json *json);
 /* A JSON string, quotes included: also YAML's double-quoted form. */
@@ -40,9 +40,9 @@ enum sp_status sp_export_model(struct sp_export *out, struct sp_splice *splice, 
 enum sp_status sp_export_finish(struct sp_export *out, struct sp_error *err);
 
 /* Tells a note. */
-__attribute__((format(printf, 5, 6))) enum sp_status export_note(struct sp_export *out, const char *code,
-                                                                 const struct sp_node *node, struct sp_error *err,
-                                                                 const char *format, ...);
+__attribute__((format(printf, 5, 6))) enum sp_status sp_export_note(struct sp_export *out, const char *code,
+                                                                    const struct sp_node *node, struct sp_error *err,
+                                                                    const char *format, ...);
 
 /* ---- the subject ---- */
 

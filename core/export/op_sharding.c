@@ -26,8 +26,8 @@ static void write_operand(struct sp_export *out, const struct sp_export_value *i
     }
     sp_export_quoted(out, node->name);
     const bool is_input = item->operand < node->input_count;
-    export_printf(out, ", \"operand\": \"%s %u\"", is_input ? "input" : "output",
-                  is_input ? item->operand : item->operand - node->input_count);
+    sp_export_printf(out, ", \"operand\": \"%s %u\"", is_input ? "input" : "output",
+                     is_input ? item->operand : item->operand - node->input_count);
 }
 
 static enum sp_status write_value(struct sp_export *out, const struct sp_export_value *item, void *context,
@@ -40,7 +40,8 @@ static enum sp_status write_value(struct sp_export *out, const struct sp_export_
     enum sp_status status =
         sp_hlo_from_sharding(out->scratch, item->sharding, item->rank, item->shape, SP_HLO_AUTO, &hlo, NULL, &why);
     if (status == SP_ERR_UNSUPPORTED)
-        return export_note(out, why.code, item->node, err, "'%.200s' is left out: %s", item->value->name, why.message);
+        return sp_export_note(out, why.code, item->node, err, "'%.200s' is left out: %s", item->value->name,
+                              why.message);
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
     sp_buf_init(&bytes, SP_MAX_ANSWER_BYTES);
     if (status == SP_OK)

@@ -114,9 +114,9 @@ static enum sp_status note_limits(struct sp_export *out, const struct layers *la
         if (strcmp(text, "cpu") == 0 || device == first)
             continue;
         if (first >= 0)
-            return export_note(out, "ONE_PROVIDER", &out->subject->model->graph->nodes[i], err,
-                               "ONNX Runtime has one instance of an execution provider in a session: of several "
-                               "devices of one kind it uses one. Run a session for each device.");
+            return sp_export_note(out, "ONE_PROVIDER", &out->subject->model->graph->nodes[i], err,
+                                  "ONNX Runtime has one instance of an execution provider in a session: of several "
+                                  "devices of one kind it uses one. Run a session for each device.");
         first = device;
     }
     return SP_OK;
@@ -133,14 +133,15 @@ enum sp_status sp_export_ort_layers(struct sp_export *out, struct sp_error *err)
     if (status == SP_OK)
         status = note_limits(out, &layers, err);
     if (status == SP_OK && model->ir_version < METADATA_IR_VERSION)
-        status = export_note(out, "METADATA_IR_VERSION", NULL, err,
-                             "Nodes have metadata since IR version %d and the model states version %" PRId64
-                             ", which is left as it is; ONNX Runtime reads the metadata all the same.",
-                             METADATA_IR_VERSION, model->ir_version);
+        status = sp_export_note(out, "METADATA_IR_VERSION", NULL, err,
+                                "Nodes have metadata since IR version %d and the model states version %" PRId64
+                                ", which is left as it is; ONNX Runtime reads the metadata all the same.",
+                                METADATA_IR_VERSION, model->ir_version);
     if (status == SP_OK)
-        status = export_note(out, "SESSION_OPTION", NULL, err,
-                             "The session option " SETTING " says where the layers run; the format ort-layers-options "
-                             "prints it.");
+        status =
+            sp_export_note(out, "SESSION_OPTION", NULL, err,
+                           "The session option " SETTING " says where the layers run; the format ort-layers-options "
+                           "prints it.");
     if (status == SP_OK)
         status = sp_export_fields(out, &field, &splice, err);
     return status == SP_OK ? sp_export_model(out, splice, err) : status;

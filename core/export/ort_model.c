@@ -351,10 +351,11 @@ enum sp_status sp_export_ort(struct sp_export *out, struct sp_error *err)
     if (status == SP_OK)
         status = check_problems(&all.plan, err);
     if (status == SP_OK)
-        status = export_note(out, "ORT_BUILD", NULL, err,
-                             "Distributed operators are in builds of ONNX Runtime with --enable_nccl only; each rank "
-                             "loads a model of its own, and this one is of rank %" PRId64 " of %" PRId64 ".",
-                             out->request->device, count);
+        status =
+            sp_export_note(out, "ORT_BUILD", NULL, err,
+                           "Distributed operators are in builds of ONNX Runtime with --enable_nccl only; each rank "
+                           "loads a model of its own, and this one is of rank %" PRId64 " of %" PRId64 ".",
+                           out->request->device, count);
     if (status == SP_OK)
         status = write_model(&all, err);
     if (all.encoder.frames != NULL)

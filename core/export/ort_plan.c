@@ -190,7 +190,7 @@ __attribute__((format(printf, 5, 6))) static enum sp_status problem(struct sp_or
     (void)sp_node_label(node, label, sizeof label);
     if (plan->problem_count++ == 0)
         (void)sp_fail(&plan->first, SP_ERR_UNSUPPORTED, code, "%s: %s", label, text);
-    return export_note(plan->out, code, node, err, "%s: %s", label, text);
+    return sp_export_note(plan->out, code, node, err, "%s: %s", label, text);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
@@ -401,8 +401,8 @@ static enum sp_status choose(struct sp_ort_plan *plan, const struct sp_node *nod
     if (status != SP_OK)
         return status;
     if (verdict == SP_ORT_UNTESTED)
-        return export_note(plan->out, "ORT_UNTESTED", node, err, "%.200s (Distributed%.60s): %s", node->name,
-                           node->op_type, why);
+        return sp_export_note(plan->out, "ORT_UNTESTED", node, err, "%.200s (Distributed%.60s): %s", node->name,
+                              node->op_type, why);
     return problem(plan, node, verdict == SP_ORT_WRONG ? "ORT_WRONG" : "ORT_REFUSED", err, "%s", why);
 }
 

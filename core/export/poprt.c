@@ -128,7 +128,7 @@ enum sp_status sp_export_poprt(struct sp_export *out, struct sp_error *err)
         has_points = true;
         sp_export_text(out, "- node: ");
         sp_export_quoted(out, graph->nodes[i].name);
-        export_printf(out, "\n  device: %" PRId64 "\n  stage: %" PRId32 "\n", places[i].device, places[i].stage);
+        sp_export_printf(out, "\n  device: %" PRId64 "\n  stage: %" PRId32 "\n", places[i].device, places[i].stage);
     }
     if (status == SP_OK && !has_points)
         sp_export_text(out, "[]\n");

@@ -124,9 +124,9 @@ static enum sp_status note_splits(struct sp_export *out, const struct partitions
 {
     for (uint32_t p = 0; p < all->count; p++) {
         if (all->items[p].device_count > 1)
-            return export_note(out, "SPLITS_LOST", NULL, err,
-                               "Partitions with several devices name these only: the compiler chooses itself how "
-                               "operators are split over them.");
+            return sp_export_note(out, "SPLITS_LOST", NULL, err,
+                                  "Partitions with several devices name these only: the compiler chooses itself how "
+                                  "operators are split over them.");
     }
     return SP_OK;
 }

@@ -33,12 +33,12 @@ static void write_mesh(struct sp_export *out, const struct sp_export_mesh *mesh,
     sp_shardy_write_mesh(mesh->mesh, text);
     if (!mesh->is_used || sp_buf_failed(text))
         return;
-    export_printf(out, "  sdy.mesh @%s = ", mesh->mesh->name);
+    sp_export_printf(out, "  sdy.mesh @%s = ", mesh->mesh->name);
     sp_export_text(out, text->data);
     if (mesh->is_part) {
         sp_export_text(out, "  // devices");
         for (int64_t i = 0; i < mesh->count; i++)
-            export_printf(out, "%s %" PRId64, i > 0 ? "," : "", mesh->devices[i]);
+            sp_export_printf(out, "%s %" PRId64, i > 0 ? "," : "", mesh->devices[i]);
     }
     sp_export_text(out, "\n");
 }
@@ -51,7 +51,7 @@ static void write_string(struct sp_export *out, const char *text)
     sp_export_text(out, "\"");
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
         if (*c < 0x20 || *c >= 0x7f || *c == '"' || *c == '\\')
-            export_printf(out, "\\%02X", *c);
+            sp_export_printf(out, "\\%02X", *c);
         else
             sp_export_bytes(out, c, 1);
     }
@@ -71,7 +71,7 @@ static void write_entry(struct sp_export *out, struct shardy *all, const struct 
     }
     sp_export_text(out, "{node = ");
     write_string(out, item->node->name);
-    export_printf(out, ", operand = %u : i64, value = ", item->operand);
+    sp_export_printf(out, ", operand = %u : i64, value = ", item->operand);
     write_string(out, item->value->name);
     sp_export_text(out, ", sharding = ");
     sp_export_text(out, text);
@@ -125,7 +125,8 @@ static enum sp_status write_value(struct sp_export *out, const struct sp_export_
         write_entry(out, all, item, text.data);
     sp_buf_release(&text);
     if (status == SP_ERR_UNSUPPORTED)
-        return export_note(out, why.code, item->node, err, "'%.200s' is left out: %s", item->value->name, why.message);
+        return sp_export_note(out, why.code, item->node, err, "'%.200s' is left out: %s", item->value->name,
+                              why.message);
     if (status != SP_OK && err != NULL)
         *err = why;
     return status;
@@ -137,9 +138,9 @@ static enum sp_status note_meshes(struct sp_export *out, const struct sp_export_
 {
     for (uint32_t i = 0; i < meshes->count; i++) {
         if (meshes->items[i].is_part && meshes->items[i].is_used)
-            return export_note(out, "MESH_OF_A_PART", NULL, err,
-                               "Some meshes hold a part of the devices, which a mesh of Shardy cannot say: they are "
-                               "numbered from 0, and a comment lists the devices.");
+            return sp_export_note(out, "MESH_OF_A_PART", NULL, err,
+                                  "Some meshes hold a part of the devices, which a mesh of Shardy cannot say: they are "
+                                  "numbered from 0, and a comment lists the devices.");
     }
     return SP_OK;
 }

@@ -114,7 +114,7 @@ enum sp_status sp_export_note_inner(struct sp_export *out, struct sp_error *err)
         for (uint32_t k = 0; k < node->attribute_count; k++) {
             const enum sp_attr_type type = node->attributes[k].type;
             if (type == SP_ATTR_GRAPH || type == SP_ATTR_GRAPHS)
-                return export_note(
+                return sp_export_note(
                     out, "SUBGRAPHS_LEFT_OUT", node, err,
                     "Values inside the subgraphs of control flow are not listed; the annotated model has "
                     "their shardings.");

@@ -43,7 +43,7 @@ void sp_export_text(struct sp_export *out, const char *text)
     sp_export_bytes(out, text, strlen(text));
 }
 
-void export_printf(struct sp_export *out, const char *format, ...)
+void sp_export_printf(struct sp_export *out, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -108,9 +108,9 @@ void sp_export_quoted(struct sp_export *out, const char *text)
         }
         sp_export_bytes(out, from, (size_t)(c - from));
         if (code == '"' || code == '\\')
-            export_printf(out, "\\%c", (char)code);
+            sp_export_printf(out, "\\%c", (char)code);
         else
-            export_printf(out, "\\u%04x", code);
+            sp_export_printf(out, "\\u%04x", code);
         c += size;
         from = c;
     }
@@ -151,8 +151,8 @@ enum sp_status sp_export_model(struct sp_export *out, struct sp_splice *splice, 
 
 /* ---- notes ----------------------------------------------------------------------------------------------------- */
 
-enum sp_status export_note(struct sp_export *out, const char *code, const struct sp_node *node, struct sp_error *err,
-                           const char *format, ...)
+enum sp_status sp_export_note(struct sp_export *out, const char *code, const struct sp_node *node, struct sp_error *err,
+                              const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     struct sp_export_note note = {code, node, message};

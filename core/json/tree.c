@@ -426,7 +426,7 @@ enum sp_status sp_tree_at(const struct sp_tree *tree, uint32_t value)
     return sp_error_at(tree->err, "%s", pointer);
 }
 
-void tree_record(const struct sp_tree *tree, uint32_t value, const char *code, const char *format, ...)
+void sp_tree_record(const struct sp_tree *tree, uint32_t value, const char *code, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     va_list args;

@@ -97,9 +97,9 @@ static inline bool sp_tree_is_blank(char c)
 
 /* SP_ERR_MALFORMED at this value: `where` is its JSON pointer (RFC 6901). A macro, so that compilers know the result.
  */
-#define sp_tree_fail(tree, value, ...) (tree_record((tree), (value), __VA_ARGS__), SP_ERR_MALFORMED)
-__attribute__((format(printf, 4, 5))) void tree_record(const struct sp_tree *tree, uint32_t value, const char *code,
-                                                       const char *format, ...);
+#define sp_tree_fail(tree, value, ...) (sp_tree_record((tree), (value), __VA_ARGS__), SP_ERR_MALFORMED)
+__attribute__((format(printf, 4, 5))) void sp_tree_record(const struct sp_tree *tree, uint32_t value, const char *code,
+                                                          const char *format, ...);
 
 /* Sets `where` of an error that is recorded already to the value's pointer; returns its status. */
 enum sp_status sp_tree_at(const struct sp_tree *tree, uint32_t value);

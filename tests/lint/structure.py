@@ -190,6 +190,7 @@ def check_circles(problems):
 
 def without_comments(text):
     text = re.sub(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", lambda m: '""' if m[0][0] == '"' else " ", text, flags=re.S)
+    text = re.sub(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)\s*", "", text)
     return re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", "", text, flags=re.M)
 
 

@@ -18,9 +18,9 @@ CODE = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)"')
 # Functions that make an error, and its kind where the call does not say it. A number is that of the answer itself.
 MAKERS = {
     "sp_fail": None, "sp_fail_limit": "SP_ERR_LIMIT", "sp_op_fail": "SP_ERR_MODEL", "sp_members_refuse": "SP_ERR_REQUEST",
-    "tree_fail": "SP_ERR_MODEL", "refuse": "SP_ERR_REQUEST", "sp_hlo_fail_at": "SP_ERR_MALFORMED",
+    "sp_tree_fail": "SP_ERR_MALFORMED", "refuse": "SP_ERR_REQUEST", "sp_hlo_fail_at": "SP_ERR_MALFORMED",
     "sp_hlo_fail_field": "SP_ERR_MALFORMED", "sp_reader_fail": "SP_ERR_MODEL", "tensor_fail": "SP_ERR_MODEL",
-    "sp_local_fail": None, "problem_set": None, "problem_set_limit": None, "respond_error": None, "turn_away": 503,
+    "sp_lower_fail": None, "problem_set": None, "problem_set_limit": None, "respond_error": None, "turn_away": 503,
     "derived_open": 500, "not_ready": 503,
 }
 # What is only ever told to whoever starts the daemon.

@@ -18,10 +18,10 @@ enum sp_status sp_shardy_begin(struct sp_arena *arena, const char *text, size_t 
                                struct sp_shardy_cursor *ret_cursor, struct sp_error *err);
 
 /* Records SP_ERR_MALFORMED "SHARDY_SYNTAX" with `where` set to this offset. */
-__attribute__((format(printf, 3, 4))) void shardy_report(struct sp_shardy_cursor *cursor, size_t at, const char *format,
-                                                         ...);
+__attribute__((format(printf, 3, 4))) void sp_shardy_report(struct sp_shardy_cursor *cursor, size_t at,
+                                                            const char *format, ...);
 /* As above, and is that status, so that callers (and what reads the code) see that it never succeeds. */
-#define sp_shardy_fail(...) (shardy_report(__VA_ARGS__), SP_ERR_MALFORMED)
+#define sp_shardy_fail(...) (sp_shardy_report(__VA_ARGS__), SP_ERR_MALFORMED)
 
 /* Passes over blanks and comments. */
 void sp_shardy_skip(struct sp_shardy_cursor *cursor);

@@ -19,7 +19,7 @@ enum sp_status sp_shardy_begin(struct sp_arena *arena, const char *text, size_t 
     return SP_OK;
 }
 
-void shardy_report(struct sp_shardy_cursor *cursor, size_t at, const char *format, ...)
+void sp_shardy_report(struct sp_shardy_cursor *cursor, size_t at, const char *format, ...)
 {
     char message[MESSAGE_BYTES];
     va_list args;
