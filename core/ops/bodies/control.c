@@ -255,8 +255,8 @@ static enum sp_status shapes_map(struct sp_op_context *context)
     return sp_control_describe(context, &control);
 }
 
-/* What a graph does with its operands is in its nodes: ops/bodies/body_rule.h joins their rules. Alone there are no factors.
- */
+/* What a graph does with its operands is in its nodes: ops/bodies/body_rule.h joins their rules. The operator alone has no
+   factors. */
 static enum sp_status rule_graph(struct sp_op_context *context, struct sp_rule *rule)
 {
     (void)context;

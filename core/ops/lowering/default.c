@@ -3,8 +3,8 @@
 #include "ops/lowering/internal.h"
 #include "ops/table/shape_helpers.h"
 
-/* What an operator does that has no function of its own (ops/lowering/lowering.h): it runs as it is on its pieces, and where that
-   is not right for a factor, the factor is made whole. */
+/* Lowering of an operator without a function of its own (ops/lowering/lowering.h): it runs as it is on its pieces. Where
+   that is wrong for a factor, the factor is made whole. */
 
 static bool any_has(const struct sp_operand_rule *operands, uint32_t count, uint32_t factor)
 {

@@ -2,8 +2,9 @@
 /*
  * heads - what the lowerings of operators with heads share (ops/lowering/lowering.h).
  *
- * Operands that hold heads come packed, [b, s, heads*size], or apart, [b, heads, s, size] (ops/families/neural/heads.h). How many heads
- * are packed is an attribute: a device that has some of them says how many.
+ * Operands that hold heads come packed, [b, s, heads*size], or apart, [b, heads, s, size]
+ * (ops/families/neural/heads.h). How many heads are packed is an attribute: a device that has some of them says how
+ * many.
  */
 #include "ops/lowering/lowering.h"
 

@@ -15,6 +15,9 @@ __attribute__((format(printf, 2, 3))) void sp_lower_misuse(struct sp_lowering *l
    set. */
 void sp_lower_fail_opset(struct sp_lowering *lower, const char *op_type, int64_t since);
 
+/* A copy in the memory of the node of what may lie on the caller's stack; NULL without memory, which is recorded. */
+void *sp_lower_copy(struct sp_lowering *lower, const void *from, uint32_t count, size_t size);
+
 /* Whether an axis of the operand has this factor. */
 bool sp_lower_operand_has(const struct sp_operand_rule *operand, uint32_t factor);
 

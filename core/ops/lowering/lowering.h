@@ -28,18 +28,19 @@
  *           cut is that of a compound axis, several ranges
  *  part     what a device has of an operand: for each axis the indices that the shards of its factors select
  *
- * Errors are sticky: after the first one every function returns NULL (or does nothing) and takes NULL, so a lowering
- * asks once, at its end: `return sp_lower_status(lower)`.
+ * Errors are sticky: after the first one every function returns NULL (or does nothing) and takes NULL. A lowering checks
+ * once, at its end: `return sp_lower_status(lower)`.
  *
- * Each call is written down when it is made. C leaves it open in which order the arguments of a function are computed,
- * so no two calls stand in one list of arguments: names would differ between compilers.
+ * Each call is recorded when it is made. C leaves open in which order the arguments of a function are computed, so no
+ * two calls may stand in one list of arguments: names would differ between compilers.
  *
  * Pieces live as long as the partition; everything else in the memory of the node.
  */
 #include "base/ranges.h"
 #include "ops/table/op.h"
 
-/* A tensor of one device's program. `dims` are extents on this device, -1 where not known; NULL where the rank is not known. */
+/* A tensor of one device's program. `dims` are extents on this device, -1 where not known; NULL where the rank is not
+   known. */
 struct sp_piece {
     const char *name; /* unique over all devices */
     int64_t device;
@@ -191,10 +192,16 @@ struct sp_piece *sp_lower_same(struct sp_lowering *lower, uint32_t input_count, 
 struct sp_piece *sp_lower_op(struct sp_lowering *lower, const char *op_type, enum sp_dtype dtype, uint32_t input_count,
                              struct sp_piece *const *inputs, uint32_t attribute_count,
                              const struct sp_lower_attribute *attributes);
-/* The same in another domain and with several outputs (dtypes[i] each). */
-void sp_lower_op_many(struct sp_lowering *lower, const char *domain, const char *op_type, uint32_t input_count,
-                      struct sp_piece *const *inputs, uint32_t attribute_count,
-                      const struct sp_lower_attribute *attributes, uint32_t output_count, const enum sp_dtype *dtypes,
+/* The same in another domain and with several outputs, of type dtypes[i] each. */
+struct sp_lower_call {
+    const char *domain, *op_type;
+    uint32_t input_count;
+    struct sp_piece *const *inputs;
+    uint32_t attribute_count;
+    const struct sp_lower_attribute *attributes;
+    uint32_t output_count;
+};
+void sp_lower_op_many(struct sp_lowering *lower, const struct sp_lower_call *call, const enum sp_dtype *dtypes,
                       struct sp_piece **ret_outputs);
 
 /* Says what the extents of a piece are; for results of sp_lower_op() where collectives or slices follow. */

@@ -6,11 +6,11 @@
  * subgraph of control flow inside the frame below. When a frame's nodes are done, the part that opened it says what
  * next: leave, run the graph again (a loop whose values have not settled), or run the other branch.
  *
- *   shapes.c           the interface; types of inputs and initializers
- *   walk.c      the stack, one node at a time, errors that are told and forgiven
+ *   shapes.c    the interface; types of inputs and initializers
+ *   walk.c      the stack of frames, one node at a time, and errors that a tolerant walk reports and goes on from
  *   call.c      calls of functions
- *   control.c   If, and what goes into and comes out of loops
- *   loop.c      values that loops carry: settled by going through the body until nothing changes
+ *   control.c   If, and the inputs and outputs of loops
+ *   loop.c      values that loops carry: the body is walked until they change no more
  */
 #include "base/hash_map.h"
 #include "ops/bodies/control.h"

@@ -7,9 +7,9 @@
 #include "ops/table/rule_text.h"
 
 /*
- * One entry: the domain ("" is ai.onnx), the name, the first and the last opset version (0: up to the newest), the least
- * and the most inputs and outputs, the rule's text and the source of the semantics. The other members of struct sp_op
- * follow by name:
+ * One entry: the domain ("" is ai.onnx), the name, the first and the last opset version (0: up to the newest), the
+ * least and the most inputs and outputs, the rule's text and the source of the semantics. The other members of struct
+ * sp_op follow by name:
  *
  *     SP_ENTRY("", "Softmax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. softmax", "ONNX operator Softmax",
  *              .shapes = shapes_softmax, .axes = softmax_axes, .flops = 5, .lower = sp_lower_softmax),

@@ -2,28 +2,30 @@
 /*
  * op - the operator table: one entry per operator, one rule each.
  *
- * A rule is written once and read by everybody. It has two parts:
+ * A rule is written once and read by every other part. An entry has
  *
- *  shapes  from input types and known values to output types and known values (ops/shapes/shapes.h drives it);
- *  rule    the operator's *factors*: the loop indices of its computation, and which axes of which operands they are.
+ *   shapes   from input types and known values to output types and known values (ops/shapes/shapes.h drives it);
+ *   text     the operator's *factors*: the loop indices of its computation, and which axes of which operands they are;
+ *   rule     a function in place of the text, where attributes decide what the factors are;
+ *   lower    what one device runs on its shards (ops/lowering/lowering.h), where that is not the operator itself.
  *
- *      MatMul      [b.., m, k] [b.., k, n] -> [b.., m, n]      k is a reduction factor (sum)
+ *     MatMul      [b.., m, k] [b.., k, n] -> [b.., m, n]      k is a reduction factor (sum)
  *
- * Costs, and later checks, inference of shardings, strategies, collectives and local shapes, are read off the factors;
- * nothing but this table knows operators by name.
+ * Costs, checks, completed shardings, strategies, collectives and the shapes of shards follow from the factors. No
+ * other part knows operators by name.
  *
  * Glossary
- *  factor     one loop index: kind, extent, and where it matters a block it may only be split by
- *  operand    an input or an output; operand axes map to ordered lists of factors, major to minor; an axis without a
- *             factor (a broadcast axis of size 1) is replicated
- *  free       a parallel factor of inputs alone (Shape) or of outputs alone (a new axis of Expand): the other side does
+ *   factor    one loop index: kind, extent, and where it matters a block of which it may only be split in multiples
+ *   operand   an input or an output; its axes map to ordered lists of factors, major to minor; an axis without a factor
+ *             (a broadcast axis of size 1) is replicated
+ *   free      a parallel factor of inputs alone (Shape) or of outputs alone (a new axis of Expand): the other side does
  *             not depend on how it is split
- *  term       a part of the work: `coefficient` FLOPs at every point of the product of its factors
+ *   term      a part of the work: `coefficient` FLOPs at every point of the product of its factors
  *
- * Adding an operator: one `struct sp_op` in the file of its family, with its two functions; table.c lists the families.
+ * To add an operator, add an entry to the array of its family (ops/table/families.h); table.c lists the families.
  *
- * Convention: 1 multiply-add is 2 FLOPs, as in datasheets. Elementwise operators count 1 per output element and cheap
- * transcendental ones no more than that; the convention of each coefficient is stated where it is given.
+ * Convention: 1 multiply-add is 2 FLOPs, as in data sheets. Elementwise operators count 1 per output element, cheap
+ * transcendental ones too; each family states the convention of its coefficients.
  */
 #include "base/error.h"
 #include "graph/model.h"
@@ -155,7 +157,8 @@ struct sp_op {
        text with the rules that were made. */
     const char *text;
     struct sp_rule_text *read; /* the text, read when the table is built where it is the rule */
-    /* FLOPs of a rule by text: at each point of the product of all its factors, and more for each input that is there. */
+    /* FLOPs of a rule by text at each point of the product of all its factors, and more of them for each input that is
+       there. */
     double flops, flops_each;
     /* The axes of input 0, of this rank, that the text calls j.. (`ret_axes` comes zeroed); NULL: there are none. */
     enum sp_status (*axes)(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);

@@ -18,8 +18,8 @@
  * factor. An operand with fewer axes than its text has lacks factors at its left: parallel ones first, so that a vector
  * in place of a matrix [k, n] is [k]. Where every input lacks a factor, so do the outputs.
  *
- * Names. The factors of a group are numbered, b0, b1; those of h.. and kh.. are called as windows call them (d, h, w). A
- * factor of i.., j.., d.. or e.., or an axis j, is d and the number of its axis.
+ * Names. The factors of a group are numbered, b0, b1; those of h.. and kh.. are called as windows call them (d, h, w).
+ * A factor of i.., j.., d.. or e.., or an axis j, is d and the number of its axis.
  *
  * Axes that attributes name. Where the entry has a function `axes` (struct sp_op), j.. are those axes of input 0,
  * wherever they are, and i.. the others. An output of the rank of input 0 keeps all of them, or with 1.. only i..; one

@@ -2,10 +2,10 @@
 /*
  * signature - what ONNX's published schemas say of each operator version: inputs, outputs, attributes.
  *
- * ops/table/op.h has one entry for an operator with the rule; a signature is for one version of it, because attributes became
- * inputs and types were added over the years. The table is data, made from the published schemas (onnx.defs) of the
- * domains ai.onnx, ai.onnx.ml, ai.onnx.training and ai.onnx.preview*; operators of other domains state theirs in their
- * entry (sp_op.signature), and are parsed from there.
+ * ops/table/op.h has one entry for an operator with the rule; a signature is for one version of it, because attributes
+ * became inputs and types were added over the years. The table is data, made from the published schemas (onnx.defs) of
+ * the domains ai.onnx, ai.onnx.ml, ai.onnx.training and ai.onnx.preview*; operators of other domains state theirs in
+ * their entry (sp_op.signature), and are parsed from there.
  */
 #include "graph/model.h"
 

@@ -377,7 +377,7 @@ static enum sp_status write_operators(struct sp_lowering *lower)
         {.name = "mode", .type = SP_ATTR_STRING, .s = "edge"}};
     struct sp_piece *inputs[] = {sp_lower_input(lower, 0), NULL}, *outputs[2];
     sp_lower_output(lower, 0, sp_lower_same(lower, 2, inputs, 6, attributes));
-    sp_lower_op_many(lower, "com.microsoft", "Two", 1, inputs, 0, NULL, 2,
+    sp_lower_op_many(lower, &(struct sp_lower_call){"com.microsoft", "Two", 1, inputs, 0, NULL, 2},
                      (const enum sp_dtype[]){SP_DTYPE_FLOAT, SP_DTYPE_INT64}, outputs);
     sp_piece_set_dims(lower, outputs[1], 2, (const int64_t[]){2, -1});
     /* Copies are kept, not what was given. */

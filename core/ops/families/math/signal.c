@@ -4,7 +4,7 @@
  *     DFT                [b.., n, 2]      -> [b.., m, 2]       the transformed axis is whole
  *     STFT               [b, n, 1]  [k]   -> [b, f, m, 2]      f (frames) halo, or whole where its
  *                                                          length is not known; the window is whole
- *     MelWeightMatrix    [] [] [] [] []   -> [bins, mels]      any axis of the result
+ *     MelWeightMatrix    [] [] [] [] []   -> [d..]             any axis of the result
  *     HannWindow, ..     []               -> [n]               any part of the result
  *
  * The last axis holds a real number, or a real and an imaginary part. A real-to-complex transform that is one-sided

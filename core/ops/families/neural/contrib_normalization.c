@@ -17,26 +17,11 @@
  */
 #include "ops/families/math/broadcast.h"
 #include "ops/families/neural/heads.h"
+#include "ops/families/neural/normalization.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
 
 #define DOMAIN "com.microsoft"
-
-/* ---- as the standard's ---------------------------------------------------------------------------------------- */
-
-/* The entry of the standard that says the same, from the version on where it has this form. */
-static enum sp_status shapes_as(struct sp_op_context *context, const char *name, int64_t version)
-{
-    const struct sp_op *op = sp_op_find("", name, version);
-    if (op == NULL)
-        return sp_op_fail(context, "NO_RULE", "the operator %s-%lld is missing", name, (long long)version);
-    return op->shapes(context);
-}
-
-static enum sp_status shapes_layer(struct sp_op_context *context)
-{
-    return shapes_as(context, "LayerNormalization", 17);
-}
 
 /* ---- Skip.. --------------------------------------------------------------------------------------------------- */
 
@@ -144,18 +129,18 @@ static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_ru
 const struct sp_op sp_ops_contrib_normalization[] = {
     SP_ENTRY("", "SimplifiedLayerNormalization", 1, 0, 2, 2, 1, 2,
              "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",
-             "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = shapes_layer,
+             "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = sp_shapes_layer_norm,
              .axes = sp_axes_from_axis, .flops = 4, .lower = sp_lower_rms_norm,
              .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"),
     SP_ENTRY(DOMAIN, "SimplifiedLayerNormalization", 1, 0, 2, 2, 1, 2,
              "[i.., j..] [j..] -> [i.., j..] [i.., 1..]; j.. moments",
-             "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = shapes_layer,
+             "ONNX Runtime contrib operator SimplifiedLayerNormalization", .shapes = sp_shapes_layer_norm,
              .axes = sp_axes_from_axis, .flops = 4, .lower = sp_lower_rms_norm,
              .signature = "(X,scale) -> (Y,inv_std_var?) {axis:int=-1,epsilon:float=1e-05,stash_type:int=1}"),
     SP_ENTRY("", "LayerNormalization", 1, 16, 2, 3, 1, 3,
              "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
-             "ONNX Runtime contrib operator LayerNormalization", .shapes = shapes_layer, .axes = sp_axes_from_axis,
-             .flops = 5, .lower = sp_lower_layer_norm,
+             "ONNX Runtime contrib operator LayerNormalization", .shapes = sp_shapes_layer_norm,
+             .axes = sp_axes_from_axis, .flops = 5, .lower = sp_lower_layer_norm,
              .signature = "(X,Scale,B?) -> (Y,Mean?,InvStdDev?) {axis:int=-1,epsilon:float=1e-05,"
                           "stash_type:int=1}"),
     SP_ENTRY(DOMAIN, "SkipLayerNormalization", 1, 0, 3, 5, 1, 4,

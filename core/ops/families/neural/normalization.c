@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "ops/families/math/broadcast.h"
+#include "ops/families/neural/normalization.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
@@ -186,7 +187,7 @@ static enum sp_status rule_group_norm(struct sp_op_context *context, struct sp_r
 
 /* ---- LayerNormalization, RMSNormalization --------------------------------------------------------------------- */
 
-static enum sp_status shapes_layer_norm(struct sp_op_context *context)
+enum sp_status sp_shapes_layer_norm(struct sp_op_context *context)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
     enum sp_dtype stash = (enum sp_dtype)sp_node_int(context->node, "stash_type", SP_DTYPE_FLOAT);
@@ -331,10 +332,10 @@ const struct sp_op sp_ops_normalization[] = {
              .lower = sp_lower_group_norm),
     SP_ENTRY("", "LayerNormalization", 17, 0, 2, 3, 1, 3,
              "[i.., j..] [j..] [j..] -> [i.., j..] [i.., 1..] [i.., 1..]; j.. moments",
-             "ONNX operator LayerNormalization", .shapes = shapes_layer_norm, .axes = sp_axes_from_axis, .flops = 5,
+             "ONNX operator LayerNormalization", .shapes = sp_shapes_layer_norm, .axes = sp_axes_from_axis, .flops = 5,
              .lower = sp_lower_layer_norm),
     SP_ENTRY("", "RMSNormalization", 23, 0, 2, 2, 1, 1, "[i.., j..] [j..] -> [i.., j..]; j.. moments",
-             "ONNX operator RMSNormalization", .shapes = shapes_layer_norm, .axes = sp_axes_from_axis, .flops = 4,
+             "ONNX operator RMSNormalization", .shapes = sp_shapes_layer_norm, .axes = sp_axes_from_axis, .flops = 4,
              .lower = sp_lower_rms_norm),
     SP_ENTRY("", "Softmax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i.., j..]; j.. softmax", "ONNX operator Softmax",
              .flags = SP_OP_FUNCTION, .shapes = shapes_softmax, .axes = softmax_axes, .flops = 5,

@@ -1,10 +1,11 @@
 /*
  * Pools: a window over the spatial axes, or all of them.
  *
- *     MaxPool, AveragePool, LpPool    [n, c, h, w] -> [n, c, h', w']      spatial axes are halo factors (ops/families/neural/window.h)
+ *     MaxPool, AveragePool, LpPool    [n, c, h, w] -> [n, c, h', w']      h and w are halo factors
  *     Global...Pool                   [n, c, h, w] -> [n, c, 1, 1]        h and w are reductions
- *     MaxUnpool                       [i..] [i..] -> [o..]                i.. sum: each element goes to any place of
- * o..
+ *     MaxUnpool                       [i..] [i..] -> [o..]                i.. sum: an element goes to any place of o..
+ *
+ * ops/families/neural/window.h explains the factors of windows.
  *
  * FLOPs: the taps of the window for each output element, 1 for each input element of a global pool (the convention of
  * fvcore and of the PyTorch community's counters; pools are memory-bound, so that it hardly matters).

@@ -1,10 +1,10 @@
 /*
  * Operators that read an image at computed places, and the ones that make the places.
  *
- *     AffineGrid    theta [n, r, k]                        -> grid [n, h, w, r]       k sum; h and w are new
- *     GridSample    x [n, c, i..]  grid [n, h.., r]        -> [n, c, h..]             i.. and r whole
- *     RoiAlign      x [i, c, j, k]  rois [n, 4]  batch [n] -> [n, c, h, w]            i, j, k whole; h and w are new
- *     MaxRoiPool    x [i, c, j, k]  rois [n, 5]            -> [n, c, h, w]            i, j, k whole; h and w are new
+ *     AffineGrid    theta [n, r, k]                        -> grid [n, d.., r]        k sum; d.. are new
+ *     GridSample    x [n, c, s..]  grid [n, d.., r]        -> [n, c, d..]             s.., r whole
+ *     RoiAlign      x [b, c, y, x]  rois [n, r]  batch [n] -> [n, c, h, w]            b, y, x, r whole; h and w are new
+ *     MaxRoiPool    x [b, c, y, x]  rois [n, r]            -> [n, c, h, w]            b, y, x, r whole; h and w are new
  *     ImageDecoder  bytes [b]                              -> [h, w, c]               all whole
  *
  * Where an image is read is in the data, so its spatial axes are whole on every device; regions of interest also choose

@@ -1,5 +1,5 @@
 /*
- * Local forms of Attention and FlexAttention (ops/families/neural/attention.h says what the letters are).
+ * Lowering of Attention and FlexAttention (ops/families/neural/attention.h says what the letters are).
  *
  *     b, q, e   the operator on its pieces; where the place of a query decides what it sees, a mask says that
  *     kv, g     the same; where heads are packed, its attributes say how many are here

@@ -1,5 +1,5 @@
 /*
- * Local forms of the attention operators of ONNX Runtime (com.microsoft; ops/families/neural/contrib_attention.c).
+ * Lowering of the attention operators of ONNX Runtime (com.microsoft; ops/families/neural/contrib_attention.c).
  *
  *     Attention, GroupQueryAttention   heads in attributes are those that are here
  *     MultiHeadAttention               the same; with split keys it is written out (ops/lowering/scores.h)

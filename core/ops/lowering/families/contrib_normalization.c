@@ -81,8 +81,10 @@ enum sp_status sp_lower_embed_layer_norm(struct sp_lowering *lower)
     };
     const enum sp_dtype dtypes[] = {own, SP_DTYPE_INT32, own};
     bool has_type = sp_node_attribute(lower->node, "mask_index_type") != NULL;
-    sp_lower_op_many(lower, DOMAIN, "EmbedLayerNormalization", lower->input_count, inputs, has_type ? 2 : 1, attributes,
-                     3, dtypes, outputs);
+    sp_lower_op_many(lower,
+                     &(struct sp_lower_call){DOMAIN, "EmbedLayerNormalization", lower->input_count, inputs,
+                                             has_type ? 2 : 1, attributes, 3},
+                     dtypes, outputs);
     if (outputs[OUT_SUM] == NULL)
         return sp_lower_status(lower);
     if (lower->outputs[OUT_Y].rank == 3)

@@ -1,5 +1,6 @@
 /*
- * Local forms of operators that are about devices themselves (ops/families/tensor/distributed.c; ShardedMoE): none is split further.
+ * Lowering of operators that name devices themselves (ops/families/tensor/distributed.c; ShardedMoE): none is split
+ * further.
  *
  * A model that has one was made for one device of several already, and its operator talks to the same operator on the
  * others. A part of it would talk to parts that are not its own.

@@ -180,7 +180,7 @@ static struct sp_piece *own_scores(struct sp_lowering *lower, const struct linea
         {.name = "coefficients", .type = SP_ATTR_FLOATS, .count = (uint32_t)count, .floats = list},
         SP_INT_ATTR("targets", row_count)};
     const enum sp_dtype dtype = SP_DTYPE_FLOAT;
-    sp_lower_op_many(lower, ML, "LinearRegressor", 1, &x, 2, attributes, 1, &dtype, &y);
+    sp_lower_op_many(lower, &(struct sp_lower_call){ML, "LinearRegressor", 1, &x, 2, attributes, 1}, &dtype, &y);
     const int64_t dims[] = {x->dims == NULL || x->rank == 1 ? 1 : x->dims[0], row_count};
     sp_piece_set_dims(lower, y, 2, dims);
     return y;

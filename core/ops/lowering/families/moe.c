@@ -1,5 +1,5 @@
 /*
- * Local forms of MoE and QMoE of ONNX Runtime (com.microsoft; ops/families/neural/moe.c says what the letters are).
+ * Lowering of MoE and QMoE of ONNX Runtime (com.microsoft; ops/families/neural/moe.c says what the letters are).
  *
  *     n..   the operator on its tokens
  *     i     on its part of the inner size: what fc2 adds is added by one device; the output is a sum over the shards
@@ -63,7 +63,7 @@ static struct choice choose(struct sp_lowering *lower, uint8_t experts, int64_t 
     struct sp_piece *const operands[] = {sp_lower_input(lower, IN_ROUTER), sp_lower_ints(lower, 1, &k)};
     struct sp_piece *best[2];
     struct choice choice;
-    sp_lower_op_many(lower, "", "TopK", 2, operands, 0, NULL, 2, dtypes, best);
+    sp_lower_op_many(lower, &(struct sp_lower_call){"", "TopK", 2, operands, 0, NULL, 2}, dtypes, best);
     choice.experts = best[1];
     sp_piece_set_dims(lower, choice.experts, 2, best_dims);
     choice.ids = sp_lower_positions(lower, experts);

@@ -21,7 +21,7 @@ enum sp_status sp_lower_dynamic_quantize(struct sp_lowering *lower)
         extremes[i] = sp_lower_unsqueeze(lower, extremes[i], 0);
     struct sp_piece *both = sp_lower_concat(lower, 0, 2, extremes), *grid[3];
     const enum sp_dtype dtypes[] = {SP_DTYPE_UINT8, SP_DTYPE_FLOAT, SP_DTYPE_UINT8};
-    sp_lower_op_many(lower, "", "DynamicQuantizeLinear", 1, &both, 0, NULL, 3, dtypes, grid);
+    sp_lower_op_many(lower, &(struct sp_lower_call){"", "DynamicQuantizeLinear", 1, &both, 0, NULL, 3}, dtypes, grid);
     struct sp_piece *const inputs[] = {x, grid[1], grid[2]};
     if (lower->outputs[0].value != NULL)
         sp_lower_output(lower, 0, sp_lower_op(lower, "QuantizeLinear", SP_DTYPE_UINT8, 3, inputs, 0, NULL));

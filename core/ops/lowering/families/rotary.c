@@ -1,5 +1,5 @@
 /*
- * Local forms of RotaryEmbedding, LinearAttention and CausalConvWithState.
+ * Lowering of RotaryEmbedding, LinearAttention and CausalConvWithState.
  *
  *     heads              attributes say how many are here
  *     d (LinearAttention)   rows of the state: the scale is that of a whole head, the output a sum over the shards

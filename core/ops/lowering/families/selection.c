@@ -30,7 +30,9 @@ static void top(struct sp_lowering *lower, struct sp_piece *x, uint32_t axis, in
         return;
     struct sp_piece *const inputs[] = {x, lower->version < K_INPUT_SINCE ? NULL : sp_lower_ints(lower, 1, &k)};
     const enum sp_dtype dtypes[] = {x->dtype, SP_DTYPE_INT64};
-    sp_lower_op_many(lower, "", "TopK", lower->version < K_INPUT_SINCE ? 1 : 2, inputs, attribute_count, attributes, 2,
+    sp_lower_op_many(lower,
+                     &(struct sp_lower_call){"", "TopK", lower->version < K_INPUT_SINCE ? 1 : 2, inputs,
+                                             attribute_count, attributes, 2},
                      dtypes, outputs);
 }
 
@@ -74,7 +76,7 @@ static void sort_by_position(struct sp_lowering *lower, uint32_t axis, uint32_t 
         return;
     sp_piece_set_dims(lower, shape, 1, (const int64_t[]){rank});
     struct sp_piece *const inputs[] = {best[1], sp_lower_slice(lower, shape, 0, axis, axis + 1)};
-    sp_lower_op_many(lower, "", "TopK", 2, inputs, 2, attributes, 2, dtypes, sorted);
+    sp_lower_op_many(lower, &(struct sp_lower_call){"", "TopK", 2, inputs, 2, attributes, 2}, dtypes, sorted);
     best[0] = pick(lower, best[0], sorted[1], axis, rank, -1);
     best[1] = sorted[0];
 }
